@@ -1,4 +1,4 @@
-"""The benchmarks run. What they measure is for whoever runs them; here is only seen that they still can."""
+"""The benchmarks run to their end; their measurements are not judged here."""
 
 import subprocess
 import sys
@@ -13,7 +13,7 @@ from tests.engines import require
 @pytest.mark.slow
 @pytest.mark.timeout(600)  # on a machine that runs other tests beside, and an engine
 @pytest.mark.parametrize("name", BENCHMARKS)
-def test_a_quick_look_works(name):
+def test_a_short_run_of_each_benchmark_succeeds(name):
     if name == "slurm":
         require("slurm")
     command = [sys.executable, "-m", "tests.benchmarks", name, "--rounds", "1", "--scale", "0.01"]
@@ -23,7 +23,7 @@ def test_a_quick_look_works(name):
 
 
 def test_the_ratio_is_taken_round_by_round():
-    """A machine that slows down in the middle of a run slows both: the paired ratio stays what it is."""
+    """A machine that slows down in the middle of a run slows both: the paired ratio stays the same."""
     floors = iter([9.0, 1.0, 2.0, 4.0])
     ours = iter([9.0, 3.0, 6.0, 12.0])
     row = compare("x", floor=lambda: next(floors), ours=lambda: next(ours), target="", rounds=3)

@@ -76,7 +76,7 @@ ACTS: list[Callable[[Any], Any]] = [
 """Each is given a class."""
 
 
-def test_what_it_makes_behaves_as_the_standard_class(both: tuple[Any, Any]) -> None:
+def test_a_generated_class_behaves_as_the_standard_class(both: tuple[Any, Any]) -> None:
     ours, standard = ([outcome(act, made) for act in ACTS] for made in both)
     assert ours == standard
 
@@ -119,13 +119,13 @@ def classes() -> Iterator[type]:
                     yield value
 
 
-def test_no_class_inherits_from_one_that_shares_its_methods() -> None:
+def test_no_class_inherits_from_a_class_that_shares_its_methods() -> None:
     ours = {each for each in classes() if getattr(each, "__repr__", None) is Pair.__repr__}
     assert len(ours) > 50
     assert not [each for each in classes() if ours & {*each.__mro__[1:]}]
 
 
-def test_only_classes_that_users_make_instances_of_are_standard_ones() -> None:
+def test_only_classes_that_users_instantiate_are_standard_dataclasses() -> None:
     standard = {
         path.relative_to(PACKAGE).as_posix()
         for path in PACKAGE.rglob("*.py")

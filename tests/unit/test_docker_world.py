@@ -1,4 +1,4 @@
-"""The tests' own eyes on the engine: leftovers fail a test, the proxy lets nothing be written."""
+"""The tests' own view of the engine: leftovers fail a test, and the proxy refuses writes."""
 
 import pytest
 

@@ -172,7 +172,7 @@ def test_the_page_on_the_api_names_every_method_of_the_runner():
 
 
 @pytest.mark.parametrize("page", [*PAGES, ROOT / "README.md"], ids=lambda page: page.stem)
-def test_every_option_that_a_page_names_is_one(page):
+def test_every_option_that_a_page_names_exists(page):
     arguments = Arguments("launcher")
     for name in names():
         command(name).add_arguments(arguments)

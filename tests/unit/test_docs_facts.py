@@ -51,7 +51,7 @@ MISSPELT_ON_PURPOSE = {"app_idd", "replica"}
 
 
 @every_page
-def test_every_reference_that_a_page_names_is_one(page):
+def test_every_reference_that_a_page_names_exists(page):
     named = {*re.findall(r"\$<([^<>\n]*)>", page.read_text())} - MISSPELT_ON_PURPOSE
     known = {*RUN_MACROS, *COMPILED}
     assert {name for name in named if name not in known and not re.fullmatch(FREE, name)} == set()
@@ -148,7 +148,7 @@ def test_every_exit_code_that_a_page_names_is_in_the_table(page):
 
 
 @every_page
-def test_every_exception_that_a_page_names_is_one(page):
+def test_every_exception_that_a_page_names_exists(page):
     named = {text for text in code(page) if re.fullmatch(r"\w+Error", text)}
     assert {
         name for name in named if not hasattr(launcher.errors, name) and not hasattr(builtins, name)

@@ -46,13 +46,13 @@ def keyed(page: str, heading: str) -> dict[str, list[str]]:
     return {name: row[1:] for row in rows(page, heading) for name in names(row[0])}
 
 
-def test_every_action_is_there_with_its_mark():
+def test_every_action_is_in_the_table_with_its_mark():
     marks = {name: names(row[0])[0] for name, row in keyed("plan-and-apply", "Actions").items()}
     assert marks == MARKS, row_in("plan-and-apply", "Actions")
     assert {"replace", "destroy"} < EFFECTIVE
 
 
-def test_every_reason_is_there_in_the_words_of_the_code():
+def test_every_reason_is_in_the_table_in_the_words_of_the_code():
     listed = keyed("plan-and-apply", "Reasons").items()
     assert {code: row[0] for code, row in listed} == REASONS, row_in("plan-and-apply", "Reasons")
 
@@ -67,22 +67,22 @@ def test_every_refusal_on_the_page_of_github_is_in_the_words_of_the_code():
     assert [part for part in parts if part.removesuffix(" since") not in code] == []
 
 
-def test_every_condition_of_fail_on_is_there():
+def test_every_condition_of_fail_on_is_in_the_table():
     text = (ROOT / "docs" / "plan-and-apply.md").read_text()
     assert f"--fail-on {','.join(FAIL_ON)}" in text
 
 
-def test_every_state_of_an_attempt_is_there():
+def test_every_state_of_an_attempt_is_in_the_table():
     states = keyed("plan-and-apply", "States of an attempt")
     assert states.keys() == LIVE_STATES | ENDED_STATES, row_in("plan-and-apply", "States of an attempt")
 
 
-def test_every_field_of_a_lifecycle_is_there():
+def test_every_field_of_a_lifecycle_is_in_the_table():
     listed = keyed("plan-and-apply", "Lifecycle").keys()
     assert listed == set(Lifecycle.__dataclass_fields__), row_in("plan-and-apply", "Lifecycle")
 
 
-def test_every_exit_code_is_there():
+def test_every_exit_code_is_in_the_table():
     codes = {int(row[0]) for row in rows("exit-codes") if row[0].isdigit()}
     raised = {kind.exit_code for kind in exceptions()}
     pending = 2  # plan --detailed-exitcode
@@ -93,7 +93,7 @@ def test_every_exit_code_is_there():
     )
 
 
-def test_the_meaning_of_an_exit_code_is_that_of_the_page_for_agents():
+def test_the_meaning_of_an_exit_code_is_the_same_on_the_page_for_agents():
     text = (ROOT / "docs" / "exit-codes.md").read_text().replace("\\|", "|")
     assert [
         f"| {code} | {meaning} |"
@@ -102,7 +102,7 @@ def test_the_meaning_of_an_exit_code_is_that_of_the_page_for_agents():
     ] == []
 
 
-def test_every_exception_is_there_with_its_code():
+def test_every_exception_is_in_the_table_with_its_code():
     listed = {name: row[:2] for name, row in keyed("exit-codes", "In Python").items() if row[0].isdigit()}
     known = {kind.__name__: [str(kind.exit_code), f"`{kind.code}`"] for kind in exceptions()}
     assert listed == known, row_in("exit-codes", "In Python")
@@ -116,7 +116,7 @@ def exceptions() -> list[type[LauncherError]]:
     ]
 
 
-def test_every_macro_is_there():
+def test_every_macro_is_in_the_table():
     assert {name.strip("$<>") for name in keyed("environment", "Macros")} == {
         *RUN_MACROS,
         "role.NAME.host",
@@ -125,7 +125,7 @@ def test_every_macro_is_there():
 
 
 @pytest.mark.slow
-def test_every_variable_that_the_command_reads_is_there():
+def test_every_variable_that_the_command_reads_is_in_the_table():
     """All constants of the code that look like one, but for those of replicas and of our batch scripts."""
     named = keyed("environment", "Variables that the command reads").keys()
     replicas = keyed("environment", "Variables of a replica").keys() | SET_BY_DDP
@@ -164,8 +164,8 @@ def test_a_container_has_exactly_the_variables_of_the_table():
 
 
 @pytest.mark.slow
-def test_the_variables_of_a_role_win_over_all_but_those_that_the_page_lists(scenario):
-    """All are set to one word; those that a local job without needs still has are the role's own."""
+def test_the_variables_of_a_role_win_over_all_variables_but_the_listed_ones(scenario):
+    """The role sets all to one word; each that is `own` in the replica is not overridden."""
     text = (ROOT / "docs" / "environment.md").read_text()
     sentence = re.search(r"A role's own `env` wins over these, except over (.*?)\.", text, re.S)
     listed = {name.replace("<ROLE>", "MAIN") for name in names(sentence[1])}

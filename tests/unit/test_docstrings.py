@@ -53,7 +53,7 @@ def described(value: Any) -> str:
     return "" if text.startswith(made_up) else text
 
 
-def test_there_is_a_public_api():
+def test_the_public_api_has_its_known_names():
     assert {"launcher.load_job", "launcher.specs.Role", "launcher.runner.Runner.wait"} <= DOCUMENTED.keys()
 
 

@@ -1,4 +1,4 @@
-"""Our exceptions as those see them who never look at `.hint`."""
+"""Our exceptions for callers that never read `.hint`."""
 
 import sys
 import traceback

@@ -149,7 +149,7 @@ def test_modules_off_the_fast_path_import_at_the_top():
 
 
 @pytest.mark.slow
-def test_the_lists_name_only_what_needs_them():
+def test_the_lists_name_only_modules_that_need_them():
     assert [module for module in FAST | ON_BRANCH.keys() if module not in modules()] == []
     assert [module for module in FAST | ON_BRANCH.keys() if not _hidden(module)] == []
 

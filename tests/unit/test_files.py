@@ -17,7 +17,9 @@ def test_a_file_is_read_up_to_the_limit(tmp_path: Path):
     assert read_regular(str(tmp_path / "file"), 2) == b"te"
 
 
-def test_what_is_no_file_is_refused_without_being_opened(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+def test_a_path_that_is_no_regular_file_is_refused_without_being_opened(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
     monkeypatch.chdir(tmp_path)  # the path of a socket is short
     os.mkfifo("pipe")
     os.symlink("pipe", "link")

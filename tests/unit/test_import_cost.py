@@ -1,4 +1,4 @@
-"""What a command loads: the everyday ones load nothing heavy, whatever they are asked."""
+"""The modules that a command loads: everyday commands load no heavy ones, whatever their arguments."""
 
 import subprocess
 import sys

@@ -146,7 +146,7 @@ def package_of(module: str) -> str:
 
 @cache
 def edges() -> list[tuple[str, str]]:
-    """(importer, imported), of every import of the package but those of its faces."""
+    """(importer, imported), of every import of the package except in FACES."""
     return sorted(
         (module, target) for module in modules() if module not in FACES for target in set(imports(module))
     )
@@ -161,7 +161,7 @@ def test_every_package_has_a_rank():
     assert {package_of(module) for module in modules()} - RANK.keys() == {""}
 
 
-def test_faces_are_for_users_alone():
+def test_modules_for_users_are_imported_by_no_module_of_ours():
     named_by = {(a, b) for a, b in ours() if b in FACES}
     assert named_by == {("launcher.specs", "launcher.specs.builders")}  # for type checkers only
 
@@ -175,7 +175,7 @@ def test_imports_point_down():
     assert sorted(set(upward) - set(allowed)) == []
 
 
-def test_packages_leave_alone_what_is_not_theirs():
+def test_packages_do_not_import_modules_that_are_forbidden_to_them():
     broken = [
         (a, b)
         for a, b in edges()
@@ -185,7 +185,7 @@ def test_packages_leave_alone_what_is_not_theirs():
     assert broken == [("launcher.holding.journal", "json")]  # in the reader, which supervisors never call
 
 
-def test_the_rooms_of_jobfile_import_downwards():
+def test_the_subpackages_of_jobfile_import_downwards():
     inside = [(room_of(a), room_of(b)) for a, b in ours() if room_of(a) and room_of(b)]
     assert {room for pair in inside for room in pair} <= JOBFILE_ROOMS.keys()
     upward = {(a, b) for a, b in inside if a != b and JOBFILE_ROOMS[a] <= JOBFILE_ROOMS[b]}
@@ -198,7 +198,7 @@ def room_of(module: str) -> str:
     return parts[2] if len(parts) > 2 and parts[1] == "jobfile" else ""
 
 
-def test_nothing_above_the_schedulers_reaches_into_one():
+def test_no_module_above_the_schedulers_imports_from_inside_one():
     inside = tuple(f"launcher.schedulers.{engine}" for engine in ENGINES)
     assert [(a, b) for a, b in ours() if package_of(a) in ABOVE_SCHEDULERS and b.startswith(inside)] == []
 
@@ -209,8 +209,8 @@ def test_the_converter_of_scripts_takes_the_table_of_their_options_alone():
     assert taken == {"launcher.schedulers.slurm.options"}
 
 
-def test_nothing_above_the_schedulers_names_one():
-    """But for help texts, examples, and the words of other tools that only one scheduler has a field for.
+def test_no_module_above_the_schedulers_names_one():
+    """Except help texts, examples, and words of other tools that only one scheduler has a field for.
 
     The name of the default is in `launcher.schedulers.registry`.
     """
@@ -226,7 +226,7 @@ def test_nothing_above_the_schedulers_names_one():
 
 
 def code_of(node: ast.AST) -> Iterator[ast.AST]:
-    """A tree without what is written for users to read."""
+    """The nodes of a tree without texts for users."""
     for child in ast.iter_child_nodes(node):
         targets = getattr(child, "targets", ())
         names = {getattr(target, "id", "") for target in targets} | {getattr(child, "arg", "")}
@@ -248,7 +248,7 @@ def test_specs_open_no_file():
     assert calls == []
 
 
-def test_engines_share_only_what_is_for_all_of_them():
+def test_engines_share_only_modules_that_are_for_all_of_them():
     inside = [
         (a, b, a.split(".")[2])
         for a, b in ours()

@@ -50,7 +50,7 @@ def said(line):
 
 @pytest.fixture(scope="module")
 def package(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with the package in it, its roles with a field more."""
+    """A folder with the package, whose roles have one more field."""
     folder = tmp_path_factory.mktemp("package")
     shutil.copytree(ROOT / "launcher", folder / "launcher", ignore=shutil.ignore_patterns("__pycache__"))
     _add(folder / "launcher/jobfile/model/role.py", MODEL, before="    retry_policy: ")
@@ -72,7 +72,7 @@ def _run(folder: Path, script: str) -> None:
     assert got.returncode == 0, got.stderr
 
 
-def test_a_job_file_takes_it(package: Path) -> None:
+def test_a_job_file_takes_the_new_field(package: Path) -> None:
     _run(
         package,
         """
@@ -83,7 +83,7 @@ assert launch("").app.roles[0].novelty == 0
 
 
 @pytest.mark.slow
-def test_what_is_wrong_with_it_is_reported(package: Path) -> None:
+def test_a_wrong_value_of_the_new_field_is_reported(package: Path) -> None:
     _run(
         package,
         """
@@ -104,7 +104,7 @@ assert [one.message for one in check_app(AppDef("a", [role]))] == [
 
 
 @pytest.mark.slow
-def test_formatting_and_schema_know_it(package: Path) -> None:
+def test_formatting_and_schema_know_the_new_field(package: Path) -> None:
     _run(
         package,
         """
@@ -121,7 +121,7 @@ assert "Example: `10`" in made["RoleSpecOverlay"]["properties"]["novelty"]["desc
 
 
 @pytest.mark.slow
-def test_the_digest_speaks_of_it_only_where_it_is_set(package: Path) -> None:
+def test_the_digest_covers_the_new_field_only_where_it_is_set(package: Path) -> None:
     known = json.loads((ROOT / "tests/golden/example-digests.json").read_text())
     assert known
     _run(
@@ -148,7 +148,7 @@ def _digest_today() -> str:
 
 
 @pytest.mark.slow
-def test_an_app_with_it_crosses_to_another_process(package: Path) -> None:
+def test_an_app_with_the_new_field_crosses_to_another_process(package: Path) -> None:
     _run(
         package,
         """
@@ -161,7 +161,7 @@ assert macros.Values("", "a", "0", "R").apply(app.roles[0]).novelty == 5
     )
 
 
-def test_a_plan_shows_that_it_changed(package: Path) -> None:
+def test_a_plan_shows_a_change_of_the_new_field(package: Path) -> None:
     _run(
         package,
         """
@@ -180,7 +180,7 @@ assert [*shape.faults({**new, "roles": [{**new["roles"][0], "novelty": "x"}]}, "
 
 
 @pytest.mark.slow
-def test_compile_and_convert_write_it(package: Path) -> None:
+def test_compile_and_convert_write_the_new_field(package: Path) -> None:
     _run(
         package,
         """

@@ -10,11 +10,11 @@ JOB = "version: 1\nname: grid\nmatrix: {lr: [1, 2]}\nroles: {main: {entrypoint: 
 
 
 @pytest.mark.parametrize("name", launcher.__all__)
-def test_every_public_name_is_there(name: str) -> None:
+def test_every_public_name_can_be_imported(name: str) -> None:
     assert getattr(launcher, name).__doc__
 
 
-def test_the_names_are_those_that_have_a_home() -> None:
+def test_the_public_names_are_exactly_the_names_with_a_home_module() -> None:
     assert dir(launcher) == sorted([*launcher._HOMES, "__version__"])
 
 

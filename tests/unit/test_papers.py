@@ -1,4 +1,4 @@
-"""ARCHITECTURE and CONTRIBUTING name only what there is."""
+"""ARCHITECTURE and CONTRIBUTING name only things that exist."""
 
 import json
 import re
@@ -18,7 +18,7 @@ CODE = [path for folder in ("launcher", "tests", "scripts") for path in (ROOT / 
 
 
 @pytest.mark.parametrize("paper", PAPERS)
-def test_every_path_exists(paper):
+def test_every_path_that_a_paper_names_exists(paper):
     text = (ROOT / paper).read_text()
     named = re.findall(r"`((?:launcher|tests|scripts|examples|schemas|\.ci)/[\w./-]*)", text)
     named += [path for path in re.findall(r"\]\(([^)]+)\)", text) if "://" not in path]
@@ -55,7 +55,7 @@ def quoted(paper: str) -> list[str]:
     return re.findall(r"`([^`]+)`", text)
 
 
-def test_the_layers_are_those_of_the_tests():
+def test_the_layers_of_architecture_are_the_layers_of_the_tests():
     rows = re.findall(r"^\| (\d) \| ([^|]+) \|", (ROOT / "ARCHITECTURE.md").read_text(), re.MULTILINE)
     documented = {
         path.removesuffix(".py").rpartition("/")[2]: int(rank)
@@ -66,7 +66,7 @@ def test_the_layers_are_those_of_the_tests():
     assert {name for name, rank in RANK.items() if rank > 1} <= documented.keys()
 
 
-def test_the_states_of_an_attempt_are_all_there():
+def test_architecture_names_every_state_of_an_attempt():
     text = (ROOT / "ARCHITECTURE.md").read_text()
     assert [state for state in (*LIVE_STATES, *ENDED_STATES) if f" {state}" not in text] == []
 

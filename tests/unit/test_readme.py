@@ -1,4 +1,4 @@
-"""What README tells people to paste works: every command of the tour is run, and its Python too."""
+"""The commands of README work: every command of the tour is run, and its Python too."""
 
 import os
 import re
@@ -52,7 +52,7 @@ def test_the_first_command_shows_plan_output_and_success_and_keeps_the_job_the_s
 
 
 def test_ci_runs_the_second_command_as_it_stands(tmp_path):
-    """With bash as a bystander: the lines of .ci/run that find the command are run, not the command."""
+    """Bash runs only the lines of .ci/run that find the command, and not the command."""
     find = [line for line in (ROOT / ".ci" / "run").read_text().splitlines() if line.startswith("tests=")]
     got = subprocess.run(
         ["bash", "-c", f'{find[0]}; printf %s "$tests"'], cwd=ROOT, capture_output=True, text=True, check=True
@@ -90,7 +90,7 @@ def test_every_link_to_a_file_leads_somewhere():
 
 
 def test_nothing_installs_the_package_of_another_project_that_has_our_name_on_pypi():
-    """`launcher` there is none of ours: what is to be pasted names `launcher-jobs`, or a path."""
+    """`launcher` there is another project: each command to paste names `launcher-jobs`, or a path."""
     texts = [
         path for folder in ("launcher", "docs", "examples", "schemas") for path in (ROOT / folder).rglob("*")
     ]

@@ -11,7 +11,7 @@ from launcher.secrets import missing, resolve
 CANARY = "canary-3f81c2"
 
 
-def test_a_variable_of_the_environment(monkeypatch: pytest.MonkeyPatch):
+def test_a_secret_is_read_from_an_environment_variable(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setenv("API_KEY", f" {CANARY}\n")
     assert resolve("env:API_KEY") == f" {CANARY}\n"
 
@@ -19,13 +19,13 @@ def test_a_variable_of_the_environment(monkeypatch: pytest.MonkeyPatch):
 @pytest.mark.parametrize(
     ("written", "value"), [("v", "v"), ("v\n", "v"), ("v\r\n", "v"), ("v\n\n", "v\n"), (" a\nb", " a\nb")]
 )
-def test_a_file_without_its_last_line_end(tmp_path: Path, written: str, value: str):
+def test_a_secret_is_read_from_a_file_without_its_last_line_end(tmp_path: Path, written: str, value: str):
     file = tmp_path / "key"
     file.write_bytes(written.encode())
     assert resolve(f"file:{file}") == value
 
 
-def test_a_file_below_home(tmp_path: Path):
+def test_a_secret_is_read_from_a_file_below_home(tmp_path: Path):
     Path(os.environ["HOME"], ".key").write_text(CANARY)
     assert resolve("file:~/.key") == CANARY
 
@@ -38,7 +38,7 @@ def failure(reference: str) -> str:
     return str(failed.value)
 
 
-def test_what_is_not_there(tmp_path: Path):
+def test_a_missing_variable_or_file_is_an_error(tmp_path: Path):
     assert failure("env:NOT_THERE") == "the environment variable NOT_THERE is not set"
     assert failure(f"file:{tmp_path}/no") == f"cannot read {tmp_path}/no: No such file or directory"
 
@@ -66,12 +66,12 @@ def test_a_secret_is_read_from_regular_files_alone(tmp_path: Path):
         (CANARY.encode() * 20_000, "is larger than"),
     ],
 )
-def test_what_no_variable_can_hold(tmp_path: Path, data: bytes, why: str):
+def test_a_secret_that_no_variable_can_hold_is_refused(tmp_path: Path, data: bytes, why: str):
     (tmp_path / "key").write_bytes(data)
     assert why in failure(f"file:{tmp_path}/key")
 
 
-def test_the_missing_ones_are_reported_with_the_reason(monkeypatch: pytest.MonkeyPatch):
+def test_missing_secrets_are_reported_with_the_reason(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setenv("THERE", "x")
     assert missing(["env:THERE", "env:GONE", "env:GONE"]) == {
         "env:GONE": "the environment variable GONE is not set"

@@ -45,7 +45,7 @@ def test_the_nearest_name_is_the_one_that_was_meant(typed, meant):
     assert nearest(typed, NAMES) == meant
 
 
-def test_of_two_as_near_the_first_is_taken():
+def test_the_first_of_two_equally_near_names_is_taken():
     assert nearest("cat", ["bat", "car"]) == "bat"
 
 
@@ -53,7 +53,7 @@ def test_of_two_as_near_the_first_is_taken():
     ("one", "other", "slips"),
     [("", "", 0), ("abc", "abc", 0), ("", "abc", 3), ("ab", "ba", 1), ("mag", "msg", 1), ("abcd", "acbe", 2)],
 )
-def test_two_letters_that_changed_places_are_one_slip(one, other, slips):
+def test_two_swapped_letters_count_as_one_slip(one, other, slips):
     assert distance(one, other) == distance(other, one) == slips
 
 
@@ -84,12 +84,12 @@ def test_paint_leaves_text_alone_without_colours():
         ("\x9b\u202e\ud800", "\\x9b\\u202e\\ud800"),
     ],
 )
-def test_printable_escapes_what_could_drive_a_terminal(text, shown):
+def test_printable_escapes_characters_that_could_drive_a_terminal(text, shown):
     assert printable(text) == shown
     assert printable(text).isprintable()
 
 
-def test_plural_forms():
+def test_plural_uses_the_form_for_the_number():
     assert plural(1, "file") == "1 file"
     assert plural(2, "entry", "entries") == "2 entries"
 
@@ -136,7 +136,9 @@ def test_any_names_can_be_sorted(names):
         ("", "main/0: boom", "main/0: boom"),
     ],
 )
-def test_an_error_that_a_message_says_already_is_not_repeated(message: str, cause: str, text: str) -> None:
+def test_an_error_that_the_message_contains_already_is_not_repeated(
+    message: str, cause: str, text: str
+) -> None:
     assert with_cause(message, cause) == text
 
 

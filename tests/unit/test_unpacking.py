@@ -1,4 +1,4 @@
-"""Tar archives that nothing is believed of, unpacked into a new folder."""
+"""Untrusted tar archives, unpacked into a new folder."""
 
 import io
 import os
@@ -158,7 +158,7 @@ def test_names_that_are_no_text_are_kept(here: Path) -> None:
     assert os.listdir(here / "got") == [name]
 
 
-def test_what_a_killed_process_has_left_is_removed_and_a_living_one_is_not_disturbed(here: Path) -> None:
+def test_leftovers_of_a_killed_process_are_removed_and_a_living_process_is_not_disturbed(here: Path) -> None:
     (here / ".got.launcher-dead" / "files").mkdir(parents=True)
 
     def other() -> Iterator[bytes]:

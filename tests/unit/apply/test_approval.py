@@ -1,4 +1,4 @@
-"""Whether a plan may be carried out: problems, protection, and approval of what stops live attempts."""
+"""Which plans may be carried out: problems, protection, and approval of stops of live attempts."""
 
 import pytest
 
@@ -30,7 +30,9 @@ CHANGED = ("--lr", "5")
         (job("train", origin="elsewhere"), "running", "problem"),
     ],
 )
-def test_what_may_be_carried_out(desired, state, when_refused, allow_destructive):
+def test_a_plan_with_a_problem_or_an_unapproved_stop_is_refused(
+    desired, state, when_refused, allow_destructive
+):
     made = plan(desired, *([attempt(OLD, state)] if state else []))
     if when_refused is None or (when_refused == "destructive" and allow_destructive):
         check_approved(made, allow_destructive=allow_destructive)
@@ -54,7 +56,7 @@ def test_what_may_be_carried_out(desired, state, when_refused, allow_destructive
     assert wanted[when_refused][1] in hint
 
 
-def test_every_job_in_the_way_is_named() -> None:
+def test_the_refusal_names_every_job_whose_attempt_would_be_stopped() -> None:
     names = ("b", "a")
     jobs = [job(name, *CHANGED, protect=True) for name in names]
     made = plan(jobs, *(attempt(job(name), "running") for name in names))
@@ -62,7 +64,7 @@ def test_every_job_in_the_way_is_named() -> None:
         check_approved(made, allow_destructive=True)
 
 
-def test_problems_come_before_approval_and_each_hint_once() -> None:
+def test_problems_are_reported_before_a_missing_approval_and_each_hint_once() -> None:
     jobs = [job("a", origin="elsewhere"), job("b", origin="elsewhere"), job("c", protect=True)]
     live = [attempt(job(name, "-x"), "running") for name in ("a", "b", "c")]
     with pytest.raises(LauncherError) as caught:
@@ -80,7 +82,9 @@ def test_problems_come_before_approval_and_each_hint_once() -> None:
         (job("train", enabled=False), "pass --allow-destructive"),
     ],
 )
-def test_the_hint_names_a_file_only_where_one_can_approve(desired: Launch, hint: str) -> None:
+def test_the_hint_names_a_job_file_only_where_that_file_can_approve_the_stop(
+    desired: Launch, hint: str
+) -> None:
     with pytest.raises(BlockedError) as raised:
         check_approved(plan(desired, attempt(OLD, "running")), allow_destructive=False)
     assert raised.value.hint == hint

@@ -1,4 +1,4 @@
-"""Python callers that pass something else than launches or a plan."""
+"""Python callers that pass something other than launches or a plan."""
 
 from typing import Any
 
@@ -27,7 +27,7 @@ from tests.unit.plan.world import job
     ],
 )
 @pytest.mark.parametrize("function", [make_plan, apply_launches])
-def test_what_is_no_list_of_launches_is_named_with_a_remedy(function, given, output, hint):
+def test_a_value_that_is_no_list_of_launches_is_refused_with_a_remedy(function, given, output, hint):
     with pytest.raises(LauncherError) as caught:
         function(given)
     assert isinstance(caught.value, TypeError)
@@ -37,12 +37,12 @@ def test_what_is_no_list_of_launches_is_named_with_a_remedy(function, given, out
 
 
 @pytest.mark.parametrize("given", ["plan.json", None, [job("train")], {}])
-def test_what_is_no_plan_is_named_with_a_remedy(given: Any) -> None:
+def test_a_value_that_is_no_plan_is_refused_with_a_remedy(given: Any) -> None:
     with pytest.raises(TypeError, match="apply_plan takes a plan, got ") as caught:
         apply_plan(given)
     assert "launcher apply plan.json" in str(caught.value.hint)
 
 
-def test_no_launches_are_an_empty_plan() -> None:
+def test_an_empty_list_of_launches_makes_an_empty_plan() -> None:
     assert launcher.make_plan([]).is_empty
     assert launcher.make_plan(()).is_empty

@@ -1,4 +1,4 @@
-"""A launch is bound once: what a plan has dry-run is what an apply creates."""
+"""A launch is bound once: an apply creates the app that its plan has dry-run."""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -19,7 +19,7 @@ CALLS: list[tuple[str, AppDef]] = []
 
 
 class Recorded(LocalScheduler):
-    """local_cwd under another name, which writes down what it is asked for."""
+    """local_cwd under another name, which records the calls that it gets."""
 
     def _submit_dryrun(self, app: AppDef, cfg: Mapping[str, CfgVal]) -> AppDryRunInfo[Any]:
         CALLS.append(("dry run", app))
@@ -55,7 +55,7 @@ def asked() -> list[str]:
     return [what for what, _ in CALLS]
 
 
-def test_a_plan_makes_one_dry_run_of_what_it_starts_and_keeps_the_request(launch: Launch) -> None:
+def test_a_plan_makes_one_dry_run_of_each_job_that_it_starts_and_keeps_the_request(launch: Launch) -> None:
     plan = make_plan([launch])
     assert asked() == ["dry run"]
     bound = plan.steps[0].bound
@@ -78,7 +78,7 @@ def test_finished_work_is_not_dry_run_again(launch: Launch) -> None:
 
 
 def test_a_plan_that_is_passed_on_is_bound_again_for_the_folder_it_is_applied_in(launch: Launch) -> None:
-    """Its dry run was made when the plan was: the engine refuses, if at all, when the job is created."""
+    """Its dry run was made with the plan: an engine can refuse it only when the job is created."""
     apply_plan(make_plan([launch]), wait=True)
     assert asked() == ["dry run", "create"]
     (_, checked), (_, created) = CALLS

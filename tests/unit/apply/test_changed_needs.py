@@ -34,7 +34,7 @@ def needing(folder: Path, line: str) -> Launch:
 
 
 def recorded(job: str) -> list[list[str]]:
-    """What each attempt of a job stands on: attempts of needs, `~` before those that keep the order alone."""
+    """The attempts of needs that each attempt stands on, with `~` before needs that only keep the order."""
     with open_store() as store:
         made = reversed(store.attempts(JobKey("default", "default", job)))
     return [
@@ -98,7 +98,7 @@ def test_a_matrix_in_another_file_is_known_to_the_job_that_is_loaded_alone(tmp_p
     assert "grid.launcher.yaml" in step.notes[0]
 
 
-def test_a_chain_is_planned_empty_after_it_was_applied_and_a_part_of_it_can_be(tmp_path: Path) -> None:
+def test_an_applied_chain_has_an_empty_plan_and_one_of_its_jobs_can_run_again_alone(tmp_path: Path) -> None:
     chain = jobs(tmp_path, prepare="one", train="after")
     assert [step.after for step in make_plan(chain).steps] == [(), ("prepare",)]
     assert make_plan(chain, choices=Choices(select=("train",))).problems

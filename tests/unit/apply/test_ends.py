@@ -1,4 +1,4 @@
-"""What the ledger has missed of an attempt is made good."""
+"""A start or an end that the ledger has missed is recorded later."""
 
 from dataclasses import replace
 

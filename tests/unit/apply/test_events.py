@@ -1,4 +1,4 @@
-"""Events are what their published schema says, and the schema is what the code says."""
+"""Events match their published schema, and the schema matches the code."""
 
 import json
 import threading
@@ -67,7 +67,7 @@ def _lines(scenario: Scenario, *words: str, code: int = 0) -> list[dict[str, Any
 
 
 @pytest.mark.slow
-def test_an_end_says_which_app_how_and_when(scenario: Scenario) -> None:
+def test_an_ended_event_has_the_app_its_outcome_and_its_time(scenario: Scenario) -> None:
     scenario.launcher("apply", str(scenario.job("exit 3")), "--yes", "--wait", code=5)
     file = str(scenario.job("sleep 0.2; exit 3"))
     made = _lines(scenario, file, "--rerun", "job", code=5)
@@ -113,7 +113,7 @@ def test_events_of_one_job_stay_in_order_whatever_their_clocks_say() -> None:
     assert [event["event"] for event in heard] == ["started", "restarting", "ended"]
 
 
-def test_a_report_is_not_held_back_behind_what_happens_now() -> None:
+def test_a_delayed_report_is_emitted_before_an_event_that_happens_now() -> None:
     heard: list[str] = []
     events = Events(lambda event: heard.append(event["event"]))
     events.together_s = 60.0
@@ -125,13 +125,13 @@ def test_a_report_is_not_held_back_behind_what_happens_now() -> None:
     assert heard == ["ended", "kept"]
 
 
-def test_nothing_happens_after_it_was_noticed() -> None:
+def test_an_event_never_happens_after_the_time_of_its_report() -> None:
     made = made_by.event("kept", at=time.time() + 1000)
     assert made["at"] == made["time"]
 
 
 def _progress(*recorded: tuple[str, dict[str, Any]]) -> list[dict[str, Any]]:
-    """The events of an app of which `told` was heard."""
+    """The events of an app whose engine reports `recorded`."""
     heard: list[dict[str, Any]] = []
     events = Events(lambda event: heard.append(dict(event)))
     key = JobKey("default", "default", "train")
@@ -142,7 +142,7 @@ def _progress(*recorded: tuple[str, dict[str, Any]]) -> list[dict[str, Any]]:
     return heard
 
 
-def test_progress_of_images_is_reported_as_the_jobs_and_fits_the_schema() -> None:
+def test_progress_of_images_is_reported_for_their_job_and_fits_the_schema() -> None:
     heard = _progress(
         ("pulling", {"image": "web:1", "done": 0, "total": 9}),
         ("pulled", {"image": "web:1"}),
@@ -165,7 +165,7 @@ def test_the_progress_of_an_image_is_not_reported_a_hundred_times_a_second() -> 
     assert len(heard) < 10
 
 
-def test_people_read_the_beginning_the_lines_and_the_end() -> None:
+def test_the_text_of_image_progress_shows_the_beginning_the_build_lines_and_the_end() -> None:
     heard = _progress(
         ("pulling", {"image": "web:1", "done": 0, "total": 0}),
         ("pulled", {"image": "web:1"}),

@@ -1,4 +1,4 @@
-"""Steps that need each other are carried out in order, and what waits is withdrawn in time."""
+"""Steps that need each other are carried out in order, and waiting apps are withdrawn in time."""
 
 import json
 from collections.abc import Iterator, Mapping
@@ -85,7 +85,7 @@ def chain(world: World, first: str) -> tuple[Step, Step, Step]:
     return after(made["evaluate"], train), made["prepare"], train
 
 
-def test_jobs_are_submitted_behind_those_that_they_need(world: World) -> None:
+def test_jobs_are_submitted_behind_the_jobs_that_they_need(world: World) -> None:
     outcomes = world.carry_out(*chain(world, f"{OPEN}; echo data >data"))
     assert [outcomes[job].state for job in ("prepare", "train", "evaluate")] == [
         "running",
@@ -124,7 +124,7 @@ def test_a_need_that_has_succeeded_is_not_waited_for(world: World) -> None:
     world.wait(*done.values())
 
 
-def test_what_follows_a_failure_is_skipped_and_says_so(world: World) -> None:
+def test_jobs_behind_a_failed_need_are_skipped_with_the_reason(world: World) -> None:
     outcomes = world.carry_out(*chain(world, f"{OPEN}; exit 3"))
     world.open()
     ends = world.wait(*outcomes.values())
@@ -140,7 +140,7 @@ def test_what_follows_a_failure_is_skipped_and_says_so(world: World) -> None:
     assert what_starts(train) == "when prepare succeeds: launcher apply train.launcher.yaml"
 
 
-def test_jobs_whose_need_cannot_be_submitted_are_not(world: World) -> None:
+def test_jobs_whose_need_cannot_be_submitted_are_not_submitted(world: World) -> None:
     evaluate, prepare, train = chain(world, "true")
     role = replace(prepare.bound.app.roles[0], entrypoint="no-such-program")
     broken = replace(prepare, bound=prepare.bound._replace(app=replace(prepare.bound.app, roles=[role])))
@@ -156,7 +156,7 @@ def test_jobs_whose_need_cannot_be_submitted_are_not(world: World) -> None:
 
 
 @pytest.mark.slow
-def test_what_waits_is_withdrawn_before_what_it_waits_for_is_stopped(world: World) -> None:
+def test_a_waiting_app_is_withdrawn_before_its_need_is_stopped(world: World) -> None:
     evaluate, prepare, train = chain(world, "exec sleep 1000")
     world.carry_out(evaluate, prepare, train)
     again = world.steps(prepare=f"{OPEN}; echo data >data", train="cat data", evaluate="true")
@@ -178,7 +178,7 @@ def test_what_waits_is_withdrawn_before_what_it_waits_for_is_stopped(world: Worl
     assert {state for state, _ in world.wait(*done.values()).values()} == {"succeeded"}
 
 
-def test_what_runs_on_a_need_that_is_replaced_is_stopped_before_it(world: World) -> None:
+def test_a_running_dependent_is_stopped_before_its_need_is_replaced(world: World) -> None:
     made = world.steps(prepare="exec sleep 1000", train="exec sleep 1000")
     world.carry_out(*made.values())
     again = world.steps(prepare="exec sleep 999", train="exec sleep 999")
@@ -201,7 +201,7 @@ def test_an_attempt_that_has_started_meanwhile_makes_the_job_stale(world: World)
     world.engines.get("local_cwd").cancel(made.app_id)
 
 
-def test_a_scheduler_that_cannot_wait_for_the_other_one_says_so(world: World) -> None:
+def test_a_need_on_an_engine_that_the_scheduler_cannot_wait_for_is_refused(world: World) -> None:
     made = world.steps(prepare="true", train="true")
     train = after(made["train"], made["prepare"], scheduler="slurm")
     with pytest.raises(SchedulerError, match="cannot wait for one of slurm") as failed:
@@ -227,7 +227,7 @@ def test_an_output_folder_on_another_engine_is_refused_before_anything_starts(wo
 
 
 def test_the_output_folder_of_a_matrix_is_refused(world: World) -> None:
-    """Its file is not among those that were compiled together, else that is said at the reference."""
+    """Its file was not compiled with the other one: otherwise the error would be at the reference."""
     made = world.steps(**{"prepare-1": "true", "train": "true"})
     train = reading(after(made["train"], made["prepare-1"]), "$<needs.prepare.output_dir>")
     with pytest.raises(SchedulerError, match="`prepare`, which is no job that it needs") as failed:
@@ -235,7 +235,7 @@ def test_the_output_folder_of_a_matrix_is_refused(world: World) -> None:
     assert "LAUNCHER_NEEDS" in str(failed.value.hint)
 
 
-def test_gc_keeps_what_is_waited_for(world: World) -> None:
+def test_gc_keeps_apps_that_other_apps_wait_for(world: World) -> None:
     made = world.steps(prepare="true", fetch=OPEN, train="true")
     world.wait(*world.carry_out(made["prepare"]).values())
     needing = after(made["train"], made["prepare"], made["fetch"])
@@ -254,7 +254,7 @@ def test_gc_keeps_what_is_waited_for(world: World) -> None:
     assert world.engines.get("local_cwd").attempt(made["prepare"].app_id) is None
 
 
-def test_the_order_is_that_of_the_needs(world: World) -> None:
+def test_steps_are_ordered_behind_the_needs_of_their_jobs(world: World) -> None:
     made = world.steps(a="true", b="true", c="true", d="true")
     d = made["d"]
     c = after(made["c"], d)
@@ -262,7 +262,7 @@ def test_the_order_is_that_of_the_needs(world: World) -> None:
     assert [step.key.job for step in in_order([a, made["b"], c, d])] == ["b", "d", "c", "a"]
 
 
-def test_a_long_chain_has_no_limit(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_chain_of_thousands_of_needs_is_ordered(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     step = world.steps(job="true")["job"]
     steps: list[Step] = []
     for number in range(3000):
@@ -271,7 +271,7 @@ def test_a_long_chain_has_no_limit(world: World, monkeypatch: pytest.MonkeyPatch
     assert in_order(steps[::-1]) == steps
 
 
-def test_programs_know_their_attempt_and_its_edition(world: World) -> None:
+def test_the_environment_of_programs_has_their_attempt_and_its_edition(world: World) -> None:
     step = world.steps(job="echo $LAUNCHER_ATTEMPT $LAUNCHER_EDITION >numbers")["job"]
     world.wait(*world.carry_out(replace(step, number=7, edition=4)).values())
     assert (world.folder / "numbers").read_text() == "7 4\n"

@@ -71,12 +71,12 @@ def test_schedulers_say_themselves_whether_replicas_run_in_the_checkout():
     assert create_dir_scheduler("s").checkout_folder("/tmp", {}) == "/tmp"
 
 
-def test_a_job_in_a_container_has_none(root: Path):
+def test_a_job_that_runs_outside_of_the_checkout_has_no_seen_files(root: Path):
     assert seen(launch(root, scheduler="slurm")) == []
     assert seen(launch(root, scheduler="local_docker", image="busybox")) == []
 
 
-def test_files_that_inputs_cover_are_left_to_these(root: Path):
+def test_files_that_inputs_cover_are_no_seen_files(root: Path):
     with Engines(readonly=True) as engines:
         job = launch(root)
         record = {"jobs/train.py": "other"}

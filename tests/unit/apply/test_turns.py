@@ -34,7 +34,7 @@ from launcher.turns.table import Place
 
 @pytest.fixture
 def engines(monkeypatch: pytest.MonkeyPatch, launcher_home: Path) -> Iterator[Engines]:
-    """Of a machine with two cores."""
+    """The engines of a machine with two cores."""
     monkeypatch.setattr(LocalScheduler, "on_this_machine", lambda _: True)
     monkeypatch.setattr("launcher.apply.turns.machine", lambda **_: Machine(2.0, 4096))
     with Engines() as made:
@@ -82,7 +82,7 @@ def test_numbers_follow_the_order_of_the_plan(tmp_path: Path, engines: Engines) 
     assert numbers == [*range(numbers[0], numbers[0] + 12)]
 
 
-def test_a_job_is_numbered_behind_those_that_it_needs(tmp_path: Path, engines: Engines) -> None:
+def test_a_job_is_numbered_behind_the_jobs_that_it_needs(tmp_path: Path, engines: Engines) -> None:
     first, second = plan(tmp_path, engines, "a", "b")
     needed = StoodOn("b", second.number, 1, second.app_id, "local_cwd")
     steps = [replace(first, needs=(needed,), after=("b",)), second]
@@ -90,7 +90,7 @@ def test_a_job_is_numbered_behind_those_that_it_needs(tmp_path: Path, engines: E
     assert of_b.number < of_a.number
 
 
-def test_what_a_job_asks_for_is_the_sum_over_its_replicas(tmp_path: Path, engines: Engines) -> None:
+def test_the_ask_of_a_job_is_the_sum_over_its_replicas(tmp_path: Path, engines: Engines) -> None:
     (step,) = plan(tmp_path, engines, "a", resource={"cpu": 1.5, "memory": "1GiB"})
     [ask] = asks(Turns([step], engines), [step])
     assert (ask.app, ask.cpu, ask.memory_mb, ask.gpus) == (step.app_id, 1.5, 1024, 0)
@@ -111,7 +111,7 @@ def test_a_job_of_another_engine_has_no_turn(tmp_path, engines, monkeypatch):
     assert asks(Turns(steps, engines), steps) == []
 
 
-def test_a_matrix_and_a_project_limit_how_many_run_at_once(tmp_path: Path, engines: Engines) -> None:
+def test_a_matrix_and_a_project_limit_how_many_jobs_run_at_once(tmp_path: Path, engines: Engines) -> None:
     (step,) = plan(tmp_path, engines, "a", resource={})
     assert step.launch is not None
     launch = replace(step.launch, matrix="sweep", max_parallel=4, caps=Caps(max_parallel=9))
@@ -138,7 +138,9 @@ def test_a_table_that_cannot_be_written_is_an_error_before_anything_is_submitted
 
 
 @pytest.mark.parametrize("field", ["stops", "withdraws"])
-def test_a_job_inherits_the_place_of_what_it_replaces(tmp_path: Path, engines: Engines, field: str) -> None:
+def test_a_job_inherits_the_place_of_the_app_that_it_replaces(
+    tmp_path: Path, engines: Engines, field: str
+) -> None:
     first, second = plan(tmp_path, engines, "a", "b")
     place = in_line(second, number=7)
     steps = [first, replace(second, **{field: (before(second),)})]
@@ -156,7 +158,7 @@ def test_a_dead_ticket_is_not_inherited(tmp_path: Path, engines: Engines) -> Non
 
 
 @pytest.mark.parametrize("others", [0, 1])
-def test_jobs_with_room_for_all_are_ordered_behind_the_apps_of_others(tmp_path, engines, others):
+def test_jobs_that_all_fit_are_still_ordered_behind_the_apps_of_others(tmp_path, engines, others):
     first, second = plan(tmp_path, engines, "a", "b")
     places = [in_line(first, number) for number in range(1, others + 1)]
     turns = Turns([first, second], engines)
@@ -216,7 +218,7 @@ def test_a_job_that_cannot_be_submitted_holds_up_no_other(tmp_path, engines, sto
 def run(
     steps: list[Step], engines: Engines, store: Store, events: list[dict[str, object]], *, wait: bool = True
 ) -> tuple[Outcome, ...]:
-    """Carry the steps out, to the ends of their apps with `wait`."""
+    """Carry the steps out; with `wait`, until their apps have ended."""
     report = Events(lambda event: events.append(dict(event)))
     outcomes = execute(steps, plan=make_plan([]), engines=engines, store=store, events=report)
     return follow(outcomes, engines=engines, store=store, events=report) if wait else outcomes

@@ -80,19 +80,19 @@ def test_where_the_former_files_are_not_on_record_the_size_is_shown(applied: Pat
     )
 
 
-def test_a_plan_keeps_nothing(folder: Path, tmp_path: Path) -> None:
+def test_a_plan_writes_nothing_to_the_state_folder(folder: Path, tmp_path: Path) -> None:
     make_plan([load(tmp_path)])
     assert not os.path.exists(paths.home())
 
 
-def test_a_workspace_that_is_new_tells_its_size(tmp_path: Path, folder: Path) -> None:
+def test_a_new_workspace_shows_its_size(tmp_path: Path, folder: Path) -> None:
     apply_launches([load(tmp_path, "")], wait=True)
     text = plan_text(make_plan([load(tmp_path)]))
     assert '+ workspace = "src"\n' in text
     assert "+ workspace files: 14 files, 134 B" in text
 
 
-def test_a_large_workspace_is_reported_with_what_to_leave_out(tmp_path, folder, monkeypatch):
+def test_a_large_workspace_is_reported_with_the_pattern_that_leaves_files_out(tmp_path, folder, monkeypatch):
     monkeypatch.setattr(manifest, "LARGE_FILES", 50)
     (folder / ".venv").mkdir()
     for n in range(60):

@@ -30,7 +30,7 @@ def test_copy_to_a_folder_keeps_the_name(tmp_path):
 
 
 @pytest.mark.parametrize("src", ["nowhere", "s3://bucket/key"])
-def test_copy_says_what_it_cannot_and_leaves_nothing(tmp_path, src):
+def test_copy_names_a_source_that_it_cannot_copy_and_leaves_nothing(tmp_path, src):
     done = run("utils.copy_main", "--src", src, "--dst", str(tmp_path / "b"))
     assert done.returncode == 1
     assert done.stderr.startswith(f"error: cannot copy {src} to ")
@@ -59,7 +59,7 @@ def test_a_monitored_program_is_stopped_by_a_file(tmp_path):
 
 @pytest.fixture
 def management():
-    """A management API that fetches what it is told of: (address, requests)."""
+    """A management API that downloads each registered model: (address, requests)."""
     from urllib.parse import parse_qs, urlsplit
     from urllib.request import urlopen
 
@@ -86,7 +86,7 @@ def management():
 
 
 @pytest.mark.slow
-def test_a_model_is_registered_and_offered_for_that_long(tmp_path, management):
+def test_a_model_is_registered_and_offered_for_the_given_time(tmp_path, management):
     address, seen = management
     (tmp_path / "m.mar").write_bytes(b"model")
     where = ["--model_path", str(tmp_path / "m.mar"), "--management_api", address, "--host", "127.0.0.1"]

@@ -118,7 +118,7 @@ def test_an_apply_is_not_done_while_a_plan_may_still_come() -> None:
     assert applied(now, approving(now), unreviewed=("8",)) == "success"
 
 
-def test_a_refusal_names_what_is_approved_and_what_is_there() -> None:
+def test_a_refusal_names_the_approved_digest_and_the_present_one() -> None:
     start = start_of(job("train"))
     assert str(Refusal(start, "le1:00 (#7)", "the job file changed since")) == (
         f"start default/train: the job file changed since\n  approved le1:00 (#7), now {start.digest}"
@@ -130,7 +130,9 @@ def test_a_refusal_names_what_is_approved_and_what_is_there() -> None:
     [{"needs": (Need("eval"),)}, {"timeout_s": 60}, {}],
     ids=["needs", "time limit", "nothing to watch"],
 )
-def test_a_runner_that_goes_away_starts_nothing_that_a_watcher_holds_far_away(fields: dict[str, Any]) -> None:
+def test_a_temporary_runner_withholds_jobs_that_need_a_watcher_for_a_remote_engine(
+    fields: dict[str, Any],
+) -> None:
     made = job("train", scheduler="boxes", **fields)
     found = withheld([made], {"boxes": "ssh://gpu1"})
     assert list(found) == ([made.key] if fields else [])

@@ -1,4 +1,4 @@
-"""The client of GitHub against a server that keeps state, and fails in the ways of the real one."""
+"""The client of GitHub against a server that keeps state, and fails in the ways of the real server."""
 
 from collections.abc import Iterator
 
@@ -82,7 +82,7 @@ def test_a_rate_limit_is_waited_for_as_long_as_the_server_says(fake: FakeGitHub)
     assert len(fake.checks) == 1
 
 
-def test_a_long_wait_is_not_waited(fake: FakeGitHub) -> None:
+def test_a_rate_limit_with_a_long_wait_is_an_error_at_once(fake: FakeGitHub) -> None:
     slept: list[float] = []
     fake.faults.answers, fake.faults.retry_after = {"GET": [429]}, 4000
     with pytest.raises(GitHubError, match="429"):
@@ -164,7 +164,7 @@ def test_a_repository_that_was_moved_is_named(fake: FakeGitHub) -> None:
     assert "renamed or moved" in (caught.value.hint or "")
 
 
-def test_the_name_of_a_repository_is_no_permission(fake: FakeGitHub) -> None:
+def test_the_name_of_a_repository_is_not_taken_for_a_permission(fake: FakeGitHub) -> None:
     fake.faults.forbidden = ["."]
     github = GitHub(fake.url, "acme/pulls", "s3cret", sleep=lambda _: None)
     with pytest.raises(GitHubError) as caught:

@@ -130,7 +130,7 @@ class World:
             self.attempts[key][-1] = replace(last, state=state)
 
     def apply(self, target: str = "", *, killed: bool | None = None) -> list[str]:
-        """Run `ci apply` on the newest commit, for one target; why effects were refused."""
+        """Run `ci apply` on the newest commit, for one target; return why effects were refused."""
         target = target or self.random.choice(TARGETS)
         killed = self.random.random() < 0.2 if killed is None else killed
         scope, sha = Scope("default", target), self.commits[-1][0]
@@ -231,7 +231,7 @@ class World:
 
 
 @pytest.mark.parametrize("part", sampled(seeds(4)))
-def test_only_what_is_approved_starts_and_nothing_approved_is_left(part: int) -> None:
+def test_only_approved_jobs_start_and_no_approved_job_is_left(part: int) -> None:
     for seed in range(part * 40, part * 40 + 40):
         world = World(seed)
         try:

@@ -41,7 +41,7 @@ def test_output_stays_within_its_fence():
     assert "Last lines of a&lt;b@1" in text
 
 
-def test_results_stand_beside_those_of_the_success_before():
+def test_results_are_shown_beside_the_results_of_the_previous_success():
     results = [Row("loss", 0.5, 0.25), Row("new", None, 3.0)]
     text = comment_text("<!-- mark -->", "a" * 40, [ended("train", "succeeded", results=results)])
     assert "**Results of train@1**" in text

@@ -44,11 +44,11 @@ def test_a_pull_request_has_its_head_base_and_number(tmp_path: Path) -> None:
     assert found.sha == SHA
 
 
-def test_a_pull_request_of_another_repository_is_a_forks(tmp_path: Path) -> None:
+def test_a_pull_request_of_another_repository_counts_as_from_a_fork(tmp_path: Path) -> None:
     assert run(tmp_path, "pull_request", GITHUB_REPOSITORY="acme/other").is_fork
 
 
-def test_a_pull_request_whose_repository_was_deleted_is_a_forks(tmp_path: Path) -> None:
+def test_a_pull_request_whose_repository_was_deleted_counts_as_from_a_fork(tmp_path: Path) -> None:
     payload = json.loads(json.dumps(EVENTS["pull_request"]))
     payload["pull_request"]["head"]["repo"] = None
     assert run(tmp_path, "pull_request", payload).is_fork
@@ -61,7 +61,7 @@ def test_a_merge_group_keeps_its_effects_on_its_own_commit(tmp_path: Path) -> No
 
 
 @pytest.mark.parametrize("event", ["push", "workflow_dispatch", "schedule"])
-def test_other_events_are_about_the_commit_itself(tmp_path: Path, event: str) -> None:
+def test_other_events_mean_the_commit_itself(tmp_path: Path, event: str) -> None:
     found = run(tmp_path, event)
     assert (found.head_sha, found.pull_request, found.is_fork) == (SHA, None, False)
     assert found.run_url.endswith("/actions/runs/77")
@@ -84,14 +84,14 @@ def test_the_token_is_in_no_representation(tmp_path: Path) -> None:
         ({}, {"pull_request": 7}),
     ],
 )
-def test_a_wrong_environment_is_an_error_in_words(
+def test_a_wrong_environment_is_a_launcher_error(
     tmp_path: Path, more: dict[str, str], payload: dict[str, Any] | str | None
 ) -> None:
     with pytest.raises(LauncherError):
         run(tmp_path, "pull_request", payload, **more)
 
 
-def test_outside_of_a_runner_nothing_is_assumed() -> None:
+def test_an_environment_outside_of_a_runner_is_refused() -> None:
     with pytest.raises(LauncherError, match="GITHUB_ACTIONS is not set"):
         runner_of({})
 

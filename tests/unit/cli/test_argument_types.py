@@ -20,12 +20,12 @@ from launcher.cli.arguments import attempts, count, duration, key_value, moment,
         ("0", 0),
     ],
 )
-def test_durations(text, seconds):
+def test_a_duration_is_read_in_each_of_its_forms(text, seconds):
     assert duration(text) == pytest.approx(seconds)
 
 
 @pytest.mark.parametrize("text", ["", "x", "10x", "h", "1h30", "-5", "1..2s", "²", "10 s", "1e5", "30m1h"])
-def test_what_is_no_duration_is_refused(text):
+def test_text_that_is_no_duration_is_refused(text):
     with pytest.raises(ValueError, match="expected a duration"):
         duration(text)
 
@@ -40,7 +40,7 @@ def test_what_is_no_duration_is_refused(text):
         ("3..", [(3, 10**9)]),
     ],
 )
-def test_numbers_of_attempts(text, ranges):
+def test_numbers_of_attempts_are_read_as_ranges(text, ranges):
     assert attempts(text) == tuple(ranges)
 
 
@@ -67,12 +67,12 @@ def test_a_duration_in_words_is_shown_in_units():
         duration("2 hours")
 
 
-def test_a_duration_as_a_moment_is_so_long_ago():
+def test_a_duration_as_a_moment_counts_back_from_now():
     assert moment("10m") == pytest.approx(time.time() - 600, abs=5)
 
 
 @pytest.mark.parametrize("text", ["9999w", "9" * 20 + "w", "@0", "@" + "9" * 20, "@" + "9" * 400])
-def test_a_moment_that_no_calendar_has_is_the_nearest_one(text):
+def test_a_moment_that_no_calendar_has_becomes_the_nearest_valid_moment(text):
     assert datetime.fromtimestamp(moment(text), timezone.utc).year in (1970, 9999)
 
 
@@ -95,7 +95,7 @@ def test_a_time_of_day_is_of_today():
 
 
 @pytest.mark.parametrize("text", ["yesterday", "25:00", "2025-13-01", "@x", ""])
-def test_what_is_no_moment_is_refused(text):
+def test_text_that_is_no_moment_is_refused(text):
     with pytest.raises(ValueError, match="expected a time"):
         moment(text)
 
@@ -106,18 +106,18 @@ def test_key_value_splits_at_the_first_equals_sign():
 
 
 @pytest.mark.parametrize("text", ["a", "=b", ""])
-def test_what_is_no_pair_is_refused(text):
+def test_text_that_is_no_key_and_value_is_refused(text):
     with pytest.raises(ValueError, match="KEY=VALUE"):
         key_value(text)
 
 
 @pytest.mark.parametrize("text", ["-1", "x", "1.5", "", "²"])
-def test_what_is_no_count_is_refused(text):
+def test_text_that_is_no_count_is_refused(text):
     with pytest.raises(ValueError, match="whole number"):
         count(text)
 
 
-def test_a_list_takes_each_of_its_words():
+def test_a_list_option_takes_each_known_word_and_refuses_others():
     assert several_of("held", "orphan")("orphan, held") == ("orphan", "held")
     with pytest.raises(ValueError, match="did you mean `held`"):
         several_of("held", "orphan")("hold")

@@ -1,4 +1,4 @@
-"""Arguments are read as argparse reads them, and what is wrong with them is explained."""
+"""Arguments are read as argparse reads them, and mistakes in them are explained."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ WORDS = st.sampled_from(PLAIN + ODD)
 @pytest.mark.parametrize("declared", [declare, declare_one])
 @given(words=st.lists(WORDS, max_size=5))
 def test_every_command_line_is_read_as_argparse_reads_it(declared, words):
-    """But for `--`, behind which argparse looks for options when it reads the words a second time."""
+    """Except behind `--`, where argparse looks for options when it reads the words a second time."""
     standard = Standard()
     declared(standard)
     try:
@@ -99,7 +99,7 @@ def test_an_error_names_the_argument_and_what_was_meant(words, problem, hint):
     assert caught.value.hint == (hint or "see `launcher test --help`")
 
 
-def test_missing_words_and_those_too_many_are_refused():
+def test_missing_words_and_surplus_words_are_refused():
     with pytest.raises(UsageError, match="the following arguments are required: APP"):
         parsed(declare_one, [])
     with pytest.raises(UsageError, match="unexpected argument `c`"):

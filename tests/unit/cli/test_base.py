@@ -112,7 +112,7 @@ def test_nothing_is_written_into_the_repository_and_no_folder_is_left(repo: Path
 
 
 @pytest.mark.parametrize("name", ["nope", "--upload-pack=touch", "-x", ""])
-def test_a_commit_that_is_not_there_is_named(repo: Path, scenario: Scenario, name: str) -> None:
+def test_a_missing_commit_is_named(repo: Path, scenario: Scenario, name: str) -> None:
     shown = scenario.launcher("plan", repo, f"--base={name}", code=1).err
     assert f"this clone has no commit `{name}`" in shown
     assert "fetch-depth: 0" in shown

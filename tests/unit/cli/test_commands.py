@@ -17,7 +17,7 @@ def failed(scenario):
     return scenario
 
 
-def test_list_is_empty_and_says_how_to_begin(scenario):
+def test_an_empty_list_says_how_to_begin(scenario):
     done = scenario.launcher("list")
     assert done.out == ""
     assert "launcher apply" in done.err
@@ -25,7 +25,7 @@ def test_list_is_empty_and_says_how_to_begin(scenario):
     assert not scenario.home.exists()
 
 
-def test_list_shows_the_newest_first_with_state_and_reason(failed):
+def test_list_shows_the_newest_apps_first_with_state_and_reason(failed):
     failed.run_to_end(failed.job("true", name="good"))
     head, first, second = failed.launcher("list").out.splitlines()
     assert head.split() == ["NAME", "ATTEMPT", "STATE", "CREATED", "TOOK", "APP", "WHY"]
@@ -34,7 +34,7 @@ def test_list_shows_the_newest_first_with_state_and_reason(failed):
     assert re.search(r"main/[01] exited with 3: wrong$", second)
 
 
-def test_list_can_be_bounded_and_picked_by_scheduler(failed):
+def test_list_can_be_limited_and_filtered_by_scheduler(failed):
     failed.run_to_end(failed.job("true", name="good"))
     assert len(json.loads(failed.launcher("list", "-n", "1", "--json").out)) == 1
     assert len(json.loads(failed.launcher("list", "--all", "-s", "local_cwd", "--json").out)) == 2
@@ -53,7 +53,7 @@ def test_status_shows_every_replica_with_its_exit_code(failed):
     assert {(r["role"], r["replica"]) for r in document["replicas"]} == {("main", 0), ("main", 1)}
 
 
-def test_status_without_an_app_shows_what_runs(scenario):
+def test_status_without_an_app_shows_the_running_apps(scenario):
     assert "no apps are running" in scenario.launcher("status").err
     _, gate = scenario.running()
     assert "RUNNING" in scenario.launcher("status").out
@@ -64,7 +64,7 @@ def test_status_without_an_app_shows_what_runs(scenario):
     assert json.loads(scenario.launcher("status", "--json").out) == []
 
 
-def test_describe_tells_origin_and_document_without_secrets(scenario):
+def test_describe_shows_origin_and_document_without_secrets(scenario):
     scenario.run_to_end(scenario.job("true", role="env: {API_TOKEN: canary, LR: 0.10}"))
     text = scenario.launcher("describe", "job").out
     assert 'roles.main.env.LR = "0.10"' in text
@@ -75,7 +75,7 @@ def test_describe_tells_origin_and_document_without_secrets(scenario):
     assert document["digest"].startswith("lr1:")
 
 
-def test_logs_of_an_unknown_role_or_replica_name_what_there_is(failed):
+def test_logs_of_an_unknown_role_or_replica_name_the_known_ones(failed):
     assert "`main`" in failed.launcher("logs", "job/mian", code=1).err
     assert "it has 2" in failed.launcher("logs", "job/main/7", code=1).err
 
@@ -101,20 +101,20 @@ def test_wait_prints_how_each_app_ended(failed):
     assert re.search(r" FAILED: main/[01] exited with 3: wrong$", bad)
 
 
-def test_wait_gives_up_in_time(scenario):
+def test_wait_returns_at_its_timeout(scenario):
     scenario.running()
     assert scenario.launcher("wait", "job", "--timeout", "50ms", code=5).out.endswith(" RUNNING\n")
     scenario.cancel("job")
     assert scenario.launcher("wait", "job", code=5).out.endswith(" CANCELLED\n")
 
 
-def test_cancel_says_what_became_of_each_app(scenario):
+def test_cancel_reports_the_outcome_of_each_app(scenario):
     scenario.running()
     assert scenario.cancel("job").err.endswith(" CANCELLED\n")
     assert "had already ended" in scenario.cancel("job").err
 
 
-def test_run_shows_the_output_and_how_it_ended(scenario):
+def test_run_shows_the_output_and_the_outcome(scenario):
     done = scenario.launcher("run", scenario.job(FAILS), code=5)
     assert "trying\n" in done.out
     assert "FAILED: main/0 exited with 3" in done.err

@@ -1,4 +1,4 @@
-"""`launcher compile`: what a job comes to, and where every value of it is from."""
+"""`launcher compile`: the compiled job, and the origin of each of its values."""
 
 import json
 
@@ -71,25 +71,25 @@ def test_the_text_reads_like_a_job_file(scenario):
     assert "secret: 'env:API_KEY'" in values
 
 
-def test_what_looks_like_a_secret_is_not_shown(scenario):
+def test_a_value_that_looks_like_a_secret_is_not_shown(scenario):
     done = scenario.launcher("compile", written(scenario))
     assert "abc" not in done.out
     assert "abc" not in scenario.launcher("compile", "train.launcher.yaml", "--json").out
 
 
-def test_the_digest_is_the_plans(scenario):
+def test_compile_shows_the_same_digest_as_the_plan(scenario):
     file = written(scenario)
     [job] = json.loads(scenario.launcher("compile", file, "--json").out)["jobs"]
     assert job["digest"] == scenario.plan_document(file)["jobs"][0]["launch"]["digest"]
 
 
-def test_compile_wants_real_values(scenario):
+def test_compile_refuses_a_variable_without_a_value(scenario):
     file = scenario.job("echo $<var.word>", top="vars: {word: {type: str}}")
     assert "unset-variable" in scenario.launcher("compile", file, code=6).err
     assert scenario.launcher("compile", file, "--var", "word=hi").out
 
 
-def test_targets_are_chosen_and_misspelt_ones_shown_the_nearest(scenario):
+def test_a_target_is_chosen_by_name_and_a_misspelt_name_gets_the_nearest(scenario):
     file = written(scenario)
     assert "did you mean `dev`?" in scenario.launcher("plan", file, "--target", "dve", code=6).err
     document = scenario.plan_document(file, "--target", "dev")
@@ -100,7 +100,7 @@ def test_targets_are_chosen_and_misspelt_ones_shown_the_nearest(scenario):
     )
 
 
-def test_a_family_of_jobs_is_compiled_whole(scenario):
+def test_compile_shows_every_job_of_a_matrix(scenario):
     file = scenario.job("echo $<matrix.n>", top="matrix: {n: [1, 2]}")
     found = json.loads(scenario.launcher("compile", file, "--json").out)
     assert [job["key"]["job"] for job in found["jobs"]] == ["job-1", "job-2"]

@@ -40,7 +40,7 @@ def test_colours_are_for_terminals_and_no_color_is_obeyed(stream, environ, color
     assert (console.color, console.err_color) == (color, color)
 
 
-def test_data_and_messages_go_apart():
+def test_data_goes_to_stdout_and_messages_go_to_stderr():
     console = Console(io.StringIO(), io.StringIO(), {})
     console.print("data")
     console.warn("careful")
@@ -83,7 +83,7 @@ def test_at_a_terminal_our_colours_pass_and_no_other_sequence(text, shown):
     assert (console._out.getvalue(), console._err.getvalue()) == (shown + "\n", shown + "\n")
 
 
-def test_a_json_document_stays_one():
+def test_a_json_document_with_control_characters_stays_valid():
     from json import dumps, loads
 
     value = "".join(map(chr, range(0x2100))) + "\\\x9b"
@@ -93,7 +93,7 @@ def test_a_json_document_stays_one():
 
 
 @pytest.mark.parametrize("encoding", ["ascii", "latin-1", "utf-8"])
-def test_a_json_document_stays_one_in_any_encoding(encoding):
+def test_a_json_document_stays_valid_in_any_encoding(encoding):
     from json import dumps, loads
 
     value = "é → 😀"
@@ -103,7 +103,7 @@ def test_a_json_document_stays_one_in_any_encoding(encoding):
     assert loads(stream.buffer.getvalue().decode(encoding)) == [value]
 
 
-def test_what_is_shown_beside_a_document_goes_to_stderr():
+def test_text_beside_a_document_goes_to_stderr():
     out, err = io.StringIO(), io.StringIO()
     aside = Console(out, err, {}).aside()
     aside.print("text")
@@ -111,13 +111,13 @@ def test_what_is_shown_beside_a_document_goes_to_stderr():
     assert (out.getvalue(), err.getvalue()) == ("", "text\nmessage\n")
 
 
-def test_messages_drive_no_runner_of_github():
+def test_messages_give_no_command_to_a_github_runner():
     console = Console(io.StringIO(), io.StringIO(), {"GITHUB_ACTIONS": "true"})
     console.error(UsageError("a\n  ::add-mask::b ::c\nx ##[error]y"))
     assert console._err.getvalue() == "error: a\n  : :add-mask::b ::c\nx ## [error]y\n"
 
 
-def test_a_file_is_copied_unless_a_terminal_shows_it():
+def test_a_file_is_copied_byte_for_byte_unless_a_terminal_shows_it():
     out = io.TextIOWrapper(io.BytesIO())
     Console(out, io.StringIO(), {}).data("a\f\x1b[2Jb\n")
     assert out.buffer.getvalue() == b"a\f\x1b[2Jb\n"
@@ -142,7 +142,7 @@ def test_a_message_that_cannot_be_written_is_dropped():
     Console(io.StringIO(), Full(32), {}).note("nobody listens")
 
 
-def test_the_width_is_that_of_the_terminal(monkeypatch):
+def test_the_width_is_the_width_of_the_terminal(monkeypatch):
     import fcntl
     import struct
     import termios

@@ -42,7 +42,7 @@ def test_a_warning_changes_the_exit_code_only_under_strict(scenario):
 
 
 @pytest.mark.parametrize("command", [["plan"], ["apply", "--yes"], ["run"]], ids=" ".join)
-def test_under_strict_nothing_is_done_with_a_warning(scenario, command):
+def test_under_strict_a_warning_stops_the_command_before_it_acts(scenario, command):
     file = scenario.write("job.launcher.yaml", WARNS)
     done = scenario.launcher(*command, file, "--strict", code=6)
     assert done.err.endswith("error: 1 warning in 1 file; --strict treats warnings as errors\n")
@@ -50,12 +50,12 @@ def test_under_strict_nothing_is_done_with_a_warning(scenario, command):
     assert not scenario.home.exists()
 
 
-def test_strict_does_not_mind_a_clean_file(scenario):
+def test_strict_accepts_a_clean_file(scenario):
     scenario.launcher("validate", scenario.job("true"), "--strict")
     scenario.launcher("plan", scenario.job("true"), "--strict")
 
 
-def test_exit_codes_and_counts():
+def test_exit_codes_and_counts_follow_the_severities():
     warning, error = diagnostic(severity="warning"), diagnostic()
     assert [exit_code([]), exit_code([warning]), exit_code([error])] == [0, 0, 6]
     assert [exit_code(found, strict=True) for found in ([], [warning], [error])] == [0, 6, 6]
@@ -185,7 +185,7 @@ def check(log):
     return run["results"]
 
 
-def test_sarif_of_wrong_files(scenario):
+def test_sarif_has_a_result_for_each_diagnostic_of_wrong_files(scenario):
     scenario.write("jobs/a b.launcher.yaml", WRONG)
     scenario.write("jobs/c.launcher.yaml", WARNS)
     done = scenario.launcher("validate", "jobs", "--format", "sarif", code=6)
@@ -210,7 +210,7 @@ def test_sarif_without_problems_is_a_log_without_results(scenario):
     assert "Plan: 1 to create" in done.err
 
 
-def test_sarif_has_the_second_places_and_uris_outside_the_root(tmp_path):
+def test_sarif_has_related_places_and_uris_outside_of_the_root(tmp_path):
     span = Span(line=1, column=1, end_line=1, end_column=2)
     other = Related(file=str(tmp_path / "b.yaml"), span=span, message="the other one is here")
     found = [
@@ -230,7 +230,7 @@ def test_sarif_has_the_second_places_and_uris_outside_the_root(tmp_path):
 
 
 @pytest.mark.parametrize("format", FORMATS)
-def test_what_looks_like_a_secret_is_in_no_format(scenario, format):
+def test_a_value_that_looks_like_a_secret_is_in_no_format(scenario, format):
     file = scenario.write(
         "job.launcher.yaml",
         """
@@ -268,7 +268,7 @@ def test_a_broken_saved_plan_hides_no_other_file(scenario):
     assert all(f"--> {name}" in printed for name in files)
 
 
-def test_a_saved_plan_that_is_not_there_is_6_to_apply(scenario):
+def test_apply_exits_6_for_a_saved_plan_that_does_not_exist(scenario):
     scenario.write("plan.json", "{}")
     assert "did you mean `plan.json`?" in scenario.launcher("apply", "plam.json", code=6).err
 
@@ -285,7 +285,7 @@ def test_json_that_is_no_saved_plan_gets_one_sentence(scenario, command):
 # Names
 
 
-def test_the_misspelt_name_of_another_tool_is_understood(scenario):
+def test_a_misspelt_name_of_another_tool_gets_our_name(scenario):
     file = scenario.write(
         "job.launcher.yaml",
         """
@@ -306,5 +306,5 @@ def test_the_misspelt_name_of_another_tool_is_understood(scenario):
         ("-q", "see `launcher plan --help`"),
     ],
 )
-def test_a_short_option_means_the_long_one_that_begins_with_it(scenario, option, hint):
+def test_the_hint_for_a_short_option_names_the_long_option_that_begins_with_it(scenario, option, hint):
     assert hint in scenario.launcher("plan", option, code=64).err

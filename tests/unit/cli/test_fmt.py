@@ -36,14 +36,14 @@ def test_check_writes_nothing_shows_the_change_and_fails(scenario, messy):
     assert scenario.launcher("fmt", "--check").out == ""
 
 
-def test_one_bad_file_is_shown_and_does_not_keep_the_others_from_their_form(scenario, messy):
+def test_a_bad_file_is_reported_and_the_other_files_are_still_formatted(scenario, messy):
     bad = scenario.write("bad.launcher.yaml", "a: [\n")
     done = scenario.launcher("fmt", code=6)
     assert "error[yaml-syntax]" in done.err
     assert (messy.read_text(), bad.read_text()) == (TIDY, "a: [\n")
 
 
-def test_a_file_that_means_nothing_yet_is_formatted_all_the_same(scenario):
+def test_a_file_with_unknown_fields_is_formatted_all_the_same(scenario):
     path = scenario.write("job.launcher.yaml", "nmae:   job\n")
     scenario.launcher("fmt")
     assert path.read_text() == "nmae: job\n"
@@ -88,7 +88,7 @@ def test_a_file_written_meanwhile_is_not_overwritten(messy):
     assert messy.read_text() == "version: 1\n"
 
 
-def test_what_killed_commands_left_of_a_file_is_replaced_or_removed(scenario, messy):
+def test_temporary_files_of_killed_commands_are_replaced_or_removed(scenario, messy):
     for name in (f".{os.getpid()}-{messy.name}", f".1-{messy.name}"):
         messy.with_name(name).touch()
         os.utime(messy.with_name(name), (0, 0))

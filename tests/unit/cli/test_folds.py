@@ -1,4 +1,4 @@
-"""Large matrices in plans and tables: those alike share a line, and nothing that matters is hidden."""
+"""Large matrices in plans and tables: equal jobs share a line, and nothing that matters is hidden."""
 
 from dataclasses import replace
 
@@ -26,7 +26,7 @@ def family(count: int = MANY) -> list[Launch]:
     return [member(number) for number in range(count)]
 
 
-def test_the_new_jobs_of_a_large_matrix_are_one_line_with_what_the_first_runs() -> None:
+def test_the_new_jobs_of_a_large_matrix_share_one_line_with_the_command_of_the_first() -> None:
     text = plan_text(plan(family()))
     assert text.splitlines()[:2] == [
         "+   sweep (30 jobs): 30 create",
@@ -70,7 +70,7 @@ def test_many_held_jobs_are_shown_up_to_a_bound_and_then_counted() -> None:
     assert "sweep (30 jobs): 30 held" in text
 
 
-def test_jobs_that_change_in_other_fields_are_told_apart() -> None:
+def test_jobs_that_change_in_different_fields_have_separate_lines() -> None:
     before = [attempt(each, "succeeded") for each in family()]
     after = [
         member(number, args=("2",)) if number % 2 else member(number, env={"A": "1"})
@@ -93,7 +93,7 @@ def outcome(number: int, state: str = "queued", error: str = "") -> Outcome:
 
 
 @pytest.mark.parametrize("columns", [None, 80])
-def test_a_result_names_each_failure_and_counts_what_is_alike(columns: int | None) -> None:
+def test_a_result_names_each_failure_and_counts_equal_outcomes(columns: int | None) -> None:
     found = [outcome(n, "failed" if n == 5 else "queued", "no" if n == 6 else "") for n in range(MANY)]
     matrices = {each.key: "sweep" for each in found}
     lines = outcomes_text(found, matrices=matrices, columns=columns).splitlines()
@@ -105,7 +105,7 @@ def test_a_result_names_each_failure_and_counts_what_is_alike(columns: int | Non
 
 
 @pytest.mark.parametrize("columns", [None, 80])
-def test_a_table_of_apps_shows_the_first_failures_of_a_family_and_one_line_for_what_waits(
+def test_a_table_of_apps_shows_the_first_failures_of_a_family_and_one_line_for_its_queued_apps(
     columns: int | None,
 ) -> None:
     states = ["failed"] * (FEW + 5) + ["queued"] * 100 + ["running"] * 2

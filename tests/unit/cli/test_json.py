@@ -164,7 +164,7 @@ def test_every_command_has_the_option_or_a_reason(name):
 
 
 @pytest.mark.parametrize("argv", [words for lines in SUCCESS.values() for words in lines], ids=" ".join)
-def test_a_success_is_a_document(world, argv):
+def test_each_successful_command_prints_one_document(world, argv):
     out = world.launcher(*as_json(argv)).out
     documents = [json.loads(line) for line in out.splitlines()] if argv[0] in LINES else [json.loads(out)]
     assert documents
@@ -175,12 +175,12 @@ def test_a_success_is_a_document(world, argv):
 
 
 def as_json(argv):
-    """With the option before the arguments, since words behind a component belong to that."""
+    """Put the option before the arguments, since words behind a component belong to the component."""
     return [argv[0], "--json", *argv[1:]]
 
 
 @pytest.mark.parametrize("name", WITH_JSON)
-def test_a_failure_is_one_object_of_the_error(world, name):
+def test_each_failed_command_prints_one_error_object(world, name):
     argv, code = FAILURES.get(name, ([name, "too", "many", "words"], "usage"))
     done = world.launcher(*as_json(argv), code=None)
     found = json.loads(done.out)
@@ -191,7 +191,7 @@ def test_a_failure_is_one_object_of_the_error(world, name):
 
 
 @pytest.mark.parametrize("name", WITH_JSON)
-def test_a_wrong_command_line_is_one_object_too(name, capsys):
+def test_a_wrong_command_line_prints_one_error_object(name, capsys):
     assert main([name, "--json", "--nope"]) == 64
     done = capsys.readouterr()
     found = json.loads(done.out)
@@ -200,7 +200,7 @@ def test_a_wrong_command_line_is_one_object_too(name, capsys):
     assert done.err.startswith(f"error: {found['message']}\n")
 
 
-def test_words_behind_a_component_are_its_own(world):
+def test_words_behind_a_component_are_its_arguments(world):
     assert world.launcher("run", "utils.echo", "--json", code=64).out == ""
     assert world.launcher("run", "--", "utils.echo", "--json", code=64).out == ""
     assert json.loads(world.launcher("aply", "--json", code=64).out)["hint"] == "did you mean `apply`?"
@@ -277,7 +277,7 @@ def test_files_that_cannot_be_formatted_are_problems_of_the_result(scenario):
     [["wait", "job"], pytest.param(["run", "job.launcher.yaml"], marks=pytest.mark.slow)],
     ids=["wait", "run"],
 )
-def test_an_interrupt_is_an_object_too(scenario, argv):
+def test_an_interrupt_prints_an_error_object(scenario, argv):
     gate = scenario.gate()
     file = scenario.job(gate.script)
     if argv[0] == "wait":
@@ -298,7 +298,7 @@ def test_an_interrupt_is_an_object_too(scenario, argv):
 
 
 def _until_it_waits(pid):
-    """Until the process sleeps in poll: then its handlers are set and it waits for the app."""
+    """Wait until the process sleeps in poll: then its handlers are set and it waits for the app."""
     while "poll" not in Path(f"/proc/{pid}/wchan").read_text():
         pass
 
@@ -325,7 +325,7 @@ def test_the_environment_changes_no_output(world, argv):
 
 
 def without_ids(text):
-    """The lines without what each plan has of its own, and without how long ago something was."""
+    """The lines without ids, times and seal of a plan, and without ages."""
     own = ("plan_id", "created_at", "expires_at", "seal")
     return [
         re.sub(r"\d+s ago", "", line) for line in text.splitlines() if not line.strip(' "').startswith(own)

@@ -30,7 +30,7 @@ def recorded():
 
 
 def on_a_screen(scenario, *argv, rows, columns):
-    """What `launcher ARGV` shows on a terminal of that size."""
+    """The screen of `launcher ARGV` on a terminal of that size."""
     ours, theirs = pty.openpty()
     fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
     process = scenario.start(*argv, stdin=theirs, stdout=theirs, stderr=theirs)
@@ -72,7 +72,7 @@ def test_a_list_is_narrowed_by_state_and_project(scenario, recorded):
     assert jobs(scenario, "--project", "vision", "--state", "running") == []
 
 
-def test_what_no_app_matches_is_reported_with_the_nearest_project(scenario, recorded):
+def test_a_filter_that_no_app_matches_is_reported_with_the_nearest_project(scenario, recorded):
     recorded(attempt(launch("good", project="vision"), "succeeded"))
     assert (
         "project `visoin` has no apps; did you mean `vision`?"
@@ -84,7 +84,7 @@ def test_what_no_app_matches_is_reported_with_the_nearest_project(scenario, reco
     assert "did you mean `failed`?" in scenario.launcher("list", "--state", "faild", code=64).err
 
 
-def test_the_json_of_a_list_says_what_an_app_is_an_attempt_of_and_who_applied_it(scenario, recorded):
+def test_the_json_of_a_list_has_the_job_the_attempt_and_the_actor_of_each_app(scenario, recorded):
     one = attempt(launch("good"), "succeeded", commit="a1b2c3d", actor="ann@node1")
     recorded(dataclasses.replace(one, key=JobKey("vision", "prod", "good")))
     (seen,) = json.loads(scenario.launcher("list", "--json").out)

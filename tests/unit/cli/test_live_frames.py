@@ -44,7 +44,7 @@ SHOWN = st.lists(
 
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> list[float]:
-    """The time that passes between two looks at it."""
+    """A clock as (step, now): each look at it moves it on by the step, in seconds."""
     steps = [1.0, 0.0]  # step, now
 
     class Clock:
@@ -99,7 +99,7 @@ def test_the_last_frame_is_drawn_though_nothing_follows() -> None:
     assert screen.lines == ["4%", ""]
 
 
-def test_what_is_written_by_other_means_comes_above(clock: list[float]) -> None:
+def test_text_written_by_other_means_appears_above_the_frames(clock: list[float]) -> None:
     screen = Screen()
     live = LiveFrames(screen.write, lambda: (80, 24))
     live.show("a", b"", b"1%")

@@ -16,7 +16,7 @@ def sweep(count: int, state: str, start: int = 0) -> dict[str, str]:
     return {f"sweep-lr-{n}": state for n in range(start, start + count)}
 
 
-def test_running_jobs_come_first_then_the_ended_ones_then_a_line_for_each_group() -> None:
+def test_running_jobs_come_first_then_ended_jobs_then_a_line_for_each_group() -> None:
     states = {
         **sweep(200, "queued", start=3),
         **sweep(2, "running"),
@@ -34,7 +34,7 @@ def test_running_jobs_come_first_then_the_ended_ones_then_a_line_for_each_group(
     ]
 
 
-def test_what_does_not_fit_is_counted_by_kind() -> None:
+def test_jobs_that_do_not_fit_are_counted_by_state() -> None:
     states = {**sweep(500, "queued", start=500), **sweep(500, "running")}
     lines = shown(states, height=23)
     assert len(lines) == 23
@@ -46,7 +46,7 @@ def test_what_does_not_fit_is_counted_by_kind() -> None:
     ]
 
 
-def test_of_many_that_have_ended_the_newest_are_shown() -> None:
+def test_the_newest_of_many_ended_jobs_are_shown() -> None:
     states = {**sweep(100, "failed"), "sweep-lr-100": "running"}
     recent = tuple(f"sweep-lr-{n}" for n in (7, 99, *range(50)))
     lines = shown(states, recent, height=9)
@@ -54,7 +54,7 @@ def test_of_many_that_have_ended_the_newest_are_shown() -> None:
     assert {"  7", "  99"} < {*lines}
 
 
-def test_a_job_of_its_own_keeps_its_whole_name() -> None:
+def test_a_job_outside_of_any_matrix_keeps_its_whole_name() -> None:
     assert shown({"train-resnet": "running", "report": "running"})[:2] == ["report", "train-resnet"]
     assert shown({"train": "running"}) == ["train"]
 

@@ -39,7 +39,7 @@ def test_every_line_of_a_stream_comes_out_whole_and_in_order(chunks):
 
 @given(CHUNKS)
 def test_behind_a_prefix_a_line_is_the_last_of_its_frames(chunks):
-    r"""What a terminal shows of it, were it wide enough, whatever the borders of the chunks."""
+    r"""The line is the text that a wide terminal would show, whatever the borders of the chunks."""
     shaper, text = Shaper(b"> "), b"".join(data for _, data in chunks)
     out = shown(shaper, [("", data) for _, data in chunks])
     *whole, rest = text.split(b"\n")
@@ -95,7 +95,7 @@ def test_only_matching_lines_are_kept():
     assert shaper.finish() == b""
 
 
-def test_what_is_no_utf8_is_searched_all_the_same():
+def test_a_line_that_is_no_utf8_is_searched_all_the_same():
     assert Shaper(regex="ok").feed(0, "stdout", b"\xff ok\nno\n") == b"\xff ok\n"
 
 
@@ -109,13 +109,13 @@ PIECES = st.lists(st.text("ab\n", min_size=1).map(lambda text: text.encode() + b
 
 
 @given(PIECES, st.integers(0, 5))
-def test_the_last_lines_are_the_last_lines(pieces, count):
+def test_last_lines_returns_the_last_lines_however_the_output_is_cut(pieces, count):
     everything = b"".join(pieces).split(b"\n")[:-1]
     last = everything[-count:] if count else []
     assert [line for _, line in last_lines(enumerate(pieces), count)] == [line + b"\n" for line in last]
 
 
-def test_pieces_come_with_the_time_of_what_completed_them():
+def test_each_piece_has_the_time_of_the_record_that_completed_it():
     records = [LogRecord(1, "stdout", b"a\nb"), LogRecord(2, "restart", b""), LogRecord(3, "stdout", b"c\nd")]
     assert list(shaped(records, Shaper())) == [(1, b"a\n"), (3, b"bc\n"), (3, b"d\n")]
 

@@ -64,7 +64,7 @@ def test_without_a_command_the_overview_is_a_message_and_an_error(scenario):
         (["explain", "unkown-field"], "did you mean `unknown-field`?"),
     ],
 )
-def test_a_wrong_command_line_is_64_with_what_would_be_right(scenario, argv, printed):
+def test_a_wrong_command_line_exits_64_with_the_right_form(scenario, argv, printed):
     done = scenario.launcher(*argv, code=64)
     assert printed in done.err
     assert done.err.startswith("error: ")
@@ -109,7 +109,7 @@ def test_closed_outputs_end_without_a_traceback(scenario):
     ("number", "code"), [(signal.SIGINT, 130), pytest.param(signal.SIGTERM, 143, marks=pytest.mark.slow)]
 )
 @pytest.mark.parametrize("command", [["wait", "job"], ["logs", "job", "--follow"]], ids=lambda argv: argv[0])
-def test_interrupting_a_look_leaves_the_app_alone(scenario, command, number, code):
+def test_interrupting_wait_or_logs_leaves_the_app_running(scenario, command, number, code):
     gate = scenario.gate()
     scenario.apply(scenario.job(f"echo here; {gate.script}"))
     gate.entered()
@@ -127,7 +127,7 @@ def test_interrupting_a_look_leaves_the_app_alone(scenario, command, number, cod
 
 
 def _until_it_waits(pid):
-    """Until the process sleeps in poll: then its handlers are set and it waits for the app."""
+    """Wait until the process sleeps in poll: then its handlers are set and it waits for the app."""
     while True:
         with open(f"/proc/{pid}/wchan") as file:
             if "poll" in file.read():
@@ -171,7 +171,7 @@ def test_completion_scripts_are_valid_shell(scenario):
 
 
 @pytest.mark.slow
-def test_completion_offers_the_names_that_there_are(scenario):
+def test_completion_offers_the_existing_names(scenario):
     script = (
         f'launcher() {{ "{sys.executable}" -m launcher "$@"; }}\n'
         + scenario.launcher("completion", "bash").out

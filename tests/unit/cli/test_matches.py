@@ -57,7 +57,7 @@ def test_a_role_that_an_engine_names_is_escaped():
     assert b"\x1b]" not in shown(b"nan\n", role="\x1b]0;x\x07", has_headings=False, color=False)
 
 
-def test_of_a_progress_bar_the_last_matching_state_is_shown():
+def test_the_last_matching_state_of_a_progress_bar_is_shown():
     bar = b"1% loss=2\r2% loss=nan\r3% loss=1\r\n"
     assert shown(bar, "loss=nan", color=False, has_headings=False).endswith(b" 2% loss=nan\n")
     assert shown(bar, "1%.*3%", color=False, has_headings=False).endswith(b" 3% loss=1\n")

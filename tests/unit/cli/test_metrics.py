@@ -1,4 +1,4 @@
-"""`launcher metrics`: Prometheus reads it, whatever the names of jobs are, and it says what is recorded."""
+"""`launcher metrics`: Prometheus can read it whatever the names of jobs, and it matches the ledger."""
 
 import os
 import re
@@ -84,7 +84,7 @@ def test_the_last_ended_attempt_of_a_job_has_outcome_times_and_exit_code(scenari
     assert ("job_last_outcome", "vision default train failed") in shown(scenario)
 
 
-def test_the_use_of_the_last_attempt_is_that_of_its_roles(scenario, ledger):
+def test_the_use_of_the_last_attempt_is_reported_for_each_role(scenario, ledger):
     used = {"main": Use((3.5, 0.5, 4096, "cgroup"), 2.0, 2), "side": Use((1.0, 0.0, 0, ""), 1.0)}
     record(ledger, "train", "succeeded", used=used)
     found = {key: value for key, value in shown(scenario).items() if "main" in key[1] or "side" in key[1]}
@@ -135,7 +135,7 @@ def test_only_the_jobs_that_ended_last_have_metrics_of_their_own(scenario, ledge
     assert [labels.split()[2] for name, labels in found if name == "job_last_attempt"] == ["newest"]
 
 
-def test_names_of_jobs_end_no_value_and_no_line(scenario, ledger):
+def test_names_of_jobs_cannot_break_out_of_a_label_or_a_line(scenario, ledger):
     record(ledger, HOSTILE, "failed")
     record(ledger, "b\x1b[2J\r\u2028é", "failed")
     found = shown(scenario, "--label", f"user={HOSTILE}")
@@ -173,7 +173,7 @@ def test_the_file_appears_whole_and_readable_for_the_collector(scenario, ledger)
         (["--limit", "0"], 64, "expected at least 1"),
     ],
 )
-def test_a_wrong_request_is_refused_with_what_would_be_right(scenario, argv, code, said):
+def test_a_wrong_request_is_refused_with_the_right_form(scenario, argv, code, said):
     assert said in scenario.launcher("metrics", *argv, code=code).err
 
 
@@ -189,7 +189,7 @@ def test_an_end_that_no_command_has_seen_is_recorded_and_counted(scenario):
     assert found["attempts_total", "default default local_cwd succeeded"] == 1
 
 
-def test_what_apps_hold_of_the_machine_is_that_of_queue(scenario, monkeypatch):
+def test_the_metrics_show_the_share_of_the_machine_that_apps_hold(scenario, monkeypatch):
     monkeypatch.setenv("LAUNCHER_GPUS", "2")
     scenario.running(role="resource: {gpu: 1, cpu: 1}")
     found = shown(scenario)

@@ -35,7 +35,7 @@ def test_an_app_is_one_line_with_its_whole_id_its_state_and_its_reason(columns):
     assert line[heading.index("WHY") :].startswith("main/0 e")
 
 
-def test_times_are_shown_in_80_columns_and_handles_where_there_is_room():
+def test_a_table_of_80_columns_shows_times_and_a_wider_table_handles():
     heading, line = apps_table([app()], color=False, columns=80).splitlines()
     assert heading.split() == ["STATE", "CREATED", "TOOK", "APP", "WHY"]
     heading, line = apps_table([app()], color=False, columns=130).splitlines()
@@ -68,7 +68,7 @@ def test_the_help_of_a_command_fits_in_60_columns(scenario, monkeypatch, command
 
 
 def running():
-    """What `describe` says of an app with one replica, as far as the live table reads it."""
+    """The description of an app with one replica, as far as the live table reads it."""
     role = SimpleNamespace(role="main", replicas=[SimpleNamespace(state="RUNNING", message="")])
     return SimpleNamespace(
         state="RUNNING", started_at=1.0, ended_at=None, num_restarts=0, roles_statuses=[role]

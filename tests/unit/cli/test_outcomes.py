@@ -1,4 +1,4 @@
-"""What came of an apply, on terminals that are narrower than it, and without one."""
+"""The outcomes of an apply, on terminals narrower than the text, and without a terminal."""
 
 import pytest
 
@@ -19,7 +19,7 @@ LONG = "main/0 exited with 7; main/0: ValueError: the learning rate must be posi
 
 @pytest.mark.parametrize("columns", [60, 80, 120])
 @pytest.mark.parametrize("job", ["train", "train-resnet-on-imagenet"])
-def test_a_job_is_one_line_with_an_app_that_commands_know(columns, job):
+def test_a_job_is_one_line_with_the_whole_id_of_its_app(columns, job):
     text = outcomes_text([outcome(job, LONG), outcome("eval")], columns=columns).splitlines()
     assert len(text) == 3
     assert max(map(len, text)) <= columns
@@ -34,7 +34,7 @@ def test_where_there_is_room_nothing_is_cut():
     assert LONG in outcomes_text([outcome("train", LONG)])
 
 
-def test_that_a_job_was_cancelled_is_reported_once():
+def test_the_line_of_a_cancelled_job_says_cancelled_once():
     event = {"event": "ended", "job": "train", "state": "cancelled", "message": "cancelled by ann@node1"}
     assert event_line(event) == "train CANCELLED by ann@node1"
     assert event_line({**event, "state": "failed", "message": "exit code 1"}) == "train FAILED: exit code 1"
@@ -61,7 +61,7 @@ Successfully built 9ea8b5a4a3f4
 """
 
 
-def test_of_a_build_people_read_its_steps_and_what_these_print():
+def test_the_text_of_a_build_shows_its_steps_and_their_output():
     def line(text):
         return event_line({"event": "building", "job": "train", "image": "w:1", "line": text})
 
@@ -83,7 +83,7 @@ def lines(count, name, **facts):
     return [line for line in made if line is not None]
 
 
-def test_of_a_large_matrix_the_first_starts_have_lines_and_the_others_are_counted():
+def test_the_first_starts_of_a_large_matrix_have_lines_and_the_others_are_counted():
     assert lines(20, "started")[-1] == "sweep-19 started"
     assert lines(120, "started")[8:] == [
         "sweep-8 started",

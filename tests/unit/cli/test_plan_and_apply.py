@@ -1,4 +1,4 @@
-"""plan, apply and validate: formats, files, approval, and what is refused."""
+"""plan, apply and validate: formats, files, approval, and refusals."""
 
 import json
 import os
@@ -86,7 +86,7 @@ def test_a_plan_printed_as_json_is_a_saved_plan(scenario):
 
 
 def test_an_edited_plan_runs_nothing_and_says_that_it_was_edited(scenario):
-    """The path of the job file is where its scripts are found: here, another script of the same name."""
+    """Scripts are found beside the job file: the edited path leads to another script of the same name."""
     for folder in ("mine", "other"):
         (scenario.folder / folder).mkdir()
         (scenario.folder / folder / "job.launcher.yaml").write_text(
@@ -139,7 +139,7 @@ def test_apply_answers_with_every_job_as_json(scenario):
     assert {job["job"]: job["state"] for job in document["jobs"]} == {"good": "succeeded", "bad": "failed"}
 
 
-def test_apply_tells_its_events_a_line_each(scenario):
+def test_apply_prints_each_event_on_a_line(scenario):
     done = scenario.launcher(
         "apply", scenario.job("echo hi"), "--yes", "--wait", "--logs", "--format", "jsonl"
     )
@@ -166,7 +166,7 @@ def test_the_command_that_an_apply_suggests_works_in_this_directory(scenario):
 
 
 @pytest.mark.slow
-def test_an_app_ends_behind_all_that_it_printed(scenario):
+def test_the_end_of_an_app_is_printed_after_all_of_its_output(scenario):
     file = scenario.job("for i in 1 2 3 4 5 6 7 8 9; do echo line $i; done; printf last")
     process = scenario.start("apply", file, "--yes", "--wait", "--logs", stderr=subprocess.STDOUT)
     shown = process.communicate()[0]
@@ -179,7 +179,7 @@ def test_an_app_ends_behind_all_that_it_printed(scenario):
     assert "".join(each["text"] for each in report if each["event"] == "log").endswith("line 9\nlast\n")
 
 
-def test_logs_of_several_jobs_say_which_job(scenario):
+def test_each_log_line_of_several_jobs_names_its_job(scenario):
     files = [scenario.job("echo hi", name=name) for name in ("a", "b")]
     out = scenario.run_to_end(*files, "--logs").out
     assert "a/main/0 | hi\n" in out
@@ -227,7 +227,7 @@ def test_a_reviewed_plan_is_an_approval_of_its_effects(scenario):
     assert made.approval == json.loads((scenario.folder / "one.json").read_text())["plan_id"]
 
 
-def test_what_is_no_approval_is_refused_with_its_fault(scenario):
+def test_a_file_that_is_no_approval_is_refused_with_its_fault(scenario):
     file = scenario.job("true")
     scenario.plan(file, "--out", "plan.json")
     text = (scenario.folder / "plan.json").read_text()
@@ -247,7 +247,7 @@ def test_what_is_no_approval_is_refused_with_its_fault(scenario):
     assert scenario.apps() == []
 
 
-def test_a_protected_job_blocks_no_approved_one(scenario):
+def test_a_protected_job_does_not_block_an_approved_job(scenario):
     file = scenario.job("exec sleep 1000", name="serve", top="lifecycle: {protect: true}")
     scenario.apply(file)
     changed = scenario.job("exec sleep 2000", name="serve", top="lifecycle: {protect: true}")

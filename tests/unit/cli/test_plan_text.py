@@ -1,4 +1,4 @@
-"""What people read of a plan: a line per job that is not kept, its changes, counts, the digest."""
+"""A plan as text: a line per job that is not kept, its changes, counts, the digest."""
 
 from dataclasses import replace
 from typing import get_args
@@ -22,7 +22,7 @@ def test_a_new_job_is_one_line_with_its_reason():
     assert lines([launch("train")])[0] == "+   train  create: no attempt of this job is on record"
 
 
-def test_below_a_new_job_stands_what_each_role_runs():
+def test_a_new_job_shows_the_command_of_each_role():
     roles = [
         Role(name="greeter", image="", entrypoint="sh", args=["-c", 'echo "hi" $HOME', "--token", "canary"]),
         Role(name="judge", image="python:3.12", entrypoint="python", args=["x " * 60], num_replicas=12),
@@ -70,11 +70,11 @@ def test_a_new_job_says_which_roles_serve_and_which_wait():
         ("\x1b[1m", '"\\u001b[1m"'),
     ],
 )
-def test_a_word_of_a_command_begins_and_ends_where_it_seems_to(word, shown):
+def test_a_word_of_a_command_is_quoted_where_its_borders_would_be_unclear(word, shown):
     assert command({"entrypoint": "run", "args": [word]}) == f"run {shown}"
 
 
-def test_a_new_role_is_shown_by_what_it_runs():
+def test_a_new_role_shows_its_command():
     job = launch("train")
     more = Role(name="eval", image="", entrypoint="python", args=["eval.py"], num_replicas=2)
     text = lines(
@@ -100,7 +100,7 @@ def test_an_added_field_of_any_type_is_shown(field, shown):
     assert f"+ roles.main.{shown}" in plan_markdown(made)
 
 
-def test_of_a_long_text_the_lines_that_differ_are_shown():
+def test_only_the_differing_lines_of_a_long_text_are_shown():
     script = "set -e\npip install -r requirements.txt\npython train.py --epochs {}\n"
     old, new = (launch("train", args=["-c", script.format(n)]) for n in (3, 5))
     text = lines([new], [attempt(old, "succeeded")])
@@ -113,7 +113,7 @@ def test_of_a_long_text_the_lines_that_differ_are_shown():
     assert f"```diff\n{diff}```" in plan_markdown(plan([new], [attempt(old, "succeeded")]))
 
 
-def test_of_jobs_with_the_same_changes_the_first_one_shows_them():
+def test_jobs_with_the_same_changes_show_them_once():
     pairs = [(launch(name, args=["3"]), launch(name, args=["5"])) for name in ("a", "b", "c")]
     text = lines([new for _, new in pairs], [attempt(old, "succeeded") for old, _ in pairs])
     assert text[2:4] == [
@@ -122,7 +122,7 @@ def test_of_jobs_with_the_same_changes_the_first_one_shows_them():
     ]
 
 
-def test_a_note_of_several_jobs_is_one_note():
+def test_a_note_that_several_jobs_share_is_shown_once():
     made = plan([launch(name) for name in "abc"])
     notes = {
         step.key: ["GPUs are shared", *(["of b alone"] if step.key.job == "b" else [])] for step in made.steps
@@ -160,7 +160,7 @@ def test_a_change_shows_the_path_and_both_values():
     assert "\n".join(text).count('"5"') == 1
 
 
-def test_a_replaced_job_names_what_it_stops():
+def test_a_replaced_job_names_the_attempts_that_it_stops():
     old, new = launch("train", args=["3"]), launch("train", args=["5"])
     text = lines([new], [attempt(old, "running")])
     assert text[0].startswith("-/+ train  replace: ")
@@ -177,7 +177,7 @@ def test_each_cause_that_blocks_a_step_has_a_remedy_of_its_own(cause):
     )
 
 
-def test_a_held_job_says_what_to_do():
+def test_a_held_job_is_shown_with_a_remedy():
     job = launch("train")
     text = lines([job], [attempt(job, "failed", message="main/0 exited with 3")])
     assert text[0].startswith("!   train  hold: ")
@@ -185,7 +185,7 @@ def test_a_held_job_says_what_to_do():
     assert "--rerun train" in text[1]
 
 
-def test_a_job_held_by_its_own_policy_says_which():
+def test_a_job_held_by_its_own_policy_names_that_policy():
     old, new = launch("train", args=["3"]), launch("train", args=["5"], protect=True)
     assert "protect" in "\n".join(lines([new], [attempt(old, "running")]))
 
@@ -224,7 +224,7 @@ def test_jobs_that_have_not_started_are_not_counted_as_running():
     ]
 
 
-def test_an_empty_plan_has_no_digest_and_any_other_one():
+def test_an_empty_plan_has_no_digest_and_any_other_plan_has_one():
     job = launch("a")
     assert "Digest" not in plan_text(plan([job], [attempt(job, "succeeded")]))
     assert lines([job])[-2] == "Digest:"
@@ -232,18 +232,18 @@ def test_an_empty_plan_has_no_digest_and_any_other_one():
     assert len(lines([job])[-1]) <= 80
 
 
-def test_jobs_of_several_projects_are_named_with_theirs():
+def test_jobs_of_several_projects_are_named_with_their_project():
     text = lines([launch("a", project="x"), launch("a", project="y")])
     assert [line.split()[1] for line in text if line.startswith("+")] == ["x/a", "y/a"]
 
 
-def test_colours_only_where_they_are_asked_for():
+def test_colours_appear_only_where_they_are_asked_for():
     made = plan([launch("a")])
     assert "\x1b" not in plan_text(made)
     assert "\x1b[1;32m+" in plan_text(made, color=True)
 
 
-def test_markdown_is_found_again_by_its_first_line():
+def test_markdown_begins_with_a_line_by_which_it_is_found_again():
     one, other = plan([launch("a")]), plan([launch("b")])
     assert (
         plan_markdown(one).splitlines()[0]
@@ -285,7 +285,7 @@ def test_markdown_that_is_too_long_is_cut_from_the_end_and_says_so_at_the_top():
     assert "left out" not in whole
 
 
-def test_markdown_cannot_be_broken_by_what_is_in_a_job():
+def test_markdown_cannot_be_broken_by_values_of_a_job():
     old, new = launch("a", args=["x"]), launch("a", args=["a|b`<script>\n```\n"])
     text = plan_markdown(plan([new], [attempt(old, "succeeded")]))
     row = next(line for line in text.splitlines() if line.startswith("| `+` |"))
@@ -302,7 +302,7 @@ def firsts(*args, **options):
     return [line for line in lines(*args, **options) if line[:1] not in (" ", "")]
 
 
-def test_jobs_stand_below_the_last_of_those_that_they_wait_for():
+def test_a_job_is_listed_below_the_last_job_that_it_waits_for():
     last, train = needing("evaluate", "train", "fetch"), needing("train", "prepare")
     assert firsts([last, launch("prepare"), train, launch("fetch")])[:4] == [
         "+   fetch         create: no attempt of this job is on record",
@@ -322,7 +322,7 @@ def test_a_job_that_is_named_in_the_reason_is_not_named_twice():
     )
 
 
-def test_a_job_whose_need_failed_says_what_it_waits_for():
+def test_a_job_whose_need_failed_names_that_need():
     failed = attempt(launch("prepare"), "failed", message="main/0 exited with 3")
     shown = lines([launch("prepare"), needing("train", "prepare")], [failed])
     assert shown[2:4] == [
@@ -331,7 +331,7 @@ def test_a_job_whose_need_failed_says_what_it_waits_for():
     ]
 
 
-def test_what_waits_is_withdrawn():
+def test_a_plan_shows_that_a_waiting_attempt_is_withdrawn():
     live = attempt(launch("prepare"), "running")
     stood = StoodOn("prepare", 1, 1, live.app_id, live.scheduler)
     wait = attempt(needing("train", "prepare"), "waiting", needs=(stood,), owner="pid 9 on node1")

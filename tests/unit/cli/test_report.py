@@ -86,7 +86,7 @@ def test_no_text_of_another_program_becomes_markup(hostile):
     assert "<img src=x onerror=alert(1)>" in page.text
 
 
-def test_control_characters_and_bidirectional_ones_are_shown_escaped(hostile):
+def test_control_and_bidirectional_characters_are_shown_escaped(hostile):
     page = report_html(report(), max_bytes=1_000_000)
     assert "\\u202e" in page
     assert not re.search("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]", page)
@@ -121,7 +121,7 @@ def test_a_page_is_no_larger_than_asked_and_counts_the_rest():
     assert "left out by --max-bytes" in text
 
 
-def test_failures_alike_share_a_card_and_those_of_the_past_come_last():
+def test_equal_failures_share_a_card_and_past_failures_come_last():
     message = "main/{} exited with 1: no data"
     record(
         made("old", "failed", 1, message="main/0 exited with 9"),
@@ -143,7 +143,7 @@ def test_jobs_that_did_not_start_are_named_with_the_failure():
     assert failure.skipped == ["eval@1"]
 
 
-def test_a_window_has_what_was_live_in_it_and_nothing_older():
+def test_a_window_holds_the_attempts_that_were_live_in_it_and_no_older_ones():
     record(
         made("old", "succeeded", at=NOW - 900),
         made("long", "succeeded", at=NOW - 900, ended_at=NOW + 5),
@@ -153,7 +153,7 @@ def test_a_window_has_what_was_live_in_it_and_nothing_older():
     assert report(since=NOW).counts == {"succeeded": 2}
 
 
-def test_a_job_is_selected_with_those_that_it_needs():
+def test_a_job_is_selected_with_the_jobs_that_it_needs():
     need = StoodOn("prepare", 1, 1, "prepare-1-x", "local_cwd")
     record(
         made("prepare", "succeeded"),
@@ -227,7 +227,7 @@ def test_the_jobs_of_a_matrix_share_lines_except_those_that_failed():
 # -- the command ---------------------------------------------------------------------------------------------
 
 
-def test_a_real_failure_comes_with_its_last_lines_and_results_with_those_before(scenario):
+def test_a_report_has_the_last_lines_of_a_failure_and_the_results_before_each_result(scenario):
     write = 'echo \'{"loss": %s, "by": {"class": 1}, "top": 3}\' >$LAUNCHER_OUTPUT_DIR/metrics.json'
     scenario.run_to_end(scenario.job(write % 0.5, name="good"))
     scenario.run_to_end(scenario.job(write % 0.25 + "; true", name="good"))
@@ -280,13 +280,13 @@ def test_a_report_goes_through_links_and_into_devices(scenario):
     assert "cannot write ." in scenario.launcher("report", "--html", ".", code=1).err
 
 
-def test_a_report_of_nothing_says_so(scenario):
+def test_an_empty_report_says_so(scenario):
     scenario.launcher("report", "--html", "page.html")
     assert "Nothing ran." in (scenario.folder / "page.html").read_text()
     assert not scenario.home.exists()
 
 
-def test_one_form_is_asked_for(scenario):
+def test_report_requires_exactly_one_valid_output_form(scenario):
     assert "say which form to write" in scenario.launcher("report", code=64).err
     assert "cannot be combined" in scenario.launcher("report", "--json", "--markdown", code=64).err
     assert "at least 64kB" in scenario.launcher("report", "--html", "x", "--max-bytes", "9kB", code=64).err

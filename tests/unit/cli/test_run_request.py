@@ -27,13 +27,13 @@ def run(monkeypatch, capfd, tmp_path):
     return stdin
 
 
-def test_a_component_runs_with_what_the_object_says(run):
+def test_a_component_runs_with_the_arguments_of_the_object(run):
     asked = {**ECHO, "component_args": {"msg": "hello", "num_replicas": 1}, "wait": True}
     code, out, _ = run(asked)
     assert (code, out) == (0, "hello\n")
 
 
-def test_words_win_over_values_and_options_are_those_of_the_scheduler(run):
+def test_words_win_over_values_and_both_forms_of_scheduler_options_are_taken(run):
     asked = {
         **ECHO,
         "component_args": {"msg": "value"},

@@ -1,4 +1,4 @@
-"""The rows of `launcher top`: their order, what is shown of them, and which pages are read."""
+"""The rows of `launcher top`: their order, their cells, and which pages are read."""
 
 import time
 from array import array
@@ -71,7 +71,7 @@ def test_a_filter_takes_apps_that_have_every_word_and_a_state_of_the_view():
     assert not Filter(view="live").takes(failed)
 
 
-def test_the_many_of_one_file_in_one_state_share_a_row():
+def test_many_apps_of_one_file_in_one_state_share_a_row():
     many = [app(f"sweep-{n}", "queued", at=float(n)) for n in range(FEW + 1)]
     families = {each.app_id: ("origin", "sweep.launcher.yaml") for each in many}
     jobs = Jobs()
@@ -92,7 +92,7 @@ def test_a_restarted_app_says_how_many_restarts_are_left():
     assert restart_limit({"roles": [{**role, "num_replicas": 2, "retry_policy": "REPLICA"}]}) == 0
 
 
-def test_reasons_get_the_room_of_columns_that_say_less():
+def test_reasons_get_the_width_of_less_important_columns():
     message = "1st in line for 2 cores held by train-large-1-abcde"
     rows = [cells([app("evaluate", "queued", message=message, at=time.time())], {}, time.time())]
     wide, narrow = Layout(117), Layout(77)

@@ -1,4 +1,4 @@
-"""`launcher skill` and `launcher init --agents`: the page is that of the program, and overwrites nothing."""
+"""`launcher skill` and `launcher init --agents`: the page matches the program, and no file is overwritten."""
 
 import re
 
@@ -50,7 +50,7 @@ def test_init_writes_the_page_and_a_section_that_leads_to_it(scenario):
     assert f"left {SKILL} unchanged\nleft AGENTS.md unchanged\n" in again.err
 
 
-def test_init_keeps_what_is_there_and_says_what_to_add(scenario):
+def test_init_keeps_existing_files_and_names_the_additions(scenario):
     scenario.job("true")
     mine, page = scenario.write("AGENTS.md", "mine\n"), scenario.write(SKILL, "mine\n")
     said = scenario.launcher("init", "--agents").err

@@ -6,7 +6,7 @@ from launcher.holding.use import Use
 from launcher.state.records import AppRecord, ReplicaRecord
 
 
-def test_where_a_running_replica_is_reached_is_a_note_and_no_reason():
+def test_the_address_of_a_running_replica_is_a_note_and_no_reason():
     app = AppRecord("local_docker", "default", "web-1-ypfhh", name="web", state="running")
     app.replicas = [ReplicaRecord("main", 0, "running", message="http at 127.0.0.1:49153")]
     heading, row = status_text(app).splitlines()[-2:]
@@ -15,7 +15,7 @@ def test_where_a_running_replica_is_reached_is_a_note_and_no_reason():
     assert heading.index("NOTE") == row.index("http")
 
 
-def test_why_a_replica_failed_or_waits_is_a_reason():
+def test_the_cause_of_a_failed_or_waiting_replica_is_a_reason():
     app = AppRecord("local_docker", "default", "web-1-ypfhh", name="web", state="failed")
     app.replicas = [
         ReplicaRecord("main", 0, "failed", exit_code=137, message="killed: out of memory"),

@@ -27,7 +27,7 @@ def test_colours_do_not_change_the_alignment():
     assert painted == plain
 
 
-def test_wide_characters_take_two_columns_and_combining_ones_none():
+def test_wide_characters_take_two_columns_and_combining_characters_none():
     assert width("日本") == 4
     assert width("e\u0301") == 1
     assert table(["A", "B"], [["日本", "1"], ["x", "2"]]).splitlines()[2] == "x     2"

@@ -109,7 +109,7 @@ def test_samples_make_no_suggestion_for_cores_either(scenario, ran):
     assert shown.err.count("a sample may miss a peak") == 2
 
 
-def test_a_target_and_a_project_choose(scenario, ran):
+def test_target_and_project_select_the_jobs(scenario, ran):
     ran(JOB, use(), use())
     assert "train" in scenario.launcher("use", "-t", "default").out
     assert scenario.launcher("use", "-t", "gpu").out == ""
@@ -189,7 +189,7 @@ BY_HAND = {
 
 
 @pytest.mark.parametrize("text", BY_HAND.values(), ids=BY_HAND)
-def test_a_form_that_is_not_edited_is_left_or_means_the_same(scenario, ran, text):
+def test_a_rare_form_of_a_value_is_left_alone_or_edited_correctly(scenario, ran, text):
     file = ran(text.replace("@", "64GiB"), use(cores=1), use(cores=1))
     done = scenario.launcher("use", "--write", "--yes", code=None)
     assert file.read_text() in (text.replace("@", "64GiB"), text.replace("@", "12GiB"))
@@ -198,7 +198,7 @@ def test_a_form_that_is_not_edited_is_left_or_means_the_same(scenario, ran, text
     assert load_jobs(file)[0].app.roles[0].resource.memMB == (65536 if done.code else 12288)
 
 
-def test_jobs_of_one_file_are_edited_each_for_itself(scenario, ran):
+def test_each_job_of_a_file_is_edited_by_its_own_use(scenario, ran):
     one = "entrypoint: a, resource: {memory: 64GiB}"
     text = "version: 1\njobs:\n" + "".join(f"  {job}: {{roles: {{main: {{{one}}}}}}}\n" for job in "ab")
     file = ran(text, use(), use(), jobs="b", name="two.launcher.yaml")
@@ -236,7 +236,7 @@ ELSEWHERE = {
 
 
 @pytest.mark.parametrize(("text", "word"), ELSEWHERE.values(), ids=ELSEWHERE)
-def test_a_value_that_comes_from_elsewhere_is_left_and_its_place_is_said(scenario, ran, text, word):
+def test_a_value_that_comes_from_elsewhere_is_left_alone_and_its_place_is_named(scenario, ran, text, word):
     file = ran(text, use(), use())
     before = file.read_text()
     done = written(scenario, code=1)

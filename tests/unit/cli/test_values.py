@@ -18,7 +18,7 @@ def test_durations_show_two_units_at_most(seconds, text):
 @pytest.mark.parametrize(
     ("moment", "text"), [(1000, "just now"), (995, "5s ago"), (900, "1m ago"), (None, ""), (1010, "just now")]
 )
-def test_ages(moment, text):
+def test_an_age_is_shown_in_one_unit(moment, text):
     assert ago(moment, 1000) == text
 
 
@@ -36,7 +36,7 @@ def test_an_age_of_hours_and_days():
         ("succeeded", None, 12.0, "2.0s"),
     ],
 )
-def test_an_app_takes_the_time_from_its_start_and_not_what_it_waited_before(
+def test_the_duration_of_an_app_begins_with_its_start_and_not_with_its_wait(
     state, started_at, ended_at, text
 ):
     times = {"created_at": 10.0, "started_at": started_at, "ended_at": ended_at}
@@ -57,7 +57,7 @@ def test_the_recorded_start_of_an_ended_app_stays():
     assert app.started_at == 20.0
 
 
-def test_what_still_runs_took_until_now():
+def test_a_running_app_takes_the_time_until_now():
     assert took(10.0, None, 15.0) == "5.0s"
     assert took(10.0, 12.0, 15.0) == "2.0s"
     assert took(None, 12.0) == ""
@@ -69,7 +69,7 @@ def test_iso_times_are_utc_with_milliseconds():
     assert iso(None) is None
 
 
-def test_listings():
+def test_a_listing_stops_at_its_limit_and_counts_the_rest():
     assert listing(["a", "b"]) == "a, b"
     assert listing(list("abcdefg"), limit=5) == "a, b, c, d, e … and 2 more"
 

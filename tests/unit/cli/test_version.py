@@ -49,7 +49,7 @@ def committed(folder: Path) -> str:
 
 
 @pytest.mark.slow
-def test_a_checkout_tells_its_commit_and_whether_files_differ(root: Path) -> None:
+def test_version_shows_the_commit_of_a_checkout_and_whether_files_differ(root: Path) -> None:
     commit = committed(root)
     lines, found = report(root)
     assert found == commit
@@ -60,7 +60,7 @@ def test_a_checkout_tells_its_commit_and_whether_files_differ(root: Path) -> Non
 
 
 @pytest.mark.slow
-def test_an_install_in_another_repository_does_not_tell_that_ones_commit(root: Path) -> None:
+def test_an_install_inside_another_repository_does_not_show_the_commit_of_that_repository(root: Path) -> None:
     committed(root.parent)
     lines, found = report(root)
     assert found is None
@@ -68,7 +68,7 @@ def test_an_install_in_another_repository_does_not_tell_that_ones_commit(root: P
 
 
 @pytest.mark.slow
-def test_an_install_from_version_control_tells_what_was_installed(root: Path) -> None:
+def test_an_install_from_version_control_shows_the_installed_commit(root: Path) -> None:
     (root / INFO).mkdir()
     url = root / INFO / "direct_url.json"
     url.write_text(

@@ -1,4 +1,4 @@
-"""`command.run`: output comes back, failures say everything, nothing it started outlives it."""
+"""`command.run`: output is returned, failures are complete, and no process outlives the call."""
 
 import os
 import re
@@ -15,7 +15,7 @@ from launcher.errors import CommandError
 from tests import processes
 
 
-def test_standard_output_comes_back():
+def test_standard_output_is_returned():
     assert run(["printf", "a\\nb"]) == "a\nb"
 
 
@@ -68,12 +68,12 @@ def test_an_exit_code_that_is_expected_is_no_failure():
     assert run(["sh", "-c", "echo none; exit 1"], ok=(0, 1)) == "none\n"
 
 
-def test_a_command_that_was_killed_says_by_which_signal():
+def test_the_error_of_a_killed_command_names_the_signal():
     with pytest.raises(CommandError, match="was killed by SIGUSR1"):
         run(["sh", "-c", "kill -USR1 $$"])
 
 
-def test_a_missing_command_says_so_and_what_to_do():
+def test_a_missing_command_is_an_error_with_a_remedy():
     with pytest.raises(CommandError, match="no command `no-such-command-here`") as failed:
         run(["no-such-command-here", "--version"])
     assert failed.value.hint == "install `no-such-command-here`, or put its folder on PATH"
@@ -92,7 +92,7 @@ def test_a_file_that_cannot_be_executed_is_reported(tmp_path: Path):
 
 
 @pytest.mark.slow
-def test_out_of_time_kills_the_command_with_its_children():
+def test_a_timeout_kills_the_command_with_its_children():
     with pytest.raises(CommandError, match=r"took longer than 2 s and was killed") as failed:
         run(["sh", "-c", "sleep 1000 & echo $!; wait"], timeout_s=2)
     (child,) = re.findall(r"^  (\d+)$", str(failed.value), re.MULTILINE)
@@ -114,7 +114,7 @@ run(["sh", "-c", "sleep 1000 & echo $$ $! > {tmp_path}/pids; wait"])
     assert processes.gone(pids, timeout_s=60)
 
 
-def test_a_handler_for_ctrl_c_stays_the_program_s_own():
+def test_a_handler_of_the_program_for_ctrl_c_stays_in_place():
     def mine(number: int, frame: object) -> None: ...
 
     before = signal.signal(signal.SIGINT, mine)

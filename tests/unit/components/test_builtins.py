@@ -1,4 +1,4 @@
-"""What our own components make of their arguments."""
+"""The apps that the built-in components make of their arguments."""
 
 import pytest
 
@@ -36,19 +36,19 @@ def role(name, *words):
 
 
 @pytest.mark.parametrize("name", sorted(get_components()))
-def test_each_makes_an_app_that_can_run(name):
+def test_each_component_makes_an_app_that_can_run(name):
     assert check_app(made(name, *NEEDED.get(name, []))) == []
 
 
 @pytest.mark.parametrize("name", sorted(get_components()))
-def test_each_describes_itself_and_its_arguments(name):
+def test_each_component_describes_itself_and_its_arguments(name):
     from launcher.components import DocstringValidator, validate
 
     found = get_component(name)
     assert validate(found.path, found.fn_name, [DocstringValidator()]) == []
 
 
-def test_echo():
+def test_echo_runs_echo_with_its_message_in_each_replica():
     found = role("utils.echo", "--msg", "hi", "--num_replicas", "2")
     assert (found.entrypoint, found.args, found.num_replicas) == ("echo", ["hi"], 2)
     assert found.resource == Resource(1, 0, 1024)
@@ -62,7 +62,7 @@ def test_sh_hands_each_word_over_as_it_is():
     assert (found.env, found.mounts) == ({"A": "1", "B": "2"}, [BindMount("/a", "/b", True)])
 
 
-def test_sh_with_a_program_of_its_own():
+def test_sh_runs_the_given_program_instead_of_sh():
     found = role("utils.sh", "--entrypoint", "/bin/tool", "x y", "--flag")
     assert (found.entrypoint, found.args) == ("/bin/tool", ["x y", "--flag"])
 
@@ -70,11 +70,11 @@ def test_sh_with_a_program_of_its_own():
 @pytest.mark.parametrize(
     "name", ["utils.echo", "utils.touch", "utils.copy", "utils.booth", "serve.torchserve"]
 )
-def test_small_components_say_what_they_take(name):
+def test_small_components_ask_for_one_core_and_one_gibibyte(name):
     assert role(name, *NEEDED.get(name, [])).resource == Resource(1, 0, 1024)
 
 
-def test_torchserve_has_the_name_of_ours():
+def test_torchserve_names_its_app_launcher_torchserve():
     assert made("serve.torchserve", *NEEDED["serve.torchserve"]).name == "launcher-torchserve"
 
 
@@ -100,12 +100,12 @@ def test_python_runs_a_module_a_text_or_a_script(words, args):
 
 
 @pytest.mark.parametrize("words", [[], ["-m", "a", "-c", "b"]])
-def test_python_runs_one_of_them(words):
+def test_python_refuses_anything_but_exactly_one_of_module_text_and_script(words):
     with pytest.raises(ValueError, match="exactly one of"):
         made("utils.python", *words)
 
 
-def test_ddp_on_one_node():
+def test_ddp_on_one_node_runs_torchrun_with_a_local_rendezvous():
     app = made("dist.ddp", "--script", "a/train.py", "-j", "1x4", "--", "--msg", "x y")
     [found] = app.roles
     assert (app.name, found.name, found.entrypoint, found.args[0]) == ("train", "train", "bash", "-c")
@@ -145,12 +145,12 @@ def test_spmd_starts_a_process_for_each_gpu():
     ("text", "nodes"),
     [("2", (1, 1, 2, "1")), ("1x2", (1, 1, 2, "1")), ("2x3", (2, 2, 3, "2")), ("1:2x3", (1, 2, 3, "1:2"))],
 )
-def test_nodes_and_processes(text, nodes):
+def test_the_argument_j_is_read_as_nodes_and_processes(text, nodes):
     assert parse_nnodes(text) == nodes
 
 
 @pytest.mark.parametrize("text", ["1x", "x2", ":3", ":2x1", "1x2:3", "4:2x1", "0x1", "1x0", "", "a"])
-def test_what_is_no_number_of_nodes(text):
+def test_text_that_is_no_number_of_nodes_is_refused(text):
     with pytest.raises(ValueError, match="Given: "):
         parse_nnodes(text)
 
@@ -167,7 +167,7 @@ def test_what_is_no_number_of_nodes(text):
         ("a/b/c", "a/b/c"),
     ],
 )
-def test_names_of_experiment_and_run(text, shown):
+def test_a_structured_name_has_an_experiment_and_a_run(text, shown):
     found = StructuredNameArgument.parse_from(text, m="pkg.main")
     assert str(found) == shown
     assert found.experiment_name == shown.split("/")[0]
@@ -180,7 +180,7 @@ def test_names_of_experiment_and_run(text, shown):
         ({"m": "a", "script": "b"}, "Both main module and script set"),
     ],
 )
-def test_a_name_needs_one_program(given, output):
+def test_a_structured_name_needs_exactly_one_program(given, output):
     with pytest.raises(ValueError, match=output):
         StructuredNameArgument.parse_from("x", **given)
 
@@ -195,7 +195,7 @@ def test_processes_follow_the_gpus():
         StructuredJArgument.parse_from("gpu.small", "1:2x3")
 
 
-def test_the_name_of_a_role():
+def test_a_role_is_named_after_its_script_or_module():
     assert [get_role_name("a/b.py", None), get_role_name(None, "a.b")] == ["b", "b"]
     with pytest.raises(ValueError, match="must be given"):
         get_role_name(None, None)

@@ -120,7 +120,7 @@ def test_dashes_stand_for_underscores():
     assert given(every, "--text=t", "--maybe-number", "3")["maybe_number"] == 3
 
 
-def test_of_an_argument_given_twice_the_last_counts():
+def test_the_last_value_of_a_repeated_argument_counts():
     assert given(every, "--text=a", "--text=b")["text"] == "b"
 
 
@@ -156,7 +156,7 @@ def test_the_call_has_positions_rest_and_keywords():
     assert got.kwargs == {"last": "z", "x": 3}
 
 
-def test_the_command_line_wins_over_a_document_that_over_configuration_that_over_the_signature():
+def test_values_win_in_the_order_command_line_document_configuration_signature():
     defaults = {"number": "2", "rate": "2", "words": "2"}
     got = given(every, "--text=t", "--number=4", defaults=defaults, config={"number": 3, "rate": 3})
     assert (got["number"], got["rate"], got["words"], got["flag"]) == (4, 3.0, ["2"], False)
@@ -167,7 +167,7 @@ def test_a_configured_default_of_the_rest_is_split_at_blanks():
     assert given(rest, "--first=a", "d", defaults={"args": "a b --c"})["args"] == ["d"]
 
 
-def test_a_configured_argument_that_there_is_not_is_reported_to_be_of_configuration():
+def test_an_unknown_argument_from_configuration_is_reported_as_such():
     with pytest.raises(ComponentArgumentException, match="no argument `lost`, and configuration sets it"):
         given(rest, "--first=a", defaults={"lost": "b"})
 
@@ -179,7 +179,7 @@ def test_a_configured_default_may_be_a_value_of_its_type():
 
 
 @pytest.mark.parametrize("words", ["--first a", None, {"first": "a"}, ["--x", 3]])
-def test_what_is_no_list_of_words_is_refused(words):
+def test_arguments_that_are_no_list_of_words_are_refused(words):
     for call in (parse_args, materialize_appdef):
         with pytest.raises(ComponentArgumentException, match="arguments are a list of words, got "):
             call(rest, words)
@@ -245,7 +245,7 @@ def test_a_default_of_any_class_is_passed_through():
     assert given(f, config={"settings": chosen})["settings"] is chosen
 
 
-def test_the_app_is_what_the_component_returns():
+def test_the_app_is_the_value_that_the_component_returns():
     assert materialize_appdef(every, ["--text", "hi"]) == AppDef("every", metadata={"text": "hi"})
 
 
@@ -281,7 +281,7 @@ def test_help_of_an_empty_default_says_so(capsys):
     assert "--words tuple[str, …] (default: empty)" in shown
 
 
-def test_h_is_free_for_a_component():
+def test_a_component_may_have_an_argument_named_h():
     def f(h: str = "") -> AppDef: ...
 
     assert given(f, "-h", "gpu.small")["h"] == "gpu.small"

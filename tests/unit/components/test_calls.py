@@ -1,4 +1,4 @@
-"""What the environment says of calls to components."""
+"""Settings of calls to components in the environment."""
 
 import pytest
 
@@ -14,7 +14,7 @@ def test_the_limit_is_a_duration_as_everywhere(output, seconds):
 
 
 @pytest.mark.parametrize("output", ["0", "0s", "-1", "soon", "inf", "nan", "2d", "9" * 20 + "w", "9" * 400])
-def test_what_is_no_duration_is_refused_with_some_that_are(output):
+def test_a_value_that_is_no_duration_is_refused_with_examples(output):
     with pytest.raises(UsageError) as caught:
         timeout_s({TIMEOUT: output})
     assert "such as 90 (seconds), 10s" in (caught.value.hint or "")

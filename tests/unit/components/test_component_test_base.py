@@ -32,11 +32,11 @@ def outcome(name):
     return _Tests(name).run(unittest.TestResult())
 
 
-def test_a_component_passes(capfd):
+def test_a_valid_component_passes_its_tests(capfd):
     found = [outcome(name) for name in dir(_Tests) if name.startswith(("test_ddp", "test_echo"))]
     assert [one.errors + one.failures for one in found] == [[], [], [], []]
 
 
-def test_what_is_no_component_does_not():
+def test_a_function_that_is_no_component_fails_its_test():
     [(_, trace)] = outcome("test_helper").errors
     assert "no function `get_role_name`" in trace

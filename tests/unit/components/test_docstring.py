@@ -3,7 +3,7 @@
 from launcher.components.signature import parse_docstring
 
 
-def test_google_style():
+def test_google_style_docstrings_give_description_and_arguments():
     description, texts = parse_docstring(
         """Trains a model.
 
@@ -22,7 +22,7 @@ def test_google_style():
     assert texts == {"lr": "learning rate, as a fraction", "args": "the rest: all of it"}
 
 
-def test_rest_style():
+def test_rest_style_docstrings_give_description_and_arguments():
     description, texts = parse_docstring(
         "Trains.\n\n:param lr: learning\n    rate\n:param int n: number\n:returns: app"
     )
@@ -35,5 +35,5 @@ def test_a_word_with_a_colon_in_the_description_is_no_section():
     assert description == "Runs it.\n\nUsage:\n\n    launcher run x"
 
 
-def test_none_at_all():
+def test_a_missing_docstring_gives_no_description_and_no_arguments():
     assert parse_docstring(None) == ("", {})

@@ -1,4 +1,4 @@
-"""Components are found by name: of installed packages, ours, and of files. In this order."""
+"""Components are found by name in this order: of installed packages, built in, of files."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def train(tmp_path):
     return path
 
 
-def test_ours():
+def test_get_components_lists_the_built_in_components():
     assert sorted(get_components()) == [
         "dist.ddp",
         "dist.spmd",
@@ -88,25 +88,25 @@ def test_ours():
 
 
 @pytest.mark.parametrize("name", ["utils.echo", "launcher.components.utils.echo"])
-def test_ours_by_short_and_by_full_name(name):
+def test_a_built_in_component_is_found_by_its_short_and_its_full_name(name):
     found = get_component(name)
     assert (found.name, found.fn_name, found.fn.__name__) == ("utils.echo", "echo", "echo")
     assert found.description == "Echoes a message to stdout."
 
 
-def test_a_component_of_an_installed_package(installed):
+def test_a_component_of_an_installed_package_is_listed_and_found(installed):
     installed("acme")
     assert "acme.vision.train" in get_components()
     assert get_component("acme.vision.train").fn().name == "train"
 
 
-def test_listing_imports_nothing(installed):
+def test_listing_components_does_not_import_their_modules(installed):
     installed("acme")
     assert "acme.vision.utils.echo" in get_components()
     assert "acme_components.vision.utils" not in sys.modules
 
 
-def test_ours_stay_beside_those_of_a_package(installed):
+def test_built_in_components_stay_available_beside_the_components_of_a_package(installed):
     installed("acme")
     assert get_component("utils.echo").fn().name == "echo"
 
@@ -174,7 +174,7 @@ def test_an_attribute_in_an_entry_point_is_left_out(installed):
     assert get_component("acme.train").fn().name == "train"
 
 
-def test_a_package_without_init_is_looked_into_and_folders_without_one_below_are_not(tmp_path, monkeypatch):
+def test_a_package_without_init_is_searched_and_its_subfolders_without_init_are_not(tmp_path, monkeypatch):
     for folder in ("acme_components", "acme_components/loose"):
         (tmp_path / folder).mkdir()
         (tmp_path / folder / "jobs.py").write_text(TRAIN)
@@ -183,7 +183,7 @@ def test_a_package_without_init_is_looked_into_and_folders_without_one_below_are
     assert found == ["a.jobs.train", "a.jobs.wrong"]
 
 
-def test_a_file_on_disk_is_read_before_one_of_the_package(tmp_path, monkeypatch):
+def test_a_file_on_disk_is_read_before_a_file_of_the_package(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     assert "def echo(" in read_conf_file("components/utils.py")
     (tmp_path / "components").mkdir()
@@ -193,7 +193,7 @@ def test_a_file_on_disk_is_read_before_one_of_the_package(tmp_path, monkeypatch)
         read_conf_file("components/nowhere.py")
 
 
-def test_a_component_of_a_file(train):
+def test_a_component_of_a_file_is_found_with_its_description(train):
     found = get_component(f"{train}:train")
     assert found.fn().roles[0].args == ["0.1", str(train)]
     assert found.description == "Trains."
@@ -293,7 +293,7 @@ def test_functions_below_if_and_try_are_components(tmp_path, monkeypatch):
             materialize_appdef(absent.fn, [])
 
 
-def test_a_finder_tells_components_with_mistakes_too(installed):
+def test_a_finder_lists_components_with_mistakes_too(installed):
     installed("acme")
     found = {one.name: one for one in ModuleComponentsFinder("acme_components.vision", "a").find(None)}
     assert sorted(found) == ["a.train", "a.utils.echo", "a.utils.wrong", "a.wrong"]
@@ -301,7 +301,7 @@ def test_a_finder_tells_components_with_mistakes_too(installed):
     assert not found["a.train"].validation_errors
 
 
-def test_a_finder_of_a_file(train):
+def test_a_finder_for_a_file_finds_the_named_component(train):
     (found,) = CustomComponentsFinder(str(train), "train").find()
     assert found.name == f"{train}:train"
 
@@ -309,7 +309,7 @@ def test_a_finder_of_a_file(train):
 @pytest.mark.parametrize(
     ("name", "words"), [("utils.echo", []), ("utils.booth", ["--x1=1", "--x2=2"]), ("dist.ddp", ["-m", "x"])]
 )
-def test_the_source_of_ours_is_a_component_file(tmp_path, name, words):
+def test_the_source_of_a_built_in_component_is_a_component_file(tmp_path, name, words):
     path = tmp_path / "copied.py"
     path.write_text(get_builtin_source(name))
     if name == "dist.ddp":
@@ -321,7 +321,7 @@ def test_the_source_of_ours_is_a_component_file(tmp_path, name, words):
     assert materialize_appdef(copied.fn, words) == materialize_appdef(original.fn, words)
 
 
-def test_names_of_modules_relative_to_one_another():
+def test_module_relname_returns_the_name_below_a_package():
     assert module_relname("a.b.c", "a") == "b.c"
     assert module_relname("a", "a") == ""
     with pytest.raises(ValueError, match="not below"):

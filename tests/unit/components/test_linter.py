@@ -1,4 +1,4 @@
-"""A function that cannot be a component is told why, from its source alone."""
+"""The linter says, from the source alone, why a function cannot be a component."""
 
 import ast
 
@@ -45,7 +45,7 @@ def texts(messages):
         "a, /",
     ],
 )
-def test_types_that_can_be_read_from_text(lint, argument):
+def test_argument_types_that_can_be_read_from_text_are_accepted(lint, argument):
     assert lint(f"def f({argument}) -> AppDef: ...") == []
 
 
@@ -71,7 +71,7 @@ def test_types_that_can_be_read_from_text(lint, argument):
         ("a: 3", "Unsupported argument type '3'"),
     ],
 )
-def test_types_that_cannot(lint, argument, output):
+def test_argument_types_that_cannot_be_read_from_text_are_reported(lint, argument, output):
     assert texts(lint(f"def f({argument}) -> AppDef: ...")) == [f"{output} for argument 'a' in function 'f'"]
 
 
@@ -81,17 +81,17 @@ def test_a_component_returns_an_app(lint, returns):
 
 
 @pytest.mark.parametrize("returns", ["", " -> None"])
-def test_a_function_that_does_not_say_what_it_returns(lint, returns):
+def test_a_function_without_a_return_annotation_is_reported(lint, returns):
     output = "Function: f missing return annotation or has unknown annotations. "
     assert texts(lint(f"def f(){returns}: ...")) == [output + "Supported return annotation: AppDef"]
 
 
-def test_a_function_that_returns_something_else(lint):
+def test_a_function_that_returns_no_app_is_reported(lint):
     output = "Function: f has incorrect return annotation, supported annotation: AppDef"
     assert texts(lint("def f() -> int: ...")) == [output]
 
 
-def test_a_message_says_where(lint):
+def test_a_message_has_the_line_and_column_of_the_argument(lint):
     (found,) = lint("\n\ndef f(\n    a,\n) -> AppDef: ...")
     assert found == LinterMessage("ArgTypeValidator", found.description, 4, 4, "error")
 
@@ -101,7 +101,7 @@ def test_a_file_that_is_no_python_has_one_message(lint):
     assert (found.description, found.line, found.char) == ("invalid syntax", 1, 6)
 
 
-def test_a_function_that_is_not_there(lint):
+def test_a_missing_function_is_reported(lint):
     assert texts(lint("def g(): ...")) == ["Function f not found"]
 
 
@@ -122,7 +122,7 @@ class NoLambdas(ComponentFunctionValidator):
         return [self.message("no lambdas", node) for node in found]
 
 
-def test_a_rule_of_ones_own(lint):
+def test_a_custom_rule_adds_its_messages(lint):
     source = "def f(a) -> AppDef:\n    return (lambda: a)()\n"
     assert lint(source, validators=[NoLambdas()]) == [LinterMessage("NoLambdas", "no lambdas", 2, 12)]
 

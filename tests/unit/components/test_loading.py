@@ -1,4 +1,4 @@
-"""Component files are loaded and called with what stands beside them, and leave nothing behind."""
+"""Component files are loaded and called with the modules beside them, and leave nothing behind."""
 
 import sys
 from pathlib import Path
@@ -28,7 +28,7 @@ def app(found, *words: str) -> AppDef:
 LATE = "import common\ndef f() -> AppDef:\n    import later\n    return AppDef(common.NAME + later.NAME)\n"
 
 
-def test_a_file_imports_what_stands_beside_it_while_loaded_and_while_called(tmp_path: Path) -> None:
+def test_a_component_file_imports_modules_beside_it_while_loaded_and_while_called(tmp_path: Path) -> None:
     path = list(sys.path)
     for folder in (tmp_path / "a", tmp_path / "b"):
         folder.mkdir()
@@ -103,7 +103,7 @@ def test_ctrl_c_is_no_mistake_of_a_component(tmp_path: Path) -> None:
         ("def f(x: bool | None = 1) -> AppDef: ...", "want bool, got 1"),
     ],
 )
-def test_what_can_be_seen_in_the_source_is_refused_with_its_line(tmp_path, text, output):
+def test_a_mistake_that_the_source_shows_is_refused_with_its_line(tmp_path, text, output):
     with pytest.raises(ComponentValidationException) as caught:
         component(tmp_path, text + "\n")
     assert output in str(caught.value)
@@ -121,7 +121,7 @@ def test_a_default_that_may_be_right_is_left_to_python(tmp_path: Path, argument:
 DECORATOR = "def d(f):\n    def w({}): {}\n    return w\n@d\ndef f() -> AppDef: ...\n"
 
 
-def test_a_decorated_component_goes_by_its_own_name(tmp_path: Path) -> None:
+def test_a_decorated_component_keeps_its_own_name(tmp_path: Path) -> None:
     with pytest.raises(ComponentSignatureException, match=r"component `c.py:f` takes `\*\*k`") as caught:
         _ = component(tmp_path, DECORATOR.format("**k", "...")).parameters
     assert "functools.wraps" in str(caught.value.hint)

@@ -1,4 +1,4 @@
-"""What the code of users prints goes to stderr, by whichever way; stdout is a document's."""
+"""Output of the code of users goes to stderr, however it is written; stdout is for the document."""
 
 import os
 import subprocess
@@ -10,7 +10,9 @@ import pytest
 from launcher.components.output import stdout_to_stderr
 
 
-def test_what_is_printed_goes_to_stderr_by_whichever_way(capfd: pytest.CaptureFixture[str]) -> None:
+def test_stdout_of_python_of_descriptors_and_of_children_goes_to_stderr(
+    capfd: pytest.CaptureFixture[str],
+) -> None:
     print("before")
     with stdout_to_stderr():
         print("python")
@@ -22,7 +24,9 @@ def test_what_is_printed_goes_to_stderr_by_whichever_way(capfd: pytest.CaptureFi
     assert sorted(err.split()) == ["child", "descriptor", "python"]
 
 
-def test_it_is_put_back_after_an_error_and_when_the_outermost_ends(capfd: pytest.CaptureFixture[str]) -> None:
+def test_stdout_is_restored_after_an_error_and_when_the_outermost_redirection_ends(
+    capfd: pytest.CaptureFixture[str],
+) -> None:
     def fail() -> None:
         with stdout_to_stderr():
             with stdout_to_stderr():
@@ -36,7 +40,7 @@ def test_it_is_put_back_after_an_error_and_when_the_outermost_ends(capfd: pytest
     assert capfd.readouterr() == ("back\n", "still away\n")
 
 
-def test_of_several_threads_the_last_one_puts_it_back(capfd: pytest.CaptureFixture[str]) -> None:
+def test_the_last_of_several_threads_restores_stdout(capfd: pytest.CaptureFixture[str]) -> None:
     first_is_in, first_may_go = threading.Event(), threading.Event()
 
     def first() -> None:

@@ -1,4 +1,4 @@
-"""The table of files of other tools: each with the job file that it becomes, and what stderr says of it.
+"""The table of files of other tools: each with the job file that it becomes, and the text on stderr.
 
 `python -m tests.unit.convert.cases` writes the second and third part of each case anew.
 """

@@ -48,7 +48,7 @@ def launches(text: str) -> tuple[Launch, ...]:
     return made.launches
 
 
-def test_the_table_is_as_long_as_it_should_be():
+def test_the_table_has_enough_cases_of_each_kind():
     kinds = [case.kind for case in CASES]
     assert (kinds.count("sbatch"), kinds.count("compose"), kinds.count("procfile")) >= (25, 20, 5)
 
@@ -191,7 +191,7 @@ def test_a_file_that_cannot_be_converted_is_a_clear_error(name, data, code, mess
     assert got.out == ""
 
 
-def test_what_is_no_file_is_a_clear_error(folder, capsys):
+def test_a_path_that_is_no_regular_file_is_a_clear_error(folder, capsys):
     (folder / "d.yaml").mkdir()
     os.mkfifo(folder / "p.yaml")
     for name, message in (
@@ -225,7 +225,7 @@ def test_no_environment_and_no_env_file_is_read(folder, monkeypatch, capsys):
     assert "TAG: {type: str, from_env: TAG, default:" in got.out
 
 
-def test_from_says_what_a_file_is(folder, capsys):
+def test_the_option_from_sets_the_format_of_a_file(folder, capsys):
     (folder / "run").write_text("#!/bin/bash\necho hi\n")
     assert main(["convert", "run"]) == 64
     assert main(["convert", "--from", "sbatch", "run"]) == 0
@@ -247,7 +247,7 @@ def test_the_options_of_convert_are_laid_over_a_file(folder, capsys):
     assert main(["convert", "--name", "No Name", "x.sbatch"]) == 64
 
 
-def test_a_component_is_still_a_component(folder, capsys):
+def test_the_name_of_a_component_is_converted_unless_a_file_has_that_name(folder, capsys):
     assert main(["convert", "utils.sh", "--", "echo", "hi"]) == 0
     assert "echo" in capsys.readouterr().out
     Path("utils.sh").write_text("#SBATCH -t 5\ntrue\n")
@@ -255,7 +255,7 @@ def test_a_component_is_still_a_component(folder, capsys):
     assert "scheduler: slurm" in capsys.readouterr().out
 
 
-def test_errors_of_the_converter_are_ours(folder):
+def test_errors_of_the_converter_are_launcher_errors(folder):
     (folder / "compose.yaml").write_text(
         "services: {a: {image: 'i:1', command: '$$<app_id>', healthcheck: {test: '$$<app_id>'}}}\n"
     )

@@ -1,4 +1,4 @@
-"""A socket that answers as an engine would not: what a test says, whatever it is asked."""
+"""A fake engine behind a socket, which gives each request the answer that the test chooses."""
 
 import contextlib
 import shutil
@@ -29,11 +29,11 @@ PODMAN_PING = reply(200, "OK", "Api-Version: 1.41", "Server: Libpod/4.3.1 (linux
 
 
 class FakeEngine:
-    """Answers each request with `answer(method, path)` and hangs up after what is no whole answer.
+    """Answers each request with `answer(method, path)` and hangs up after an incomplete answer.
 
     Attributes:
         asked: every "METHOD path" so far.
-        headers: of each of them, names in lower case.
+        headers: the headers of each request, names in lower case.
         ping: the answer to `/_ping`, None for PING.
     """
 
@@ -111,7 +111,7 @@ def certificates(folder: Path, *more: str) -> Path:
 
 
 def server_tls(folder: Path) -> ssl.SSLContext:
-    """TLS of a server with these certificates, which asks its clients for one of theirs."""
+    """The TLS context of a server with these certificates, which asks its clients for a certificate."""
     tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     tls.load_cert_chain(folder / "cert.pem", folder / "key.pem")
     tls.load_verify_locations(folder / "ca.pem")

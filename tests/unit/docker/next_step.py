@@ -1,4 +1,4 @@
-"""What a watcher does next with an app, in words: by the machine, without an engine."""
+"""The next step of a watcher for an app as text, from the state machine without an engine."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any

@@ -67,14 +67,14 @@ def test_a_name_that_had_to_be_cut_is_recomputed() -> None:
 
 
 @pytest.mark.parametrize("order", [1, -1])
-def test_of_two_for_one_replica_the_older_one_counts(order: int) -> None:
+def test_the_older_of_two_containers_for_one_replica_counts(order: int) -> None:
     """A stop renames the replica; a copy can then take the plain name."""
     ours = container("job-1-abcde-main-0.cancelled", created_at=1.0)
     copy = container("job-1-abcde-main-0", created_at=2.0)
     assert owned([ours, copy][::order]) == [ours]
 
 
-def test_of_two_for_one_replica_that_were_made_in_one_second_the_one_that_is_listed_last_counts() -> None:
+def test_the_last_listed_of_two_containers_made_in_one_second_for_one_replica_counts() -> None:
     copy, ours = container("job-1-abcde-main-0"), container("mine", image="busybox")
     assert owned([copy, ours]) == [ours]
 

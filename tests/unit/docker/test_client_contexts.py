@@ -41,12 +41,12 @@ def _of(config: Path, **environ: str) -> Endpoint:
     return endpoint({"HOME": str(config.parent), **environ})
 
 
-def test_without_anything_it_is_the_usual_socket(config: Path):
+def test_the_default_socket_is_used_without_configuration(config: Path):
     assert _of(config) == (DEFAULT_HOST, {})
     assert _of(config, DOCKER_CONTEXT="default") == (DEFAULT_HOST, {})
 
 
-def test_the_host_wins_over_the_context_and_that_over_the_configured_one(config: Path):
+def test_docker_host_wins_over_docker_context_which_wins_over_the_configured_context(config: Path):
     _context(config, "far", "tcp://far:1")
     _context(config, "near", "unix:///near.sock")
     (config / "config.json").write_text('{"currentContext": "near"}')
@@ -77,7 +77,7 @@ def test_a_broken_configuration_is_reported_with_its_path(config: Path):
         _of(config)
 
 
-def test_what_the_docker_command_writes_is_what_is_read(config: Path):
+def test_a_context_that_the_docker_command_wrote_is_read(config: Path):
     require("docker")
     environ = {"HOME": str(config.parent), "PATH": os.environ["PATH"]}
     create = ["docker", "context", "create", "mine", "--docker", f"host={Daemon().host}"]
@@ -122,7 +122,7 @@ def test_an_engine_behind_tls_is_reached_by_environment_and_by_context(config, t
 
 @pytest.mark.slow
 @NEEDS_OPENSSL
-def test_an_engine_that_we_do_not_trust_is_not_talked_to(tmp_path: Path):
+def test_an_untrusted_engine_gets_no_request(tmp_path: Path):
     fake = _engine(server_tls(certificates(tmp_path / "theirs")))
     ours = certificates(tmp_path / "ours")
     environ = {
@@ -271,7 +271,7 @@ def connect_here_id() -> str:
         engine.close()
 
 
-def test_what_ssh_says_is_the_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+def test_the_error_has_the_message_of_ssh(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     _ssh(tmp_path / "bin", "echo 'me@far: Permission denied (publickey).' >&2; exit 255", monkeypatch)
     engine = connect(environ={"DOCKER_HOST": "ssh://me@far"})
     try:

@@ -1,4 +1,4 @@
-"""Engines that are not there, that refuse, that break off: one clear error, with its cause and remedy."""
+"""Engines that are missing, refuse or break off: one clear error, with its cause and remedy."""
 
 import inspect
 import os
@@ -28,7 +28,7 @@ def _at(host: str, **environ: str) -> Engine:
     return connect(environ={"DOCKER_HOST": host, **environ})
 
 
-def test_no_socket_says_where_it_was_looked_for_and_what_to_do(tmp_path: Path):
+def test_a_missing_socket_is_an_error_with_its_path_and_a_remedy(tmp_path: Path):
     with pytest.raises(EngineUnreachable) as caught:
         _at(f"unix://{tmp_path}/none.sock").containers()
     assert str(caught.value) == f"there is no Docker engine at unix://{tmp_path}/none.sock: no such socket"
@@ -74,7 +74,7 @@ def test_a_socket_of_others_names_the_docker_group(tmp_path: Path):
 @pytest.mark.parametrize(
     "host", ["garbage", "unix://", "ftp://host", "tcp://", "/var/run/docker.sock", "://x"]
 )
-def test_a_host_that_is_none_shows_what_one_looks_like(host: str):
+def test_a_malformed_host_is_refused_with_the_right_form(host: str):
     with pytest.raises(EngineUnreachable, match="DOCKER_HOST is `") as caught:
         _at(host)
     assert "unix:///path" in (caught.value.hint or "")
@@ -84,13 +84,13 @@ def test_a_host_that_is_none_shows_what_one_looks_like(host: str):
     "host",
     ["tcp://:x", "tcp://[::1", "tcp://host:99999999", "tcp://a b", "http://%zz", "ssh://h:x", "tcp://h"],
 )
-def test_a_host_that_only_looks_like_one_is_an_error_too(host: str):
+def test_a_well_formed_but_unusable_host_is_an_error(host: str):
     with pytest.raises(EngineUnreachable, match="cannot use the Docker engine at") as caught:
         _at(host).containers()
     assert "tcp://host:2376" in (caught.value.hint or "")
 
 
-def test_a_version_that_is_too_new_is_reported_with_the_one_the_engine_has(tmp_path: Path):
+def test_an_api_version_that_is_too_new_is_reported_with_the_version_of_the_engine(tmp_path: Path):
     message = "client version 1.99 is too new. Maximum supported API version is 1.41"
     fake = FakeEngine(tmp_path / "e.sock", lambda *_: reply(400, f'{{"message": "{message}"}}'))
     engine = _at(f"unix://{tmp_path}/e.sock", DOCKER_API_VERSION="1.99")
@@ -113,7 +113,7 @@ def test_the_version_is_agreed_on_once(tmp_path: Path):
     assert fake.asked == ["GET /_ping", *["GET /v1.41/containers/json?all=1"] * 2]
 
 
-def test_an_engine_that_closed_an_idle_connection_is_asked_on_a_new_one(tmp_path: Path):
+def test_an_engine_that_closed_an_idle_connection_is_asked_on_a_new_connection(tmp_path: Path):
     message = b"HTTP/1.1 200 OK\r\nBroken: 1\r\nContent-Length: 2\r\n\r\n[]"  # and then the fake closes
     with fake_engine(tmp_path, lambda *_: message) as (fake, engine):
         for _ in range(3):
@@ -190,7 +190,9 @@ EVENT = b'12\r\n{"Action":"die"}\r\n\r\n'
 
 
 @pytest.mark.parametrize("rest", [EVENT, EVENT + b"20\r\n{", EVENT + b"0\r\n\r\n"])
-def test_events_of_an_engine_that_dies_end_with_an_error_after_those_it_sent(tmp_path: Path, rest: bytes):
+def test_the_events_of_an_engine_that_dies_end_with_an_error_after_the_sent_events(
+    tmp_path: Path, rest: bytes
+):
     with fake_engine(tmp_path, lambda *_: HEAD + rest) as (_, engine):
         stream = engine.events()
         assert next(stream).action == "die"
@@ -233,11 +235,11 @@ def test_a_log_that_breaks_off_is_an_error(tmp_path: Path):
         ("", "the engine did not say why"),
     ],
 )
-def test_the_cause_stands_without_its_wrappings(text: str, cause: str):
+def test_the_cause_of_a_start_error_is_shown_without_its_wrapping_messages(text: str, cause: str):
     assert cause_of(text) == cause
 
 
-def test_every_error_is_one_that_the_commands_print():
+def test_every_engine_error_is_a_scheduler_error():
     errors = [kind for _, kind in inspect.getmembers(engine_errors, inspect.isclass)]
     ours = [kind for kind in errors if kind.__module__ == engine_errors.__name__]
     assert len(ours) > 5
@@ -249,7 +251,7 @@ WRITING |= {"ensure_network", "remove_network", "connect"}
 WRITING |= {"remove_volume", "put_archive", "execute", "pull", "build", "tag", "push", "remove_image"}
 
 
-def test_a_view_has_no_way_to_write(tmp_path: Path):
+def test_a_view_has_no_method_that_writes(tmp_path: Path):
     fake = FakeEngine(tmp_path / "e.sock", lambda *_: reply(200, "[]"))
     view = connect(readonly=True, environ={"DOCKER_HOST": f"unix://{tmp_path}/e.sock"})
     try:
@@ -265,7 +267,7 @@ def test_a_view_has_no_way_to_write(tmp_path: Path):
     assert fake.asked == []
 
 
-def test_all_that_a_view_is_asked_is_sent_as_get_or_head(tmp_path: Path):
+def test_a_view_sends_only_get_and_head_requests(tmp_path: Path):
     def answer(method: str, path: str) -> bytes:
         return (
             reply(404, "{}" if method == "GET" else "")

@@ -1,4 +1,4 @@
-"""What a client makes of engines that fail for a moment, hang, answer nonsense, or are not Docker's."""
+"""The client with engines that fail for a moment, hang, answer nonsense, or are not Docker."""
 
 import contextlib
 import socket
@@ -96,14 +96,14 @@ NONSENSE = {
 
 
 @pytest.mark.parametrize("body", ["7", '"x"', "[3]", '{"Id": []}', "[{}]", '[["Id"]]', "\0\xff"])
-def test_nonsense_raises_nothing_but_an_error_of_ours(tmp_path: Path, body: str) -> None:
+def test_a_nonsense_answer_raises_only_launcher_errors(tmp_path: Path, body: str) -> None:
     with fake_engine(tmp_path, lambda *_: reply(200, body)) as (_, engine):
         for call in NONSENSE.values():
             with contextlib.suppress(EngineError):
                 call(engine)
 
 
-def test_nonsense_says_that_it_is_none_of_an_engine(tmp_path: Path) -> None:
+def test_a_nonsense_answer_is_reported_as_no_docker_engine(tmp_path: Path) -> None:
     with (
         fake_engine(tmp_path, lambda *_: reply(200, '{"message": "welcome"}')) as (_, engine),
         pytest.raises(NonsenseAnswer, match=r"is not a Docker engine.*\(cannot list containers\)"),
@@ -112,7 +112,7 @@ def test_nonsense_says_that_it_is_none_of_an_engine(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("version", ["", "x", "../..", "1", "1.41/..", "1.41\x01"])
-def test_an_api_version_that_is_none_is_no_engine(tmp_path: Path, version: str) -> None:
+def test_a_malformed_api_version_is_reported_as_no_engine(tmp_path: Path, version: str) -> None:
     with fake_engine(tmp_path, lambda *_: reply(200, "[]")) as (fake, engine):
         fake.ping = reply(200, "OK", f"Api-Version: {version}", "Server: Docker/1 (x)")
         with pytest.raises(EngineUnreachable, match="it names no API version"):
@@ -173,7 +173,7 @@ def test_podman_is_refused_by_name(tmp_path: Path, call: str) -> None:
     assert "set DOCKER_HOST to a Docker engine" in (caught.value.hint or "")
 
 
-def test_a_given_api_version_does_not_let_podman_in(tmp_path: Path) -> None:
+def test_podman_is_refused_with_a_given_api_version_too(tmp_path: Path) -> None:
     fake = FakeEngine(tmp_path / "e.sock", lambda *_: reply(200, PODMAN))
     fake.ping = PODMAN_PING
     engine = connect(environ={"DOCKER_HOST": f"unix://{tmp_path}/e.sock", "DOCKER_API_VERSION": "1.40"})
@@ -186,7 +186,7 @@ def test_a_given_api_version_does_not_let_podman_in(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("version", [DOCKER, "[]", "{}", "no JSON", '{"Components": null}'])
-def test_docker_behind_a_proxy_is_let_in(tmp_path: Path, version: str) -> None:
+def test_docker_behind_a_proxy_is_accepted(tmp_path: Path, version: str) -> None:
     def answer(_: str, path: str) -> bytes:
         return reply(200, version if path == "/version" else "[]")
 
@@ -214,7 +214,7 @@ def test_an_engine_is_known_by_its_components(version: object, name: str) -> Non
     assert other_engine(version) == name
 
 
-def test_what_is_missing_is_still_none(tmp_path: Path) -> None:
+def test_a_missing_container_is_still_none(tmp_path: Path) -> None:
     with fake_engine(tmp_path, lambda *_: reply(404, '{"message": "no such container"}')) as (_, engine):
         assert engine.inspect("x") is None
         with pytest.raises(NotFound):

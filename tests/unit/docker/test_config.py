@@ -33,7 +33,7 @@ def job(role):
     return build_request(AppDef("app", [role]), options().resolve({}), "app-1", session="s")
 
 
-def test_a_body_in_full():
+def test_the_body_of_a_container_has_every_field():
     body = container(user="0", workdir="/host", network="none").body()
     host = body.pop("HostConfig")
     body.pop("Env")

@@ -1,4 +1,4 @@
-"""What the words of an engine for the state of a container mean."""
+"""The meaning of each state of a container that an engine reports."""
 
 import pytest
 
@@ -30,13 +30,15 @@ def read_both_ways(state: str) -> list[Container]:
 
 
 @pytest.mark.parametrize(("state", "live", "ended", "was_started"), MEANING)
-def test_a_state(state: str, live: bool, ended: bool, was_started: bool) -> None:
+def test_each_state_says_whether_a_container_is_live_has_ended_and_was_started(
+    state: str, live: bool, ended: bool, was_started: bool
+) -> None:
     for found in read_both_ways(state):
         assert (found.live, found.ended, found.was_started) == (live, ended, was_started)
 
 
 @pytest.mark.parametrize("state", ["running", "stopped", "hibernating", ""])
-def test_what_is_live_has_no_end_and_no_exit_code(state: str) -> None:
-    """The engine tells those of the run before."""
+def test_a_live_container_has_no_end_and_no_exit_code(state: str) -> None:
+    """The engine still reports the end and the exit code of the run before."""
     found = read_both_ways(state)[1]
     assert (found.ended_at, found.exit_code) == (None, None)

@@ -1,4 +1,4 @@
-"""What a watcher does next, out of what it sees: a table."""
+"""The next step of a watcher, from containers and journal: a table."""
 
 from typing import Any
 
@@ -66,7 +66,9 @@ ONCE = (1, "APPLICATION")
         ),
     ],
 )
-def test_the_next_thing_to_do(state_text: tuple[str, ...], facts: dict[str, Any], action: str) -> None:
+def test_the_next_step_follows_from_containers_and_journal(
+    state_text: tuple[str, ...], facts: dict[str, Any], action: str
+) -> None:
     assert next_of(*state_text, **facts) == action
 
 
@@ -75,7 +77,7 @@ def test_a_removed_replica_ends_the_others() -> None:
 
 
 def test_a_restart_of_version_0_1_that_was_begun_is_resumed_and_not_counted_again() -> None:
-    """Its watcher recorded a restart before it stopped the peers: they are stopped before they start."""
+    """Version 0.1 recorded a restart before it stopped the peers: they are stopped before they start."""
     assert next_of("exited 3", "running", events=(GO, PENDING), retries=ONCE) == "start id0 id1"
 
 
@@ -107,5 +109,7 @@ SLOWLY = (2, "REPLICA", 9)
         (("exited 3.cancelled", "running"), {"events": (GO, PAUSED)}, "stop id1"),
     ],
 )
-def test_a_pause_hides_nothing_else(state_text: tuple[str, ...], facts: dict[str, Any], action: str) -> None:
+def test_a_pause_before_a_restart_delays_no_other_step(
+    state_text: tuple[str, ...], facts: dict[str, Any], action: str
+) -> None:
     assert next_of(*state_text, **{"retries": SLOWLY, **facts}) == action

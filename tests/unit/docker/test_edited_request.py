@@ -113,7 +113,7 @@ def flat(body):
 
 
 def by_sdk(**kwargs):
-    """What the SDK itself would send, but for what it says of a client that attaches."""
+    """The body that the SDK itself would send, without the fields for a client that attaches."""
     made = models._create_container_args({"image": "img", "command": None, "version": "1.43", **kwargs})
     found = flat(types.ContainerConfig("1.43", **made))
     return {
@@ -124,7 +124,7 @@ def by_sdk(**kwargs):
 
 
 @pytest.mark.parametrize("word", VALUES)
-def test_an_edit_reaches_the_engine_as_from_the_sdk(word):
+def test_an_edit_reaches_the_engine_as_the_sdk_would_send_it(word):
     ours, theirs, plain = flat(body(**{word: VALUES[word]})), by_sdk(**{word: VALUES[word]}), by_sdk()
     changed = {name: value for name, value in theirs.items() if plain.get(name, ...) != value}
     assert changed
@@ -133,13 +133,13 @@ def test_an_edit_reaches_the_engine_as_from_the_sdk(word):
 
 
 def contained(value, other):
-    """Whether `other` has what the SDK says; our containers have variables, labels and mounts besides."""
+    """Whether `other` has all that the SDK sends; our containers also have variables, labels and mounts."""
     value, other = without_gaps(value), without_gaps(other)
     return other.items() >= value.items() if isinstance(value, dict) else other == value
 
 
 def without_gaps(value):
-    """Without what is left open."""
+    """The body without the fields that are left open."""
     if isinstance(value, list):
         return [without_gaps(each) for each in value]
     return {k: v for k, v in value.items() if v not in (None, "")} if isinstance(value, dict) else value
@@ -169,7 +169,7 @@ def test_an_unknown_word_is_refused_with_the_nearest():
 
 
 @pytest.mark.parametrize("word", sorted(REFUSED))
-def test_what_a_container_of_ours_cannot_have_is_refused_with_the_reason(word):
+def test_a_parameter_that_our_containers_cannot_have_is_refused_with_the_reason(word):
     with pytest.raises(SchedulerError, match=f"cannot take `{word}`"):
         bind_request(request(**{word: True}), "app-1")
 
@@ -191,7 +191,7 @@ def test_a_command_may_be_text_and_macros_are_filled_in():
     assert made["HostConfig"]["Mounts"][0]["Source"] == "app-1-data"
 
 
-def test_a_hostname_and_a_rank0_host_of_ones_own_stay():
+def test_an_edited_hostname_and_an_edited_rank0_host_stay():
     job = request(hostname="mine")
     job.containers[0].kwargs["environment"]["LAUNCHER_RANK0_HOST"] = "elsewhere"
     made = bind_request(job, "app-1").containers[0].body()
@@ -206,14 +206,14 @@ def test_a_network_without_names_takes_the_hostname_that_was_not_edited():
     assert body(network="none")["HostConfig"]["NetworkMode"] == "none"
 
 
-def test_names_and_labels_of_ours_cannot_be_edited():
+def test_names_and_labels_that_launcher_sets_cannot_be_edited():
     with pytest.raises(SchedulerError, match="name of a container"):
         bind_request(request(name="mine"), "app-1")
     with pytest.raises(SchedulerError, match="label `launcher"):
         bind_request(request(labels={"launcher.role": "other"}), "app-1")
 
 
-def test_what_the_job_itself_says_is_followed_or_refused():
+def test_edits_of_the_request_of_the_job_are_followed_or_refused():
     job = replace(request(), timeout_s=9, grace_s=2.5)
     job.containers.pop()
     labels = job_labels(bind_request(job, "app-1"))

@@ -70,20 +70,20 @@ def test_an_end_by_itself_is_remembered_when_the_engine_goes_away(queue: EventQu
 
 
 @pytest.mark.parametrize("signal", ["9", "15", "28"])
-def test_no_end_after_a_signal_is_one_by_itself(queue: EventQueue, signal: str) -> None:
+def test_an_end_after_a_signal_is_not_an_end_by_itself(queue: EventQueue, signal: str) -> None:
     put(queue, ("kill", {"signal": signal}), DIE)
     queue.drain()
     assert queue.by_itself == {}
 
 
-def test_an_end_that_an_engine_reports_as_it_starts_is_none_by_itself(queue: EventQueue) -> None:
+def test_an_end_that_a_starting_engine_reports_is_not_an_end_by_itself(queue: EventQueue) -> None:
     queue.connected(engine_started_at=2.0)
     put(queue, DIE)
     queue.drain()
     assert queue.by_itself == {}
 
 
-def test_a_stream_that_was_silent_is_no_engine_that_went_away(queue: EventQueue) -> None:
+def test_a_silent_stream_does_not_mean_that_the_engine_went_away(queue: EventQueue) -> None:
     queue.disconnected(EngineSilent("silent"))
     assert not queue.watched
 
@@ -97,7 +97,7 @@ def _observed(queue: EventQueue, state_text: str, *, keeps: bool = False) -> tup
     return facts["code"], facts.get("lost", "")
 
 
-def test_the_exit_code_of_an_event_counts_where_the_engine_was_killed_before_it_noted_it(queue):
+def test_the_exit_code_of_an_event_counts_where_the_engine_was_killed_before_recording_it(queue):
     put(queue, ("die", {"exitCode": "0"}), at=11.0)
     queue.disconnected(EngineGone("gone"))
     assert _observed(queue, "exited 255") == (0, "")
@@ -106,7 +106,7 @@ def test_the_exit_code_of_an_event_counts_where_the_engine_was_killed_before_it_
 @pytest.mark.parametrize(
     ("state_text", "code", "lost"), [("exited 255", None, ENGINE_STOPPED), ("exited 0", 0, "")]
 )
-def test_an_end_that_the_engine_has_missed_has_the_code_that_it_knows_when_it_is_back(
+def test_an_end_that_the_engine_missed_has_the_exit_code_that_the_engine_reports_after_its_return(
     queue: EventQueue, state_text: str, code: int | None, lost: str
 ) -> None:
     put(queue, ("die", {"exitCode": "255"}), at=11.0)
@@ -140,14 +140,14 @@ def test_without_a_watcher_an_end_while_an_engine_with_live_restore_was_away_is_
     assert _observed(queue, "exited 0", keeps=True) == (None, UNSEEN)
 
 
-def test_the_event_of_an_earlier_run_tells_nothing_of_this_one(queue: EventQueue) -> None:
-    """Neither its code nor that it ended by itself."""
+def test_the_event_of_an_earlier_run_does_not_count_for_the_current_run(queue: EventQueue) -> None:
+    """Neither its exit code counts, nor the fact that it ended by itself."""
     put(queue, ("die", {"exitCode": "3"}), at=9.0)
     queue.drain()
     assert _observed(queue, "exited 0") == (None, UNSEEN)
 
 
-def test_a_code_that_tells_nothing_is_recorded_by_an_engine_that_goes_on_alone(queue: EventQueue) -> None:
+def test_an_ambiguous_exit_code_is_not_recorded_while_the_engine_stops(queue: EventQueue) -> None:
     def stopping() -> None:
         raise EngineUnreachable("it stops")
 

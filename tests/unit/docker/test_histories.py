@@ -1,4 +1,4 @@
-"""Histories of one app, containers and journal in, state out: rows that hold whatever derives the state."""
+"""Histories of one app, containers and journal in, state out. The rows hold for every implementation."""
 
 from dataclasses import replace
 from typing import Any, NamedTuple
@@ -108,7 +108,7 @@ def _found(row: Row) -> list[Container]:
 
 
 @pytest.mark.parametrize("row", ROWS.values(), ids=ROWS.keys())
-def test_a_history_has_one_outcome(row: Row) -> None:
+def test_each_history_leads_to_its_expected_state_and_message(row: Row) -> None:
     found = _found(row)
     events = journal(*row.events)
     app = viewed(found, events, EXPECTED, engine_started_at=row.engine)
@@ -148,7 +148,7 @@ def test_an_attempt_waits_until_a_replica_was_started_or_its_end_is_on_record(ot
         (10.0, False, True, ""),  # the engine's network is made before its first container starts
     ],
 )
-def test_the_table_of_ends_that_launcher_did_not_ask_for(engine, by_itself, watched, lost):
+def test_an_end_that_launcher_did_not_request_is_lost_as_the_table_says(engine, by_itself, watched, lost):
     ended = container(0, "exited 0")
     assert why_lost(ended, journal(GO).app, engine, watched=watched, by_itself=by_itself) == lost
 
@@ -173,7 +173,7 @@ def test_an_app_ended_with_its_last_replica() -> None:
     assert _view("exited 0", "exited 0").ended_at == 21.0
 
 
-def test_restarts_of_roles_count_once_and_those_of_replicas_each() -> None:
+def test_a_restart_of_a_role_counts_once_and_each_restart_of_a_replica_counts() -> None:
     whole = {"e": "restart", "role": "main", "policy": "ROLE", "was": {"id0": 1.0, "id1": 2.0}}
     whole["again"] = [["main", 0], ["main", 1]]
     alone = {**whole, "policy": "REPLICA", "was": {"id0": 1.0}, "again": [["main", 0]]}

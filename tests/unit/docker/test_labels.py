@@ -1,4 +1,4 @@
-"""Labels tell all of an app to whoever sees one of its containers."""
+"""The labels of one container describe its whole app."""
 
 from dataclasses import replace
 
@@ -91,7 +91,7 @@ def test_a_tombstone_keeps_edition_and_needs():
     assert found.attempt() == ended
 
 
-def test_a_pause_stands_in_the_label_only_where_there_is_one():
+def test_the_retry_label_holds_a_pause_only_where_the_role_has_one():
     app = AppDef("a", [Role("r", "i:1", max_retries=1), Role("s", "i:1", max_retries=1, retry_delay=9)])
     labels = app_labels(app, {}, "a-1", "s", 0.0)
     assert labels["launcher.retries"] == '{"r":[1,"APPLICATION"],"s":[1,"APPLICATION",9]}'
@@ -118,7 +118,7 @@ def test_labels_are_text_and_hold_no_value_of_a_secret(monkeypatch):
 
 
 @pytest.mark.parametrize("labels", [{}, {"launcher.session": "x"}, {"other": "1"}, {"launcher.app-id": "x"}])
-def test_a_foreign_container_is_none_of_ours(labels):
+def test_the_labels_of_a_foreign_container_are_not_read_as_ours(labels):
     assert read_labels(labels) is None
 
 

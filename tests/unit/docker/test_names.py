@@ -30,7 +30,7 @@ def test_every_name_is_a_dns_label(app_id, role, k):
 
 
 @given(app_ids, st.lists(st.tuples(roles, replicas), unique=True, max_size=8))
-def test_no_two_replicas_of_an_app_have_one_name(app_id, parts):
+def test_no_two_replicas_of_an_app_share_a_name(app_id, parts):
     names = {container_name(app_id, role, k) for role, k in parts}
     assert len(names) == len(parts)
 

@@ -1,4 +1,4 @@
-"""Roles that wait for each other, out of labels, containers and journal: the state, and what follows."""
+"""Roles that wait for each other: state and next step, derived from labels, containers and journal."""
 
 import dataclasses
 import json
@@ -26,7 +26,7 @@ LATE: dict[str, Any] = {**READY, "e": "late", "why": "not ready after 60 s: ther
 
 
 def found_of(state_text: str, rules: dict[str, dict[str, Any]], retries: list[Any]) -> list[Container]:
-    """`said`: the state of one replica of each role: "created|exited 0.ended"."""
+    """Containers from the state of one replica of each role, such as "created|exited 0.ended"."""
     made = []
     for role, each in zip(rules, state_text.split("|"), strict=True):
         state, _, mark = each.partition(".")
@@ -57,7 +57,7 @@ def found_of(state_text: str, rules: dict[str, dict[str, Any]], retries: list[An
 
 
 class Seen:
-    """An app in order, as one read shows it. `told`: the lines of its journal, None where it is not here."""
+    """An app with ordered roles, as one read shows it. `elsewhere`: its journal is not on this machine."""
 
     def __init__(
         self,
@@ -84,19 +84,19 @@ class Seen:
 
 
 @pytest.mark.parametrize("elsewhere", [False, True])
-def test_a_role_that_waits_is_pending_by_design(elsewhere: bool) -> None:
+def test_a_waiting_role_is_pending_and_does_not_count_as_unstarted(elsewhere: bool) -> None:
     seen = Seen("created|running", elsewhere=elsewhere)
     assert seen.states() == ["client pending waiting for server (ready)", "server running"]
     assert (seen.view.state, seen.view.unstarted) == ("running", 0)
 
 
 @pytest.mark.parametrize("elsewhere", [False, True])
-def test_an_app_goes_on_while_nothing_of_it_runs(elsewhere: bool) -> None:
+def test_an_app_between_two_roles_of_a_chain_is_running(elsewhere: bool) -> None:
     seen = Seen("exited 0|created", rules=CHAIN, elsewhere=elsewhere)
     assert (seen.view.state, seen.view.unstarted) == ("running", 0)
 
 
-def test_a_replica_that_the_client_left_unstarted_still_is() -> None:
+def test_a_replica_that_the_client_left_unstarted_counts_as_unstarted_and_is_started() -> None:
     rules = {**SERVED, "other": {}}
     assert Seen("created|running|created", rules=rules).view.unstarted == 1
     assert Seen("created|running|created", rules=rules).next() == "start other"
@@ -113,12 +113,14 @@ def test_a_replica_that_the_client_left_unstarted_still_is() -> None:
         ("created.stopped|exited 4", "failed", "server/0 exited with 4"),
     ],
 )
-def test_names_and_labels_alone_tell_the_end(state_text: str, state: str, message: str) -> None:
+def test_the_end_of_an_app_is_derived_from_names_and_labels_without_a_journal(
+    state_text: str, state: str, message: str
+) -> None:
     seen = Seen(state_text, elsewhere=True).view
     assert (seen.state, seen.message) == (state, message)
 
 
-def test_an_app_has_not_ended_before_those_that_wait_are_stopped() -> None:
+def test_an_app_has_not_ended_before_its_waiting_roles_are_stopped() -> None:
     assert Seen("created|exited 4").view.state == "running"
     assert Seen("created|exited 4", elsewhere=True).view.state == "failed"
     assert (
@@ -150,13 +152,13 @@ def test_a_service_that_was_stopped_at_the_end_is_cancelled() -> None:
         ("created.cancelled|running", (), {}, "stop server"),
     ],
 )
-def test_the_next_thing_to_do(state_text, events, facts, action):
+def test_the_next_step_follows_from_containers_journal_and_order_of_roles(state_text, events, facts, action):
     assert Seen(state_text, *events).next(**facts) == action
 
 
 @pytest.mark.parametrize("state", ["removing", ""])
-def test_only_those_are_left_that_wait_for_a_replica_that_was_removed(state: str) -> None:
-    """Whether a read shows the container while the engine removes it, or no more."""
+def test_after_the_removal_of_a_replica_only_the_roles_that_wait_for_it_are_left_to_stop(state: str) -> None:
+    """A read may still show the container while the engine removes it, or not."""
     found = found_of("created|running", SERVED, [0, "APPLICATION"])
     found = [found[0], dataclasses.replace(found[1], state=state)] if state else found[:1]
     expected = [("client", 0), ("server", 0)]
@@ -176,7 +178,7 @@ def test_an_app_that_is_being_made_is_not_lost() -> None:
     assert (seen.state, seen.started) == ("reserved", False)
 
 
-def test_an_earlier_run_that_was_ready_does_not_count() -> None:
+def test_the_readiness_of_an_earlier_run_does_not_count() -> None:
     for run in ({"started_at": 5.0}, {"id": "another"}):
         seen = Seen("created|running", {**READY, **run})
         app = opened(seen.containers, seen.journal, seen.expected)
@@ -215,7 +217,7 @@ def test_a_restart_of_the_app_starts_its_roles_in_order_again() -> None:
     assert Seen("exited 3|running", old, restart, READY, retries=retries).next() == "start client"
 
 
-def test_the_label_tells_the_rules_and_apps_without_them_have_none() -> None:
+def test_the_order_label_holds_the_rules_of_roles_and_is_absent_without_rules() -> None:
     server = Role("server", "i:1", entrypoint="s", num_replicas=2, service=True, ready=Probe(port=80))
     client = Role("client", "i:1", entrypoint="c", depends_on={"server": "ready"})
     labels = app_labels(AppDef("a", [server, client]), {}, "a-1", "s", 0.0)

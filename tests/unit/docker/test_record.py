@@ -52,7 +52,7 @@ def test_the_record_is_private(app_dir: str) -> None:
     }
 
 
-def test_a_lock_is_worth_nothing_once_its_folder_was_removed(app_dir: str) -> None:
+def test_a_lock_does_not_count_once_its_folder_was_removed(app_dir: str) -> None:
     lock = record.claim(app_dir)
     record.remove(app_dir)
     assert not lock.is_valid
@@ -62,7 +62,7 @@ def test_a_lock_is_worth_nothing_once_its_folder_was_removed(app_dir: str) -> No
     other.release()
 
 
-def test_lines_are_added_whole_after_one_that_a_full_disk_cut_short(app_dir: str) -> None:
+def test_lines_are_added_whole_after_a_line_that_a_full_disk_cut_short(app_dir: str) -> None:
     record.claim(app_dir).release()
     record.append(app_dir, "starting")
     with open(os.path.join(app_dir, "journal.jsonl"), "a") as file:
@@ -102,7 +102,7 @@ def test_a_removal_that_was_cut_short_is_finished(app_dir: str) -> None:
     assert os.listdir(record.apps_dir()) == []
 
 
-def test_what_was_reserved_is_read_back(app_dir: str) -> None:
+def test_a_reserved_attempt_is_read_back(app_dir: str) -> None:
     record.claim(app_dir).release()
     assert record.read_attempt(app_dir) is None
     record.write_attempt(app_dir, {"app_id": "ä\udcff"})
@@ -117,7 +117,7 @@ def test_an_owner_is_alive_as_long_as_its_process(launcher_home: Path) -> None:
     assert not owner.Owner(me.host, "before", me.pid, me.start).is_alive(None), "it was booted since"
 
 
-def test_an_owner_elsewhere_is_alive_while_it_gets_on() -> None:
+def test_an_owner_on_another_machine_counts_as_alive_for_a_limited_time() -> None:
     far = owner.Owner("far", "boot", 1, 1)
     assert far.is_alive(1000.0, now=1000.0 + owner.PATIENCE_S - 1)
     assert not far.is_alive(1000.0, now=1000.0 + owner.PATIENCE_S)
@@ -125,5 +125,5 @@ def test_an_owner_elsewhere_is_alive_while_it_gets_on() -> None:
 
 
 @pytest.mark.parametrize("text", ["", "null", "{}", '{"host": "h", "boot": "b", "pid": "x", "start": 1}'])
-def test_what_is_no_owner_is_none(text: str) -> None:
+def test_text_that_is_no_owner_is_read_as_none(text: str) -> None:
     assert owner.from_json(text) is None

@@ -38,7 +38,7 @@ ENDED = [name for name in NAMES if Record(name).seen["state"] not in ("running",
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_an_app_reads_as_it_did(name: str) -> None:
+def test_an_app_of_version_0_1_has_the_same_state_as_in_that_version(name: str) -> None:
     record = Record(name)
     found = record.read(record.inspected, record.journal)
     replicas = [[each.label, each.state, each.num_restarts, each.waits] for each in found.replicas]
@@ -53,7 +53,7 @@ def test_an_app_reads_as_it_did(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_a_list_is_enough_for_the_state(name: str) -> None:
+def test_the_state_is_derived_from_the_list_of_containers_alone(name: str) -> None:
     record = Record(name)
     assert record.read(record.listed, record.journal).state == record.seen["state"]
 

@@ -61,7 +61,7 @@ def connect(opened: list[Any]) -> Callable[..., Any]:
 
 @pytest.fixture
 def retire(opened: list[Any]) -> Callable[[Listening], int]:
-    """Retires a watcher; how many clients have kept it from ending."""
+    """Retire a watcher; return how many clients have kept it from ending."""
 
     def retire(post: Listening) -> int:
         late = post.retire()
@@ -102,21 +102,21 @@ def test_a_client_that_has_connected_keeps_a_watcher_from_ending(launcher_home, 
     assert connect() is not None
 
 
-def test_a_watcher_does_not_remove_the_socket_of_another_one(launcher_home, listen, connect, retire):
+def test_a_watcher_does_not_remove_the_socket_of_another_watcher(launcher_home, listen, connect, retire):
     first, second = listen(), listen()
     assert retire(first) == 0
     assert connect() is not None
     assert retire(second) == 1
 
 
-def test_a_watcher_whose_state_folder_was_removed_makes_none(launcher_home, listen, retire):
+def test_a_watcher_whose_state_folder_was_removed_does_not_make_it_again(launcher_home, listen, retire):
     post = listen()
     launcher_home.rename(launcher_home.parent / "gone")
     assert retire(post) == 0
     assert not launcher_home.exists()
 
 
-def test_the_sockets_of_killed_watchers_go_when_the_next_one_starts(launcher_home, listen):
+def test_the_sockets_of_killed_watchers_are_removed_when_the_next_watcher_starts(launcher_home, listen):
     listen("dead").listener.close()
     listen("live")
     listen("next")
@@ -138,24 +138,26 @@ def test_one_client_starts_the_watcher_and_the_others_find_it(launcher_home, ope
     assert started == ["name"]
 
 
-def test_the_same_client_has_the_same_name(engine: Any) -> None:
+def test_clients_with_equal_settings_get_the_same_watcher_name(engine: Any) -> None:
     assert rendezvous.name_of(engine, "main") == rendezvous.name_of(engine, "main") != ""
 
 
 @pytest.mark.parametrize("name", ["DOCKER_CONFIG", "DOCKER_API_VERSION", "HOME", "XDG_CONFIG_HOME"])
-def test_what_reaches_an_engine_in_another_way_has_another_name(engine, monkeypatch, tmp_path, name):
+def test_a_client_that_reaches_the_engine_in_another_way_gets_another_watcher_name(
+    engine, monkeypatch, tmp_path, name
+):
     before = rendezvous.name_of(engine, "main")
     monkeypatch.setenv(name, str(tmp_path))
     assert rendezvous.name_of(engine, "main") != before
 
 
-def test_another_engine_or_version_has_another_name(engine: Any) -> None:
+def test_another_engine_or_another_version_gets_another_watcher_name(engine: Any) -> None:
     other: Any = SimpleNamespace(host=HOST, engine_id=lambda: "other/folder")
     names = [rendezvous.name_of(each, text) for each in (engine, other) for text in ("main", "newer")]
     assert len(set(names)) == 4
 
 
-def test_renewed_credentials_have_another_name(engine, monkeypatch, tmp_path):
+def test_renewed_credentials_get_another_watcher_name(engine, monkeypatch, tmp_path):
     host = "tcp://127.0.0.1:2376"
     for name in ("ca.pem", "cert.pem", "key.pem"):
         (tmp_path / name).write_text("old")

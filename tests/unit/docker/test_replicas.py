@@ -1,4 +1,4 @@
-"""Replicas out of containers, journal and the replicas that are expected."""
+"""Replicas, derived from containers, journal and the replicas that are expected."""
 
 from typing import Any
 
@@ -52,19 +52,21 @@ def only(state_text: str, *events: dict[str, Any], **facts: Any) -> DockerReplic
         ("exited 143.stopped", False, "cancelled", 143),
     ],
 )
-def test_the_state_of_a_replica(state_text: str, halted: bool, state: str, exit_code: int | None) -> None:
+def test_a_replica_has_the_state_and_exit_code_of_its_container(
+    state_text: str, halted: bool, state: str, exit_code: int | None
+) -> None:
     found = only(state_text, *([halt(0)] if halted else []))
     assert (found.state, found.exit_code) == (state, exit_code)
 
 
 @pytest.mark.parametrize(("start", "state"), [(9.0, "failed"), (10.0, "cancelled"), (11.0, "cancelled")])
-def test_a_stop_of_an_earlier_run_is_none_of_this_one(start: float, state: str) -> None:
+def test_a_stop_of_an_earlier_run_does_not_count_for_the_current_run(start: float, state: str) -> None:
     """The start that the engine reports of a run may move back a little when the run ends."""
     assert only("exited 143", spawn(0, 10.0), halt(0, start)).state == state
 
 
 @pytest.mark.parametrize(("code", "state"), [(0, "succeeded"), (3, "failed")])
-def test_a_pruned_replica_is_as_its_end_on_record(code: int, state: str) -> None:
+def test_a_pruned_replica_has_the_state_of_its_recorded_end(code: int, state: str) -> None:
     found = seen("", "running", events=[spawn(0, 1.0), exit_(0, code)]).replicas[0]
     assert (found.state, found.exit_code, found.id) == (state, code, "")
     assert (found.started_at, found.ended_at) == (1.0, 2.0)

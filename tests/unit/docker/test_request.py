@@ -1,4 +1,4 @@
-"""What local_docker asks an engine for: one container per replica, derived from the AppDef alone."""
+"""The request of local_docker: one container per replica, derived from the AppDef alone."""
 
 from copy import deepcopy
 from dataclasses import replace
@@ -49,7 +49,7 @@ def one(role=None, **cfg):
     return request(AppDef("a", [role or Role("r", "i", entrypoint="true")]), **cfg).containers[0]
 
 
-def test_a_replica_in_full():
+def test_the_request_of_a_replica_has_every_field():
     container = request().containers[2]
     assert container.image == "web:1"
     assert container.command == ["python", "-m", "train", "train-1-abcde", "1", "$<app_id>"]
@@ -93,7 +93,7 @@ def test_a_replica_in_full():
     assert isinstance(container.kwargs["environment"]["KEY"], Secret)
 
 
-def test_replicas_stand_in_order_of_roles_and_numbers():
+def test_replicas_are_in_the_order_of_roles_and_numbers():
     assert [each.name for each in request().containers] == [
         "train-1-abcde-master-0",
         "train-1-abcde-worker-0",
@@ -135,7 +135,7 @@ def test_a_secret_is_shown_as_its_reference_and_a_suspicious_literal_not_at_all(
     assert "t0k" not in text
 
 
-def test_variables_of_the_role_win_over_the_option_and_ours_over_both():
+def test_variables_of_the_role_win_over_the_option_and_variables_of_launcher_over_both():
     role = Role("r", "i", entrypoint="x", env={"A": "role", "PET_LOG_DIR": "/mine"})
     env = one(role, env={"A": "option", "B": "$<app_id>", "LAUNCHER_SCRATCH": "/x"}).kwargs["environment"]
     assert (env["A"], env["B"], env["PET_LOG_DIR"]) == ("role", "$<app_id>", "/mine")
@@ -158,19 +158,19 @@ def test_the_engine_restarts_nothing_after_a_pause(policy):
     assert "rules:" not in str(request(AppDef("a", [WORKER])))
 
 
-def test_what_a_resource_leaves_open_is_not_limited():
+def test_an_amount_that_a_resource_leaves_open_is_not_limited():
     given = one().kwargs.keys()
     assert given.isdisjoint({"mem_limit", "shm_size", "nano_cpus", "device_requests", "devices"})
 
 
-def test_options_of_the_containers():
+def test_options_of_the_containers_reach_the_request_of_each_container():
     kwargs = one(user="1000:100", workdir="/w", privileged=True, init=False, log_max_size="1k").kwargs
     assert (kwargs["user"], kwargs["working_dir"], kwargs["privileged"]) == ("1000:100", "/w", True)
     assert kwargs["init"] is False
     assert kwargs["log_config"]["config"] == {"max-size": "1k", "max-file": "5"}
 
 
-def test_options_of_a_role_win_over_those_of_the_app():
+def test_options_of_a_role_win_over_options_of_the_app():
     own = {
         "ulimits": {"nofile": "64:128", "memlock": -1},
         "shm_size": "8GiB",
@@ -215,7 +215,7 @@ def test_an_option_that_a_role_cannot_set_is_refused(cfg, shown):
     assert shown in str(error.value)
 
 
-def test_options_of_the_app():
+def test_options_of_the_app_reach_the_request_of_the_job():
     job = request(timeout_s=60, grace_s=2, copy_env=["AWS_*"], image_pull="never")
     assert (job.timeout_s, job.grace_s, job.copy_env, job.image_pull) == (60, 2.0, ["AWS_*"], "never")
     assert job.scratch == "train-1-abcde-scratch"
@@ -293,7 +293,7 @@ def test_an_option_out_of_range_is_refused_with_its_name(cfg, hint):
     assert hint in (error.value.hint or "")
 
 
-def test_what_is_given_differently_is_reported():
+def test_fields_that_docker_treats_differently_are_noted():
     role = replace(WORKER, min_replicas=1, env={"LAUNCHER_RANK0_HOST": "there"})
     text = "\n".join(request(AppDef("a", [role]), network="host").notes)
     assert "LAUNCHER_RESTART is not set" in text

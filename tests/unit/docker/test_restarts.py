@@ -91,7 +91,7 @@ def restarts(app_id: str) -> Iterator[Restart]:
         ("a/0=3; end; REPLICA a/0", ["a/0 exited with 3; restart 1 of 2 in 5 s"]),
     ],
 )
-def test_the_lines_about_restarts(launcher_home, history, lines):
+def test_each_restart_has_a_line_with_cause_number_and_pause(launcher_home, history, lines):
     assert [str(restart) for restart in restarts(journal(history))] == lines
 
 
@@ -110,7 +110,7 @@ def test_restarts_are_reported_from_a_time_on_for_the_replicas_that_are_followed
     assert reported([("b", 1)], of_cause=True) == []
 
 
-def test_one_role_that_may_be_restarted_is_enough(launcher_home):
+def test_restarts_are_read_where_one_role_may_be_restarted(launcher_home):
     retries = {"a": [1, "REPLICA"], "b": [0, "ROLE"]}
     assert len([*restarts(journal("a/0=3; REPLICA a/0; end", retries))]) == 1
 

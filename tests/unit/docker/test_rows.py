@@ -36,7 +36,7 @@ def make_record(app_id: str, *events: tuple[str, dict[str, Any]]) -> None:
     lock.release()
 
 
-def test_a_row_says_what_the_labels_say() -> None:
+def test_a_row_has_the_identity_that_the_labels_hold() -> None:
     rows.add(LABELS)
     app = on_record()["train-4-abcde"]
     assert (app.handle, app.key, app.number) == (
@@ -85,7 +85,7 @@ def test_the_record_of_an_ended_app_has_its_use_and_its_changed_inputs() -> None
     assert (app.used["main"].cpu_s, app.used["main"].wall_s, app.used["main"].memory) == (3.0, 3.0, 4096)
 
 
-def test_rows_and_records_are_matched() -> None:
+def test_matching_adds_missing_rows_and_removes_rows_without_a_record() -> None:
     rows.add(LABELS)
     make_record("unlisted")
     rows.match_records()

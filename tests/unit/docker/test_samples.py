@@ -143,7 +143,7 @@ def test_a_removed_container_is_sampled_once_more(clock: Clock, engine: Engine) 
 
 
 @pytest.mark.parametrize("error", [EngineError("no"), OverflowError("inf")])
-def test_a_failed_sample_costs_no_later_one(clock: Clock, engine: Engine, error: Exception) -> None:
+def test_a_failed_sample_prevents_no_later_sample(clock: Clock, engine: Engine, error: Exception) -> None:
     engine.found = [error, (2.0, 1.0, 7)]
     clock.app.follow([container()])
     clock.until(2.0)
@@ -156,7 +156,7 @@ def test_no_engine_behind_ssh_is_asked() -> None:
     assert use_in(app, exit_of()) is None
 
 
-def test_a_slow_engine_gets_few_requests_at_once_and_keeps_nobody_waiting(
+def test_a_slow_engine_gets_few_requests_at_once_and_does_not_block_the_watcher(
     clock: Clock, engine: Engine
 ) -> None:
     engine.gate = Event()
@@ -233,7 +233,7 @@ def test_a_run_without_a_sample_has_no_use(clock: Clock) -> None:
     assert use_in(clock.app, exit_of()) is None
 
 
-def test_zeros_are_unknown() -> None:
+def test_a_sample_of_zeros_counts_as_unknown() -> None:
     run = SampledRun("c", START)
     run.take(0.0, 0.0, 0)
     assert run.use is None
@@ -274,7 +274,7 @@ def test_the_runs_before_a_restart_by_the_engine_are_counted() -> None:
     }
 
 
-# -- what is read --------------------------------------------------------------------------------------------
+# -- read values ---------------------------------------------------------------------------------------------
 
 CPU = {"total_usage": 3 * 10**9, "usage_in_usermode": 2 * 10**9, "usage_in_kernelmode": 10**9}
 
@@ -308,7 +308,7 @@ def test_one_request_asks_for_one_sample(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("answer", ['{"memory_stats": {"usage": "many"}}', "[]"])
-def test_nonsense_is_an_error_of_the_engine(tmp_path: Path, answer: str) -> None:
+def test_a_nonsense_answer_to_a_sample_is_an_engine_error(tmp_path: Path, answer: str) -> None:
     with (
         fake_engine(tmp_path, lambda method, path: reply(200, answer)) as (_, engine),
         pytest.raises(EngineError),

@@ -1,4 +1,4 @@
-"""The state of an app out of what its containers and its journal say."""
+"""The state of an app, derived from its containers and its journal."""
 
 import json
 from typing import Any
@@ -16,7 +16,7 @@ EXPECTED = [("main", 0), ("main", 1)]
 
 
 def container(k: int, state_text: str = "running", **facts: Any) -> Container:
-    """Replica main/k: `said` is a state, or "exited N" with an exit code; a mark may follow after a dot."""
+    """Replica main/k: `state_text` is a state, or "exited N"; a mark may follow after a dot."""
     state_text, _, mark = state_text.partition(".")
     state, _, code = state_text.partition(" ")
     labels: dict[str, str] = {
@@ -89,7 +89,9 @@ STOPPING = {"e": "stop", "of": ["id0", "id1"]}
         (("exited 0",), "lost"),
     ],
 )
-def test_containers_alone_tell_the_state(state_text: tuple[str, ...], state: str) -> None:
+def test_the_state_is_derived_from_containers_without_a_journal(
+    state_text: tuple[str, ...], state: str
+) -> None:
     assert seen(*state_text).state == state
 
 
@@ -101,7 +103,7 @@ def test_a_reservation_without_replicas_is_reserved() -> None:
     assert seen("created", part="reservation").state == "reserved"
 
 
-def test_what_was_started_and_is_gone_is_lost() -> None:
+def test_a_started_app_without_containers_is_lost() -> None:
     found = view([], journal({"e": "go"}))
     assert (found.state, found.message, found.drift) == ("lost", *["its containers were removed"] * 2)
     found = view([], journal({"e": "go"}), expected_replicas=EXPECTED[:1])
@@ -143,24 +145,24 @@ def test_a_restart_goes_on_until_each_container_has_another_start_time() -> None
     assert seen("exited 3", "exited 0", record_events=done, **RESTARTS).num_restarts == 1
 
 
-def test_what_was_stopped_by_hand_is_cancelled_and_reported() -> None:
+def test_an_app_with_a_replica_stopped_by_hand_is_cancelled_and_says_so() -> None:
     found = seen(
         "exited 143", "exited 143.stopped", record_events=journal({"e": "go"}, {"e": "hand", "id": "id0"})
     )
     assert (found.state, found.drift) == ("cancelled", "main/0 was stopped by hand")
 
 
-def test_what_was_never_started_is_counted() -> None:
+def test_replicas_that_were_never_started_are_counted() -> None:
     assert seen("running", "created").unstarted == 1
     assert seen("created", "created").unstarted == 0
 
 
-def test_a_torn_line_tells_nothing() -> None:
+def test_a_torn_line_of_the_journal_is_ignored() -> None:
     assert fold(b'{"e":"go","t":1.0}\n{"e":"end","t":2.0,"sta').outcome is None
     assert fold(b'garbage\n[1]\n{"e":"go","t":1.0}\n').started_at == 1.0
 
 
-def test_what_is_being_removed_is_gone_and_has_not_succeeded() -> None:
+def test_a_container_that_is_being_removed_counts_as_removed() -> None:
     found = seen("exited 0", "removing")
     assert (found.state, found.drift) == ("lost", "main/1 was removed by hand")
     assert view([container(0, "removing"), container(1, "removing")], expected_replicas=EXPECTED) is None
@@ -171,23 +173,23 @@ def test_an_end_on_record_stays_while_the_containers_are_being_removed() -> None
     assert seen("removing", "removing", record_events=record_events).state == "succeeded"
 
 
-def test_what_was_never_started_is_not_while_it_is_being_removed() -> None:
+def test_a_replica_that_was_never_started_does_not_count_as_started_during_its_removal() -> None:
     assert seen("created", "removing").started is False
 
 
-def test_a_first_start_that_failed_is_why_the_app_has() -> None:
+def test_a_failed_first_start_is_the_message_of_the_failed_app() -> None:
     stop = {"e": "stop", "of": ["id0", "id1"], "why": "start", "message": "main/0 could not be started"}
     found = seen("created.stopped", "created.stopped", record_events=journal({"e": "go"}, stop))
     assert (found.state, found.message, found.started) == ("failed", stop["message"], False)
 
 
-def test_what_the_engine_could_not_start_again_says_so_without_a_record() -> None:
+def test_a_replica_that_the_engine_could_not_restart_is_reported_without_a_journal() -> None:
     error = "Bind for 0.0.0.0:80 failed: port is already allocated"
     found = seen("exited 128", "exited 0", error=error, restarts=1)
     assert found.message.startswith("main/0 could not be started again: Bind for")
 
 
-def test_all_that_was_removed_is_lost_and_not_still_to_come() -> None:
+def test_removed_replicas_are_lost_and_not_pending() -> None:
     found = view([], journal({"e": "go"}), expected_replicas=EXPECTED)
     assert [each.state for each in found.replicas] == ["lost", "lost"]
 
@@ -202,13 +204,13 @@ def test_a_replica_that_waits_says_for_what(state: str, waits: str) -> None:
 HAND = {"e": "hand", "id": "id0", "started_at": 10.0}
 
 
-def test_a_later_run_than_the_one_stopped_by_hand_fails_on_its_own() -> None:
+def test_a_run_after_the_run_that_was_stopped_by_hand_can_fail() -> None:
     found = seen("exited 3", "exited 0", record_events=journal({"e": "go"}, {**HAND, "started_at": 9.0}))
     assert (found.state, found.message) == ("failed", "main/0 exited with 3")
     assert seen("exited 3", "exited 0", record_events=journal({"e": "go"}, HAND)).state == "cancelled"
 
 
-def test_what_had_ended_before_it_could_be_stopped_was_not_stopped() -> None:
+def test_a_replica_that_ended_before_the_stop_does_not_count_as_stopped() -> None:
     peers = {**STOPPING, "why": "peer"}
     spared = {"e": "spared", "of": ["id1"]}
     assert _failed(journal({"e": "go"}, peers, spared)) == ["main/1"]
@@ -223,7 +225,7 @@ def _failed(record_events: Journal) -> list[str]:
     ]
 
 
-def test_an_end_on_record_does_not_speak_for_those_that_were_removed() -> None:
+def test_an_end_on_record_does_not_count_for_removed_replicas() -> None:
     ended: dict[str, Any] = {"e": "exit", "role": "main", "k": 0, "code": 0}
     found = view([], journal({"e": "go"}, ended), expected_replicas=EXPECTED)
     assert (found.state, found.message) == ("lost", "main/1 was removed by hand")

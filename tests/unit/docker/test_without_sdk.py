@@ -1,4 +1,4 @@
-"""Without the Python package `docker`: what works, and what is said where it is needed."""
+"""Docker without its Python package `docker`: what works, and the error where the package is needed."""
 
 import base64
 import json
@@ -48,7 +48,7 @@ def test_a_pull_goes_without_credentials_where_there_are_none(tmp_path, monkeypa
         ("ghcr.io/a/b@sha256:0", "ghcr.io"),
     ],
 )
-def test_the_registry_of_an_image(image: str, registry: str) -> None:
+def test_the_registry_is_read_from_the_name_of_an_image(image: str, registry: str) -> None:
     assert registry_of(image) == registry
 
 

@@ -1,4 +1,4 @@
-"""The order of keys in formatted files: that of the models, with the few exceptions that fields name."""
+"""Keys in formatted files have the order of the models, with the few exceptions that fields name."""
 
 import json
 from pathlib import Path
@@ -36,7 +36,7 @@ def test_the_order_of_released_fields_stays(path, order):
 
 
 @pytest.mark.parametrize("path", [("roles",), ("vars",), ("cfg",), ("roles", "main", "env"), ("targets",)])
-def test_the_order_of_names_is_the_users(path):
+def test_names_keep_the_order_that_the_user_wrote(path):
     assert fields(path) is None
 
 

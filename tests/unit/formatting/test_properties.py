@@ -1,4 +1,4 @@
-"""However a file is written: the same meaning, every comment, and nothing left to format."""
+"""Formatting any file keeps its meaning and every comment, and leaves nothing to format."""
 
 import pytest
 from hypothesis import HealthCheck, assume, given
@@ -53,7 +53,7 @@ def check(source: Source, document: Document) -> None:
 
 @pytest.mark.slow
 @given(yaml_files())
-def test_any_style_comes_through_with_every_comment(text: str) -> None:
+def test_formatting_keeps_every_comment_in_any_style(text: str) -> None:
     source = read(text, "job.launcher.yaml")
     document = parse(source)
     assume(not document.problems)
@@ -65,7 +65,7 @@ def test_any_style_comes_through_with_every_comment(text: str) -> None:
 
 
 @given(damaged(), st.sampled_from(["f.launcher.yaml", "f.launcher.toml"]))
-def test_what_is_odd_is_refused_and_never_harmed(data: bytes, name: str) -> None:
+def test_a_damaged_file_is_refused_or_keeps_its_meaning(data: bytes, name: str) -> None:
     source = source_of(name, data)
     if not isinstance(source, Source):
         return

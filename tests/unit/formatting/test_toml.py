@@ -31,7 +31,7 @@ def test_statements_are_ordered_within_their_table_and_tables_within_the_file():
         """)
 
 
-def test_comments_move_with_what_they_speak_of():
+def test_comments_move_with_the_entry_that_they_describe():
     text = toml("""\
         #:schema x
         # About the file.
@@ -76,7 +76,7 @@ def test_quotes_are_double_unless_that_takes_escapes():
     assert """metadata = { a = "it", b = "it's", c = "tab\\t", d = '''x''' }""" in text
 
 
-def test_lists_keep_their_lines_and_lists_with_comments_everything():
+def test_lists_keep_their_lines_and_lists_with_comments_stay_unchanged():
     text = toml("""\
         [roles.a]
         args = ["-c",

@@ -5,7 +5,7 @@ from tests.unit.formatting.words import block, formatted
 from tests.unit.jobfile.test_compile import FULL
 
 
-def test_keys_stand_in_the_order_of_the_language_and_names_in_that_of_their_author():
+def test_keys_get_the_order_of_the_language_and_names_keep_the_order_of_their_author():
     assert formatted("""\
         roles:
           worker: {num_replicas: 2, entrypoint: sh, env: {Z: 1, A: 2}}
@@ -25,7 +25,7 @@ def test_keys_stand_in_the_order_of_the_language_and_names_in_that_of_their_auth
         """)
 
 
-def test_a_comment_above_a_key_moves_with_it_and_one_beside_it_too():
+def test_comments_above_and_beside_a_key_move_with_the_key():
     assert formatted("""\
         version: 1
         name: job
@@ -182,12 +182,12 @@ def test_an_alias_is_never_moved_before_its_anchor():
     assert text.startswith("roles: {a: {num_replicas: &n 2, entrypoint: b}")
 
 
-def test_a_key_that_is_free_stays_behind_its_neighbour():
+def test_an_x_key_stays_behind_its_neighbour():
     text = formatted("version: 1\nroles: {a: {entrypoint: b}}\nx-note: 1\nname: job\n")
     assert text == "version: 1\nname: job\nroles: {a: {entrypoint: b}}\nx-note: 1\n"
 
 
-def test_targets_and_defaults_are_ordered_as_what_they_lie_over():
+def test_targets_and_defaults_are_ordered_as_the_fields_that_they_overlay():
     text = formatted("""\
         version: 1
         name: job
@@ -227,7 +227,7 @@ def test_a_dash_may_stand_alone_and_have_a_comment():
         """)
 
 
-def test_what_follows_a_text_block_that_is_kept_whole_adds_no_line_to_it():
+def test_a_key_after_a_text_block_with_kept_line_ends_adds_no_line_to_the_block():
     text = formatted("description: |+\n  a\n\nname: job\n\nversion: 1\n")
     assert text == "version: 1\nname: job\ndescription: |+\n  a\n\n"
 
@@ -249,7 +249,7 @@ def test_the_example_of_the_whole_language_is_stable_once_formatted():
         ("metadata: [\n  # nothing\n]\n", "comment"),
     ],
 )
-def test_what_has_no_canonical_form_is_refused_with_its_place(text, what):
+def test_a_file_without_a_canonical_form_is_refused_with_the_place(text, what):
     with pytest.raises(Unformattable, match=r"^job\.launcher\.yaml:1:\d+: ") as error:
         formatted(text)
     assert what in str(error.value)

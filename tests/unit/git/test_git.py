@@ -61,7 +61,7 @@ def test_a_path_that_does_not_exist_belongs_to_the_tree_around_it(work_tree: Pat
     assert found(work_tree / "jobs" / "not-yet.yaml").root == str(work_tree)
 
 
-def test_outside_of_any_work_tree_there_is_none(tmp_path: Path):
+def test_a_path_outside_of_any_work_tree_has_no_repository(tmp_path: Path):
     assert repository(str(tmp_path / "file.yaml")) is None
 
 
@@ -146,7 +146,9 @@ def test_a_partial_clone_has_the_same_origin(work_tree: Path, tmp_path: Path):
     assert found(tmp_path / "clone").origin == str(work_tree)
 
 
-def test_a_git_hook_s_environment_does_not_lead_astray(work_tree, tmp_path, monkeypatch):
+def test_the_environment_of_a_git_hook_does_not_change_which_repository_is_found(
+    work_tree, tmp_path, monkeypatch
+):
     git(work_tree, "remote", "add", "origin", "https://host/team/jobs")
     other = tmp_path / "other"
     other.mkdir()
@@ -155,7 +157,7 @@ def test_a_git_hook_s_environment_does_not_lead_astray(work_tree, tmp_path, monk
     assert found(work_tree).origin == "host/team/jobs"
 
 
-def test_a_broken_repository_says_what_git_says(work_tree: Path):
+def test_the_error_of_a_broken_repository_has_the_message_of_git(work_tree: Path):
     (work_tree / ".git" / "HEAD").unlink()
     with pytest.raises(CommandError, match="not a git repository"):
         _ = found(work_tree).origin
@@ -195,7 +197,7 @@ def test_the_commit_is_the_full_id_of_head(work_tree: Path):
     assert found(work_tree).commit() == git(work_tree, "rev-parse", "HEAD")
 
 
-def test_a_changed_file_makes_it_dirty_and_an_untracked_one_does_not(work_tree: Path):
+def test_a_changed_file_makes_the_commit_dirty_and_an_untracked_file_does_not(work_tree: Path):
     head = git(work_tree, "rev-parse", "HEAD")
     (work_tree / "note.txt").write_text("x")
     assert found(work_tree).commit() == head
@@ -205,7 +207,7 @@ def test_a_changed_file_makes_it_dirty_and_an_untracked_one_does_not(work_tree: 
     assert found(work_tree).commit() == f"{head}-dirty"
 
 
-def test_before_the_first_commit_there_is_none(tmp_path: Path):
+def test_a_repository_before_its_first_commit_has_no_commit_id(tmp_path: Path):
     git(tmp_path, "init", "-q")
     assert found(tmp_path).commit() == ""
 
@@ -233,7 +235,7 @@ def test_tracked_files_are_never_ignored(work_tree: Path):
     assert found(work_tree).ignored([str(work_tree / "jobs" / "train.launcher.yaml")]) == frozenset()
 
 
-def test_nothing_asked_is_nothing_ignored(work_tree: Path):
+def test_an_empty_list_of_paths_has_no_ignored_path(work_tree: Path):
     assert found(work_tree).ignored([]) == frozenset()
 
 
@@ -270,7 +272,7 @@ def hostile(work_tree: Path, canary: Path) -> None:
     canary.unlink(missing_ok=True)
 
 
-def test_nothing_that_a_checkout_names_is_run(work_tree: Path, tmp_path: Path):
+def test_no_program_that_a_checkout_names_is_run(work_tree: Path, tmp_path: Path):
     canary = tmp_path / "canary"
     hostile(work_tree, canary)
     git(work_tree, "remote", "add", "origin", f"ext::touch {canary}")
@@ -283,7 +285,7 @@ def test_nothing_that_a_checkout_names_is_run(work_tree: Path, tmp_path: Path):
     assert not canary.exists(), canary.read_text()
 
 
-def test_a_filter_of_the_user_is_used_also_where_the_checkout_has_one_by_its_name(
+def test_a_filter_of_the_user_is_used_also_where_the_checkout_has_a_filter_of_that_name(
     work_tree: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
     (tmp_path / "config").write_text('[filter "up"]\n clean = tr a-z A-Z\n')

@@ -51,7 +51,7 @@ def test_for_a_job_that_never_ran_in_containers_no_engine_is_asked(record, tmp_p
         assert find("train").app.number == find("train@1").app.number == 1
         with pytest.raises(LauncherError, match="no attempt 7"):
             find("train@7")
-        with pytest.raises(BlockingIOError):  # nobody has called
+        with pytest.raises(BlockingIOError):  # no client has connected
             engine.accept()
 
 
@@ -68,7 +68,7 @@ def test_an_app_id_and_a_handle_mean_the_same_app(record):
     assert find(seen.app_id).app.handle == find(seen.handle).app.handle == seen.handle
 
 
-def test_roles_and_replicas_stand_behind_any_of_them(record):
+def test_roles_and_replicas_may_follow_any_form_of_an_app(record):
     seen = attempt(launch("train"), "succeeded")
     record(seen)
     for word in ("train", "train@1", seen.app_id, seen.handle):
@@ -121,7 +121,7 @@ def test_a_job_of_another_project_is_refused_with_its_handle(record):
     assert seen.handle in caught.value.hint
 
 
-def test_a_launcher_toml_above_the_work_tree_is_not_ours(record, tmp_path, monkeypatch):
+def test_a_launcher_toml_above_the_work_tree_does_not_count(record, tmp_path, monkeypatch):
     record(attempt(launch("train"), "succeeded"))
     (tmp_path / "launcher.toml").write_text('project = "above"\n')
     (tmp_path / "tree" / ".git").mkdir(parents=True)
@@ -129,7 +129,7 @@ def test_a_launcher_toml_above_the_work_tree_is_not_ours(record, tmp_path, monke
     assert find("train").app.session == "default"
 
 
-def test_what_can_mean_two_apps_is_refused_with_both(record):
+def test_a_word_that_can_mean_two_apps_is_refused_with_both(record):
     seen = attempt(launch("train"), "succeeded")
     twin = attempt(launch(seen.app_id), "succeeded")  # a job that is called like another one's app
     record(seen, twin)
@@ -165,7 +165,7 @@ def test_an_unknown_name_gets_the_nearest(record):
         "a/b/",
     ],
 )
-def test_what_has_no_form_of_an_app_is_a_usage_error(record, word):
+def test_a_word_that_has_no_form_of_an_app_is_a_usage_error(record, word):
     with pytest.raises(UsageError):
         find(word)
 
@@ -177,7 +177,7 @@ def test_a_command_for_whole_apps_takes_no_role(record):
         find_app("train/main")
 
 
-def test_of_several_names_an_engine_is_asked_for_all_at_once(record, monkeypatch):
+def test_an_engine_is_asked_once_for_several_names(record, monkeypatch):
     """Also where its attempts are newer than those on record, and where nothing is on record."""
     asked = []
     jobs = {name: launch(name) for name in ("train", "eval", "other", "sweep-0", "sweep-1")}

@@ -66,7 +66,7 @@ def test_a_bare_pattern_means_this_project_and_a_handle_any(record):
     assert len(find_all("local_*://*/train").apps) == 2
 
 
-def test_what_matches_nothing_is_refused_with_the_nearest_name(record):
+def test_a_pattern_that_matches_nothing_is_refused_with_the_nearest_name(record):
     record(attempt(launch("train"), "succeeded"))
     with pytest.raises(LauncherError, match=r"`trian\*` matches no job or app") as caught:
         find_all("trian*")
@@ -119,7 +119,7 @@ def test_a_job_comes_before_a_matrix_of_its_name(record):
     assert names("sweep") == ["sweep"]
 
 
-def test_a_target_says_whose_jobs_are_meant(record):
+def test_the_option_target_selects_among_jobs_of_one_name(record):
     dev, prod = of_matrix("train", "1", target="dev"), of_matrix("train", "1", target="prod")
     record(*dev, *prod)
     with pytest.raises(LauncherError, match="several apps") as caught:
@@ -134,7 +134,7 @@ def test_a_target_says_whose_jobs_are_meant(record):
         find(dev[0].handle, "prod")
 
 
-def test_roles_and_replicas_stand_behind_a_group(record):
+def test_roles_and_replicas_may_follow_a_group(record):
     record(*of_matrix("sweep", "1", "2"))
     for word in ("sweep/main/0", "sweep-*/main/0"):
         assert [(each.role, each.replicas) for each in find_all(word).selected] == [("main", (0,))] * 2
@@ -206,7 +206,7 @@ def test_a_recorded_matrix_means_its_jobs_whatever_became_of_the_file(record, tm
     assert names("sweep") == ["sweep-2"]
 
 
-def test_attempts_of_older_versions_are_found_by_their_file_beside_those_on_record(record, tmp_path):
+def test_attempts_of_older_versions_are_found_by_their_file_beside_recorded_matrices(record, tmp_path):
     text = "version: 1\nname: $<matrix.lr>-fit\nmatrix: {include: [{lr: 0.1}], group: sweep}\n"
     (tmp_path / "sweep.launcher.yaml").write_text(text)
     old, new = (

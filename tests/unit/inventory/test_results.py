@@ -16,11 +16,11 @@ def test_numbers_of_a_flat_mapping_are_read_and_all_else_is_left_out():
 @pytest.mark.parametrize(
     "text", ["", "3", "[1]", "{", "null", '"x"', "\xff", "[" * 100_000, f'{{"a": {"9" * 9999}}}']
 )
-def test_what_is_no_mapping_has_no_results(text):
+def test_text_that_is_no_mapping_has_no_results(text):
     assert numbers_in(text.encode("latin-1")) is None
 
 
-def test_a_result_that_went_wrong_is_one_too():
+def test_results_that_are_nan_or_infinite_are_kept():
     found = numbers_in(b'{"loss": NaN, "max": Infinity}')
     assert math.isnan(found["loss"])
     assert [shown(value) for value in found.values()] == ["nan", "inf"]
@@ -38,7 +38,7 @@ def test_names_are_short_and_printable_and_their_number_is_bounded():
     assert max(map(len, found)) == 80
 
 
-def test_new_names_come_first_and_lost_ones_last():
+def test_names_of_the_new_results_come_first_and_lost_names_last():
     rows = compare({"gone": 1, "loss": 2}, {"loss": 1, "acc": 0.5})
     assert rows == [Row("loss", 2, 1), Row("acc", None, 0.5), Row("gone", 1, None)]
     assert compare(None, {"a": 1}) == [Row("a", None, 1)]

@@ -32,7 +32,7 @@ TEXTS = st.lists(st.sampled_from(["", "a", "b", "ab", "xyz", "é"]), max_size=12
 
 
 @given(TEXTS, st.booleans(), st.lists(st.integers(0, 60), max_size=6), st.integers(0, 3), st.integers(0, 3))
-def test_matches_and_their_context_are_those_of_the_whole_text(lines, is_ended, cuts, before, after):
+def test_matches_and_context_do_not_depend_on_how_the_text_is_cut(lines, is_ended, cuts, before, after):
     text = "\n".join(lines).encode() + (b"\n" if is_ended and lines else b"")
     whole = text.splitlines(keepends=True)
     hits = [n for n, line in enumerate(whole) if re.search(rb"a", line)]
@@ -45,7 +45,7 @@ def test_matches_and_their_context_are_those_of_the_whole_text(lines, is_ended, 
         assert [(line.begin, line.time_ns) for line in found] == [(start, start) for start in starts]
 
 
-def test_matches_of_one_time_come_together():
+def test_matches_with_the_same_time_come_together():
     block = LogBlock(b"a1\nb\na2\na3\n", lambda at: (1, "stdout", 8) if at < 8 else (2, "stderr", 11))
     found = list(lines_of([block], query("a")))
     assert [(line.time_ns, line.stream, line.text, line.count) for line in found] == [

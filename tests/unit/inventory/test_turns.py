@@ -1,4 +1,4 @@
-"""What `list`, `status` and `queue` say of apps in line."""
+"""The messages of `list`, `status` and `queue` about apps in line."""
 
 import pytest
 
@@ -17,7 +17,7 @@ def why(own: list[Ticket], gpus: list[Ticket] | None = None) -> dict[str, str]:
     return {each.ticket.app: each.why for each in Tables("table", "gpus", own, gpus or []).line}
 
 
-def test_the_first_in_line_waits_for_what_is_not_free() -> None:
+def test_the_first_app_in_line_waits_for_the_amount_that_is_not_free() -> None:
     a = ticket("a-1", 1, HOLDS, cpu=1)
     b = ticket("b-1", 2, HOLDS, cpu=1, memory_mb=512)
     c = ticket("c-1", 3, cpu=2, memory_mb=100, lacks=(CPU, ""))
@@ -36,7 +36,7 @@ def test_many_holders_are_counted() -> None:
     assert why([*holders, last]) == {"z-1": "1st in line for 1 core held by a-0, a-1 and 3 more"}
 
 
-def test_a_matrix_has_places() -> None:
+def test_jobs_of_a_matrix_wait_for_one_of_its_places() -> None:
     groups = {"groups": (MACHINE, SWEEP), "cpu": 1}
     holders = [ticket(f"sweep-{n}", n, HOLDS, **groups) for n in range(4)]
     first = ticket("sweep-4", 4, lacks=(APPS, "sweep"), **groups)
@@ -49,7 +49,7 @@ def test_a_matrix_has_places() -> None:
     }
 
 
-def test_an_apply_has_places() -> None:
+def test_jobs_of_an_apply_wait_for_one_of_its_places() -> None:
     groups = {"groups": (MACHINE, "apply 7f3a")}
     a = ticket("a-1", 1, HOLDS, **groups)
     b = ticket("b-1", 2, lacks=(APPS, "this apply"), **groups)
@@ -80,7 +80,7 @@ def test_gpus_are_held_by_apps_of_every_table() -> None:
     }
 
 
-def test_an_app_in_both_tables_is_one() -> None:
+def test_an_app_in_both_tables_counts_once() -> None:
     both = ticket("a-1", 1, HOLDS, gpus=2, dealt=("0", "1"))
     tables = Tables("table", "gpus", [both], [both, ticket("b-1", 2, HOLDS, gpus=1)])
     assert [each.app for each in tables.holders] == ["a-1", "b-1"]
@@ -100,7 +100,7 @@ def test_an_app_in_both_tables_is_one() -> None:
         (113, "113th"),
     ],
 )
-def test_positions_in_words(number: int, text: str) -> None:
+def test_positions_are_shown_as_ordinals(number: int, text: str) -> None:
     assert ordinal(number) == text
 
 
@@ -115,5 +115,5 @@ def test_positions_in_words(number: int, text: str) -> None:
         (MEMORY, 16384, "16 GiB of memory"),
     ],
 )
-def test_amounts_in_words(resource: str, value: float, text: str) -> None:
+def test_amounts_are_shown_with_their_units(resource: str, value: float, text: str) -> None:
     assert amount(resource, value) == text

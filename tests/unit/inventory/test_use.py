@@ -1,4 +1,4 @@
-"""What is suggested to ask for, and which attempts it stands on."""
+"""Suggested amounts, and the attempts that a suggestion is based on."""
 
 import math
 
@@ -98,7 +98,7 @@ def memory_of(found):
     return next(amount for amount in job.amounts if amount.name == "memory_bytes")
 
 
-def test_the_newest_attempt_says_what_is_asked_for(launcher_home):
+def test_the_newest_attempt_gives_the_requested_amounts(launcher_home):
     put(ran(1, 9, asked=32), ran(2, 8))
     memory = memory_of(uses(0.0)[0])
     assert (memory.asked, memory.highest, memory.suggested) == (64 * GIB, 9 * GIB, 12 * GIB)
@@ -133,7 +133,7 @@ def test_attempts_that_run_or_never_ran_count_for_nothing(launcher_home):
     assert (job.attempts, memory_of([job]).highest) == (1, 9 * GIB)
 
 
-def test_a_role_that_is_no_more_has_no_line(launcher_home):
+def test_a_role_that_the_job_no_longer_has_gets_no_line(launcher_home):
     put(ran(1, 9), ran(2, 9))
     (job,), _ = uses(0.0)
     assert {amount.role for amount in job.amounts} == {"main", ""}

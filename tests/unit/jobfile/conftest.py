@@ -18,6 +18,6 @@ def one_commit(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def repository(tmp_path: Path, one_commit: Path) -> Path:
-    """A folder with one commit; job files that are not added are no change of it."""
+    """A folder with one commit; untracked job files do not make it dirty."""
     shutil.copytree(one_commit, tmp_path, dirs_exist_ok=True)
     return tmp_path

@@ -1,4 +1,4 @@
-"""The words of the tests of sharing: write the files of a folder, compile them together."""
+"""Functions for the tests of sharing: write the files of a folder, compile them together."""
 
 from __future__ import annotations
 

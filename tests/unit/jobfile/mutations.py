@@ -1,4 +1,4 @@
-"""Small changes to a good job file, one at a time: what people mistype, and some that nobody would."""
+"""Small changes to a good job file, one at a time: common mistakes, and some unlikely ones."""
 
 from collections.abc import Iterator
 from copy import deepcopy
@@ -13,7 +13,7 @@ VALUES: tuple[Any, ...] = (
 
 
 class Mutation(NamedTuple):
-    """What was done where, and the whole file after it."""
+    """One change, its place, and the whole file after it."""
 
     what: str
     path: Path

@@ -1,4 +1,4 @@
-"""What a message advises is right: written into the file as it stands there, the file is valid."""
+"""The advice of a message is right: a file with the advised text is valid."""
 
 import re
 from pathlib import Path
@@ -17,7 +17,7 @@ def name_for(text: str) -> str:
 
 
 def advised(folder: Path, text: str) -> str:
-    """What the only problem of a text says to write."""
+    """The text that the only problem of a file advises to write."""
     (found,) = compile_text(folder, text, name=name_for(text)).diagnostics
     advice = found.label if "write " in found.label else found.hint
     return advice.partition("write ")[2].partition(": it is read")[0]
@@ -52,7 +52,7 @@ def advised(folder: Path, text: str) -> str:
         (TOML_ROLE + 'env = {API_TOKEN = "abc"}\n', '"abc"'),
     ],
 )
-def test_what_it_says_to_write_is_valid_there(tmp_path: Path, text: str, wrong: str) -> None:
+def test_the_text_that_a_message_advises_is_valid_in_its_place(tmp_path: Path, text: str, wrong: str) -> None:
     right = advised(tmp_path, text)
     assert right != ""
     assert lines(compile_text(tmp_path, text.replace(wrong, right), name=name_for(text))) == []
@@ -71,7 +71,7 @@ def test_what_it_says_to_write_is_valid_there(tmp_path: Path, text: str, wrong: 
         (TOML_HEAD + '[role.main]\nentrypoint = "sh"\n', "role"),
     ],
 )
-def test_a_key_near_a_missing_one_is_a_slip_and_nothing_else(tmp_path: Path, text: str, wrong: str) -> None:
+def test_a_key_near_a_missing_key_is_reported_only_as_a_slip(tmp_path: Path, text: str, wrong: str) -> None:
     (found,) = compile_text(tmp_path, text, name=name_for(text)).diagnostics
     assert (found.code, found.hint) == ("unknown-field", "")
     meant = re.fullmatch(r"did you mean `(\w+)`\?", found.label)
@@ -127,7 +127,7 @@ def test_mounts_of_a_component_in_one_text_are_shown_as_a_list(tmp_path: Path) -
     ("written", "place"),
     [(f"\n  - {IN_ONE}\n  - type=bnd,src=/a,dst=/b", "9:5"), (" [type=bnd, src=/a, dst=/b]", "7:11")],
 )
-def test_a_wrong_mount_of_a_component_is_shown_where_it_stands(tmp_path, written, place):
+def test_a_wrong_mount_of_a_component_is_shown_at_its_place(tmp_path, written, place):
     (found,) = compile_text(tmp_path, MOUNTED + written + "\n").diagnostics
     assert (f"{found.span.line}:{found.span.column}" if found.span else "", found.label or found.hint) == (
         place,
@@ -178,7 +178,7 @@ def test_a_text_without_a_target_is_no_mount_of_compose(tmp_path: Path) -> None:
         (TOML_ROLE + "timeout = 2h\n", "2h"),
     ],
 )
-def test_what_other_tools_write_is_shown_as_it_is_written_here(tmp_path: Path, text: str, wrong: str) -> None:
+def test_the_spelling_of_another_tool_gets_ours_as_advice(tmp_path: Path, text: str, wrong: str) -> None:
     (found,) = compile_text(tmp_path, text, name=name_for(text)).diagnostics
     advice = re.fullmatch(r"(?:write |such as `)(.*?)`?", found.label)
     right = advice[1] if advice else f'"{wrong}"'
@@ -204,7 +204,7 @@ def test_the_environment_is_read_through_a_variable(tmp_path: Path, name: str, f
     assert lines(compile_text(tmp_path, right, name=name_for(text), environ={name: "x"})) == []
 
 
-def test_a_secret_outside_of_env_is_sent_there(tmp_path: Path) -> None:
+def test_a_secret_outside_of_env_gets_the_advice_to_move_it_there(tmp_path: Path) -> None:
     text = HEAD + "roles: {main: {entrypoint: sh, args: [$<secret.HF>]}}\n"
     (found,) = compile_text(tmp_path, text).diagnostics
     entry = re.search("`(HF: .*)`$", found.label)
@@ -229,7 +229,7 @@ NBSP = "\u00a0"
         TOML_HEAD + f'[roles.main]\nentrypoint ={NBSP}"sh"\n',
     ],
 )
-def test_a_no_break_space_is_called_so(tmp_path: Path, text: str) -> None:
+def test_a_no_break_space_is_named_as_such(tmp_path: Path, text: str) -> None:
     (found,) = compile_text(tmp_path, text, name=name_for(text)).diagnostics
     assert "no-break space (U+00A0)" in found.message + found.label
     assert "plain space" in found.label + found.hint
@@ -244,7 +244,7 @@ def test_a_no_break_space_is_called_so(tmp_path: Path, text: str) -> None:
         TOML_ROLE + '<<<<<<< HEAD\nargs = ["a"]\n=======\nargs = ["b"]\n>>>>>>> branch\n',
     ],
 )
-def test_a_merge_conflict_is_called_so(tmp_path: Path, text: str) -> None:
+def test_a_merge_conflict_is_named_as_such(tmp_path: Path, text: str) -> None:
     (found,) = compile_text(tmp_path, text, name=name_for(text)).diagnostics
     assert found.message == "a merge conflict begins here"
     assert found.span.line == text.splitlines().index("<<<<<<< HEAD") + 1
@@ -260,7 +260,9 @@ def test_a_merge_conflict_is_called_so(tmp_path: Path, text: str) -> None:
         ("    args:\n    - -c\n    - |\n        if x; then\n      echo b\n        fi\n", "      echo b"),
     ],
 )
-def test_a_dedented_line_of_a_text_is_indented_as_it_says(tmp_path: Path, body: str, line: str) -> None:
+def test_a_dedented_line_of_a_text_is_valid_when_indented_as_advised(
+    tmp_path: Path, body: str, line: str
+) -> None:
     (found,) = compile_text(tmp_path, ROLE + body).diagnostics
     assert found.message == "this line is indented less than the text that it belongs to"
     spaces = re.search(r"by (\d+) spaces", found.label)
@@ -269,7 +271,7 @@ def test_a_dedented_line_of_a_text_is_indented_as_it_says(tmp_path: Path, body: 
     assert lines(compile_text(tmp_path, right)) == []
 
 
-def test_a_key_without_a_colon_below_a_text_is_still_that(tmp_path: Path) -> None:
+def test_a_key_without_a_colon_below_a_text_is_reported_as_such(tmp_path: Path) -> None:
     text = ROLE + "    args:\n      - |\n        echo a\n    image\n"
     assert [found.label for found in compile_text(tmp_path, text).diagnostics] == ["a colon is missing"]
 

@@ -15,7 +15,7 @@ JOB = "version: 1\nname: job\n"
 
 @pytest.fixture
 def repo(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A repository, beside a file that is none of its."""
+    """A repository, with a file beside it that does not belong to it."""
     subprocess.run(["git", "init", "-q", str(tmp_path / "repo")], check=True)
     (tmp_path / "outside.launcher.yaml").write_text("t0ps3cret: [\n")
     monkeypatch.chdir(tmp_path / "repo")
@@ -47,7 +47,7 @@ def wording(*paths: str, **environment) -> list[str]:
         (ROLE + "lifecycle: {rerun_on: [{files: [a, ../../*]}]}\n", "6:36", "leaves the repository"),
     ],
 )
-def test_what_has_no_bounds_is_an_error_at_its_place(repo: Path, text: str, place: str, message: str):
+def test_a_value_beyond_the_bounds_is_an_error_at_its_place(repo: Path, text: str, place: str, message: str):
     (repo / "job.launcher.yaml").write_text(JOB + text)
     [line] = wording("job.launcher.yaml")
     assert line.startswith(f"job.launcher.yaml:{place} ")
@@ -59,7 +59,7 @@ def test_an_app_from_python_has_the_same_bound():
     assert found.path == ("roles", "r", "num_replicas")
 
 
-def test_what_is_named_like_a_job_file_and_is_none_is_not_opened(repo: Path):
+def test_a_special_file_named_like_a_job_file_is_not_opened(repo: Path):
     os.mkfifo("a.launcher.yaml")
     os.symlink("/dev/zero", "b.launcher.toml")
     (repo / "c.launcher.yml").mkdir()
@@ -120,14 +120,14 @@ def test_a_matrix_under_many_targets_is_bounded(repo: Path):
         "    metadata: {cmd: API_KEY=t0ps3cret $<nothing>}\n",
     ],
 )
-def test_an_excerpt_shows_no_secret_of_its_neighbours(repo: Path, text: str):
+def test_an_excerpt_shows_no_secret_beside_the_mistake(repo: Path, text: str):
     (repo / "job.launcher.yaml").write_text(JOB + ROLE + text)
     found = compile_files(["job.launcher.yaml"], placeholders=True).diagnostics
     assert any(d.code == "unknown-reference" for d in found)
     assert "t0ps3cret" not in "".join(d.render() for d in found)
 
 
-def test_what_a_secret_variable_holds_is_in_no_diagnostic(repo: Path):
+def test_the_value_of_a_secret_variable_is_in_no_diagnostic(repo: Path):
     text = "vars: {token: {type: int, from_env: HF_TOKEN}, key: {type: str, from_env: API_KEY}}\n"
     text += ROLE + "    image: $<var.token>\n    retry_policy: $<var.key>\n"
     (repo / "job.launcher.yaml").write_text(JOB + text)

@@ -1,4 +1,4 @@
-"""Outcomes of compiles that are kept: taken while all stays the same, never when anything has changed."""
+"""Kept outcomes of compiles: reused while nothing has changed, and never after a change."""
 
 import os
 import resource
@@ -266,7 +266,7 @@ def test_values_under_names_that_look_like_secrets_are_not_kept(here, plan, monk
     assert [path.name for path in cache().iterdir()] == ["key"]
 
 
-def test_a_value_of_the_command_line_under_such_a_name_is_not_kept(here, plan):
+def test_a_value_of_the_command_line_under_the_name_of_a_secret_is_not_kept(here, plan):
     write(here / "a.launcher.yaml", value="$<var.x>", more="vars: {x: {type: str}}\n")
     assert not is_kept(plan, "a.launcher.yaml", "--var", "x=--token=abcdefgh")
     assert [path.name for path in cache().iterdir()] == ["key"]
@@ -336,7 +336,7 @@ def test_an_entry_under_the_name_of_another_is_ignored(here, plan):
     assert "other" in shown
 
 
-def test_a_damaged_key_makes_a_new_one(here, plan):
+def test_a_damaged_key_is_replaced(here, plan):
     write(here / "a.launcher.yaml")
     assert is_kept(plan, "a.launcher.yaml")
     (cache() / "key").write_bytes(b"short")
@@ -443,7 +443,7 @@ for turn in range(int(sys.argv[1])):
 
 
 @pytest.mark.slow
-def test_eight_processes_that_also_delete_the_folder_show_what_is_there(here):
+def test_eight_processes_that_also_delete_the_cache_folder_compile_the_file_as_it_is(here):
     write(here / "a.launcher.yaml", value="first")
     command = [sys.executable, "-c", RACE, "10"]
     processes = [subprocess.Popen(command, stdout=subprocess.PIPE, text=True) for _ in range(8)]
@@ -454,7 +454,7 @@ def test_eight_processes_that_also_delete_the_folder_show_what_is_there(here):
 
 
 @pytest.mark.slow
-def test_a_file_that_changes_all_the_time_is_never_shown_as_it_was_before(here):
+def test_a_file_that_changes_all_the_time_never_gives_an_older_outcome(here):
     """A plan that begins after a write shows that write or a later one."""
     file = write(here / "a.launcher.yaml", value="0")
     command = [sys.executable, "-m", "launcher", "plan", "a.launcher.yaml"]
@@ -467,7 +467,7 @@ def test_a_file_that_changes_all_the_time_is_never_shown_as_it_was_before(here):
 
 
 @pytest.mark.slow
-def test_a_command_that_is_killed_leaves_nothing_that_is_wrong(here, plan):
+def test_a_killed_command_leaves_no_wrong_entry(here, plan):
     write(here / "a.launcher.yaml")
     command = [sys.executable, "-m", "launcher", "validate", "a.launcher.yaml"]
     for delay_ms in range(0, 400, 20):

@@ -239,7 +239,7 @@ def test_the_memory_of_the_largest_named_resource_can_be_written_out(tmp_path: P
         *(("1.5h", 5400), ("1w", 604_800), ("2000ms", 2)),
     ],
 )
-def test_durations(tmp_path: Path, timeout: str, seconds: int) -> None:
+def test_a_timeout_is_read_from_each_form_of_a_duration(tmp_path: Path, timeout: str, seconds: int) -> None:
     assert launch(tmp_path, HEAD + f"timeout: {timeout}\n" + ROLES).timeout_s == seconds
 
 
@@ -288,7 +288,7 @@ def test_a_directory_means_every_job_file_below_it(tmp_path: Path) -> None:
     assert files(folder, ".hidden") == ["d"]
 
 
-def test_what_git_ignores_is_left_out(tmp_path: Path) -> None:
+def test_files_that_git_ignores_are_left_out(tmp_path: Path) -> None:
     folder = tmp_path / "w"
     for name in ("a", "b", "c"):
         write(folder / f"{name}/{name}.launcher.yaml", name)
@@ -311,7 +311,7 @@ def test_two_files_with_one_job_name_each_other(tmp_path: Path) -> None:
     assert files(tmp_path, "w") == ["job", "job"]
 
 
-def test_the_project_of_the_nearest_launcher_toml(tmp_path: Path) -> None:
+def test_the_nearest_launcher_toml_sets_project_and_root(tmp_path: Path) -> None:
     top = tmp_path / "w"
     write(top / "a.launcher.yaml", "a")
     write(top / "sub" / "deep" / "b.launcher.yaml", "b")
@@ -368,7 +368,7 @@ def test_relative_paths_do_not_depend_on_the_current_directory(tmp_path, monkeyp
     assert load_job(os.path.join("..", "w", "a.launcher.yaml")) == first
 
 
-def test_a_file_is_called_as_the_user_typed_it(tmp_path: Path) -> None:
+def test_a_file_is_named_as_the_user_typed_it(tmp_path: Path) -> None:
     write(tmp_path / "w" / "a.launcher.yaml", more="nome: 1\n")
     environment = Environment(cwd=str(tmp_path))
     for typed, shown in (

@@ -1,4 +1,4 @@
-"""Components of job files: what they do to their process is judged, and which may run at all."""
+"""Components of job files: which may run, and errors of those that end their process."""
 
 import os
 from pathlib import Path
@@ -57,7 +57,7 @@ def wording(result: Compiled) -> list[str]:
         ),
     ],
 )
-def test_how_a_component_ends_its_process_is_an_error_at_its_place(folder: Path, body: str, message: str):
+def test_a_component_that_ends_its_process_is_an_error_at_its_place(folder: Path, body: str, message: str):
     [line] = wording(compiled(folder, body))
     assert line.startswith("job.launcher.yaml:3:12 invalid-value component `c.py:f`")
     assert message in line
@@ -73,7 +73,7 @@ def test_a_component_that_does_not_end_is_killed_with_all_it_started(folder, mon
     assert processes.gone(pids_in(folder), timeout_s=60)
 
 
-def test_what_a_component_started_ends_with_the_compile(folder: Path):
+def test_processes_that_a_component_started_end_with_the_compile(folder: Path):
     body = "p = subprocess.Popen(['sleep', '1000'])\nopen('pids', 'a').write(f'{p.pid} ')\n"
     result = compiled(folder, body + "return AppDef('a', [Role('a', '', entrypoint='e')])")
     assert len(result.launches) == 1

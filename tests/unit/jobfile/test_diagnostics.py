@@ -24,7 +24,7 @@ def at(text: str, part: str, label: str = "", hint: str = "") -> Diagnostic:
     )
 
 
-def test_text_form(tmp_path: Path) -> None:
+def test_a_diagnostic_as_text_shows_place_excerpt_and_help(tmp_path: Path) -> None:
     text = HEAD + "roles:\n  trainer:\n    entrypoint: python\n    num_replica: 2\n"
     assert render(compile_text(tmp_path, text).diagnostics) == (
         "error[unknown-field]: `num_replica` is not a field of role `trainer`\n"
@@ -57,7 +57,7 @@ def test_a_value_from_a_variable_points_at_use_and_definition(tmp_path: Path) ->
     )
 
 
-def test_colour_only_where_asked() -> None:
+def test_colours_appear_only_where_they_are_asked_for() -> None:
     found = at("a: b\n", "b", label="c", hint="d")
     assert "\x1b" not in found.render()
     assert "\x1b[1;31m" in found.render(color=True)
@@ -87,7 +87,7 @@ def test_a_range_over_lines_is_marked_to_the_end_of_the_first() -> None:
     assert shown[-1].count("^") == 3
 
 
-def test_json_form() -> None:
+def test_a_diagnostic_as_json_has_its_span_code_and_message() -> None:
     assert at("a: b\n", "b", label="c").to_json() == {
         "file": "f.yaml",
         "span": {"line": 1, "column": 4, "end_line": 1, "end_column": 5},
@@ -146,7 +146,7 @@ def test_a_frame_of_a_very_long_line_is_made_at_once(part: str) -> None:
     assert len(without_secrets(line)) == len(line)  # the suite's time limit is the bound
 
 
-def test_what_no_file_declares_has_no_file() -> None:
+def test_a_diagnostic_outside_of_any_file_has_no_file() -> None:
     found = Diagnostic(file="3 files", span=None, code="unknown-variable", message="m", label="l", hint="h")
     assert not found.has_file
     assert found.text == "m\nl\nh"

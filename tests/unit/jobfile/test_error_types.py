@@ -1,4 +1,4 @@
-"""Whatever pydantic finds is said in our words: proven for every error type it has, against our own models.
+"""Every error of pydantic is reported in our words: proven for every error type, with our own models.
 
 Nothing here names a field: the models are walked, so that a field added to the language is in the proof.
 """
@@ -27,7 +27,7 @@ from launcher.jobfile.text.source import Source
 ERRORS: Mapping[str, Mapping[str, Any]] = {str(error["type"]): error for error in list_all_errors()}
 WORDED = {*WANTED, *_SAYINGS, "missing", "extra_forbidden"}
 
-# What each kind of schema, and each limit on one, can find wrong with what YAML and TOML hold.
+# The errors that each kind of schema, and each limit on one, can find in values of YAML and TOML.
 RAISED: Mapping[str, set[str]] = {
     "model": {"model_type"},
     "model-fields": {"model_attributes_type", "missing", "extra_forbidden"},
@@ -107,7 +107,7 @@ def test_every_error_type_that_the_models_can_raise_has_words_of_its_own() -> No
     assert reachable() - WORDED == set()
 
 
-def test_there_are_no_words_for_what_pydantic_does_not_know() -> None:
+def test_every_error_type_with_our_words_exists_in_pydantic() -> None:
     assert WORDED - ERRORS.keys() == set()
 
 
@@ -115,14 +115,14 @@ def test_there_are_no_words_for_what_pydantic_does_not_know() -> None:
     ("path", "value"), [(("roles", "main", "num_replicas"), 3), (("scheduler",), "x"), (("vars",), {})]
 )
 def test_no_error_type_lets_the_words_of_pydantic_through(path: Path, value: Any) -> None:
-    """Those that the models cannot raise today are said in general words, not in pydantic's."""
+    """Error types that the models cannot raise today have general words, not pydantic's."""
     for kind in ERRORS:
         for output in say(kind, path, value):
             assert_ours(output)
 
 
 def say(kind: str, path: Path, value: Any) -> list[Diagnostic]:
-    """What is said of an error of a kind, found in the value at a path."""
+    """The message about an error of a kind, found in the value at a path."""
     context = dict(ERRORS[kind]["example_context"] or {})
     if "actual_length" in context:
         context["actual_length"] = 3  # the example has none for `too_long`

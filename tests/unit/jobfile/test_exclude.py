@@ -1,4 +1,4 @@
-"""`exclude` in launcher.toml: what a directory does not stand for, although it looks like a job file."""
+"""`exclude` in launcher.toml: files that a directory leaves out although they look like job files."""
 
 from pathlib import Path
 
@@ -37,12 +37,12 @@ def found(top: Path, *paths: str) -> list[str]:
         (["*.launcher.yaml"], ["four", "one", "three", "two"]),
     ],
 )
-def test_a_directory_stands_for_what_no_pattern_takes(folder, patterns, names):
+def test_a_directory_means_the_files_that_no_pattern_excludes(folder, patterns, names):
     (folder / "launcher.toml").write_text(f"exclude = {patterns}\n")
     assert found(folder) == names
 
 
-def test_what_is_given_itself_is_taken(folder):
+def test_a_path_given_on_the_command_line_is_taken_despite_exclude(folder):
     (folder / "launcher.toml").write_text('exclude = ["bad"]\n')
     assert found(folder, "bad/one.launcher.yaml") == ["one"]
     assert found(folder, "bad") == ["one", "two"]
@@ -50,7 +50,7 @@ def test_what_is_given_itself_is_taken(folder):
     assert found(folder, "sub") == ["four", "three"]
 
 
-def test_the_patterns_of_inner_folders_are_added_and_those_of_excluded_ones_not_read(folder):
+def test_patterns_of_inner_folders_are_added_and_patterns_of_excluded_folders_are_not_read(folder):
     (folder / "launcher.toml").write_text('exclude = ["bad"]\n')
     (folder / "sub" / "launcher.toml").write_text('exclude = ["bad"]\n')
     (folder / "bad" / "launcher.toml").write_text("exclude = [\n")
@@ -58,14 +58,14 @@ def test_the_patterns_of_inner_folders_are_added_and_those_of_excluded_ones_not_
     assert found(folder, "sub") == ["four"]
 
 
-def test_patterns_above_the_work_tree_do_not_hold(folder):
+def test_patterns_above_the_work_tree_have_no_effect(folder):
     (folder / "launcher.toml").write_text('exclude = ["sub"]\n')
     (folder / "sub" / ".git").mkdir()
     assert found(folder, "sub/bad") == ["three"]
     assert found(folder / "sub") == ["four", "three"]
 
 
-def test_a_directory_with_nothing_else_says_what_has_left_it_out(folder):
+def test_a_directory_whose_files_are_all_excluded_is_reported_with_the_reason(folder):
     (folder / "launcher.toml").write_text('exclude = ["**/*.launcher.yaml"]\n')
     [hint] = found(folder)
     assert hint.startswith("`exclude` in launcher.toml leaves out")

@@ -1,4 +1,4 @@
-"""Every code is explained, and what the explanation says is true: its examples are run."""
+"""Every code is explained, and the explanation is true: its examples are run."""
 
 import io
 import json
@@ -19,7 +19,7 @@ EXPLANATIONS = {code: explanations()[code] for code in CODES}
 
 
 @pytest.mark.parametrize(("code", "explanation"), EXPLANATIONS.items(), ids=list(EXPLANATIONS))
-def test_the_wrong_example_gives_exactly_the_code_and_the_right_one_is_clean(
+def test_the_wrong_example_gives_exactly_the_code_and_the_right_example_is_clean(
     code: str,
     explanation: Explanation,
     tmp_path: Path,
@@ -85,7 +85,7 @@ def test_explain_prints_the_page_of_a_code_however_it_is_pasted(capsys: pytest.C
     assert capsys.readouterr().out.startswith("warning[secret-literal]: ")
 
 
-def test_explain_without_a_code_lists_all_of_them(capsys: pytest.CaptureFixture[str]) -> None:
+def test_explain_without_a_code_lists_all_codes(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["explain"]) == 0
     listed = [line.split()[0] for line in capsys.readouterr().out.splitlines()[1:]]
     assert listed[: len(CODES)] == sorted(CODES)
@@ -94,7 +94,7 @@ def test_explain_without_a_code_lists_all_of_them(capsys: pytest.CaptureFixture[
     assert [entry["code"] for entry in json.loads(capsys.readouterr().out)] == listed
 
 
-def test_an_unknown_code_gets_the_nearest_one(capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_unknown_code_gets_the_nearest_code(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["explain", "unknown-feild"]) == 64
     assert "did you mean `unknown-field`?" in capsys.readouterr().err
     assert main(["explain", "zzz"]) == 64

@@ -1,4 +1,4 @@
-"""Every reason in a plan is explained, and what the explanation says is true: its commands are run.
+"""Every reason in a plan is explained, and the explanation is true: its commands are run.
 
 The last command of an example shows the reason; after the remedy it is gone.
 """
@@ -34,7 +34,7 @@ REFUSED = {
     "needs_cycle": "jobs need each other",
     "unapproved": "the job file changed since",
 }
-"""What the message of a refusal says, which has no codes."""
+"""Texts in the message of a refusal, which has no codes."""
 
 EXPLAINED = {str(code): explanations()[code] for code in REASONS}
 

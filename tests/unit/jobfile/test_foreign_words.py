@@ -1,4 +1,4 @@
-"""Each word of another tool is answered with a field, which is valid as it says, or with a sentence."""
+"""Each word of another tool gets an answer: a field that is valid as shown, or a sentence."""
 
 import json
 from pathlib import Path
@@ -94,7 +94,9 @@ def test_a_word_of_another_tool_is_answered(tmp_path: Path, kind: str, name: str
 @pytest.mark.parametrize(
     ("kind", "name", "word"), [row for row in ROWS if not isinstance(row.values[2].write, str)]
 )
-def test_the_field_that_it_names_is_valid_there(tmp_path: Path, kind: str, name: str, word: Word) -> None:
+def test_the_field_that_an_answer_names_is_valid_in_its_place(
+    tmp_path: Path, kind: str, name: str, word: Word
+) -> None:
     assert not isinstance(word.write, str)
     fields = word.write(word.example)
     assert fields
@@ -106,7 +108,7 @@ def test_the_field_that_it_names_is_valid_there(tmp_path: Path, kind: str, name:
     assert [str(each) for each in found if each.severity == "error"] == []
 
 
-def test_the_options_that_it_names_are_those_of_slurm() -> None:
+def test_the_options_that_answers_name_are_options_of_slurm() -> None:
     options = get_scheduler_factories()["slurm"]("test").run_opts()
     named = [word.write(word.example) for _, _, word in (row.values for row in ROWS) if callable(word.write)]
     cfg = [name for fields in named if fields for name in fields.get("cfg", ())]
@@ -114,7 +116,7 @@ def test_the_options_that_it_names_are_those_of_slurm() -> None:
     assert [name for name in cfg if options.get(name) is None] == []
 
 
-def test_the_fields_that_the_file_has_are_left_out(tmp_path: Path) -> None:
+def test_an_answer_leaves_out_fields_that_the_file_has(tmp_path: Path) -> None:
     source = text("job", {"scheduler": "slurm", "cfg": {"account": "ml"}, "partition": "gpu"})
     wrong = [each for each in compile_text(tmp_path, source).diagnostics if "`partition`" in each.message]
     assert [each.label for each in wrong] == ["write `partition: gpu` in `cfg`"]
@@ -123,7 +125,7 @@ def test_the_fields_that_the_file_has_are_left_out(tmp_path: Path) -> None:
     assert [each.label for each in wrong] == ["write `cfg: {partition: gpu}`"]
 
 
-def test_explain_knows_each_word(capsys: pytest.CaptureFixture[str]) -> None:
+def test_explain_has_a_page_for_each_word(capsys: pytest.CaptureFixture[str]) -> None:
     for kind, name, word in (row.values for row in ROWS):
         assert main(["explain", name]) == 0
         shown = capsys.readouterr().out
@@ -176,7 +178,7 @@ def test_no_word_is_a_field_of_ours() -> None:
         ("role", {"deploy": {"mode": "global"}}, "did you mean `num_replicas`?"),
     ],
 )
-def test_the_value_is_the_one_of_the_file(
+def test_an_answer_repeats_the_value_of_the_file(
     tmp_path: Path, kind: str, fields: dict[str, Any], label: str
 ) -> None:
     found = compile_text(tmp_path, text(kind, fields)).diagnostics

@@ -1,4 +1,4 @@
-"""`inputs` of a job file: what a job gets of it, and what is wrong with it."""
+"""`inputs` of a job file: the globs and the digest of a job, and mistakes in the list."""
 
 import os
 from pathlib import Path
@@ -29,7 +29,7 @@ def test_a_launch_has_the_globs_as_written_and_the_hash_of_the_files(tmp_path: P
     assert launch(tmp_path, job('[train.py, "conf/**/*.yaml"]')).inputs_digest != made.inputs_digest
 
 
-def test_variables_matrix_and_targets_fill_them_in(tmp_path: Path) -> None:
+def test_variables_matrix_and_targets_fill_in_the_globs(tmp_path: Path) -> None:
     text = job(
         "[$<matrix.of>.py, $<var.dir>]",
         "vars: {dir: {type: str, default: conf}}\nmatrix: {of: [train]}\n"
@@ -40,7 +40,7 @@ def test_variables_matrix_and_targets_fill_them_in(tmp_path: Path) -> None:
     assert launch(tmp_path, text, variables={"dir": "conf/deep"}).inputs == ("train.py", "conf/deep")
 
 
-def test_a_path_that_is_not_there_names_the_nearest_one(tmp_path: Path) -> None:
+def test_a_missing_path_is_reported_with_the_nearest_path(tmp_path: Path) -> None:
     wrong = compile_text(tmp_path, job("[trian.py, conf/b.yaml]"))
     assert [(each.code, each.label) for each in wrong.errors] == [
         ("no-such-file", "did you mean `train.py`?"),
@@ -64,7 +64,7 @@ def test_a_link_that_leaves_and_a_pipe_are_errors_at_their_glob(tmp_path: Path) 
     assert [(each.split(":")[1]) for each in found] == ["3 unreadable", "3 invalid-value"]
 
 
-def test_a_text_in_place_of_the_list_is_shown_how_to_write_one(tmp_path: Path) -> None:
+def test_a_text_in_place_of_a_list_is_refused_with_the_list_to_write(tmp_path: Path) -> None:
     [wrong] = compile_text(tmp_path, job("train.py conf")).errors
     assert (wrong.code, 'write ["train.py", "conf"]' in wrong.text) == ("wrong-type", True)
 

@@ -1,4 +1,4 @@
-"""`name` as a pattern, `matrix.group`, and what `needs` of other files mean by them."""
+"""`name` as a pattern, `matrix.group`, and their meaning in `needs` of other files."""
 
 import re
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""The matrix: which combinations there are, what their jobs are called, and what their values become."""
+"""The matrix: its combinations, the names of their jobs, and the use of their values."""
 
 import random
 import re
@@ -40,7 +40,7 @@ def test_there_is_a_job_for_each_combination(tmp_path: Path, matrix: str, names:
     assert jobs(tmp_path, matrix) == names
 
 
-def test_a_name_tells_values_apart_that_look_alike(tmp_path: Path) -> None:
+def test_values_that_look_alike_give_different_names(tmp_path: Path) -> None:
     names = jobs(tmp_path, "{a: [1, '1', true, 'true', a b, a-b, A_B, ab, 0p1, 0.1, '']}")
     assert len(set(names)) == 11
     assert {"job-1", "job-true", "job-ab", "job-0p1"} <= set(names)
@@ -71,7 +71,7 @@ def test_long_names_are_cut_and_distinguished(tmp_path: Path) -> None:
     assert all(len(name) == 63 for name in names)
 
 
-def test_the_order_of_axes_means_nothing_and_that_of_values_is_the_order_of_jobs(tmp_path: Path) -> None:
+def test_jobs_follow_the_order_of_values_whatever_the_order_of_axes(tmp_path: Path) -> None:
     axes = ["a: [1, 2]", "b: [x, y]", "c: {range: [0, 2]}"]
     expected = jobs(tmp_path, "{" + ", ".join(axes) + "}")
     for _ in range(5):
@@ -167,7 +167,7 @@ def test_an_exclude_that_excludes_nothing_is_a_warning(tmp_path: Path) -> None:
     assert (compiled.errors, len(compiled.launches)) == ((), 1)
 
 
-def test_what_one_value_makes_wrong_is_reported_once_with_the_value(tmp_path: Path) -> None:
+def test_an_error_that_one_value_causes_is_reported_once_with_the_value(tmp_path: Path) -> None:
     text = HEAD + "roles: {a: {entrypoint: x, num_replicas: $<matrix.n>}}\nmatrix: {n: [1, 0], m: [1, 2]}\n"
     compiled = compile_text(tmp_path, text)
     assert lines(compiled) == ["3:42 out-of-range `num_replicas` of role `a` is 0"]
@@ -186,13 +186,13 @@ def test_what_one_value_makes_wrong_is_reported_once_with_the_value(tmp_path: Pa
         ("true", "true"),
     ],
 )
-def test_a_value_in_text_is_what_it_says_without_its_quotes(tmp_path: Path, axis: str, text: str) -> None:
+def test_a_value_in_text_reads_as_written_without_its_quotes(tmp_path: Path, axis: str, text: str) -> None:
     role = "roles: {a: {entrypoint: x, args: ['<$<matrix.a>>']}}\n"
     [made] = launches(tmp_path, HEAD + role + f"matrix: {{a: [{axis}]}}\n").values()
     assert made.app.roles[0].args == [f"<{text}>"]
 
 
-def test_an_item_of_exclude_is_judged_after_those_before_it(tmp_path: Path) -> None:
+def test_an_item_of_exclude_is_judged_after_the_items_before_it(tmp_path: Path) -> None:
     items = "[{a: 1}, {b: x}, {a: 1, b: x}, {b: x, a: 2}, {a: 1}]"
     compiled = compile_text(tmp_path, HEAD + ROLE + f"matrix: {{a: [1, 2], b: [x, y], exclude: {items}}}\n")
     assert [line.split(" ", 2)[2] for line in lines(compiled)] == [
@@ -201,7 +201,7 @@ def test_an_item_of_exclude_is_judged_after_those_before_it(tmp_path: Path) -> N
     assert [each.key.job for each in compiled.launches] == ["job-2-y"]
 
 
-def test_long_names_with_the_same_short_hash_are_told_apart_and_others_stay(tmp_path: Path) -> None:
+def test_long_names_with_the_same_short_hash_get_different_names_and_others_stay(tmp_path: Path) -> None:
     """Two of ten thousand long names are likely to have the same five characters."""
     start = "v" * 23
     seen: dict[str, int] = {}

@@ -43,7 +43,7 @@ def test_include_follows_exclude(tmp_path: Path) -> None:
     assert values(tmp_path, f"{{{AXES}, {again}}}") == "2/x/7 2/y/7 1/y/8"
 
 
-def test_names_have_the_axes_only_whatever_values_join_them(tmp_path: Path) -> None:
+def test_names_hold_only_the_axes_whatever_further_values_the_jobs_get(tmp_path: Path) -> None:
     text = f"{HEAD}roles: {{main: {{entrypoint: x, args: [$<matrix.n>]}}}}\n"
     plain = launches(tmp_path, f"{HEAD}{ROLE.replace('$<matrix.n>', '')}matrix: {{{AXES}}}\n")
     more = launches(tmp_path, f"{text}matrix: {{{AXES}, include: [{{n: 1}}, {{a: 2, n: 9}}]}}\n")
@@ -153,7 +153,7 @@ def test_a_value_that_nothing_refers_to_is_a_warning(tmp_path: Path) -> None:
     assert compile_text(tmp_path, text + used).diagnostics == ()
 
 
-def test_a_value_names_itself_where_it_is_wrong(tmp_path: Path) -> None:
+def test_an_error_that_a_further_value_causes_names_the_value(tmp_path: Path) -> None:
     role = "roles: {main: {entrypoint: x, num_replicas: $<matrix.n>}}\n"
     compiled = compile_text(
         tmp_path, f"{HEAD}{role}matrix: {{a: [1, 2], include: [{{n: 1}}, {{a: 2, n: 0}}]}}\n"
@@ -162,7 +162,7 @@ def test_a_value_names_itself_where_it_is_wrong(tmp_path: Path) -> None:
     assert [each.message for each in compiled.diagnostics[0].related] == ["`$<matrix.n>` is 0 here"]
 
 
-def test_items_without_axes_are_one_job_each(tmp_path: Path) -> None:
+def test_each_item_without_axes_is_one_job(tmp_path: Path) -> None:
     head = "version: 1\nname: job-$<matrix.a>\n"
     matrix = "{group: jobs, include: [{a: 1, b: x, n: 7}, {a: B F, b: y, n: 8}]}"
     found = launches(tmp_path, f"{head}{ROLE}matrix: {matrix}\n")

@@ -1,4 +1,4 @@
-"""A misspelt name is answered with the nearest one; with none near, with those that there are."""
+"""A misspelt name is answered with the nearest name, or, if none is near, with all names."""
 
 from pathlib import Path
 
@@ -95,7 +95,7 @@ NAMES = {
 
 
 @pytest.mark.parametrize(("text", "near", "meant", "known"), NAMES.values(), ids=list(NAMES))
-def test_the_nearest_name_or_all_of_them(tmp_path, text, near, meant, known):
+def test_a_misspelt_name_gets_the_nearest_name_or_all_names(tmp_path, text, near, meant, known):
     [found] = compile_text(tmp_path, text.replace("@", near), placeholders=True).errors
     assert f"`{meant}`" in found.label, found
     [found] = compile_text(tmp_path, text.replace("@", "zzzzzz"), placeholders=True).errors
@@ -104,7 +104,7 @@ def test_the_nearest_name_or_all_of_them(tmp_path, text, near, meant, known):
         assert name in found.hint, found
 
 
-def test_a_variable_given_on_the_command_line(tmp_path: Path) -> None:
+def test_a_misspelt_variable_on_the_command_line_gets_the_nearest_variable(tmp_path: Path) -> None:
     text = role("args: [$<var.epochs>]", VAR)
     [found] = compile_text(tmp_path, text, variables={"epoch": "1"}).errors
     assert (found.code, found.label) == ("unknown-variable", "did you mean `epochs`?")
@@ -112,13 +112,13 @@ def test_a_variable_given_on_the_command_line(tmp_path: Path) -> None:
     assert found.hint == "declared: epochs"
 
 
-def test_the_choice_of_a_variable_given_on_the_command_line(tmp_path: Path) -> None:
+def test_a_misspelt_choice_on_the_command_line_gets_the_nearest_choice(tmp_path: Path) -> None:
     text = role("args: [$<var.p>]", "vars: {p: {type: str, default: fp32, choices: [fp32, bf16]}}\n")
     [found] = compile_text(tmp_path, text, variables={"p": "bf61"}).errors
     assert (found.label, found.hint) == ("did you mean `bf16`?", "choices: bf16, fp32")
 
 
-def test_a_key_of_launcher_toml(tmp_path: Path) -> None:
+def test_a_misspelt_key_of_launcher_toml_gets_the_nearest_key(tmp_path: Path) -> None:
     (tmp_path / "launcher.toml").write_text('projct = "x"\n')
     [found] = compile_text(tmp_path, job("")).errors
     assert (found.file, found.code, found.label) == (
@@ -131,7 +131,7 @@ def test_a_key_of_launcher_toml(tmp_path: Path) -> None:
     assert "project" in found.hint
 
 
-def test_a_role_misspelt_in_a_target(tmp_path: Path) -> None:
+def test_a_misspelt_role_in_a_target_gets_the_nearest_role(tmp_path: Path) -> None:
     text = HEAD + "roles: {trainer: {entrypoint: x}}\ntargets: {dev: {roles: {%s: {num_replicas: 2}}}}\n"
     [found] = compile_text(tmp_path, text % "trianer").errors
     assert (found.code, found.label) == ("missing-field", "did you mean role `trainer`?")
@@ -142,7 +142,7 @@ def test_a_role_misspelt_in_a_target(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("typed", "hint"), [("trian", True), ("train", True), ("zzz/train", False), ("q", False)]
 )
-def test_a_file(tmp_path: Path, typed: str, hint: bool) -> None:
+def test_a_misspelt_file_name_gets_the_nearest_job_file(tmp_path: Path, typed: str, hint: bool) -> None:
     folder = tmp_path / "jobs"
     folder.mkdir()
     (folder / "train.launcher.yaml").write_text(job(""))

@@ -1,4 +1,4 @@
-"""`needs`: names, references and options of one file, and what the names of many files stand for."""
+"""`needs`: names, references and options of one file, and the jobs that names of many files mean."""
 
 import os
 from pathlib import Path
@@ -61,7 +61,7 @@ def test_anchors_and_merge_keys_work(tmp_path: Path) -> None:
     assert launch(tmp_path, text).needs == (Need("a", rerun=False), Need("b"), Need("c"))
 
 
-def test_targets_lay_over_them_as_over_other_fields(tmp_path: Path) -> None:
+def test_targets_overlay_needs_as_they_overlay_other_fields(tmp_path: Path) -> None:
     text = HEAD + "needs: {a: {rerun: never}, b: {}}\n" + ROLES + "targets:\n"
     text += "  more: {needs: {c: {}, a: {rerun: null}}}\n  less: {needs: {b: null}}\n  other: {needs: [d]}\n"
     assert launch(tmp_path, text, target="more").needs == (Need("a"), Need("b"), Need("c"))
@@ -100,7 +100,7 @@ def test_a_name_that_is_too_long_is_cut_as_the_matrix_cuts_it(tmp_path: Path) ->
     ],
 )
 @pytest.mark.parametrize("form", ["[%s]", "{%s: {}}"])
-def test_what_is_no_axis_stands_in_a_name_as_it_is(tmp_path, text, variable, name, form):
+def test_a_value_that_is_no_axis_stands_unchanged_in_the_name_of_a_need(tmp_path, text, variable, name, form):
     head = HEAD + "vars: {which: {type: str}, rate: {type: float, default: 0.50}}\n"
     found = launch(
         tmp_path,
@@ -156,7 +156,7 @@ def test_what_is_no_axis_stands_in_a_name_as_it_is(tmp_path, text, variable, nam
         ("{a-$<var.number>: {}, a-3: {}}", "3:30 duplicate-key job `a-3` stands twice in `needs`"),
     ],
 )
-def test_what_is_wrong_is_reported_where_it_stands(tmp_path: Path, given: str, wording: str) -> None:
+def test_a_wrong_need_is_reported_at_its_place(tmp_path: Path, given: str, wording: str) -> None:
     variables = "vars: {number: {type: int, default: 3}, text: {type: str, default: A b}}\n"
     text = f"{HEAD}needs: {given}\n{variables}{ROLES}"
     found = [line for line in lines(compile_text(tmp_path, text)) if "unused-variable" not in line]
@@ -164,7 +164,7 @@ def test_what_is_wrong_is_reported_where_it_stands(tmp_path: Path, given: str, w
         assert line.startswith(begin)
 
 
-def test_the_fields_that_other_tools_have_lead_to_needs_and_both_are_explained(tmp_path: Path) -> None:
+def test_fields_of_other_tools_get_the_advice_to_write_needs_and_both_are_explained(tmp_path: Path) -> None:
     for name in ("depends_on", "after", "requires", "dependencies"):
         found = compile_text(tmp_path, f"{HEAD}{name}: [prepare]\n{ROLES}").diagnostics
         assert [(each.code, each.label, each.hint) for each in found] == [
@@ -189,17 +189,17 @@ def test_a_name_that_is_empty_or_a_placeholder_cannot_be_judged(tmp_path: Path) 
     assert launch(tmp_path, text, placeholders=True).needs == (Need("a"),)
 
 
-def test_what_is_wrong_under_another_target_names_it(tmp_path: Path) -> None:
+def test_a_need_that_is_wrong_under_another_target_is_reported_at_its_place(tmp_path: Path) -> None:
     text = HEAD + ROLES + "targets:\n  dev: {needs: [A]}\n  nightly: {needs: [job]}\n"
     assert places(compile_text(tmp_path, text)) == ["5:17 invalid-name", "6:21 needs-cycle"]
 
 
-def test_a_null_that_removes_no_need_says_how_one_is_added(tmp_path: Path) -> None:
+def test_a_null_that_removes_no_need_gets_the_advice_how_to_add_one(tmp_path: Path) -> None:
     found = compile_text(tmp_path, HEAD + ROLES + "targets: {dev: {needs: {prepare: null}}}\n")
     assert labels(found) == ["write {} to add it"]
 
 
-def test_a_thousand_needs(tmp_path: Path) -> None:
+def test_a_job_may_have_a_thousand_needs(tmp_path: Path) -> None:
     names = [f"job-{index}" for index in range(1000)]
     found = launch(tmp_path, f"{HEAD}needs: [{', '.join(names)}]\n{ROLES}")
     assert [need.job for need in found.needs] == sorted(names)
@@ -207,7 +207,7 @@ def test_a_thousand_needs(tmp_path: Path) -> None:
     assert len(again.diagnostics) == 1000
 
 
-# What names stand for
+# The meaning of names
 
 
 def test_the_name_of_a_matrix_means_all_of_its_jobs(tmp_path: Path) -> None:
@@ -219,14 +219,14 @@ def test_the_name_of_a_matrix_means_all_of_its_jobs(tmp_path: Path) -> None:
     assert report.needs == (Need("prepare"), Need("train-0p01", rerun=False), Need("train-0p1"))
 
 
-def test_the_name_of_a_job_takes_precedence_over_that_of_a_matrix(tmp_path: Path) -> None:
+def test_the_name_of_a_job_takes_precedence_over_the_name_of_a_matrix(tmp_path: Path) -> None:
     job(tmp_path / "a", "train", "matrix: {lr: [1, 2]}")
     job(tmp_path / "b", "train")
     job(tmp_path, "report", "needs: [train]")
     assert needs_of(compiled(tmp_path))["report"] == ["train"]
 
 
-def test_names_are_those_of_one_project_and_target(tmp_path: Path) -> None:
+def test_a_need_means_a_job_of_the_same_project_and_target(tmp_path: Path) -> None:
     job(tmp_path, "train", "project: other\nmatrix: {lr: [1, 2]}")
     job(tmp_path, "report", "needs: [train]")
     found = compiled(tmp_path)
@@ -284,7 +284,7 @@ def test_a_diamond_is_no_circle(tmp_path: Path) -> None:
     assert compiled(tmp_path).errors == ()
 
 
-# What the project declares
+# Names that the project declares
 
 
 def warned(folder: Path, *names: str) -> list[tuple[str, str, str]]:
@@ -306,7 +306,7 @@ def test_validate_warns_of_a_name_that_the_project_does_not_declare(tmp_path: Pa
     ]
 
 
-def test_broken_neighbours_declare_what_can_be_read(tmp_path: Path) -> None:
+def test_broken_neighbours_declare_the_names_that_can_be_read(tmp_path: Path) -> None:
     job(tmp_path, "prepare", "needs: 3\nno_field: 1")
     (tmp_path / "broken.launcher.yaml").write_text("version: [")
     (tmp_path / "binary.launcher.yaml").write_bytes(b"\xff\x00")
@@ -342,7 +342,7 @@ def test_the_jobs_of_a_matrix_have_one_warning(tmp_path: Path) -> None:
     ]
 
 
-def test_other_commands_do_not_look_around(tmp_path: Path) -> None:
+def test_commands_other_than_validate_do_not_warn_of_undeclared_names(tmp_path: Path) -> None:
     job(tmp_path, "evaluate", "needs: [prepare]")
     assert compiled(tmp_path).diagnostics == ()
 
@@ -401,7 +401,7 @@ def test_values_from_files_and_from_the_environment_count_for_matrices_elsewhere
     assert [need.job for need in read.needs] == ["train-6"]
 
 
-def test_python_gets_the_jobs_of_a_matrix_elsewhere(tmp_path: Path) -> None:
+def test_load_job_resolves_a_need_to_the_jobs_of_a_matrix_in_another_file(tmp_path: Path) -> None:
     job(project(tmp_path), "train", "matrix: {n: [1, 2]}")
     assert load_job(job(tmp_path, "sum", "needs: [train]")).needs == (Need("train-1"), Need("train-2"))
 
@@ -445,7 +445,7 @@ def test_a_broken_file_is_not_taken_for_a_matrix(tmp_path: Path) -> None:
 
 
 def test_a_broken_file_leaves_the_names_that_it_cannot_declare(tmp_path: Path) -> None:
-    """Those that others declare, and those that do not stand in it."""
+    """The names that other files declare, and the names that are not in its text."""
     (project(tmp_path) / "broken.launcher.yaml").write_text("{ elsewhere")
     job(tmp_path, "train", "matrix: {n: [1, 2]}")
     job(tmp_path, "prepare")
@@ -457,10 +457,10 @@ def test_a_broken_file_leaves_the_names_that_it_cannot_declare(tmp_path: Path) -
     assert list(load_job(path).unresolved) == ["elsewhere", "missing"]
 
 
-# What commands show
+# The output of commands
 
 
-def test_compile_shows_them_with_their_origin(tmp_path, capsys, monkeypatch):
+def test_compile_shows_needs_with_their_origin(tmp_path, capsys, monkeypatch):
     monkeypatch.chdir(tmp_path)
     job(tmp_path, "train", "needs: {prepare: {rerun: never}, fetch: }")
     assert main(["compile", "train.launcher.yaml"]) == 0

@@ -1,4 +1,4 @@
-"""References in the names of others: of output folders of needs, and of hosts of roles."""
+"""References inside of other references: to output folders of needs, and to hosts of roles."""
 
 from pathlib import Path
 
@@ -70,7 +70,9 @@ def test_an_escaped_reference_is_text(tmp_path: Path, outer: str) -> None:
         ),
     ],
 )
-def test_what_cannot_stand_in_a_name_is_an_error(tmp_path: Path, arg: str, code: str, part: str) -> None:
+def test_a_reference_that_cannot_stand_in_a_name_is_an_error(
+    tmp_path: Path, arg: str, code: str, part: str
+) -> None:
     compiled = compile_text(tmp_path, text(arg))
     found = [each for each in compiled.diagnostics if each.severity == "error"]
     assert {each.code for each in found} == {code}
@@ -91,6 +93,6 @@ def test_a_reference_that_is_not_closed_is_shown(tmp_path: Path) -> None:
     assert labels(compiled) == ["close it with `>`"]
 
 
-def test_it_cannot_stand_where_the_job_does_not_run(tmp_path: Path) -> None:
+def test_a_nested_reference_is_refused_in_a_field_that_the_run_does_not_fill_in(tmp_path: Path) -> None:
     source = text("x", needs="project: p-$<role.$<matrix.day>.host>\n")
     assert any(each.code == "reference-phase" for each in compile_text(tmp_path, source).diagnostics)

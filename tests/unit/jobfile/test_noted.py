@@ -1,4 +1,4 @@
-"""Compiling reads the world through noted functions alone; else an outcome that was kept may be wrong."""
+"""Compiling reads the world only through noted functions; otherwise a kept outcome may be wrong."""
 
 import json
 import os
@@ -60,7 +60,7 @@ def test_a_file_is_compiled_from_noted_looks_alone(file):
 
 
 @pytest.mark.slow
-def test_a_look_that_is_not_noted_is_found(file, tmp_path, monkeypatch):
+def test_a_file_access_that_is_not_noted_is_found(file, tmp_path, monkeypatch):
     copy = shutil.copytree(ROOT / "launcher", tmp_path / "copy" / "launcher")
     text = (copy / "looks.py").read_text()
     (copy / "looks.py").write_text(text.replace("@noted\ndef real_path", "def real_path"))
@@ -68,7 +68,7 @@ def test_a_look_that_is_not_noted_is_found(file, tmp_path, monkeypatch):
     assert "os.lstat in looks.py: real_path" in watched(file)["strangers"]
 
 
-def test_what_is_asked_twice_has_one_answer(tmp_path):
+def test_a_repeated_question_gets_the_first_answer(tmp_path):
     path = str(tmp_path / "file")
     with Notes(b"key") as notes:
         assert not looks.exists(path)

@@ -15,7 +15,7 @@ def role(arg: str) -> str:
     return f"roles:\n  main: {{entrypoint: sh, args: [-c, '{arg}']}}\n"
 
 
-def test_they_stay_symbolic_in_the_document(tmp_path: Path) -> None:
+def test_output_folders_stay_symbolic_in_the_document(tmp_path: Path) -> None:
     text = "cp $<needs.prepare.output_dir>/x $<output_dir>/y"
     made = launch(tmp_path, f"{HEAD}needs: [prepare]\n{role(text)}")
     assert made.app.roles[0].args == ["-c", text]
@@ -34,7 +34,7 @@ def test_the_folder_of_a_job_that_is_not_needed_is_an_error_at_the_reference(tmp
     assert "job `train` is not among this job's `needs`" in found.message
 
 
-def test_of_a_need_only_the_folder_is_known(tmp_path: Path) -> None:
+def test_a_need_offers_only_its_output_folder(tmp_path: Path) -> None:
     (found,) = compile_text(tmp_path, f"{HEAD}needs: [prepare]\n{role('$<needs.prepare.dir>')}").errors
     assert found.label == "write `$<needs.prepare.output_dir>`"
 
@@ -90,7 +90,7 @@ def test_a_local_folder_can_be_read_here_and_in_containers_of_this_machine(tmp_p
     assert not compiled_files(tmp_path, monkeypatch, prepare=LEAVES, train=train).errors
 
 
-def test_of_a_need_in_no_given_file_the_engine_is_not_known(tmp_path, monkeypatch):
+def test_the_engine_of_a_need_that_no_given_file_declares_is_not_checked(tmp_path, monkeypatch):
     assert not compiled_files(tmp_path, monkeypatch, train=READS).errors
 
 
@@ -105,7 +105,7 @@ def test_the_folder_of_a_matrix_is_an_error_at_the_reference(tmp_path, monkeypat
     assert "LAUNCHER_NEEDS" in found.label
 
 
-def test_the_folder_of_a_matrix_in_a_file_that_is_not_given_is_one_too(tmp_path, monkeypatch):
+def test_the_folder_of_a_matrix_in_a_file_that_is_not_given_is_the_same_error(tmp_path, monkeypatch):
     matrix = f"matrix: {{lr: [1, 2, 3]}}\n{LEAVES}"
     both = compiled_files(tmp_path, monkeypatch, prepare=matrix, train=READS).errors
     alone = compile_files(
@@ -125,7 +125,7 @@ def test_the_folder_of_a_matrix_in_a_file_that_is_not_given_is_one_too(tmp_path,
     assert not found.errors
 
 
-def test_the_folder_of_one_job_of_a_matrix_is_none_of_a_matrix(tmp_path, monkeypatch):
+def test_the_folder_of_one_job_of_a_matrix_may_be_read(tmp_path, monkeypatch):
     train = READS.replace("prepare", "prepare-2")
     assert not compiled_files(
         tmp_path, monkeypatch, prepare=f"matrix: {{lr: [1, 2, 3]}}\n{LEAVES}", train=train

@@ -1,4 +1,4 @@
-"""What a job file takes from outside: values, launcher.toml, secrets, the workspace, watched files."""
+"""Values that a job file takes from outside: launcher.toml, secrets, the workspace, watched files."""
 
 from pathlib import Path
 
@@ -67,7 +67,9 @@ def test_a_wrong_value_points_at_the_definition_and_at_the_file(tmp_path, text, 
         ("n: {\n", "1:5 yaml-syntax", ""),
     ],
 )
-def test_a_wrong_file_of_values_is_shown_itself(tmp_path: Path, text: str, place: str, label: str) -> None:
+def test_a_mistake_in_a_file_of_values_is_shown_in_that_file(
+    tmp_path: Path, text: str, place: str, label: str
+) -> None:
     (tmp_path / "v.yaml").write_text(text)
     compiled = compile_text(tmp_path, USE, var_files=["v.yaml"])
     assert places(compiled)[:1] == [place]
@@ -75,7 +77,7 @@ def test_a_wrong_file_of_values_is_shown_itself(tmp_path: Path, text: str, place
     assert label in labels(compiled)[0]
 
 
-def test_a_file_of_values_that_is_not_there(tmp_path: Path) -> None:
+def test_a_missing_file_of_values_is_an_error(tmp_path: Path) -> None:
     assert places(compile_text(tmp_path, USE, var_files=["no.yaml"])) == ["no-such-file"]
 
 
@@ -145,17 +147,17 @@ def test_a_projects_target_is_for_the_files_that_have_targets(tmp_path: Path) ->
         ("[lifecycle]\non_fail = 1\n", "2:1 unknown-field `on_fail` is not a field of `lifecycle`"),
     ],
 )
-def test_what_is_wrong_in_launcher_toml_is_shown_there_once(tmp_path, config, expected):
+def test_a_mistake_in_launcher_toml_is_shown_there_once(tmp_path, config, expected):
     (tmp_path / "b.launcher.yaml").write_text(HEAD.replace("job", "b") + ROLES)
     assert configured(tmp_path, config) == [expected]
 
 
-def test_what_launcher_run_takes_from_launcher_toml_is_no_mistake(tmp_path: Path) -> None:
+def test_tables_of_launcher_toml_for_launcher_run_are_no_mistake(tmp_path: Path) -> None:
     tables = '[components."utils.echo"]\nmsg = "x"\n[components."./train.py:train"]\nlr = 1\n'
     assert configured(tmp_path, tables + '[cli.run]\nscheduler = "local_dir"\n') == []
 
 
-def test_notes_in_launcher_toml_are_free(tmp_path: Path) -> None:
+def test_launcher_toml_may_have_x_tables(tmp_path: Path) -> None:
     assert configured(tmp_path, "[x-note]\na = 1\n") == []
     assert configured(tmp_path, "# nothing\n") == []
 

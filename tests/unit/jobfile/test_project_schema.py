@@ -1,4 +1,4 @@
-"""The published schema of launcher.toml: generated, of known keywords, and of one mind with its readers."""
+"""The published schema of launcher.toml: generated, of known keywords, and consistent with its readers."""
 
 import json
 import re
@@ -27,15 +27,15 @@ def is_valid(text: str) -> bool:
     return Draft202012Validator(SCHEMA).is_valid(tomli.loads(text))
 
 
-def test_it_is_a_schema_of_its_draft():
+def test_the_project_schema_is_valid_under_its_draft():
     Draft202012Validator.check_schema(SCHEMA)
 
 
-def test_only_keywords_that_every_engine_obeys():
+def test_the_project_schema_has_only_keywords_that_every_engine_obeys():
     assert {key for schema in schemas(SCHEMA) for key in schema} <= OBEYED | WORDS
 
 
-def test_it_has_the_fields_that_the_readers_of_the_file_know():
+def test_the_project_schema_has_the_fields_that_the_readers_of_the_file_know():
     assert FIELDS_OF.keys() == {*FIELDS}
     assert FIELDS_OF["queue"]["properties"].keys() == {*QUEUE}
     assert FIELDS_OF["budget"]["properties"].keys() == {*BUDGET}
@@ -60,18 +60,18 @@ def test_every_field_has_its_name_as_title_and_a_description_with_an_example():
 
 
 @pytest.mark.parametrize("path", GOOD, ids=lambda path: path.parent.name)
-def test_it_takes_good_files(path):
+def test_the_project_schema_accepts_good_files(path):
     assert is_valid(path.read_text())
 
 
 @pytest.mark.parametrize("path", BAD, ids=lambda path: path.parent.name)
-def test_it_refuses_what_the_reader_refuses(path):
-    """But for a scheduler that a plug-in may add, a target that no job file has, and what is no TOML."""
+def test_the_project_schema_refuses_files_that_the_reader_refuses(path):
+    """Except a scheduler that a plug-in may add, a target that no job file has, and text that is no TOML."""
     beyond = {"unknown-scheduler", "unknown-target", "syntax"}
     assert path.parent.name in beyond or not is_valid(path.read_text())
 
 
-def test_it_takes_every_option_of_a_scheduler_at_its_default(tmp_path):
+def test_the_project_schema_accepts_every_option_of_a_scheduler_at_its_default(tmp_path):
     with open(tmp_path / "launcher.toml", "w") as file:
         dump(file, required_only=False)
     text = (tmp_path / "launcher.toml").read_text()
@@ -101,7 +101,7 @@ WRONG = {
 
 
 @pytest.mark.parametrize("text", WRONG, ids=lambda text: text.replace("\n", " "))
-def test_what_is_wrong_is_wrong_for_both(text, tmp_path):
+def test_the_reader_and_the_project_schema_refuse_the_same_texts(text, tmp_path):
     file = tmp_path / "launcher.toml"
     file.write_text(text)
     options = {
@@ -113,7 +113,7 @@ def test_what_is_wrong_is_wrong_for_both(text, tmp_path):
     assert not is_valid(text)
 
 
-def test_its_page_names_every_entry():
+def test_the_docs_page_of_launcher_toml_names_every_entry():
     page = (ROOT / "docs" / "launcher-toml.md").read_text()
     table = page[page.index("## Every table") :]
     inner = [key for name in ("queue", "budget", "ci", "defaults") for key in FIELDS_OF[name]["properties"]]

@@ -1,4 +1,4 @@
-"""One grammar of durations and sizes; what a refused one is told to write is taken."""
+"""One grammar of durations and sizes: the amount that a refusal advises is accepted."""
 
 import re
 
@@ -30,7 +30,7 @@ def refusal(read, value) -> tuple[str, str]:
         (True, ["4GiB", "512MiB"]),
     ],
 )
-def test_memory_that_is_refused_gets_an_amount_that_is_taken(written, advice):
+def test_a_refused_amount_of_memory_gets_an_amount_that_is_accepted(written, advice):
     label, _ = refusal(memory_mib, written)
     assert re.findall(r'"([^"]+)"', label) == advice
     assert all(memory_mib(amount) > 0 for amount in advice)
@@ -51,7 +51,7 @@ def test_memory_that_is_refused_gets_an_amount_that_is_taken(written, advice):
         (True, ["2h", "90s"]),
     ],
 )
-def test_a_duration_that_is_refused_gets_one_that_is_taken(written, advice):
+def test_a_refused_duration_gets_a_duration_that_is_accepted(written, advice):
     label, _ = refusal(seconds, written)
     assert re.findall(r'"([^"]+)"', label) == advice
     assert all(seconds(amount) > 0 for amount in advice)
@@ -62,7 +62,7 @@ def test_a_bare_number_in_quotes_is_refused_with_what_a_bare_number_means():
     assert "`memMB`" in refusal(memory_mib, 4096)[1]
 
 
-def test_every_unit_that_the_hint_lists_is_taken():
+def test_every_unit_that_the_hint_lists_is_accepted():
     _, hint = refusal(memory_mib, "4X")
     listed = re.findall(
         r"\b(?:[KMGT]iB?|[kMGT]?B|[bkmgt])\b", hint.partition("units: ")[2].partition(" as ")[0]
@@ -78,7 +78,7 @@ def test_options_and_job_files_read_a_duration_alike(text):
     assert seconds(text) == duration(text)
 
 
-def test_what_is_no_number_is_no_part_of_advice():
+def test_nan_and_infinity_are_no_part_of_advice():
     for value in (float("nan"), float("inf"), -1.5, "9" * 40):
         assert "inf" not in refusal(seconds, value)[0]
         assert "nan" not in refusal(memory_mib, value)[0]

@@ -1,4 +1,4 @@
-"""Each kind of reference: its value, its type where it stands alone, its escape, what a wrong one says."""
+"""Each kind of reference: its value, its type where it stands alone, its escape, the error of a wrong one."""
 
 from pathlib import Path
 
@@ -90,14 +90,14 @@ def test_doubled_dollars_write_the_reference_itself(tmp_path: Path, name: str) -
         ("role.main.port", "`$<role.main.port>` names nothing", "write `$<role.main.host>`"),
     ],
 )
-def test_what_names_nothing_is_an_error_with_the_nearest(tmp_path, written, message, label):
+def test_a_reference_that_names_nothing_is_an_error_with_the_nearest_name(tmp_path, written, message, label):
     text = TOP + f"roles: {{main: {{entrypoint: x, args: ['a $<{written}>']}}}}\n"
     compiled = compile_text(tmp_path, text)
     assert lines(compiled) == [f"8:41 unknown-reference {message}"]
     assert label in labels(compiled)[0]
 
 
-def test_without_a_matrix_its_references_say_so(tmp_path: Path) -> None:
+def test_a_matrix_reference_without_a_matrix_is_refused_with_the_reason(tmp_path: Path) -> None:
     compiled = compile_text(tmp_path, HEAD + "roles: {main: {entrypoint: $<matrix.a>}}\n")
     assert lines(compiled) == ["3:28 unknown-reference the matrix has no axis `a`"]
     assert compiled.diagnostics[0].hint.startswith("there is no matrix")
@@ -140,7 +140,9 @@ def test_without_a_repository_there_is_no_commit(tmp_path: Path, placeholders: b
     ]
 
 
-def test_before_the_first_commit_and_off_every_branch(repository: Path, tmp_path: Path) -> None:
+def test_git_references_are_errors_before_the_first_commit_and_off_every_branch(
+    repository: Path, tmp_path: Path
+) -> None:
     git(repository, "checkout", "-q", "--detach")
     assert places(compile_text(repository, SHA)) == ["3:68 no-commit"]
     (tmp_path / "new").mkdir()
@@ -148,7 +150,7 @@ def test_before_the_first_commit_and_off_every_branch(repository: Path, tmp_path
     assert "the repository has no commit yet" in lines(compile_text(tmp_path / "new", SHA))[0]
 
 
-def test_a_commit_changes_the_digest_of_what_names_it(repository: Path) -> None:
+def test_a_new_commit_changes_the_digest_of_a_job_that_names_the_commit(repository: Path) -> None:
     from launcher.specs import digest, document
 
     (before,) = launches(repository, SHA).values()

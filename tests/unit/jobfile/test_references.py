@@ -1,4 +1,4 @@
-"""References: where each may stand, what it becomes, and that nothing else with a `$` is touched."""
+"""References: where each may stand, its value, and that no other text with a `$` is touched."""
 
 from pathlib import Path
 
@@ -39,7 +39,7 @@ def test_the_idiom_for_the_first_host_reaches_the_shell(tmp_path: Path) -> None:
     assert values.substitute(text) == "${HOST0:=localhost}"
 
 
-def test_a_value_cannot_bring_in_a_macro(tmp_path: Path) -> None:
+def test_the_value_of_a_variable_cannot_add_a_macro(tmp_path: Path) -> None:
     text = HEAD + "vars: {v: {type: str}}\nroles: {main: {entrypoint: run, args: ['<$<var.v>>']}}\n"
     made = launch(tmp_path, text, variables={"v": "$<app_id> ${app_id} $${"}).app
     from launcher.specs import macros
@@ -48,7 +48,7 @@ def test_a_value_cannot_bring_in_a_macro(tmp_path: Path) -> None:
     assert values.apply(made.roles[0]).args == ["<$<app_id> ${app_id} $${>"]
 
 
-def test_a_value_cannot_bring_in_yaml(tmp_path: Path) -> None:
+def test_the_value_of_a_variable_cannot_add_yaml(tmp_path: Path) -> None:
     text = HEAD + "vars: {v: {type: str}}\nroles: {main: {entrypoint: run, args: [$<var.v>]}}\n"
     assert launch(tmp_path, text, variables={"v": "a, b]\nc: d"}).app.roles[0].args == ["a, b]\nc: d"]
 

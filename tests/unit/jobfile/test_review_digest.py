@@ -45,7 +45,7 @@ def test_a_dirty_commit_is_the_same_start(repository: Path) -> None:
     assert start_of(clean) == start_of(dirty)
 
 
-def test_other_fields_still_count(repository: Path) -> None:
+def test_fields_without_git_values_still_count(repository: Path) -> None:
     (one,) = launches(repository, HEAD + ROLE % "$<git.sha>, 1").values()
     (two,) = launches(repository, HEAD + ROLE % "$<git.sha>, 2").values()
     assert one.review_digest != two.review_digest

@@ -1,4 +1,4 @@
-"""`cfg` of a role: what is left of it, what is refused where, and which targets drop it."""
+"""`cfg` of a role: the options that it keeps, refused options, and targets that drop it."""
 
 from pathlib import Path
 from typing import Any
@@ -42,7 +42,7 @@ def roles(made: Compiled) -> list[dict[str, Any]]:
         ("defaults: {role: {cfg: {user: root}}}", "{shm_size: 8m}", {"user": "root", "shm_size": "8m"}),
     ],
 )
-def test_the_options_that_differ_from_those_of_the_job_are_left(tmp_path, top, cfg, left):
+def test_a_role_keeps_only_options_that_differ_from_the_options_of_the_job(tmp_path, top, cfg, left):
     assert roles(compiled(tmp_path, cfg, top))[0] == left
 
 
@@ -54,7 +54,7 @@ def test_options_that_change_nothing_leave_the_digest(tmp_path):
     assert "cfg" not in document(same)["roles"][0]
 
 
-def test_the_defaults_of_the_project_are_those_of_roles(tmp_path):
+def test_defaults_of_the_project_apply_to_the_options_of_roles(tmp_path):
     (tmp_path / "launcher.toml").write_text("[schedulers.local_docker]\nuser = 7\nulimits = {nofile = 64}\n")
     made = compiled(tmp_path, "{user: 7, ulimits: {nofile: 65}}")
     assert roles(made) == [{"ulimits": {"nofile": "65"}}, {}]
@@ -76,7 +76,7 @@ def test_a_target_with_another_scheduler_drops_the_options_of_roles(tmp_path, ta
     assert roles(compiled(tmp_path, "{shm_size: 8m}", top, target="dev")) == expected
 
 
-def test_an_option_of_the_whole_job_is_sent_there(tmp_path):
+def test_an_option_of_the_whole_job_gets_the_advice_to_move_it_to_the_job(tmp_path):
     [found] = compiled(tmp_path, "{network: host}").errors
     assert (found.span.line, found.code) == (6, "unknown-option")
     assert found.label == "move it to `cfg` of the job"

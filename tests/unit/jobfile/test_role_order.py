@@ -1,4 +1,4 @@
-"""`service`, `ready` and `depends_on`: what they come to in the AppDef and in its document."""
+"""`service`, `ready` and `depends_on`, in the AppDef and in its document."""
 
 from typing import Any
 
@@ -32,12 +32,12 @@ def _document(roles: str) -> Any:
     return document(_launch(roles))["roles"]
 
 
-def test_a_name_alone_waits_for_what_the_role_can_be() -> None:
+def test_a_name_alone_waits_until_a_probed_role_is_ready_and_another_is_started() -> None:
     found = _launch(SERVER + "  data: {entrypoint: d}\n  main: {entrypoint: m, depends_on: [server, data]}\n")
     assert found.app.roles[2].depends_on == {"server": "ready", "data": "started"}
 
 
-def test_the_document_has_them_where_they_are_set() -> None:
+def test_the_document_holds_the_order_of_roles_only_where_it_is_set() -> None:
     server, main = _document(
         SERVER + "  main: {entrypoint: m, depends_on: {server: started}, retry_delay: 1m}\n"
     )
@@ -50,7 +50,7 @@ def test_the_document_has_them_where_they_are_set() -> None:
     }
 
 
-def test_defaults_written_out_change_nothing() -> None:
+def test_defaults_written_out_do_not_change_the_digest() -> None:
     plain = SERVER + "  main: {entrypoint: m}\n"
     wording = (
         "  server: {entrypoint: s, service: true, ready: {port: 80, every: 1s, timeout: 1m, command: []}}\n"
@@ -59,7 +59,7 @@ def test_defaults_written_out_change_nothing() -> None:
     assert digest(document(_launch(plain))) == digest(document(_launch(wording)))
 
 
-def test_they_cross_to_documents_and_processes_and_back() -> None:
+def test_the_order_of_roles_survives_documents_and_processes() -> None:
     launch = _launch(
         "  server: {entrypoint: s, service: true, ready: {command: [a, 1], every: 500ms}}\n"
         "  main: {entrypoint: m, args: [$<role.server.host>], depends_on: [server], retry_delay: 2s}\n"
@@ -88,7 +88,7 @@ def test_they_cross_to_documents_and_processes_and_back() -> None:
         ([Role("a", "", entrypoint="$<role.b.host>")], "`$<role.b.host>` names no role of this app"),
     ],
 )
-def test_python_is_checked_as_job_files_are(roles: list[Role], message: str) -> None:
+def test_an_app_from_python_is_checked_as_a_job_file_is(roles: list[Role], message: str) -> None:
     assert any(found.message.startswith(message) for found in check_app(AppDef("app", roles))), check_app(
         AppDef("app", roles)
     )

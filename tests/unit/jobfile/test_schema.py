@@ -1,4 +1,4 @@
-"""The published schema: generated, plain enough for every engine, and of one mind with the models."""
+"""The published schema: generated, plain enough for every engine, and consistent with the models."""
 
 import json
 import re
@@ -43,21 +43,21 @@ def schemas(schema: Any) -> Iterator[dict[str, Any]]:
             yield from schemas(part)
 
 
-def test_it_is_a_schema_of_its_draft() -> None:
+def test_the_job_schema_is_valid_under_its_draft() -> None:
     Draft202012Validator.check_schema(job_schema())
 
 
-def test_only_keywords_that_every_engine_obeys() -> None:
+def test_the_job_schema_has_only_keywords_that_every_engine_obeys() -> None:
     assert {key for schema in schemas(job_schema()) for key in schema} <= OBEYED | WORDS
 
 
-def test_nothing_but_words_beside_a_reference() -> None:
+def test_only_descriptive_keywords_stand_beside_a_reference() -> None:
     for schema in schemas(job_schema()):
         assert "$ref" not in schema or schema.keys() <= {"$ref"} | WORDS
 
 
 def fields() -> Iterator[tuple[str, dict[str, Any]]]:
-    """Every field of every mapping in the schema, where its words are."""
+    """Every field of every mapping in the schema, at the place that has its description."""
     for schema in schemas(job_schema()):
         yield from (item for item in schema.get("properties", {}).items() if item[1].keys() != {"$ref"})
 
@@ -87,13 +87,13 @@ def test_every_value_of_a_choice_is_explained() -> None:
 
 
 def test_every_pattern_says_what_it_wants() -> None:
-    """The regular expression itself tells a user nothing."""
+    """The regular expression itself does not help a user."""
     for schema in schemas(job_schema()):
         assert ("pattern" in schema) == ("patternErrorMessage" in schema)
 
 
 @pytest.mark.slow
-def test_beside_a_choice_of_tagged_mappings_stands_what_they_have_in_common() -> None:
+def test_a_choice_of_tagged_mappings_declares_their_common_fields() -> None:
     choices = [schema for schema in schemas(job_schema()) if "oneOf" in schema]
     assert choices
     for choice in choices:
@@ -128,7 +128,7 @@ def test_a_field_takes_a_reference_where_the_language_lets_it_stand() -> None:
 
 
 def filled(body: Any) -> Any:
-    """A snippet as it is when its places are left as they come."""
+    """A snippet with the default text in each of its places."""
     return json.loads(re.sub(r"\$\{\d:([^}]*)\}", r"\1", json.dumps(body)))
 
 
@@ -171,7 +171,7 @@ def test_a_job_has_roles_or_a_component_and_its_arguments(text: str, places: lis
     assert [".".join(map(str, error.absolute_path)) for error in found] == places
 
 
-def test_our_components_are_offered_by_name_with_what_they_do() -> None:
+def test_built_in_components_are_offered_by_name_with_a_description() -> None:
     ours = job_schema()["properties"]["component"]["anyOf"][0]
     assert {"utils.echo", "dist.ddp", "metrics.tensorboard"} <= set(ours["enum"])
     assert ours["enumDescriptions"][ours["enum"].index("utils.echo")]

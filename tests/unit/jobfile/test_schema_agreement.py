@@ -1,6 +1,6 @@
-"""Models and schema judge thousands of changed files alike, but for the rules that are listed here.
+"""Models and schema judge thousands of changed files alike, except for the rules that are listed here.
 
-The schema reads one file, and takes what a layer below it may make right: files are judged alone, in a
+The schema reads one file, and accepts a file that a layer below may complete: files are judged alone, in a
 project whose launcher.toml has all that they have, and as parts over a parent.
 """
 
@@ -69,10 +69,10 @@ BEYOND: dict[str, str] = {
     "how fields must agree": "constraint",
     "how many jobs a matrix makes": r"too-large|out-of-range axis|wrong-type `range` takes",
 }
-"""What a schema of plain keywords cannot say: the rule, and its diagnostics as `code message`."""
+"""Rules that a schema of plain keywords cannot express, with their diagnostics as `code message`."""
 
 THROUGH_VARIABLES = r"out-of-range|unknown-variant .* cannot be"
-"""What is found where a variable is used, when its default was changed."""
+"""The diagnostics where a variable is used, after its default was changed."""
 
 
 VARIABLES: tuple[Any, ...] = (1, "text", True)
@@ -146,7 +146,7 @@ def _rules(mutation: Mutation, found: str) -> set[str]:
     return rules
 
 
-def test_one_verdict_but_for_the_rules_beyond_the_schema(
+def test_models_and_schema_agree_but_for_the_rules_beyond_the_schema(
     verdicts: list[tuple[Mutation, bool, list[str]]],
 ) -> None:
     assert len(verdicts) > 1500
@@ -158,7 +158,7 @@ def test_one_verdict_but_for_the_rules_beyond_the_schema(
     assert not unexplained, "\n".join(map(str, unexplained))
 
 
-def test_every_rule_in_the_lists_is_one(verdicts: list[tuple[Mutation, bool, list[str]]]) -> None:
+def test_every_listed_rule_beyond_the_schema_occurs(verdicts: list[tuple[Mutation, bool, list[str]]]) -> None:
     beyond = {
         rule
         for mutation, valid, found in verdicts
@@ -175,7 +175,7 @@ def test_both_kinds_of_verdict_are_common(verdicts: list[tuple[Mutation, bool, l
     assert sum(1 for _, valid, found in verdicts if not valid and found) > 600
 
 
-def test_few_wrong_files_are_right_for_the_schema(
+def test_the_schema_accepts_few_wrong_files(
     verdicts: list[tuple[Mutation, bool, list[str]]], tmp_path: Path
 ) -> None:
     """Most of these would be right in another project: its launcher.toml has the variable, or the field."""
@@ -189,7 +189,7 @@ def test_few_wrong_files_are_right_for_the_schema(
     assert len(alone) <= len(verdicts) * 0.035
 
 
-def test_the_schema_takes_each_file_that_is_right_in_a_project(
+def test_the_schema_accepts_each_file_that_is_right_in_a_project(
     verdicts: list[tuple[Mutation, bool, list[str]]], tmp_path: Path
 ) -> None:
     for good in _values(GOOD):
@@ -198,7 +198,7 @@ def test_the_schema_takes_each_file_that_is_right_in_a_project(
             assert VALIDATOR.is_valid(mutation.value) or _found(tmp_path, mutation.value), mutation
 
 
-def test_the_schema_takes_each_part_that_is_right_over_a_parent(tmp_path: Path) -> None:
+def test_the_schema_accepts_each_part_that_is_right_over_a_parent(tmp_path: Path) -> None:
     """Each value of a file alone over the whole, with `null` in its place, and an empty mapping."""
     git(tmp_path, "init", "-q")
     (tmp_path / "w").mkdir()

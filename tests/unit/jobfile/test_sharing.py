@@ -36,7 +36,7 @@ Job = Mapping[str, Any]
 # Values: the same mappings as YAML and as TOML
 
 FORMATS = [("yaml", "yaml"), ("toml", "toml"), ("yaml", "toml"), ("toml", "yaml")]
-"""Of the parents, of the file."""
+"""The format of the parents, and the format of the file."""
 
 
 def in_format(value: Job, kind: str) -> str:
@@ -55,7 +55,7 @@ def _toml(value: Any) -> str:
 
 
 def lay(folder: Path, layers: Sequence[Job], project: Job | None, kinds: tuple[str, str]) -> None:
-    """Write a launcher.toml, parents, the uppermost first, and the job file that stands on them."""
+    """Write a launcher.toml, parents, the uppermost first, and the job file that extends them."""
     if project is not None:
         (folder / "launcher.toml").write_text(in_format(project, "toml"))
     above: Job = {}
@@ -158,7 +158,7 @@ roles: {main: {entrypoint: $<job.dir>/run, mounts: ["type=bind,src=./data,dst=/d
 """
 
 
-def test_paths_and_the_origin_are_those_of_the_job_file(repository: Path) -> None:
+def test_paths_and_the_origin_come_from_the_job_file(repository: Path) -> None:
     write(repository, RELATIVE)
     made = launches(repository)
     launch, whole = made["job"], made["whole"]
@@ -303,7 +303,7 @@ jobs:
 """
 
 
-def test_what_stands_beside_jobs_lies_under_each(repository: Path) -> None:
+def test_fields_beside_jobs_apply_to_each_job(repository: Path) -> None:
     write(repository, SEVERAL)
     made = {str(launch.key): launch for launch in compiled(repository).launches}
     shown = {key: (flat(launch)["args"], launch.timeout_s, launch.scheduler) for key, launch in made.items()}
@@ -317,7 +317,7 @@ def test_what_stands_beside_jobs_lies_under_each(repository: Path) -> None:
     assert [need.job for launch in made.values() for need in launch.needs] == ["c-1", "c-2"]
 
 
-def test_targets_of_one_job_are_none_of_the_others(repository: Path) -> None:
+def test_the_targets_of_one_job_do_not_apply_to_the_others(repository: Path) -> None:
     write(repository, SEVERAL)
     assert [launch.timeout_s for launch in compiled(repository, target="dev").launches] == [60, 60, 60, 60]
     assert [launch.key.job for launch in compiled(repository, target="more").launches] == ["a"]
@@ -342,7 +342,7 @@ def test_a_job_has_the_digest_that_it_has_in_a_file_of_its_own(repository: Path,
         assert digest(document(several[name])) == digest(document(apart[name]))
 
 
-def test_a_circle_of_two_jobs_leaves_the_third(repository: Path) -> None:
+def test_a_circle_of_two_jobs_does_not_invalidate_the_third_job(repository: Path) -> None:
     role = ROLE.strip()
     text = f"{JOBS}jobs:\n  a: {{needs: [b], {role}}}\n  b: {{needs: [a], {role}}}\n  c: {{{role}}}\n"
     write(repository, text)
@@ -351,14 +351,14 @@ def test_a_circle_of_two_jobs_leaves_the_third(repository: Path) -> None:
     assert [launch.key.job for launch in result.launches] == ["c"]
 
 
-def test_a_twin_of_one_job_leaves_the_others(repository: Path) -> None:
+def test_a_duplicate_of_one_job_does_not_invalidate_the_other_jobs(repository: Path) -> None:
     write(repository, f"{JOBS}{TWO}{JOB.replace('name: job', 'name: a')}{ROLE}")
     result = compiled(repository, "job.launcher.yaml", "jobs.launcher.yaml")
     assert places(result) == ["jobs.launcher.yaml:3:3 duplicate-job"]
     assert sorted(launch.key.job for launch in result.launches) == ["a", "b"]
 
 
-def test_a_wrong_job_leaves_no_launch_of_the_file_unsaid(repository: Path) -> None:
+def test_a_wrong_job_of_a_file_is_reported_and_has_no_launch(repository: Path) -> None:
     write(repository, f"{JOBS}jobs:\n  a: {{{ROLE.strip()}}}\n  b: {{timeot: 1, {ROLE.strip()}}}\n")
     result = compiled(repository)
     assert places(result) == ["jobs.launcher.yaml:4:7 unknown-field"]
@@ -398,7 +398,7 @@ def test_a_target_that_leaves_no_file_is_an_error(repository: Path) -> None:
     assert result.launches == ()
 
 
-def test_a_target_of_the_project_that_no_file_names_makes_none_wrong(repository: Path) -> None:
+def test_a_target_of_the_project_that_no_file_names_invalidates_no_file(repository: Path) -> None:
     wrong = PROJECT.replace('cfg = {partition = "p"}', "cfg = {partition = 3, x = 1}\nmatrix = 3")
     write(repository, f"{wrong}{JOB}{ROLE}")
     assert [*launches(repository)] == ["job"]
@@ -411,7 +411,9 @@ def test_variables_of_the_project_are_neither_missed_nor_warned_of(repository: P
     assert [found.code for found in compiled(repository).errors] == ["unset-variable"]
 
 
-def test_variables_of_a_parent_are_not_warned_of_and_those_of_the_file_are(repository: Path) -> None:
+def test_unused_variables_of_the_file_are_warned_of_and_unused_variables_of_a_parent_are_not(
+    repository: Path,
+) -> None:
     write(
         repository,
         f"{BASE}vars: {{p: {{type: int, default: 1}}}}\n{CHILD}vars: {{c: {{type: int, default: 1}}}}\n",
@@ -433,7 +435,7 @@ def test_the_nearest_launcher_toml_alone_counts(repository: Path) -> None:
     assert made["deep"].app.metadata == {"a": "b"}
 
 
-def test_a_parent_of_another_folder_stands_on_the_launcher_toml_of_the_job_file(repository: Path) -> None:
+def test_a_parent_in_another_folder_uses_the_launcher_toml_of_the_job_file(repository: Path) -> None:
     write(
         repository,
         "== launcher.toml\ndefaults.timeout = '1h'\n== jobs/launcher.toml\ndefaults.timeout = '2h'\n",
@@ -468,7 +470,7 @@ def test_tables_that_change_job_files_are_errors_in_a_file_of_the_user(
     assert f"{config}:1" in capsys.readouterr().err
 
 
-def test_git_reads_only_what_the_repository_has(repository: Path) -> None:
+def test_a_parent_that_git_does_not_track_yet_is_read(repository: Path) -> None:
     """A parent that is new and not yet added is no secret: only what git ignores is."""
     write(repository, f"{BASE}timeout: 1h\n{CHILD}")
     git(repository, "add", "job.launcher.yaml")

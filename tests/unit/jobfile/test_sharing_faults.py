@@ -1,4 +1,4 @@
-"""What is wrong in a layer of a job is said once, where it is written; what cannot be a layer is refused."""
+"""A mistake in a layer is reported once, where it is written; a file that cannot be a layer is refused."""
 
 from __future__ import annotations
 
@@ -282,7 +282,7 @@ WRONG: dict[str, tuple[str, list[str]]] = {
 
 
 @pytest.mark.parametrize("case", WRONG)
-def test_what_is_wrong_is_said_once_where_it_is_written(repository: Path, case: str) -> None:
+def test_a_mistake_in_a_layer_is_reported_once_where_it_is_written(repository: Path, case: str) -> None:
     texts, expected = WRONG[case]
     write(repository, texts)
     result = compiled(repository)

@@ -1,4 +1,4 @@
-"""What is valid and does not mean what it looks like is a warning, and what only looks odd is none."""
+"""A valid value that does not mean what it seems to gets a warning; a value that only looks odd gets none."""
 
 from pathlib import Path
 
@@ -41,7 +41,9 @@ DECLARED = "vars: {lr: {type: float, default: 0.1}}\nmatrix: {seed: [1]}\n"
         ("/data/<app_id>/x", "$<app_id>"),
     ],
 )
-def test_what_looks_like_a_reference_is_shown_as_one(tmp_path: Path, text: str, meant: str) -> None:
+def test_text_that_looks_like_a_reference_is_shown_the_reference_to_write(
+    tmp_path: Path, text: str, meant: str
+) -> None:
     compiled = compile_text(tmp_path, args(text))
     assert [(found.code, found.label) for found in compiled.diagnostics] == [
         ("lookalike-reference", f"write `{meant}`")
@@ -58,7 +60,7 @@ def test_what_looks_like_a_reference_is_shown_as_one(tmp_path: Path, text: str, 
         *("{{ role }}", "{{ output_dir }}", "$role", "$app_ids", "$$app_id", "<<app_id>", "$app_id.x"),
     ],
 )
-def test_what_shells_and_templates_write_is_none(tmp_path: Path, text: str) -> None:
+def test_the_syntax_of_shells_and_templates_is_no_lookalike_of_a_reference(tmp_path: Path, text: str) -> None:
     found = compile_text(tmp_path, args(text)).diagnostics
     assert [each for each in found if each.code != "unexpanded-argument"] == []
 
@@ -76,7 +78,9 @@ def test_what_shells_and_templates_write_is_none(tmp_path: Path, text: str) -> N
         ("run-$RUN_ID.log", "$RUN_ID"),
     ],
 )
-def test_what_only_a_shell_expands_is_shown_where_there_is_none(tmp_path: Path, text: str, part: str) -> None:
+def test_text_that_only_a_shell_expands_is_noted_where_no_shell_runs(
+    tmp_path: Path, text: str, part: str
+) -> None:
     (found,) = compile_text(tmp_path, args(text)).diagnostics
     assert (found.code, found.severity) == ("unexpanded-argument", "warning")
     assert found.message.endswith(f"gets `{part}` as it is")
@@ -99,11 +103,11 @@ def test_what_only_a_shell_expands_is_shown_where_there_is_none(tmp_path: Path, 
         "{x}$ABC",
     ],
 )
-def test_text_that_merely_has_such_a_sign_is_left_alone(tmp_path: Path, text: str) -> None:
+def test_text_that_merely_has_a_sign_of_the_shell_is_left_alone(tmp_path: Path, text: str) -> None:
     assert lines(compile_text(tmp_path, args(text))) == []
 
 
-def test_the_escape_that_it_names_is_taken_as_text(tmp_path: Path) -> None:
+def test_the_escape_that_the_warning_names_is_taken_as_text(tmp_path: Path) -> None:
     (found,) = compile_text(tmp_path, args("${var.lr}")).diagnostics
     escape = found.hint.partition("write ")[2].strip("`")
     compiled = compile_text(tmp_path, args(escape))
@@ -129,7 +133,7 @@ def test_a_variable_that_is_only_misspelt_is_not_called_unused(tmp_path: Path) -
         ("args: [\u200bhello]", "6:12"),
     ],
 )
-def test_characters_that_look_like_syntax(tmp_path: Path, fields: str, place: str) -> None:
+def test_characters_that_look_like_syntax_are_noted(tmp_path: Path, fields: str, place: str) -> None:
     compiled = compile_text(tmp_path, role(fields))
     assert places(compiled) == [f"{place} lookalike-character"]
     assert len(compiled.launches) == 1
@@ -144,7 +148,7 @@ def test_characters_that_look_like_syntax(tmp_path: Path, fields: str, place: st
         "metadata: {title: “Runs”}",
     ],
 )
-def test_quotes_that_are_meant(tmp_path: Path, fields: str) -> None:
+def test_typographic_quotes_that_are_meant_are_left_alone(tmp_path: Path, fields: str) -> None:
     assert lines(compile_text(tmp_path, role(fields))) == []
 
 
@@ -163,7 +167,7 @@ def test_a_description_may_have_any_quotes(tmp_path: Path) -> None:
         ("[--lr 0.1 --fast --epochs 3]", '"--lr", "0.1", "--fast", "--epochs", "3"'),
     ],
 )
-def test_an_option_with_its_value_in_one_argument(tmp_path: Path, given: str, words: str) -> None:
+def test_an_option_with_its_value_in_one_argument_is_noted(tmp_path: Path, given: str, words: str) -> None:
     text = role(f"args: {given}")
     (found,) = compile_text(tmp_path, text).diagnostics
     assert (found.code, found.label) == ("command-line", f"make each word an item: {words}")
@@ -181,7 +185,7 @@ def test_an_option_with_its_value_in_one_argument(tmp_path: Path, given: str, wo
         ("args: --api-token=t0ps3cret", "train"),
     ],
 )
-def test_a_secret_in_what_is_wrong_is_not_repeated(tmp_path: Path, fields: str, entrypoint: str) -> None:
+def test_a_secret_in_a_wrong_value_is_not_repeated(tmp_path: Path, fields: str, entrypoint: str) -> None:
     (found,) = compile_text(tmp_path, role(fields, entrypoint)).diagnostics
     assert found.code in ("command-line", "wrong-type")
     wording = (found.message, found.label, found.hint)
@@ -200,7 +204,7 @@ def test_a_secret_in_what_is_wrong_is_not_repeated(tmp_path: Path, fields: str, 
         "[-Dname=a b]",
     ],
 )
-def test_arguments_with_blanks_that_are_meant(tmp_path: Path, given: str) -> None:
+def test_arguments_with_blanks_that_are_meant_are_left_alone(tmp_path: Path, given: str) -> None:
     assert lines(compile_text(tmp_path, role(f"args: {given}"))) == []
 
 
@@ -215,7 +219,9 @@ def test_arguments_with_blanks_that_are_meant(tmp_path: Path, given: str) -> Non
         ("É", "sh", "_"),
     ],
 )
-def test_a_name_that_no_shell_can_use(tmp_path: Path, name: str, entrypoint: str, near: str) -> None:
+def test_a_variable_name_that_no_shell_can_use_is_noted(
+    tmp_path: Path, name: str, entrypoint: str, near: str
+) -> None:
     text = role(f"env: {{{name}: x}}", entrypoint)
     compiled = compile_text(tmp_path, text)
     assert places(compiled) == ["6:11 env-name"]
@@ -226,12 +232,12 @@ def test_a_name_that_no_shell_can_use(tmp_path: Path, name: str, entrypoint: str
 @pytest.mark.parametrize(
     "name", ["discovery.type", "ConnectionStrings:Main", "INPUT_MY-NAME", "ÜBUNG", "_", "a1"]
 )
-def test_a_name_that_programs_look_for(tmp_path: Path, name: str) -> None:
+def test_a_variable_name_that_programs_look_for_is_left_alone(tmp_path: Path, name: str) -> None:
     assert lines(compile_text(tmp_path, role(f"env: {{{name}: x}}"))) == []
 
 
 @pytest.mark.parametrize("name", ["LAUNCHER_JOB_ID", "LAUNCHER_RANK0_HOST", "LAUNCHER_SCRATCH"])
-def test_a_variable_that_every_replica_gets_from_its_scheduler(tmp_path: Path, name: str) -> None:
+def test_a_variable_that_every_replica_gets_from_its_scheduler_is_noted(tmp_path: Path, name: str) -> None:
     compiled = compile_text(tmp_path, role(f"env: {{{name}: x}}"))
     assert places(compiled) == ["6:11 overridden-variable"]
     assert len(compiled.launches) == 1
@@ -279,14 +285,14 @@ def test_a_hidden_default_of_a_target_is_checked_too(tmp_path: Path) -> None:
         ('roles.main.entrypoint = "x"\nmetadata.at = 07:30\n', "4:15", "write the seconds"),
     ],
 )
-def test_toml_that_other_tools_refuse(tmp_path: Path, body: str, place: str, label: str) -> None:
+def test_toml_that_other_tools_refuse_is_noted(tmp_path: Path, body: str, place: str, label: str) -> None:
     compiled = compile_text(tmp_path, TOML + body, name="job.launcher.toml")
     assert places(compiled) == [f"{place} newer-toml"]
     assert labels(compiled)[0].startswith(label)
     assert len(compiled.launches) == 1
 
 
-def test_toml_1_0_that_looks_like_it(tmp_path: Path) -> None:
+def test_toml_1_0_that_looks_like_newer_toml_is_left_alone(tmp_path: Path) -> None:
     body = (
         'roles.main = {entrypoint = "{,}", args = [\n  "{ ,}",\n  \'\\e\', "\\\\x41",\n], env = {A = "b"}}\n'
         'description = """\n{ a,\n}"""\nmetadata = {at = 07:30:00, "12:30" = "x"}\n'
@@ -409,7 +415,7 @@ def test_an_argument_that_a_shell_reads_otherwise_is_noted(tmp_path: Path, args:
         *("[-c, 'ls /tmp', sh]", "[-s, 'a b']", "[-c, $<var.lr>, x]", "[-o, 'a b']", "['echo $HOME']"),
     ],
 )
-def test_what_a_shell_reads_as_it_looks_is_left_alone(tmp_path: Path, args: str) -> None:
+def test_an_argument_that_a_shell_reads_as_it_looks_is_left_alone(tmp_path: Path, args: str) -> None:
     (tmp_path / "my job.sh").write_text("")
     text = role(f"args: {args}", entrypoint="bash", more="vars: {lr: {type: float, default: 0.1}}\n")
     assert [each for each in compile_text(tmp_path, text).diagnostics if each.code != "unused-variable"] == []

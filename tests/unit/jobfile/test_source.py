@@ -1,4 +1,4 @@
-"""Reading a file: size, encoding, what is not there."""
+"""Reading a file: size, encoding, missing files."""
 
 import os
 from pathlib import Path
@@ -25,7 +25,7 @@ def test_a_byte_that_is_no_utf8_has_a_place(tmp_path: Path) -> None:
     assert lines(compiled) == ["2:7 encoding byte 0xe9 is no UTF-8 text"]
 
 
-def test_utf16_is_called_so(tmp_path: Path) -> None:
+def test_utf16_is_named_as_such(tmp_path: Path) -> None:
     compiled = compile_text(tmp_path, (HEAD + ROLES).encode("utf-16"))
     assert lines(compiled) == ["the file is UTF-16 text"]
 
@@ -37,7 +37,7 @@ def test_a_file_over_one_mebibyte_is_refused(tmp_path: Path) -> None:
     assert places(compile_text(tmp_path, full + "#")) == ["too-large"]
 
 
-def test_a_missing_file_and_an_empty_one(tmp_path: Path) -> None:
+def test_a_missing_file_and_an_empty_file_are_errors(tmp_path: Path) -> None:
     from launcher.jobfile import compile_files
 
     assert places(compile_files([str(tmp_path / "no.yaml")])) == ["no-such-file"]

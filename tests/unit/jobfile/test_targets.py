@@ -18,7 +18,7 @@ BASE = HEAD + (
 
 
 def overlaid(folder: Path, overlay: str, **options: str) -> str:
-    """A line about what the target `dev` makes of the job."""
+    """The job in the target `dev`, whose overlay is `overlay`, as one line."""
     made = launch(folder, BASE + f"targets: {{dev: {overlay}}}\n", target="dev")
     roles = [
         f"{role.name}:{role.entrypoint}{role.args[:1]}{role.env}{role.num_replicas}"
@@ -95,7 +95,7 @@ def first_args(folder: Path, overlay: str, **environ: str) -> list[str]:
     return launch(folder, text, target="dev", environ=environ).app.roles[0].args
 
 
-def test_the_targets_default_goes_before_the_environment(tmp_path: Path) -> None:
+def test_the_default_of_a_target_wins_over_the_environment(tmp_path: Path) -> None:
     assert first_args(tmp_path, "{}", E="env") == ["3", "env", "dev"]
     assert first_args(tmp_path, "{vars: {e: {default: t}, n: {default: 07}}}", E="env") == ["07", "t", "dev"]
     assert first_args(tmp_path, "{vars: {e: {default: null}}}", E="env") == ["3", "env", "dev"]
@@ -134,7 +134,7 @@ def test_the_targets_default_goes_before_the_environment(tmp_path: Path) -> None
         ("1", "9:11 wrong-type", "what differs in it, such as {scheduler: local_cwd}"),
     ],
 )
-def test_what_is_wrong_in_an_overlay_is_found_there_whatever_target_was_asked_for(
+def test_a_mistake_in_an_overlay_is_found_there_whatever_target_was_asked_for(
     tmp_path: Path, part: str, place: str, label: str
 ) -> None:
     text = BASE + f"targets: {{dev: {part}, ok: {{}}}}\n"
@@ -149,7 +149,7 @@ def test_one_mistake_is_one_problem_under_many_targets(tmp_path: Path) -> None:
     assert places(compile_text(tmp_path, text)) == ["3:28 unknown-field"]
 
 
-def test_what_only_a_target_makes_wrong_names_it(tmp_path: Path) -> None:
+def test_a_value_that_only_a_target_makes_wrong_is_reported_with_the_target(tmp_path: Path) -> None:
     text = HEAD + "roles: {a: {entrypoint: x, num_replicas: 4, min_replicas: 2}}\n"
     text += "targets: {dev: {roles: {a: {num_replicas: 1}}}}\n"
     compiled = compile_text(tmp_path, text)
@@ -170,7 +170,7 @@ def test_a_variable_that_only_a_target_uses_is_used(tmp_path: Path) -> None:
     assert compile_text(tmp_path, text).diagnostics == ()
 
 
-def test_a_base_that_is_whole_only_under_a_target_is_right_under_it(tmp_path: Path) -> None:
+def test_a_base_that_is_complete_only_under_a_target_is_valid_under_that_target(tmp_path: Path) -> None:
     text = HEAD + "roles: {a: {image: x}}\ntargets: {dev: {roles: {a: {entrypoint: run}}}}\n"
     assert launch(tmp_path, text, target="dev").app.roles[0].entrypoint == "run"
     assert places(compile_text(tmp_path, text)) == ["3:9 missing-field"]
@@ -182,7 +182,7 @@ def test_a_base_that_is_whole_only_under_a_target_is_right_under_it(tmp_path: Pa
 @pytest.mark.parametrize(
     ("asked", "label"), [("dve", "did you mean `dev`?"), ("elsewhere", ""), ("Dev", "did you mean `dev`?")]
 )
-def test_a_target_that_there_is_not_is_an_error_with_the_nearest(tmp_path, asked, label):
+def test_an_unknown_target_is_an_error_with_the_nearest_name(tmp_path, asked, label):
     text = HEAD + "roles: {a: {entrypoint: x}}\ntargets: {dev: {}, prod: {}}\n"
     compiled = compile_text(tmp_path, text, target=asked)
     assert lines(compiled) == [f"4:1 unknown-target the file declares no target `{asked}`"]
@@ -210,7 +210,7 @@ def roles_of(folder: Path, text: str, target: str | None = None) -> list[str]:
 DEFAULTS = "defaults: {role: {image: i, env: {A: 1, B: 2}, num_replicas: 2}}\n"
 
 
-def test_defaults_are_what_roles_do_not_say_themselves(tmp_path: Path) -> None:
+def test_defaults_fill_in_the_fields_that_roles_leave_out(tmp_path: Path) -> None:
     text = DEFAULTS + "roles:\n  a: {entrypoint: x}\n  b: {entrypoint: y, image: own, env: {B: 3}}\n"
     assert roles_of(tmp_path, text) == [
         "a x i {'A': '1', 'B': '2'} 2",

@@ -94,7 +94,7 @@ def problems(text: str) -> list[str]:
         ("", "1:1 missing-field: the file is empty"),
     ],
 )
-def test_syntax_errors_speak_our_words(text: str, expected: str | None) -> None:
+def test_syntax_errors_are_reported_in_our_words(text: str, expected: str | None) -> None:
     found = problems(text)
     assert len(found) == 1
     if expected:
@@ -125,7 +125,7 @@ def test_equal_keys_are_all_found_and_the_rest_is_checked() -> None:
         ("a.b = 1\na = {c = 2}\n", "2:1"),
     ],
 )
-def test_tables_that_stand_twice(text: str, place: str) -> None:
+def test_a_table_or_key_that_stands_twice_is_reported(text: str, place: str) -> None:
     (found,) = problems(text)
     assert found.startswith(f"{place} duplicate-key")
 
@@ -133,6 +133,6 @@ def test_tables_that_stand_twice(text: str, place: str) -> None:
 @pytest.mark.parametrize(
     "text", ["a", "a =", "a = [", "a = {", "[a", "a = 'x", "a..b = 1", '"a = 1', "a = {b}"]
 )
-def test_the_scanner_gives_up_on_what_is_no_toml(text: str) -> None:
+def test_the_scanner_gives_up_on_text_that_is_no_toml(text: str) -> None:
     with pytest.raises(NotToml):
         scan(text)

@@ -41,7 +41,7 @@ def test_a_matrix_has_a_limit() -> None:
     assert (plain.matrix, plain.max_parallel) == ("", None)
 
 
-def test_a_limit_without_a_matrix_is_refused_where_it_stands() -> None:
+def test_a_limit_without_a_matrix_is_refused_at_its_place() -> None:
     message = refusal(f"{HEAD}max_parallel: 4\n{ROLES}")
     assert "`max_parallel` is for the jobs of a `matrix`, and there is none" in message
     assert "train.launcher.yaml:3:1" in message
@@ -66,24 +66,24 @@ def test_a_limit_is_a_whole_number(wrong: str) -> None:
 @pytest.mark.parametrize(
     ("written", "waits"), [("on", True), ("off", False), ("true", True), ("false", False), ("'off'", False)]
 )
-def test_a_job_may_leave_the_line(written: str, waits: bool) -> None:
+def test_a_job_may_opt_out_of_the_queue(written: str, waits: bool) -> None:
     [launch] = launches(f"{HEAD}lifecycle: {{queue: {written}}}\n{ROLES}")
     assert launch.lifecycle.queue is waits
 
 
 @pytest.mark.parametrize(("wrong", "message"), [("never", 'write "on" or "off"'), ("7", "true or false")])
-def test_a_job_is_in_the_line_or_out_of_it(wrong: str, message: str) -> None:
+def test_a_wrong_value_of_queue_is_refused_at_its_place(wrong: str, message: str) -> None:
     found = refusal(f"{HEAD}lifecycle: {{queue: {wrong}}}\n{ROLES}")
     assert "train.launcher.yaml:3:20" in found
     assert message in found
 
 
-def test_a_project_leaves_the_line_for_all_of_its_jobs() -> None:
+def test_a_project_may_opt_all_of_its_jobs_out_of_the_queue() -> None:
     [launch] = launches(HEAD + ROLES, '[lifecycle]\nqueue = "off"\n')
     assert not launch.lifecycle.queue
 
 
-def test_a_project_has_caps() -> None:
+def test_a_project_may_cap_cores_memory_gpus_and_parallel_jobs() -> None:
     project = '[queue]\ncpu = 1.5\nmemory = "2GiB"\ngpus = 0\nmax_parallel = 4\n'
     [launch] = launches(HEAD + ROLES, project)
     assert launch.caps == Caps(cpu=1.5, memory_mb=2048, gpus=0, max_parallel=4)
@@ -100,7 +100,7 @@ def test_a_project_has_caps() -> None:
         ("max_parallel = 0", "want at least 1"),
     ],
 )
-def test_a_wrong_cap_is_refused_where_it_stands(line: str, message: str) -> None:
+def test_a_wrong_cap_is_refused_at_its_place(line: str, message: str) -> None:
     found = refusal(HEAD + ROLES, f"[queue]\n{line}\n")
     assert "launcher.toml:2:" in found
     assert message in found
@@ -125,7 +125,7 @@ def test_each_target_has_a_budget() -> None:
         ('[budget."a b"]\ncore_hours = 1', "cannot name a target"),
     ],
 )
-def test_a_wrong_budget_is_refused_where_it_stands(table: str, message: str) -> None:
+def test_a_wrong_budget_is_refused_at_its_place(table: str, message: str) -> None:
     found = refusal(HEAD + ROLES, f"{table}\n")
     assert re.search(r"launcher.toml:[12]:", found)
     assert message in found

@@ -113,7 +113,7 @@ def test_a_variable_that_nothing_uses_is_a_warning(tmp_path: Path) -> None:
     assert len(compiled.launches) == 1
 
 
-def test_a_project_that_comes_from_a_variable_uses_it(tmp_path: Path) -> None:
+def test_a_variable_that_names_the_project_counts_as_used(tmp_path: Path) -> None:
     text = HEAD + "vars: {p: {type: str, default: vision}}\nproject: $<var.p>\nroles: {a: {entrypoint: x}}\n"
     compiled = compile_text(tmp_path, text)
     assert compiled.diagnostics == ()

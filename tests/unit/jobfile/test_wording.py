@@ -1,4 +1,4 @@
-"""Every complaint is in our words, with a remedy; pydantic's wording never reaches the user."""
+"""Every message is in our words, with a remedy; pydantic's wording never reaches the user."""
 
 import ast
 import re
@@ -171,7 +171,9 @@ def role(fields: str) -> str:
         (role("max_retries: 1") + "metadata: {a: [1]}\n", "`a` in `metadata` must be text, not a list", ""),
     ],
 )
-def test_one_mistake_one_sentence(tmp_path: Path, text: str, expected: str, label: str) -> None:
+def test_each_mistake_gets_one_sentence_in_our_words(
+    tmp_path: Path, text: str, expected: str, label: str
+) -> None:
     compiled = compile_text(tmp_path, text)
     errors = [(found.message, found.label) for found in compiled.errors]
     assert errors == [(expected, label)]
@@ -201,7 +203,7 @@ def test_a_key_of_another_level_says_that_the_indentation_is_off(tmp_path, text,
     assert labels(compile_text(tmp_path, text)) == [f"the indentation is off: {expected}"]
 
 
-def test_an_empty_role_with_its_fields_beside_it(tmp_path: Path) -> None:
+def test_an_empty_role_with_its_fields_beside_it_gets_the_advice_to_indent_them(tmp_path: Path) -> None:
     compiled = compile_text(tmp_path, HEAD + "roles:\n  main:\n  image: x\n  entrypoint: y\n")
     assert lines(compiled) == [
         "4:3 wrong-type role `main` has no value",
@@ -228,7 +230,7 @@ def test_a_newer_version_is_reported_alone(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("version", ["true", '"1"', "1.0", "0", "-1", "[1]"])
-def test_the_version_is_the_number_one_and_the_rest_is_checked_too(tmp_path: Path, version: str) -> None:
+def test_a_wrong_version_is_reported_beside_the_other_mistakes(tmp_path: Path, version: str) -> None:
     compiled = compile_text(tmp_path, f"version: {version}\nnome: x\n")
     assert [place.split()[0] for place in places(compiled)] == ["1:1", "1:10", "2:1"]
 
@@ -280,7 +282,7 @@ def test_every_code_in_use_is_documented() -> None:
         (HEAD + "component: ./none.py:train\nargs: [1]\n", "`args: {NAME: value}`"),
     ],
 )
-def test_what_other_tools_write_otherwise_is_shown_as_it_is_written_here(tmp_path, text, remedy):
+def test_the_syntax_of_another_tool_gets_ours_as_a_hint(tmp_path, text, remedy):
     assert remedy in compile_text(tmp_path, text).errors[-1].hint
 
 

@@ -83,7 +83,7 @@ def test_quotes_and_the_str_tag_make_text() -> None:
     }
 
 
-def test_anchors_and_merge_keys() -> None:
+def test_anchors_and_merge_keys_are_resolved() -> None:
     text = "x: &a {k: 1, l: 2}\ny: &b {l: 3, m: 4}\nz:\n  l: 9\n  <<: [*a, *b]\nw: {<<: *a, k: 5}\nv: *a\n"
     assert value(text) == {
         "x": {"k": 1, "l": 2},
@@ -114,7 +114,9 @@ def test_raw_text_of_a_number_is_without_its_anchor() -> None:
         ("a: &a {k: 1}\nb: {<<: [" + "*a, " * 9 + "]}\n", ["2:5 too-large"]),
     ],
 )
-def test_what_job_files_do_without_is_placed(text: str, expected: list[str]) -> None:
+def test_features_of_yaml_that_job_files_do_not_have_are_reported_at_their_place(
+    text: str, expected: list[str]
+) -> None:
     assert [line.split(": ")[0] for line in problems(text)] == expected
 
 

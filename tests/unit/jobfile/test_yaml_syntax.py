@@ -1,4 +1,4 @@
-"""YAML syntax errors speak our words, at the place of the mistake."""
+"""YAML syntax errors are reported in our words, at the place of the mistake."""
 
 import pytest
 
@@ -85,5 +85,7 @@ def only(text: str) -> tuple[str, str, str]:
         ("a: \x07\n", "1:4", "the character U+0007 cannot stand in YAML", ""),
     ],
 )
-def test_common_mistakes(text: str, place: str, message: str, label: str) -> None:
+def test_common_syntax_mistakes_are_reported_in_our_words_at_their_place(
+    text: str, place: str, message: str, label: str
+) -> None:
     assert only(text) == (place, message, label)

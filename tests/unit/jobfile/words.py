@@ -1,4 +1,4 @@
-"""The words of the job file tests: compile a text, and say what came out in one line each."""
+"""Functions for the job file tests: compile a text, and return each result as one line."""
 
 import subprocess
 from collections.abc import Mapping, Sequence

@@ -194,7 +194,7 @@ class Driven:
         assert self.go() == {"ok": "started"}
 
     def ask(self, message: dict[str, Any]) -> Any:
-        """Send a message; the reply, None when the supervisor hangs up instead."""
+        """Send a message; return the reply, None when the supervisor hangs up instead."""
         if not control.send(self.socket.fileno(), message):
             return None
         return self.reply()
@@ -208,7 +208,7 @@ class Driven:
     def hang_up(self) -> None:
         self.socket.close()
 
-    # -- what becomes of it --------------------------------------------------------------------------------
+    # -- waiting for its end -------------------------------------------------------------------------------
 
     def run(self, *roles: dict[str, Any], **options: Any) -> AppView:
         """Start, and wait for the end."""
@@ -225,19 +225,19 @@ class Driven:
         self.exited()
 
     def exited(self) -> int:
-        """Wait for the supervisor; its exit code."""
+        """Wait for the supervisor; return its exit code."""
         assert pids.wait_for_exit(self.pid, self._start or 0, PATIENCE_S), "the supervisor does not end"
         return os.waitstatus_to_exitcode(os.waitpid(self.pid, 0)[1])
 
     def ended(self) -> AppView:
-        """Wait for the supervisor; the final state, which it must have recorded without a complaint."""
+        """Wait for the supervisor; return the final state, which it must have recorded without an error."""
         assert self.exited() == 0, self.errors
         assert self.errors == ""
         assert self.view.state in ("succeeded", "failed", "cancelled"), self.view.state
         return self.view
 
     def until(self, condition: Callable[[AppView], object]) -> AppView:
-        """Wait until the record says something."""
+        """Wait until a condition on the record is true."""
         watch = FileWatch([rundir.events(self.app_dir)])
         deadline = time.monotonic() + PATIENCE_S
         try:

@@ -51,7 +51,7 @@ def test_a_recorded_end_is_not_an_abandoned_one() -> None:
         (("ended", 1), "succeeded"),
     ],
 )
-def test_killed_at_a_named_event_the_state_follows_from_what_was_recorded(supervise, dies_at, state):
+def test_after_a_kill_at_an_event_the_state_follows_from_the_record(supervise, dies_at, state):
     app = supervise(dies_at=dies_at)
     app.create(app.role("main", sh("echo a"), sh("echo b")))
     app.go()
@@ -62,7 +62,7 @@ def test_killed_at_a_named_event_the_state_follows_from_what_was_recorded(superv
     assert app.left() == []
 
 
-def test_killed_before_it_hears_of_a_cancel_the_app_is_cancelled(app: Driven) -> None:
+def test_an_app_whose_supervisor_is_killed_before_it_reads_the_cancel_is_cancelled(app: Driven) -> None:
     app.start(app.role("main", ["sleep", "1000"]))
     Path(rundir.cancel(app.app_dir)).write_text("interrupt bob\n")
     app.kill()

@@ -1,4 +1,4 @@
-"""The supervisor is killed: what the record then says, and that nothing survives its leftovers' removal."""
+"""The supervisor is killed: the state that the record then gives, and the removal of all that it leaves."""
 
 import os
 import random
@@ -20,7 +20,7 @@ from tests.unit.local.driving import Driven, sh
 SLEEP = ["sleep", "1000"]
 
 
-def test_killed_before_create_it_leaves_a_reservation_without_owner(app: Driven) -> None:
+def test_a_supervisor_killed_before_create_leaves_a_reservation_without_owner(app: Driven) -> None:
     app.kill()
     assert (app.view.state, app.view.lock_held, app.view.owner) == ("reserved", False, "")
 
@@ -75,7 +75,7 @@ def test_an_app_whose_folder_name_begins_like_ours_is_left_alone(tmp_path: Path)
 
 
 @pytest.mark.slow
-def test_killed_at_any_moment_nothing_of_the_app_survives(supervise: Supervise) -> None:
+def test_a_kill_of_the_supervisor_at_any_moment_leaves_no_process_of_the_app(supervise: Supervise) -> None:
     chance = random.Random(7)
     for number in range(25):
         app = supervise(f"app-{number}")
@@ -136,7 +136,7 @@ def test_an_error_of_the_supervisor_itself_leaves_no_process(app: Driven) -> Non
     assert app.left() == []
 
 
-def test_it_loads_nothing_that_it_does_not_need() -> None:
+def test_the_supervisor_loads_no_module_that_it_does_not_need() -> None:
     code = (
         "import sys; sys.path.insert(0, sys.argv[1]); import launcher.schedulers.local.supervisor; "
         "print(*sys.modules)"

@@ -58,7 +58,7 @@ def test_the_states_of_an_app_follow_from_its_events_and_its_lock() -> None:
     assert folded(*started, ended, locked=False).state == "failed"
 
 
-def test_a_torn_last_line_is_not_there_yet() -> None:
+def test_a_torn_last_line_does_not_count_yet() -> None:
     text = lines(START, spawn())
     for cut in range(len(text)):
         view = fold(text[:cut], locked=True)
@@ -75,7 +75,7 @@ def test_a_record_of_a_newer_version_is_refused() -> None:
         folded({**START, "v": 2})
 
 
-def test_reading_an_app_that_is_not_there_says_none(tmp_path: Path) -> None:
+def test_reading_an_app_that_does_not_exist_returns_none(tmp_path: Path) -> None:
     assert appview.read_state(str(tmp_path / "no")) is None
 
 

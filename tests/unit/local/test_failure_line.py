@@ -1,4 +1,4 @@
-"""The end of an app whose program has failed says the last line of its stderr, and no secret."""
+"""The end of an app whose program has failed has the last line of its stderr, and no secret."""
 
 import json
 import os
@@ -24,7 +24,7 @@ def test_the_line_is_found_behind_much_output(app: Driven) -> None:
     assert os.path.getsize(app.logs / "main" / "0" / rundir.COMBINED) > 100_000
 
 
-def test_a_line_longer_than_what_is_read_is_not_reported(app: Driven) -> None:
+def test_a_line_longer_than_the_part_that_is_read_is_not_reported(app: Driven) -> None:
     app.run(app.role("main", sh("head -c 100000 /dev/zero | tr '\\0' x >&2; exit 3")))
     assert ended(app) == "main/0 exited with 3"
 

@@ -29,7 +29,7 @@ def test_a_shorter_grace_period_kills_sooner(app: Driven) -> None:
     assert app.left() == []
 
 
-def test_a_longer_one_gives_time_to_clean_up(app: Driven) -> None:
+def test_a_longer_grace_period_gives_time_to_clean_up(app: Driven) -> None:
     app.start(app.role("main", LATE), grace_s=0.0)
     app.until_log("ready")
     cancel(app, "me@here", "grace 1000")
@@ -38,7 +38,7 @@ def test_a_longer_one_gives_time_to_clean_up(app: Driven) -> None:
 
 
 @pytest.mark.parametrize("again", [["grace 0.1"], ["you@there", "grace 0.1"]])
-def test_who_cancels_once_more_with_less_time_need_not_wait(app: Driven, again: list[str]) -> None:
+def test_a_second_cancel_with_a_shorter_grace_period_ends_the_wait(app: Driven, again: list[str]) -> None:
     app.start(app.role("main", DEAF), grace_s=1000.0)
     app.until_log("ready")
     began = time.monotonic()

@@ -145,7 +145,7 @@ def test_a_wait_may_last_for_longer_than_the_kernel_counts(system, timeout_s, tm
     os.close(read)
 
 
-def test_a_watch_of_apps_names_those_that_have_written_an_event(system: str, tmp_path: Path) -> None:
+def test_a_watch_of_apps_names_the_apps_that_have_written_an_event(system: str, tmp_path: Path) -> None:
     for name in ("a", "b"):
         (tmp_path / name).mkdir()
     watch = AppsWatch(str(tmp_path))

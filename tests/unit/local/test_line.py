@@ -134,7 +134,7 @@ def test_each_app_starts_when_its_turn_has_come(in_line, running, table, state_d
     assert starts == sorted(starts)
 
 
-def test_its_record_names_the_holder_and_later_the_supervisor(in_line, running, table, state_dir):
+def test_the_record_of_an_app_names_the_holder_and_later_the_supervisor(in_line, running, table, state_dir):
     app = in_line()
     assert go(app, table, 2) == {"ok": "queued"}
     holder = app.process()
@@ -181,7 +181,7 @@ def test_an_app_is_started_at_once_when_a_user_asks_for_it(in_line, running, tab
     assert queued(table) == ["app-1", "app-3"]
 
 
-def test_it_ends_with_its_last_app_and_leaves_nothing(in_line, line, running, table, state_dir):
+def test_the_holder_ends_with_its_last_app_and_leaves_nothing(in_line, line, running, table, state_dir):
     app = in_line()
     go(app, table, 2)
     holder = app.process()
@@ -218,7 +218,7 @@ def test_an_app_that_cannot_start_at_once_is_undone(in_line, table, tmp_path):
     assert os.listdir(table) == ["lock"]
 
 
-def test_killed_it_leaves_apps_that_wait_for_their_next_apply(in_line, running, table, state_dir):
+def test_a_killed_holder_leaves_apps_that_wait_for_their_next_apply(in_line, running, table, state_dir):
     apps = [in_line() for _ in range(3)]
     for number, app in enumerate(apps, 2):
         go(app, table, number)
@@ -234,7 +234,7 @@ def test_killed_it_leaves_apps_that_wait_for_their_next_apply(in_line, running, 
 
 
 def test_an_app_that_ended_in_line_is_waited_for_until_its_lock_is_free(in_line, running, table, state_dir):
-    """A client that read the record before the holder let go of the lock: the holder lives on."""
+    """A client read the record before the holder released the lock, and the holder lives on."""
     app = in_line()
     go(app, table, 2)
     cancel_all(state_dir, "app-1")
@@ -296,7 +296,7 @@ def test_a_start_that_blocks_delays_no_other_app(in_line, running, table, state_
 
 @pytest.mark.slow
 def test_a_table_that_is_gone_for_a_while_costs_no_work(in_line, running, table, state_dir):
-    """What the first in line waits for has hung up meanwhile."""
+    """The app that the first one in line waits for has ended meanwhile."""
     app = in_line()
     go(app, table, 2)
     holder = app.process()
@@ -332,7 +332,7 @@ def test_an_app_waits_for_others_of_the_same_line_and_of_another(in_line, runnin
     third.destroy()
 
 
-def test_an_app_ends_with_one_that_it_needs(in_line, running, table, state_dir):
+def test_an_app_in_line_is_skipped_when_its_need_is_cancelled(in_line, running, table, state_dir):
     first, second = in_line("first"), in_line("second")
     go(first, table, 2)
     assert go(second, table, 3, needs=[("first", first.app_dir)]) == {"ok": "waiting"}
@@ -340,8 +340,8 @@ def test_an_app_ends_with_one_that_it_needs(in_line, running, table, state_dir):
     assert (second.ended().state, second.view.message) == ("skipped", "first was cancelled")
 
 
-def test_what_one_app_knows_no_other_process_has(in_line, running, table, state_dir):
-    """Neither the process that forks supervisors, nor the supervisor of another app."""
+def test_the_secret_of_one_app_is_in_no_process_of_another(in_line, running, table, state_dir):
+    """Neither the process that forks supervisors nor the supervisor of another app has it."""
     first, second = in_line(), in_line()
     go(first, table, 2, "sleep 1000")
     assert go(second, table, 3, env={"TOKEN": SECRET}) == {"ok": "queued"}

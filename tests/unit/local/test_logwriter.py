@@ -1,4 +1,4 @@
-"""What is written to a log is what is read from it, in order, wherever the writer was killed."""
+"""Readers return the bytes that were written to a log, in order, wherever the writer was killed."""
 
 import os
 import re
@@ -89,7 +89,7 @@ def joined(parts: Iterator[tuple[str, bytes]]) -> list[tuple[str, bytes]]:
 
 
 @given(WRITES, st.integers(0, 1000), st.integers(0, 15))
-def test_readers_give_back_what_was_written_up_to_the_kill(writes: list[Write], cut: int, torn: int) -> None:
+def test_readers_return_all_output_written_up_to_the_kill(writes: list[Write], cut: int, torn: int) -> None:
     """A kill leaves a beginning of what would have been written, record before data."""
     with tempfile.TemporaryDirectory() as home, pytest.MonkeyPatch.context() as patch:
         clock = Clock()
@@ -155,7 +155,7 @@ def test_a_bounded_log_has_its_beginning_its_end_and_a_line_for_the_rest(writes,
 
 
 @given(WRITES, st.lists(st.integers(0, 39), max_size=6), st.integers(300, 500), st.booleans())
-def test_a_follower_of_a_bounded_log_sees_all_but_what_was_dropped_before_it_looked(
+def test_a_follower_of_a_bounded_log_sees_all_output_not_dropped_before_its_look(
     writes: list[Write], looks: list[int], max_bytes: int, keep_open: bool
 ) -> None:
     with tempfile.TemporaryDirectory() as home:
@@ -184,7 +184,7 @@ def test_a_follower_of_a_bounded_log_sees_all_but_what_was_dropped_before_it_loo
 @pytest.mark.slow
 @pytest.mark.parametrize("max_bytes", [0, 20_000])
 def test_a_writer_that_is_killed_anywhere_leaves_a_log_that_can_be_read(tmp_path, max_bytes):
-    """The lines count: what is there is a beginning of the count, or that, a gap and a later part."""
+    """The lines count up: the log has the first numbers, and perhaps a gap and later numbers."""
     for number in range(10):
         folder = tmp_path / str(number)
         folder.mkdir()

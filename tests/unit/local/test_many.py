@@ -1,4 +1,4 @@
-"""A thousand replicas in order: what the supervisor does for each, what it holds, what a reader does."""
+"""A thousand replicas in order: the supervisor's work for each, its memory, a reader's work."""
 
 import sys
 from collections.abc import Callable, Iterator

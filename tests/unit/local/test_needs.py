@@ -43,14 +43,14 @@ def state_dir(launcher_home: Path) -> str:
     ("last", "message"),
     [("exit 3", "job-0 failed"), ("kill -9 $PPID; sleep 100", "job-0 was lost")],
 )
-def test_a_need_that_does_not_succeed_ends_it(supervise: Supervise, last: str, message: str) -> None:
+def test_an_app_whose_need_does_not_succeed_is_skipped(supervise: Supervise, last: str, message: str) -> None:
     first, second = supervise(), supervise()
     first.start(first.role("main", sh(f"sleep 0.3; {last}")))
     hold(second, first)
     assert skipped(second) == message
 
 
-def test_what_a_dead_supervisor_leaves_is_judged_as_every_command_does(supervise: Supervise) -> None:
+def test_the_outcome_of_a_need_with_a_dead_supervisor_follows_from_its_record(supervise: Supervise) -> None:
     """All replicas had ended with 0, so the app succeeded, although its supervisor could not record that."""
     first, second = supervise(dies_at=("exit", 1)), supervise()
     assert first.create(first.role("main", ["sleep", "0.3"])) == {"ok": "created"}
@@ -70,7 +70,7 @@ def test_a_need_whose_supervisor_died_before_its_start_can_come_back(supervise: 
     assert second.ended().state == "succeeded"
 
 
-def test_a_need_whose_folder_is_gone_ends_it(supervise: Supervise, tmp_path: Path) -> None:
+def test_an_app_whose_need_was_removed_is_skipped(supervise: Supervise, tmp_path: Path) -> None:
     app = supervise()
     assert app.create(app.role("main", ["true"])) == {"ok": "created"}
     assert app.ask({"op": "go", "needs": [("prepare", str(tmp_path / "none"))]}) == {"ok": "waiting"}
@@ -112,7 +112,9 @@ def test_the_recorded_state_is_read_whatever_the_message_says(tmp_path: Path, me
     assert outcome(str(tmp_path)) in ("cancelled", "" if len(message) > 1000 else "cancelled")
 
 
-def test_a_suspended_supervisor_is_withdrawn_all_the_same(supervise: Supervise, state_dir: str) -> None:
+def test_an_app_with_a_suspended_supervisor_is_withdrawn_all_the_same(
+    supervise: Supervise, state_dir: str
+) -> None:
     first, second = supervise(), supervise()
     first.start(first.role("main", ["sleep", "1000"]))
     hold(second, first)

@@ -28,7 +28,7 @@ def _needs(role: str, condition: str) -> dict[str, Any]:
     return {"depends_on": {role: condition}}
 
 
-def test_what_an_earlier_role_makes_need_not_exist_before(app: Driven) -> None:
+def test_a_program_that_an_earlier_role_makes_need_not_exist_before(app: Driven) -> None:
     make = "printf '#!/bin/sh\\necho made' >tool; chmod +x tool"
     view = app.run(
         app.role("build", sh(make)),

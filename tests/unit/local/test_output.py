@@ -1,4 +1,4 @@
-"""Logs: every byte is kept, in order, with its time; and nothing a disk does stops a replica."""
+"""Logs: every byte is kept, in order, with its time; and no fault of a disk stops a replica."""
 
 import os
 import shutil
@@ -51,7 +51,7 @@ def test_a_replica_that_says_nothing_has_no_files(app: Driven) -> None:
     assert os.listdir(app.logs / "main" / "0") == []
 
 
-def test_the_index_tells_stream_and_time_of_every_byte(app: Driven) -> None:
+def test_the_index_holds_stream_and_time_of_every_byte(app: Driven) -> None:
     before = time.time_ns()
     for gate in ("after-one", "after-two"):  # of a single one, a slow writer would end the second read
         os.mkfifo(os.path.join(app.cwd, gate))
@@ -79,7 +79,7 @@ def test_a_burst_has_few_index_records(app: Driven) -> None:
     assert len(index_of(app)) < 2_000
 
 
-def test_megabytes_arrive_whole(app: Driven) -> None:
+def test_megabytes_of_output_arrive_whole(app: Driven) -> None:
     write = "import os\nfor i in range(300): os.write(1, bytes([i % 251]) * 100_000)"
     app.run(app.role("main", [sys.executable, "-I", "-S", "-c", write]))
     want = b"".join(bytes([i % 251]) * 100_000 for i in range(300))
@@ -92,7 +92,7 @@ def test_the_last_words_of_a_replica_are_not_lost(app: Driven) -> None:
     assert max(len(app.log("main", k).splitlines()) for k in range(4)) == 5000
 
 
-def test_one_that_writes_without_end_does_not_starve_the_others(app: Driven) -> None:
+def test_a_replica_that_writes_without_end_does_not_starve_the_others(app: Driven) -> None:
     app.start(app.role("main", ["yes"], sh("sleep 0.2; echo heard; sleep 1000")))
     app.until_log("heard", k=1)
     app.cancel()

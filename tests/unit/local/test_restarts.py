@@ -1,4 +1,4 @@
-"""Retries: which replicas are started again, how often, and what is told of it."""
+"""Retries: which replicas are started again, how often, and the events about it."""
 
 from pathlib import Path
 
@@ -10,7 +10,7 @@ SLEEP = ["sleep", "1000"]
 
 
 @pytest.mark.slow
-def test_a_restart_of_the_application_begins_with_no_process_of_the_old_one(app: Driven) -> None:
+def test_a_restart_of_the_application_begins_with_no_process_of_the_run_before(app: Driven) -> None:
     daemon = "setsid -f sh -c 'echo $$ > daemon; sleep 1000'; while [ ! -s daemon ]; do :; done; exit 1"
     script = f"[ $LAUNCHER_RESTART = 1 ] || {{ {daemon}; }}; kill -0 $(cat daemon) || echo gone"
     app.run(app.role("main", sh(script), retries=1))

@@ -1,4 +1,4 @@
-"""How an app comes to life: create, go, and every way in which that can fail."""
+"""The start of an app: create, go, and every way in which they can fail."""
 
 import os
 from pathlib import Path

@@ -40,14 +40,14 @@ def test_the_group_is_killed_also_where_the_leader_has_gone(app: Driven) -> None
     assert app.left() == []
 
 
-def test_a_suspended_replica_hears_of_the_cancel(app: Driven) -> None:
+def test_a_suspended_replica_gets_the_signal_of_the_cancel(app: Driven) -> None:
     app.start(app.role("main", SLEEP))
     os.kill(app.replica().pid or 0, signal.SIGSTOP)
     app.cancel()
     assert replicas(app.ended())[0].signal == signal.SIGTERM
 
 
-def test_what_went_to_another_session_is_killed_with_the_app(app: Driven) -> None:
+def test_processes_in_another_session_are_killed_with_the_app(app: Driven) -> None:
     app.start(
         app.role("main", sh("setsid -f sleep 1234; env -i setsid -f sleep 4321; echo ready; sleep 1000"))
     )
@@ -103,7 +103,7 @@ def test_an_intent_without_a_signal_is_seen_at_the_next_step(app: Driven, when: 
     assert app.log() == ""
 
 
-def test_cancel_in_the_middle_of_starting_many(app: Driven) -> None:
+def test_a_cancel_while_many_replicas_start_cancels_all_of_them(app: Driven) -> None:
     app.create(app.role("main", *[SLEEP] * 400))
     control.send(app.socket.fileno(), {"op": "go"})
     app.until(lambda view: any(each.state == "running" for each in replicas(view)))
@@ -123,7 +123,7 @@ def test_an_attached_app_is_cancelled_when_its_parent_goes_during_the_start(app:
     assert app.left() == []
 
 
-def test_what_had_ended_before_the_stop_is_not_reported_to_be_stopped(app: Driven) -> None:
+def test_a_replica_that_ended_before_the_stop_is_not_reported_as_stopped(app: Driven) -> None:
     """Its leader is gone, and the rest of its group is what the stop is waiting for."""
     app.start(app.role("main", sh("trap '' TERM; sleep 1000 & exit 0"), SLEEP), grace_s=0.2)
     leader = app.replica()
@@ -139,7 +139,7 @@ def test_the_end_of_a_short_app_does_not_wait_for_its_timeout(app: Driven) -> No
 
 
 @pytest.mark.slow
-def test_what_a_replica_leaves_in_its_group_is_killed_soon_after_it(app: Driven) -> None:
+def test_processes_that_a_replica_leaves_in_its_group_are_killed_soon_after_it(app: Driven) -> None:
     began = time.monotonic()
     view = app.run(app.role("main", sh("sleep 1000 & echo $!; exit 0")))
     assert view.state == "succeeded"
@@ -148,7 +148,7 @@ def test_what_a_replica_leaves_in_its_group_is_killed_soon_after_it(app: Driven)
 
 
 @pytest.mark.slow
-def test_what_a_replica_leaves_in_another_session_does_not_hold_it_up(app: Driven) -> None:
+def test_processes_that_a_replica_leaves_in_another_session_do_not_delay_its_end(app: Driven) -> None:
     app.start(app.role("main", sh("setsid -f sh -c 'echo here; sleep 1000'; exit 0"), SLEEP))
     view = app.until(lambda view: replicas(view)[0].state != "running")
     assert replicas(view)[0].state == "succeeded"
@@ -159,7 +159,7 @@ def test_what_a_replica_leaves_in_another_session_does_not_hold_it_up(app: Drive
 
 
 @pytest.mark.slow
-def test_output_of_what_stays_behind_is_kept_as_long_as_the_app_runs(app: Driven) -> None:
+def test_output_of_processes_that_a_replica_leaves_is_kept_as_long_as_the_app_runs(app: Driven) -> None:
     os.mkfifo(os.path.join(app.cwd, "fifo"))
     app.start(app.role("main", sh("setsid -f sh -c 'read line < fifo; echo $line'; exit 0"), SLEEP))
     app.until(lambda view: replicas(view)[0].state == "succeeded")

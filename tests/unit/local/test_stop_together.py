@@ -29,7 +29,9 @@ def running(supervise: Supervise, *names: str) -> list[Driven]:
     return apps
 
 
-def test_all_are_asked_before_one_has_ended(supervise: Supervise, state_dir: str) -> None:
+def test_all_apps_are_asked_to_stop_before_one_of_them_has_ended(
+    supervise: Supervise, state_dir: str
+) -> None:
     first, second = running(supervise, "first", "second")
     ended = stop.cancel(state_dir, ["first", "second"], 0.3)
     assert next(ended)[1] is None
@@ -70,7 +72,9 @@ def test_an_app_that_cannot_be_stopped_keeps_no_other_from_its_end(
     assert strange.view.state == "running"
 
 
-def test_what_daemons_of_an_ended_app_leave_behind_is_killed(supervise: Supervise, state_dir: str) -> None:
+def test_replicas_of_apps_whose_supervisors_were_killed_are_killed(
+    supervise: Supervise, state_dir: str
+) -> None:
     """The supervisor was killed: its replicas run on until the app is cancelled."""
     first, second = running(supervise, "first", "second")
     for app in (first, second):
@@ -81,7 +85,9 @@ def test_what_daemons_of_an_ended_app_leave_behind_is_killed(supervise: Supervis
     assert first.left() == second.left() == []
 
 
-def test_waiting_ones_are_withdrawn_together_and_others_are_not(supervise: Supervise, state_dir: str) -> None:
+def test_waiting_apps_are_withdrawn_together_and_running_apps_are_not(
+    supervise: Supervise, state_dir: str
+) -> None:
     [runs] = running(supervise, "runs")
     waiting = [supervise("one"), supervise("two")]
     for each in waiting:

@@ -1,4 +1,4 @@
-"""What a replica finds around itself: environment, directory, descriptors, signals, limits."""
+"""The surroundings of a replica: environment, directory, descriptors, signals, limits."""
 
 import os
 import signal
@@ -11,13 +11,13 @@ from tests.unit.local.conftest import Supervise
 from tests.unit.local.driving import Driven, sh
 
 
-def test_its_own_environment_goes_over_the_inherited_one(app: Driven) -> None:
+def test_the_environment_of_a_role_overrides_the_inherited_environment(app: Driven) -> None:
     inherited = {"PATH": os.environ["PATH"], "A": "inherited", "B": "inherited"}
     app.run(app.role("main", sh('echo "$A $B $C"'), env={"B": "own", "C": "own"}), env=inherited)
     assert app.log() == "inherited own own\n"
 
 
-def test_the_inherited_path_comes_behind_its_own(app: Driven) -> None:
+def test_the_inherited_path_comes_behind_the_path_of_the_role(app: Driven) -> None:
     app.run(
         app.role("main", ["/bin/sh", "-c", "echo $PATH"], env={"PATH": "/mine"}),
         env={"PATH": "/bin:/usr/bin"},
@@ -25,7 +25,9 @@ def test_the_inherited_path_comes_behind_its_own(app: Driven) -> None:
     assert app.log() == "/mine:/bin:/usr/bin\n"
 
 
-def test_executables_are_searched_in_its_path_relative_to_its_directory(app: Driven, tmp_path: Path) -> None:
+def test_executables_are_searched_in_the_path_of_the_role_relative_to_its_directory(
+    app: Driven, tmp_path: Path
+) -> None:
     tool = tmp_path / "work" / "bin" / "tool"
     tool.parent.mkdir(parents=True)
     tool.write_text("#!/bin/sh\necho found by $(basename $PWD)\n")
@@ -41,7 +43,7 @@ def test_text_of_any_kind_arrives_unchanged(app: Driven) -> None:
         assert (app.logs / "main" / str(k) / "combined.log").read_bytes() == os.fsencode(odd) + b"\n"
 
 
-def test_it_holds_no_descriptor_but_its_own_three(app: Driven) -> None:
+def test_a_replica_holds_no_descriptor_but_its_own_three(app: Driven) -> None:
     read, write = os.pipe()
     os.set_inheritable(write, True)
     app.run(app.role("main", sh("ls -l /proc/self/fd | sed -n 's/.*-> //p'")))
@@ -53,7 +55,7 @@ def test_it_holds_no_descriptor_but_its_own_three(app: Driven) -> None:
     assert len(own) <= 3
 
 
-def test_it_leads_its_own_session_with_default_signals(app: Driven) -> None:
+def test_a_replica_leads_its_own_session_with_default_signals(app: Driven) -> None:
     script = (
         "import os, signal\n"
         "print(os.getsid(0) == os.getpgid(0) == os.getpid())\n"
@@ -67,7 +69,7 @@ def test_it_leads_its_own_session_with_default_signals(app: Driven) -> None:
     assert int(ignored, 16) & ((1 << 31) - 1) == by_python  # above are those of the C library itself
 
 
-def test_it_has_the_limit_of_open_files_that_the_user_has(supervise: Supervise) -> None:
+def test_a_replica_has_the_limit_of_open_files_that_the_user_has(supervise: Supervise) -> None:
     app = supervise(files=256)
     app.run(app.role("main", sh("ulimit -Sn")))
     assert app.log() == "256\n"

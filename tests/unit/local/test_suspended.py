@@ -1,4 +1,4 @@
-"""Cancelling an app whose supervisor does not answer, or is out of sight."""
+"""Cancelling an app whose supervisor does not answer, or cannot be seen."""
 
 import fcntl
 import os
@@ -31,7 +31,7 @@ def app(supervise: Supervise) -> Driven:
 
 
 def cancel(app_dir: str) -> list[str]:
-    """Cancel the app; what was said meanwhile."""
+    """Cancel the app; return the messages meanwhile."""
     output: list[str] = []
     state_dir, app_id = Path(app_dir).parents[1], os.path.basename(app_dir)
     the_one(stop.cancel(str(state_dir), [app_id], on_wait=lambda app_id, what: output.append(what)))
@@ -60,7 +60,7 @@ def test_a_supervisor_that_stays_suspended_is_killed_with_its_replicas(app: Driv
 
 @pytest.mark.slow
 def test_a_lock_of_an_unknown_holder_is_waited_for_within_bounds(tmp_path, monkeypatch):
-    """As in another pid namespace: the pid of the record means no process here, or a stranger."""
+    """As in another pid namespace: the pid of the record means no process here, or an unrelated one."""
     monkeypatch.setattr(stop, "_OUT_OF_SIGHT_S", 0.2)
     stranger = subprocess.Popen(SLEEP)
     app_dir = tmp_path / "apps" / "app"

@@ -85,7 +85,7 @@ def test_an_app_whose_share_is_free_starts_at_once(supervise: Supervise, table: 
     assert os.listdir(table) == ["lock"]
 
 
-def test_the_next_one_is_queued_and_runs_later(supervise: Supervise, holder: Driven, table: str) -> None:
+def test_the_next_app_is_queued_and_runs_later(supervise: Supervise, holder: Driven, table: str) -> None:
     app = supervise()
     assert go(app, table, 2) == {"ok": "queued"}
     app.hang_up()
@@ -109,7 +109,7 @@ GPU = {"cpu": 0, "gpus": 1, "devices": ["0"]}
 
 @pytest.fixture(params=["a core", "a GPU"])
 def wanted(request: pytest.FixtureRequest, tmp_path: Path) -> dict[str, Any]:
-    """What an app asks for that has all there is of it."""
+    """The amounts of an app that asks for the only core, or for the only GPU."""
     (tmp_path / "gpus").mkdir()
     return {} if request.param == "a core" else {**GPU, "gpu_table": str(tmp_path / "gpus")}
 
@@ -122,7 +122,7 @@ STUBBORN = {
 
 
 @pytest.mark.parametrize("left", STUBBORN)
-def test_the_next_in_line_ends_what_a_killed_supervisor_has_left_and_starts_behind_it(
+def test_the_next_app_in_line_ends_processes_that_a_killed_supervisor_left_and_starts_after_them(
     supervise: Supervise, table: str, tmp_path: Path, wanted: dict[str, Any], left: str
 ) -> None:
     alive = tmp_path / "alive"  # locked by each process of the first one
@@ -141,7 +141,7 @@ def test_the_next_in_line_ends_what_a_killed_supervisor_has_left_and_starts_behi
 
 
 OUTLIVES = "(env -i setsid sleep 1000 & echo $! >{pid}); echo ready; exec sleep 1000"
-"""Shell text: a process that nothing names as the app's once its supervisor has died."""
+"""Shell text for a process that cannot be traced to the app once its supervisor has died."""
 
 
 @pytest.fixture
@@ -173,14 +173,16 @@ def test_a_process_that_outlives_its_app_keeps_the_share(outliving, table, wante
     assert app.ended().state == "succeeded"
 
 
-def test_an_app_is_summoned_beside_what_outlives_another(outliving: tuple[Driven, int], table: str) -> None:
+def test_an_app_is_summoned_beside_processes_that_outlive_another_app(
+    outliving: tuple[Driven, int], table: str
+) -> None:
     app, pid = outliving
     assert summon(table, ["app-1"])
     assert app.ended().state == "succeeded"
     assert pids.start_time(pid)
 
 
-def test_a_replica_has_the_proof_and_cannot_read_it(supervise: Supervise, table: str) -> None:
+def test_a_replica_holds_the_proof_of_its_share_and_cannot_read_it(supervise: Supervise, table: str) -> None:
     app = supervise()
     code = (
         "import os; path = os.readlink('/proc/self/fd/900'); print(path.endswith('1-app-0.bell.proof'))\n"
@@ -191,7 +193,7 @@ def test_a_replica_has_the_proof_and_cannot_read_it(supervise: Supervise, table:
     assert app.log() == "True\nBad file descriptor\n"
 
 
-def test_it_keeps_its_share_until_its_last_process_has_ended(supervise, table, tmp_path):
+def test_an_app_keeps_its_share_until_its_last_process_has_ended(supervise, table, tmp_path):
     os.mkfifo(tmp_path / "gate")
     first, second = supervise(), supervise()
     slow = f"trap 'read x < {tmp_path}/gate; exit 1' TERM; echo ready; sleep 1000 & wait"
@@ -206,7 +208,7 @@ def test_it_keeps_its_share_until_its_last_process_has_ended(supervise, table, t
     assert second.ended().state == "succeeded"
 
 
-def test_it_enters_the_line_when_its_needs_are_met(supervise, holder, table, tmp_path):
+def test_an_app_enters_the_line_when_its_needs_have_succeeded(supervise, holder, table, tmp_path):
     os.mkfifo(tmp_path / "gate")
     need, app = supervise("need"), supervise()
     need.start(need.role("main", sh(f"read x < {tmp_path}/gate")))
@@ -227,7 +229,9 @@ def test_a_summoned_app_leaves_the_line(supervise: Supervise, holder: Driven, ta
     assert in_line(table) == [("holder", "holds")]
 
 
-def test_its_time_limit_begins_with_its_start(supervise: Supervise, holder: Driven, table: str) -> None:
+def test_the_time_limit_of_an_app_begins_with_its_start(
+    supervise: Supervise, holder: Driven, table: str
+) -> None:
     app = supervise()
     assert go(app, table, 2, timeout_s=1e-3, script="sleep 1000") == {"ok": "queued"}
     time.sleep(0.05)
@@ -237,7 +241,7 @@ def test_its_time_limit_begins_with_its_start(supervise: Supervise, holder: Driv
 
 
 @pytest.mark.parametrize("suspended", [False, True])
-def test_a_withdrawn_one_gives_up_its_place(
+def test_a_withdrawn_app_gives_up_its_place(
     supervise: Supervise, holder: Driven, table: str, state_dir: str, *, suspended: bool
 ) -> None:
     app, behind = supervise(), supervise()
@@ -259,7 +263,7 @@ def test_a_withdrawn_one_gives_up_its_place(
         (lambda app: os.kill(app.pid, signal.SIGTERM), "stopped by signal 15"),
     ],
 )
-def test_a_cancelled_one_gives_up_its_place(supervise, holder, table, end, message):
+def test_a_cancelled_app_gives_up_its_place(supervise, holder, table, end, message):
     app = supervise()
     assert go(app, table, 2) == {"ok": "queued"}
     end(app)
@@ -268,7 +272,7 @@ def test_a_cancelled_one_gives_up_its_place(supervise, holder, table, end, messa
 
 
 @pytest.mark.parametrize("closed", [False, True])
-def test_an_attached_one_ends_with_its_client(
+def test_an_attached_app_ends_with_its_client(
     supervise: Supervise, holder: Driven, table: str, *, closed: bool
 ) -> None:
     from launcher.schedulers.local import control
@@ -283,7 +287,9 @@ def test_an_attached_one_ends_with_its_client(
     assert in_line(table) == [("holder", "holds")]
 
 
-def test_a_dead_one_leaves_the_line(supervise: Supervise, holder: Driven, table: str, state_dir: str) -> None:
+def test_an_app_with_a_dead_supervisor_leaves_the_line(
+    supervise: Supervise, holder: Driven, table: str, state_dir: str
+) -> None:
     app, behind = supervise(), supervise()
     assert go(app, table, 2) == {"ok": "queued"}
     assert go(behind, table, 3) == {"ok": "queued"}
@@ -296,7 +302,7 @@ def test_a_dead_one_leaves_the_line(supervise: Supervise, holder: Driven, table:
     assert (app.view.state, app.view.message) == ("skipped", "withdrawn")
 
 
-def test_what_cannot_start_any_more_has_failed(supervise, holder, table, tmp_path):
+def test_an_app_whose_program_is_gone_when_its_turn_comes_has_failed(supervise, holder, table, tmp_path):
     program = tmp_path / "program"
     program.write_text("#!/bin/sh\n")
     program.chmod(0o700)
@@ -360,7 +366,7 @@ def test_gpus_are_dealt_to_the_replicas_when_the_turn_comes(supervise, table, tm
     assert second.log("many", 1) == "GPUs 4\n" * 2, "the restart has other GPUs"
 
 
-def test_replicas_see_what_there_is_where_no_gpu_is_known(supervise, table, tmp_path):
+def test_replicas_see_all_gpus_where_no_gpu_is_known(supervise, table, tmp_path):
     gpus = tmp_path / "gpus"
     gpus.mkdir()
     app = supervise()
@@ -374,8 +380,10 @@ def test_replicas_see_what_there_is_where_no_gpu_is_known(supervise, table, tmp_
 
 @pytest.mark.slow
 @pytest.mark.parametrize("rounds", [25])
-def test_it_is_withdrawn_or_it_runs(supervise, state_dir, table, tmp_path, rounds):
-    """Withdrawn by two clients at the moment at which its turn comes: it never runs then, else it does."""
+def test_an_app_withdrawn_when_its_turn_comes_is_skipped_or_runs_and_never_both(
+    supervise, state_dir, table, tmp_path, rounds
+):
+    """Two clients withdraw the app when its turn comes: once withdrawn it never runs, otherwise it runs."""
     for number in range(rounds):
         first, second = supervise(), supervise()
         assert go(first, table, 2 * number + 1, script="sleep 1000") == {"ok": "started"}
@@ -422,7 +430,7 @@ def test_a_supervisor_without_an_ask_loads_nothing_for_turns(supervise: Supervis
     ]
 
 
-def test_what_two_supervisors_have_left_is_ended_that_die_one_after_the_other(supervise, table):
+def test_processes_of_two_supervisors_that_die_one_after_the_other_are_ended(supervise, table):
     two = {"limits": [Limit(MACHINE, cpu=2)]}
     holders = [supervise(), supervise()]
     for number, holder in enumerate(holders, 1):

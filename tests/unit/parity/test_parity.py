@@ -95,13 +95,13 @@ def wrong(name: str, shape: str) -> str:
     return "".join(f"wants {each}" for each in more if not each.endswith("=") and "*" not in each)
 
 
-def test_every_known_name_is_as_known() -> None:
+def test_every_public_name_of_torchx_is_here_with_its_known_parameters() -> None:
     known = {name: wrong(name, shape) for name, shape in ALL if not is_in_table(name)}
     assert len(known) > 400
     assert {name: what for name, what in known.items() if what} == {}
 
 
-def test_what_differs_really_differs() -> None:
+def test_every_listed_difference_exists() -> None:
     assert {row: what for row in DIFFERING if (what := unfounded(row))} == {}
 
 

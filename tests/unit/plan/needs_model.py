@@ -65,7 +65,7 @@ class Jobs:
                 self._stop(step)
 
     def settle(self, fails: Collection[str] = ()) -> None:
-        """Everything that runs ends, and everything that waits for it goes on."""
+        """End every attempt that runs, and let the attempts that wait for it go on."""
         while live := [each for each in self.attempts.values() if each.is_live and each.owner != OWNER]:
             done = [each for each in live if self._goes_on(each, fails)]
             if not done:
@@ -110,7 +110,7 @@ class Jobs:
         return replace(attempt, state="running", owner="")
 
     def _check(self, step: Step, launch: Launch) -> None:
-        """Nothing starts before its needs, and what waits can be waited for."""
+        """Check that no attempt starts before its needs, and that each waits only for live attempts."""
         made = self.attempts[step.key, step.number]
         stood_on = {each.job: self._stood_on(each, made) for each in step.needs}
         if step.kind != "resume":
@@ -135,7 +135,7 @@ class Jobs:
                 self._put(replace(each, state=state, owner=""))
 
     def end_latest(self, name: str, state: str) -> None:
-        """The latest attempt ends, or loses its holder (state "orphaned")."""
+        """End the latest attempt, or take away its holder (state "orphaned")."""
         live = [each for each in self.attempts.values() if each.key.job == name and each.is_live]
         for each in live[-1:]:
             if state == "orphaned":
@@ -144,7 +144,7 @@ class Jobs:
                 self._put(replace(each, state=state, owner=""))
 
     def leave_behind(self, plan: Plan) -> None:
-        """A client reserves every attempt of the plan, and is killed."""
+        """Reserve every attempt of the plan, as a client does that is then killed."""
         for step in plan.steps:
             if step.starts and step.launch is not None and not step.withdraws:
                 new = attempt(step.launch, "reserved", step.number)

@@ -1,4 +1,4 @@
-"""Apply changes to a document by their printed paths: the proof that they say everything, unambiguously."""
+"""Apply changes to a document by their printed paths: the proof that they are complete and unambiguous."""
 
 import copy
 import json

@@ -1,4 +1,4 @@
-"""Approvals as sets of effects: which parts of a plan they hold, and why the rest is held."""
+"""Approvals as sets of effects: which parts of a plan they cover, and why the rest is held."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -60,7 +60,7 @@ def test_a_plan_is_approved_by_itself() -> None:
     assert {(step.approval, step.pull_request) for step in checked.steps} == {("plan-1", "1")}
 
 
-def test_two_approvals_together_hold_what_neither_does() -> None:
+def test_two_approvals_together_cover_effects_that_neither_covers_alone() -> None:
     first, second = plan([TRAIN]), plan([EVAL])
     assert judge(plan([TRAIN, EVAL]), [approval(first), approval(second, "2")]).unapproved == ()
 
@@ -206,7 +206,7 @@ def test_a_repeat_that_is_asked_for_on_the_command_line_needs_an_approval() -> N
     ]
 
 
-def test_a_repeat_of_what_ran_without_approval_is_held() -> None:
+def test_a_repeat_of_an_attempt_that_ran_without_approval_is_held() -> None:
     again = job("train", on_failed="rerun")
     last = ran(again, "failed", 4)
     assert whys(judge(plan([again], last), [], last)) == ["start default/train: no approval starts it"]
@@ -226,7 +226,7 @@ def test_an_interrupted_submission_is_resumed_under_its_approval() -> None:
     assert [(step.number, step.approval) for step in checked.steps] == [(1, "plan-1")]
 
 
-def test_jobs_behind_a_held_one_are_held() -> None:
+def test_jobs_behind_a_held_job_are_held() -> None:
     behind = job("report", needs=(Need("eval"),))
     alone = job("alone")
     now = plan([TRAIN, job("eval", "5", needs=(Need("train"),)), behind, alone])

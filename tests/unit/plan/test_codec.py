@@ -188,7 +188,7 @@ def accepted(data: Any) -> bool:
     return True
 
 
-def test_the_rich_plan_is_good() -> None:
+def test_a_plan_with_every_field_is_accepted() -> None:
     assert accepted(rich())
 
 
@@ -196,7 +196,7 @@ PLACES = list(places(rich()))
 
 
 @pytest.mark.parametrize("path", sampled(PLACES, *PLACES[::4]), ids=lambda path: ".".join(map(str, path)))
-def test_what_the_schema_refuses_we_refuse_without_a_traceback(path: tuple[Any, ...]) -> None:
+def test_data_that_the_schema_refuses_is_refused_without_a_traceback(path: tuple[Any, ...]) -> None:
     for data in (
         edited(path),
         *(edited(path, value) for value in (None, 7, -1, "x", "", True, [], [7], {}, {"x": 7})),
@@ -208,7 +208,7 @@ def test_what_the_schema_refuses_we_refuse_without_a_traceback(path: tuple[Any, 
 
 
 @pytest.mark.parametrize("value", [None, 7, "x", [], {}, {"version": 1}, {"version": "launcher.plan/v1"}])
-def test_what_is_no_plan_is_refused(value: Any) -> None:
+def test_a_value_that_is_no_plan_is_refused(value: Any) -> None:
     assert not accepted(value)
 
 
@@ -274,7 +274,7 @@ def test_a_change_is_written_with_the_values_that_it_has() -> None:
     assert found == [("-", True, False), ("~", True, True), ("+", False, True)]
 
 
-def test_the_schema_is_a_schema() -> None:
+def test_the_plan_schema_is_valid_under_its_draft() -> None:
     Draft202012Validator.check_schema(plan_schema())
 
 

@@ -42,7 +42,7 @@ def test_every_change_is_one_printable_line(old: Any, new: Any) -> None:
 
 @unhurried
 @given(items, st.lists(st.tuples(st.integers(0, 9), st.sampled_from(["a", "z"])), max_size=2))
-def test_inserting_items_is_that_many_changes(old: list[str], insertions: list[tuple[int, str]]) -> None:
+def test_each_inserted_item_is_one_change(old: list[str], insertions: list[tuple[int, str]]) -> None:
     new = list(old)
     for index, item in insertions:
         new.insert(index, item)
@@ -111,7 +111,7 @@ def test_the_order_of_roles_is_one_change() -> None:
     ]
 
 
-def test_types_are_distinguished() -> None:
+def test_values_of_different_types_are_distinguished() -> None:
     assert changes({"metadata": {"a": 1}}, {"metadata": {"a": "1"}}) == [
         '~ roles.trainer.metadata.a: 1 → "1"'
     ]

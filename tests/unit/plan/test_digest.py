@@ -12,13 +12,13 @@ from tests.unit.plan.world import ORIGIN, attempt, job, plan
 NEW, OLD, EVAL = job("train", "--lr", "5"), job("train", "--lr", "3"), job("eval")
 
 
-def test_it_is_golden() -> None:
+def test_the_digest_of_an_empty_plan_never_changes() -> None:
     assert (
         plan([]).plan_digest == "lp3:sha256:e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"
     )
 
 
-def test_it_is_golden_for_what_starts() -> None:
+def test_the_digest_of_a_plan_that_starts_a_job_never_changes() -> None:
     digest = "lp3:sha256:0393145aca2ac75f65410447e279278e7078607cabedd9849642f46b504059bd"
     assert plan(NEW).plan_digest == digest
 
@@ -31,7 +31,7 @@ def test_digests_of_older_rules_are_distinguished(rule: str) -> None:
     assert not is_superseded(plan([]).plan_digest)
 
 
-def test_the_same_effects_are_approved() -> None:
+def test_a_digest_approves_a_plan_with_the_same_effects() -> None:
     made = plan([NEW, EVAL], attempt(OLD, "running"))
     assert approves(made.plan_digest, made)
     assert approves(f" {made.plan_digest}\n", made)
@@ -60,10 +60,10 @@ def test_an_orphan_that_has_ended_meanwhile_needs_no_stopping() -> None:
     ],
     ids=["stops one", "stops another", "starts more", "starts another", "starts less"],
 )
-def test_other_effects_are_not_approved(now: object) -> None:
+def test_a_digest_does_not_approve_other_effects(now: object) -> None:
     assert not approves(plan(NEW).plan_digest, now)
 
 
 @pytest.mark.parametrize("text", ["", "+", "lp2:sha256:", "lp2:sha256:00+train-1-aaaaa", "nonsense"])
-def test_nonsense_approves_nothing(text: str) -> None:
+def test_text_that_is_no_digest_approves_nothing(text: str) -> None:
     assert not approves(text, plan(NEW))

@@ -42,7 +42,7 @@ def test_at_most_ten_files_are_named():
 
 
 @pytest.mark.parametrize("commit", ["", f"{COMMIT}-dirty"])
-def test_the_commit_is_named_where_there_is_one(commit: str):
+def test_the_commit_of_an_attempt_is_named_where_it_is_known(commit: str):
     made = plan(NOTE, attempt(NOTE, "succeeded", commit=commit), edited={NOTE.key: ("a.py",)})
     assert lines(made)[0].endswith("what ran (a1b2c3d-dirty)" if commit else "what ran")
 
@@ -52,7 +52,7 @@ def test_on_change_hold_holds_an_edit_as_well():
     assert edited(launch, "succeeded", "train.py").steps[0].blocked == "on_change_hold"
 
 
-def test_a_disabled_job_says_nothing():
+def test_a_disabled_job_does_not_report_edited_files():
     assert not matches(edited(replace(NOTE, enabled=False), "succeeded", "train.py"), ["edited"])
 
 
@@ -74,7 +74,7 @@ def test_a_saved_plan_keeps_the_edits_that_it_was_made_with():
     assert (kept.stale, kept.plan.steps[0].kind) == ((), "keep")
 
 
-def test_all_that_a_success_stands_on_is_explained():
+def test_every_part_that_a_success_stands_on_is_explained():
     csv, every = Trigger("files", ("*.csv",)), Trigger("every_apply")
     workspace = WorkspaceRef("src", "ws1:sha256:" + "1" * 64)
     needs = (Need("a"), Need("b", rerun=False), Need("new"))

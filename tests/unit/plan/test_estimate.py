@@ -1,4 +1,4 @@
-"""Estimates of what jobs take, their sums, and the budgets that these exceed."""
+"""Estimates of the time and resources of jobs, their sums, and budgets that the sums exceed."""
 
 import json
 from dataclasses import replace
@@ -50,10 +50,10 @@ def starting(*launches: Launch, hours: float = 2.0):
 
 
 class TestTheEstimate:
-    def test_nothing_is_said_by_one_success(self):
+    def test_one_success_gives_no_estimate(self):
         assert estimate(job(), "d", past(1)) is None
 
-    def test_it_has_the_median_and_a_range_around_it(self):
+    def test_an_estimate_has_the_median_and_a_range_around_it(self):
         found = estimate(job(), "d", past(1, 2, 3))
         assert found.attempts == 3
         assert found.duration_s.median == pytest.approx(2 * HOUR)
@@ -69,7 +69,7 @@ class TestTheEstimate:
         assert rising.low > falling.low
         assert rising.high > falling.high
 
-    def test_successes_of_the_document_count_alone_where_there_are_two(self):
+    def test_only_successes_of_the_same_document_count_where_there_are_two(self):
         found = estimate(job(), "new", [*past(1, 1, digest="new"), *past(9, 9, 9, digest="old")])
         assert (found.attempts, found.same_document) == (2, True)
         assert found.duration_s.high < 2 * HOUR
@@ -80,13 +80,13 @@ class TestTheEstimate:
         found = estimate(replace(job(), timeout_s=int(HOUR)), "d", past(0.9, 0.99))
         assert found.duration_s.high == HOUR
 
-    def test_hours_are_those_that_the_document_asks_for_now(self):
+    def test_hours_are_computed_from_the_resources_of_the_current_document(self):
         found = estimate(asking(gpu=4, cpu=8, replicas=2), "d", past(2, 2))
         assert found.gpu_hours.median == pytest.approx(16)
         assert found.core_hours.median == pytest.approx(32)
         assert estimate(asking(), "d", past(2, 2)).gpu_hours is None
 
-    def test_the_cores_of_a_role_that_asks_for_none_are_those_it_has_used(self):
+    def test_a_role_that_asks_for_no_cores_counts_the_cores_that_it_has_used(self):
         used = past(1, 1, cpu_s=2 * HOUR)
         assert estimate(asking(), "d", used).core_hours.median == pytest.approx(2)
         assert estimate(asking(), "d", past(1, 1)).core_hours is None
@@ -108,7 +108,7 @@ class TestTheEstimate:
 
 
 class TestThePlan:
-    def test_only_what_starts_has_an_estimate(self):
+    def test_only_jobs_that_start_have_an_estimate(self):
         kept = plan(job(), attempt(job(), "succeeded", 2))
         digest = kept.steps[0].digest
         assert with_estimates(kept, {job().key: past(1, 1, digest=digest)}).steps[0].estimate is None
@@ -119,7 +119,7 @@ class TestThePlan:
         assert made == bare
         assert (made.plan_digest, made.effects) == (bare.plan_digest, bare.effects)
 
-    def test_a_saved_plan_keeps_them(self):
+    def test_a_saved_plan_keeps_estimates_and_budgets(self):
         made = starting(
             *(asking(name, gpu=2, cpu=0.7, budget=Budget(gpu_hours=3)) for name in "abc"), hours=1.234567
         ).stamped(plan_id="p", created_at=1e9)
@@ -130,7 +130,7 @@ class TestThePlan:
         assert loads(text).steps[0].launch.budget == Budget(gpu_hours=3)
 
     @pytest.mark.parametrize("wrong", ["x", -1, float("nan"), float("inf"), True, None, 10**400])
-    def test_a_range_that_is_none_is_a_fault_of_a_saved_plan(self, wrong):
+    def test_a_malformed_range_is_a_fault_of_a_saved_plan(self, wrong):
         data = encode(starting(asking()).stamped(plan_id="p", created_at=1e9))
         data["jobs"][0]["estimate"]["duration_s"]["low"] = wrong
         with pytest.raises(PlanFileError, match=r"duration_s\.low: want a number"):
@@ -144,7 +144,7 @@ class TestThePlan:
             2 * (one.gpu_hours.high - one.gpu_hours.median)
         )
 
-    def test_text_and_comment_say_it_in_80_columns(self):
+    def test_text_and_comment_show_estimates_within_80_columns(self):
         made = starting(asking(gpu=8, cpu=4), asking("eval", cpu=2))
         lines = plan_text(made, columns=80).splitlines()
         assert "      about 2h00m (1h33m to 2h33m), 16 GPU-hours (13 to 20) by 2 attempts" in lines
@@ -159,7 +159,7 @@ class TestThePlan:
         steps = (replace(made.steps[0], estimate=None), made.steps[1])
         assert "without 1 job of which too little is known" in plan_text(replace(made, steps=steps))
 
-    def test_jobs_of_a_matrix_that_share_a_line_have_their_sum_in_it(self):
+    def test_the_shared_line_of_matrix_jobs_has_the_sum_of_their_estimates(self):
         made = starting(*(asking(f"sweep-{n}", gpu=1, matrix="sweep") for n in range(12)))
         text = plan_text(made)
         assert "sweep (12 jobs): 12 rerun, about 24 GPU-hours" in text

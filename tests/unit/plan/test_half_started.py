@@ -1,4 +1,4 @@
-"""An attempt of which some replicas were started and others never, and what was done to one by hand."""
+"""Attempts with some replicas that were never started, and changes to an attempt by hand."""
 
 import pytest
 
@@ -21,11 +21,11 @@ def test_the_rest_of_a_half_started_attempt_is_started() -> None:
     assert not step.destructive
 
 
-def test_one_missing_replica_is_one() -> None:
+def test_one_missing_replica_is_reported_in_the_singular() -> None:
     assert "1 replica was never started" in lines(plan(NEW, attempt(NEW, "running", unstarted=1)))[0]
 
 
-def test_while_its_owner_lives_it_is_waited_for() -> None:
+def test_a_half_started_attempt_is_waited_for_while_its_owner_lives() -> None:
     step = plan(NEW, attempt(NEW, "running", unstarted=2, owner=OWNER)).steps[0]
     assert (step.kind, step.waits_for, step.guard.state) == ("keep", OWNER, "submitting")
 
@@ -35,7 +35,7 @@ def test_a_protected_job_may_be_started_to_its_end() -> None:
     assert plan(protected, attempt(protected, "running", unstarted=1)).steps[0].kind == "resume"
 
 
-def test_a_half_started_orphan_is_one() -> None:
+def test_a_half_started_attempt_without_a_job_file_is_an_orphan() -> None:
     scope = Scope(origin=ORIGIN, target="default")
     gone = attempt(job("gone"), "running", unstarted=1)
     assert [orphan.key for orphan in plan([], gone, scopes=[scope]).orphans] == [gone.key]

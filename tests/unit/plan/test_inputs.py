@@ -1,4 +1,4 @@
-"""`inputs`: files that a result stands on. What plans say when their content is another one."""
+"""`inputs`: files that a result stands on, and plans after their content has changed."""
 
 from dataclasses import replace
 from typing import Any
@@ -54,8 +54,8 @@ def test_without_the_lists_a_plan_says_less_and_decides_the_same():
         (train("1"), job("train"), "attempt 1 was made with `inputs`, and the job file has none"),
     ],
 )
-def test_editing_the_list_is_a_change(before: Launch, now: Launch, words: str):
-    """`inputs` is no policy: a result stands on what the file names."""
+def test_editing_the_list_of_inputs_is_a_change(before: Launch, now: Launch, words: str):
+    """`inputs` is no policy: a result stands on the files that it names."""
     lists = (files("1"), files("1", "train.py", "*.csv"))
     made = known(now, attempt(before, "succeeded"), lists=lists)
     assert (made.steps[0].kind, str(made.steps[0].reasons[0])) == ("rerun", words)
@@ -86,7 +86,7 @@ def test_a_success_whose_files_changed_under_it_is_not_current():
     assert "never comes to rest" in step.notes[0]
 
 
-def test_on_change_hold_holds_it_and_rerun_starts_it():
+def test_on_change_hold_holds_a_job_with_changed_inputs_and_rerun_starts_it():
     held = plan(train("2", on_change="hold"), attempt(train("1"), "succeeded"))
     assert (held.steps[0].kind, held.steps[0].blocked) == ("hold", "on_change_hold")
     asked = plan(train("2", on_change="hold"), attempt(train("1"), "succeeded"), rerun=["train"])

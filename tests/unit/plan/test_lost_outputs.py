@@ -1,4 +1,4 @@
-"""What a plan says of jobs that need a success whose output folder is gone."""
+"""Plans of jobs that need a success whose output folder is gone."""
 
 from dataclasses import replace
 
@@ -44,7 +44,7 @@ def test_a_job_that_reads_an_output_that_is_gone_is_held(need: Launch, dependent
     assert str(step.reasons[0]) == f"needs_failed (prepare: {OUTPUT_GONE})"
 
 
-def test_a_job_that_does_not_read_it_starts_with_a_note() -> None:
+def test_a_job_that_does_not_read_a_lost_output_starts_with_a_note() -> None:
     [_, step] = planned(PREPARE, OTHER)
     assert (step.kind, [each.job for each in step.needs], step.notes) == ("create", ["prepare"], (REMEDY,))
 

@@ -57,7 +57,7 @@ HISTORY = (done(PREPARE), done(TRAIN, 1, on(PREPARE)), done(EVAL, 1, on(TRAIN)))
 """Everything has succeeded."""
 
 
-def test_what_only_repeats_a_need_leaves_its_dependents() -> None:
+def test_a_mere_repeat_of_a_need_leaves_its_dependents() -> None:
     made = plan(CHAIN, *HISTORY, rerun=["prepare"])
     assert [(each.key.job, each.kind) for each in made.steps if each.has_effects] == [("prepare", "rerun")]
     assert (step(made, "prepare").number, step(made, "prepare").edition) == (2, 1)
@@ -79,13 +79,13 @@ def test_an_asked_for_run_after_a_change_is_an_edition_of_its_own() -> None:
     assert step(made, "train").edition == 2
 
 
-def test_rerun_with_a_plus_runs_what_follows() -> None:
+def test_rerun_with_a_plus_runs_the_dependents_too() -> None:
     made = plan(CHAIN, *HISTORY, rerun=["prepare+"])
     assert [each.kind for each in made.steps] == ["rerun"] * 3
     assert [each.edition for each in made.steps] == [1] * 3
 
 
-def test_rerun_never_keeps_the_order_alone() -> None:
+def test_a_need_with_rerun_never_orders_jobs_and_causes_no_rerun() -> None:
     train = job("train", needs=need("prepare", rerun=False))
     assert plan([PREPARE, train], *HISTORY[:2], done(PREPARE, 2)).is_empty
     running = replace(HISTORY[1], state="running")
@@ -212,7 +212,7 @@ def test_a_leftover_goes_on_only_with_the_same_set_of_needs(fields: dict[str, An
         assert made.needs == tuple(on(cell) for cell in cells)
 
 
-def test_a_skipped_attempt_leaves_the_judgement_to_the_set_of_the_one_before() -> None:
+def test_after_a_skipped_attempt_the_set_of_needs_of_the_previous_attempt_is_compared() -> None:
     skipped = summed(*CELLS[:2], number=2, state="skipped")
     assert plan([*CELLS, needing(CELLS[0])], *RAN, summed(CELLS[0]), skipped).is_empty
     made = plan([*CELLS, needing(*CELLS[:2])], *RAN, summed(CELLS[0]), skipped)
@@ -325,7 +325,7 @@ def test_a_need_that_is_not_planned_is_judged_by_its_latest_attempt(files: list[
 
 
 @pytest.mark.parametrize("left", [{"state": "created"}, {"state": "waiting"}, {"state": "skipped"}])
-def test_an_attempt_that_never_ran_leaves_the_need_to_the_one_before(left: dict[str, Any]) -> None:
+def test_a_need_whose_latest_attempt_never_ran_is_judged_by_the_attempt_before(left: dict[str, Any]) -> None:
     for state, after in (("succeeded", ()), ("running", ("prepare",))):
         made = step(plan(TRAIN, done(PREPARE, state=state), done(PREPARE, 2, **left)), "train")
         assert (made.kind, made.needs, made.after) == ("create", (on(PREPARE),), after)
@@ -410,7 +410,7 @@ def test_a_running_dependent_of_a_need_that_runs_again_for_more_is_replaced(need
     assert step(plan([need_now, TRAIN], before, running, rerun=asked), "train").kind == "replace"
 
 
-def test_what_waits_for_a_need_that_every_apply_repeats_is_made_anew() -> None:
+def test_an_attempt_that_waits_for_a_need_that_every_apply_repeats_is_made_anew() -> None:
     """It is bound to an attempt that is the latest no more; nothing of it has run."""
     train = job("train", needs=need("fetch", "prepare"))
     every, fetch = job("prepare", rerun_on=(EVERY,)), job("fetch")
@@ -454,7 +454,7 @@ def test_an_interrupted_submission_goes_on_only_with_the_attempts_it_was_bound_t
 # Skipped attempts
 
 
-def test_a_skipped_attempt_is_judged_as_the_one_before_it() -> None:
+def test_a_job_with_a_skipped_attempt_is_judged_by_the_attempt_before() -> None:
     skipped = done(TRAIN, 2, on(PREPARE, 2), state="skipped")
     failed = done(CHANGED, 2, state="failed")
     made = plan([CHANGED, TRAIN], *HISTORY[:2], failed, skipped)
@@ -472,7 +472,7 @@ def test_a_job_that_was_only_ever_skipped_is_created() -> None:
     assert shown(held)["train"] == "hold: needs_failed (prepare: failed); attempt 1 was skipped"
 
 
-def test_what_was_skipped_follows_when_its_need_runs_again() -> None:
+def test_a_skipped_job_runs_when_its_need_runs_again() -> None:
     history = (done(PREPARE), done(PREPARE, 2, edition=1, state="failed"))
     skipped = done(TRAIN, 2, on(PREPARE, 2, 1), state="skipped")
     made = plan(
@@ -485,14 +485,14 @@ def test_what_was_skipped_follows_when_its_need_runs_again() -> None:
 # As text
 
 
-def test_a_plan_of_all_prints_what_it_waits_for() -> None:
+def test_a_plan_prints_the_needs_that_each_job_starts_after() -> None:
     assert lines(plan([PREPARE, TRAIN]))[1:3] == [
         "+   default/train: no attempt of this job is on record",
         "      after prepare",
     ]
 
 
-def test_a_snapshot_leaves_out_what_never_ran() -> None:
+def test_a_snapshot_leaves_out_attempts_that_never_ran() -> None:
     seen = world(
         done(TRAIN), done(TRAIN, 2, state="failed"), waiting(TRAIN, 3), done(TRAIN, 4, state="skipped")
     )
@@ -508,7 +508,7 @@ def chosen(*words: str) -> list[str]:
     return sorted(launch.key.job for launch in select([*CHAIN, job("other")], words)[0])
 
 
-def test_jobs_are_selected_by_name_and_with_what_they_need_or_what_needs_them() -> None:
+def test_jobs_are_selected_by_name_with_their_needs_or_their_dependents() -> None:
     assert chosen() == ["evaluate", "other", "prepare", "train"]
     assert chosen("train") == ["train"]
     assert chosen("train+") == ["evaluate", "train"]

@@ -1,4 +1,4 @@
-"""Any jobs with needs and any history: what holds for every plan, carried out in a small world."""
+"""Properties of every plan of jobs with needs, with any history, carried out in a small world."""
 
 from typing import Any
 
@@ -114,7 +114,7 @@ def test_a_plan_after_everything_has_succeeded_as_planned_is_empty(history: list
 @pytest.mark.slow
 @settings(unhurried, max_examples=60)
 @given(st.lists(events, max_size=14), asked, st.booleans())
-def test_a_plan_stands_while_nothing_has_happened(history, rerun, retry):
+def test_a_plan_stays_valid_while_nothing_has_happened(history, rerun, retry):
     here = Jobs(version=dict.fromkeys(NAMES, 1))
     for event in history:
         happens(here, event)
@@ -130,8 +130,8 @@ def test_a_plan_stands_while_nothing_has_happened(history, rerun, retry):
 @pytest.mark.slow
 @settings(unhurried, max_examples=100)
 @given(st.lists(events, max_size=14), st.sets(jobs), st.sets(jobs, min_size=1))
-def test_what_every_apply_repeats_stops_nothing(history, edited, every):
-    """Also while jobs run that stand on what is repeated."""
+def test_a_job_that_every_apply_repeats_stops_no_running_job(history, edited, every):
+    """Also while jobs run that stand on the repeated job."""
     here = Jobs(version=dict.fromkeys(NAMES, 1))
     for event in history:
         happens(here, event)

@@ -142,7 +142,7 @@ class Files(Jobs):
 
 
 @pytest.mark.parametrize("seed", sampled(seeds(4)))
-def test_what_a_plan_keeps_stands_on_the_needs_of_its_files(seed: int) -> None:
+def test_a_success_that_a_plan_keeps_stands_on_the_needs_in_its_files(seed: int) -> None:
     for part in range(10):
         history(Random(seed * 10 + part))
 

@@ -1,4 +1,4 @@
-"""Plans speak of fields and values as job files do."""
+"""Plans write fields and values as job files do."""
 
 from typing import Any
 
@@ -38,7 +38,7 @@ GIB = 2**30
         ("roles.main.args[0]", "${app_id}", "$<app_id>", '~ roles.main.args[0]: "${app_id}" → "$<app_id>"'),
         ("roles.main.args[0]", "$${app_id}", "${HOME}", '~ roles.main.args[0]: "$${app_id}" → "${HOME}"'),
         ("roles.main.args[0]", "größe", "日本\x1b", '~ roles.main.args[0]: "größe" → "日本\\u001b"'),
-        # What only looks like one of these fields is the user's own.
+        # A field that only looks like one of these belongs to the user.
         ("roles.main.env.timeout_s", "1", "2", '~ roles.main.env.timeout_s: "1" → "2"'),
         ("roles.main.metadata.resource.cpu_millis", 1, 2, "~ roles.main.metadata.resource.cpu_millis: 1 → 2"),
         ("cfg.timeout_s", 180, 40, "~ cfg.timeout_s: 180 → 40"),
@@ -77,7 +77,7 @@ def test_the_digest_of_a_workspace_is_short() -> None:
         ("roles.main.env.digest", False),
     ],
 )
-def test_the_path_of_a_workspace_digest(path: str, is_digest: bool) -> None:
+def test_the_path_of_a_workspace_digest_is_recognised(path: str, is_digest: bool) -> None:
     assert is_workspace_digest(path) is is_digest
 
 

@@ -54,7 +54,7 @@ def test_an_orphan_that_is_being_submitted_is_waited_for() -> None:
         {"origin": "github.com/acme/audio"},
     ],
 )
-def test_what_lies_elsewhere_is_no_orphan(fields: dict[str, str]) -> None:
+def test_an_attempt_outside_of_the_planned_scope_is_no_orphan(fields: dict[str, str]) -> None:
     assert look(attempt(job("gone"), "running", **fields)).orphans == ()
 
 
@@ -63,7 +63,7 @@ def test_another_target_of_a_declared_job_is_no_orphan() -> None:
 
 
 @pytest.mark.parametrize("directory", ["", ".", "jobs", "jobs/"])
-def test_directories_hold_what_lies_below_them(directory: str) -> None:
+def test_a_planned_directory_covers_the_jobs_below_it(directory: str) -> None:
     scope = Scope(origin=ORIGIN, target="default", directory=directory)
     assert [orphan.key.job for orphan in look(GONE, scopes=[scope]).orphans] == ["gone"]
 

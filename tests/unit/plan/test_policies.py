@@ -19,7 +19,7 @@ OLD = train("--lr", "3")
 
 
 @pytest.mark.parametrize(("state", "policy"), BAD_ENDS)
-def test_a_policy_reruns_what_did_not_succeed(state: str, policy: str) -> None:
+def test_a_policy_reruns_a_job_that_did_not_succeed(state: str, policy: str) -> None:
     made = plan(train(**{policy: "rerun"}), attempt(train(), state, 2))
     verb = {"failed": "failed", "cancelled": "was cancelled", "lost": "was lost"}[state]
     assert lines(made) == [
@@ -119,13 +119,13 @@ def test_editing_a_policy_never_reruns_anything(state: str, policies: dict[str, 
 
 @pytest.mark.parametrize("state", ["succeeded", "failed", "cancelled", "lost"])
 @pytest.mark.parametrize("name", ["train", "default/train"])
-def test_rerun_runs_what_has_ended_again(state: str, name: str) -> None:
+def test_rerun_runs_an_ended_job_again(state: str, name: str) -> None:
     made = plan(train(), attempt(train(), state, 2), rerun=[name])
     assert (made.steps[0].kind, made.steps[0].number) == ("rerun", 3)
     assert lines(made)[0].endswith("asked for with --rerun")
 
 
-def test_rerun_of_what_runs_stops_it_which_needs_approval() -> None:
+def test_rerun_of_a_running_job_stops_its_attempt_and_needs_approval() -> None:
     made = plan(train(), attempt(train(), "running"), rerun=["train"])
     assert lines(made) == [
         "-/+ default/train: asked for with --rerun",
@@ -142,7 +142,7 @@ def test_rerun_of_an_unknown_job_names_the_nearest() -> None:
     assert caught.value.hint == "did you mean train?"
 
 
-def test_rerun_of_a_name_that_two_projects_have_asks_which() -> None:
+def test_rerun_of_a_name_that_two_projects_have_is_refused_with_both_jobs() -> None:
     with pytest.raises(UsageError, match="several jobs") as caught:
         plan([train(), job("train", project="vision")], rerun=["train"])
     assert caught.value.hint == "say which one: default/train, vision/train"
@@ -163,7 +163,7 @@ def test_rerun_of_a_disabled_job_is_refused() -> None:
         ("running", "keep"),
     ],
 )
-def test_retry_failed_reruns_what_failed_or_was_lost(state: str, kind: str) -> None:
+def test_retry_failed_reruns_jobs_that_failed_or_were_lost(state: str, kind: str) -> None:
     assert plan(train(), attempt(train(), state), retry_failed=True).steps[0].kind == kind
 
 

@@ -1,4 +1,4 @@
-"""A saved plan and the world of a later day: what stands, what is done already, what is refused."""
+"""A saved plan at a later time: steps that are still valid, steps that are done, and refusals."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -61,7 +61,7 @@ STANDING = {
 
 
 @pytest.mark.parametrize("case", STANDING)
-def test_a_plan_stands_while_nothing_has_happened(case: str) -> None:
+def test_a_plan_stays_valid_while_nothing_has_happened(case: str) -> None:
     desired, attempts, choices = STANDING[case]
     made = saved(desired, *attempts, **choices)
     check = later(made, *attempts)
@@ -108,7 +108,7 @@ def test_a_plan_is_stale_when_an_action_would_change(case: str) -> None:
     assert (found.key, found.reason.code) == (NEW.key, "attempt_changed")
 
 
-def test_staleness_says_what_was_expected_what_was_found_and_who_did_it() -> None:
+def test_the_refusal_of_a_stale_plan_says_what_was_expected_what_was_found_and_who_did_it() -> None:
     made = saved([NEW, EVAL], attempt(OLD, "succeeded", 2))
     after = [
         attempt(OLD, "succeeded", 2),
@@ -144,7 +144,7 @@ def test_a_plan_that_was_applied_is_stale(desired: list[Launch]) -> None:
     assert "ann@node1 applied it already" in str(check.refusal())
 
 
-def test_what_a_plan_has_destroyed_already_counts_as_done() -> None:
+def test_an_orphan_that_the_plan_has_destroyed_already_counts_as_done() -> None:
     """Killed between the destroy and the create: an ended orphan has no mark of who ended it."""
     made = saved([NEW], attempt(GONE, "running", 2), scopes=SCOPES, prune=True)
     assert kinds(later(made, attempt(GONE, "cancelled", 2))) == ["keep", "create"]
@@ -214,7 +214,7 @@ def test_a_saved_plan_of_another_repository_is_refused() -> None:
     assert caught.value.exit_code == 4
 
 
-def test_a_job_without_a_remote_is_at_home_in_its_folder() -> None:
+def test_a_job_of_a_repository_without_a_remote_belongs_to_its_folder() -> None:
     saved = plan(job("train", origin="/home/ann/jobs"))
     bound = located(saved, root="/home/ann", origin="/home/ann")
     assert bound.steps[0].launch is not None
@@ -246,7 +246,7 @@ def test_a_kept_job_whose_need_has_changed_meanwhile_makes_the_plan_stale() -> N
     assert later(made, *old, attempt(PREPARE, "succeeded", 2)).stale
 
 
-def test_a_plan_whose_own_need_failed_holds_what_waits_for_it() -> None:
+def test_a_plan_whose_own_need_failed_holds_the_jobs_that_wait_for_it() -> None:
     made = saved([PREPARE, AFTER, EVAL])
     assert kinds(later(made, own(PREPARE, "failed"))) == ["hold", "create", "hold"]
     skipped = own(AFTER, "skipped", needs=on_prepare(), message="skipped: prepare failed")
@@ -256,7 +256,7 @@ def test_a_plan_whose_own_need_failed_holds_what_waits_for_it() -> None:
 
 
 def test_a_plan_of_which_another_need_failed_is_stale() -> None:
-    """One that this plan has started may fail; then nothing more of it is to be done."""
+    """A need that this plan has started may fail; a need outside of the plan may not."""
     other = job("other")
     both = job("after", needs=(Need("other"), Need("prepare")))
     made = saved([PREPARE, both, EVAL], attempt(other, "succeeded"))

@@ -1,4 +1,4 @@
-"""Ledger and engines in one view: whom is believed."""
+"""Ledger and engines in one view: which of them is believed."""
 
 from dataclasses import replace
 
@@ -13,17 +13,17 @@ def seen(ledger: list, engines: list, **rest):
     return merge(ledger=ledger, engines=engines, **{"fingerprints": ENGINES, **rest})
 
 
-def test_the_engine_is_believed_about_what_is_live() -> None:
+def test_the_engine_is_believed_about_live_attempts() -> None:
     wrong = replace(RUNNING, state="lost")
     assert seen([wrong], [RUNNING]).latest[TRAIN.key].state == "running"
 
 
-def test_the_ledger_is_believed_about_what_has_ended() -> None:
+def test_the_ledger_is_believed_about_ended_attempts() -> None:
     done = replace(RUNNING, state="succeeded")
     assert seen([done], [replace(RUNNING, state="lost")]).latest[TRAIN.key].state == "succeeded"
 
 
-def test_what_an_engine_says_of_the_containers_of_an_ended_attempt_counts() -> None:
+def test_the_engine_is_believed_about_the_containers_of_an_ended_attempt() -> None:
     done = replace(RUNNING, state="succeeded")
     by_hand = replace(done, drift="trainer/0 was started by hand")
     assert seen([done], [by_hand]).latest[TRAIN.key].drift == "trainer/0 was started by hand"
@@ -38,27 +38,27 @@ def test_an_outcome_survives_the_engine_that_forgot_it() -> None:
     assert seen([replace(RUNNING, state="succeeded")], []).latest[TRAIN.key].state == "succeeded"
 
 
-def test_what_the_ledger_holds_for_running_and_the_engine_does_not_know_is_lost() -> None:
+def test_an_attempt_that_the_ledger_calls_running_and_the_engine_does_not_know_is_lost() -> None:
     lost = seen([RUNNING], []).latest[TRAIN.key]
     assert (lost.state, lost.message) == ("lost", "nothing of it is left")
     assert seen([RUNNING], []).live == ()
 
 
-def test_an_engine_that_was_not_asked_loses_nothing() -> None:
+def test_an_attempt_of_an_engine_that_was_not_asked_is_not_lost() -> None:
     assert seen([RUNNING], [], fingerprints={}).live == (RUNNING,)
 
 
-def test_a_reservation_that_the_engine_has_not_was_taken_back() -> None:
+def test_a_reservation_that_the_engine_does_not_know_was_taken_back() -> None:
     assert seen([replace(RUNNING, state="reserved")], []).latest == {}
 
 
-def test_what_only_the_engine_knows_counts() -> None:
+def test_an_attempt_that_only_the_engine_knows_counts() -> None:
     view = seen([], [RUNNING])
     assert view.latest == view.ran == {TRAIN.key: RUNNING}
     assert view.live == (RUNNING,)
 
 
-def test_the_latest_has_the_highest_number_in_the_record_or_at_an_engine() -> None:
+def test_the_latest_attempt_has_the_highest_number_on_record_or_at_an_engine() -> None:
     view = seen([attempt(TRAIN, "succeeded", 1)], [attempt(TRAIN, "reserved", 3), RUNNING])
     assert view.latest[TRAIN.key].number == 3
     assert view.ran[TRAIN.key].number == 2

@@ -7,7 +7,7 @@ from tests.unit.plan.world import OWNER, attempt, job, lines, plan
 NEW, OLD = job("train", "--lr", "5"), job("train", "--lr", "3")
 
 
-def test_the_digest_stands_below_a_plan_with_effects() -> None:
+def test_the_digest_is_shown_below_a_plan_with_effects() -> None:
     made = plan(NEW)
     assert str(made).endswith(f"Plan: 1 to create\nDigest: {made.plan_digest}\n")
 
@@ -72,12 +72,12 @@ def test_a_job_that_did_not_succeed_is_held(state: str, verdict: str) -> None:
         ("", "attempt 1 was cancelled"),
     ],
 )
-def test_that_an_attempt_was_cancelled_is_reported_once(message: str, verdict: str) -> None:
+def test_the_cancellation_of_an_attempt_is_reported_once(message: str, verdict: str) -> None:
     made = plan(NEW, attempt(NEW, "cancelled", message=message))
     assert lines(made)[0] == f"!   default/train: {verdict}"
 
 
-def test_a_failure_without_a_message_tells_its_exit_code() -> None:
+def test_a_failure_without_a_message_is_reported_with_its_exit_code() -> None:
     made = plan(NEW, attempt(NEW, "failed", exit_code=17))
     assert lines(made)[0] == "!   default/train: attempt 1 failed: exit code 17"
 
@@ -98,7 +98,7 @@ def test_a_disabled_job_that_is_live_is_destroyed() -> None:
     ]
 
 
-def test_what_an_interrupted_replace_had_not_stopped_yet_is_stopped_when_it_goes_on() -> None:
+def test_an_attempt_that_an_interrupted_replace_had_not_stopped_is_stopped_when_it_resumes() -> None:
     made = plan(NEW, attempt(OLD, "running", 1), attempt(NEW, "created", 2))
     assert lines(made) == [
         "-/+ default/train: the submission of attempt 2 was interrupted",
@@ -117,7 +117,7 @@ def test_a_submission_that_never_started_does_not_hide_the_run_before_it(state: 
     assert [left.attempt for left in made.steps[0].leftovers] == [2]
 
 
-def test_a_changed_job_behind_a_leftover_takes_its_number_and_replaces_what_runs() -> None:
+def test_a_changed_job_takes_the_number_of_a_leftover_and_replaces_the_running_attempt() -> None:
     other = job("train", "--lr", "7")
     made = plan(NEW, attempt(OLD, "running", 1), attempt(other, "reserved", 2))
     assert (made.steps[0].kind, made.steps[0].number) == ("replace", 2)
@@ -146,12 +146,12 @@ def test_several_changes_are_listed_below_the_line_and_kept_jobs_are_counted() -
     ]
 
 
-def test_notes_stand_below_the_step_they_belong_to() -> None:
+def test_notes_are_shown_below_the_step_that_they_belong_to() -> None:
     made = plan(NEW).with_notes({NEW.key: ["resource.gpu is not enforced"]})
     assert lines(made)[1] == "      note: resource.gpu is not enforced"
 
 
-def test_jobs_stand_in_order_with_numbers_by_their_values() -> None:
+def test_jobs_are_listed_by_name_with_numbers_by_their_values() -> None:
     names = ["eval", "train-0p5", "train-2", "train-10", "train-fp32"]
     made = plan([job(name) for name in reversed(names)])
     assert [step.key.job for step in made.steps] == names

@@ -1,4 +1,4 @@
-"""Of two long texts, a plan shows where they differ."""
+"""A plan shows where two long texts differ."""
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -10,11 +10,11 @@ COMMAND = "python train.py --epochs 3 --data s3://bucket/of/some/length --out s3
 SCRIPT = f"set -e\n{COMMAND}\necho done"
 
 
-def test_of_a_script_only_the_lines_that_differ_are_shown() -> None:
+def test_only_the_differing_lines_of_a_script_are_shown() -> None:
     assert differences("a\nb\nc\n", "a\nB\nc\nd\n", 60) == [("-", "b"), ("+", "B"), ("+", "d")]
 
 
-def test_of_a_long_line_the_words_that_differ_and_some_around_them() -> None:
+def test_the_differing_words_of_a_long_line_are_shown_with_some_around_them() -> None:
     found = differences(SCRIPT, SCRIPT.replace("epochs 3", "epochs 5"), 40)
     assert found == [("-", "… train.py --epochs 3 --data …"), ("+", "… train.py --epochs 5 --data …")]
 
@@ -26,13 +26,13 @@ def test_places_far_from_each_other_are_shown_apart() -> None:
     assert found[3][1].endswith("--seed 8 --bf16")
 
 
-def test_what_is_much_longer_in_front_of_a_difference_is_no_part_of_it() -> None:
+def test_much_longer_text_in_front_of_a_difference_is_no_part_of_it() -> None:
     old = f"{'a b ' * 30}same words 1 end"
     found = differences(old, "same words 2 end", 40)
     assert found[-1] == ("+", "same words 2 end")
 
 
-def test_of_a_word_longer_than_a_line_the_place_is_shown() -> None:
+def test_the_differing_place_in_a_word_longer_than_a_line_is_shown() -> None:
     assert differences("x" * 90 + "1" + "y" * 90, "x" * 90 + "2" + "y" * 90, 40) == [
         ("-", "…" + "x" * 12 + "1" + "y" * 12 + "…"),
         ("+", "…" + "x" * 12 + "2" + "y" * 12 + "…"),
@@ -60,7 +60,7 @@ words = st.lists(st.sampled_from(["a", "bb", "--seed=7", "x" * 50, "\n", "\t", "
 
 @unhurried
 @given(words, words)
-def test_every_piece_is_one_printable_line_and_different_texts_have_one(old: str, new: str) -> None:
+def test_every_piece_is_one_printable_line_and_different_texts_have_at_least_one(old: str, new: str) -> None:
     found = differences(old, new, 40)
     assert all(text.isprintable() for _, text in found)
     assert bool(found) == (old != new)
@@ -69,7 +69,7 @@ def test_every_piece_is_one_printable_line_and_different_texts_have_one(old: str
 @unhurried
 @given(words, words)
 def test_every_word_that_is_new_is_shown(old: str, new: str) -> None:
-    """Whoever approves a plan sees all that it adds; only what is very much is counted."""
+    """The approver of a plan sees all that it adds; only a very long addition is counted."""
     shown = "".join(text for op, text in differences(old, new, 40) if op == "+")
     missing = {word for word in new.replace("\n", " ").split() if word not in old and word.isprintable()}
     assert [word for word in missing if word not in shown and len(word) < 40] == []

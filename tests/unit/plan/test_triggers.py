@@ -1,4 +1,4 @@
-"""`rerun_on`: finished work that runs again because files changed, or because somebody applies."""
+"""`rerun_on`: finished work that runs again because files changed, or at every apply."""
 
 from dataclasses import replace
 from typing import Any
@@ -57,7 +57,7 @@ def later(launch: Launch, then: Any, now: Any) -> Any:
 
 
 @pytest.mark.parametrize("launch", [train("2"), train("2", rerun_on=(EVERY,))])
-def test_a_saved_rerun_stands(launch: Launch):
+def test_a_saved_rerun_stays_valid_until_it_has_run(launch: Launch):
     last = attempt(train("1"), "succeeded")
     check = later(launch, last, last)
     assert (check.stale, check.plan.steps[0].kind) == ((), "rerun")
@@ -71,7 +71,7 @@ def test_a_saved_rerun_runs_once(launch: Launch):
 
 
 @pytest.mark.parametrize("launch", [train("2"), train("2", rerun_on=(EVERY,))])
-def test_what_ran_when_the_plan_was_made_is_kept_when_it_has_succeeded(launch: Launch):
+def test_an_attempt_that_ran_when_the_plan_was_made_is_kept_when_it_has_succeeded(launch: Launch):
     running = attempt(train("1"), "running")
     check = later(launch, running, replace(running, state="succeeded"))
     assert (check.stale, check.plan.steps[0].kind) == ((), "keep")

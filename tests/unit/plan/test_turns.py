@@ -1,4 +1,4 @@
-"""What a plan says of jobs that share a machine: which take turns, which run alone, which could never run."""
+"""Plans of jobs that share a machine: which take turns, which run alone, which could never run."""
 
 from dataclasses import replace
 from typing import Any
@@ -64,7 +64,9 @@ def planned(launches: Launch | list[Launch], *attempts: Attempt, room: Room = HE
         (sweep(4, caps=Caps(max_parallel=3)), "4 jobs of project default: 3 at a time, in this order"),
     ],
 )
-def test_jobs_that_ask_together_for_more_than_there_is_take_turns(jobs: list[Launch], output: str) -> None:
+def test_jobs_that_together_ask_for_more_than_the_machine_has_take_turns(
+    jobs: list[Launch], output: str
+) -> None:
     made = planned(jobs)
     assert made.turns == (output, ELSEWHERE)
     assert f"turns: {output}" in lines(made)
@@ -114,7 +116,7 @@ def test_jobs_with_room_for_all_take_no_turns(jobs: list[Launch]) -> None:
         ({"cpu": 2, "caps": Caps(cpu=1)}, "asks for 2 cores of 1 of project default: runs alone"),
     ],
 )
-def test_a_job_that_asks_for_more_than_there_is_runs_alone(asked: dict[str, Any], note: str) -> None:
+def test_a_job_that_asks_for_more_than_the_machine_has_runs_alone(asked: dict[str, Any], note: str) -> None:
     assert planned(asking(**asked)).steps[0].notes == (note,)
 
 
@@ -123,7 +125,7 @@ def test_the_limit_of_a_matrix_has_no_effect_on_another_engine() -> None:
     assert step.notes == ("`max_parallel` has no effect: apps of elsewhere take no turns here",)
 
 
-def test_the_limit_of_a_matrix_has_an_effect_here() -> None:
+def test_the_limit_of_a_matrix_has_an_effect_on_local_jobs() -> None:
     [step] = planned(asking(matrix="sweep", max_parallel=2)).steps
     assert step.notes == ()
 
@@ -140,13 +142,13 @@ def test_jobs_whose_turns_are_in_another_order_than_the_plan_say_so() -> None:
     assert made.turns[0] == "2 jobs ask for 4 cores of 2: 1 at a time, in the order of the file"
 
 
-def test_nor_has_that_of_an_apply() -> None:
+def test_the_limit_of_an_apply_has_no_effect_on_another_engine() -> None:
     room = replace(HERE, limits=(Limit("apply 1", apps=2, label="this apply"),))
     [step] = planned(asking(scheduler="elsewhere"), room=room).steps
     assert step.notes == ("--parallel has no effect: apps of elsewhere take no turns here",)
 
 
-def test_a_system_without_turns_is_named() -> None:
+def test_a_note_names_a_system_without_turns() -> None:
     room = replace(HERE, schedulers=frozenset(), supported=False)
     made = planned(sweep(3, cpu=2, gpu=9), room=room)
     assert made.turns == ("apps take turns on Linux only: here they all start at once",)
@@ -177,7 +179,9 @@ def test_a_job_that_asks_for_more_gpus_than_there_are_is_held(before: tuple[str,
         (asking(cpu=99), None),
     ],
 )
-def test_the_cap_of_a_project_counts_and_other_engines_do_not(launch: Launch, detail: str | None) -> None:
+def test_the_cap_of_a_project_limits_local_jobs_and_not_jobs_of_other_engines(
+    launch: Launch, detail: str | None
+) -> None:
     [step] = planned(launch).steps
     assert step.kind == ("create" if detail is None else "hold")
     assert detail is None or step.reasons[0].detail == detail
@@ -221,7 +225,7 @@ def test_a_queued_attempt_without_a_holder_is_resumed_under_its_number() -> None
     assert str(step.reasons[0]) == "attempt 3 is in line, and its holder has died"
 
 
-def test_a_job_in_line_has_stood_on_its_needs() -> None:
+def test_a_job_in_line_keeps_its_place_until_one_of_its_needs_runs_again() -> None:
     """It stays in line when a need has succeeded, and is made anew when a need will run again."""
     prepare, train = asking("prepare"), asking("train", cpu=2, needs=(Need("prepare"),))
     stood = (StoodOn("prepare", 1, 1, attempt(prepare, "succeeded").app_id, "local_cwd"),)

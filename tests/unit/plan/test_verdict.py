@@ -31,14 +31,14 @@ def test_a_plan_exits_0(made: Any) -> None:
     ("made", "code"),
     [(KEPT, 0), (HELD, 0), (DRIFTED, 0), (ORPHANED, 0), (CREATED, 2), (CHANGED, 2), (PRUNED, 2)],
 )
-def test_a_detailed_exit_code_tells_pending_changes(made: Any, code: int) -> None:
+def test_a_detailed_exit_code_shows_pending_changes(made: Any, code: int) -> None:
     assert plan_exit_code(made, detailed=True) == code
 
 
 @pytest.mark.parametrize(
     ("word", "matching"), [("held", [HELD]), ("orphan", [ORPHANED, PRUNED]), ("drift", [DRIFTED])]
 )
-def test_fail_on_blocks_what_it_names_and_nothing_else(word: str, matching: list[Any]) -> None:
+def test_fail_on_blocks_the_conditions_that_it_names_and_no_other(word: str, matching: list[Any]) -> None:
     for made in EVERY:
         assert plan_exit_code(made, fail_on=[word]) == (3 if made in matching else 0)
 
@@ -49,11 +49,11 @@ def test_fail_on_comes_before_pending_changes() -> None:
     assert plan_exit_code(both, detailed=True, fail_on=["drift"]) == 3
 
 
-def test_problems_come_first() -> None:
+def test_problems_take_precedence_over_pending_changes_and_fail_on() -> None:
     assert plan_exit_code(FAULTY, detailed=True, fail_on=["held"]) == 1
 
 
-def test_matches_name_the_jobs() -> None:
+def test_each_matched_condition_of_fail_on_names_its_jobs() -> None:
     assert matches(HELD, ["held", "drift"]) == {"held": [TRAIN.key]}
 
 

@@ -1,4 +1,4 @@
-"""Words for the tests of planning: jobs as they should be, attempts as they were, the plan between them."""
+"""Functions for the tests of planning: desired jobs, recorded attempts, and the plan between them."""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -18,7 +18,7 @@ OWNER = "pid 17 on node1"
 
 
 def job(name: str = "train", *args: str, env: Mapping[str, str] | None = None, **fields: Any) -> Launch:
-    """A job `name` whose role `trainer` runs `python args…`; what is no field of a launch is a policy."""
+    """A job `name` whose role `trainer` runs `python args…`; other fields than a launch's are policies."""
     role = Role(name="trainer", image="", entrypoint="python", args=list(args), env=dict(env or {}))
     own = {
         k: fields.pop(k)

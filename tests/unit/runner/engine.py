@@ -9,7 +9,7 @@ from launcher.specs import AppDef, AppDryRunInfo, AppState, CfgVal, runopts
 
 
 class MemoryScheduler(Scheduler[AppDef]):
-    """Apps run until somebody sets their state."""
+    """A scheduler whose apps run until the test sets their state."""
 
     def __init__(self, session_name: str, **params: Any) -> None:
         super().__init__("memory", session_name)

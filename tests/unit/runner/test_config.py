@@ -1,4 +1,4 @@
-"""Defaults from files: who wins, what is refused and where, and that a dump can be read back."""
+"""Defaults from files: which file wins, what is refused and where, and that a dump can be read back."""
 
 import io
 from pathlib import Path
@@ -70,7 +70,7 @@ def test_sections_are_merged_key_by_key(project: Path, tmp_path: Path) -> None:
     assert config.get_configs("components", "none") == {}
 
 
-def test_sections_of_components_go_into_a_runner_under_the_name_that_torchx_has(project: Path) -> None:
+def test_sections_of_components_go_into_a_runner_under_the_name_that_torchx_uses(project: Path) -> None:
     write(project, '[components."utils.echo"]\nmsg = "from the file"\nnum_replicas = 3\n')
     defaults = config.load_sections(prefix="component")
     assert config.get_configs("component", "utils.echo") == defaults["utils.echo"]
@@ -150,7 +150,9 @@ def test_problems_are_reported_with_their_place(project: Path, text: str, where:
         ('[cli.run]\nsheduler = "local_dir"\n', ":2:1:", "`cli.run` has no `sheduler`", "`scheduler`"),
     ],
 )
-def test_what_no_command_knows_is_refused(project: Path, text: str, where: str, what: str, hint: str) -> None:
+def test_an_entry_that_no_command_knows_is_refused(
+    project: Path, text: str, where: str, what: str, hint: str
+) -> None:
     write(project, text)
     with pytest.raises(config.ConfigError) as error:
         config.get_config("cli", "run", "scheduler")

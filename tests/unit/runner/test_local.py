@@ -64,7 +64,7 @@ def test_a_job_of_a_file_is_dry_run_and_run(tmp_path: Path):
         assert elsewhere.cfg["grace_s"] != 7
 
 
-def test_text_of_a_kind_of_its_own_is_text():
+def test_a_subclass_of_str_is_used_as_text():
     class Word(str, Enum):
         ECHO = "echo"
 
@@ -81,7 +81,7 @@ def test_a_failure_is_reported_with_its_exit_code():
         assert status.roles[0].replicas[0].exit_code == 3
 
 
-def test_leaving_the_runner_cancels_what_is_attached(tmp_path: Path):
+def test_leaving_the_runner_cancels_attached_apps(tmp_path: Path):
     fifo = tmp_path / "fifo"
     os.mkfifo(fifo)
     with get_runner() as runner:
@@ -105,7 +105,7 @@ def test_a_detached_app_outlives_the_runner(tmp_path: Path):
 
 
 @pytest.mark.slow
-def test_leaving_the_runner_cancels_what_is_attached_also_when_its_supervisor_is_suspended(
+def test_leaving_the_runner_cancels_an_attached_app_whose_supervisor_is_suspended(
     tmp_path: Path, launcher_home: Path
 ):
     fifo = tmp_path / "fifo"
@@ -120,7 +120,7 @@ def test_leaving_the_runner_cancels_what_is_attached_also_when_its_supervisor_is
     assert processes.of_home(str(launcher_home)) == []
 
 
-def test_what_was_created_is_taken_back_also_when_its_supervisor_is_suspended(monkeypatch, launcher_home):
+def test_a_created_app_whose_supervisor_is_suspended_is_taken_back(monkeypatch, launcher_home):
     monkeypatch.setattr(submit, "_TAKE_BACK_S", 0.1)
     state_dir = str(launcher_home / "local")
     scheduler = create_scheduler("test", detach=True)

@@ -66,7 +66,7 @@ def test_factories_get_the_parameters_and_whether_to_detach(engines: list[Memory
             assert engine.params == {"cache_size": 5, "detach": detach}
 
 
-def test_schedulers_hear_whether_apps_wait_in_line(engines: list[MemoryScheduler]):
+def test_schedulers_are_made_with_the_setting_whether_apps_wait_in_line(engines: list[MemoryScheduler]):
     for queue in (False, True):
         with Runner("s", {"memory": MemoryScheduler}, queue=queue) as runner:
             assert runner._scheduler("memory").in_turn is queue
@@ -122,7 +122,7 @@ def test_get_runner_has_the_schedulers_that_are_installed():
 @pytest.mark.parametrize(
     ("wrong", "meant"), [("detatch", "detach"), ("read_only", "readonly"), ("Name", "name")]
 )
-def test_a_misspelt_keyword_is_refused_and_that_of_a_plug_in_passes(wrong: str, meant: str):
+def test_a_misspelt_keyword_is_refused_and_a_keyword_of_a_plug_in_passes(wrong: str, meant: str):
     with pytest.raises(LauncherError, match=f"no keyword `{wrong}`") as refused:
         get_runner(**{wrong: True})
     assert refused.value.hint == f"did you mean `{meant}`?"
@@ -178,7 +178,7 @@ def test_an_app_that_cannot_run_is_refused(runner: Runner, wrong: dict[str, obje
     assert isinstance(invalid.value, ValueError), "as users of TorchX catch it"
 
 
-def test_what_is_no_app_and_what_are_no_options_is_refused(runner: Runner):
+def test_values_that_are_no_app_or_no_options_are_refused(runner: Runner):
     with pytest.raises(InvalidAppException, match="AppDef"):
         runner.dryrun("demo", "memory")
     for roles in (None, "main", [None]):
@@ -199,12 +199,12 @@ def test_every_problem_of_an_app_is_named_at_once(runner: Runner):
     assert len(str(invalid.value).splitlines()) == 4
 
 
-def test_a_workspace_is_refused_not_ignored(runner: Runner):
+def test_a_workspace_is_refused_and_not_ignored(runner: Runner):
     with pytest.raises(SchedulerError, match="memory cannot build workspaces"):
         runner.run(app(), "memory", workspace="/tmp")
 
 
-def test_replicas_learn_the_parent_run(runner, engines, monkeypatch):
+def test_the_environment_of_replicas_names_the_parent_run(runner, engines, monkeypatch):
     runner.run(app(), "memory", parent_run_id="given")
     monkeypatch.setenv("LAUNCHER_PARENT_RUN_ID", "inherited")
     runner.run(app(), "memory", parent_run_id="given")
@@ -220,7 +220,7 @@ def test_a_dry_run_that_names_no_scheduler_cannot_be_scheduled(runner: Runner):
 # One app
 
 
-def test_status_tells_what_the_scheduler_says(runner: Runner):
+def test_status_returns_what_the_scheduler_reports(runner: Runner):
     status = runner.status(runner.run(app(), "memory"))
     assert (status.state, status.msg, status.num_restarts) == (AppState.RUNNING, "at work", -1)
 
@@ -235,7 +235,7 @@ def test_an_unknown_app_has_no_status(runner: Runner, handle: str):
         runner.log_lines(handle, "main")
 
 
-def test_the_session_of_a_handle_may_be_another_s(runner: Runner):
+def test_a_handle_may_have_another_session_than_the_runner(runner: Runner):
     runner.run(app(), "memory")
     assert runner.status("memory://vision.prod/demo-0") is not None
 
@@ -246,7 +246,7 @@ def test_a_malformed_handle_is_refused(runner: Runner):
 
 
 @pytest.mark.parametrize("handle", [None, 7, "", "memory://session", "memory:///", "://session/demo"])
-def test_what_is_no_handle_is_refused_with_its_form(runner: Runner, handle: object):
+def test_a_value_that_is_no_handle_is_refused_with_the_right_form(runner: Runner, handle: object):
     with pytest.raises(MalformedAppHandleException) as error:
         runner.status(handle)
     assert "SCHEDULER://" in (error.value.hint or "")
@@ -268,19 +268,19 @@ def test_progress_of_images_is_passed_on(runner: Runner, engines: list[MemorySch
     assert events == [("id", "pulling", {})]
 
 
-def test_wait_returns_the_end(runner: Runner, engines: list[MemoryScheduler]):
+def test_wait_returns_the_final_status(runner: Runner, engines: list[MemoryScheduler]):
     handle = runner.run(app(), "memory")
     engines[0].apps["demo-0"].state = AppState.SUCCEEDED
     status = runner.wait(handle, 10)
     assert status.state == AppState.SUCCEEDED
 
 
-def test_wait_gives_up_in_time(runner: Runner):
+def test_wait_returns_at_its_timeout(runner: Runner):
     status = runner.wait(runner.run(app(), "memory"), timeout_s=0.05)
     assert not status.is_terminal()
 
 
-def test_cancel_stops_what_runs_and_leaves_what_has_ended(runner: Runner, engines: list[MemoryScheduler]):
+def test_cancel_stops_a_running_app_and_leaves_an_ended_app(runner: Runner, engines: list[MemoryScheduler]):
     handle = runner.run(app(), "memory")
     runner.cancel(handle)
     runner.cancel(handle)
@@ -294,14 +294,14 @@ def test_stop_is_the_old_name_of_cancel(runner: Runner, engines: list[MemorySche
     assert engines[0].cancelled == ["demo-0"]
 
 
-def test_describe_gives_the_app_back(runner: Runner, engines: list[MemoryScheduler]):
+def test_describe_returns_the_app(runner: Runner, engines: list[MemoryScheduler]):
     handle = runner.run(app(), "memory")
     assert runner.describe(handle) == AppDef(name="demo-0", roles=app().roles, metadata={"team": "vision"})
     engines[0].apps["demo-0"].name = "demo"
     assert runner.describe(handle) == app()
 
 
-def test_log_lines_pass_everything_on(runner: Runner, engines: list[MemoryScheduler]):
+def test_log_lines_passes_every_argument_to_the_scheduler(runner: Runner, engines: list[MemoryScheduler]):
     handle = runner.run(app(), "memory")
     lines = runner.log_lines(handle, "main", 2, "regex", should_tail=True, streams=Stream.STDERR)
     assert list(lines) == ["one\n", "two\n"]
@@ -321,7 +321,7 @@ def test_a_stream_may_be_named(runner: Runner, engines: list[MemoryScheduler]):
 # Lists and options
 
 
-def test_list_has_handles(runner: Runner):
+def test_list_returns_the_handle_of_each_app(runner: Runner):
     handle = runner.run(app(), "memory")
     assert [listed.app_handle for listed in runner.list("memory")] == [handle]
 
@@ -340,7 +340,7 @@ def test_options_come_from_text_and_later_ones_win(runner: Runner):
         runner.cfg_from_str("memory", "queu=long")
 
 
-def test_run_options_are_the_scheduler_s(runner: Runner):
+def test_scheduler_run_opts_returns_the_options_of_the_scheduler(runner: Runner):
     assert set(dict(runner.scheduler_run_opts("memory"))) == {"queue", "depth"}
 
 
@@ -366,7 +366,7 @@ def test_defaults_of_components_fill_in_what_the_call_leaves_out(engines: list[M
     assert (role.args, role.num_replicas) == (["from the file"], 1)
 
 
-def test_a_component_that_is_not_there_gets_the_nearest_name(runner: Runner) -> None:
+def test_a_missing_component_is_refused_with_the_nearest_name(runner: Runner) -> None:
     with pytest.raises(LauncherError) as error:
         runner.run_component("utils.eco", [], "memory")
     assert "`utils.echo`" in (error.value.hint or "")

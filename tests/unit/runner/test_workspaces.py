@@ -1,4 +1,4 @@
-"""Workspaces in the Python API: every role gets one, whoever builds it, and the caller's app stays."""
+"""Workspaces in the Python API: every role gets one, and the caller's app stays unchanged."""
 
 import copy
 from collections.abc import Mapping
@@ -33,7 +33,7 @@ class TmpDirScheduler(TmpDirWorkspaceMixin, MemoryScheduler):
 
 
 class Own(WorkspaceMixin[None]):
-    """A workspace of a user's own making, for text that is no path of this machine."""
+    """A custom workspace, for text that is no path of this machine."""
 
     def workspace_opts(self) -> runopts:
         opts = runopts()
@@ -125,7 +125,7 @@ def test_an_edit_that_a_build_would_lose_is_refused(project: Path, tmp_path: Pat
     assert engine.apps == {}
 
 
-def test_several_projects_are_one_folder_for_all_roles(project, tmp_path, monkeypatch):
+def test_several_projects_are_merged_into_one_folder_for_all_roles(project, tmp_path, monkeypatch):
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     runner, engine = runner_of(TmpDirScheduler)
     runner.run(app(), "mine", workspace=Workspace({str(project): "", str(tmp_path / "lib"): "lib"}))
@@ -135,7 +135,7 @@ def test_several_projects_are_one_folder_for_all_roles(project, tmp_path, monkey
     assert [str(made) for made in tmp_path.glob("launcher_workspace_*")] == [image]
 
 
-def test_a_mixin_of_ones_own_gets_the_text_and_the_resolved_options() -> None:
+def test_a_custom_mixin_gets_the_text_and_the_resolved_options() -> None:
     runner, engine = runner_of(OwnScheduler)
     given = app()
     runner.run(given, "mine", workspace="//foo/bar:main")
@@ -170,7 +170,7 @@ def test_a_failed_build_submits_nothing(tmp_path: Path) -> None:
     assert not (tmp_path / "job").exists()
 
 
-def test_where_none_can_be_built_it_is_refused(project: Path) -> None:
+def test_a_scheduler_that_cannot_build_a_workspace_refuses_it(project: Path) -> None:
     runner, _ = runner_of(MemoryScheduler)
     with pytest.raises(SchedulerError, match="cannot build workspaces"):
         runner.run(app(), "mine", workspace=str(project))
@@ -193,21 +193,21 @@ def test_local_cwd_runs_in_the_folder_itself(project: Path, form: Any) -> None:
         assert list(runner.log_lines(handle, "main")) == [f"{project}\n", "print(1)"]
 
 
-def test_local_cwd_puts_nothing_together(project: Path, tmp_path: Path) -> None:
+def test_local_cwd_refuses_a_workspace_of_several_projects(project: Path, tmp_path: Path) -> None:
     several = Workspace({str(project): "", str(tmp_path / "lib"): "lib"})
     with get_runner() as runner, pytest.raises(LauncherError, match="one folder") as refused:
         runner.run(local("true"), "local_cwd", workspace=several)
     assert "local_docker" in (refused.value.hint or "")
 
 
-def test_local_cwd_runs_in_one_place_only(project: Path, tmp_path: Path) -> None:
+def test_local_cwd_refuses_a_cwd_that_differs_from_the_workspace(project: Path, tmp_path: Path) -> None:
     with get_runner() as runner:
         runner.dryrun(local("true"), "local_cwd", {"cwd": str(project)}, str(project))
         with pytest.raises(LauncherError, match="`cwd`"):
             runner.dryrun(local("true"), "local_cwd", {"cwd": str(tmp_path)}, str(project))
 
 
-def test_local_dir_says_what_to_do_instead(project: Path) -> None:
+def test_local_dir_refuses_a_workspace_and_names_the_image_instead(project: Path) -> None:
     given = AppDef("demo", [Role("main", str(project), entrypoint="true")])
     with get_runner() as runner, pytest.raises(SchedulerError) as refused:
         runner.run(given, "local_dir", workspace=str(project))

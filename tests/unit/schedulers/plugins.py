@@ -9,7 +9,7 @@ def scheduler_plugins(folder: Path, monkeypatch: pytest.MonkeyPatch | None = Non
     """Install it into `folder`: entry points by name, and the module `extra_scheduler`.
 
     Args:
-        monkeypatch: what puts the folder on the path of this process; else the caller sees to it.
+        monkeypatch: the fixture that puts the folder on the path of this process; else the caller does.
     """
     module = "def create_scheduler(session, **params): return session, params\n"
     module += "def fails(session, **params): raise OSError('no cluster')\n"

@@ -1,4 +1,4 @@
-"""What every scheduler inherits."""
+"""The methods that every scheduler inherits."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -12,7 +12,7 @@ from launcher.specs import AppDef, AppDryRunInfo, AppState, Resource, Role, runo
 
 
 class Minimal(Scheduler[str]):
-    """Offers only what it must."""
+    """A scheduler with only the required methods."""
 
     def __init__(self, *states: AppState) -> None:
         super().__init__("minimal", "session")
@@ -51,7 +51,7 @@ def test_submit_is_a_dry_run_and_a_schedule() -> None:
     assert Minimal().submit(APP, {"queue": "q"}) == "id of app on q with 1"
 
 
-def test_a_dry_run_knows_what_it_was_made_from() -> None:
+def test_a_dry_run_holds_its_app_its_options_and_its_scheduler() -> None:
     info = Minimal().submit_dryrun(APP, {"queue": "q", "nodes": 3})
     assert (info._app, info._cfg, info._scheduler) == (APP, {"queue": "q", "nodes": 3}, "minimal")
     assert repr(info) == "APP ON Q WITH 3"
@@ -68,7 +68,7 @@ def test_run_opts_may_be_overridden_directly() -> None:
     assert Older().submit(APP, {}) == "id of app on mine with 2"
 
 
-def test_cancel_reaches_only_what_exists() -> None:
+def test_cancel_reaches_only_apps_that_exist() -> None:
     gone, there = Minimal(), Minimal(AppState.RUNNING)
     gone.cancel("a")
     there.cancel("a")
@@ -114,7 +114,7 @@ def test_validate_hooks_of_both_generations_are_called() -> None:
     assert seen == ["minimal", {"a": 1}]
 
 
-def test_schedulers_find_what_they_are_written_with_in_one_place() -> None:
+def test_the_api_module_exports_the_types_that_schedulers_are_written_with() -> None:
     assert api.AppDryRunInfo is AppDryRunInfo
     assert (api.DescribeAppResponse, api.ListAppResponse) == (DescribeAppResponse, ListAppResponse)
 
@@ -170,7 +170,7 @@ def test_listed_apps_are_equal_by_id_and_state_and_hash_alike() -> None:
     assert ListAppResponse("a", AppState.RUNNING).app_handle == "<NOT_SET>"
 
 
-def test_streams_are_text() -> None:
+def test_a_stream_equals_its_name() -> None:
     assert [Stream.STDOUT, Stream.STDERR, Stream.COMBINED] == ["stdout", "stderr", "combined"]
     assert str(Stream.STDOUT) == "stdout"
 

@@ -1,4 +1,4 @@
-"""The lock of an app's folder: one holder, and always of the folder that is there."""
+"""The lock of an app's folder: it has one holder, and belongs to the folder that exists."""
 
 import os
 import shutil
@@ -28,7 +28,7 @@ def test_a_lock_has_one_holder(tmp_path: Path) -> None:
     os.close(AppFolder(str(tmp_path / "app")).take_lock())
 
 
-def test_the_lock_of_a_removed_folder_does_not_hold_the_next_one(tmp_path: Path) -> None:
+def test_the_lock_of_a_removed_folder_does_not_lock_the_next_folder(tmp_path: Path) -> None:
     with held(tmp_path / "app") as old:
         shutil.rmtree(tmp_path / "app")
         with held(tmp_path / "app") as new:

@@ -1,4 +1,4 @@
-"""What a scheduler does not support is refused, and never a value that every role has."""
+"""A value that a scheduler does not support is refused, and a default value never is."""
 
 from typing import Any
 
@@ -23,6 +23,6 @@ def test_a_scheduler_that_declares_nothing_takes_default_values(supports: Any, f
 
 
 @pytest.mark.parametrize("supports", [None, ()])
-def test_other_values_are_refused(supports: Any) -> None:
+def test_a_value_that_a_scheduler_does_not_support_is_refused(supports: Any) -> None:
     app = AppDef("a", [Role("main", "", entrypoint="true", retry_delay=1)])
     assert [problem.path[-1] for problem in unsupported(app, supports, "mine")] == ["retry_delay"]

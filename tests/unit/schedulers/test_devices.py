@@ -58,7 +58,7 @@ def notes(kind: str, *, is_here: bool = True) -> list[str]:
 
 
 @pytest.mark.usefixtures("driver")
-def test_a_gpu_of_another_kind_is_noted_with_those_of_the_machine():
+def test_a_gpu_of_another_kind_is_noted_with_the_kinds_of_the_machine():
     assert notes("") == []
     assert notes("t4") == [
         "role `main`: it asks for GPUs of the kind `t4`, and the machine has 1 x NVIDIA A100-SXM4-80GB,"
@@ -67,14 +67,14 @@ def test_a_gpu_of_another_kind_is_noted_with_those_of_the_machine():
 
 
 @pytest.mark.usefixtures("driver")
-def test_a_kind_is_not_looked_at_where_the_gpus_are_unknown():
+def test_the_kind_of_a_gpu_is_not_checked_where_the_gpus_are_unknown():
     unknown = "role `main`: mine does not look at gpu_type `t4`: the GPUs of its machine are unknown"
     assert notes("t4", is_here=False) == [unknown]
 
 
 @pytest.mark.usefixtures("driver")
 @pytest.mark.parametrize("scheduler", ["local_cwd", "local_docker"])
-def test_the_dry_run_notes_another_kind(scheduler, monkeypatch):
+def test_the_dry_run_notes_a_gpu_of_another_kind(scheduler, monkeypatch):
     monkeypatch.setenv("DOCKER_HOST", "unix:///var/run/docker.sock")
     resource = Resource(-1, 1, -1, capabilities={"gpu_type": "h100"})
     app = AppDef("app", [Role("main", "busybox:1.37", entrypoint="true", resource=resource)])

@@ -29,7 +29,7 @@ def first(scheduler: LocalScheduler, given: AppDef, **cfg: object) -> object:
     return scheduler.submit_dryrun(given, cfg).request.role_params["main"][0]
 
 
-def test_the_schedulers_are_made_as_elsewhere(tmp_path: Path) -> None:
+def test_the_schedulers_are_made_with_the_arguments_that_torchx_takes(tmp_path: Path) -> None:
     assert create_scheduler("s", cache_size=5, unknown="x").backend == "local_cwd"
     assert LocalScheduler("s", CWDImageProvider, cache_size=100).backend == "local_cwd"
     by_folder = LocalScheduler("s", image_provider_class=LocalDirectoryImageProvider)
@@ -39,13 +39,13 @@ def test_the_schedulers_are_made_as_elsewhere(tmp_path: Path) -> None:
     assert set(DEFAULT_SCHEDULER_MODULES) == {"local_cwd", "local_docker"}
 
 
-def test_a_cache_is_at_least_one_app() -> None:
+def test_a_cache_size_below_one_app_is_refused() -> None:
     with pytest.raises(ValueError, match="cache_size of at least 1, got 0"):
         LocalScheduler("s", CWDImageProvider, cache_size=0)
 
 
 class Fetched(ImageProvider):
-    """One of a user's own: it knows nothing of ours."""
+    """An image provider of a user, which knows nothing of our providers."""
 
     def __init__(self, cfg: object) -> None:
         self.root = "/images"
@@ -58,7 +58,9 @@ class Fetched(ImageProvider):
         return None
 
 
-def test_a_provider_of_ones_own_says_where_roles_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_custom_image_provider_decides_where_roles_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.chdir(tmp_path)
     given = app(image="train")
     before = deepcopy(given)

@@ -1,4 +1,4 @@
-"""The last line of stderr: which one it is, and what must not be in it."""
+"""The last line of stderr: which line is taken, and what must not be in it."""
 
 import random
 import subprocess
@@ -67,8 +67,8 @@ def test_no_bytes_make_more_than_one_short_printable_line() -> None:
         assert line.isprintable()
 
 
-def test_a_cluster_with_an_old_python_can_run_it() -> None:
-    """It becomes part of programs for Python 3.6: no import, no syntax that is newer."""
+def test_the_code_for_the_last_line_runs_on_the_old_python_of_a_cluster() -> None:
+    """It becomes part of programs for Python 3.6: it has no import and no newer syntax."""
     text = Path(module.__file__).read_text(encoding="utf-8")
     assert "\nfrom __future__" not in text
     compile(text, "last_line", "exec", dont_inherit=True)

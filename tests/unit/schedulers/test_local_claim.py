@@ -1,4 +1,4 @@
-"""Taking an app id: one owner at a time, whatever the owners before were killed in."""
+"""Taking an app id: one owner at a time, wherever earlier owners were killed."""
 
 import fcntl
 import os
@@ -50,7 +50,7 @@ def test_a_claim_is_a_row_a_folder_a_record_and_a_lock() -> None:
     assert not AppFolder(app_dir()).is_locked()
 
 
-def test_the_second_learns_who_was_first() -> None:
+def test_a_second_client_learns_the_owner_of_the_claim() -> None:
     made = take()
     with pytest.raises(ReservedError) as error:
         take()
@@ -58,7 +58,7 @@ def test_the_second_learns_who_was_first() -> None:
     made.release()
 
 
-def test_of_twenty_racing_one_wins() -> None:
+def test_one_of_twenty_racing_claims_wins() -> None:
     barrier = threading.Barrier(20)
     won, lost = [], []
 
@@ -78,7 +78,7 @@ def test_of_twenty_racing_one_wins() -> None:
     won[0].release()
 
 
-def test_what_a_dead_owner_began_is_resumed() -> None:
+def test_the_claim_of_a_dead_owner_is_resumed() -> None:
     take().release()
     made = take()
     assert made.resumed
@@ -86,7 +86,7 @@ def test_what_a_dead_owner_began_is_resumed() -> None:
 
 
 @pytest.mark.parametrize("left", ["events.jsonl", "scratch/file", "request.json"])
-def test_what_a_dead_owner_began_differently_is_cleared(left: str) -> None:
+def test_a_different_claim_of_a_dead_owner_is_cleared(left: str) -> None:
     take(digest="other").release()
     path = Path(app_dir(), left)
     path.parent.mkdir(exist_ok=True)
@@ -165,7 +165,7 @@ def test_a_discarded_claim_leaves_nothing() -> None:
     assert os.listdir(rundir.apps_dir(paths.local())) == []
 
 
-def test_only_what_has_no_owner_is_discarded_as_ownerless() -> None:
+def test_only_an_app_without_an_owner_is_discarded_as_ownerless() -> None:
     made = take()
     assert not discard_ownerless(paths.local(), app_dir())
     made.release()
@@ -188,7 +188,7 @@ def test_recording_ends_finishes_a_removal_that_was_killed() -> None:
     assert not os.path.exists(hidden)
 
 
-def test_a_state_folder_in_the_way_is_one_clear_error(launcher_home: Path) -> None:
+def test_a_file_in_the_place_of_the_folder_of_apps_is_one_clear_error(launcher_home: Path) -> None:
     (launcher_home / "local").mkdir(parents=True)
     (launcher_home / "local" / "apps").write_text("")
     with pytest.raises(StateError, match="cannot write"):

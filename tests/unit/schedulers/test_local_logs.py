@@ -96,7 +96,7 @@ def test_tail_start_is_where_the_last_lines_begin(tmp_path, monkeypatch, data, c
         assert text[start:] == b"".join(lines[max(0, len(lines) - count) :])
 
 
-def test_records_are_what_was_written_with_marks_of_restarts(tmp_path: Path) -> None:
+def test_records_hold_the_written_output_with_marks_of_restarts(tmp_path: Path) -> None:
     folder = write(
         tmp_path / "r", (1, "stdout", b"a"), (2, "stderr", b"b"), (3, "restart", b""), (4, "stdout", b"c")
     )
@@ -131,7 +131,7 @@ def test_a_reader_goes_on_where_it_ended(tmp_path: Path, keep_open: bool) -> Non
     assert [part for part in seen[4] if part[1]] == [("stderr", b"ef"), ("stdout", b"ghi")]
 
 
-def test_an_index_record_that_is_half_written_is_not_there(tmp_path: Path) -> None:
+def test_an_index_record_that_is_half_written_is_ignored(tmp_path: Path) -> None:
     folder = write(tmp_path / "r", (1, "stdout", b"a\n"))
     with (tmp_path / "r" / "index").open("ab") as index:
         index.write(b"\x02\0\0\0\0")
@@ -153,8 +153,8 @@ def test_a_log_whose_index_was_removed_can_still_be_read(tmp_path: Path) -> None
     assert between(folder, "combined") == b"a\n"
 
 
-def test_a_log_of_an_earlier_version_is_read_from_what_it_has_in_common(tmp_path: Path) -> None:
-    """It has a file per stream, too: the index tells the same."""
+def test_a_log_of_an_earlier_version_with_a_file_for_each_stream_can_be_read(tmp_path: Path) -> None:
+    """It has a file per stream, too: the index gives the same bytes."""
     folder = write(tmp_path / "r", (1, "stdout", b"out\n"), (2, "stderr", b"err\n"), (3, "stdout", b"on\n"))
     (tmp_path / "r" / "stdout.log").write_bytes(b"out\non\n")
     (tmp_path / "r" / "stderr.log").write_bytes(b"err\n")
@@ -163,7 +163,7 @@ def test_a_log_of_an_earlier_version_is_read_from_what_it_has_in_common(tmp_path
 
 
 def test_a_log_that_was_emptied_by_hand_can_be_read(tmp_path: Path) -> None:
-    """Its index says more than there is, or goes back."""
+    """Its index reaches beyond the data, or goes back."""
     folder = write(tmp_path / "r", *[(n, ("stdout", "stderr")[n % 2], b"line\n") for n in range(10)])
     (tmp_path / "r" / "combined.log").write_bytes(b"")
     for stream in ("stdout", "stderr", "combined"):

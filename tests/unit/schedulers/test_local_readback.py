@@ -64,7 +64,7 @@ def test_many_apps_are_not_remembered_for_ever(tmp_path: Path) -> None:
     assert len(logfiles._known_folders) <= logfiles._MOST_APPS
 
 
-def test_what_is_not_there_is_an_error_that_says_what_is(tmp_path: Path) -> None:
+def test_a_missing_app_role_or_replica_is_an_error_that_names_it(tmp_path: Path) -> None:
     app_dir = app_of(tmp_path / "app", 2)
     (tmp_path / "begun").mkdir()
     for where, role, k, output in (

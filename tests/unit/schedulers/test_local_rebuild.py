@@ -1,4 +1,4 @@
-"""Rows of local apps: what is lost of them in the store comes back from their folders."""
+"""Rows of local apps that the store has lost come back from the folders of the apps."""
 
 import sqlite3
 from pathlib import Path
@@ -84,7 +84,9 @@ def older_store(home: Path) -> None:
 
 
 @pytest.mark.parametrize("what", ["deleted", "damaged"])
-def test_without_the_index_of_the_first_release_the_folders_do(launcher_home: Path, what: str) -> None:
+def test_without_the_index_of_the_first_release_the_folders_are_enough(
+    launcher_home: Path, what: str
+) -> None:
     older_store(launcher_home)
     make_folder("loose", None, None)
     index = launcher_home / "local" / "index.db"
@@ -93,7 +95,7 @@ def test_without_the_index_of_the_first_release_the_folders_do(launcher_home: Pa
         assert [app.app_id for app in store.newest()] == ["loose"]
 
 
-def test_a_folder_whose_row_was_lost_gets_one() -> None:
+def test_a_folder_whose_row_was_lost_gets_a_new_row() -> None:
     with open_store() as store:
         make_folder("a", None, None)
         assert store.newest() == []

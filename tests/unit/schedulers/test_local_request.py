@@ -68,12 +68,12 @@ def test_a_request_has_a_replica_with_its_own_folder_for_each_replica_of_each_ro
     assert request.handle == "local_cwd://s/a-1"
 
 
-def test_positional_fields_are_the_established_ones() -> None:
+def test_positional_fields_have_the_established_order() -> None:
     assert ReplicaParam(["a"], {}, "o", "e", "c", "w").cwd == "w"
     assert PopenRequest("id", "logs", {"r": []}, {"r": []}).grace_s == 10.0
 
 
-def test_replicas_know_their_job_scratch_and_error_file() -> None:
+def test_the_environment_of_replicas_has_job_scratch_and_error_file() -> None:
     (param,) = request_of(role()).role_params["r"]
     assert param.env == {
         "LAUNCHER_JOB_ID": "local_cwd://s/a-1",
@@ -128,7 +128,7 @@ def test_macros_are_filled_in_per_replica() -> None:
     assert request.role_params["r"][1].env["ID"] == "1"
 
 
-def test_binding_a_symbolic_request_gives_the_one_built_with_the_id() -> None:
+def test_binding_a_symbolic_request_gives_the_request_built_with_the_id() -> None:
     fields: dict[str, Any] = {"args": ["$<app_id>", "$$<app_id>", "$${app_id}"], "env": {"A": "$<app_id>"}}
     symbolic = request_of(role(**fields), app_id="$<app_id>")
     before = deepcopy(symbolic)
@@ -176,7 +176,7 @@ def test_roles_with_odd_names_have_folders_of_their_own() -> None:
     }
 
 
-def test_retries_timeout_and_grace_come_along() -> None:
+def test_a_request_holds_retries_timeout_and_grace_period() -> None:
     request = request_of(role(max_retries=2, retry_policy=RetryPolicy.ROLE), timeout_s=60, grace_s=1.5)
     assert request.role_retries == {"r": (2, "ROLE")}
     assert (request.timeout_s, request.grace_s) == (60, 1.5)
@@ -211,7 +211,7 @@ def test_every_problem_of_an_app_is_reported() -> None:
     assert "2 roles are named `r`" in str(error.value)
 
 
-def test_what_cannot_be_enforced_is_noted() -> None:
+def test_fields_that_cannot_be_enforced_are_noted() -> None:
     asks = role(
         resource=Resource(2, 1, 512),
         mounts=[BindMount("/a", "/b")],
@@ -246,7 +246,7 @@ def visible(request: PopenRequest) -> dict[str, list[object]]:
 
 
 @pytest.mark.parametrize("app_id", ["a-1", macros.app_id])
-def test_gpus_are_shown_as_what_is_dealt_when_the_turn_comes(app_id: str) -> None:
+def test_a_request_leaves_gpus_open_until_the_turn_comes(app_id: str) -> None:
     request = request_of(gpu_role("a", 2, 1), role("b"), app_id=app_id, auto_set_cuda_visible_devices=True)
     assert visible(request) == {"a": ["$<gpus>", "$<gpus>"], "b": [None]}
     assert (request.role_gpus, request.notes) == ({"a": 1}, [])
@@ -270,7 +270,7 @@ def test_on_a_system_without_turns_a_note_says_that_each_replica_sees_all_gpus(m
     assert request.notes == ["2 GPUs are asked for; each replica sees all that this host has"]
 
 
-def test_the_text_shows_commands_and_hides_what_looks_secret() -> None:
+def test_the_text_shows_commands_and_hides_values_that_look_secret() -> None:
     text = str(request_of(role(args=["a b"], env={"LR": "0.1", "WANDB_API_KEY": "hunter2"}), timeout_s=60))
     assert "command   true 'a b'" in text
     assert "LR=0.1" in text
@@ -295,12 +295,12 @@ def test_local_dir_runs_in_the_image(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("image", ["", "relative"])
-def test_local_dir_wants_an_absolute_image(image: str) -> None:
+def test_local_dir_requires_an_absolute_image(image: str) -> None:
     with pytest.raises(ImageError, match="absolute"):
         _dir_scheduler().submit_dryrun(AppDef("app", [role(image=image)]), {})
 
 
-def test_local_dir_wants_a_folder_that_is_there(tmp_path: Path) -> None:
+def test_local_dir_requires_a_folder_that_exists(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     for name, reason in (("none", "does not exist"), ("file", "not a folder")):
         with pytest.raises(ImageError, match=reason):

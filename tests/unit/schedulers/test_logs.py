@@ -1,4 +1,4 @@
-"""Working on chunks of bytes gives what working on lines would."""
+"""Functions on chunks of bytes give the same result as functions on lines."""
 
 import re
 from itertools import pairwise
@@ -96,7 +96,7 @@ def test_letters_match_in_either_case_where_asked() -> None:
     assert search.found(b"Loss\nlo\n\xc3\xa9 LOSS\n") == b"Loss\n\xc3\xa9 LOSS\n"
 
 
-def test_blocks_know_when_each_byte_was_written() -> None:
+def test_a_block_holds_the_time_of_each_byte() -> None:
     records = [logs.LogRecord(n, ("stdout", "stderr")[n % 2], b"x" * n) for n in range(1, 40)]
     [block] = logs.in_blocks([*records, logs.LogRecord(99, "restart", b"")])
     whole = b"".join(record.data for record in records)
@@ -120,7 +120,7 @@ def test_a_line_longer_than_many_chunks_is_joined_once() -> None:
     assert [len(line) for line in logs.whole_lines(chunks)] == [65536 * 512 + 1]
 
 
-def test_streams_have_names() -> None:
+def test_a_stream_is_found_by_its_name() -> None:
     assert logs.stream_of("stderr") is Stream.STDERR
     with pytest.raises(UsageError) as error:
         logs.stream_of("stder")

@@ -51,7 +51,7 @@ def test_factories_ignore_parameters_of_other_schedulers() -> None:
 
 
 @pytest.mark.usefixtures("plugin")
-def test_entry_points_add_to_ours() -> None:
+def test_entry_points_add_to_the_built_in_schedulers() -> None:
     factories = get_scheduler_factories()
     assert list(factories) == [*DEFAULT_SCHEDULERS, "extra", "module"]
     assert factories["extra"]("s", a=1) == ("s", {"a": 1})
@@ -59,16 +59,16 @@ def test_entry_points_add_to_ours() -> None:
 
 
 @pytest.mark.usefixtures("plugin")
-def test_an_entry_point_does_not_take_a_name_of_ours() -> None:
+def test_an_entry_point_does_not_take_the_name_of_a_built_in_scheduler() -> None:
     assert get_scheduler("local_cwd", "s").backend == "local_cwd"
 
 
 @pytest.mark.usefixtures("plugin")
-def test_ours_can_be_skipped() -> None:
+def test_the_built_in_schedulers_can_be_skipped() -> None:
     assert set(get_scheduler_factories(skip_defaults=True)) == {"local_cwd", "extra", "module"}
 
 
-def test_without_plug_ins_nothing_is_left_of_what_is_skipped() -> None:
+def test_skipping_the_built_in_schedulers_leaves_none_without_plug_ins() -> None:
     assert dict(get_scheduler_factories(group="launcher.none", skip_defaults=True)) == {}
 
 
@@ -96,7 +96,7 @@ def test_an_unknown_name_is_refused_with_the_nearest() -> None:
     assert "`local_cwd`" in str(error.value.hint)
 
 
-def test_a_name_of_ours_costs_no_search_for_entry_points_and_no_slow_import() -> None:
+def test_a_built_in_name_costs_no_search_for_entry_points_and_no_slow_import() -> None:
     code = (
         "import sys; from launcher.schedulers.registry import get_scheduler; get_scheduler('local_cwd', 's');"
         " slow = {'importlib.metadata', 'dataclasses', 'enum', 'typing', 're', '_sqlite3', 'subprocess'};"

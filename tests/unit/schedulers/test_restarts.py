@@ -15,11 +15,11 @@ def test_a_run_lasts_until_the_next_one() -> None:
     assert first[1] < 20.0
 
 
-def test_the_last_run_goes_on() -> None:
+def test_the_last_run_has_no_end() -> None:
     assert run_between(STARTS, 3) == (30.0, None)
 
 
-def test_a_run_that_is_not_listed_is_none() -> None:
+def test_an_unlisted_run_has_no_bounds() -> None:
     assert run_between(STARTS, 2) is None
     assert run_between([], 0) is None
 

@@ -58,7 +58,7 @@ ln .outcome.tmp outcome; rm -f .outcome.tmp .claim
 
 
 class Login:
-    """The agent's operations for one job directory, by clients that are told apart by their nonces."""
+    """The agent's operations for one job directory, by clients with different nonces."""
 
     def __init__(self, folder: Path) -> None:
         self.job_dir = folder / "slurm"
@@ -70,7 +70,7 @@ class Login:
         self.runs.touch()
 
     def do(self, op: str, **fields: Any) -> dict[str, Any]:
-        """The answer. A failure is one with `error`."""
+        """Return the answer; a failure has the key `error`."""
         (found,) = answer({"job_dir": str(self.job_dir), "ops": [{"op": op, **fields}]})["ok"]
         return dict(json.loads(json.dumps(found)))
 
@@ -132,7 +132,7 @@ class Login:
         return {"op": "start_all", "apps": [{"app_id": each, "nonce": nonce} for each in app_ids]}
 
     def submit(self, app_id: str, nonce: str, *dead: str, digest: str = "one", **fields: Any) -> str:
-        """Reserve, create and start; the state."""
+        """Reserve, create and start; return the state."""
         for op in (
             self.reservation(app_id, nonce, *dead, digest=digest),
             self.creation(app_id, nonce, **fields),
@@ -172,7 +172,7 @@ class Login:
         return sorted(line.split()[0] for line in self.runs.read_text().splitlines())
 
     def wait_for(self, *app_ids: str) -> None:
-        """Until each of them has an outcome."""
+        """Wait until each of them has an outcome."""
         until(lambda: all((self.folder(each) / "outcome").exists() for each in app_ids))
 
 

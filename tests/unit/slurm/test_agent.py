@@ -78,7 +78,7 @@ def test_a_refused_job_leaves_a_reservation_that_can_be_aborted(login, slurm, op
 
 
 @pytest.mark.parametrize("word", ["/etc/passwd", "rm"])
-def test_only_options_get_to_sbatch(login, word):
+def test_only_options_are_passed_to_sbatch(login, word):
     assert create(login, "a-1", argv=["sbatch", word])["error"] == "state"
     assert create(login, "a-2", argv=[word])["error"] == "state"
 
@@ -139,7 +139,7 @@ def test_another_digest_cancels_the_held_job(login, slurm):
     assert in_queue(login, slurm, "PENDING") == []
 
 
-def test_a_second_client_cannot_remove_what_was_released(login, slurm):
+def test_a_second_client_cannot_remove_an_app_that_was_released(login, slurm):
     """The first one was killed between the release and its record."""
     work, path = gate(login)
     job = create(login, "a-1", work=work)["job"]
@@ -350,7 +350,7 @@ def rename(login: Login, app_id: str) -> str:
     return job
 
 
-def test_a_renamed_job_is_still_that_of_its_app(login, slurm):
+def test_a_renamed_job_still_belongs_to_its_app(login, slurm):
     work, path = gate(login)
     login.submit("a-1", "n1", work=work)
     until(lambda: "started" in login.names("a-1"))

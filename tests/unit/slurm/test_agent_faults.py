@@ -124,7 +124,7 @@ def test_one_empty_queue_is_no_end_of_a_job(tmp_path, monkeypatch, pauses):
 @pytest.mark.parametrize(
     ("code", "shown"), [("768", "3:0"), ("4021", "0:53"), ("3:0", "3:0"), ("0:9", "0:9")]
 )
-def test_a_job_that_slurm_remembers_tells_its_exit_code(tmp_path, monkeypatch, pauses, code, shown):
+def test_a_job_that_slurm_remembers_has_its_exit_code(tmp_path, monkeypatch, pauses, code, shown):
     """Versions of Slurm differ: some show the number that wait(2) gives."""
     squeue = (
         f"case \"$*\" in *exit_code*) echo '40   {code}   ';; *) printf '{ROW % ('40', 'FAILED')}';; esac"
@@ -181,7 +181,9 @@ def test_an_outcome_that_comes_between_the_looks_counts(tmp_path, monkeypatch):
     assert (facts["vanished"], facts["outcome"]) == (False, {"state": "succeeded"})
 
 
-def test_accounting_knows_what_the_controller_has_forgotten(tmp_path, monkeypatch, pauses):
+def test_the_end_of_a_job_that_the_controller_has_forgotten_comes_from_accounting(
+    tmp_path, monkeypatch, pauses
+):
     sacct = "echo '40|a-1|NODE_FAIL|0:0|2026-11-23T00:55:42|2026-11-23T00:56:42|n3||60|00:00:00|00:00:00|'"
     use(monkeypatch, tmp_path, squeue="true", sacct=sacct)
     login = Login(tmp_path)
@@ -235,7 +237,7 @@ def fill():
     return ran.stdout.splitlines()
 
 
-def test_a_full_disk_changes_nothing_and_can_be_left(tmp_path):
+def test_a_full_disk_changes_nothing_and_an_app_can_still_be_aborted(tmp_path):
     output = on_full_disk(
         Login(tmp_path),
         """

@@ -143,7 +143,7 @@ def test_an_abort_killed_at_any_act_is_finished_by_the_next_client(login, slurm,
     ("op", "submitted", "first"),
     [("cancel", False, 0), ("cancel", True, 1), ("withdraw", False, 1), ("withdraw", True, 0)],
 )
-def test_an_end_killed_at_any_act_is_an_end_or_is_not(login, slurm, op, submitted, first):
+def test_an_end_killed_at_any_act_is_recorded_whole_or_not_at_all(login, slurm, op, submitted, first):
     """An app that the killed client had claimed never runs, any other one does."""
     every_act = range(1, 15)  # as many acts as these have, or one or two more
     app_ids = [f"a-{act}" for act in thinned(every_act, first=first, every=2)]

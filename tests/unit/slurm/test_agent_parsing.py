@@ -31,11 +31,11 @@ def row(**fields: str) -> str:
 
 
 @pytest.mark.parametrize("path", sorted(SITE.rglob("*.py")), ids=lambda path: str(path.relative_to(SITE)))
-def test_python_3_6_can_read_it(path):
+def test_python_3_6_can_parse_the_programs(path):
     ast.parse(path.read_text(), str(path), feature_version=(3, 6))
 
 
-def test_a_row_of_squeue():
+def test_a_row_of_squeue_gives_job_state_times_and_nodes():
     (found,) = parse_rows(row(), Owners())
     assert (found.job, found.app_id, found.state, found.held) == ("12", "a-1", "PENDING", True)
     assert time.localtime(found.submitted_at)[:6] == (2026, 11, 23, 0, 55, 42)
@@ -43,7 +43,7 @@ def test_a_row_of_squeue():
     assert not found.is_over
 
 
-def test_rows_of_one_script():
+def test_rows_of_squeue_are_selected_by_their_script():
     text = row(job="1") + row(job="2", command="/k/apps/a-1/script-n2.sh") + row(job="3", command="(null)")
     assert [each.job for each in parse_rows(text, Owners(), ("a-1", "n2"))] == ["2"]
 
@@ -88,18 +88,18 @@ def test_an_array_whose_folder_is_gone_has_no_apps():
 @pytest.mark.parametrize(
     "state", ["RUNNING", "COMPLETING", "CONFIGURING", "SUSPENDED", "REQUEUED", "STAGE_OUT"]
 )
-def test_live_states(state):
+def test_a_job_in_a_live_state_is_not_over(state):
     assert not parse_rows(row(state=state), Owners())[0].is_over
 
 
 @pytest.mark.parametrize(
     "state", ["TIMEOUT", "NODE_FAIL", "OUT_OF_MEMORY", "CANCELLED", "COMPLETED", "FAILED"]
 )
-def test_states_of_ended_jobs(state):
+def test_a_job_in_an_end_state_is_over(state):
     assert parse_rows(row(state=state), Owners())[0].is_over
 
 
-def test_a_further_column_of_squeue():
+def test_a_further_column_of_squeue_is_read_by_job():
     text = (
         "8                       2026-11-23T12:35:27     \n9                       N/A                     \n"
     )
@@ -118,11 +118,11 @@ def test_a_further_column_of_squeue():
         ("", ""),
     ],
 )
-def test_exit_codes_of_squeue(text, found):
+def test_exit_codes_of_squeue_give_code_and_signal(text, found):
     assert code_and_signal(text) == found
 
 
-def test_jobs_of_sacct():
+def test_rows_of_sacct_give_state_nodes_and_times():
     text = (
         "8|a-1|NODE_FAIL|0:0|2026-11-23T00:55:42|2026-11-23T00:56:42|n3||60|00:00:00|00:00:00|\n"
         "9|b-1|CANCELLED by 1000|0:15|Unknown|Unknown|None assigned||60|00:00:00|00:00:00|\n"
@@ -133,7 +133,7 @@ def test_jobs_of_sacct():
     assert (found["9"]["state"], found["9"]["nodes"], found["9"]["start"]) == ("CANCELLED", "", None)
 
 
-def test_of_jobs_with_one_id_that_of_the_name_counts_and_its_last_run():
+def test_the_last_run_of_the_job_with_the_right_name_counts_among_jobs_with_one_id():
     """A controller that lost its state counts anew; a requeued job has a line for each run."""
     text = (
         "8|a-1|COMPLETED|0:0|2026-11-23T00:50:00|2026-11-23T00:51:00|n1||60|00:00:00|00:00:00|\n"
@@ -147,7 +147,7 @@ def test_of_jobs_with_one_id_that_of_the_name_counts_and_its_last_run():
     assert {job: (each["state"], each["nodes"]) for job, each in found.items()} == {"8": ("FAILED", "n2")}
 
 
-def test_steps_of_sacct_are_those_of_the_run_above_them():
+def test_steps_of_sacct_belong_to_the_run_above_them():
     end = "COMPLETED|0:0|2026-11-23T00:{}:00|2026-11-23T00:{}:10|n1"
     early, late = end.format(50, 50), end.format(55, 55)
     text = (
@@ -212,7 +212,7 @@ def test_names_lead_nowhere_else_and_are_no_options(name, tmp_path):
     "slurm_load_jobs error: Zero Bytes were transmitted or received",
     "sbatch: error: If munged is up, restart with --num-threads=10",
 ])  # fmt: skip
-def test_messages_of_a_controller_that_does_not_answer(message):
+def test_messages_of_a_controller_that_does_not_answer_are_recognised(message):
     assert UNREACHABLE.search(message)
     assert not BUSY.search(message)
 
@@ -222,5 +222,5 @@ def test_messages_of_a_controller_that_does_not_answer(message):
     "sbatch: error: Batch job submission failed: Resource temporarily unavailable",
     "sbatch: error: RPC rate limit exceeded too many times",
 ])  # fmt: skip
-def test_messages_of_a_busy_controller(message):
+def test_messages_of_a_busy_controller_are_recognised(message):
     assert BUSY.search(message)

@@ -1,4 +1,4 @@
-"""Who has an app id: reservation, take-over and removal in app directories. Slurm has no part in these."""
+"""The owner of an app id: reservation, take-over and removal in app directories, without Slurm."""
 
 import base64
 import json
@@ -58,7 +58,7 @@ def test_the_same_client_may_ask_twice(login):
     assert login.reserve("a-1", "n1") == {"resumed": False}
 
 
-def test_what_a_dead_client_has_only_reserved_is_removed(login):
+def test_an_app_that_a_dead_client_has_only_reserved_is_removed(login):
     login.reserve("a-1", "n1")
     (login.folder("a-1") / "workspace").mkdir()
     assert login.reserve("a-1", "n2", "n1") == {"resumed": False}
@@ -68,7 +68,7 @@ def test_what_a_dead_client_has_only_reserved_is_removed(login):
 
 
 def created(login: Login, app_id: str = "a-1", nonce: str = "n1") -> None:
-    """As far as a client gets that dies before `start`."""
+    """Reserve and create, as a client does that dies before `start`."""
     login.reserve(app_id, nonce)
     (login.folder(app_id) / "job").write_text("7")
     (login.folder(app_id) / "created").write_text(json.dumps({"at": 1.0}))
@@ -147,7 +147,7 @@ def test_abort_leaves_nothing_and_may_be_called_twice(login):
     assert os.listdir(login.job_dir / "apps") == []
 
 
-def test_an_owner_whose_app_was_removed_writes_nothing_into_the_new_one(login):
+def test_an_owner_whose_app_was_removed_writes_nothing_into_the_new_app(login):
     login.reserve("a-1", "n1")
     with Folder(str(login.folder("a-1"))) as old:
         login.reserve("a-1", "n2", "n1")
@@ -282,7 +282,7 @@ def test_the_outcome_that_plans_judge_a_job_by_outlives_its_app(login, later, ke
         assert not login.folder(first).exists()
 
 
-def test_a_kept_outcome_replaces_those_of_earlier_attempts(login):
+def test_a_kept_outcome_replaces_the_outcomes_of_earlier_attempts(login):
     for number in (1, 2, 3):
         login.do("remove", app_id=attempt(login, number, "skipped" if number == 3 else "failed"))
     assert sorted(os.listdir(login.job_dir / "apps")) == ["a-2-x", "a-3-x"]
@@ -308,13 +308,13 @@ def test_only_ended_apps_are_removed(login):
     assert os.listdir(login.job_dir / "apps") == []
 
 
-def test_later_operations_of_a_request_run_after_one_that_failed(login):
+def test_later_operations_of_a_request_run_after_a_failed_operation(login):
     ops = [{"op": "events", "app_id": "none"}, {"op": "outputs"}]
     found = answer({"job_dir": str(login.job_dir), "ops": ops})["ok"]
     assert [each.get("error") for each in found] == ["unknown-app", None]
 
 
-def test_output_folders(login):
+def test_an_output_folder_is_removed_unless_a_live_app_uses_it(login):
     folder = login.do("make_output", name="a-1-x")["folder"]
     assert folder == str(login.job_dir / "outputs" / "a-1-x")
     login.do("make_output", name="a-1-xy")
@@ -402,7 +402,7 @@ EVENTS = '{"e":"spawn","t":1}\n{"e":"re\n{"e":"restart","t":3}\n{"e":"exi'
 """With a line that a full disk has cut, and one that is being written."""
 
 
-def test_events_of_the_app_are_those_that_are_whole(login):
+def test_only_whole_events_of_an_app_are_sent(login):
     login.reserve("a-1", "n1")
     assert login.do("events", app_id="a-1") == {"events": [], "live": True}
     (login.folder("a-1") / "events").write_text(EVENTS)
@@ -439,7 +439,7 @@ def test_a_machine_without_slurm_says_so(login):
     )
 
 
-def test_of_a_live_app_only_replicas_with_an_error_file_are_read(login):
+def test_only_replicas_with_an_error_file_are_read_of_a_live_app(login):
     login.reserve("a-1", "n1")
     records = login.folder("a-1") / "replicas" / "main"
     records.mkdir(parents=True)

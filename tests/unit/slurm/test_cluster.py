@@ -63,7 +63,7 @@ def calls(tmp_path):
 
 
 @pytest.mark.slow
-def test_one_request_is_one_connection_with_nothing_of_it_on_the_command_line(there, tmp_path):
+def test_one_request_takes_one_connection_and_no_part_of_it_is_on_the_command_line(there, tmp_path):
     cluster = Cluster(("login1", "~/jobs; touch it"))
     first, second = cluster.call({"op": "outputs"}, {"op": "make_output", "name": "x"})
     assert (first, second) == ({"outputs": []}, {"folder": str(there / "jobs; touch it" / "outputs" / "x")})
@@ -137,7 +137,7 @@ def test_a_connection_that_the_user_keeps_open_is_used(there, tmp_path, monkeypa
 
 
 @pytest.mark.parametrize("host", ["-oProxyCommand=touch x", "", "a b", "a\nb"])
-def test_what_can_be_no_host_is_refused_before_anything_runs(there, tmp_path, host):
+def test_text_that_can_be_no_host_is_refused_before_anything_runs(there, tmp_path, host):
     with pytest.raises(SchedulerError, match="name of a host"):
         Ssh(host)
     assert not (tmp_path / "calls").exists()
@@ -199,7 +199,7 @@ def test_a_startup_file_that_ends_the_shell_is_named(there, text):
     assert "login1:~/.bashrc" in str(error.value.hint)
 
 
-def test_what_is_no_answer_is_an_error(there, monkeypatch):
+def test_output_that_is_no_answer_is_an_error(there, monkeypatch):
     cluster = Cluster(("login1", "~"))
     monkeypatch.setattr("launcher.schedulers.slurm.cluster.source", lambda name: b"print('{\"ok\": [')")
     with pytest.raises(SchedulerError, match="gave no answer"):
@@ -247,7 +247,7 @@ def put(cluster, home, workspace):
 
 
 @pytest.mark.parametrize("where", ["here", "there"])
-def test_a_workspace_arrives_as_it_is_without_what_is_ignored(request, where, workspace):
+def test_a_workspace_arrives_unchanged_without_ignored_files(request, where, workspace):
     home = request.getfixturevalue(where)
     app_dir = put(Cluster(("login1" if where == "there" else "", "~/jobs")), home, workspace)
     found = app_dir / "workspace"
@@ -266,7 +266,7 @@ def test_a_second_copy_replaces_the_first(here, workspace):
     assert not (app_dir / "workspace" / "run.sh").exists()
 
 
-def test_a_workspace_for_an_app_that_is_not_there_is_an_error(here, there, workspace):
+def test_a_workspace_for_an_app_that_does_not_exist_is_an_error(here, there, workspace):
     for host in ("", "login1"):
         with pytest.raises(SchedulerError, match="cannot unpack the workspace"):
             Cluster((host, "~/jobs")).put("train-9-x", archive(str(workspace)))
@@ -303,7 +303,7 @@ def test_no_name_leaves_the_workspace(tmp_path, members):
     assert [path.name for path in tmp_path.rglob("x")] == []
 
 
-def test_a_stream_that_ends_early_leaves_what_was_there(tmp_path, workspace):
+def test_a_stream_that_ends_early_leaves_the_workspace_that_was_there(tmp_path, workspace):
     app_dir = tmp_path / "apps" / "a"
     (app_dir / "workspace").mkdir(parents=True)
     cut = io.BytesIO(b"".join(archive(str(workspace)))[:100_000])
@@ -318,7 +318,7 @@ def test_no_file_keeps_the_mode_to_run_as_its_owner(tmp_path):
     assert (tmp_path / "apps" / "a" / "workspace" / "x").stat().st_mode & 0o7777 == 0o755
 
 
-# What this state folder knows
+# The clusters that this state folder knows
 
 
 def row(app_id, **fields):
@@ -333,7 +333,7 @@ def test_a_state_folder_that_has_never_seen_a_cluster_knows_none(launcher_home, 
     assert not launcher_home.exists()
 
 
-def test_it_remembers_where_its_apps_are(launcher_home, monkeypatch, tmp_path):
+def test_a_state_folder_remembers_the_clusters_of_its_apps(launcher_home, monkeypatch, tmp_path):
     monkeypatch.setenv("HOME", str(tmp_path))
     known.remember([row("train-1-x", key=("p", "default", "train"), number=1)], ("login1", "~/a"))
     known.remember([row("sim-x")], ("", "/b"))
@@ -350,7 +350,7 @@ def test_it_remembers_where_its_apps_are(launcher_home, monkeypatch, tmp_path):
     assert known.app_ids() == ["train-1-x"]
 
 
-def test_a_damaged_note_is_none(launcher_home):
+def test_a_damaged_note_of_an_app_is_ignored(launcher_home):
     known.remember([row("sim-x")], ("", "/b"))
     for text in ("", "[]", "{", json.dumps({"host": 1})):
         (launcher_home / "slurm" / "apps" / "sim-x").write_text(text)

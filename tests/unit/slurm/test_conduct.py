@@ -107,7 +107,7 @@ TRIES = 'echo "try $LAUNCHER_RESTART"; test "$LAUNCHER_RESTART" -ge 2 || exit 5'
 
 @pytest.mark.slow
 @pytest.mark.parametrize("policy", sampled(["REPLICA", "ROLE", "APPLICATION"], "REPLICA"))
-def test_what_fails_twice_succeeds_with_two_retries(site: Site, policy: str) -> None:
+def test_a_replica_that_fails_twice_succeeds_with_two_retries(site: Site, policy: str) -> None:
     site.app(role("main", TRIES, retries=2, policy=policy))
     found = site.run()
     assert (found["state"], found["restarts"]) == ("succeeded", 2)
@@ -135,7 +135,7 @@ def started(site: Site, role: str = "main", k: int = 0, line: bytes = b"up\n", *
 
 
 OURS = "JobId=12 JobName=renamed Command=/apps/app/script-n1.sh"
-"""What Slurm says of the job of an app first. A user has given it another name."""
+"""The first fields that Slurm reports of the job of an app, to which a user gave another name."""
 LIMITS = {"02:00:00": "2 h", "1-00:00:00": "1 d", "01:30:00": "90 min", "00:01:00": "1 min"}
 
 
@@ -194,7 +194,7 @@ def test_the_task_of_an_array_is_asked_for_and_recorded_by_its_own_name(site: Si
 
 
 @pytest.mark.slow
-def test_a_limit_is_kept_whose_signal_came_before_the_conductor_did(site: Site) -> None:
+def test_a_time_limit_whose_signal_came_before_the_conductor_is_kept(site: Site) -> None:
     """Slurm sends it once, and may send it while `setup` runs."""
     site.scontrol(f"{OURS} JobState=RUNNING TimeLimit=00:01:00 EndTime=Unknown")
     site.app(role("main", "echo up; exec sleep 1000"))
@@ -203,7 +203,7 @@ def test_a_limit_is_kept_whose_signal_came_before_the_conductor_did(site: Site) 
 
 
 @pytest.mark.slow
-def test_a_limit_that_is_not_near_yet_ends_nothing(site: Site) -> None:
+def test_a_time_limit_that_is_not_near_yet_ends_nothing(site: Site) -> None:
     """Slurm sends its signal up to a minute early, and a limit may be extended."""
     later = time.strftime("%Y-%m-%dT%H:%M:%S", time.localtime(time.time() + 3600))
     go, asked = site.shared / "go", site.shared / "asked"
@@ -232,7 +232,7 @@ def test_a_job_that_slurm_ends_is_cancelled_at_once(site: Site) -> None:
 
 
 @pytest.mark.slow
-def test_what_slurm_says_of_another_job_with_its_id_is_not_believed(site: Site) -> None:
+def test_facts_about_another_job_with_the_same_id_are_not_believed(site: Site) -> None:
     """A controller that lost its state counts anew, and ends the jobs that it does not know."""
     other = OURS.replace("/app/", "/other/")
     site.scontrol(f"{other} JobState=COMPLETING Reason=TimeLimit TimeLimit=02:00:00 Restarts=1")
@@ -324,7 +324,7 @@ def test_a_setup_that_fails_in_the_second_run_is_the_end_of_the_app(site: Site) 
 
 
 @pytest.mark.slow
-def test_a_job_that_is_preempted_with_time_to_stop_comes_back(site: Site) -> None:
+def test_a_job_that_is_preempted_with_time_to_stop_is_requeued(site: Site) -> None:
     """Slurm then sends TERM to the steps alone, and ends the job when the time is over."""
     found = f"{OURS} JobState=RUNNING Reason=None Restarts=0 PreemptTime=2026-11-23T01:55:31"
     site.program("scontrol", f"#!/bin/sh\necho $@ >>{site.shared}/asked\necho '{found}'\n")
@@ -460,7 +460,7 @@ def test_a_cancellation_is_found_without_its_signal(site: Site) -> None:
     assert process.wait(END_S) == 1
 
 
-# -- what is killed ----------------------------------------------------------------------------------------
+# -- killed processes --------------------------------------------------------------------------------------
 
 TREE = "sh -c 'trap \"\" TERM; setsid sleep 1000 & sleep 1000' & echo up; exec sleep 1000"
 
@@ -506,7 +506,7 @@ def test_a_replica_whose_worker_is_killed_is_started_again_in_a_step_of_its_own(
 
 
 @pytest.mark.slow
-def test_the_wrapper_of_a_replica_that_is_not_started_again_leaves(site: Site) -> None:
+def test_the_wrapper_of_a_replica_that_is_not_started_again_ends(site: Site) -> None:
     site.app(role("main", "test $K = 0 || exec sleep 1000", replicas=2, retries=3))
     site.start()
     until(lambda: site.events("exit"))

@@ -23,7 +23,7 @@ def fed(*blocks: tuple[bytes, str]) -> list[tuple[int, str, bytes]]:
 INDEX = "0 10 stdout\n4 20 stderr\n6 30 stdout\n"
 
 
-def test_the_index_tells_time_and_stream_of_every_byte():
+def test_the_index_holds_time_and_stream_of_every_byte():
     assert fed((b"out\nx\nend", INDEX)) == [
         (10, "stdout", b"out\n"),
         (20, "stderr", b"x\n"),
@@ -118,7 +118,7 @@ def test_the_output_comes_whole_or_by_stream(follow):
 
 
 @pytest.mark.parametrize("follow", [False, True])
-def test_the_output_of_a_time_is_that_of_the_lines_that_began_in_it(follow):
+def test_a_window_of_time_selects_the_lines_that_began_in_it(follow):
     assert read(since=2, follow=follow) == b"b\nc\n"
     assert read(until=2, follow=follow) == b"a\nb\n"
     assert read(since=2, until=2, follow=follow) == b"b\n"
@@ -166,7 +166,7 @@ def test_records_carry_times_and_streams_and_marks():
 
 
 @pytest.mark.parametrize(("role", "k", "named"), [("b", 0, "a b"), ("c", 1, "0"), ("a b", -1, "0 to 1")])
-def test_what_there_is_not_is_refused_with_what_there_is(role, k, named):
+def test_an_unknown_role_or_replica_is_refused_with_the_known_ones(role, k, named):
     with pytest.raises(SchedulerError) as error:
         chunks(LOGS, (role, k))
     assert named in str(error.value.hint)

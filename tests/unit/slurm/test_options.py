@@ -17,7 +17,7 @@ from launcher.specs import InvalidRunConfigException
 ROLES = "roles: {main: {entrypoint: python}}\n"
 
 
-def test_the_names_of_torchx_and_of_other_schedulers_are_there():
+def test_options_have_the_names_of_torchx_and_of_other_schedulers():
     names = {name for name, _ in options()}
     assert {"partition", "time", "comment", "constraint", "qos", "nomem", "job_dir"} <= names
     assert {"account", "nodes", "ntasks_per_node", "gres", "host", "setup", "sbatch", "on_preempted"} <= names
@@ -69,7 +69,7 @@ def test_a_value_that_cannot_stand_in_a_script_or_a_call_is_refused(name, value)
         ("job_dir", "/scratch/me"),
     ],
 )
-def test_what_sites_use_is_taken(name, value):
+def test_option_values_that_sites_use_are_accepted(name, value):
     assert options().resolve({name: value})[name] == value
 
 
@@ -117,7 +117,7 @@ def test_minutes_are_written_as_days_and_a_clock():
     ]
 
 
-def test_every_option_that_is_refused_is_one_of_sbatch():
+def test_every_refused_option_is_an_option_of_sbatch():
     assert OWN_OPTION.keys() | REFUSED.keys() <= KNOWN | OF_PYXIS
     assert not OWN_OPTION.keys() & REFUSED.keys()
     assert set(OWN_OPTION.values()) <= {name for name, _ in options()}

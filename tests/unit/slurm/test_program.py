@@ -23,7 +23,7 @@ def imported(text: str, path: str) -> set[str]:
     return names | {f"{node.module}.{alias.name}" for node in froms for alias in node.names}
 
 
-def test_it_holds_all_that_its_modules_import_but_the_standard_library():
+def test_the_zip_holds_every_module_that_it_imports_but_the_standard_library():
     found = texts()
     for path, text in found.items():
         for name in imported(text, path):
@@ -34,7 +34,7 @@ def test_it_holds_all_that_its_modules_import_but_the_standard_library():
                 assert f"{module}.py" in found or f"{module.rpartition('/')[0]}.py" in found, (path, name)
 
 
-def test_it_is_the_same_in_every_process():
+def test_the_zip_is_the_same_in_every_process():
     code = "from launcher.schedulers.slurm.cluster import program; print(program().hex(), end='')"
     assert subprocess.check_output([sys.executable, "-c", code]) == program().hex().encode()
 

@@ -34,7 +34,7 @@ def record(folder: str) -> Record:
     return Record(folder, App(), {})
 
 
-def test_a_line_that_a_killed_conductor_has_cut_makes_room_for_the_next_one(tmp_path: Path) -> None:
+def test_a_line_that_a_killed_conductor_has_cut_is_replaced_by_the_next_line(tmp_path: Path) -> None:
     (tmp_path / "events").write_text('{"e":"starting","t":1}\n{"e":"spa')
     made = record(str(tmp_path))
     made.append({"e": "quiet", "t": 2})
@@ -54,7 +54,7 @@ def test_an_end_is_recorded_with_its_outcome_also_where_no_event_can_be_written(
     assert [(each["state"], each["code"]) for each in outcome["replicas"]] == [("lost", None)]
 
 
-def test_an_outcome_that_is_there_wins(tmp_path: Path) -> None:
+def test_an_outcome_on_record_is_not_overwritten(tmp_path: Path) -> None:
     (tmp_path / "outcome").write_text('{"state": "lost"}')
     made = record(str(tmp_path))
     made.append({"e": "ended", "state": "failed", "message": "", "code": 1})

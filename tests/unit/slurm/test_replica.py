@@ -59,14 +59,14 @@ def test_much_output_arrives_whole(site: Site) -> None:
 
 
 @pytest.mark.slow
-def test_output_of_what_a_replica_leaves_behind_is_kept(site: Site) -> None:
+def test_output_of_processes_that_a_replica_leaves_is_kept(site: Site) -> None:
     site.patch("worker", "DRAIN_S = 0.5", "DRAIN_S = 50")
     one(site, "(sleep 0.6; echo late) & echo early")
     assert site.log("main") == b"early\nlate\n"
 
 
 @pytest.mark.slow
-def test_what_outlives_its_replica_is_killed(site: Site) -> None:
+def test_processes_that_outlive_their_replica_are_killed(site: Site) -> None:
     found = one(site, "setsid sh -c 'trap \"\" TERM; while :; do sleep 0.1; done' & sleep 0.1")
     assert found["code"] == 0
     assert site.processes() == []
@@ -106,7 +106,7 @@ UNSTARTABLE = {
 
 @pytest.mark.slow
 @pytest.mark.parametrize("command", sampled(UNSTARTABLE, "./none"))
-def test_what_cannot_be_started_is_reported(site: Site, command: str) -> None:
+def test_a_command_that_cannot_be_started_is_reported(site: Site, command: str) -> None:
     code, why = UNSTARTABLE[command]
     site.app(role("main", "", argv=command.split(" ")))
     found = site.run()
@@ -129,7 +129,7 @@ def test_a_replica_has_every_signal_at_its_default(site: Site) -> None:
 
 
 @pytest.mark.slow
-def test_an_error_file_that_is_none_is_ignored(site: Site) -> None:
+def test_an_error_file_that_is_no_regular_file_is_ignored(site: Site) -> None:
     assert one(site, 'mkfifo "$TORCHELASTIC_ERROR_FILE"; exit 4')["error_file"] == ""
 
 

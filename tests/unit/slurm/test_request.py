@@ -150,7 +150,7 @@ def test_tasks_are_counted_over_all_roles_and_get_the_largest_share():
     assert {"ntasks=5", "cpus-per-task=3", "mem-per-cpu=342M", "gpus-per-task=1"} <= set(lines)
 
 
-def test_memory_without_cores_is_that_of_one_core():
+def test_memory_without_cores_is_requested_for_one_core():
     assert "mem-per-cpu=2048M" in sbatch_lines(request_of(role(resource=Resource(-1, -1, 2048))))
 
 
@@ -191,18 +191,18 @@ def test_gres_takes_the_place_of_gpus_per_task(capabilities):
         ({"time": "INFINITE"}, "time=UNLIMITED"),
     ],
 )
-def test_the_time_limit_is_given_or_leaves_the_timeout_to_launcher(cfg, line):
+def test_the_time_limit_is_the_given_one_or_leaves_launcher_time_for_its_timeout(cfg, line):
     assert line in sbatch_lines(request_of(role(), **cfg))
 
 
-def test_only_preempted_apps_that_say_so_are_requeued():
+def test_only_an_app_that_asks_for_it_is_requeued_when_preempted():
     assert "no-requeue" in sbatch_lines(request_of(role()))
     requeued = request_of(role(), on_preempted="requeue")
     assert "requeue" in sbatch_lines(requeued)
     assert requeued.app["requeue"] is True
 
 
-def test_sbatch_is_called_with_what_is_no_line_of_the_script():
+def test_sbatch_gets_as_arguments_the_options_that_are_no_line_of_the_script():
     assert request_of(role()).argv == ["sbatch", "--parsable", "--hold"]
 
 
@@ -266,7 +266,7 @@ def test_without_a_number_of_nodes_slurm_places_the_steps():
 # app.json
 
 
-def test_it_is_plain_data_without_secrets():
+def test_the_request_is_plain_data_without_secrets():
     request = request_of(role(env={"TOKEN": Secret("env:MY_TOKEN"), "A": "env:MY_TOKEN"}))
     assert json.loads(json.dumps(request.app)) == request.app
     assert "TOKEN" not in the_one(request)["env"]
@@ -275,7 +275,7 @@ def test_it_is_plain_data_without_secrets():
     assert "(secret env:MY_TOKEN)" in str(request)
 
 
-def test_it_holds_what_the_conductor_follows():
+def test_the_request_holds_the_rules_that_the_conductor_follows():
     app = request_of(SERVER, CLIENT, timeout_s=60, grace_s=2.0, workdir="/w").app
     assert (app["app_id"], app["handle"], app["session"]) == ("a-1-x", "slurm://s/a-1-x", "s")
     assert (app["timeout_s"], app["grace_s"], app["cwd"], app["requeue"]) == (60, 2.0, "/w", False)
@@ -317,7 +317,7 @@ def test_hosts_are_marks_that_nodes_replace():
     ]
 
 
-def test_replicas_know_their_job_scratch_error_file_and_hosts():
+def test_the_environment_of_replicas_has_job_scratch_error_file_and_hosts():
     env = the_one(request_of(SERVER, CLIENT), "client", 2)["env"]
     assert env == {
         "LAUNCHER_JOB_ID": "slurm://s/a-1-x",
@@ -337,7 +337,7 @@ def test_no_replica_waits_for_the_host_of_a_role_that_may_start_later():
     assert the_one(request, "late")["env"]["LAUNCHER_HOST_EARLY"] == "\x01host:early\x01"
 
 
-def test_the_variables_of_the_job_win_over_those_of_a_role():
+def test_the_variables_of_the_job_win_over_the_variables_of_a_role():
     env = the_one(request_of(role(env={"LAUNCHER_SCRATCH": "x", "PET_LOG_DIR": "/own"})))["env"]
     assert env["LAUNCHER_SCRATCH"] == "\x01dir\x01/scratch"
     assert env["PET_LOG_DIR"] == "/own"
@@ -372,7 +372,7 @@ def test_building_edits_neither_app_nor_options():
 
 
 @pytest.mark.parametrize("session", ["$<app_id>", "${app_id}"])
-def test_what_a_session_contains_is_no_macro(session):
+def test_text_of_a_session_is_no_macro(session):
     app = AppDef("app", [role(args=["x"])])
     request = bind_request(build_request(app, options().resolve({}), session=session), "a-1-x")
     assert request.app["handle"] == f"slurm://{session}/a-1-x"
@@ -387,7 +387,7 @@ def test_options_out_of_range_are_refused_also_in_a_resolved_cfg():
 # The text for users
 
 
-def test_nothing_that_looks_like_a_secret_is_shown():
+def test_no_value_that_looks_like_a_secret_is_shown():
     request = request_of(
         Role("r", "", entrypoint="run", args=["--token", "s3cret"], env={"API_KEY": "s3cret"}),
         setup=["export HF_TOKEN=s3cret"],

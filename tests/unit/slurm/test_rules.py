@@ -62,7 +62,7 @@ def test_a_mount_is_refused(mount, shown):
     assert shown in message_of(role(mounts=[mount]))
 
 
-def test_a_folder_that_is_mounted_where_it_is_stays_there():
+def test_a_folder_that_is_mounted_at_its_own_path_is_accepted():
     app = AppDef("app", [role(mounts=[BindMount("/data", "/data")])])
     assert [*problems(app, {})] == []
     assert notes(app, {}) == ["role `r`: mounts are not made by slurm; the paths of its nodes are used"]
@@ -93,7 +93,7 @@ def test_roles_that_differ_in_the_kind_of_their_gpus_are_refused_unless_gres_req
     assert found(roles[0], role("b", resource=gpus(2, "a100"))) == []
 
 
-def test_a_role_that_names_no_kind_of_gpu_gets_that_of_the_others():
+def test_a_role_that_names_no_kind_of_gpu_gets_the_kind_of_the_other_roles():
     roles = [role("a", resource=Resource(1, 2, 0)), role("b", resource=gpus(2, "a100"))]
     assert found(*roles) == []
     assert notes(AppDef("app", roles), {}) == [
@@ -113,7 +113,7 @@ def test_an_amount_without_end_is_a_problem_and_no_failure(field):
 
 
 @pytest.mark.parametrize("text", ["a\x01b", "\x01dir\x01"])
-def test_the_mark_of_what_nodes_fill_in_is_refused_in_texts(text):
+def test_the_mark_that_nodes_replace_is_refused_in_texts(text):
     assert path_of(role(args=[text])) == "roles.r.args.0"
     assert path_of(role(env={"A": text})) == "roles.r.env.A"
 
@@ -126,7 +126,7 @@ def test_the_host_of_a_role_that_starts_later_is_refused():
     assert "role `client` starts after `server`" in message_of(server, between, client)
 
 
-def test_the_host_of_the_first_role_is_refused_where_that_one_starts_later():
+def test_the_host_of_the_first_role_is_refused_where_that_role_starts_later():
     assert (
         path_of(role("late", depends_on={"early": "started"}), role("early", args=["$<rank0_host>"]))
         == "roles.early.args.0"
@@ -195,7 +195,7 @@ def test_memory_of_a_node_goes_only_without_memory_of_the_roles():
 
 
 @pytest.mark.parametrize("name", ["", "a b", "x=y", "-", "new\nline"])
-def test_what_cannot_be_an_option_is_refused(name):
+def test_a_name_that_cannot_be_an_option_is_refused(name):
     assert len(found(role(), sbatch={name: "1"})) == 1
 
 
@@ -226,7 +226,7 @@ def test_an_option_of_a_plug_in_passes_with_a_note():
         ({}, {"time": "1h", "timeout_s": 3600}, "before its timeout of 3600 s"),
     ],
 )
-def test_what_slurm_does_differently_is_noted(fields, cfg, shown):
+def test_fields_that_slurm_treats_differently_are_noted(fields, cfg, shown):
     [note] = notes(AppDef("app", [role(**fields)]), cfg)
     assert shown in note
 

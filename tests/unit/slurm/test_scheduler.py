@@ -1,4 +1,4 @@
-"""What the Slurm scheduler costs those who do not use it, and how it shares requests among threads."""
+"""The cost of the Slurm scheduler where it is not used, and its requests shared among threads."""
 
 import subprocess
 import sys
@@ -186,7 +186,7 @@ def test_a_plan_needs_only_the_clusters_that_its_jobs_go_to(clusters):
         SlurmApps(clusters).observe([])
 
 
-def test_a_number_of_apps_takes_one_request_to_each_cluster(clusters):
+def test_many_apps_take_one_request_to_each_cluster(clusters):
     near = clusters.at(("near", "~"))
     near.apps = {f"train-{k}-x": ended(f"train-{k}-x") for k in range(100)}
     for app_id in near.apps:
@@ -215,9 +215,7 @@ def test_a_wait_for_an_app_submitted_from_here_is_one_request(scheduler):
     assert [op["op"] for op in cluster.calls] == ["wait"]
 
 
-def test_commands_of_slurm_that_do_not_work_matter_only_to_those_who_use_them(
-    clusters, tmp_path, monkeypatch
-):
+def test_broken_slurm_commands_here_do_not_affect_apps_of_other_clusters(clusters, tmp_path, monkeypatch):
     (tmp_path / ".launcher" / "slurm" / "apps").mkdir(parents=True)
     monkeypatch.setattr(known, "has_commands", lambda: True)
     here = FakeCluster({}, ("", known.DEFAULT_JOB_DIR))

@@ -1,4 +1,4 @@
-"""The batch script: bash reads it, and it hands over what it says. A python3 of the test takes the end."""
+"""The batch script, run by bash: a python3 of the test records the call that the script ends with."""
 
 import json
 import shutil
@@ -58,7 +58,7 @@ def run(request: SlurmRequest, tmp_path: Path, **more: str) -> tuple[int, list[s
     return done.returncode, argv, seen, done.stderr
 
 
-def test_it_ends_in_the_conductor_with_the_directory_of_the_app(tmp_path):
+def test_the_script_ends_in_the_conductor_with_the_directory_of_the_app(tmp_path):
     code, argv, env, _ = run(request_of(role()), tmp_path)
     where = f"{tmp_path}/home/.launcher/slurm/apps/a-1-x"
     assert (code, argv, env["LAUNCHER_APP_DIR"]) == (
@@ -110,7 +110,7 @@ def array_in(folder: Path, job_dir: str, *tasks: str) -> Path:
     return where
 
 
-def test_hostile_commands_stand_in_comments_alone(tmp_path):
+def test_hostile_commands_appear_only_in_comments(tmp_path):
     hostile = role("r: $(touch made)", entrypoint="`touch made`", args=HOSTILE)
     request = request_of(hostile)
     comments = [line for line in request.script.splitlines() if line.startswith("# r: ")]
@@ -119,7 +119,7 @@ def test_hostile_commands_stand_in_comments_alone(tmp_path):
     assert run(request, tmp_path)[0] == 0
 
 
-def test_replicas_inherit_what_setup_lines_export(tmp_path):
+def test_replicas_inherit_variables_that_setup_lines_export(tmp_path):
     setup = ["export SITE='two words'", "if true; then", "  export MORE=${HOME##*/}", "fi"]
     _, _, env, _ = run(request_of(role(), setup=setup), tmp_path)
     assert env["SITE"] == "two words"
@@ -145,7 +145,7 @@ def test_a_function_that_fails_ends_the_job_as_well(tmp_path):
 @pytest.mark.parametrize(
     "line", ["X=$(false; echo x)", "if false; then true; fi", "false || true", "( false; true ) || true"]
 )
-def test_what_bash_takes_for_no_failure_is_none(tmp_path, line):
+def test_a_setup_line_that_bash_takes_for_no_failure_does_not_end_the_job(tmp_path, line):
     assert len(run(request_of(role(), setup=[line]), tmp_path)[1]) == 5
 
 

@@ -68,7 +68,7 @@ def seen(found, **how):
     return view.state, view.message
 
 
-def test_while_its_client_lives_it_is_reserved_and_then_created():
+def test_a_submission_is_reserved_and_then_created_while_its_client_lives():
     assert seen(facts(owner=here())) == ("reserved", "")
     assert seen(facts(owner=here(), created=1.0)) == ("created", "")
     assert view_of(facts(owner=here())).owner == str(owner.this_process())
@@ -96,7 +96,7 @@ def test_a_pending_job_is_queued_with_slurms_reason_and_the_start_that_it_expect
     assert view_of(submitted(queue=[row()])).owner == "Slurm job 12"
 
 
-def test_a_job_behind_others_waits_for_those_that_have_not_ended():
+def test_a_job_behind_others_waits_for_the_jobs_that_have_not_ended():
     needs = {"prepare-1-x": "", "other-1-x": "succeeded"}
     found = submitted(queue=[row(reason="Dependency")], needs=needs)
     assert seen(found) == ("waiting", "waits for prepare")
@@ -118,14 +118,14 @@ def test_a_job_that_waits_again_after_it_ran_is_queued():
 
 
 def test_a_job_that_may_not_run_twice_is_lost_when_slurm_queues_it_again():
-    """A controller that was killed comes back with what it knew some seconds before."""
+    """A controller that was killed comes back with its state of some seconds before."""
     queue = [row(reason="JobHeldUser")]
     found = submitted(queue=queue, started={"job": "12", "at": 3.0}, vanished=True)
     assert seen(found) == ("lost", RUN_AGAIN)
     assert view_of(found).is_new_end
 
 
-def test_one_empty_queue_is_no_end():
+def test_one_empty_queue_is_no_end_of_an_app():
     assert seen(submitted())[0] == "queued"
     assert seen(submitted(started={"job": "12", "at": 3.0}))[0] == "running"
     assert seen(submitted(needs={"prepare-1-x": ""})) == ("waiting", "waits for prepare")
@@ -146,7 +146,7 @@ def test_the_outcome_on_record_counts_whatever_slurm_says():
     assert not view.is_new_end
 
 
-def test_what_was_given_up_before_its_start_has_ended():
+def test_an_app_that_was_given_up_before_its_start_has_ended():
     assert seen(submitted(started={"withdrawn": True, "at": 5.0})) == ("skipped", "withdrawn")
     cancelled = {"cancelled": True, "at": 5.0, "message": "cancelled by ada@laptop"}
     view = view_of(submitted(started=cancelled))
@@ -204,7 +204,7 @@ def ended(state, **fields):
         ("", {}, ("lost", "it left Slurm's queue without an outcome", None)),
     ],
 )
-def test_how_slurm_ended_an_app_that_could_not_say_so(state, fields, found):
+def test_the_end_of_an_app_without_an_outcome_follows_from_the_state_of_its_job(state, fields, found):
     assert ended(state, **fields) == found
 
 
@@ -237,7 +237,7 @@ def behind(need, *, state="", app_id="train-2-x"):
         ("removed", "prepare was removed"),
     ],
 )
-def test_what_slurm_cancelled_because_of_a_need_is_skipped(state, message):
+def test_an_app_that_slurm_cancelled_because_of_a_need_is_skipped(state, message):
     (outcome,) = new_ends({"x": behind("prepare-1-x", state=state)}).values()
     assert (outcome["state"], outcome["message"]) == ("skipped", message)
 
@@ -330,7 +330,7 @@ def test_only_a_submitted_job_that_slurm_has_is_on_hold():
         ),
     ],
 )
-def test_an_app_whose_job_slurm_has_forgotten(fields, state, message):
+def test_an_app_whose_job_slurm_has_forgotten_has_the_end_on_record_or_is_lost(fields, state, message):
     """Slurm purges a job soon after its end: what is on record says more."""
     assert seen(submitted(vanished=True, **fields)) == (state, message)
 
@@ -362,7 +362,7 @@ OUTCOME = {"state": "succeeded", "started_at": 3.0, "ended_at": 4.0, "exit_code"
         ({"started": {"withdrawn": True, "at": 5.0}}, None, 5.0, 0, None),
     ],
 )
-def test_when_an_app_started_and_ended_how_often_it_was_restarted_and_its_exit_code(
+def test_the_view_of_an_app_has_start_end_restarts_and_exit_code(
     fields, started_at, ended_at, restarts, exit_code
 ):
     found = submitted(**fields)
@@ -410,7 +410,7 @@ def shown(found):
     return [(each.role, each.k, each.state, each.exit_code, each.message) for each in record.replicas]
 
 
-def test_replicas_are_as_the_events_of_a_live_app_say():
+def test_replicas_of_a_live_app_have_the_state_that_its_events_say():
     found = held(
         at(3, "spawn", host="n1"),
         at(3, "spawn", 1, host="n2"),

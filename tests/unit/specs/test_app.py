@@ -78,7 +78,7 @@ def test_role_fields_stand_in_the_established_order():
     ]
 
 
-def test_role_defaults():
+def test_a_role_has_the_established_defaults():
     role = Role("trainer", "image")
     assert (role.min_replicas, role.base_image, role.entrypoint) == (None, None, MISSING)
     assert (role.args, role.env, role.port_map, role.metadata, role.mounts) == ([], {}, {}, {}, [])
@@ -97,7 +97,7 @@ def test_roles_do_not_share_their_containers():
     assert (second.args, second.env) == ([], {})
 
 
-def test_pre_proc_hands_back_what_it_was_given():
+def test_pre_proc_returns_the_info_that_it_was_given():
     info = object()
     assert Role("a", "").pre_proc("local_cwd", info) is info
 

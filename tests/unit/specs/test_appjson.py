@@ -16,7 +16,7 @@ def test_every_app_comes_back_as_it_was(app: AppDef):
 
 
 @pytest.mark.parametrize("value", [None, [], {}, "x", {"name": "a", "roles": 1, "metadata": {}}])
-def test_anything_else_is_refused(value: object):
+def test_a_value_that_is_no_app_is_refused(value: object):
     with pytest.raises((ValueError, TypeError, KeyError)):
         from_json(value)
 

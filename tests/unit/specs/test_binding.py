@@ -183,7 +183,7 @@ def test_two_timeouts_are_refused_unless_they_agree():
         bind_cfg({"timeout_s": 5}, opts=LOCAL, timeout_s=60, directory="/w")
 
 
-def test_a_scheduler_without_these_options_gets_what_was_given():
+def test_a_scheduler_without_folder_and_timeout_options_gets_the_options_as_given():
     cfg = {"tags": ["$<job.dir>/a", "$$<x>"]}
     made = bind_cfg(cfg, opts=options("tags"), timeout_s=None, directory="/w")
     assert made == {"tags": ["/w/a", "$<x>"]}

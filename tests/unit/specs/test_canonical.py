@@ -54,14 +54,14 @@ def full_role() -> Role:
     )
 
 
-def test_the_smallest_document_has_only_what_is_always_there():
+def test_the_smallest_document_has_only_the_fields_that_every_document_has():
     assert document(launch_of(AppDef("app", [small_role()]))) == {
         "scheduler": "local_cwd",
         "roles": [{"name": "trainer", "entrypoint": "python"}],
     }
 
 
-def test_a_full_document():
+def test_a_document_of_a_full_launch_has_every_field():
     launch = launch_of(AppDef("app", [full_role()]), cfg={"log_dir": "x", "unset": None}, timeout_s=60)
     assert document(launch) == {
         "scheduler": "local_cwd",
@@ -99,7 +99,7 @@ def test_a_full_document():
     }
 
 
-def test_options_of_a_role_are_normal_as_those_of_the_app():
+def test_options_of_a_role_are_normalised_as_the_options_of_the_app():
     cfg = {"shm_size": "8g", "ulimits": {"nofile": "64"}, "grace_s": 2.0, "user": None}
     made = document(launch_of(AppDef("app", [replace(small_role(), cfg=cfg)]), cfg=cfg))
     [role] = made["roles"]
@@ -109,7 +109,7 @@ def test_options_of_a_role_are_normal_as_those_of_the_app():
     assert document(bare) == document(launch_of(AppDef("app", [small_role()])))
 
 
-def test_the_golden_digests_of_lr1():
+def test_the_digests_of_lr1_never_change():
     """These never change: a recorded attempt would plan as changed."""
     small = launch_of(AppDef("app", [small_role()]))
     full = launch_of(AppDef("app", [full_role()]), cfg={"log_dir": "x"}, timeout_s=60)
@@ -132,7 +132,7 @@ def test_the_golden_digests_of_lr1():
         {"app": AppDef("other-name", [full_role()], {"team": "vision"})},
     ],
 )
-def test_what_is_outside_the_digest(field):
+def test_fields_outside_of_the_digest_do_not_change_the_document(field):
     launch = launch_of(AppDef("app", [full_role()]))
     assert document(replace(launch, **field)) == document(launch)
 
@@ -222,7 +222,7 @@ def test_text_is_hashed_as_utf_8():
         ({"a": {1, 2}}, "roles.trainer.metadata.a"),
     ],
 )
-def test_what_json_cannot_hold_is_refused_with_its_place(metadata, where):
+def test_a_value_that_json_cannot_hold_is_refused_with_its_place(metadata, where):
     app = AppDef("a", [replace(small_role(), metadata=metadata)])
     with pytest.raises(UnstorableValueError) as caught:
         document(launch_of(app))
@@ -304,7 +304,7 @@ def test_an_earlier_document_with_defaults_written_out_is_brought_into_form():
     }
 
 
-def test_what_a_later_version_wrote_is_kept():
+def test_fields_that_a_later_version_wrote_are_kept():
     stored = {
         "scheduler": "s",
         "workspace": "sha256:1",

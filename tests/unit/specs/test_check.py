@@ -60,7 +60,7 @@ def test_roles_of_one_name_are_one_problem():
 
 
 @pytest.mark.parametrize("name", ["", " ", "-", "..", ".hidden", "a/b", "a\nb", "a\0b", "é"])
-def test_names_that_cannot_stand_in_paths_and_handles(name):
+def test_names_that_cannot_stand_in_paths_and_handles_are_problems(name):
     assert [(p.path, p.code) for p in check_app(AppDef(name, [GOOD]))] == [(("name",), "unusable-name")]
     assert [p.code for p in problems(name=name)] == ["unusable-name"]
 
@@ -133,7 +133,7 @@ def test_names_that_cannot_stand_in_paths_and_handles(name):
         ({"metadata": {"a": [{"b": "$<x>"}]}}, (*AT, "metadata", "a", 0, "b"), "unknown-reference", "`$<x>`"),
     ],
 )
-def test_each_rule_tells_place_code_and_value(fields, path, code, message):
+def test_each_problem_has_its_place_its_code_and_the_value(fields, path, code, message):
     found = problems(**fields)
     assert [(problem.path, problem.code) for problem in found] == [(path, code)]
     assert message in found[0].message

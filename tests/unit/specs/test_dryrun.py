@@ -1,9 +1,9 @@
-"""What a dry run hands back."""
+"""The info that a dry run returns."""
 
 from launcher.specs import AppDryRunInfo
 
 
-def test_it_prints_the_request_by_the_given_function():
+def test_an_info_prints_the_request_with_the_given_function():
     seen: list[object] = []
 
     def fmt(request: object) -> str:
@@ -17,7 +17,7 @@ def test_it_prints_the_request_by_the_given_function():
     assert seen == [request]
 
 
-def test_the_references_back_are_empty_until_a_scheduler_gives_them():
+def test_app_options_and_scheduler_of_an_info_are_empty_until_a_scheduler_sets_them():
     info = AppDryRunInfo(1, str)
     assert (info._app, info._cfg, info._scheduler) == (None, {}, None)
     assert str(info) == "1"

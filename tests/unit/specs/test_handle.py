@@ -1,4 +1,4 @@
-"""App handles and the exceptions about what they name."""
+"""App handles, and the exceptions for handles and unknown names."""
 
 import pytest
 from hypothesis import given

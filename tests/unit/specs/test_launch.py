@@ -83,9 +83,9 @@ def test_fields_of_a_later_version_are_left_out():
     [("reserved", True), ("created", True), ("running", True)]
     + [(state, False) for state in ("succeeded", "failed", "cancelled", "lost")],
 )
-def test_which_attempts_are_live(state, live):
+def test_the_state_of_an_attempt_decides_whether_it_is_live(state, live):
     assert attempt(state=state).is_live is live
 
 
-def test_the_handle_of_an_attempt():
+def test_the_handle_of_an_attempt_has_scheduler_session_and_app_id():
     assert attempt(key=KEY._replace(target="prod")).handle == "s://vision.prod/a-1"

@@ -1,4 +1,4 @@
-"""Macros: what is filled in, what is left alone, and that phases give what one go gives."""
+"""Macros: text that is filled in, text that is left alone, and that phases give the same as one pass."""
 
 import pytest
 from hypothesis import given
@@ -36,7 +36,7 @@ def test_the_class_attributes_are_the_text_of_the_macros(name):
 
 
 @pytest.mark.parametrize(("name", "value"), FIVE.items())
-def test_both_spellings_of_the_five_are_filled_in(name, value):
+def test_both_spellings_of_the_five_macros_are_filled_in(name, value):
     assert VALUES.substitute(f"a ${{{name}}} b $<{name}> c") == f"a {value} b {value} c"
 
 
@@ -97,7 +97,7 @@ def test_every_other_dollar_is_left_alone(text):
         ("$$ $$<", "$$ $$<"),
     ],
 )
-def test_a_dollar_in_front_makes_it_text(text, result):
+def test_a_dollar_in_front_of_a_macro_makes_it_text(text, result):
     assert VALUES.substitute(text) == result
 
 

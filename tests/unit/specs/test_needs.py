@@ -28,7 +28,7 @@ def test_needs_come_back_sorted_from_their_text(each: list[StoodOn]) -> None:
 
 
 @pytest.mark.parametrize("text", ["x", "1", "[1]", "[[1]]", '[["a", "b", 1, "c", "d"]]', "null"])
-def test_what_is_no_list_of_needs_is_refused(text: str) -> None:
+def test_text_that_is_no_list_of_needs_is_refused(text: str) -> None:
     with pytest.raises((TypeError, ValueError)):
         needs.loads(text)
 

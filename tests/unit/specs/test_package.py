@@ -18,7 +18,7 @@ def test_star_import_brings_every_name():
     assert set(specs.__all__) <= set(namespace)
 
 
-def test_what_is_public_and_what_can_be_loaded_are_the_same():
+def test_the_public_names_are_exactly_the_names_that_can_be_loaded():
     assert sorted(specs._HOMES) == sorted(specs.__all__) == dir(specs)
 
 
@@ -33,7 +33,7 @@ def test_importing_the_package_loads_none_of_its_modules():
 
 
 @pytest.mark.parametrize("module", ["handle", "jobkey", "appstate"])
-def test_what_every_command_needs_is_cheap(module):
+def test_modules_that_every_command_needs_are_cheap_to_import(module):
     heavy = "{'dataclasses', 'typing', 'inspect', 're', 'json', 'pathlib', 'subprocess'}"
     with_enum = " - {'re'}" if module == "appstate" else ""
     code = (

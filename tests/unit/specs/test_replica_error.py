@@ -1,4 +1,4 @@
-"""Structured errors: what programs write, what comes of anything else, and which error was the cause."""
+"""Structured errors: the format that programs write, any other text, and which error was the cause."""
 
 import json
 
@@ -33,12 +33,12 @@ def test_the_error_of_an_elastic_worker_is_read_whole() -> None:
         ('{"other": 1}', '{"other": 1}'),
     ],
 )
-def test_anything_else_is_its_text(text: str, message: str) -> None:
+def test_text_that_is_no_structured_error_is_the_message(text: str, message: str) -> None:
     assert read_error(text) == ReplicaError(message)
 
 
 @pytest.mark.parametrize("text", ["", "  \n", NONE])
-def test_nothing_is_no_error(text: str) -> None:
+def test_an_empty_text_is_no_error(text: str) -> None:
     assert read_error(text) is None
 
 
@@ -66,7 +66,7 @@ def test_without_errors_there_is_no_cause() -> None:
 
 
 @pytest.mark.parametrize("time", [10**30, 10**400, -1, "1e99", "Infinity", "soon", True])
-def test_a_time_that_no_calendar_has_is_none(time: object) -> None:
+def test_an_error_with_a_time_that_no_calendar_has_has_no_time(time: object) -> None:
     found = read_error(written("boom", time=time))
     assert (found.message, found.time) == ("boom", None)
 
@@ -81,7 +81,7 @@ ENDS = ("", "\n", "\\", '"', "é", "\u2028")
 
 @pytest.mark.parametrize(("end", "shift"), thinned([(end, n) for end in ENDS for n in range(7)], every=4))
 @pytest.mark.slow
-def test_of_an_error_that_is_too_long_the_message_is_cut(end: str, shift: int) -> None:
+def test_the_message_of_an_error_that_is_too_long_is_cut(end: str, shift: int) -> None:
     message = "x" * shift + f"boom {end}" * MOST_BYTES
     found = cut(written(message, time=5))
     assert message.startswith(found.message.rstrip("\ufffd"))
@@ -89,7 +89,7 @@ def test_of_an_error_that_is_too_long_the_message_is_cut(end: str, shift: int) -
 
 
 @pytest.mark.parametrize("rest", ["", ", ", ', "extr', ', "extraInfo": {"timestamp": 1', ', "errorCode": 1'])
-def test_what_stands_before_the_cut_is_kept(rest: str) -> None:
+def test_a_message_before_the_cut_is_kept(rest: str) -> None:
     long = MOST_BYTES - len(rest) - len('{"message": {"message": "boom", "x": ""')
     text = f'{{"message": {{"message": "boom", "x": "{"y" * long}"{rest}'
     found = cut(text + "z")

@@ -54,7 +54,7 @@ def plugins(tmp_path, monkeypatch):
         ("cpu.xlarge", 8, 0, 32 * GiB),
     ],
 )
-def test_generic_resources(name, cpu, gpu, mem_mb):
+def test_generic_resources_have_their_cores_gpus_and_memory(name, cpu, gpu, mem_mb):
     assert named_resources[name] == Resource(cpu, gpu, mem_mb) == get_named_resources(name)
 
 
@@ -112,13 +112,13 @@ def test_every_instance_type_of_the_table_is_there():
     assert set(aws.NAMED_RESOURCES) == expected
 
 
-def test_a_resource_without_an_instance_type_is_none_with_a_warning():
+def test_the_instance_type_of_a_resource_without_one_is_none_with_a_warning():
     with pytest.warns(UserWarning, match="names no instance type"):
         assert instance_type_from_resource(Resource(1, 0, 1)) is None
 
 
 @pytest.mark.parametrize("name", ["NULL", "MISSING"])
-def test_two_names_stand_for_no_resource(name):
+def test_the_names_null_and_missing_mean_no_resource(name):
     assert named_resources[name] is NULL_RESOURCE
 
 

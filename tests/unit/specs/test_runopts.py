@@ -1,4 +1,4 @@
-"""Scheduler options: types and defaults. Wrong input is told, never dropped."""
+"""Scheduler options: types and defaults. Wrong input is reported, never dropped."""
 
 from typing import Dict, List, Union  # noqa: UP035  # users write both generations of generics
 
@@ -44,7 +44,7 @@ def test_options_keep_their_order_and_have_a_length(opts):
     assert len(opts) == 6
 
 
-def test_getting_an_unknown_option_is_none(opts):
+def test_getting_an_unknown_option_returns_none(opts):
     assert opts.get("imag") is None
 
 
@@ -109,7 +109,7 @@ def test_updating_adds_in_place_and_the_later_wins(opts):
         (None, float, False),
     ],
 )
-def test_what_fits_a_type(obj, tp, fits):
+def test_is_type_says_whether_a_value_fits_a_type(obj, tp, fits):
     assert runopts.is_type(obj, tp) is fits
 
 
@@ -135,7 +135,7 @@ def test_both_generations_of_generics_are_known(list_type, dict_type):
         (None, "None"),
     ],
 )
-def test_names_of_types(tp, name):
+def test_get_type_name_returns_the_name_of_a_type(tp, name):
     assert get_type_name(tp) == name
 
 
@@ -160,7 +160,7 @@ def test_given_values_win_over_defaults(opts):
     assert opts.resolve(cfg) == cfg
 
 
-def test_an_int_for_a_float_becomes_one(opts):
+def test_an_int_for_a_float_option_becomes_a_float(opts):
     grace = opts.resolve({"image": "x", "grace_s": 3})["grace_s"]
     assert (grace, type(grace)) == (3.0, float)
 
@@ -205,14 +205,14 @@ def test_an_unknown_option_far_from_any_shows_them_all(opts):
     assert caught.value.hint == "there are: env, grace_s, image, preemptible, priority, tags"
 
 
-def test_without_options_an_unknown_one_says_so():
+def test_an_unknown_option_is_refused_with_the_hint_that_the_scheduler_takes_none():
     with pytest.raises(InvalidRunConfigException) as caught:
         runopts().resolve({"zzz": 1})
     assert caught.value.hint == "this scheduler takes no options"
 
 
 @pytest.mark.parametrize("kind", [LauncherError, ValueError])
-def test_the_exception_is_one_of_ours_and_a_value_error(opts, kind):
+def test_the_exception_is_a_launcher_error_and_a_value_error(opts, kind):
     with pytest.raises(kind):
         opts.resolve({})
 
@@ -273,7 +273,7 @@ def test_an_option_says_what_its_values_must_be(rule, right, wrong, wanted):
 # -- options of roles, and patterns in lists and mappings --------------------------------------------------
 
 
-def test_the_options_of_a_role_are_those_that_say_so(opts):
+def test_only_options_declared_for_roles_are_options_of_a_role(opts):
     opts.add("user", str, "user", is_of_role=True)
     assert [key for key, _ in opts.of_role()] == ["user"]
 

@@ -52,7 +52,7 @@ def test_text_is_read_by_the_types(list_type, dict_type, text, cfg):
     [(text, True) for text in ("true", "True", "TRUE", "1", "yes", "on", " true ")]
     + [(text, False) for text in ("false", "False", "0", "no", "off")],
 )
-def test_words_for_booleans(text, value):
+def test_a_boolean_is_read_from_each_of_its_words(text, value):
     assert letters().cfg_from_str(f"B={text}") == {"B": value}
 
 
@@ -110,7 +110,7 @@ def test_a_type_without_a_text_form_is_a_value_error(type_):
         runopt(None, type_, False, "").cast_to_type("a")
 
 
-def test_a_type_of_ones_own_reads_its_text():
+def test_a_custom_type_reads_its_text():
     assert runopt(None, str.upper, False, "").cast_to_type("a") == "A"
 
 

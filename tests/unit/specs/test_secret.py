@@ -1,4 +1,4 @@
-"""References to secrets: what they are, and that nothing takes them for text."""
+"""References to secrets: their form, and that no code takes them for text."""
 
 import json
 import pickle
@@ -61,7 +61,7 @@ def test_a_reference_says_where_the_value_is(text: str, kind: str, name: str):
 
 
 @pytest.mark.parametrize("text", ["hunter2", "env:A-B", "env:1A", "env:hunter 2", "file:\0", "vault:x", ""])
-def test_what_names_no_place_is_refused_with_a_remedy_and_not_repeated(text: str):
+def test_a_reference_that_names_no_place_is_refused_with_a_remedy_and_not_repeated(text: str):
     with pytest.raises(MalformedSecretException) as failed:
         Secret.parse(text)
     assert failed.value.hint
@@ -75,7 +75,7 @@ def test_copies_stay_references():
     assert type(str(secret)) is str
 
 
-def test_macros_mean_nothing_inside():
+def test_macros_mean_nothing_inside_a_reference():
     secret = Secret("file:/x/$$<app_id>/${replica_id}")
     assert VALUES.apply(app(K=secret).roles[0]).env["K"] is secret
 

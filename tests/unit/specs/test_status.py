@@ -119,7 +119,7 @@ def test_an_app_status_has_the_established_fields():
 
 
 @pytest.mark.parametrize("state", [AppState.FAILED, AppState.CANCELLED, AppState.RUNNING, AppState.UNKNOWN])
-def test_raising_for_a_status_that_is_no_success(state):
+def test_raise_for_status_raises_for_a_status_that_is_no_success(state):
     status = AppStatus(state)
     with pytest.raises(AppStatusError) as caught:
         status.raise_for_status()
@@ -141,7 +141,7 @@ def two_roles() -> AppStatus:
     )
 
 
-def test_json_of_a_status():
+def test_the_json_of_a_status_has_its_roles_and_replicas():
     data = two_roles().to_json()
     assert data == {
         "state": "RUNNING",
@@ -174,7 +174,7 @@ def test_json_of_a_status():
 
 
 @pytest.mark.parametrize(("chosen", "roles"), [(None, "ab"), ([], "ab"), (["b"], "b"), (["zzz"], "")])
-def test_json_of_chosen_roles(chosen, roles):
+def test_the_json_of_a_status_has_only_the_chosen_roles(chosen, roles):
     assert [role["role"] for role in two_roles().to_json(filter_roles=chosen)["roles"]] == list(roles)
 
 

@@ -1,4 +1,4 @@
-"""Trigger digests: what changed is known per glob."""
+"""Trigger digests: changes are known per glob."""
 
 from launcher.specs.inputs import adopted, changed_globs, combine
 
@@ -10,7 +10,7 @@ def test_no_globs_have_no_digest():
     assert combine({}) == ""
 
 
-def test_order_means_nothing():
+def test_the_order_of_globs_does_not_change_the_digest():
     assert combine({"a": "1", "b": "2"}) == combine({"b": "2", "a": "1"})
 
 
@@ -26,7 +26,7 @@ def test_a_glob_that_one_side_does_not_know_has_not_changed():
     assert changed_globs("", A1, ["a"]) == changed_globs(A1, "", ["a"]) == []
 
 
-def test_what_a_later_version_wrote_says_nothing():
+def test_a_digest_that_a_later_version_wrote_shows_no_change():
     assert changed_globs("tr2:whatever", A1, ["a"]) == []
 
 

@@ -1,4 +1,4 @@
-"""The YAML we write says what it was given: proven with a YAML reader."""
+"""The YAML that we write holds the given data: proven with a YAML reader."""
 
 import itertools
 
@@ -24,7 +24,7 @@ DATA = st.recursive(
 
 
 @given(DATA)
-def test_what_is_written_is_read_back(data):
+def test_yaml_that_is_written_is_read_back_unchanged(data):
     assert YAML(typ="safe", pure=True).load(to_yaml(data)) == data
 
 
@@ -38,7 +38,7 @@ def test_what_is_written_is_read_back(data):
         ("it's", "'it''s'\n"),
     ],
 )
-def test_the_layout(data, text):
+def test_yaml_is_written_in_the_expected_layout(data, text):
     assert to_yaml(data) == text
 
 
@@ -119,7 +119,7 @@ TRICKY = [
 
 
 @pytest.mark.parametrize("version", [(1, 1), (1, 2)])
-def test_what_other_readings_of_yaml_take_for_no_text_is_quoted(version):
+def test_text_that_another_version_of_yaml_takes_for_another_type_is_quoted(version):
     reader = YAML(typ="safe", pure=True)
     reader.version = version
     for text in TRICKY:

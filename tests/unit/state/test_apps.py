@@ -58,7 +58,7 @@ def test_a_row_without_a_job_takes_the_job_that_its_client_adds(store: Store):
     assert [(each.job, each.number) for each in store.of_jobs([key()], LOCAL)] == [("train", 1)]
 
 
-def test_adding_what_is_missing_leaves_what_is_there(store: Store):
+def test_adding_missing_rows_leaves_existing_rows(store: Store):
     store.add(app("a"))
     store.end(end_of("a", "failed", 2.0))
     store.add_all([(app("a"), True), (app("b"), False)])
@@ -87,7 +87,7 @@ def test_a_lost_app_takes_the_true_outcome_that_turns_up(store: Store):
 
 
 @pytest.mark.parametrize("by", ["end", "record"])
-def test_an_end_is_in_both_tables(store: Store, by: str):
+def test_an_end_is_written_to_both_tables(store: Store, by: str):
     made = attempt(state="running", started_at=2.0)
     store.record(made)
     store.add(of(made))
@@ -102,7 +102,7 @@ def test_an_end_is_in_both_tables(store: Store, by: str):
     assert store.live() == []
 
 
-def test_the_outcome_of_an_attempt_goes_before_what_is_reported_of_its_app(store: Store):
+def test_the_outcome_of_an_attempt_wins_over_the_report_of_its_app(store: Store):
     made = attempt(state="succeeded", ended_at=5.0)
     store.record(made)
     store.add(of(made))
@@ -137,7 +137,7 @@ def test_the_newest_of_both_tables_come_first_and_each_app_once(store: Store):
     assert ids(store.newest(4, "local_docker")) == ["old"]
 
 
-def test_of_an_app_in_both_tables_what_is_recorded_of_its_attempt_counts(store: Store):
+def test_the_record_of_the_attempt_counts_for_an_app_in_both_tables(store: Store):
     made = attempt(state="running")
     store.record(made)
     store.add(of(made))
@@ -147,7 +147,7 @@ def test_of_an_app_in_both_tables_what_is_recorded_of_its_attempt_counts(store: 
     assert [each.state for each in store.find("train")] == ["running"]
 
 
-def test_live_apps_are_those_without_an_end(store: Store):
+def test_live_returns_the_apps_without_an_end(store: Store):
     for app_id, state in {"a": "reserved", "b": "running", "c": "failed"}.items():
         store.add(app(app_id, ord(app_id), state=state))
     store.record(attempt(created_at=0.0))
@@ -197,7 +197,7 @@ QUESTIONS = {
 
 
 @pytest.mark.parametrize("question", QUESTIONS)
-def test_no_question_reads_every_row(store: Store, question: str):
+def test_no_query_reads_every_row(store: Store, question: str):
     """A scan is in the order of an index and ends at the limit, or is of a partial index."""
     seen = statements(store)
     QUESTIONS[question](store)

@@ -1,4 +1,4 @@
-"""A damaged ledger: moved aside, with what backups and schedulers know in its place."""
+"""A damaged ledger is moved aside and replaced from backups and schedulers."""
 
 import os
 import sqlite3
@@ -20,7 +20,7 @@ DAY = 86400.0
 
 @pytest.fixture(autouse=True)
 def notices() -> Iterator[dict[str, None]]:
-    """What a command would say of damage."""
+    """The notices of damage that a command would print."""
     module.notices.clear()
     yield module.notices
     module.notices.clear()
@@ -95,7 +95,9 @@ def test_a_backup_of_an_older_version_is_brought_up_to_date(launcher_home: Path)
         assert store.record(attempt())
 
 
-def test_damage_that_shows_while_it_is_open_is_mended(launcher_home: Path, notices: dict[str, None]):
+def test_damage_that_shows_while_the_ledger_is_open_is_repaired(
+    launcher_home: Path, notices: dict[str, None]
+):
     with Store.open(source=source) as first:
         for number in range(1, 200):
             first.record(attempt(number=number))
@@ -107,7 +109,9 @@ def test_damage_that_shows_while_it_is_open_is_mended(launcher_home: Path, notic
     assert len(notices) == 1
 
 
-def test_of_many_that_meet_a_damaged_file_one_replaces_it(launcher_home: Path, notices: dict[str, None]):
+def test_one_of_many_clients_that_meet_a_damaged_file_replaces_it(
+    launcher_home: Path, notices: dict[str, None]
+):
     Store.open().close()
     (launcher_home / "ledger.db").write_bytes(b"no database" * 1000)
 

@@ -38,7 +38,7 @@ def path(launcher_home: Path) -> Path:
 
 
 @pytest.mark.parametrize("readonly", [False, True])
-def test_opening_it_again_drops_no_lock_of_this_process(path: Path, readonly: bool) -> None:
+def test_opening_the_database_again_drops_no_lock_of_this_process(path: Path, readonly: bool) -> None:
     """Without its lock, the next process that closes the file deletes the WAL, as the last user does."""
     first = connect(path)
     first.execute("INSERT INTO things VALUES ('mine')")
@@ -53,7 +53,7 @@ def test_opening_it_again_drops_no_lock_of_this_process(path: Path, readonly: bo
     last.close()
 
 
-def test_eight_processes_that_make_it_at_once_lose_nothing(path: Path) -> None:
+def test_eight_processes_that_make_the_database_at_once_lose_nothing(path: Path) -> None:
     code = WRITER.replace('""', repr(SCHEMA))
     writers = [subprocess.Popen([sys.executable, "-c", code, path, f"w{n}"]) for n in range(8)]
     assert [writer.wait(60) for writer in writers] == [0] * 8

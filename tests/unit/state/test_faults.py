@@ -1,4 +1,4 @@
-"""The ledger under fire: many writers, a kill, a disk that is full or read-only, a newer version, damage."""
+"""The ledger with many writers, a kill, a full or read-only disk, a newer version, damage."""
 
 import errno
 import os
@@ -39,7 +39,7 @@ with Store.open(readonly=True) as ledger:
     print(sorted(found.number for found in ledger.latest().values()))
 """
 
-# Root may write everywhere, so it becomes somebody else; after the imports, for those may be root's alone.
+# Root may write everywhere, so the process becomes another user, after imports that may need root.
 STRANGER = f"""
 import json, zlib, os
 import launcher.specs.attempt, launcher.state.store
@@ -110,7 +110,7 @@ def test_sigkill_of_a_writer_loses_nothing_that_it_has_recorded():
         assert store.record(attempt(number=len(numbers) + 1)), "and the next writer goes on"
 
 
-def test_a_kill_while_the_ledger_is_made_leaves_one_that_can_be_made(launcher_home: Path):
+def test_a_ledger_that_a_killed_process_left_half_made_can_be_made(launcher_home: Path):
     launcher_home.mkdir()
     half = sqlite3.connect(launcher_home / "ledger.db")
     half.execute("PRAGMA journal_mode=WAL")  # and no tables yet
@@ -190,7 +190,7 @@ def test_last_entries_that_cannot_be_read_are_not_passed_over(open_home: Path):
 # A full disk, damage, versions
 
 
-def test_a_full_disk_is_one_clear_error_and_what_is_there_stays(launcher_home: Path):
+def test_a_full_disk_is_one_clear_error_and_recorded_attempts_stay(launcher_home: Path):
     code = """
 from launcher.errors import StateError
 from launcher.state.store import Store

@@ -36,7 +36,7 @@ def kept(then: Any, now: Any) -> Any:
 
 
 @pytest.mark.slow
-def test_every_command_shows_what_it_showed_then(first_release):
+def test_every_command_shows_what_the_first_release_showed(first_release):
     for _ in range(2):  # before it is brought up to date, and after
         for command, printed in HOME["outputs"].items():
             now = placed(printed, first_release).replace("was cancelled: cancelled by", "was cancelled by")
@@ -64,7 +64,7 @@ def test_the_old_files_stay(first_release):
     backup.close()
 
 
-def test_it_can_be_collected(first_release):
+def test_gc_removes_the_apps_of_the_first_release(first_release):
     first_release.launcher("gc", "--older-than", "0", "--scheduler", "local_cwd")
     assert list((first_release.home / "local" / "apps").iterdir()) == []
     listed = json.loads(first_release.launcher("list", "--json").out)

@@ -1,4 +1,4 @@
-"""The identity of a state folder: one token, whoever makes it."""
+"""The identity of a state folder: one token, whichever process makes it."""
 
 import os
 import stat
@@ -45,7 +45,7 @@ def test_a_damaged_token_is_made_again(damage: str) -> None:
     assert make_token() not in ("", made)
 
 
-def test_processes_that_race_for_the_token_get_one() -> None:
+def test_processes_that_race_for_the_token_get_the_same_one() -> None:
     code = "from launcher.state.home import make_token; print(make_token())"
     racing = [
         subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True) for _ in range(8)

@@ -1,4 +1,4 @@
-"""The lock around an apply: who waits, for whom, how long, and what ends it. With real processes."""
+"""The lock around an apply: which client waits, how long, and what ends the wait. With real processes."""
 
 import os
 import signal
@@ -80,7 +80,7 @@ def test_the_lock_is_free_again_after_the_body():
             pass
 
 
-def test_an_error_in_the_body_gives_it_back():
+def test_an_error_in_the_body_releases_the_lock():
     with pytest.raises(ZeroDivisionError), apply_lock("vision", "default"):
         _ = 1 / 0
     with apply_lock("vision", "default", timeout_s=0):
@@ -136,7 +136,7 @@ def test_the_lock_of_an_owner_that_was_killed_is_free_at_once(holder: Client):
         pass
 
 
-def test_out_of_time_names_the_owner(holder: Client):
+def test_a_timeout_names_the_owner_of_the_lock(holder: Client):
     with pytest.raises(LockTimeoutError) as late, apply_lock("vision", "default", timeout_s=0.1):
         pytest.fail("two have the lock")
     assert str(late.value).startswith(f"another apply is at work: {actor()}, pid {holder.pid}, since 20")
@@ -144,7 +144,7 @@ def test_out_of_time_names_the_owner(holder: Client):
     assert late.value.exit_code == 7
 
 
-def test_no_time_at_all_is_no_wait(holder: Client):
+def test_a_timeout_of_zero_does_not_wait(holder: Client):
     with (
         pytest.raises(LockTimeoutError, match=f"pid {holder.pid}"),
         apply_lock("vision", "default", timeout_s=0, on_wait=pytest.fail),
@@ -152,7 +152,7 @@ def test_no_time_at_all_is_no_wait(holder: Client):
         pytest.fail("two have the lock")
 
 
-def test_who_gave_up_does_not_keep_the_lock_when_it_comes(holder: Client):
+def test_a_client_that_gave_up_does_not_keep_the_lock(holder: Client):
     with pytest.raises(LockTimeoutError), apply_lock("vision", "default", timeout_s=0.05):
         pass
     holder.leave()
@@ -190,12 +190,12 @@ def test_a_process_started_meanwhile_does_not_keep_the_lock():
 @pytest.mark.slow
 def test_waiting_takes_no_processor_time(holder: Client, start: Callable[[str], Client]):
     waiter = start(WAITER)
-    waiter.line()  # on its way into the wait
+    waiter.line()  # it is about to wait
     while True:
         before = switches(waiter.pid)
         assert not processes.gone([waiter.pid], timeout_s=1.0)
         if switches(waiter.pid) == before:
-            break  # a whole second without once waking up; who polls never gets here
+            break  # a whole second without a wake-up; a waiter that polls never gets here
     holder.leave()
     assert waiter.line() == "got it"
 

@@ -38,7 +38,7 @@ def common_umask():
     os.umask(before)
 
 
-def test_every_folder_that_we_make_is_private(home: Path) -> None:
+def test_every_folder_that_launcher_makes_is_private(home: Path) -> None:
     paths.ensure(str(home / "local" / "apps"))
     assert [mode(home / name) for name in (".", "local", "local/apps")] == [0o700] * 3
     assert paths.ensure(str(home)) == str(home)

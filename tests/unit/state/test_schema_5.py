@@ -34,7 +34,7 @@ def steps(scenario, *more: str) -> dict[str, tuple[str, str]]:
     }
 
 
-def test_only_jobs_run_again_that_were_wrongly_called_current(older):
+def test_only_jobs_that_were_wrongly_called_current_run_again(older):
     planned = steps(older)
     again = {job: planned.pop(job) for job in ("total", "loose")}
     assert again == {
@@ -52,7 +52,7 @@ def test_attempts_of_an_earlier_boot_are_lost_or_go_on(older):
 
 
 @pytest.mark.slow
-def test_apply_brings_it_up_to_date_once(older):
+def test_apply_brings_the_ledger_up_to_date_once(older):
     older.launcher("apply", ".", "--yes", "--wait", code=5)
     ledger = sqlite3.connect(older.home / "ledger.db")
     assert ledger.execute("PRAGMA user_version").fetchone() == (VERSION,)

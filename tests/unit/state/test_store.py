@@ -1,4 +1,4 @@
-"""What the ledger keeps, and what it gives back."""
+"""The records of the ledger: written, updated and read back."""
 
 import os
 import threading
@@ -59,7 +59,7 @@ def test_edition_and_needs_come_back(store: Store):
     assert store.latest()[key()].needs == ()
 
 
-def test_what_was_recorded_is_there_when_the_ledger_is_opened_next():
+def test_a_recorded_attempt_is_there_when_the_ledger_is_opened_next():
     with Store.open() as first:
         first.record(attempt())
     with Store.open(readonly=True) as second:
@@ -72,7 +72,7 @@ def test_recording_again_keeps_the_newer_state_of_a_live_attempt(store: Store):
     assert store.attempts(key()) == [attempt(state="running", started_at=2.0)]
 
 
-def test_an_unfinished_attempt_gives_way_to_another_of_its_number(store: Store):
+def test_an_unfinished_attempt_is_replaced_by_another_of_its_number(store: Store):
     store.record(attempt(digest=digest("a")))
     other = attempt(digest=digest("b"), document={"roles": []})
     store.record(other)
@@ -206,7 +206,7 @@ def test_counts_are_per_job_and_digest_in_one_query(store: Store):
 # Reading for lists and look-ups
 
 
-def test_newest_shows_the_last_ones_first(store: Store):
+def test_newest_shows_the_last_attempts_first(store: Store):
     for number in range(1, 8):
         store.record(attempt(number=number))
     assert [entry.number for entry in store.newest(3)] == [7, 6, 5]
@@ -243,7 +243,7 @@ def test_a_name_with_a_number_finds_that_attempt(store: Store):
     assert store.find("train", number=4) == []
 
 
-def test_live_attempts_are_those_without_an_end(store: Store):
+def test_live_attempts_returns_the_attempts_without_an_end(store: Store):
     states = ["reserved", "created", "running", "succeeded", "failed", "cancelled", "lost"]
     for number, state in enumerate(states, start=1):
         store.record(attempt(number=number, state=state))
@@ -342,7 +342,7 @@ def test_successes_of_many_jobs_are_one_query_by_index(store: Store):
 
 
 @pytest.mark.parametrize("used", ["{", "[]", '{"main": 3}', '{"main": {}}', "3"])
-def test_a_damaged_record_of_use_is_none(store: Store, used: str):
+def test_a_damaged_record_of_use_is_read_as_no_use(store: Store, used: str):
     store.record(attempt(state="succeeded", started_at=1.0, ended_at=2.0))
     store._connection.execute("UPDATE attempts SET used = ?", (used,))
     assert store.successes([key()], 10)[key()][0][2] == {}

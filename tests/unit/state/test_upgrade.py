@@ -1,4 +1,4 @@
-"""A ledger of an earlier version: brought up to date with every row, by whoever writes first."""
+"""A ledger of an earlier version: brought up to date with every row by the first client that writes."""
 
 import sqlite3
 import subprocess
@@ -51,7 +51,7 @@ def test_every_attempt_is_kept(first_version: Path):
     assert version(first_version) == VERSION
 
 
-def test_it_takes_attempts_of_the_present(first_version: Path):
+def test_an_upgraded_ledger_takes_attempts_of_the_current_version(first_version: Path):
     new = attempt(number=3, trigger_digest="tr1:a.b")
     with Store.open() as store:
         store.record(new)
@@ -59,7 +59,7 @@ def test_it_takes_attempts_of_the_present(first_version: Path):
         assert store.latest() == {key(): new}
 
 
-def test_who_only_reads_sees_everything_and_writes_nothing(first_version: Path):
+def test_a_reader_of_an_older_ledger_sees_every_attempt_and_writes_nothing(first_version: Path):
     before = first_version.read_bytes()
     with Store.open(readonly=True) as store:
         assert store.attempts(key()) == ATTEMPTS[::-1]
@@ -69,7 +69,7 @@ def test_who_only_reads_sees_everything_and_writes_nothing(first_version: Path):
     assert version(first_version) == 1
 
 
-def test_many_at_once_do_it_once():
+def test_many_clients_at_once_upgrade_the_ledger_once():
     def read(_: int) -> int:
         with Store.open() as store:
             return len(store.attempts(key()))
@@ -86,7 +86,7 @@ def test_a_version_that_cannot_be_brought_up_to_date_is_left_alone(first_version
     assert first_version.read_bytes() == before
 
 
-def test_files_are_watched_from_now_on():
+def test_an_attempt_of_an_older_version_takes_a_trigger_digest_once():
     with Store.open() as store:
         app_id = ATTEMPTS[0].app_id
         assert store.watch(app_id, "tr1:a.b") is True
@@ -202,7 +202,7 @@ def test_the_seventh_version_gets_a_column_for_use(first_version: Path):
     assert version(first_version) == VERSION
 
 
-def test_the_refusal_of_a_newer_ledger_says_how_to_go_back_and_that_works(launcher_home: Path):
+def test_the_refusal_of_a_newer_ledger_names_a_way_back_that_works(launcher_home: Path):
     with Store.open() as store:
         before = store.attempts(key())
     with sqlite3.connect(launcher_home / "ledger.db") as newer:  # as the next version would
@@ -220,7 +220,7 @@ def test_the_refusal_of_a_newer_ledger_says_how_to_go_back_and_that_works(launch
     assert version(launcher_home / "newer" / "ledger.db") == VERSION + 1
 
 
-def test_without_a_copy_the_refusal_names_none(launcher_home: Path):
+def test_the_refusal_of_a_newer_ledger_without_a_usable_copy_names_none(launcher_home: Path):
     with Store.open() as store:
         store._connection.execute(f"PRAGMA user_version={VERSION + 1}")
     (launcher_home / "ledger.db.v1.bak").write_bytes(b"")  # which another version than this one can read

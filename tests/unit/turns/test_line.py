@@ -1,4 +1,4 @@
-"""Whose turn it is, decided on values alone."""
+"""The app whose turn it is, decided on values alone."""
 
 from collections.abc import Sequence
 
@@ -42,7 +42,7 @@ def test_the_rest_of_the_machine_is_shared() -> None:
     assert not decide(ask(cpu=1, memory_mb=501), [holder(cpu=1, memory_mb=500)]).starts
 
 
-def test_an_app_that_asks_for_more_than_there_is_runs_alone() -> None:
+def test_an_app_that_asks_for_more_than_the_machine_has_runs_alone() -> None:
     assert decide(ask(cpu=64), []).starts
     assert not decide(ask(cpu=64), [holder(cpu=1)]).starts
     assert decide(ask(cpu=64), [holder(cpu=0, memory_mb=1)]).starts
@@ -57,17 +57,17 @@ def test_nothing_overtakes_the_first_in_line() -> None:
     assert decide(ask(number=4, cpu=1), [holder(cpu=1), big]).starts
 
 
-def test_each_in_line_watches_the_one_before_it() -> None:
+def test_each_app_in_line_watches_the_app_before_it() -> None:
     line = [queued("a", 3), queued("b", 4), queued("c", 12)]
     assert [each.app for each in decide(ask(cpu=1), line).watch] == ["b"]
 
 
-def test_one_number_is_ordered_by_app() -> None:
+def test_apps_with_the_same_number_are_ordered_by_name() -> None:
     assert not decide(ask(number=5, app="b", cpu=1), [queued("a", 5)]).starts
     assert decide(ask(number=5, app="a", cpu=1), [queued("b", 5)]).starts
 
 
-def test_at_once_takes_no_turn() -> None:
+def test_an_app_that_starts_at_once_takes_no_turn() -> None:
     assert decide(ask(cpu=2, at_once=True), [holder(cpu=2), queued("a", 1)]).starts
 
 
@@ -95,7 +95,7 @@ def test_gpus_are_dealt_out_exclusively() -> None:
     assert none.lacks == (GPUS, "")
 
 
-def test_at_once_gets_the_gpus_that_are_used_least() -> None:
+def test_an_app_that_starts_at_once_gets_the_gpus_that_are_used_least() -> None:
     held = [holder("a", dealt=["0", "1"]), holder("b", dealt=["0"])]
     found = decide(ask(gpus=1, devices=["0", "1"], gpu_table="g", at_once=True), [], held)
     assert found.dealt == ("1",)
@@ -107,7 +107,7 @@ def test_the_line_for_gpus_reaches_over_state_folders() -> None:
     assert decision.watch == (other,)
 
 
-def test_the_neighbours_in_line() -> None:
+def test_first_and_after_return_the_neighbours_in_line() -> None:
     line = [queued("b", 4), holder("h", 1), queued("a", 3)]
     assert first(line) is line[2]
     assert after(ask(3, "a"), line) is line[0]
@@ -125,7 +125,9 @@ def test_an_ask_survives_the_way_to_its_holder() -> None:
     ("dealt", "wanted", "expected"),
     [(("0", "1", "4"), (2, 1), ["0,1", "4"]), (("3",), (0, 1), ["", "3"]), ((), (1,), [""])],
 )
-def test_gpus_of_replicas(dealt: tuple[str, ...], wanted: tuple[int, ...], expected: list[str]) -> None:
+def test_dealt_gpus_are_shared_out_among_the_replicas(
+    dealt: tuple[str, ...], wanted: tuple[int, ...], expected: list[str]
+) -> None:
     assert shares(dealt, wanted) == expected
 
 
@@ -133,7 +135,7 @@ def test_gpus_of_replicas(dealt: tuple[str, ...], wanted: tuple[int, ...], expec
     st.lists(st.tuples(st.integers(1, 4), st.integers(0, 3)), min_size=1, max_size=12),
     st.randoms(use_true_random=False),
 )
-def test_any_order_of_ends_runs_all_and_never_takes_more_than_there_is(wanted, random):
+def test_any_order_of_ends_runs_every_app_and_never_exceeds_the_machine(wanted, random):
     """A model of the table: apps of `(cores, GPUs)` on 2 cores and 2 GPUs; those of more than 2 run alone."""
     asks = [
         ask(number, f"app{number}", cpu=cpu, gpus=min(gpus, 2), devices=["0", "1"], gpu_table="g")

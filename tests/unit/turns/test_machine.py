@@ -1,4 +1,4 @@
-"""What a machine is found to have."""
+"""The cores, memory and GPUs that are found on a machine."""
 
 import os
 import subprocess
@@ -36,7 +36,7 @@ def cgroups(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         ("4", "GPU-8f,GPU-8f,1", ("GPU-8f", "1")),
     ],
 )
-def test_the_gpus_that_may_be_dealt(given, visible, expected, monkeypatch):
+def test_only_the_gpus_that_the_environment_allows_may_be_dealt(given, visible, expected, monkeypatch):
     monkeypatch.setenv("LAUNCHER_GPUS", given)
     monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
     if visible is not None:
@@ -97,7 +97,7 @@ def test_a_memory_limit_of_any_group_above_counts(cgroups: Path) -> None:
     assert machine(with_gpus=False).memory_mb == 64
 
 
-def test_control_groups_of_version_1(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_limits_of_control_groups_of_version_1_count(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     real = machine_._read
     table = "4:memory:/m\n2:cpu,cpuacct:/c\n1:name=systemd:/"
     monkeypatch.setattr(machine_, "_CGROUPS", str(tmp_path))

@@ -77,7 +77,7 @@ def is_stirred(queue: Queue, timeout_s: float = LIMIT_S) -> bool:
     return bool(poll.poll(timeout_s * 1000))
 
 
-def test_apps_start_in_the_order_of_their_numbers_each_when_the_one_before_has_left(table, queue):
+def test_each_app_starts_in_the_order_of_numbers_when_the_app_before_has_left(table, queue):
     queue.join(ask(table, "a", 1))
     [first] = queue.look()
     assert not queue.join(ask(table, "c", 3)) or queue.look() == []
@@ -103,7 +103,7 @@ def test_an_app_behind_the_first_needs_no_look(table, queue):
         place.leave()
 
 
-def test_all_that_fit_start_at_one_look(table, queue):
+def test_all_apps_that_fit_start_at_one_look(table, queue):
     for number in range(5):
         queue.join(ask(table, f"a{number}", number, cpu=0.5))
     places = queue.look()
@@ -112,7 +112,7 @@ def test_all_that_fit_start_at_one_look(table, queue):
         place.leave()
 
 
-def test_an_app_with_a_process_of_its_own_goes_between(table, queue):
+def test_an_app_with_a_process_of_its_own_takes_its_turn_between_apps_of_the_line(table, queue):
     holder = Place(ask(table, "holder", 1))
     assert holder.look().starts
     queue.join(ask(table, "a", 2))
@@ -135,7 +135,7 @@ def test_an_app_with_a_process_of_its_own_goes_between(table, queue):
     assert os.listdir(table) == ["lock"]
 
 
-def test_an_app_that_leaves_the_line_lets_the_next_one_of_another_process_start(table, queue):
+def test_an_app_that_leaves_the_line_lets_the_next_app_of_another_process_start(table, queue):
     queue.join(ask(table, "big", 1, cpu=9, limits=[Limit(MACHINE, cpu=1)]))
     small = Place(ask(table, "small", 0, cpu=0.5))
     assert small.look().starts
@@ -230,7 +230,7 @@ def test_the_file_of_all_apps_is_written_anew_when_many_have_gone(table, queue):
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", range(12))
 def test_many_lines_and_single_apps_share_the_machine_in_order(table, seed):
-    """Whatever joins, leaves and ends: never more than fits, never out of order, and all start."""
+    """Whatever apps join, leave and end: they never exceed the machine, keep their order, and all start."""
     random_ = random.Random(seed)
     limit = Limit(MACHINE, cpu=4)
     queues, alone, running, waiting = [Queue(), Queue()], [], [], {}

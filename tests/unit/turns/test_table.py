@@ -149,7 +149,7 @@ def test_a_place_that_could_not_be_recorded_at_once_leaves_no_descriptor_open(ta
     assert sorted(os.listdir("/proc/self/fd")) == sorted(before)
 
 
-def test_the_second_waits_until_the_first_leaves(table: str, places: list[Place]) -> None:
+def test_the_second_app_waits_until_the_first_leaves(table: str, places: list[Place]) -> None:
     one, two = take(table, places, "a", 1), take(table, places, "b", 2)
     assert of(table) == [("a", HOLDS), ("b", QUEUED)]
     assert not has_changed(two, 0)
@@ -159,7 +159,7 @@ def test_the_second_waits_until_the_first_leaves(table: str, places: list[Place]
     assert of(table) == [("b", HOLDS)]
 
 
-def test_the_one_behind_hears_that_the_one_before_has_started(table: str, places: list[Place]) -> None:
+def test_an_app_in_line_is_stirred_when_the_app_before_it_starts(table: str, places: list[Place]) -> None:
     one, two, three = (take(table, places, app, n) for n, app in enumerate("abc", 1))
     one.leave()
     assert not has_changed(three, 0)
@@ -171,7 +171,7 @@ def test_the_one_behind_hears_that_the_one_before_has_started(table: str, places
     assert three.look().starts
 
 
-def test_one_that_enters_in_between_is_watched(table: str, places: list[Place]) -> None:
+def test_an_app_that_enters_in_between_is_watched(table: str, places: list[Place]) -> None:
     one = take(table, places, "a", 1)
     three = take(table, places, "c", 3)
     two = take(table, places, "b", 2)
@@ -405,7 +405,7 @@ def test_only_the_app_of_its_own_state_folder_is_summoned_and_watched(table, pla
 
 
 def test_facts_on_an_app_travel_as_groups(table: str) -> None:
-    """An older version makes an Ask of what it knows, and fails on any other field."""
+    """An older version makes an Ask of the fields that it knows, and fails on any other field."""
     sent = Ask("a", table=table, limits=[ONE_CORE], home="h1", folder="/f", engine="unix:///s")
     data = sent.to_dict()
     assert sorted(data) == sorted(
@@ -468,7 +468,7 @@ def test_an_app_in_line_of_an_older_version_is_summoned_where_no_other_has_its_n
     older.die()
 
 
-def test_an_older_version_reads_our_ticket_and_takes_nothing_else_for_one(table, places):
+def test_an_older_version_reads_our_ticket_and_takes_no_other_file_for_a_ticket(table, places):
     take(table, places, "a", 1, home="h1", folder="/f")
     names = sorted(name for name in os.listdir(table) if name != "lock")
     assert names == ["1-a.h1", "1-a.h1.bell", "1-a.h1.bell.proof"]
@@ -478,7 +478,7 @@ def test_an_older_version_reads_our_ticket_and_takes_nothing_else_for_one(table,
     assert fields == ["a", "1", HOLDS, "1.0", "0", "0", "", "", "", MACHINE, "home h1", "folder /f"]
 
 
-# What dead holders leave
+# Leftovers of dead holders
 
 
 DOCKER = {"engine": "unix:///s", "home": "h1"}
@@ -513,20 +513,22 @@ def test_a_watcher_that_is_killed_in_line_leaves_nothing(table: str, places: lis
 
 
 @pytest.mark.parametrize("calls", range(1, 9))
-def test_a_process_that_is_killed_in_the_midst_leaves_nothing_to_the_next_decision(table, places, calls):
-    """At each change of the table, of a place that is taken and left again."""
+def test_a_process_killed_at_any_change_of_its_place_leaves_nothing_to_the_next_decision(
+    table, places, calls
+):
+    """The process takes a place and leaves it again, and is killed at one change of the table."""
     with subprocess.Popen([sys.executable, "-c", KILLED, table, str(calls)], cwd=ROOT) as killed:
         assert killed.wait(LIMIT_S) == -signal.SIGKILL
     take(table, places, "b", 2)
     assert sorted(os.listdir(table)) == ["2-b", "2-b.bell", "2-b.bell.proof", "lock"]
 
 
-def test_the_changes_of_a_place_are_all_killed(table):
+def test_the_kills_at_changes_of_a_place_cover_every_change(table):
     with subprocess.Popen([sys.executable, "-c", KILLED, table, "9"], cwd=ROOT) as ended:
         assert ended.wait(LIMIT_S) == 0
 
 
-def test_an_app_does_not_wait_for_what_its_own_dead_watcher_has_left(table: str, places: list[Place]) -> None:
+def test_an_app_does_not_wait_for_leftovers_of_its_own_dead_watcher(table: str, places: list[Place]) -> None:
     """It is submitted again, under another number."""
     take(table, places, "a", 1, **DOCKER).release()
     assert take(table, places, "a", 2, **DOCKER).starts
@@ -546,14 +548,14 @@ def test_the_first_in_line_is_stirred_where_a_dead_holder_has_left_something(tab
     assert not has_changed(two, 0)
 
 
-def test_a_table_of_an_earlier_boot_is_removed_with_what_dead_watchers_left(table, places):
+def test_a_table_of_an_earlier_boot_is_removed_with_leftovers_of_dead_watchers(table, places):
     take(table, places, "a", 1, **DOCKER).release()
     table_.remove_unused(table)
     assert not os.path.exists(table)
 
 
 def test_a_share_counts_until_the_last_process_has_closed_its_proof(table: str, places: list[Place]) -> None:
-    """A supervisor that has died, and its replica."""
+    """The processes are a supervisor that has died, and its replica."""
     dead = Place(Ask("a", number=1, table=table, cpu=1, limits=[ONE_CORE]))
     assert dead.look().starts
     dead.bequeath()

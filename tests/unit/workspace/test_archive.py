@@ -1,4 +1,4 @@
-"""A workspace as a tar stream: what the digest speaks of, the same bytes wherever it lies."""
+"""A workspace as a tar stream: the files of its digest, and the same bytes wherever it lies."""
 
 import io
 import os
@@ -34,7 +34,7 @@ def packed(folder: Path, **how: object) -> bytes:
     return b"".join(archive(str(folder), **how))
 
 
-def test_files_programs_links_and_their_folders(tmp_path: Path) -> None:
+def test_an_archive_holds_files_programs_links_and_their_folders(tmp_path: Path) -> None:
     write(tmp_path, {"a/b/train.py": "print(1)", "run": "#!/bin/sh"})
     (tmp_path / "run").chmod(0o700)
     (tmp_path / "link").symlink_to("a/b/train.py")
@@ -60,21 +60,21 @@ def test_equal_workspaces_give_equal_bytes(tmp_path: Path) -> None:
     assert packed(one) == packed(other)
 
 
-def test_what_is_ignored_is_not_in_it(tmp_path: Path) -> None:
+def test_ignored_files_are_not_in_the_archive(tmp_path: Path) -> None:
     write(
         tmp_path, {".dockerignore": "*.log\n", "a.log": "", "a": "", ".git/HEAD": "", "j.launcher.yaml": ""}
     )
     assert list(members(packed(tmp_path))) == [".dockerignore", "a"]
 
 
-def test_odd_names_come_through(tmp_path: Path) -> None:
+def test_odd_names_of_files_stay_unchanged_in_the_archive(tmp_path: Path) -> None:
     names = ["with space", "ä", "x" * 200, os.fsdecode(b"\xff"), "deep/" * 40 + "file"]
     write(tmp_path, dict.fromkeys(names, "x"))
     with tarfile.open(fileobj=io.BytesIO(packed(tmp_path)), errors="surrogateescape") as tar:
         assert sorted(m.name for m in tar if m.isfile()) == sorted(names)
 
 
-def test_it_can_lie_in_a_folder_with_files_beside_it(tmp_path: Path) -> None:
+def test_the_workspace_can_lie_in_a_folder_of_the_archive_with_files_beside_it(tmp_path: Path) -> None:
     write(tmp_path, {"Dockerfile": "mine"})
     data = packed(tmp_path, below="files", extra={"Dockerfile": b"ours"})
     assert list(members(data)) == ["files", "files/Dockerfile", "Dockerfile"]
@@ -106,7 +106,7 @@ def test_a_file_that_grows_while_it_is_read_is_refused(tmp_path: Path) -> None:
         list(found)
 
 
-def test_what_is_not_there_or_unreadable_is_named(tmp_path: Path) -> None:
+def test_a_missing_or_unreadable_file_is_named(tmp_path: Path) -> None:
     with pytest.raises(WorkspaceError, match="nowhere"):
         packed(tmp_path / "nowhere")
 

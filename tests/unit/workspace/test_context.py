@@ -26,7 +26,7 @@ def digest(folder: Path) -> str:
     return content_digest(str(folder))
 
 
-def test_it_names_its_algorithm_and_never_changes(folder: Path):
+def test_the_digest_names_its_algorithm_and_never_changes(folder: Path):
     """A change here would re-run every job with a workspace."""
     assert digest(folder) == "ws1:sha256:26cc0b5b2f455e539b4b4d17660aadb144097d16f8af2c3d23987e9f353c59b6"
 
@@ -71,13 +71,13 @@ def harden(folder: Path) -> None:
 
 
 @pytest.mark.parametrize("change", [write, add, remove, rename, allow, relink, harden])
-def test_whatever_a_run_could_notice_changes_it(folder: Path, change):
+def test_every_change_that_a_run_could_notice_changes_the_digest(folder: Path, change):
     before = digest(folder)
     change(folder)
     assert digest(folder) != before
 
 
-def test_what_is_ignored_does_not_count(folder: Path):
+def test_ignored_files_do_not_count(folder: Path):
     before = digest(folder)
     subprocess.run(["git", "init", "-q", folder], check=True)
     (folder / "sub" / "__pycache__").mkdir()
@@ -140,7 +140,7 @@ def test_a_thousand_files_take_no_time(tmp_path: Path):
     assert time.perf_counter() - start < 1.0, "some 30 ms on a quiet machine"
 
 
-def test_what_is_no_folder_is_an_error(folder: Path):
+def test_a_path_that_is_no_folder_is_an_error(folder: Path):
     for path, why in [("no", "No such file or directory"), ("train.py", "Not a directory")]:
         with pytest.raises(WorkspaceError, match=why):
             digest(folder / path)

@@ -1,4 +1,4 @@
-"""What every workspace keeps: the same files arrive, whoever brings them."""
+"""The contract of every kind of workspace: the same files arrive."""
 
 import copy
 import io
@@ -29,7 +29,7 @@ from tests.engines.images import SHELL_IMAGE
 
 
 class File(NamedTuple):
-    """What a role finds at a path."""
+    """The file that a role finds at a path."""
 
     text: str
     runs: bool = False
@@ -37,7 +37,7 @@ class File(NamedTuple):
 
 
 class Place:
-    """One kind of workspace: how it is built, and a look at what roles get."""
+    """One kind of workspace: builds it, and reads the files that roles get."""
 
     image = "before"
 
@@ -74,11 +74,11 @@ class Place:
         return found
 
     def left(self) -> list[str]:
-        """What was made and is there."""
+        """The workspaces that were made and still exist."""
         return sorted(os.listdir(self.folder))
 
     def clear(self) -> None:
-        """Nothing stays after a test."""
+        """Remove all that a test has made."""
 
 
 class DirPlace(Place):
@@ -223,7 +223,7 @@ def test_a_walk_names_the_same_files(place: Place, project: Path) -> None:
     assert sorted(walked) == sorted(place.files(str(project)))
 
 
-def test_projects_lie_where_they_are_mapped_and_later_ones_win(place: Place, project: Path) -> None:
+def test_projects_lie_where_they_are_mapped_and_later_projects_win(place: Place, project: Path) -> None:
     (project.parent / "one.txt").write_text("1")
     (project.parent / "two").mkdir()
     (project.parent / "two" / "a.py").write_text("a = 2\n")
@@ -234,7 +234,7 @@ def test_projects_lie_where_they_are_mapped_and_later_ones_win(place: Place, pro
     assert found["run.sh"].runs
 
 
-def test_several_projects_leave_no_copy_beside_what_was_made(place: Place, project: Path) -> None:
+def test_several_projects_leave_no_copy_beside_the_built_workspace(place: Place, project: Path) -> None:
     built = place.build(Workspace({str(project): "", str(project / "sub"): "lib"}))
     assert len(place.left()) == 1
     assert built[0].image.endswith(place.left()[0].rpartition("/")[2])
@@ -249,7 +249,7 @@ def test_a_missing_folder_is_an_error_and_leaves_nothing(place: Place, project: 
         assert place.left() == []
 
 
-def test_every_role_gets_it(place: Place, project: Path) -> None:
+def test_every_role_gets_the_workspace(place: Place, project: Path) -> None:
     one, other = place.build(str(project), Role("a", place.image), Role("b", place.image))
     assert one.image == other.image != place.image
     assert "run.sh" in place.look(other.image)
@@ -262,7 +262,7 @@ def test_only_the_image_of_a_role_is_changed(place: Place, project: Path) -> Non
     assert replace(role, image=before.image) == before
 
 
-def test_what_is_there_is_not_touched(place: Place, project: Path) -> None:
+def test_the_folder_of_the_project_is_not_touched(place: Place, project: Path) -> None:
     before = sorted(str(path) for path in project.rglob("*"))
     place.build(str(project))
     assert sorted(str(path) for path in project.rglob("*")) == before

@@ -28,7 +28,7 @@ def test_a_pipe_is_refused_without_waiting_for_its_writer(tmp_path: Path):
             FileHashes().digest(str(tmp_path / name))
 
 
-def test_a_file_at_rest_is_not_read_again_and_one_just_written_is(tmp_path, monkeypatch):
+def test_a_file_at_rest_is_not_read_again_and_a_file_just_written_is(tmp_path, monkeypatch):
     read: list[str] = []
     real = hashes.file_hash
     monkeypatch.setattr(hashes, "file_hash", lambda path: read.append(path) or real(path))

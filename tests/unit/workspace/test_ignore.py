@@ -53,7 +53,7 @@ CASES = [
 
 
 @pytest.mark.parametrize(("lines", "ignored", "kept"), CASES, ids=[repr(case[0]) for case in CASES])
-def test_patterns_mean_what_they_mean_to_docker(lines: str, ignored: str, kept: str):
+def test_patterns_match_as_in_docker(lines: str, ignored: str, kept: str):
     ignore = Ignore(lines.split("\n"))
     sep = "|" if lines == "# b" else " "
     assert [path for path in ignored.split() if not ignore.ignores(path)] == []
@@ -66,7 +66,7 @@ def test_a_pattern_that_docker_refuses_is_refused(pattern: str):
         Ignore([pattern])
 
 
-def test_a_folder_is_looked_into_only_where_something_may_be_taken_back():
+def test_an_ignored_folder_is_entered_only_where_a_pattern_may_take_a_file_back():
     ignore = Ignore(["a", "!a/b/c", "!**/keep", "z"])
     assert [ignore.ignores_all_below(folder) for folder in ("a", "z", "q")] == [False, False, False]
     ignore = Ignore(["a", "!a/b/c", "!x*", "z"])
@@ -96,7 +96,7 @@ def test_launcherignore_has_the_last_word(tmp_path: Path):
     ]
 
 
-def test_gitignore_means_nothing_here(tmp_path: Path):
+def test_gitignore_has_no_effect_on_a_workspace(tmp_path: Path):
     (tmp_path / ".gitignore").write_text("data\n")
     assert not read_ignore(str(tmp_path)).ignores("data")
 

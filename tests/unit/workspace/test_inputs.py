@@ -1,4 +1,4 @@
-"""The files that `inputs` names: their digest, their list by file, and what a holder finds changed."""
+"""The files that `inputs` names: their digest, their list by file, and changes that a holder finds."""
 
 import os
 import shutil
@@ -69,7 +69,7 @@ def test_files_outside_of_the_globs_do_not_count(checkout: Path):
     assert digest(checkout) == before
 
 
-def test_a_folder_means_its_files_without_the_records_of_git_and_python(checkout: Path):
+def test_the_inputs_of_a_folder_leave_out_files_of_git_and_python_caches(checkout: Path):
     for name in (".git/index", "conf/__pycache__/a.pyc"):
         (checkout / name).parent.mkdir()
         (checkout / name).touch()
@@ -85,7 +85,7 @@ def test_names_of_any_bytes_have_a_digest_and_can_be_printed(checkout: Path):
     text.encode()
 
 
-def test_a_link_inside_is_followed_and_one_that_leaves_is_refused(checkout: Path):
+def test_a_link_inside_is_followed_and_a_link_out_of_the_repository_is_refused(checkout: Path):
     (checkout / "conf/link.yaml").symlink_to("../notes.txt")
     before = digest(checkout)
     (checkout / "notes.txt").write_text("other")
@@ -153,7 +153,7 @@ def test_a_holder_names_the_files_that_changed(checkout: Path, launcher_home: Pa
     assert "conf/a.yaml (removed)" in changed_since(asked)
 
 
-def test_a_process_compares_for_a_supervisor(checkout: Path, launcher_home: Path):
+def test_a_process_of_its_own_compares_inputs_for_a_supervisor(checkout: Path, launcher_home: Path):
     asked = ref(checkout)
     keep(asked.digest)
     (checkout / "train.py").write_text("edited")
@@ -173,6 +173,6 @@ def test_at_most_ten_files_are_named():
     assert named(["a", "b"]) == "a and b"
 
 
-def test_changes_name_globs_too():
+def test_changes_name_added_and_removed_globs_too():
     old, new = InputFiles(("a", "b"), {"a": "1"}), InputFiles(("a", "c"), {"a": "1"})
     assert changes(old, new) == "`inputs` now has `c`; `inputs` no longer has `b`"

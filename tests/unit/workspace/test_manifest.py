@@ -1,4 +1,4 @@
-"""Which files a workspace held: kept by its digest, for plans that name what changed."""
+"""The files that a workspace held: kept by its digest, for plans that name the changed files."""
 
 import os
 from pathlib import Path
@@ -17,7 +17,7 @@ def fresh(tmp_path, monkeypatch):
 
 
 def forget(monkeypatch):
-    """As another process knows it."""
+    """Forget all manifests in memory, as another process has none."""
     monkeypatch.setattr(manifest, "_known", {})
 
 
@@ -31,7 +31,7 @@ def folder(tmp_path: Path) -> Path:
     return made
 
 
-def test_what_changed_is_named(folder):
+def test_changed_files_are_named(folder):
     old = content_digest(str(folder))
     (folder / "a.py").write_text("other")
     (folder / "b.py").unlink()
@@ -50,7 +50,7 @@ def test_a_link_that_leads_elsewhere_has_changed(folder):
     assert changed_files(known(old), known(content_digest(str(folder)))) == [("~", "link")]
 
 
-def test_it_is_kept_for_later_processes_private_to_the_user(folder, monkeypatch):
+def test_a_manifest_is_kept_for_later_processes_and_private_to_the_user(folder, monkeypatch):
     (folder / os.fsdecode(b"\xff")).write_text("no UTF-8")
     digest = content_digest(str(folder))
     before = known(digest)
@@ -62,7 +62,7 @@ def test_it_is_kept_for_later_processes_private_to_the_user(folder, monkeypatch)
     assert file.parent.stat().st_mode & 0o777 == 0o700
 
 
-def test_what_is_not_on_record_is_not_known(folder, monkeypatch):
+def test_a_workspace_that_is_not_on_record_is_not_known(folder, monkeypatch):
     digest = content_digest(str(folder))
     forget(monkeypatch)
     assert known(digest) is None
@@ -74,7 +74,7 @@ DAMAGED = ["", "{", "[]", "[" * 100_000, '{"version": 2}', '{"version": 1, "dige
 
 
 @pytest.mark.parametrize("text", [*DAMAGED, '{"version": 1, "digest": "DIGEST", "files": []}'])
-def test_a_damaged_file_is_as_good_as_none(folder, monkeypatch, text):
+def test_a_damaged_manifest_counts_as_missing(folder, monkeypatch, text):
     digest = content_digest(str(folder))
     keep(digest)
     [file] = Path(paths.workspaces()).iterdir()
@@ -100,12 +100,12 @@ def test_the_state_folder_does_not_grow_without_end(folder, monkeypatch):
     assert len(os.listdir(paths.workspaces())) <= 4  # the last one that was killed, too
 
 
-def test_where_nothing_can_be_kept_nothing_is_reported(folder, monkeypatch, tmp_path):
+def test_a_manifest_that_cannot_be_kept_is_no_error(folder, monkeypatch, tmp_path):
     (tmp_path / "home").write_text("a file")
     keep(content_digest(str(folder)))
 
 
-def test_amounts_are_read_by_people():
+def test_amounts_are_shown_in_readable_units():
     files = {f"{n}": manifest.File("file", 43_022_000, "") for n in range(22_460)}
     assert amount(files) == "22,460 files, 966 GB"
     assert amount({"a": manifest.File("file", 999, "")}) == "1 file, 999 B"
@@ -113,7 +113,7 @@ def test_amounts_are_read_by_people():
     assert amount({}) == "0 files, 0 B"
 
 
-def test_what_makes_it_large_is_named_with_the_line_that_leaves_it_out():
+def test_the_largest_part_of_a_workspace_is_named_with_the_pattern_that_leaves_it_out():
     data = {"data/x": manifest.File("file", 200_000_000, ""), "src/a.py": manifest.File("file", 10, "")}
     assert is_large(data)
     assert largest(data) == ("data/ (200 MB)", "data")
@@ -129,7 +129,7 @@ def test_what_makes_it_large_is_named_with_the_line_that_leaves_it_out():
 @pytest.mark.parametrize(
     "name", [".venv", "data", "a*b", "#cache", "!odd", "[x]", "with blank", "back\\slash"]
 )
-def test_the_advice_leaves_out_that_and_nothing_else(folder, monkeypatch, name):
+def test_the_advised_pattern_leaves_out_that_part_and_nothing_else(folder, monkeypatch, name):
     monkeypatch.setattr(manifest, "LARGE_BYTES", 1000)
     (folder / name).mkdir()
     (folder / name / "big").write_text("x" * 2000)

@@ -53,7 +53,7 @@ def test_text_that_is_no_workspace_is_refused(text: str) -> None:
         Workspace.from_str(text)
 
 
-def test_its_text_names_its_projects() -> None:
+def test_the_text_of_a_workspace_names_its_projects() -> None:
     assert str(Workspace({"a": ""})) == "a"
     assert str(Workspace({"a": "", "b": "lib"})) == "a;b:lib"
     assert Workspace({"a": ""}).is_unmapped_single_project()
@@ -86,7 +86,9 @@ def test_a_file_does_not_go_into_the_folder_that_has_its_name(project: Path, tmp
         copy_into(Workspace({str(project): "", str(tmp_path / "sub"): "./"}), str(tmp_path / "into"))
 
 
-def test_what_goes_into_another_project_lies_over_it_in_any_order(project: Path, tmp_path: Path) -> None:
+def test_a_project_mapped_into_another_overwrites_its_files_in_any_order(
+    project: Path, tmp_path: Path
+) -> None:
     (tmp_path / "a.py").write_text("over")
     given = {str(tmp_path / "a.py"): "sub", str(project): "."}
     for projects in (given, dict(reversed(given.items()))):
@@ -154,7 +156,7 @@ def test_a_directory_workspace_without_a_folder_does_nothing(project: Path) -> N
     assert role.image == "before"
 
 
-def test_a_directory_that_is_there_is_not_written_to(project: Path, tmp_path: Path) -> None:
+def test_an_existing_directory_is_not_written_to(project: Path, tmp_path: Path) -> None:
     with pytest.raises(InvalidRunConfigException):
         DirWorkspaceMixin().build_workspace_and_update_role(
             Role("r", "x"), str(project), {"job_dir": str(tmp_path)}

@@ -1,4 +1,4 @@
-"""Seen files: what the words of a command name, and what its Python files import."""
+"""Seen files: files that the words of a command name, and files that its Python files import."""
 
 import os
 from pathlib import Path
@@ -51,7 +51,7 @@ def test_the_words_of_a_script_are_words(checkout: Checkout):
     assert checkout.names("sh", "-euc", script) == ["b.csv", "train.py"]
 
 
-def test_imports_are_followed(checkout: Checkout):
+def test_imports_of_a_seen_file_are_followed(checkout: Checkout):
     checkout.write("src/train.py", text="import model, numpy\nfrom data import load\n")
     checkout.write("src/model.py", text="def f():\n    import layers.dense as d\n")
     checkout.write("src/data.py", text="import train")  # a circle
@@ -129,7 +129,7 @@ def test_a_checkout_behind_a_link_has_the_same_paths(checkout: Checkout, tmp_pat
         assert sorted(got.files) == ["model.py", "train.py"]
 
 
-def test_limits_are_met_and_reported(checkout: Checkout, monkeypatch: pytest.MonkeyPatch):
+def test_the_limits_of_seen_files_are_kept_and_reported(checkout: Checkout, monkeypatch: pytest.MonkeyPatch):
     for number in range(30):
         checkout.write(f"m{number}.py", text=f"import m{number + 1}")
     assert checkout.seen("m0.py").is_complete
@@ -161,7 +161,7 @@ def test_each_file_is_read_once_for_any_number_of_jobs(checkout: Checkout, monke
     assert sorted(os.path.basename(path) for path in read) == ["model.py", "train.py"]
 
 
-def test_recorded_files_are_looked_at_wherever_the_words_lead_now(checkout: Checkout):
+def test_recorded_files_are_compared_whatever_files_the_words_name_now(checkout: Checkout):
     checkout.write("a.py", "b.py")
     finder = SeenFiles(str(checkout.root))
     now = finder.digests(["a.py", "gone.py", "../secret.py"])

@@ -1,4 +1,4 @@
-"""What the files of `rerun_on` hold."""
+"""The digest of the files of `rerun_on`."""
 
 import glob
 import os
@@ -23,7 +23,7 @@ def folder(tmp_path: Path) -> Path:
 
 
 def changes(folder: Path, glob: str, file: str) -> bool:
-    """Whether a change of `file` is one for `glob`."""
+    """Whether a change of `file` changes the digest of `glob`."""
     before = trigger_digest(str(folder), [glob])
     (folder / file).parent.mkdir(parents=True, exist_ok=True)
     (folder / file).write_text("changed")
@@ -59,7 +59,7 @@ def test_a_removed_and_a_renamed_file_are_changes(folder: Path):
     assert len({first, second, trigger_digest(str(folder), [glob])}) == 3
 
 
-def test_the_folder_itself_means_nothing(folder: Path, tmp_path: Path):
+def test_the_place_of_the_folder_does_not_change_the_digest(folder: Path, tmp_path: Path):
     globs = ["data/*.csv", "other.csv"]
     before = trigger_digest(str(folder), globs)
     assert trigger_digest(str(folder.rename(tmp_path / "moved")), reversed(globs)) == before
@@ -82,7 +82,7 @@ def is_quick(pattern: str) -> bool:
 
 
 @given(st.lists(PARTS, min_size=1, max_size=6).map("/".join).filter(is_quick))
-def test_a_glob_matches_what_that_of_the_standard_library_does(tree: str, pattern: str):
+def test_a_glob_matches_what_the_glob_of_the_standard_library_matches(tree: str, pattern: str):
     folder, pattern = tree, pattern.lstrip("/")
     found = set(glob.glob(pattern, root_dir=folder, recursive=True))
     files = {os.path.normpath(path) for path in found if os.path.isfile(os.path.join(folder, path))}
@@ -108,7 +108,7 @@ def test_repeated_wildcards_cost_no_more_than_the_tree_is_large(tmp_path: Path, 
 
 
 @pytest.mark.parametrize("pattern", ["/**", "../*", "../../etc/passwd", "d/../../x", "a/../.."])
-def test_a_glob_that_leaves_the_repository_is_known_by_its_text(pattern: str):
+def test_a_glob_that_leaves_the_repository_is_recognised_by_its_text(pattern: str):
     assert leaves("/repo", pattern, "/repo")
     assert leaves("/repo/jobs", "../ok/*.csv", "/repo") is False
 

@@ -65,7 +65,7 @@ def test_job_files_are_found_and_compiled_while_files_beside_them_vanish(churnin
 
 
 @pytest.mark.slow
-def test_a_workspace_is_hashed(churning: Path) -> None:
+def test_a_workspace_is_hashed_while_its_files_vanish(churning: Path) -> None:
     for _ in rounds():
         assert "train.py" in [entry.path for entry in context.entries(str(churning))]
         assert context.content_digest(str(churning)).startswith("ws1:")
@@ -73,12 +73,12 @@ def test_a_workspace_is_hashed(churning: Path) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("pattern", ["**/*.txt", ".", "*/a/b/y.txt"])
-def test_a_trigger_is_hashed(churning: Path, pattern: str) -> None:
+def test_a_trigger_is_hashed_while_its_files_vanish(churning: Path, pattern: str) -> None:
     for _ in rounds():
         assert triggers.trigger_digest(str(churning), [pattern])
 
 
-def test_a_directory_that_was_named_itself_has_to_be_there(tmp_path: Path) -> None:
+def test_a_directory_that_the_user_named_must_exist(tmp_path: Path) -> None:
     folder = tmp_path / "gone"
     folder.mkdir()
     (folder / "x").write_text("x")

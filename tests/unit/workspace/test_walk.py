@@ -1,4 +1,4 @@
-"""walk_workspace: like os.walk, of what counts."""
+"""walk_workspace: like os.walk, but only for the files that count."""
 
 import os
 import subprocess
@@ -18,7 +18,7 @@ def write(folder: Path, *names: str, ignore: str = "") -> Path:
     return folder
 
 
-def test_folders_come_from_the_top_with_what_counts_in_them(tmp_path: Path) -> None:
+def test_folders_come_from_the_top_with_the_files_that_count(tmp_path: Path) -> None:
     write(tmp_path, "b.py", "a.py", "sub/x", "sub/deep/y", "out/z", "empty/.git/HEAD", ignore="out\n")
     assert list(walk_workspace(tmp_path)) == [
         (str(tmp_path), ["sub"], ["a.py", "b.py"]),
@@ -27,7 +27,7 @@ def test_folders_come_from_the_top_with_what_counts_in_them(tmp_path: Path) -> N
     ]
 
 
-def test_what_is_taken_back_is_reached(tmp_path: Path) -> None:
+def test_a_folder_that_a_pattern_takes_back_is_reached(tmp_path: Path) -> None:
     write(tmp_path, "out/a", "out/keep/b", ignore="out\n!out/keep\n")
     assert [(Path(folder).name, files) for folder, _, files in walk_workspace(tmp_path)] == [
         (tmp_path.name, []),
@@ -36,7 +36,7 @@ def test_what_is_taken_back_is_reached(tmp_path: Path) -> None:
     ]
 
 
-def test_a_folder_that_the_caller_drops_is_not_gone_into(tmp_path: Path) -> None:
+def test_a_folder_that_the_caller_drops_is_not_entered(tmp_path: Path) -> None:
     write(tmp_path, "one/a", "two/b")
     seen = []
     for folder, dirs, _ in walk_workspace(tmp_path):
@@ -51,7 +51,7 @@ def test_links_are_files_and_not_followed(tmp_path: Path) -> None:
     assert next(walk_workspace(tmp_path))[1:] == (["sub"], ["link"])
 
 
-def test_what_is_no_folder_is_an_error(tmp_path: Path) -> None:
+def test_a_path_that_is_no_folder_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(WorkspaceError):
         list(walk_workspace(tmp_path / "none"))
 
@@ -75,7 +75,7 @@ def test_folders_may_be_nested_deeper_than_calls(tmp_path: Path, monkeypatch: py
         subprocess.run(["rm", "-rf", str(top)], check=True)  # shutil.rmtree goes no deeper than calls do
 
 
-def test_a_folder_taken_out_of_the_list_is_not_gone_into(tmp_path: Path) -> None:
+def test_a_folder_taken_out_of_the_list_is_not_entered(tmp_path: Path) -> None:
     write(tmp_path, "a/b/x", "c/y")
     seen = []
     for folder, dirs, _ in walk_workspace(tmp_path):
