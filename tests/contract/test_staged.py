@@ -75,7 +75,7 @@ def test_an_attempt_goes_from_reserved_to_created_to_running(case: Case, staged:
     assert [state for _, state in states] == ["reserved", "created", "running"]
 
 
-def test_what_was_reserved_is_what_is_observed(case: Case, staged: Staged) -> None:
+def test_observe_returns_the_attempt_as_it_was_reserved(case: Case, staged: Staged) -> None:
     attempt = submit(case, staged, case.app("exec sleep 1000"))
     case.until_running(attempt.app_id)
     (found,) = observed(staged, job="other")
@@ -217,7 +217,7 @@ def killed_at(case: Case, step: str, attempt: Attempt) -> None:
 @pytest.mark.everywhere
 @pytest.mark.parametrize("step", ["reserved", "created"])
 @pytest.mark.parametrize("same", [True, False])
-def test_what_a_killed_client_left_is_taken_over(case, staged, launcher_home, step, same):
+def test_a_client_takes_over_the_attempt_of_a_killed_client(case, staged, launcher_home, step, same):
     attempt = attempt_of(case, case.app("echo one"))
     killed_at(case, step, attempt)
     assert processes.gone(processes.of_home(str(launcher_home)), timeout_s=60)
@@ -230,7 +230,7 @@ def test_what_a_killed_client_left_is_taken_over(case, staged, launcher_home, st
 
 
 @pytest.mark.everywhere
-def test_ends_are_recorded_once(case: Case, staged: Staged) -> None:
+def test_reap_returns_each_end_once(case: Case, staged: Staged) -> None:
     attempt = submit(case, staged, case.app("exit 3"))
     case.end(attempt.app_id)
     found = [(each.app_id, each.state, each.exit_code) for each in staged.reap()]
@@ -238,7 +238,7 @@ def test_ends_are_recorded_once(case: Case, staged: Staged) -> None:
     assert staged.reap() == []
 
 
-def test_a_job_in_a_target_has_it_in_its_handle(case: Case, staged: Staged) -> None:
+def test_the_handle_of_an_attempt_has_its_target(case: Case, staged: Staged) -> None:
     app = case.app('echo "$LAUNCHER_JOB_ID"')
     attempt = attempt_of(case, app, key=case.key(target="prod"))
     reservation = staged.reserve(attempt)
