@@ -104,7 +104,7 @@ def kill_in_line(scenario, app_id):
 
 
 @pytest.mark.parametrize("count", sampled([10, 60], 10))
-def test_never_more_run_at_once_than_fit_and_all_run_in_order(scenario, line, count):
+def test_jobs_in_line_never_exceed_the_machine_and_run_in_order(scenario, line, count):
     scenario.run_to_end(line.matrix(count))
     assert len(line.ran()) == count
     line.check()
@@ -205,7 +205,7 @@ def test_a_client_killed_while_it_clears_what_a_dead_holder_left_loses_no_attemp
 
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", seeds(2))
-def test_random_kills_in_line_and_of_clients_converge(scenario, line, seed):
+def test_applies_finish_the_work_after_random_kills_of_clients_and_of_apps_in_line(scenario, line, seed):
     """What is killed before its start is resumed by the next apply: everything runs once, nothing is left."""
     chance = random.Random(seed)
     file = line.matrix(16, "sleep 0.2")
@@ -235,7 +235,7 @@ def of_lines(home):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", seeds(1))
-def test_kills_of_the_processes_that_hold_a_line_lose_nothing_and_repeat_nothing(scenario, line, seed):
+def test_kills_of_the_processes_in_a_line_lose_no_job_and_repeat_none(scenario, line, seed):
     """At any moment: while apps are handed to them, in line, or handed on to their supervisors."""
     chance = random.Random(seed)
     file = line.matrix(12, "sleep 0.05")
@@ -314,7 +314,7 @@ EQUAL = {"shared cores": "cpu: 64", "GPUs": "gpu: 1"}
 
 @pytest.mark.slow
 @pytest.mark.parametrize("what", EQUAL)
-def test_two_homes_with_equal_job_names_never_have_one_share_twice(scenario, tmp_path, monkeypatch, what):
+def test_two_homes_with_equal_job_names_never_hold_one_share_twice(scenario, tmp_path, monkeypatch, what):
     """Their apps have equal ids, attempt by attempt: tickets say of which home they are."""
     monkeypatch.setenv("LAUNCHER_GPUS", "1")
     monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)

@@ -9,9 +9,9 @@ from tests import processes
 from tests.lanes import thinned
 from tests.scenarios.test_cancel import (  # noqa: F401
     test_a_cancelled_job_is_held_at_the_next_apply,
-    test_a_replica_that_was_stopped_says_why_in_status_whatever_its_exit_code,
     test_a_second_interrupt_kills_the_run,
     test_an_interrupted_run_is_followed_to_its_end,
+    test_status_shows_why_a_replica_was_stopped_for_any_exit_code,
 )
 
 

@@ -11,11 +11,11 @@ from tests.scenarios.test_kill import (  # noqa: F401
     killed,
     runs,
     span,
-    test_killed_at_a_named_step_the_next_apply_finishes_the_work,
-    test_killed_at_random_moments_the_next_apply_finishes_the_work,
-    test_killed_while_applying_a_saved_plan_the_same_plan_finishes_it,
-    test_killed_while_replacing_the_next_apply_finishes_the_replacement,
-    test_the_named_steps_are_the_ones_that_apply_reports,
+    test_a_saved_plan_finishes_the_work_of_its_killed_client,
+    test_an_apply_takes_the_named_steps_in_their_order,
+    test_the_next_apply_finishes_the_replacement_of_a_killed_client,
+    test_the_next_apply_finishes_the_work_of_a_client_killed_at_a_named_step,
+    test_the_next_apply_finishes_the_work_of_a_client_killed_at_a_random_moment,
 )
 
 pytestmark = pytest.mark.timeout(600)  # many applies in a row, beside other tests

@@ -14,15 +14,15 @@ from tests.scenarios.test_needs import (  # noqa: F401
     JOBS,
     kill_at_random,
     pipeline,
-    test_a_failure_skips_what_needs_it_until_it_is_mended,
-    test_a_job_reads_what_every_job_of_a_matrix_has_left,
-    test_a_waiting_job_that_changes_is_withdrawn_and_made_again,
+    test_a_changed_waiting_job_is_withdrawn_and_submitted_again,
+    test_a_failed_job_skips_its_dependents_until_it_succeeds,
+    test_a_job_reads_the_output_folder_of_every_job_of_a_matrix,
     test_an_apply_that_waits_reports_the_start_of_a_waiting_job_before_its_output,
-    test_killed_at_a_named_step_the_next_apply_finishes_the_work,
-    test_one_apply_starts_all_three_in_order,
-    test_the_attempts_that_a_waiting_one_stands_on_are_described,
-    test_the_logs_of_a_skipped_job_say_why_there_are_none,
-    test_the_logs_of_a_waiting_job_say_why_there_are_none_and_follow_it_from_its_start,
+    test_describe_shows_the_attempts_that_a_waiting_attempt_needs,
+    test_logs_of_a_skipped_job_show_why_the_job_was_skipped,
+    test_logs_of_a_waiting_job_name_its_need_and_follow_the_job_from_its_start,
+    test_one_apply_starts_all_jobs_of_a_pipeline_in_order,
+    test_the_next_apply_finishes_the_work_of_a_client_killed_at_a_named_step,
 )
 
 pytestmark = pytest.mark.timeout(600)  # many applies in a row, beside other tests

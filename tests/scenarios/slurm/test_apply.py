@@ -11,8 +11,8 @@ from tests.lanes import sampled
 from tests.scenarios.test_apply import (  # noqa: F401
     test_a_failed_job_is_held_until_a_user_asks,
     test_a_saved_plan_applied_twice_is_stale_the_second_time,
-    test_applying_twice_keeps_the_finished_job_and_says_so,
-    test_one_bad_job_submits_nothing_of_the_others,
+    test_a_second_apply_keeps_the_finished_job_and_reports_it_unchanged,
+    test_an_apply_with_one_bad_job_file_submits_no_job,
     test_retry_failed_runs_every_failed_job_again,
 )
 from tests.scenarios.test_kill import (  # noqa: F401
