@@ -44,7 +44,7 @@ def test_pruned_containers_run_nothing_again(scenario):
     scenario.plan(file, "--detailed-exitcode", code=0)
 
 
-def test_containers_pruned_before_anybody_looked_leave_their_outcome(scenario):
+def test_containers_pruned_before_any_command_saw_their_end_leave_their_outcome(scenario):
     """Applied without waiting: the watcher wrote the end down before the containers went."""
     file = scenario.job("true")
     scenario.apply(file)
@@ -56,7 +56,9 @@ def test_containers_pruned_before_anybody_looked_leave_their_outcome(scenario):
 
 
 @pytest.mark.parametrize(("script", "state"), [("true", "SUCCEEDED"), ("exit 3", "FAILED")])
-def test_the_engine_alone_tells_of_an_ended_job_when_our_records_are_lost(scenario, script, state):
+def test_the_outcome_of_an_ended_job_is_read_from_the_engine_when_local_records_are_lost(
+    scenario, script, state
+):
     file = scenario.job(script)
     scenario.run_to_end(file, code=None)
     [app] = scenario.apps()
@@ -67,7 +69,7 @@ def test_the_engine_alone_tells_of_an_ended_job_when_our_records_are_lost(scenar
     assert app in scenario.launcher("list", "-s", "local_docker").out
 
 
-def test_a_running_job_is_kept_and_described_when_our_records_are_lost(scenario):
+def test_a_running_job_is_kept_and_described_when_local_records_are_lost(scenario):
     file, gate = scenario.running()
     [app] = scenario.apps()
     scenario.forget()
@@ -80,7 +82,7 @@ def test_a_running_job_is_kept_and_described_when_our_records_are_lost(scenario)
     assert scenario.actions(file) == {"job": "keep"}
 
 
-def test_when_the_replacement_has_no_image_the_old_attempt_is_never_touched(scenario):
+def test_a_replacement_without_an_image_leaves_the_old_attempt_running(scenario):
     file, gate = scenario.running()
     [old] = scenario.apps()
     started = scenario.daemon.inspect(scenario.container(old).id)["State"]["StartedAt"]

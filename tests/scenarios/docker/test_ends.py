@@ -15,7 +15,7 @@ from tests.scenarios.test_cancel import (  # noqa: F401
 )
 
 
-def test_a_cancelled_job_is_cancelled_for_clients_that_ask_the_engine_alone(scenario):
+def test_a_cancelled_job_is_cancelled_for_clients_that_read_only_the_engine(scenario):
     file, _ = scenario.running()
     [app] = scenario.apps()
     scenario.cancel("job")

@@ -21,7 +21,7 @@ sys.exit(main())
 """
 
 
-def test_interrupted_between_two_replicas_the_rest_is_started_and_that_is_reported(scenario):
+def test_an_apply_interrupted_between_two_replicas_starts_the_rest_and_reports_it(scenario):
     file = scenario.job("exec sleep 1000", replicas=3)
     client = scenario.spawn([sys.executable, "-c", INTERRUPTED_STARTING, "apply", str(file), "--yes"])
     _, err = client.communicate(timeout=240)

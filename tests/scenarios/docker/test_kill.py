@@ -22,7 +22,7 @@ pytestmark = pytest.mark.timeout(600)  # many applies in a row, beside other tes
 
 
 @pytest.mark.parametrize("step", ["reserved", "created"])
-def test_killed_before_the_start_nothing_is_left_by_the_watcher(scenario, runs, step):  # noqa: F811
+def test_an_app_whose_client_was_killed_before_the_start_is_taken_back(scenario, runs, step):  # noqa: F811
     """The watcher takes back what its client cannot start any more, or the next apply does."""
     file, log = runs
     assert killed(scenario, "step", step, "1", argv=["apply", file, "--yes"])

@@ -40,7 +40,7 @@ def gate(scenario):
 
 
 @pytest.mark.slow
-def test_an_apply_ends_when_the_watcher_of_all_that_waits_has_died(scenario, pipeline):  # noqa: F811
+def test_an_apply_ends_when_the_watcher_of_all_waiting_jobs_has_died(scenario, pipeline):  # noqa: F811
     applying = scenario.start("apply", ".", "--yes", "--wait")
     until_line(applying.stderr, "evaluate waits for train")
     [train] = scenario.attempts("train")
@@ -61,7 +61,7 @@ def ran(scenario) -> list[str]:
     return log.read_text().split() if log.exists() else []
 
 
-def test_from_another_home_there_is_nothing_to_do_while_they_wait(scenario, gate, tmp_path):
+def test_a_plan_of_another_home_keeps_waiting_jobs(scenario, gate, tmp_path):
     scenario.apply(".")
     there = {**os.environ, "LAUNCHER_HOME": str(tmp_path / "other")}
     assert "no changes, 3 unchanged" in scenario.launcher("plan", ".", env=there).out
@@ -77,7 +77,7 @@ def test_from_another_home_there_is_nothing_to_do_while_they_wait(scenario, gate
     assert "no changes, 3 unchanged" in scenario.launcher("plan", ".", env=there).out
 
 
-def test_the_next_apply_goes_on_where_the_watchers_of_waiting_jobs_have_died(scenario, gate):
+def test_the_next_apply_resumes_waiting_jobs_whose_watchers_have_died(scenario, gate):
     scenario.apply(".")
     waiting = {scenario.attempts(job)[-1].app_id for job in ("train", "evaluate")}
     scenario.kill_watchers()
@@ -92,11 +92,11 @@ def test_the_next_apply_goes_on_where_the_watchers_of_waiting_jobs_have_died(sce
 
 
 @pytest.mark.parametrize("seed", seeds(1))
-def test_random_kills_of_clients_and_watchers(scenario, pipeline, seed):  # noqa: F811
+def test_applies_finish_the_work_after_random_kills_of_clients_and_watchers(scenario, pipeline, seed):  # noqa: F811
     kill_at_random(scenario, pipeline, seed)
 
 
-def test_the_editions_of_another_home_run_nothing_again(scenario, tmp_path):
+def test_editions_that_another_home_counts_rerun_no_job(scenario, tmp_path):
     """A job of this engine stands on one of the machine alone, which each state folder counts for itself."""
     there = {**os.environ, "LAUNCHER_HOME": str(tmp_path / "other")}
 

@@ -26,7 +26,7 @@ def replaced(scenario, another):
     return scenario.apps()
 
 
-def test_a_name_means_the_attempt_that_another_client_made(scenario, another, replaced):
+def test_the_name_of_a_job_means_the_latest_attempt_of_any_client(scenario, another, replaced):
     first, second = replaced
     status = scenario.status("job")
     assert (status["app_id"], status["attempt"], status["state"]) == (second, 2, "RUNNING")
@@ -42,7 +42,7 @@ def test_an_attempt_that_was_never_made_is_refused(scenario, replaced):
     scenario.cancel("job")
 
 
-def test_what_runs_is_found_by_name_though_the_home_was_removed(scenario):
+def test_a_running_app_is_found_by_name_after_the_home_was_removed(scenario):
     gate = scenario.gate()
     scenario.apply(scenario.job(f"echo hello; {gate.script}"))
     gate.entered()
@@ -56,7 +56,7 @@ def test_what_runs_is_found_by_name_though_the_home_was_removed(scenario):
     assert scenario.status("job")["state"] == "CANCELLED"
 
 
-def test_what_runs_of_a_matrix_is_found_by_one_word_though_the_home_was_removed(scenario):
+def test_running_apps_of_a_matrix_are_found_by_its_name_after_the_home_was_removed(scenario):
     ups = {n: scenario.folder / f"up{n}" for n in (2, 10)}
     script = f"echo $<matrix.n>; echo >{scenario.folder}/up$<matrix.n>; exec sleep 1000"
     for up in ups.values():

@@ -79,7 +79,7 @@ def test_a_job_that_is_submitted_on_another_machine_is_waited_for(scenario, else
     scenario.launcher("apply", file, "--yes", "--take-over", "--wait")
 
 
-def test_take_over_takes_what_is_submitted_on_another_machine(scenario, elsewhere):
+def test_take_over_takes_a_job_that_is_submitted_on_another_machine(scenario, elsewhere):
     file = scenario.job("true")
     scenario.launcher("apply", file, "--yes", "--take-over", "--wait")
     assert [one.name for one in scenario.containers()] == [f"{elsewhere}-main-0"]

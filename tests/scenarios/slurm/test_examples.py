@@ -38,7 +38,7 @@ def copied(scenario, name: str) -> Path:
 
 
 @pytest.mark.parametrize("name", on_slurm())
-def test_example(scenario, name):
+def test_an_example_succeeds_and_plans_as_unchanged_afterwards(scenario, name):
     if reason := why_not(job_of(EXAMPLES / name)):
         pytest.skip(reason)
     file = copied(scenario, name.partition("/")[0]) / name.rpartition("/")[2]
@@ -53,7 +53,7 @@ def test_example(scenario, name):
     scenario.plan(file, "--target", "slurm", "--detailed-exitcode", code=0)
 
 
-def test_anywhere_says_the_same_on_this_machine_and_on_slurm(scenario):
+def test_the_anywhere_example_prints_the_same_on_this_machine_and_on_slurm(scenario):
     folder = copied(scenario, "anywhere")
     for target in ("default", "slurm"):
         scenario.run_to_end(folder, *(["--target", target] if target != "default" else []))
@@ -62,7 +62,7 @@ def test_anywhere_says_the_same_on_this_machine_and_on_slurm(scenario):
         assert message == "replica 0 was here\n"
 
 
-def test_the_replicas_of_allreduce_have_a_node_each_and_find_the_first_one(scenario):
+def test_the_replicas_of_allreduce_run_on_a_node_each_and_find_rank_0(scenario):
     folder = copied(scenario, "allreduce")
     scenario.run_to_end(folder, "--target", "slurm")
     [attempt] = scenario.attempts("allreduce", target="slurm")
