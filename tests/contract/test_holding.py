@@ -89,7 +89,7 @@ def test_an_attempt_starts_when_its_need_has_succeeded(case: Case, staged: Stage
     assert case.lines(attempt.app_id) == ["model\n"]
 
 
-def test_a_waiting_attempt_says_what_it_waits_for_and_who_holds_it(case, staged, gate, launcher_home):
+def test_a_waiting_attempt_names_its_needs_and_its_holder(case, staged, gate, launcher_home):
     first = prepare(case, staged, gate.script)
     attempt = hold(case, staged, case.app(), first)
     found = staged.attempt(attempt.app_id)

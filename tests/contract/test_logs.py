@@ -172,7 +172,7 @@ def test_followed_records_arrive_while_the_app_runs(case: Case) -> None:
     assert next(records).data == b"up\n"
 
 
-def test_logs_go_on_over_a_restart(case: Case) -> None:
+def test_logs_continue_over_a_restart(case: Case) -> None:
     script = case.count + 'echo "$LAUNCHER_RESTART"; test "$LAUNCHER_RESTART" = 1'
     app_id = case.start(case.app(script, max_retries=1))
     assert case.lines(app_id, should_tail=True) == ["0\n", "1\n"]

@@ -104,7 +104,7 @@ def test_an_app_has_the_digest_and_the_document_of_its_attempt(case: Case, stage
     assert staged.about(attempt_id(attempt.key, 9)) == {}
 
 
-def test_a_scheduler_says_whether_it_has_apps_here(case: Case, staged: Staged) -> None:
+def test_a_scheduler_reports_whether_it_has_apps_on_this_machine(case: Case, staged: Staged) -> None:
     submit(case, staged, case.app("true"))
     assert staged.has_apps_here()
     assert staged.is_in_use()

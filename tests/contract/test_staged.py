@@ -60,7 +60,7 @@ def seen(staged: Staged, *settled: str, job: str = "train") -> list[tuple[str, s
 
 
 @pytest.mark.everywhere
-def test_an_attempt_goes_from_reserved_to_created_to_running(case: Case, staged: Staged) -> None:
+def test_an_attempt_is_first_reserved_then_created_then_running(case: Case, staged: Staged) -> None:
     app = case.app("exec sleep 1000")
     attempt = attempt_of(case, app)
     states = []
@@ -101,7 +101,7 @@ def test_the_latest_attempt_of_a_job_is_observed_after_its_end(case: Case, stage
     assert found.ended_at is not None
 
 
-def test_other_jobs_are_observed_while_they_live(case: Case, staged: Staged) -> None:
+def test_observe_returns_other_jobs_while_they_run(case: Case, staged: Staged) -> None:
     attempt = submit(case, staged, case.app("exec sleep 1000"))
     case.until_running(attempt.app_id)
     assert seen(staged, job="other") == [(attempt.app_id, "running")]
@@ -110,7 +110,7 @@ def test_other_jobs_are_observed_while_they_live(case: Case, staged: Staged) -> 
     assert seen(staged, job="other") == []
 
 
-def test_attempts_with_a_known_outcome_are_left_out(case: Case, staged: Staged) -> None:
+def test_observe_leaves_out_attempts_with_a_known_outcome(case: Case, staged: Staged) -> None:
     attempt = submit(case, staged, case.app("true"))
     case.end(attempt.app_id)
     assert seen(staged, attempt.app_id) == []

@@ -10,7 +10,7 @@ from launcher.specs import AppState, InvalidRunConfigException, Role, macros
 from tests.contract.conftest import Case, states
 
 
-def test_dry_runs_are_equal_and_leave_the_app_alone(case: Case) -> None:
+def test_dry_runs_are_equal_and_leave_the_app_unchanged(case: Case) -> None:
     app = case.app("echo $<replica_id>", replicas=3, env={"A": "b"})
     before = deepcopy(app)
     first, second = (case.scheduler.submit_dryrun(app, {}) for _ in range(2))
@@ -117,7 +117,7 @@ def test_an_app_with_a_failing_replica_has_failed_with_its_exit_code(case: Case)
     assert "bad/0 FAILED 7" in states(found)
 
 
-def test_a_replica_killed_by_a_signal_has_failed_as_a_shell_says(case: Case) -> None:
+def test_a_replica_killed_by_a_signal_has_failed_with_the_exit_code_of_a_shell(case: Case) -> None:
     assert case.run(case.app("kill -9 $$")).exit_code == 137
 
 

@@ -112,7 +112,7 @@ def test_sweep_runs_a_job_for_each_combination(scenario):
     }
 
 
-def test_report_runs_in_its_workspace_and_less_of_it_under_a_target(scenario):
+def test_report_runs_in_its_workspace_and_prints_less_under_a_target(scenario):
     file = EXAMPLES / "report"
     scenario.run_to_end(file)
     assert sorted(scenario.logs("report", "--no-prefix").splitlines()) == [

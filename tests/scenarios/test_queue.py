@@ -212,7 +212,7 @@ def test_a_detached_run_waits_in_line_on_its_own(scenario, job):
 
 
 @pytest.mark.slow
-def test_a_run_at_a_terminal_keeps_its_place_in_one_line(scenario, line, job):
+def test_a_run_at_a_terminal_shows_its_place_in_a_single_line(scenario, line, job):
     """It is third, then second; the line is gone when its output begins."""
     mine, _ = job("mine", script="echo mine")
     ours, theirs = pty.openpty()

@@ -20,7 +20,7 @@ def test_changed_files_run_a_finished_job_again(scenario):
     assert first.digest == second.digest
 
 
-def test_files_are_watched_from_the_first_apply_that_knows_of_them(scenario):
+def test_files_are_compared_from_the_first_apply_that_lists_them(scenario):
     data = scenario.write("data/a.csv", "1")
     scenario.run_to_end(scenario.job("true"))
     file = scenario.job("true", top=FILES)

@@ -137,7 +137,7 @@ def test_missing_secrets_are_found_before_anything_is_submitted(scenario):
     assert (scenario.apps(), scenario.attempts("fine"), scenario.attempts("one")) == ([], [], [])
 
 
-def test_a_missing_secret_leaves_a_running_attempt_alone(secret, monkeypatch):
+def test_a_missing_secret_does_not_stop_a_running_attempt(secret, monkeypatch):
     _, gate = secret.running(role=ENV)
     monkeypatch.delenv("CANARY_TOKEN")
     changed = secret.job(f"{gate.script}; true", role=ENV)

@@ -56,7 +56,7 @@ def states(top):
     return {job: state for job, state, _ in rows(top)}
 
 
-def test_a_job_is_cancelled_when_the_question_is_answered_with_yes_alone(scenario):
+def test_top_cancels_a_job_only_after_the_answer_yes(scenario):
     scenario.running()
     [app] = scenario.attempts()
 
@@ -77,7 +77,7 @@ def test_a_job_is_cancelled_when_the_question_is_answered_with_yes_alone(scenari
 
 
 @pytest.mark.slow
-def test_marked_jobs_are_cancelled_together_and_others_are_left_alone(scenario):
+def test_top_cancels_marked_jobs_together_and_no_others(scenario):
     for name in ("a", "b", "c"):
         scenario.apply(scenario.job("exec sleep 1000", name=name))
 

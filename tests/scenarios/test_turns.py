@@ -184,9 +184,7 @@ sys.exit(main(sys.argv[1:]))
 
 @pytest.mark.slow
 @pytest.mark.parametrize("at", [1, 2, 3])
-def test_a_client_killed_while_it_clears_what_a_dead_holder_left_loses_no_attempt(
-    scenario, line, holders, at
-):
+def test_a_client_killed_while_it_clears_up_after_a_dead_holder_loses_no_attempt(scenario, line, holders, at):
     file = line.write("three")
     scenario.apply(file)
     [app_id] = line.queued()

@@ -42,7 +42,7 @@ def test_the_other_replicas_of_a_role_are_stopped_and_wait_in_its_pause(app: Mak
     assert made.states() == ["other/0 cancelled", "r/0 cancelled", "r/1 cancelled"]
 
 
-def test_the_watcher_after_one_killed_in_a_pause_restarts_at_the_same_time(app: Make) -> None:
+def test_a_restart_keeps_its_time_when_the_watcher_is_killed_in_the_pause(app: Make) -> None:
     made = app({"r": [ONCE]}, retries={"r": (1, "REPLICA", 10)})
     _in_pause(made)
     _kill_watcher(made)

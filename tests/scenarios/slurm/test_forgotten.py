@@ -149,7 +149,7 @@ def test_an_app_names_the_job_folder_that_its_node_does_not_see(broken):
     assert scenario.status("job")["message"] == f"the node cannot open {path}: is it shared?"
 
 
-def test_a_pending_job_that_slurm_forgot_may_have_been_cancelled_there(broken):
+def test_a_pending_job_that_slurm_forgot_is_lost(broken):
     scenario = broken("--nodes", "1", "--set", "MinJobAge=2")
     drain(scenario)
     file = scenario.job("true")
