@@ -1,4 +1,4 @@
-"""Contract: cancelling stops everything, can be repeated, and changes no outcome."""
+"""Contract: a cancel stops all replicas, may be repeated, and changes no recorded outcome."""
 
 import threading
 from pathlib import Path

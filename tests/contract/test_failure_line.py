@@ -1,4 +1,4 @@
-"""Contract: a failure says the last line of its program's stderr, and never the value of a secret."""
+"""Contract: the message of a failure has the program's last line of stderr, and never a secret's value."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Contract: an attempt waits until others have succeeded, at every scheduler that holds apps."""
+"""Contract: an attempt waits until its needs have succeeded, at every scheduler that holds apps."""
 
 from pathlib import Path
 from typing import Any
@@ -47,7 +47,7 @@ def needing(*needs: Attempt) -> tuple[StoodOn, ...]:
 
 
 def prepare(case: Case, staged: Staged, script: str, job: str = "prepare", number: int = 1) -> Attempt:
-    """Start an attempt of the job that others need."""
+    """Start an attempt of the job that the waiting attempts need."""
     app = case.app(script)
     attempt = attempt_of(case, app, number, case.key(job))
     reservation = staged.reserve(attempt)
@@ -69,12 +69,12 @@ def hold(
 
 
 def holder_of(attempt: Attempt, home: Path) -> int:
-    """The process that holds an attempt which waits."""
+    """Return the pid of the process that holds a waiting attempt."""
     return processes.supervisors(str(home))[attempt.app_id]
 
 
 def ended(case: Case, staged: Staged, attempt: Attempt) -> tuple[str, str]:
-    """State and message at the end."""
+    """Wait for the end of an attempt; return its state and its message."""
     case.end(attempt.app_id)
     found = staged.attempt(attempt.app_id)
     return found.state, found.message
@@ -245,7 +245,7 @@ def test_a_running_attempt_cannot_be_withdrawn(case: Case, staged: Staged) -> No
 def test_an_attempt_that_is_withdrawn_at_its_start_either_runs_or_is_skipped(
     case: Case, staged: Staged, gate: Gate
 ) -> None:
-    """A withdrawal at the moment of its start: never both, never neither."""
+    """Withdrawals race the start: of each attempt exactly one of the two takes effect."""
     first = prepare(case, staged, gate.script)
     waiting = [hold(case, staged, case.app("true"), first, job=f"train{k}") for k in range(6)]
     gate.open()
@@ -256,7 +256,7 @@ def test_an_attempt_that_is_withdrawn_at_its_start_either_runs_or_is_skipped(
 
 @pytest.mark.everywhere
 def test_a_waiting_attempt_whose_holder_has_died_is_unfinished(case, staged, gate, launcher_home):
-    """It is resumed under the same number, and waits again."""
+    """The attempt is resumed under the same number, and waits again."""
     if case.holder != "pid":
         pytest.skip(f"no process holds apps of {case.name}")
     first = prepare(case, staged, gate.script)

@@ -1,6 +1,6 @@
-"""Contract: what holds an app compares its input files, when a waiting app starts and after a success.
+"""Contract: the holder of an app compares its input files when a waiting app starts and after a success.
 
-A cluster does not see the checkout: there they are compared at the submission.
+A cluster does not see the checkout: its apps are compared at the submission.
 """
 
 import os
@@ -49,7 +49,7 @@ def code(tmp_path: Path) -> Path:
 
 
 def submit(case: Case, staged: Staged, app: AppDef, code: Path, *needs: Attempt) -> Attempt:
-    """Submit an attempt whose inputs are the files beside `code`, and what they are now."""
+    """Submit an attempt whose inputs are the files beside `code`, with their present contents."""
     folder = str(code.parent)
     digest = inputs.InputReader().digest(folder, GLOBS, folder)
     inputs.keep(digest)
@@ -123,7 +123,7 @@ def test_a_failed_app_is_not_compared_with_its_input_files(
 
 
 def test_a_cancel_ends_a_long_comparison_of_input_files(case, staged, code, gate):
-    """Until it is over the app has not ended: no client records a success that was not compared."""
+    """The app ends after the comparison: no client records a success that was not compared."""
     attempt = submit(case, staged, case.app(gate.script), code)
     os.truncate(code, 64 << 30)
     gate.open()

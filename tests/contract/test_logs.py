@@ -1,4 +1,4 @@
-"""Contract: what replicas print is kept and read back byte for byte, from files that may still grow."""
+"""Contract: the output of replicas is kept and read back byte for byte, from files that may still grow."""
 
 import os
 import time
@@ -92,7 +92,7 @@ def test_tail_returns_the_last_lines(case: Case) -> None:
 def _three_spells(case: Case, script: str = "echo $n") -> tuple[str, list[float]]:
     """An app that prints "up", and then a, b and c by `script`, each when the line before has arrived.
 
-    Returns its id, and a time before each of the three.
+    Returns the id of the app, and a time before each of a, b and c.
     """
     for name in "abc":
         os.mkfifo(case.shared / name)
@@ -113,7 +113,7 @@ def _three_spells(case: Case, script: str = "echo $n") -> tuple[str, list[float]
 
 
 def _pass_some_milliseconds() -> None:
-    """Times of logs are exact to a millisecond."""
+    """Wait so that the next line has a later time: times of logs are exact to a millisecond."""
     end = time.time() + 0.01
     while time.time() < end:
         pass
@@ -132,7 +132,7 @@ def test_since_and_until_choose_lines_by_time(case: Case) -> None:
 
 
 def test_since_and_until_include_the_line_of_a_shown_time(case: Case) -> None:
-    """People see microseconds, and records have nanoseconds."""
+    """Shown times have microseconds, and the times of records have nanoseconds."""
     app_id, _ = _three_spells(case)
     records = list(case.scheduler.log_records(app_id, "r"))
     shown = records[2].time_ns // 1000 / 1e6

@@ -1,4 +1,4 @@
-"""Contract: what is known of an app, from this process and from any other."""
+"""Contract: every process describes, lists, waits for and cancels an app alike."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Contract: the output folders of jobs, one for each edition."""
+"""Contract: a job has one output folder for each of its editions."""
 
 import json
 import os
@@ -108,7 +108,7 @@ def recorded(staged: Staged, app: AppDef, attempt: Attempt) -> Attempt:
 
 
 def lost(staged: Staged, *attempts: Attempt) -> set[str]:
-    """What a plan finds, which has asked the engine for the jobs first."""
+    """Return the lost outputs that a plan finds after it has observed the jobs."""
     staged.observe([each.key for each in attempts])
     return staged.lost_outputs(attempts)
 

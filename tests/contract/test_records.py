@@ -1,4 +1,4 @@
-"""Contract: the records that the commands are made of, and what else a scheduler tells them."""
+"""Contract: the records of apps that schedulers return to commands."""
 
 import time
 

@@ -1,4 +1,4 @@
-"""Contract: what a report has of an app beyond its record: runs, last lines, and results."""
+"""Contract: a report shows of an app, beyond its record, its runs, last lines and results."""
 
 from dataclasses import replace
 

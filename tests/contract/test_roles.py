@@ -77,7 +77,7 @@ def test_a_replica_knows_the_hosts_of_roles(case: Case) -> None:
 
 @pytest.fixture
 def able(case: Case) -> Case:
-    """A scheduler that can do all of it, but perhaps for the hosts."""
+    """A scheduler that supports order, services and probes of roles, perhaps without hosts."""
     missing = {*ORDER} - {*case.scheduler.supports}
     if missing:
         pytest.skip(f"{case.name} does not support {', '.join(sorted(missing))}")
@@ -150,7 +150,7 @@ def test_a_replica_that_is_never_ready_fails_the_app(able: Case) -> None:
 
 
 def _steps(case: Case) -> list[str]:
-    """What the replicas have written to the file `steps`."""
+    """Return the lines that the replicas have written to the file `steps`."""
     return (case.shared / "steps").read_text().split()
 
 

@@ -1,4 +1,4 @@
-"""Contract: reserve, create, start, abort and observe, which plan and apply stand on."""
+"""Contract: reserve, create, start, abort and observe, which plan and apply call."""
 
 import os
 import signal
@@ -49,7 +49,7 @@ def submit(case: Case, staged: Staged, app: AppDef, number: int = 1, **cfg: Any)
 
 
 def observed(staged: Staged, *settled: str, job: str = "train") -> list[Attempt]:
-    """What is observed of this test's jobs; live ones of other tests are in sight on a shared engine."""
+    """Return the observed attempts of this test's jobs: a shared engine shows those of other tests, too."""
     project = staged.session_name
     found = staged.observe([JobKey(project, "default", job)], settled)
     return [attempt for attempt in found if attempt.key.project == project]
@@ -205,7 +205,7 @@ sys.stdin.read()
 
 
 def killed_at(case: Case, step: str, attempt: Attempt) -> None:
-    """A client that gets as far as `step` and is killed there."""
+    """Submit an attempt in a client that is killed at `step`."""
     import json
 
     argv = [sys.executable, "-c", KILLED, case.name, step, json.dumps(attempt.to_json())]

@@ -1,4 +1,4 @@
-"""Contract: what a submission means and what a dry run leaves alone."""
+"""Contract: a submission runs the app as declared, and a dry run changes nothing."""
 
 from copy import deepcopy
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Each wrong file gives precisely the diagnostics that it says it gives."""
+"""Each bad file gives exactly the diagnostics that it lists."""
 
 from __future__ import annotations
 

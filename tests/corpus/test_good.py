@@ -1,4 +1,4 @@
-"""Every good file is clean, in YAML and TOML it is one job, and `launcher fmt` leaves what it means alone."""
+"""Every good file has no diagnostics, and has one digest in YAML, in TOML and after `launcher fmt`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Commands print the same of files that have not changed, to the byte, whether they compile them or not."""
+"""Commands print the same bytes about unchanged files whether they compile them or use a kept outcome."""
 
 from __future__ import annotations
 

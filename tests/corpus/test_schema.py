@@ -357,8 +357,10 @@ def test_check_jsonschema_agrees_with_the_schema_on_every_wrong_file(refused: se
 
 
 def is_for_the_tool(path: Path) -> bool:
-    """It knows no limits, ends in a traceback at bytes that are no UTF-8, and which TOML it reads depends on
-    the Python that runs it."""
+    """Return whether check-jsonschema can judge a file.
+
+    It knows no limits, ends in a traceback at bytes that are not UTF-8, and reads the TOML of its Python.
+    """
     return (
         path.parent.name != "limits"
         and not path.name.startswith("newer-than")

@@ -1,4 +1,4 @@
-"""Each wrong job file of the table gets messages that lead to the right one."""
+"""Each wrong job file of the table gets messages that lead to the right file."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def test_a_wrong_file_gets_advice_of_its_mark_and_the_right_file_is_clean(folder
 
 @pytest.mark.slow
 def test_pasted_advice_never_changes_the_meaning_of_the_job(folder: Path) -> None:
-    """It gives the right file, or another error: a name may need its value changed, a list its brackets."""
+    """It gives the right job, or another error: a name may need its value changed, a list its brackets."""
     right = 0
     for row in ROWS:
         found = compiled(folder, row.file, row.text("-")).diagnostics

@@ -1,4 +1,4 @@
-"""yaml-language-server explains and offers every field and every option of a scheduler, in our words."""
+"""yaml-language-server explains and offers every field and scheduler option with our descriptions."""
 
 from __future__ import annotations
 

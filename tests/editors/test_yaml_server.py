@@ -1,4 +1,4 @@
-"""yaml-language-server on job files: what it marks, what it offers, what it tells."""
+"""yaml-language-server on job files: its marks, its completions and its explanations."""
 
 import re
 from pathlib import Path
@@ -85,7 +85,7 @@ def test_the_server_marks_each_mistake_at_its_place_with_our_message(server: Ser
 
 
 def test_the_server_and_launcher_mark_the_same_texts(server: Server, tmp_path: Path) -> None:
-    """Where a schema can say what is wrong, both do, on the same line."""
+    """Both mark each mistake that a schema can express, on the same line."""
     for wrong, found in zip(WRONG, server.findings_in([ROLE + wrong for wrong in WRONG]), strict=True):
         lines = {finding.line for finding in found}
         ours = {error.span.line for error in compile_text(tmp_path, ROLE + wrong).errors if error.span}

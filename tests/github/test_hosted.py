@@ -156,7 +156,7 @@ def test_a_job_whose_file_is_removed_is_stopped(hub, scenario, engine):
 
 @ONE_ENGINE
 def test_a_job_that_needs_a_holder_on_the_hosted_runner_is_refused(hub, scenario, engine):
-    """Its watcher would end with the run."""
+    """The watcher that ends the job at its time limit would end with the run."""
     hub.propose(1, engine.job("timed", "true", "timeout: 1h\n"))
     assert "its watcher would end with this run" in hub.land(1, code=4).output
     assert "timed" not in scenario.launcher("list", "--all").out

@@ -1,4 +1,4 @@
-"""From a pull request to what became of it, by the steps of the workflow that `init --ci github` writes."""
+"""Pull requests from their plan to their report, by the workflow that `init --ci github` writes."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def engine() -> str:
 
 @pytest.fixture
 def new(tmp_path, scenario, engine) -> Iterator[Hub]:
-    """A repository with the workflow and one job, of which nothing was applied yet."""
+    """A repository with the workflow and one job, in which no commit was applied yet."""
     scenario.write("launcher.toml", 'project = "vision"\n')
     with FakeGitHub() as github:
         hub = Hub(tmp_path, github)

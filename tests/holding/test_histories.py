@@ -1,4 +1,4 @@
-"""Every history of the table: its decisions, and that each prefix of its record leads to the same end."""
+"""Each history of the table gives its decisions, and each prefix of its record leads to the same end."""
 
 import ast
 import copy
@@ -56,7 +56,7 @@ def test_a_reader_of_the_record_sees_the_same_app_as_its_holder(roles, facts):
 
 @pytest.mark.parametrize(("roles", "facts"), [each[:2] for each in (*HISTORIES, *USES)])
 def test_another_holder_continues_from_any_event_of_the_record(roles, facts):
-    """Also from a fact whose decision was not recorded: the next holder makes the same one."""
+    """After a fact whose decision was not recorded, the next holder takes the same decision."""
     _, whole = play(roles, facts)
     texts = facts.split("; ")
     for cut in range(1, len(whole.events) + 1):
@@ -78,7 +78,7 @@ FACTS |= {"broken", "adopted", "waiting", "met", "queued", "requeued"}
 
 
 def skip(texts: list[str], given: int) -> list[str]:
-    """The facts after the first `given` ones; those that are only a time count as none."""
+    """Return the facts after the first `given` ones; facts that are only a time are not counted."""
     rest = list(texts)
     while given or (rest and rest[0].startswith("@") and given):
         if not rest.pop(0).startswith("@"):

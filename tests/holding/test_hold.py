@@ -1,4 +1,4 @@
-"""The loop of every holder, with a driver of this test: the order of records and effects."""
+"""The loop that all holders share records each decision before it carries it out."""
 
 from collections.abc import Iterator, Sequence
 from typing import Any

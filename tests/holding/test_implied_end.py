@@ -1,4 +1,4 @@
-"""The end of an app whose holder died before it recorded one: what the record implies."""
+"""The record implies the end of an app whose holder died before it recorded one."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""The record of an app as one process, or several, write it: whole lines of JSON, in their order."""
+"""One process or several write the record of an app: whole lines of JSON, in order."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Rules of roles: whether an app has an order, and which roles another one may make."""
+"""Rules of roles: whether an app has an order, and which roles start after another has succeeded."""
 
 import pytest
 

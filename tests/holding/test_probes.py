@@ -1,4 +1,4 @@
-"""The probes of one run of a replica: their pauses, and the sentences about what is missing."""
+"""The probes of one run of a replica: their pauses, and the reasons why the replica is not ready."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""The use of runs: cores, JSON, and what an older version wrote."""
+"""The use of runs: cores, JSON, and records of an older version."""
 
 from launcher.holding import use as uses
 from launcher.holding.use import PROCESS, Use

@@ -1,4 +1,4 @@
-"""What readers see of an app after each history: its state and message, and those of its replicas."""
+"""The state and message that readers see of an app and of its replicas after each history."""
 
 import pytest
 
@@ -266,7 +266,7 @@ def test_every_outcome_is_an_end(state):
 
 
 def test_an_app_without_a_recorded_start_takes_its_start_from_the_first_event():
-    """As version 0.1 recorded it."""
+    """Version 0.1 recorded no start of the app."""
     app = taken("a*2<b:ready b", "a/0")
     app.take({"e": "started", "t": 7 * 10**9})
     assert (app.state, app.started_at) == ("running", 7.0)

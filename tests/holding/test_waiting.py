@@ -1,4 +1,4 @@
-"""The way of an app to its start: what a holder records on it, and in which order."""
+"""A holder records the steps of an app to its start, in order."""
 
 from typing import Any
 
@@ -8,7 +8,7 @@ from launcher.holding.waiting import way_to_start
 
 
 class Holder:
-    """Writes down each call; answers as given, then as if nothing were in the way."""
+    """A holder that notes each call; answers as given, then as if the app could start."""
 
     def __init__(self, **answers: list[Any]) -> None:
         self.calls: list[str] = []

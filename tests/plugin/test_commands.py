@@ -1,4 +1,4 @@
-"""The commands serve the apps of a scheduler that was installed as those of ours."""
+"""The commands serve the apps of an installed scheduler as they serve apps of a built-in one."""
 
 import json
 from datetime import datetime

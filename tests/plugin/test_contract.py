@@ -1,4 +1,4 @@
-"""The contract suite over a scheduler that others wrote, but for what the example leaves out."""
+"""The contract suite on the example of a plug-in scheduler, without the features that the example lacks."""
 
 from collections.abc import Iterator
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Plan and apply, from a file to finished processes: what runs, what is kept, what is held."""
+"""Plan and apply, from a file to finished processes: jobs that run, are kept, or are held."""
 
 import os
 

@@ -1,4 +1,4 @@
-"""Commands on many apps at once: all are asked first, none starts meanwhile, and nothing is left."""
+"""Commands on many apps act on all at once: no app starts meanwhile, and no process is left."""
 
 import json
 
@@ -15,7 +15,7 @@ pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
 
 @pytest.fixture
 def sweep(scenario):
-    """A file whose first job has all cores, so that the others are in line. Each notes that it has run."""
+    """A file whose first job holds all cores, so that its other jobs are in line. Each job logs its run."""
     share = f"resource: {{cpu: {machine(with_gpus=False).cpu:g}}}"
     file = scenario.job(
         f"echo $<matrix.n> >>{scenario.folder}/ran; exec sleep 1000",

@@ -1,4 +1,4 @@
-"""Cancel: nothing of a job is left, whatever it started."""
+"""A cancel leaves no process of a job, whatever the job started."""
 
 import signal
 

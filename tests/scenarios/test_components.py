@@ -1,4 +1,4 @@
-"""Components on the command line and in job files: found, called, run, written down."""
+"""Components on the command line and in job files are listed, run, and converted to job files."""
 
 import json
 import os
@@ -82,7 +82,7 @@ def test_a_wrong_command_line_is_one_clear_error(scenario, words, code, message)
 
 @pytest.fixture
 def plugins(files):
-    """Two installed packages: one whose components have no prefix, one that cannot be imported."""
+    """Two installed packages: one whose components have no prefix, and one that cannot be imported."""
     for name, module in (("good", "trainer"), ("broken", "broken_package.jobs")):
         info = files.folder / f"{name}-1.dist-info"
         info.mkdir()

@@ -1,4 +1,4 @@
-"""Seen files: a plan says which code differs from what a kept job ran, and `on_edit: rerun` runs it again."""
+"""A plan names code that differs from the code that a kept job ran; `on_edit: rerun` runs the job again."""
 
 import json
 import shutil
@@ -97,7 +97,7 @@ def test_plans_of_two_checkouts_report_only_their_own_edits(scenario):
 
 
 def test_a_file_that_a_job_writes_is_no_edit_unless_git_tracks_it(scenario):
-    """A job that rewrites a file that it names would never come to rest otherwise."""
+    """Otherwise a job that rewrites a file that it names would run again at every apply."""
     file = scenario.job("cat out.txt; echo 1 >>out.txt; echo 1 >>conf.txt", top="lifecycle: {on_edit: rerun}")
     scenario.write("out.txt", "")
     scenario.write("conf.txt", "")

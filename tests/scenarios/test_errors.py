@@ -1,4 +1,4 @@
-"""Structured errors: what replicas left in their error files, shown with the root cause first."""
+"""Structured errors: the error files of replicas are shown with the root cause first."""
 
 import json
 from pathlib import Path

@@ -14,7 +14,7 @@ EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
 
 
 def in_containers(file):
-    """Whether it needs a Docker engine: those are proven in tests/scenarios/docker."""
+    """Return whether an example needs a Docker engine: tests/scenarios/docker runs those."""
     return "local_docker" in file.read_text()
 
 

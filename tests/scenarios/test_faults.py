@@ -1,4 +1,4 @@
-"""Bad input and a bad world: one clear message, the documented exit code, nothing half done."""
+"""Wrong input, full disks, lost state: one clear message, the documented exit code, nothing half done."""
 
 import os
 import resource
@@ -284,7 +284,7 @@ def test_an_attempt_whose_rows_are_lost_is_found_by_its_folder(scenario):
 
 @pytest.mark.slow
 def test_an_attempt_whose_row_alone_is_lost_is_not_called_lost(scenario):
-    """Its number is no help: the folders of the attempts before it are gone."""
+    """The number of the attempt does not help: the folders of the attempts before it are gone."""
     gate = scenario.gate()
     job = scenario.job(f"[ -e warm ] || exit 0; {gate.script}", top=RERUN_LOST)
     scenario.run_to_end(job)

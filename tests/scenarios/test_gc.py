@@ -1,4 +1,4 @@
-"""gc: what is left of ended apps goes, how they ended stays, and nothing runs again because of it."""
+"""gc removes ended apps and keeps their outcomes, and no job runs again because of it."""
 
 import json
 import signal
@@ -111,7 +111,7 @@ def test_gc_records_the_end_of_a_lost_app_and_removes_the_app(scenario):
 
 @pytest.mark.slow
 def test_gc_keeps_an_app_until_the_client_that_ran_it_has_read_its_end(scenario):
-    """Suspended between the end of its app and its own, `run` would find nothing to tell of."""
+    """`run` is suspended after the end of its app, and still reads the end afterwards."""
     gate = scenario.gate()
     script = scenario.write("job.sh", gate.script)
     client = scenario.start("run", "utils.sh", "--", "sh", str(script))

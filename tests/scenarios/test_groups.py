@@ -1,4 +1,4 @@
-"""Commands that take several apps by one word: the name of a matrix, or a pattern."""
+"""Commands take several apps by one word: the name of a matrix, or a pattern."""
 
 import json
 import os

@@ -1,4 +1,4 @@
-"""`inputs`: edits of files that a result stands on, at every moment of an attempt's life."""
+"""`inputs`: edits of the input files of a job before, during and after its attempt."""
 
 import json
 import os
@@ -113,7 +113,7 @@ def test_a_success_whose_supervisor_was_killed_before_it_compared_is_not_current
 
 @pytest.fixture
 def comparing(scenario):
-    """A job whose input grew while it ran: its supervisor's process compares for minutes."""
+    """A job whose input grew while it ran: a child of its supervisor compares for minutes."""
     data = scenario.write("data.bin", "small")
     file, gate = scenario.running(top="inputs: [data.bin]\ntimeout: 4s")
     os.truncate(data, LARGE)
@@ -181,7 +181,7 @@ def test_a_file_that_changes_between_approval_and_apply_starts_nothing(scenario,
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", sampled(seeds(4), 0))
 def test_a_kept_result_matches_the_present_inputs_after_any_edits_and_kills(scenario, code, seed):
-    """Each edit is new. The job copies what it reads first and last: a kept attempt has read nothing else."""
+    """Each edit is new. The job copies its inputs at its start and end: a kept attempt has read no others."""
     chance = random.Random(seed)
     needs, gate = chance.random() < 0.5, scenario.folder / "gate"
     scenario.job(f"until [ -e {gate} ]; do sleep 0.02; done", name="first")

@@ -1,4 +1,4 @@
-"""Ctrl-C in an apply: of every job it says what became of it, and that is how it is."""
+"""An apply that Ctrl-C interrupts reports the true state of each of its jobs."""
 
 import sys
 
@@ -8,7 +8,7 @@ from tests.lanes import sampled
 
 
 def interrupted(scenario, step, *argv):
-    """`launcher apply ARGV`, interrupted when it tells of `step`; what it says on stderr."""
+    """Run `launcher apply ARGV`, interrupt it when it reports `step`; return its stderr."""
     command = [sys.executable, "-m", "tests.kill_at", "interrupt", step, "1", "--", "apply", *map(str, argv)]
     process = scenario.spawn([*command, "--yes"])
     _, err = process.communicate(timeout=240)
@@ -50,7 +50,7 @@ def test_an_interrupted_replacement_reports_the_old_attempt_too(scenario):
 
 @pytest.mark.slow
 def test_an_interrupted_apply_names_the_jobs_that_it_did_not_begin(scenario):
-    """What other threads have begun is finished; nothing more is begun."""
+    """Submissions that other threads have begun are finished; no further one is begun."""
     files = [scenario.job("exec sleep 1000", name=f"job-{number}") for number in range(20)]
     err = interrupted(scenario, "reserving", *files)
     report = [line for line in err.splitlines() if " interrupted: " in line]
@@ -65,7 +65,7 @@ def test_an_interrupted_apply_names_the_jobs_that_it_did_not_begin(scenario):
 
 @pytest.mark.slow
 def test_list_shows_the_present_state_of_an_attempt_whose_apply_was_interrupted(scenario):
-    """The ledger heard of its start only from the next apply; nobody has to wait for that."""
+    """The ledger records the start at the next apply; list shows the running attempt before that."""
     file = scenario.job("exec sleep 1000")
     interrupted(scenario, "started", file)
     assert '"state": "RUNNING"' in scenario.launcher("list", "--json").out

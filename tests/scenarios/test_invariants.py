@@ -1,4 +1,4 @@
-"""What must never change a job's digest, and what must never be written."""
+"""Invariants: edits and environments that never change a digest, and commands that write nothing."""
 
 import json
 import shutil

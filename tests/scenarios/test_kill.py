@@ -1,4 +1,4 @@
-"""SIGKILL at any point, then the same apply again: one attempt, everything ran once, nothing is left."""
+"""After SIGKILL at any point the same apply makes one attempt, runs each replica once, and leaves nothing."""
 
 import os
 import random
@@ -118,7 +118,7 @@ def test_the_next_apply_finishes_the_work_of_a_client_killed_at_a_random_moment(
 @pytest.mark.slow
 @pytest.mark.parametrize("reader", sampled(["status", "list", "wait", "apply"], "apply", every=3))
 def test_finished_work_is_not_repeated_when_the_supervisor_died_before_it_recorded_the_end(scenario, reader):
-    """Whichever command sees it first: two ends with 0 are on record, and make a success."""
+    """Two ends with 0 are on record, and make a success for whichever command reads them first."""
     log = scenario.folder / "runs"
     mark = f"mark-of-{scenario.folder}"  # names alone repeat in other workers
     script = f"echo run >>{log}; setsid -f sh -c 'while :; do sleep 9; done' {mark}"

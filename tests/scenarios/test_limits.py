@@ -1,4 +1,4 @@
-"""Many replicas under a low limit of open files, many jobs at once, and a lock that somebody else holds."""
+"""Many replicas under a low limit of open files, many jobs at once, and a lock of another process."""
 
 import os
 import resource
@@ -13,7 +13,7 @@ REPLICAS = 200
 
 @pytest.fixture
 def few_files():
-    """The soft limit of open files lowered for what the test starts; the hard one stays."""
+    """Lower the soft limit of open files for processes of the test; the hard limit stays."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (SOFT, hard))
     yield

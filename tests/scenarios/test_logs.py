@@ -1,4 +1,4 @@
-"""Logs: the bytes as they were written, and every way to look at a part of them."""
+"""Logs print the bytes as they were written, whole or the part that options choose."""
 
 import re
 import subprocess

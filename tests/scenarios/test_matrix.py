@@ -1,4 +1,4 @@
-"""A family of jobs: what runs is one job for each combination, and only new ones run."""
+"""A matrix gives one job for each combination, and only jobs of new combinations run."""
 
 import json
 
@@ -7,7 +7,7 @@ import pytest
 
 @pytest.fixture
 def sweep(scenario):
-    """Writes a matrix of items: each job is called by its model, and they are called sweep together."""
+    """Return a function that writes a matrix of items: jobs are named after their model, the group sweep."""
 
     def write(*items, script="echo $<matrix.model> takes $<matrix.batch> >>log", top="max_parallel: 1"):
         return scenario.write(

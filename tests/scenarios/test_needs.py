@@ -1,4 +1,4 @@
-"""Jobs that need jobs: in order, skipped with their reason, and after SIGKILL at any point as if without."""
+"""Jobs that need jobs run in order, are skipped with the reason, and end alike after SIGKILL at any point."""
 
 import json
 import os
@@ -292,7 +292,7 @@ def after_a_reboot(scenario):
 
 @pytest.mark.slow
 def test_a_waiting_attempt_is_resumed_under_its_number_after_a_reboot(scenario, pipeline):
-    """prepare succeeded just before, and train was not started any more."""
+    """`prepare` succeeded just before the reboot, and `train` was not started any more."""
     scenario.apply(".")
     waiting = [scenario.attempts(job)[-1].app_id for job in JOBS[1:]]
     holders = [scenario.supervisors()[app_id] for app_id in waiting]
@@ -332,7 +332,7 @@ def test_jobs_that_wait_for_a_job_lost_in_a_reboot_run_again_with_it(scenario, p
 @pytest.mark.slow
 @pytest.mark.parametrize("event", sampled(["created", "waiting", "met", "starting"], "waiting", "met"))
 def test_the_next_applies_finish_the_work_of_supervisors_that_die_at_an_event(scenario, pipeline, event):
-    """What died behind `starting` is lost, since its processes may have begun."""
+    """An attempt whose supervisor died after `starting` is lost: its processes may have begun."""
     pipeline.open()
     trap = [sys.executable, "-m", "tests.kill_at", "record", event, "1"]
     scenario.spawn([*trap, "--", "apply", ".", "--yes", "--wait"]).communicate()
@@ -364,7 +364,7 @@ def overlaps(spans):
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", seeds(3))
 def test_applies_finish_the_work_after_random_kills_of_clients_and_supervisors(scenario, pipeline, seed):
-    """Whatever is killed: it converges, nothing runs twice at once, nothing is forgotten, nothing is left.
+    """After any kills each job succeeds, no job runs twice at once, and no process is left.
 
     Each seed is one pipeline with up to eight SIGKILLs, four on average: of the client, and of supervisors
     that run or wait. CI takes three seeds. By hand, for about 500 kills, each test with its number:

@@ -1,4 +1,4 @@
-"""Output folders: where they are, what happens when one is gone, and how their files are fetched."""
+"""Output folders: their places, the loss of one, and copies of their files."""
 
 import json
 import os

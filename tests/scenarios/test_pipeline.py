@@ -36,7 +36,7 @@ class Pipeline:
         (self.folder / name).write_text(text.replace(old, new, 1))
 
     def crash_once(self):
-        """Make the training end in the middle, after its first checkpoint. The program is no input."""
+        """Make the training fail after its first checkpoint. The edited program is no input of the job."""
         self.edit("train.py", "    errors =", f"    {CRASH}\n    errors =")
 
 

@@ -1,4 +1,4 @@
-"""Jobs in line, as a user sees and moves them: list, status, queue, start --now, cancel, run --queue."""
+"""Users see and move jobs in line: list, status, queue, start --now, cancel, run --queue."""
 
 import json
 import os
@@ -213,7 +213,7 @@ def test_a_detached_run_waits_in_line_on_its_own(scenario, job):
 
 @pytest.mark.slow
 def test_a_run_at_a_terminal_shows_its_place_in_a_single_line(scenario, line, job):
-    """It is third, then second; the line is gone when its output begins."""
+    """The run is third, then second; the line on the terminal is cleared when its output begins."""
     mine, _ = job("mine", script="echo mine")
     ours, theirs = pty.openpty()
     command = [sys.executable, "-c", CONTROLLED, "run", str(mine), "--queue"]

@@ -1,4 +1,4 @@
-"""The page of `launcher report` in a browser, and as a validator of HTML reads it."""
+"""The page of `launcher report` in a browser, and in a validator of HTML."""
 
 import json
 import subprocess

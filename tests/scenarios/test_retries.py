@@ -1,4 +1,4 @@
-"""Retries: what restarts, how often, and what is said about it."""
+"""Retries: restarts by each policy, their events, and the logs of each run."""
 
 import json
 import re

@@ -1,4 +1,4 @@
-"""Roles that wait for each other: what every command makes of them, and SIGKILL at each step."""
+"""Roles that wait for each other: every command on them, and SIGKILL at each step."""
 
 import json
 import os
@@ -65,7 +65,7 @@ def test_apply_returns_while_a_role_waits_and_a_plan_keeps_it(scenario):
 
 
 def test_commands_of_another_home_do_not_disturb_a_waiting_role(scenario):
-    """Its plan knows nothing of the attempt, and the attempt nothing of it."""
+    """The plan of the other home does not know the attempt, and does not affect it."""
     gate = scenario.gate()
     file = ordered(scenario, server=f"{gate.script}; touch up; exec sleep 1000")
     scenario.apply(file)
@@ -149,7 +149,7 @@ COMMANDS = (
 @pytest.mark.slow
 @pytest.mark.parametrize("first", thinned(range(len(COMMANDS)), every=3))
 def test_eight_commands_at_once_leave_one_outcome_and_no_process(scenario, first):
-    """In several rotations, on a job that has not run before and on one that has."""
+    """The commands start in several rotations, on a job that has not run before and on one that has."""
     file = ordered(scenario, client="cat up; sleep 0.2; echo run >>runs")
     for _ in range(2):
         commands = [*COMMANDS[first:], *COMMANDS[:first]]

@@ -1,4 +1,4 @@
-"""`launcher run COMPONENT` with what surrounds an app: its workspace, its parent."""
+"""`launcher run COMPONENT` with the workspace and the parent of an app."""
 
 from tests.scenario import Scenario
 

@@ -1,4 +1,4 @@
-"""Secrets reach the replica that asked for them, and nothing else that we write, print or keep."""
+"""Secrets reach the replica that asked for them, and no file or output of launcher."""
 
 import hashlib
 import json
@@ -34,7 +34,7 @@ def leaks(scenario, *elsewhere: Path) -> list[str]:
 
 
 def got(scenario) -> list[str]:
-    """What the replica found in its environment, by hash."""
+    """Return the hashes of the values that the replica found in its environment."""
     return [(scenario.folder / name).read_text().split()[0] for name in ("by-name", "by-file")]
 
 
@@ -118,7 +118,7 @@ def test_the_supervisor_shows_no_value_of_a_secret_in_the_process_list(secret):
 
 
 def test_missing_secrets_are_found_before_anything_is_submitted(scenario):
-    """All of them, of all jobs, before the first write: the job that needs none is not submitted either."""
+    """All missing secrets of all jobs are reported before the first write: no job is submitted."""
     files = [
         scenario.job("true", name="fine"),
         scenario.job("true", name="one", role=ENV),

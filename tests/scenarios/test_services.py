@@ -1,4 +1,4 @@
-"""Real servers and their clients: right at the first apply, ended with the client, and nothing is left."""
+"""Real servers and their clients succeed at the first apply, end with the client, and leave no process."""
 
 import shutil
 import socket

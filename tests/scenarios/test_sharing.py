@@ -1,4 +1,4 @@
-"""Job files that stand on files in common: what plans and commands say of them."""
+"""Plans and commands on job files that share parents and a launcher.toml."""
 
 import json
 

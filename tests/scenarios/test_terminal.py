@@ -1,4 +1,4 @@
-"""Apply at a terminal: it shows the plan, asks, and takes no for an answer."""
+"""Apply at a terminal shows the plan, asks, and changes nothing unless the answer is yes."""
 
 import os
 import pty

@@ -1,4 +1,4 @@
-"""`launcher top` by its keys: it shows apps as they are, and changes nothing without an answer."""
+"""`launcher top` shows apps as they are, and changes nothing before a question is answered."""
 
 import asyncio
 import os
@@ -128,7 +128,7 @@ def test_a_re_run_without_its_job_file_is_refused_with_the_reason(scenario):
 
 
 def test_the_answer_for_a_pane_leaves_the_record_of_the_list_unchanged(scenario):
-    """The thread of the feed may have recorded its end meanwhile, which an older answer would take back."""
+    """The feed's thread may have recorded the end meanwhile, which an older answer would overwrite."""
     scenario.running()
     [app] = newest(1)
     app.state = "reserved"

@@ -1,4 +1,4 @@
-"""Jobs that share a machine take turns: never more at once than fit, in their order, after SIGKILL too.
+"""Jobs that share a machine take turns: in order, never more at once than fit, and also after SIGKILL.
 
 What runs at once is seen from the processes: each takes one lock for each place that there is, and the kernel
 releases it with the process.
@@ -139,7 +139,7 @@ def test_a_killed_holder_frees_its_place(scenario, line, holders):
 @pytest.mark.slow
 @pytest.mark.parametrize("count", [20])
 def test_killed_supervisors_never_let_two_jobs_have_one_gpu(scenario, monkeypatch, count):
-    """Their replicas ignore TERM and start daemons. No command runs until the line is empty."""
+    """The replicas ignore TERM and start daemons. No command runs until the line is empty."""
     monkeypatch.setenv("LAUNCHER_GPUS", "1")
     monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
     over, chance = scenario.folder / "over", random.Random(count)
@@ -204,7 +204,7 @@ def test_a_client_killed_while_it_clears_up_after_a_dead_holder_loses_no_attempt
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", seeds(2))
 def test_applies_finish_the_work_after_random_kills_of_clients_and_of_apps_in_line(scenario, line, seed):
-    """What is killed before its start is resumed by the next apply: everything runs once, nothing is left."""
+    """The next apply resumes apps that were killed before their start: each job runs once."""
     chance = random.Random(seed)
     file = line.matrix(16, "sleep 0.2")
     killed = 0
@@ -313,7 +313,7 @@ EQUAL = {"shared cores": "cpu: 64", "GPUs": "gpu: 1"}
 @pytest.mark.slow
 @pytest.mark.parametrize("what", EQUAL)
 def test_two_homes_with_equal_job_names_never_hold_one_share_twice(scenario, tmp_path, monkeypatch, what):
-    """Their apps have equal ids, attempt by attempt: tickets say of which home they are."""
+    """The apps of both homes have equal ids, attempt by attempt: tickets name their home."""
     monkeypatch.setenv("LAUNCHER_GPUS", "1")
     monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
     if "shared" in what:

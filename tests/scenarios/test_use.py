@@ -28,7 +28,7 @@ ROLES = {
 
 @pytest.fixture
 def ended(scenario: Scenario) -> Scenario:
-    """A success with a role for each kind of use."""
+    """A succeeded job with a role for each kind of use."""
     roles = {
         name: {"entrypoint": "python3", "args": ["-c", code], "max_retries": 1, "retry_policy": "replica"}
         for name, code in ROLES.items()

@@ -1,4 +1,4 @@
-"""A workspace: the folder that a job runs in, and whose contents are part of what the job is."""
+"""A job runs in its workspace, whose contents are part of the digest of the job."""
 
 import shutil
 import subprocess

@@ -1,4 +1,4 @@
-"""Files that commands write for other programs, and records that they read: SIGKILL, and many at once."""
+"""Commands write files whole, even under SIGKILL, and read records that other clients write meanwhile."""
 
 import os
 import random

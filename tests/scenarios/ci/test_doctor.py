@@ -1,4 +1,4 @@
-"""`ci doctor`: each broken set-up is named, and nothing else is."""
+"""`ci doctor` names each fault of a set-up, and reports no fault that is not there."""
 
 import json
 from collections.abc import Callable, Iterator

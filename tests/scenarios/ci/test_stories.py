@@ -359,7 +359,7 @@ def test_the_first_failure_is_reported_at_once(
 def test_a_report_shows_the_last_lines_of_a_failed_job_to_a_private_repository(
     repo: Repository, github: FakeGitHub, scenario: Scenario, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Without the secrets of the job, which GitHub masks in logs and not in comments."""
+    """The lines have no values of secrets, which GitHub masks in logs and not in comments."""
     monkeypatch.setenv("HF_TOKEN", "hf-1234\n567890")
     script = 'seq 100; echo "  no data for $HF_TOKEN, $DB_PASSWORD" >&2; exit '
     variables = "{HF_TOKEN: {secret: 'env:HF_TOKEN'}, DB_PASSWORD: correct-horse}"

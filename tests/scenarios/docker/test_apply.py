@@ -1,4 +1,4 @@
-"""Plan and apply with containers: what runs, what is kept, what survives the loss of our own records."""
+"""Plan and apply with containers: which jobs run, are kept, and survive the loss of local records."""
 
 import pytest
 
@@ -45,7 +45,7 @@ def test_pruned_containers_run_nothing_again(scenario):
 
 
 def test_containers_pruned_before_any_command_saw_their_end_leave_their_outcome(scenario):
-    """Applied without waiting: the watcher wrote the end down before the containers went."""
+    """Apply did not wait: the watcher recorded the end before the containers were removed."""
     file = scenario.job("true")
     scenario.apply(file)
     [app] = scenario.apps()

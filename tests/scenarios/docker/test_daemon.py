@@ -1,4 +1,4 @@
-"""The daemon itself is killed and comes back: nothing runs twice, and what happened is told."""
+"""The daemon is killed and restarted: no replica runs twice, and the outcome is reported."""
 
 import pytest
 
@@ -54,7 +54,7 @@ def test_no_replica_runs_twice_after_the_daemon_is_killed_during_an_apply(
 def test_the_launcher_network_is_made_again_when_it_is_removed_before_the_start(
     scenario, engine, monkeypatch, tmp_path
 ):
-    """As `launcher gc` or `docker network prune` of somebody else may do: nothing runs in it yet."""
+    """`launcher gc` or `docker network prune` of another user may remove it: no container uses it yet."""
     file = scenario.job("true")
     gone = []
 

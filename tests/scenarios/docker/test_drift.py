@@ -1,4 +1,4 @@
-"""Somebody stops or removes our containers by hand: the plan names it, and nothing runs twice for it."""
+"""A user stops or removes containers by hand: the plan names the drift, and no replica runs twice."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Two engines: what runs at the one is neither lost nor stopped because the other one is asked."""
+"""An app at one engine is neither lost nor stopped because a command asks another engine."""
 
 import pytest
 

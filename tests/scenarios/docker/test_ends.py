@@ -69,7 +69,7 @@ def test_restarts_by_the_watcher_are_events_and_lines_of_followed_output(scenari
 
 
 def test_restarts_by_the_engine_have_no_times_and_a_clear_error(scenario):
-    """What it names helps."""
+    """The remedy that the error names works."""
     file = scenario.job(f"{AGAIN}[ $n = 2 ]", role="max_retries: 2\nretry_policy: replica")
     scenario.run_to_end(file)
     printed = scenario.launcher("logs", "job", "--restart", "0", code=1).err

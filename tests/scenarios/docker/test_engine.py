@@ -1,4 +1,4 @@
-"""The engine is not there, or goes while we work: one clear error, and nothing is half done or done twice."""
+"""The engine is missing or breaks off during a command: one clear error, and no replica runs twice."""
 
 import pytest
 

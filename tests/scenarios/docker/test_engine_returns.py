@@ -1,4 +1,4 @@
-"""The engine comes back: to the jobs of two state folders, and to containers that ran on without it."""
+"""The engine returns after an absence: jobs of two state folders, and containers that ran on meanwhile."""
 
 import contextlib
 
@@ -36,13 +36,13 @@ def _job(scenario, name, script="", top=""):
 
 
 def _left_of(scenario):
-    """All that is left for jobs which have ended: shares, and things on the engine."""
+    """Return everything that is left of ended jobs: shares, and objects on the engine."""
     return [*tickets(slots_table()), *tidy.unfinished(scenario.things())]
 
 
 @pytest.mark.parametrize("way", ["stop", "kill"])
 def test_jobs_of_both_homes_survive_an_absence_of_the_engine(scenario, engine, at_home, way):
-    """Of each home, one job has ended, one runs, one is in line, and one waits for that of the first home."""
+    """In each home one job has ended, one runs, one is in line, and one waits for a job of the first home."""
     files = {}
     for home in HOMES:
         gate = scenario.gate(home)
@@ -115,7 +115,7 @@ def test_containers_run_on_while_an_engine_with_live_restore_is_away(scenario, e
 def test_apps_that_end_while_an_engine_with_live_restore_is_away_have_the_outcome_of_their_exit_codes(
     scenario, engine, others
 ):
-    """Also where no container runs any more as it comes back."""
+    """The engine may return when no container runs any more."""
     codes = {"good": 0, "bad": 3, **({"other": 0} if others else {})}
     gates = {name: scenario.gate(name) for name in codes}
     for name, code in codes.items():

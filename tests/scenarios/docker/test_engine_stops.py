@@ -1,4 +1,4 @@
-"""The engine stops, is killed or cut off: what ran is lost, what waits goes on, and followers stay."""
+"""The engine stops, is killed or cut off: running apps are lost, waiting apps and log followers go on."""
 
 import functools
 import itertools
@@ -23,7 +23,7 @@ def _ends(scenario, *jobs: str) -> dict[str, tuple[str, str]]:
 
 
 def test_a_graceful_stop_of_the_engine_gives_all_running_jobs_the_same_outcome(scenario, engine):
-    """Whatever the exit code: one ends with 0 at SIGTERM, one with 143, one needs SIGKILL."""
+    """The exit code does not matter: one job ends with 0 at SIGTERM, one with 143, one needs SIGKILL."""
     kinds = {
         "zero": SLEEP,
         "plain": "exec sleep 1000",
@@ -164,7 +164,7 @@ def test_a_run_whose_stream_is_cut_is_not_cancelled(scenario, engine, monkeypatc
 
 
 def test_an_engine_that_refuses_for_a_while_fails_no_queued_job(scenario, engine, monkeypatch, tmp_path):
-    """A 500 to each request that creates, as an engine that stops or is full gives them."""
+    """The engine answers each creating request with 500, as one that stops or has a full disk does."""
     gate = scenario.gate()
     scenario.job(gate.script, name="first")
     scenario.job("true", name="second", top="needs: [first]")
@@ -189,7 +189,7 @@ def test_an_engine_that_refuses_for_a_while_fails_no_queued_job(scenario, engine
 
 @pytest.mark.parametrize("request_", ["/containers/create", "/start"])
 def test_a_refusal_by_an_engine_that_stops_fails_no_queued_job(scenario, monkeypatch, tmp_path, request_):
-    """It refuses for a reason that would be final at another time, and takes no new connection by then."""
+    """The reason of the refusal is final at other times; the engine takes no new connection by then."""
     gate = scenario.gate()
     scenario.job(gate.script, name="first")
     scenario.job("true", name="second", top="needs: [first]")

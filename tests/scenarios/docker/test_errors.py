@@ -1,4 +1,4 @@
-"""Structured errors of replicas in containers, and how far images are while `run` has them made."""
+"""Structured errors of replicas in containers, and the progress of images that `run` builds."""
 
 import json
 import os
@@ -24,7 +24,7 @@ def test_status_shows_the_root_cause_above_the_replicas(scenario: DockerScenario
 
 
 def test_a_replica_that_was_stopped_after_a_failure_may_be_the_root_cause(scenario: DockerScenario) -> None:
-    """The one whose error came first ended last: it took its time to fall."""
+    """The replica with the first error ended last."""
     script = f"""
     if [ $K = 1 ]; then
       trap 'exit 9' TERM

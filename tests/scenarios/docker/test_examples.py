@@ -31,7 +31,7 @@ def runs() -> list[tuple[str, str]]:
 
 @pytest.mark.parametrize(("name", "target"), runs())
 def test_an_example_succeeds_and_plans_as_unchanged_afterwards(scenario, name, target):
-    """A copy of it: beside it lies a launcher.toml that names this test's own project."""
+    """The example is copied beside a launcher.toml that names this test's own project."""
     if reason := why_not(job_of(EXAMPLES / name)):
         pytest.skip(reason)
     shutil.copytree((EXAMPLES / name).parent, scenario.folder / "x")

@@ -1,4 +1,4 @@
-"""Old output of jobs in containers, whose logs go with them: the same tests."""
+"""Old output of jobs in containers, whose logs are removed with them: the same tests."""
 
 from tests.scenarios.test_grep import (  # noqa: F401
     test_gc_can_remove_logs_and_keep_records,

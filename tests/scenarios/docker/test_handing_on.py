@@ -12,7 +12,7 @@ READ = "$<needs.train.output_dir>"
 
 @pytest.fixture
 def gate(scenario):
-    """train, a local job, writes a model behind this gate."""
+    """Write the job file of `train`, a local job that writes a model once this file exists."""
     gate = scenario.folder / "gate"
     write = "umask 022; echo model >$LAUNCHER_OUTPUT_DIR/model"
     Scenario.job(scenario, f"until [ -e {gate} ]; do sleep 0.05; done; {write}", name="train")

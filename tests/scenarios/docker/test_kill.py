@@ -1,4 +1,4 @@
-"""The kills of the local scheduler, with containers: one attempt, everything ran once, nothing is left."""
+"""SIGKILL at any point, with containers: one attempt, each replica ran once, nothing is left."""
 
 import os
 import signal
@@ -23,7 +23,7 @@ pytestmark = pytest.mark.timeout(600)  # many applies in a row, beside other tes
 
 @pytest.mark.parametrize("step", ["reserved", "created"])
 def test_an_app_whose_client_was_killed_before_the_start_is_taken_back(scenario, runs, step):  # noqa: F811
-    """The watcher takes back what its client cannot start any more, or the next apply does."""
+    """The watcher takes back the app that its client cannot start any more, or the next apply does."""
     file, log = runs
     assert killed(scenario, "step", step, "1", argv=["apply", file, "--yes"])
     assert not log.exists()

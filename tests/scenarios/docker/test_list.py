@@ -1,4 +1,4 @@
-"""`list` and `status` without an app: quick by what watchers write down, and right where none does."""
+"""`list` and `status` without an app read the records of live watchers, and else ask the engine."""
 
 import json
 

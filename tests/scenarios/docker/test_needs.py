@@ -1,4 +1,4 @@
-"""Jobs that need jobs, in containers: as local ones, seen from other homes, and what stands for them."""
+"""Jobs in containers that need jobs: in order, after kills, and seen from other homes."""
 
 import json
 import os
@@ -97,7 +97,7 @@ def test_applies_finish_the_work_after_random_kills_of_clients_and_watchers(scen
 
 
 def test_editions_that_another_home_counts_rerun_no_job(scenario, tmp_path):
-    """A job of this engine stands on one of the machine alone, which each state folder counts for itself."""
+    """A job of this engine needs a local job, whose editions each state folder counts for itself."""
     there = {**os.environ, "LAUNCHER_HOME": str(tmp_path / "other")}
 
     def prepare(word):

@@ -1,4 +1,4 @@
-"""Output folders of containers: as those of local jobs, and what only volumes have."""
+"""Output folders of jobs in containers: volumes that can be copied, lost and collected."""
 
 import json
 import os
@@ -70,7 +70,7 @@ def test_another_home_sees_an_output_volume_and_its_loss(scenario, lose, tmp_pat
 
 
 def test_output_volumes_of_an_engine_that_is_not_asked_do_not_count_as_lost(scenario):
-    """A job of this machine needs one of an engine that does not answer."""
+    """A local job needs a job of an engine that does not answer."""
     scenario.job(WRITE, name="prepare")
     scenario.run_to_end(".")
     scenario.write(

@@ -1,4 +1,4 @@
-"""A plan asks the engine and tells it nothing: it works where every request that writes is refused."""
+"""A plan only reads from the engine: it works where every writing request is refused."""
 
 import pytest
 
@@ -62,7 +62,7 @@ def test_dry_runs_only_read(scenario, proxy, argv):
 
 
 def test_an_apply_through_a_read_only_socket_is_refused(scenario, proxy):
-    """Or the tests above would prove nothing."""
+    """Without this refusal the tests above would prove nothing."""
     file = scenario.job("true")
     reading = proxy()
     assert scenario.launcher("apply", file, "--yes", code=None).code != 0

@@ -1,4 +1,4 @@
-"""Roles that wait for each other, in containers: what commands make of them, and SIGKILL at each step."""
+"""Roles in containers that wait for each other: commands from other homes, and SIGKILL at each step."""
 
 import json
 import os
@@ -79,7 +79,7 @@ def applied(scenario, file, *, watched):
 
 @pytest.mark.parametrize("watched", [True, False])
 def test_commands_of_another_home_do_not_disturb_a_waiting_role(scenario, watched):
-    """Also where the watcher has died: the plan of both homes is empty, and the app ends as it should."""
+    """With and without a live watcher the plans of both homes are empty, and the app succeeds."""
     gate = scenario.gate()
     file = ordered(scenario, server=f"{gate.script}; touch {{up}}; exec sleep 1000")
     scenario.apply(file)
@@ -113,7 +113,7 @@ def test_a_role_that_waits_can_be_cancelled_from_another_home(scenario, watched)
 
 @pytest.mark.parametrize("watched", [True, False])
 def test_a_server_that_is_removed_before_it_is_ready_ends_the_app(scenario, watched):
-    """Also where only containers are left that never ran, which look like those of an app being made."""
+    """The containers that are left never ran, and look like those of an app that is being created."""
     file = ordered(scenario, server="exec sleep 1000")
     app = applied(scenario, file, watched=watched)
     [server] = [one for one in scenario.containers(app) if "-server-" in one.name]
@@ -128,7 +128,7 @@ def test_a_server_that_is_removed_before_it_is_ready_ends_the_app(scenario, watc
 
 @pytest.mark.parametrize("policy", ["replica", "role", "application"])
 def test_another_home_sees_no_end_before_a_restart_without_a_pause(scenario, policy):
-    """A home keeps the end of an attempt that it has seen, so it must not take a failure for one."""
+    """A home keeps each end that it has seen, so it must not take the failure of a replica for an end."""
     gate = scenario.gate()
     up, tried = scenario.folder / "up", scenario.folder / "tried"
     fails = f"if ! test -e {tried}; then touch {tried}; {gate.script}; exit 3; fi; {SERVER}"

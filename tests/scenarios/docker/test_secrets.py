@@ -1,4 +1,4 @@
-"""A secret is in the container that asked for it: in no label, record, plan or output of ours."""
+"""A secret is in the container that asked for it, and in no label, record, plan or output of launcher."""
 
 import json
 
@@ -30,7 +30,7 @@ def test_the_watcher_does_not_hold_the_secrets_of_its_app(secret):  # noqa: F811
 
 
 def test_a_canary_secret_is_found_in_the_environment_of_its_container(secret, monkeypatch):  # noqa: F811
-    """The container's own environment does hold it: that is where it belongs."""
+    """The container's own environment holds the secret: the search for it would find a leak."""
     secret.run_to_end(secret.job(PROVE, role=ENV))
     [app] = secret.apps()
     assert BY_NAME in json.dumps(secret.daemon.inspect(secret.container(app).id)["Config"]["Env"])

@@ -1,4 +1,4 @@
-"""One engine, several homes: a job's name means its latest attempt, whoever made that."""
+"""Several homes share an engine: a job's name means its latest attempt, whichever home made it."""
 
 import json
 import os
@@ -20,7 +20,7 @@ def another(scenario, tmp_path, monkeypatch):
 
 @pytest.fixture
 def replaced(scenario, another):
-    """A job that runs, and that somebody else has replaced; the app ids of both attempts."""
+    """Replace a running job from another home; return the app ids of both attempts."""
     scenario.apply(scenario.job("echo first; exec sleep 1000"))
     another("apply", scenario.job("echo second; exec sleep 2000"), "--yes", "--allow-destructive")
     return scenario.apps()

@@ -1,4 +1,4 @@
-"""An engine whose answers take long is asked little: the list of containers tells enough to keep a job."""
+"""A plan asks a slow engine little: the list of containers has all that it needs to keep a job."""
 
 import re
 

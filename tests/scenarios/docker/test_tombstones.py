@@ -1,4 +1,4 @@
-"""How a job ended lives with the engine: what was removed runs again for nobody (invariant 13)."""
+"""The engine keeps the outcome of a job: a removed app runs again from no state folder (invariant 13)."""
 
 import json
 
@@ -72,7 +72,7 @@ def test_the_record_of_a_later_attempt_replaces_the_earlier_record(scenario, els
 
 
 def test_gc_of_another_client_keeps_the_outcome_of_a_removed_app(scenario, elsewhere):
-    """Also where no watcher has written it: as of apps that an earlier version started."""
+    """The record is missing, as that of apps which an earlier version started."""
     file = scenario.job("true")
     scenario.run_to_end(file)
     scenario.daemon.remove(one for one in scenario.things() if tidy.is_tombstone(one))

@@ -1,4 +1,4 @@
-"""Jobs in containers take turns: seen by the times of the engine, from other homes, and with local jobs."""
+"""Jobs in containers take turns, as the engine's times show, also with other homes and local jobs."""
 
 import os
 import signal

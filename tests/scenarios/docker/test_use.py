@@ -1,4 +1,4 @@
-"""The CPU time and memory of containers: sampled while they run, and on record everywhere after their end."""
+"""The CPU time and memory of containers are sampled while they run, and recorded at their end."""
 
 import json
 import os
@@ -90,7 +90,7 @@ def test_other_state_folders_read_the_use_of_a_job_from_its_record(scenario, sam
 
 @pytest.mark.parametrize("policy", ["replica", "replica\nretry_delay: 1s", "application"])
 def test_the_use_of_a_replica_includes_each_of_its_runs(scenario, samples, policy):
-    """Whether the engine or launcher starts it again."""
+    """The engine or launcher starts the replica again."""
     folder = scenario.folder
     wait = "until test -e {}; do sleep 0.05; done"
     first, second = wait.format(folder / "first"), wait.format(folder / "second")
@@ -130,7 +130,7 @@ def test_a_removed_or_cancelled_replica_has_its_use(scenario, samples):
 
 
 def test_an_apply_at_the_end_of_an_app_leaves_the_record_to_the_watcher(scenario, samples):
-    """The containers show the end, but not the use."""
+    """The containers show the end of the app, but not its use."""
     file = scenario.job(burn(scenario))
     scenario.apply(file)
     samples.taken(container(scenario), 1)

@@ -1,4 +1,4 @@
-"""Workspaces become images: named by what is in them, built when they are not there, pushed when asked."""
+"""Images of workspaces are named by their content, built when they are missing, and pushed when asked."""
 
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -57,7 +57,7 @@ class Place:
         return built.roles[0].image
 
     def out(self, image: str, *command: str, **config: Any) -> str:
-        """What a command prints in an image."""
+        """Run a command in an image; return its output."""
         k = len(self.own.engine.containers(self.own.label))
         made = self.own.create(*command, Image=image, k=k, **config)
         self.own.engine.start(made)
@@ -254,7 +254,7 @@ def test_a_failed_build_shows_its_last_lines_and_leaves_no_image(place: Place) -
 
 
 def _all_images() -> list[str]:
-    """Those between the steps of builds as well."""
+    """Return the ids of all images, those between the steps of builds as well."""
     return [one["Id"] for one in Daemon().ask("GET", "/images/json", all="1")]
 
 

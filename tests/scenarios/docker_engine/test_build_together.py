@@ -1,4 +1,4 @@
-"""Several clients that want one workspace image at the same moment: one build, and one image after it."""
+"""Clients that need the same workspace image at the same time make one build and one image."""
 
 import os
 import signal
@@ -65,7 +65,7 @@ def builds(proxy: Proxy) -> int:
 
 
 def processes(place: Place, host: str, count: int, *front: str) -> list[subprocess.Popen[str]]:
-    """So many processes, at the point where each of them builds, each with a state folder of its own."""
+    """Start `count` processes, each with its own state folder, that build the image once they get a line."""
     started = []
     for number in range(count):
         environ = {**os.environ, "DOCKER_HOST": host, "LAUNCHER_HOME": f"{place.folder}.{number}"}
@@ -157,7 +157,7 @@ def test_another_process_builds_the_image_when_the_builder_is_killed(place: Plac
     sys.platform != "linux" or os.geteuid() != 0, reason="only root on Linux can stand in for two hosts"
 )
 def test_builds_of_two_hosts_leave_one_image(place: Place) -> None:
-    """A network namespace has abstract sockets of its own: each process is a host as far as the lock goes.
+    """A network namespace has its own abstract sockets, so that the lock sees each process as another host.
 
     Only images that a build has finished are counted: the engine may leave a step of builds that raced.
     """
@@ -178,7 +178,7 @@ STEP_REMOVED = [
 @pytest.mark.parametrize("message", STEP_REMOVED)
 @pytest.mark.parametrize(("removed", "built"), [(2, True), (3, False)])
 def test_a_build_whose_cached_step_is_removed_is_repeated(place, monkeypatch, removed, built, message):
-    """Another client that removes its image takes the steps along, also those that a build just found."""
+    """A client that removes its image removes its steps, too, also those that a running build has found."""
     failures = [BuildFailed("x", message, ())] * removed
     build = Engine.build
 

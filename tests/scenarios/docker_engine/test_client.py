@@ -1,4 +1,4 @@
-"""What the client tells of containers, images, networks and volumes, and does with them: on a real engine."""
+"""The client reads and changes containers, images, networks and volumes of a real engine."""
 
 import io
 import tarfile

@@ -1,4 +1,4 @@
-"""Events and logs as they arrive: nothing missed, ended at once from another thread."""
+"""Streams of events and logs miss nothing, and end at once when another thread closes them."""
 
 import subprocess
 import threading
@@ -212,7 +212,7 @@ def test_a_peer_that_takes_a_request_and_never_answers_is_asked_again(
     path: str,
     first: Callable[[Engine, str], str],
 ) -> None:
-    """Twice, as a proxy does whose engine has gone; then it answers."""
+    """The peer is silent twice, as a proxy whose engine is gone; then it answers."""
     own.sh("echo start; sleep 1000")
     monkeypatch.setitem(streams.LIVE, "timeout", 0.3)
     with monkeypatch.context() as way, Proxy(tmp_path / "p.sock", everything) as silent:

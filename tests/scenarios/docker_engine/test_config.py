@@ -1,4 +1,4 @@
-"""What the engine makes of the body that it gets."""
+"""The engine takes the request bodies of containers as launcher means them."""
 
 import contextlib
 

@@ -83,7 +83,7 @@ def test_an_app_that_is_created_and_started_between_list_and_inspect_is_not_lost
 
 
 def test_an_app_whose_start_continues_after_the_death_of_its_owner_is_running(engine, token, tmp_path):
-    """What was seen before the owner was found dead does not count: it may have started all since."""
+    """Reads from before the owner was found dead do not count: the owner may have started all since."""
     app = RawApp(engine, token, {"r": [SLEEP, SLEEP]}, owner=dead())
     made = app.create()
     with meanwhile(tmp_path, LIST, lambda: [engine.start(each) for each in made] and None, nth=2) as slow:
@@ -123,7 +123,7 @@ def test_taking_back_an_app_leaves_containers_of_another_client_with_the_same_id
 
 
 def test_a_client_gives_back_an_app_id_that_another_client_took_first(case, tmp_path, monkeypatch):
-    """That client had made all of its containers, and removed its reservation, after we had looked."""
+    """The other client created its containers and removed its reservation after this client had looked."""
     attempt = attempt_of(case, case.app())
     engine = connect()
 
@@ -146,7 +146,7 @@ def test_a_client_gives_back_an_app_id_that_another_client_took_first(case, tmp_
 def test_a_client_gives_back_an_app_id_whose_reservation_was_renamed_meanwhile(
     case: DockerCase, token: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Its name was free, and the client that holds it lives."""
+    """The name of the reservation was free, and the client that holds the renamed one lives."""
     attempt = attempt_of(case, case.app())
     engine = connect()
     labels = {**attempt_labels(attempt, this_process()), **RESERVATION_LABELS}
@@ -165,7 +165,7 @@ def test_a_client_gives_back_an_app_id_whose_reservation_was_renamed_meanwhile(
 
 
 class Slow(EngineView):
-    """A view whose inspects are counted, and none of which begins after the deadline."""
+    """A view that counts its inspects, none of which begins after the deadline."""
 
     def __init__(self) -> None:
         self.asked: list[str] = []

@@ -1,4 +1,4 @@
-"""What the containers of an app get and what they are denied, seen from inside and from the engine."""
+"""Ports, mounts, networks and limits of the containers of an app, seen from inside and from the engine."""
 
 import http.client
 import os
@@ -26,7 +26,7 @@ def host_config(app_id: str) -> dict[str, Any]:
 
 
 def printed(case: DockerCase, script: str, **fields: Any) -> list[str]:
-    """What the replicas print, in order of their numbers."""
+    """Run an app; return the output of its replicas, in order of their numbers."""
     cfg = fields.pop("cfg", {})
     app_id = case.start(case.app(script, **fields), **cfg)
     case.end(app_id)

@@ -1,4 +1,4 @@
-"""What gc removes of Docker apps, and what it leaves alone on an engine that others use, too."""
+"""gc removes the parts of ended Docker apps, and keeps all else on an engine that others use, too."""
 
 import os
 import shutil
@@ -39,7 +39,7 @@ def start(scheduler: Any, script: str) -> str:
 
 
 def ended(scheduler: Any, app_id: str) -> dict[str, Any]:
-    """What is finished, by app id, once `app_id` is among it."""
+    """Wait until `app_id` is finished; return all finished apps by app id."""
     scheduler.wait(app_id, END_S)
     deadline = time.monotonic() + END_S
     while True:
@@ -138,7 +138,7 @@ def test_gc_sends_as_many_requests_for_many_apps_as_for_one(token, tmp_path, mon
         reader.list()  # asks for the engine's version, once
 
         def asked() -> list[list[str]]:
-            """What was asked by gc and list, here and from a state folder that knows none of the apps."""
+            """Return the requests of gc and list, here and from a state folder that knows no app."""
             counts = []
             for home in (str(launcher_home), str(tmp_path / "other")):
                 with monkeypatch.context() as patch:
@@ -224,7 +224,7 @@ def test_a_dry_run_of_gc_gets_a_read_only_engine(token: str) -> None:
 
 @pytest.mark.parametrize("goes", [True, False])
 def test_gc_removes_a_labelled_image_only_if_it_has_a_launcher_name(own: Any, token: str, goes: bool) -> None:
-    """An image that somebody builds on a workspace's inherits its labels."""
+    """An image that a user builds on a workspace image inherits its labels."""
     name = f"launcher-workspace:{token[1:]:0<20}" if goes else f"my/{token}:1"
     container = own.create(f"{token}-c", {"Image": SHELL_IMAGE, "Cmd": ["true"]})
     commit(container, name, {"launcher.workspace": token})

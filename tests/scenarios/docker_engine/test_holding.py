@@ -1,4 +1,4 @@
-"""Attempts that wait, on Docker: killed at every act, pruned, and seen from elsewhere."""
+"""Waiting attempts on Docker: their processes killed at every act, pruned, and seen from other homes."""
 
 import json
 import subprocess
@@ -100,7 +100,7 @@ def state_of(case: DockerCase, attempt: Attempt) -> str:
 
 
 def killed_client(attempt: Attempt, first: Attempt, at: int) -> int:
-    """Submit an attempt that waits, in a process that dies at this act; how many there were when it lived."""
+    """Submit a waiting attempt in a process that dies at this act; return the acts of one that survived."""
     program = dying(at) + CLIENT
     argv = [sys.executable, "-c", program, json.dumps(attempt.to_json()), json.dumps(to_json(needing(first)))]
     ran = subprocess.run(argv, check=False, stdout=subprocess.PIPE, text=True)
@@ -109,7 +109,7 @@ def killed_client(attempt: Attempt, first: Attempt, at: int) -> int:
 
 
 def settle(case: DockerCase, app: AppDef, attempt: Attempt, first: Attempt) -> None:
-    """What apply does until the attempt is accepted: wait for owners, resume what has none."""
+    """Do as apply until the attempt is accepted: wait for live owners, resume an attempt without one."""
     staged: Any = case.scheduler
     deadline = time.monotonic() + 60.0
     while time.monotonic() < deadline:
@@ -134,7 +134,7 @@ def settle(case: DockerCase, app: AppDef, attempt: Attempt, first: Attempt) -> N
 
 
 def rests(case: DockerCase) -> list[str]:
-    """Volumes that only a decision or a submission leaves, and containers that never ran."""
+    """Return volumes that only a decision or a submission leaves, and containers that never ran."""
     own = [one for one in Daemon().everything() if case.session in json.dumps(dict(one.labels))]
     decided = [str(one) for one in own if "launcher.turn" in one.labels]
     return [*decided, *(str(one) for one in own if one.kind == "container" and one.state == "created")]
@@ -178,7 +178,7 @@ def test_a_waiting_attempt_succeeds_when_its_client_is_killed_at_any_act(
 @pytest.mark.timeout(1800)
 @in_parts(1)
 def test_a_waiting_attempt_succeeds_when_a_client_is_killed_taking_it_over(case, launcher_home, part):
-    """The first acts: what the dead watcher has left is removed, and the app id taken anew."""
+    """The first acts remove the containers of the dead watcher and reserve the app id again."""
     staged: Any = case.scheduler
     for at in islice(swept(part), (8 if EVERY_ACT else 4) // PARTS):
         gate, ran, first, app, attempt = held_pair(case, at)
@@ -306,7 +306,7 @@ def watched_alone(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_an_attempt_waits_for_a_need_without_a_watcher(
     case: DockerCase, gate: Gate, launcher_home: Path
 ) -> None:
-    """Its container ends with nobody there to judge it, and may yet be restarted: that is no outcome."""
+    """Without a watcher the end of a container is no outcome: the next watcher may restart it."""
     staged: Any = case.scheduler
     once = f"[ -e {case.shared}/once ] || {{ touch {case.shared}/once; exit 1; }}"
     app = case.app(f"{gate.script}; {once}", max_retries=1)
@@ -373,7 +373,7 @@ def test_the_secrets_of_an_attempt_are_read_when_it_is_accepted_and_never_writte
 def test_an_attempt_that_can_no_longer_be_created_has_failed(
     case: DockerCase, gate: Gate, tmp_path: Path
 ) -> None:
-    """The folder that it mounts is gone by the time it may start."""
+    """The folder that the app mounts is gone when its turn to start comes."""
     from launcher.specs import BindMount
 
     staged: Any = case.scheduler
@@ -426,7 +426,7 @@ def test_an_attempt_runs_although_a_dead_process_had_decided_its_start(case, gat
 
 
 def test_another_process_carries_out_an_end_that_a_dead_client_decided(case, gate, launcher_home):
-    """The client that withdrew it died before it could write that down."""
+    """The client that withdrew the attempt died before it could record the end."""
     staged: Any = case.scheduler
     first = prepare(case, staged, gate.script)
     attempt = hold(case, staged, case.app(), first)

@@ -1,4 +1,4 @@
-"""Logs of containers: byte for byte where the engine keeps bytes, over restarts, several at once."""
+"""Logs of containers are read byte for byte, over restarts, and of several containers at once."""
 
 import dataclasses
 import threading
@@ -212,7 +212,7 @@ def test_following_a_container_that_is_removed_meanwhile_is_an_error(own: Bench)
 
 
 def test_a_restart_is_marked_before_output_that_is_older_than_its_start_time(own: Bench) -> None:
-    """On a busy machine it takes the time of a start long after the process began."""
+    """On a busy machine the engine sets the time of a start long after the process began."""
     made = own.sh("echo run")
     own.ended(made)
     own.engine.start(made)
@@ -231,7 +231,7 @@ def test_a_restart_is_marked_before_output_that_is_older_than_its_start_time(own
 def test_a_run_begins_at_its_restart_however_late_the_engine_reports_the_start(
     restarted_at: float, delay_s: int, second_began_at: float
 ) -> None:
-    """The times of the engine: the first run from 10 to 20, the second from 25 on."""
+    """The engine reports the first run from 10 to 20, and the second from 25 on."""
     made = dataclasses.replace(container(0, "exited 0"), started_at=25.0, ended_at=30.0)
     ended = {"e": "exit", "role": "main", "k": 0, "code": 1, "started_at": 10.0, "ended_at": 20.0}
     restart = {"e": "restart", "role": "main", "policy": "ROLE", "was": {"id0": 10.0}, "again": [["main", 0]]}

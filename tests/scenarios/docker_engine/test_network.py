@@ -1,4 +1,4 @@
-"""The shared network under containers that outlive it, on the real engine."""
+"""Containers of the real engine that outlive their shared network."""
 
 import pytest
 

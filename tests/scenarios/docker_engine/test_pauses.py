@@ -1,4 +1,4 @@
-"""The pause before a restart, on the real engine: what ends it, and what other clients see of it."""
+"""The pause before a restart on the real engine: cancels, kills, and the view of other clients."""
 
 import os
 import signal

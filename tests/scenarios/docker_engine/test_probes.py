@@ -134,7 +134,7 @@ def test_a_file_probe_is_relative_to_the_working_directory(own: Bench) -> None:
 
 
 def test_a_file_that_a_replica_writes_first_makes_the_replica_ready(own: Bench) -> None:
-    """The engine takes the time of the start after the process began."""
+    """The engine sets the time of the start after the process began."""
     for k in range(5):
         becomes_ready(own, own.sh(f": >/ready; {FOREVER}", k=k), {"file": "/ready"})
 

@@ -1,4 +1,4 @@
-"""What reap tells of and removes: the ends of apps that have a record here, and what the dead left."""
+"""reap returns the ends of apps that have a record here, and removes the containers of dead clients."""
 
 import json
 import signal
@@ -21,7 +21,7 @@ from tests.scenarios.docker_engine.raw_apps import SLEEP, RawApp
 
 
 def ended(case: DockerCase) -> str:
-    """The app id of an attempt that has ended, and that nobody was told of."""
+    """Run an attempt to its end; return its app id. No client has read the end."""
     attempt = submit(case, case.scheduler, case.app("exit 3"))
     case.end(attempt.app_id)
     return attempt.app_id
@@ -78,7 +78,7 @@ def test_reap_removes_the_record_of_a_recorded_app_without_containers(case: Dock
 def test_reap_removes_the_containers_that_a_killed_run_has_created(
     case: DockerCase, launcher_home: Path
 ) -> None:
-    """No apply comes back for an app that is no job's."""
+    """No later apply would take up an app without a job."""
     gone = subprocess.Popen(["true"])
     owner = replace(this_process(), pid=gone.pid)
     gone.wait()

@@ -1,4 +1,4 @@
-"""Who may take an app id: nobody while somebody is at it, whoever comes first when its owner is dead."""
+"""An app id is reserved for its live owner, and goes to the first client after the owner's death."""
 
 import json
 import os
@@ -29,7 +29,7 @@ from tests.scenarios.docker_engine.bench import Bench
 
 @pytest.fixture
 def elsewhere(case: DockerCase, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Attempt]:
-    """An attempt that a client on another machine has reserved, with a home that we cannot see."""
+    """An attempt that a client on another machine has reserved, with a home on that machine."""
     attempt = attempt_of(case, case.app("true"))
     far = replace(this_process(), host="far-away", boot="b", home="/home/far/.launcher")
     with monkeypatch.context() as there:
@@ -150,13 +150,13 @@ staged.start(reservation)
 
 
 def half_started(attempt: Attempt) -> None:
-    """The first replica runs; then the client and its watcher were killed, both at once."""
+    """Submit an attempt, and kill its client and its watcher after the start of the first replica."""
     ran = subprocess.run([sys.executable, "-c", HALF, json.dumps(attempt.to_json())], check=False)
     assert ran.returncode == -signal.SIGKILL
 
 
 def test_a_half_started_app_is_not_created_again(case: DockerCase) -> None:
-    """Some of it has run: another document gets another attempt, never this one's id."""
+    """A replica has run: a changed document gets a new attempt, never the id of this one."""
     attempt = attempt_of(case, case.app("exec sleep 1000", replicas=2))
     half_started(attempt)
     staged: Any = case.scheduler
@@ -243,7 +243,7 @@ def test_a_foreign_volume_is_neither_used_nor_removed(case: DockerCase, own: Ben
 
 
 def test_a_volume_that_a_stopping_engine_half_made_is_made_again(case: DockerCase, own: Bench) -> None:
-    """It has no labels, is younger than the attempt, and would be in the way for ever."""
+    """The volume has no labels, is younger than the attempt, and would block its name for ever."""
     app = case.app("true")
     attempt = attempt_of(case, app)
     halves = [scratch_volume(attempt.app_id), tombstones.name_of(attempt.app_id)]

@@ -1,4 +1,4 @@
-"""One watcher for many apps, on the real engine: how clients find it, and what a death of it leaves."""
+"""Many apps share one watcher on the real engine: clients find it, and survive its death."""
 
 import json
 import os
@@ -124,7 +124,7 @@ def test_running_waiting_and_queued_apps_share_a_watcher(case, table, gate, laun
 
 
 def test_the_next_command_continues_each_app_of_a_killed_watcher(case, table, gate, launcher_home):
-    """Those that run go on to be watched; those that wait, and their shares, are for the next apply."""
+    """Running apps get a new watcher; the next apply resumes waiting apps and frees their shares."""
     staged: Any = case.scheduler
     held = table.hold(cpu=1)
     running, _ = submit(case, table, case.app(f"{gate.script}; exit 4"), "running")

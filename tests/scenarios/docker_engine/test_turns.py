@@ -1,4 +1,4 @@
-"""Apps in containers take turns: order, GPUs, and what becomes of those in line."""
+"""Apps in containers take turns: their order, their GPUs, and kills and cancels of apps in line."""
 
 import json
 import os
@@ -88,7 +88,7 @@ def submit(
     *needs: Attempt,
     **wanted: Any,
 ) -> tuple[Attempt, str]:
-    """Submit an attempt that takes a turn. The attempt, and what it was accepted as."""
+    """Submit an attempt that takes a turn; return it and the state as which it was accepted."""
     staged: Any = case.scheduler
     attempt = attempt_of(case, app, number, case.key(job))
     return attempt, resubmit(staged, table, app, attempt, *needs, **wanted)
@@ -175,7 +175,7 @@ def test_a_withdrawn_or_cancelled_attempt_leaves_the_line(case: DockerCase, tabl
 
 
 def test_a_replacement_takes_the_share_of_the_attempt_that_it_replaces(case, table, gate):
-    """Apply creates it first, then stops the other one, then starts it: it has not waited."""
+    """Apply creates the replacement, stops the old attempt, then starts the replacement without a wait."""
     staged: Any = case.scheduler
     first, _ = submit(case, table, case.app(gate.script), "job", 1, cpu=2)
     app = case.app()
@@ -232,7 +232,7 @@ for name in "look leave release".split():
 
 
 def settle(case: DockerCase, table: Table, app: AppDef, attempt: Attempt) -> None:
-    """What apply does until the attempt is accepted: wait for owners, resume what has none."""
+    """Do as apply until the attempt is accepted: wait for live owners, resume an attempt without one."""
     staged: Any = case.scheduler
 
     def is_accepted() -> bool:
@@ -284,7 +284,7 @@ def test_an_attempt_succeeds_when_its_client_is_killed_at_any_act(case, table, p
 def test_an_attempt_succeeds_when_its_watcher_is_killed_at_any_act(
     case, table, launcher_home, monkeypatch, part
 ):
-    """Of an attempt with needs, too: its watcher does all that the watcher of one without needs does."""
+    """The attempt has needs: its watcher does all that the watcher of an attempt without needs does."""
     staged: Any = case.scheduler
     need = prepare(case, staged, "true")
     case.end(need.app_id)
@@ -336,7 +336,7 @@ Place.look = look
 def test_an_app_in_line_gets_the_share_of_a_watcher_that_died_before_any_start(
     case: DockerCase, table: Table, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Nothing of that app has run, and no command needs to look at it first."""
+    """No replica of that app has run, and no command has to observe it first."""
     staged: Any = case.scheduler
     held = table.hold()
     with monkeypatch.context() as armed:
@@ -392,7 +392,7 @@ def test_the_engine_chooses_the_gpus_of_an_attempt_without_a_turn(case: DockerCa
 
 
 def test_an_attempt_in_line_gets_its_gpus_when_its_turn_comes(case: DockerCase, table: Table) -> None:
-    """This engine has none, so that it is created, and then fails to start."""
+    """This engine has no GPUs, so that the attempt is created and then fails to start."""
     staged: Any = case.scheduler
     other = Place(table.ask("other", cpu=0, gpus=3))
     assert other.look().dealt == ("0", "1", "2")

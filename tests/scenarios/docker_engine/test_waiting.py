@@ -1,4 +1,4 @@
-"""Waiting for the end of an app: woken by what happens to its containers, whoever does it."""
+"""A wait for the end of an app wakes at each event of its containers, whichever client causes it."""
 
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -15,7 +15,7 @@ SLEEP = "exec sleep 1000"
 
 
 def waited(case: DockerCase, app_id: str, happens: Callable[[], Any]) -> DescribeAppResponse:
-    """What `wait` answers that began before something happened."""
+    """Return the answer of a `wait` that began before `happens` ran."""
     with ThreadPoolExecutor(1) as pool:
         waiting = pool.submit(case.scheduler.wait, app_id, END_S)
         case.scheduler.wait(app_id, 0)  # as many questions as the other asks before it listens
@@ -41,7 +41,7 @@ def test_a_wait_ends_when_the_container_is_stopped(case: DockerCase) -> None:
 
 
 def test_a_wait_starts_a_missing_watcher(case: DockerCase, launcher_home: Path) -> None:
-    """Only a watcher stops an app that has run for too long."""
+    """Only a watcher stops an app at its time limit."""
     app_id = case.start(case.app(SLEEP), timeout_s=6, grace_s=0.0)
     watcher = processes.supervisors(str(launcher_home))[app_id]
     processes.kill([watcher])

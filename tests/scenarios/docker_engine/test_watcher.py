@@ -1,4 +1,4 @@
-"""The watcher of an app, on the real engine: what it does, and what is left when somebody is killed."""
+"""The watcher of an app on the real engine: its decisions, and kills of clients and watchers."""
 
 import itertools
 import os
@@ -170,7 +170,7 @@ def test_an_app_whose_restart_the_engine_refuses_fails_with_the_message_of_the_e
 
 
 def test_a_watcher_survives_requests_that_the_engine_refuses(app, tmp_path, monkeypatch):
-    """An engine that is short of memory or busy refuses what it answers a moment later."""
+    """A busy engine, or one short of memory, refuses requests that it accepts a moment later."""
     lists, streams = itertools.count(1), itertools.count(1)
 
     def refuses_some(_: str, path: str) -> bool:
@@ -229,7 +229,7 @@ NEVER = "could not be started: it never began to run"
 def test_a_watcher_gives_up_refused_starts_also_when_it_cannot_record_them(
     app: Make, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A full disk takes no line of the journal: the watcher knows what it has given up all the same."""
+    """The journal takes no line on a full disk: the watcher still knows which starts it has given up."""
     made = app({"r": ["true", "true"]})
     first, _ = made.create()
     made.engine.start(first)

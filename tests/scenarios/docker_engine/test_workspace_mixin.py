@@ -1,4 +1,4 @@
-"""DockerWorkspaceMixin: images of workspaces for schedulers of other people, and their way to a registry."""
+"""DockerWorkspaceMixin builds images of workspaces for plug-in schedulers, and pushes them to a registry."""
 
 from collections.abc import Iterator
 from pathlib import Path

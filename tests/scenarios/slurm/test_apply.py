@@ -1,4 +1,4 @@
-"""Plan and apply on a cluster: what runs, what is kept, and what other state folders see."""
+"""Plan and apply on a cluster: jobs that run, are kept, and are seen from other state folders."""
 
 import os
 import sys

@@ -1,4 +1,4 @@
-"""Many apps of a cluster: the requests do not grow in number with the apps."""
+"""The number of requests to a cluster does not grow with the apps that a command takes."""
 
 import pytest
 

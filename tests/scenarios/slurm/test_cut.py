@@ -1,4 +1,4 @@
-"""A connection that is cut while an app is submitted: the next apply finishes, none stays queued."""
+"""The connection is cut during a submission: the next apply finishes the work, and no job stays queued."""
 
 import os
 import subprocess

@@ -13,7 +13,7 @@ from tests.scenarios.test_examples import EXAMPLES, job_of, why_not
 
 
 def on_slurm() -> list[str]:
-    """The examples with a target `slurm`, but those that need each other: see test_pipeline.py."""
+    """Return the examples with a target `slurm`; test_pipeline.py has those that need each other."""
     found = []
     for file in sorted(EXAMPLES.rglob("*.launcher.yaml")):
         read = YAML(typ="safe", pure=True).load(file)
@@ -27,7 +27,7 @@ def on_slurm() -> list[str]:
 
 @pytest.fixture(autouse=True)
 def _port(monkeypatch):
-    """The nodes of these clusters are one machine: a port is free on all of them."""
+    """Give the examples a free port: the nodes of these clusters are one machine."""
     for name in ("ALLREDUCE_PORT", "SERVICE_PORT", "DASK_PORT"):
         monkeypatch.setenv(name, str(free_port()))
 

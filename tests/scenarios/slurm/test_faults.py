@@ -1,4 +1,4 @@
-"""What breaks below an app: the controller, a node, the memory of both. Each on a cluster of its own."""
+"""The controller or a node fails, or forgets a job, below an app. Each test has its own cluster."""
 
 import signal
 import time
@@ -63,7 +63,7 @@ def test_a_controller_that_is_restarted_while_a_job_runs_changes_nothing(broken)
 
 
 def test_no_replica_runs_twice_when_the_controller_is_killed_right_after_a_start(broken):
-    """It comes back without knowing that the job runs: ends it, and queues it again, held or not."""
+    """The controller returns without knowing that the job runs, ends it, and queues it again, held or not."""
     scenario = broken("--nodes", "1")
     runs, gate = scenario.folder / "runs", scenario.gate()
     file = scenario.job(f"echo $<replica_id> >>{runs}; {gate.script}; sleep 1000")
@@ -136,7 +136,7 @@ def test_an_app_fails_with_its_node_and_names_the_node(broken):
 
 @pytest.mark.slow
 def test_an_app_whose_slurmstepd_is_killed_has_failed(broken):
-    """Its srun waits for ever."""
+    """The srun of the app waits for ever."""
     scenario = broken("--nodes", "1")
     scenario.running("sleep 1000")
     app_id = app_of(scenario)
@@ -179,7 +179,7 @@ def test_an_app_waits_with_the_reason_while_its_only_node_is_drained(broken):
 
 @pytest.mark.parametrize("accounting", [False, True])
 def test_a_forgotten_app_without_an_outcome_is_lost_unless_accounting_has_its_end(broken, accounting):
-    """Its conductor was killed, and the controller forgets jobs after two seconds."""
+    """The conductor of the app was killed, and the controller forgets jobs after two seconds."""
     scenario = broken("--nodes", "1", "--set", "MinJobAge=2", *(["--accounting"] if accounting else []))
     file, _ = scenario.running("sleep 1000")
     app_id = app_of(scenario)

@@ -26,7 +26,7 @@ def until(condition):
 
 
 def killed_before_release(scenario, file):
-    """Leave a submission whose client dies before it has released the job; the id of that."""
+    """Submit in a client that dies before it has released the job; return the id of the job."""
     assert killed(scenario, "step", "starting", "1", argv=["apply", file, "--yes"])
     [job] = scenario.queue()
     assert field(scenario, job.id, "JobState") == "PENDING"
@@ -89,7 +89,7 @@ def test_a_held_job_that_the_controller_lost_is_submitted_again_and_no_other_is_
 
 @pytest.mark.parametrize("by", ["apply", "wait"])
 def test_a_release_that_the_controller_lost_is_made_again(broken, tmp_path, by):
-    """It was killed right after the release, and comes back with what it had written down before."""
+    """The controller was killed right after the release, and returns with the state that it saved before."""
     scenario = broken("--nodes", "1")
     log = scenario.folder / "runs"
     file = scenario.job(f"echo run >>{log}")

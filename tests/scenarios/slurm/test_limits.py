@@ -1,4 +1,4 @@
-"""What a cluster refuses, and what it ends: partitions, nodes, memory, time."""
+"""A cluster refuses apps or ends them: partitions, nodes, memory, time."""
 
 import pytest
 
@@ -8,7 +8,7 @@ EATS = "import time; held = bytearray(600 << 20); time.sleep(1000)"
 
 
 def test_an_app_with_more_nodes_than_the_cluster_is_refused_or_waits_with_the_reason(scenario):
-    """22.05 takes it and waits: the cluster could grow."""
+    """Slurm 22.05 accepts the job and waits: the cluster could grow."""
     applied = scenario.apply(scenario.job("true", replicas=9, top="cfg: {nodes: 9}"), code=None)
     if applied.code == 0:
         assert scenario.state("job") is AppState.PENDING

@@ -1,4 +1,4 @@
-"""Output folders on a cluster: as those of local jobs."""
+"""Output folders of jobs on a cluster are shown and copied as those of local jobs."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""What sbatch makes of the options of a script, as the queue shows it."""
+"""sbatch takes the options of the scripts that launcher writes, as the queue shows."""
 
 import re
 import subprocess
@@ -11,7 +11,7 @@ from tests.unit.slurm.requests import request_of, role
 
 @pytest.fixture
 def job_of(slurm, tmp_path):
-    """Submits a request's script on hold; what scontrol says of the job."""
+    """Return a function that submits a request's script on hold and returns the job as scontrol shows it."""
 
     def submit(request) -> str:
         (tmp_path / "script.sh").write_text(request.script)
