@@ -77,7 +77,7 @@ class Browser:
         self._profile.cleanup()
 
     def ask(self, method: str, **params: Any) -> dict[str, Any]:
-        """Send a command and wait for its answer. Raises RuntimeError for one that it refuses."""
+        """Send a command and wait for its answer. Raises RuntimeError when the browser refuses it."""
         self._number += 1
         message = {"id": self._number, "method": method, "params": params}
         if self._session:

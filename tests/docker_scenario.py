@@ -1,4 +1,4 @@
-"""The words of scenarios for apps in containers. All bears the token of its test: others share the engine."""
+"""The words of scenarios for apps in containers, whose objects have the token of the test in their labels."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ class DockerScenario(Scenario):
     # the world
 
     def things(self) -> list[Thing]:
-        """All that this test has on the engine."""
+        """Return all objects of this test on the engine."""
         return tidy.of_token(self.token, self.daemon.everything())
 
     def containers(self, app_id: str = "") -> list[Thing]:
@@ -88,7 +88,7 @@ class DockerScenario(Scenario):
         self.daemon.remove(one for one in volumes if one.labels.get("launcher.app-id") in self._by_hand)
 
     def forget(self) -> None:
-        """The ledger and everything else below LAUNCHER_HOME is lost."""
+        """Remove the ledger and everything else below LAUNCHER_HOME."""
         subprocess.run(["rm", "-rf", str(self.home)], check=True)
 
     def processes_of(self, app_id: str) -> list[int]:
@@ -98,15 +98,15 @@ class DockerScenario(Scenario):
         return [*super().processes_of(app_id), *pids]
 
     def apps(self) -> list[str]:
-        """The app ids that something on the engine bears."""
+        """Return the app ids in the labels of objects on the engine."""
         return sorted({one.labels["launcher.app-id"] for one in self.things() if not tidy.outlives(one)})
 
     def kill_watcher(self, app_id: str) -> None:
-        """Kill the watcher of an app, which may be that of others, too."""
+        """Kill the watcher of an app, which other apps may share."""
         self._kill(self.supervisors()[app_id])
 
     def watchers(self) -> list[int]:
-        """All watchers, also those that still read what a killed client sent, and those of a lost engine."""
+        """Return all watchers, also those that still read from a killed client or that lost their engine."""
         return processes.watchers(str(self.home))
 
     def kill_watchers(self) -> None:
@@ -115,7 +115,7 @@ class DockerScenario(Scenario):
 
     @contextmanager
     def other_watcher(self) -> Iterator[None]:
-        """Apps that are applied within this get a watcher which those of before do not have."""
+        """Within this context applied apps get a new watcher, not the watcher of earlier apps."""
         with pytest.MonkeyPatch.context() as patched:
             patched.setenv("DOCKER_CONFIG", str(self.folder / "other-configuration"))
             yield

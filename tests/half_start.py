@@ -1,4 +1,4 @@
-"""Ends a process of ours in the middle of starting an app in containers: killed, or interrupted."""
+"""Kill or interrupt a client in the middle of starting an app in containers."""
 
 import os
 from collections.abc import Iterable
@@ -8,14 +8,14 @@ from tests import processes
 
 
 def dies_starting() -> None:
-    """From now on this process kills the watcher, starts the first replica, and then kills itself."""
+    """Make this process, at a start, kill the watcher, start the first replica, and then kill itself."""
     from launcher.schedulers.docker import submission
 
     submission.start_all = _start
 
 
 def interrupted_starting() -> None:
-    """From now on this process starts the first replica, and then somebody presses Ctrl-C."""
+    """Make this process, at a start, start the first replica and then get a Ctrl-C."""
     from launcher.schedulers.docker import submission
 
     submission.start_all = _start_one

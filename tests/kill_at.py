@@ -32,7 +32,7 @@ def die() -> None:
 
 
 def on_every_event(react: Callable[[str], None]) -> None:
-    """Call `react` with the name of every event of an apply, before anybody else hears of it."""
+    """Call `react` with the name of every event of an apply, before any other listener gets it."""
     from launcher.apply.events import Events
 
     real = Events.emit
@@ -120,7 +120,7 @@ Engine.rename = around(Engine.rename, "to rename", "renamed")
 
 
 def arm(words: list[str]) -> Callable[[], None]:
-    """Set the trap that `words` describe; what is returned is to be called at the end."""
+    """Set the trap that `words` describe; return a function to be called at the end."""
     seen: list[Any] = []
     match words:
         case ["step", name, number]:

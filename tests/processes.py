@@ -17,7 +17,7 @@ AGAIN_S = 0.25  # Linux 6.18 at times tells nobody that a process with several t
 
 
 def of_home(home: str, without: Collection[int] = ()) -> list[int]:
-    """Every live process of this LAUNCHER_HOME: clients, supervisors, replicas, what they left.
+    """Return every live process of this LAUNCHER_HOME: clients, supervisors, replicas and their children.
 
     Args:
         without: pids that are known to be of other processes.
@@ -114,7 +114,7 @@ def gone(pids: Iterable[int], *, timeout_s: float) -> bool:
 
 
 def kill(pids: Iterable[int]) -> None:
-    """SIGKILL what still lives of `pids`."""
+    """Send SIGKILL to the live processes among `pids`."""
     for pid in pids:
         try:
             os.kill(pid, signal.SIGKILL)

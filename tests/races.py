@@ -1,4 +1,4 @@
-"""Several state folders that race one job on one engine: `Race.run` starts them and judges what came of it.
+"""Several state folders race one job on one engine: `Race.run` starts the clients and judges the outcome.
 
 Every replica adds a line to a file when it begins to run. The engine's containers and that file tell how
 often the job was started, each state folder's ledger what its owner was told.
@@ -64,7 +64,7 @@ class Race:
         return [self.folder / f"home{k}" for k in range(len(self.delays))]
 
     def run(self) -> list[str]:
-        """What went wrong, in words; [] when every client exits 0 and the job was started once."""
+        """Return the faults in words; [] when every client exits 0 and the job was started once."""
         with self._sockets() as hosts:
             clients = [self._apply(home, host) for home, host in zip(self.homes(), hosts, strict=True)]
             ends = [client.communicate(timeout=TIMEOUT_S) for client in clients]

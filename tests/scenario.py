@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 class Gate:
-    """Two named pipes between a test and a replica: nobody sleeps, both sides wait in the kernel.
+    """Two named pipes between a test and a replica: both sides wait in the kernel, without sleeps.
 
     In a job: `echo $$ > ENTER` blocks until the test calls `entered()`, which returns the text;
     `read x < LEAVE` blocks until the test calls `open()`.
@@ -42,7 +42,7 @@ class Gate:
         return f"echo $$ >{self.enter}; read x <{self.leave}"
 
     def entered(self) -> str:
-        """Wait for a replica to arrive; what it wrote."""
+        """Wait for a replica to arrive; return the text that it wrote."""
         return self.enter.read_text().strip()
 
     def open(self) -> None:
@@ -181,7 +181,7 @@ class Scenario:
     def attempts(
         self, job: str = "job", *, project: str = "default", target: str = "default"
     ) -> list[Attempt]:
-        """What the ledger holds of a job, oldest first."""
+        """Return the attempts of a job in the ledger, oldest first."""
         from launcher.specs import JobKey
         from launcher.state.store import Store
 
@@ -204,7 +204,7 @@ class Scenario:
 
 
 def until_line(stream: IO[str], text: str) -> str:
-    """Read lines until one holds `text`; that line. Fails at the end of the stream."""
+    """Read lines until one has `text`; return that line. Fails at the end of the stream."""
     seen = []
     for line in stream:
         seen.append(line)

@@ -30,7 +30,7 @@ class SlurmScenario(Scenario):
     # the world
 
     def queue(self) -> list[Job]:
-        """The jobs of this test that Slurm has."""
+        """Return the jobs of this test in Slurm's queue."""
         user = self.cluster.user
         return self.cluster.jobs(user=user, below="" if user else str(self.job_dir))
 

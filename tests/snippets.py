@@ -23,7 +23,7 @@ def sections(markdown: str) -> dict[str, str]:
 
 
 def shell(line: str, *, code: int = 0) -> str:
-    """What a command prints. Fails when it exits with anything but `code`."""
+    """Run a command; return its output. Fails when it exits with anything but `code`."""
     got = subprocess.run(["bash", "-c", line], capture_output=True, text=True, check=False)
     assert got.returncode == code, f"{line}\n{got.stdout}{got.stderr}"
     return got.stdout + got.stderr

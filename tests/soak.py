@@ -1,4 +1,4 @@
-"""Many commands from many processes on one LAUNCHER_HOME, and what must hold of it afterwards.
+"""Many commands from many processes on one LAUNCHER_HOME, and the invariants that hold afterwards.
 
 Each worker forks a process per command from an interpreter that has launcher loaded: so the commands overlap
 more than whole interpreters on few cores would.
@@ -50,7 +50,7 @@ _WRONG = re.compile(r"Traceback|damaged|malformed|disk I/O|stayed locked|BUG|Ass
 
 
 class Problem(NamedTuple):
-    """Something that must not happen: the command (or the look at the world) and what was seen."""
+    """A broken invariant: the command (or the check of the state) and the observed fault."""
 
     where: str
     what: str
@@ -113,7 +113,7 @@ def command(chance: random.Random) -> Command:
 
 
 def judged_world(folder: Path, home: Path) -> list[Problem]:
-    """What is wrong with the state folder and the processes, once all commands have ended."""
+    """Return the faults of the state folder and of the processes, once all commands have ended."""
     deadline = time.monotonic() + 20
     while (left := processes.of_home(str(home))) and time.monotonic() < deadline:
         processes.gone(left, timeout_s=1)
@@ -151,7 +151,7 @@ def _worker(folder: Path, seed: int, share: int) -> Callable[[], int]:
 
 
 def _judged(command: Command, folder: Path) -> list[Problem]:
-    """Run a command in a process of its own; what was wrong with its exit code and its messages."""
+    """Run a command in its own process; return the faults of its exit code and its messages."""
     output = folder / f"output.{os.getpid()}"
 
     def run() -> int:

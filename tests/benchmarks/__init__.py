@@ -1,4 +1,4 @@
-"""Benchmarks: every figure is a ratio to the least that could do the job here, in one interleaved run.
+"""Benchmarks: every figure is a ratio to a floor, the least work that does the job, in one interleaved run.
 
     python -m tests.benchmarks                 all of them, a few minutes
     python -m tests.benchmarks start logs      some of them

@@ -13,7 +13,7 @@ TARGET = "<= 2 s"
 
 
 def rows(settings: Settings) -> Iterator[Row]:
-    """Whole processes. The apps are in line behind one that has all cores."""
+    """Measure whole processes. The apps are in line behind an app that holds all cores."""
     yield from _queued(settings)
     count = settings.size(JOBS)
     with world() as folder:

@@ -1,4 +1,4 @@
-"""What the benchmarks with containers share: an engine, its events, a token that their containers bear."""
+"""An engine, its events, and a token of the containers, for the benchmarks with containers."""
 
 import http.client
 import json
@@ -18,7 +18,7 @@ THREADS = 4
 
 
 class Containers:
-    """Every measurement removes its containers before it returns, unmeasured."""
+    """Containers on an engine. Every measurement removes its containers before it returns, unmeasured."""
 
     def __init__(self, daemon: Daemon, token: str, folder: Path) -> None:
         self.daemon = daemon
@@ -37,7 +37,7 @@ class Containers:
 
 
 class Ends:
-    """The least that can follow the ends of containers: the event stream, a line of JSON each."""
+    """The least that can follow the ends of containers: read the event stream, a line of JSON each."""
 
     def __init__(self, daemon: Daemon, label: str) -> None:
         from urllib.parse import quote

@@ -75,7 +75,7 @@ class Starts(Containers):
         )
 
     def raw(self, count: int, command: list[str], *, ends: int = 0) -> float:
-        """Create and start by plain requests, each thread on one connection of its own after the other."""
+        """Create and start by plain requests; each thread opens one connection after the other."""
         body = {
             "Image": SHELL_IMAGE,
             "Cmd": command,

@@ -1,4 +1,4 @@
-"""P5 and P6 with containers: to notice that one has ended, and to read its log back."""
+"""P5 and P6 with containers: to notice the end of a container, and to read its log back."""
 
 import json
 import time
@@ -72,7 +72,7 @@ class EndsAndLogs(Containers):
         return self._age_of_end(fifo, lambda: scheduler.wait(app_id), scheduler.close)
 
     def _age_of_end(self, fifo: Path, wait: Callable[[], object], close: Callable[[], None]) -> float:
-        """Another process opens the gate, and notes when."""
+        """Return how old the end is when it is noticed: another process opens the gate and notes the time."""
         opener = _opener(fifo, 0.5)  # a client has started by then
         assert opener.stdin
         assert opener.stdout

@@ -1,4 +1,4 @@
-"""P3: a local app of N replicas of `true`, from schedule until all have ended and that is known.
+"""P3: a local app of N replicas of `true`, from its schedule until the launcher knows that all have ended.
 
 P3b: whole processes that follow the logs of such an app, against `apply --wait`, which does not.
 """
@@ -58,7 +58,7 @@ def _rounds(settings: Settings, replicas: int) -> int:
 
 
 def _popen_loop(folder: Path, replicas: int) -> float:
-    """What one would write by hand: a session and two log files each, then wait for all."""
+    """Run the loop that a user would write by hand: a session and two log files each, then wait for all."""
     logs = folder / "floor"
     logs.mkdir(exist_ok=True)
     started = time.perf_counter()

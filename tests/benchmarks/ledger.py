@@ -53,7 +53,7 @@ def rows(settings: Settings) -> Iterator[Row]:
 
 
 def _append(path: Path) -> float:
-    """What durability costs: append a line as long as a record, fdatasync."""
+    """Measure the cost of durability: append a line as long as a record, then fdatasync."""
     line = b"x" * 400 + b"\n"
     fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
     started = time.perf_counter()

@@ -98,7 +98,7 @@ with open(sys.argv[1], "rb") as file:
 
 
 def _directly() -> float:
-    """The file is truncated each time: memory that nobody has used before costs far more in a VM."""
+    """Write the file without a supervisor. It is truncated each time: fresh memory costs far more in a VM."""
     took([sys.executable, "write.py"], stdout="direct")
     return float(Path("written").read_text())
 
@@ -143,7 +143,7 @@ TICK = "import os, sys, time\nfor _ in sys.stdin: os.write(1, b'%d\\n' % time.mo
 
 
 def _follow_latency(folder: Path, settings: Settings) -> Row:
-    """A replica prints the time whenever a byte comes; whoever reads compares it with the clock."""
+    """Measure the delay of a line: a replica prints the time, and the reader compares it with the clock."""
     (folder / "tick.py").write_text(TICK)
     fifo = folder / "ticks"
     os.mkfifo(fifo)
@@ -189,7 +189,7 @@ def _follow_latency(folder: Path, settings: Settings) -> Row:
 
 
 def _age(line: str | bytes) -> float:
-    """Seconds since the time that a line tells."""
+    """Return the seconds since the time in a line."""
     return (time.monotonic_ns() - int(line)) / 1e9
 
 

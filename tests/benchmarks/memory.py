@@ -1,4 +1,4 @@
-"""P8: the memory of what supervises one app, against the interpreter it cannot do without."""
+"""P8: the memory of the supervisor of one app, against that of a bare interpreter."""
 
 import os
 import subprocess

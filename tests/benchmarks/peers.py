@@ -1,4 +1,4 @@
-"""What a user would take instead. Installed into build/peers, and only with --peers."""
+"""Programs that a user would take instead of launcher. Installed into build/peers, and only with --peers."""
 
 import os
 import shutil
@@ -22,7 +22,7 @@ def install() -> None:
 
 
 def peer(settings: Settings, argv: Sequence[str]) -> Mapping[str, Callable[[], float]]:
-    """The measurement of a peer's command line, under its name; nothing where it is not wanted or missing."""
+    """Return the measurement of a peer's command line by its name; empty when it is unwanted or missing."""
     program = FOLDER / "bin" / argv[0]
     found = str(program) if program.exists() else shutil.which(argv[0])
     if not settings.peers or not found:

@@ -29,7 +29,7 @@ def rows(settings: Settings) -> Iterator[Row]:
 
 
 def _race(folder: Path, delays: Sequence[Delay]) -> float:
-    """Seconds until the last client has exited. Ends the run when anything but one start came of it."""
+    """Return the seconds until the last client has exited. Ends the run unless the job started once."""
     token = tidy.new_token()
     started = time.perf_counter()
     wrong = Race(folder / token, token, delays).run()

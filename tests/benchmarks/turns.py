@@ -46,7 +46,7 @@ def _run(settings: Settings, count: int) -> Row:
 
 
 def _held(count: int, idle_s: int) -> Iterator[Row]:
-    """Jobs in line behind one that has all cores."""
+    """Measure jobs in line behind a job that holds all cores."""
     with world():
         first = matrix("first", 1, f"entrypoint: sleep, args: ['100000'], resource: {{cpu: {CORES}}}")
         took(launcher("apply", "--yes", first))

@@ -1,4 +1,4 @@
-"""P5: from the end of a process until somebody who waits for it knows, and what waiting costs meanwhile."""
+"""P5: the time from the end of a process until its waiter knows, and the cost of waiting meanwhile."""
 
 import os
 import select
@@ -43,7 +43,7 @@ def rows(settings: Settings) -> Iterator[Row]:
 
 
 def _pidfd_of_a_stranger(folder: Path) -> float:
-    """A shell that is nobody's child of ours waits on a pipe, ends, and a pidfd tells."""
+    """A shell that is not a child of this process waits on a pipe and ends; a pidfd reports its end."""
     fifo = _fifo(folder)
     script = f"(echo \"$(exec sh -c 'echo $PPID')\"; exec >&-; read x <{fifo}) & wait"
     parent = subprocess.Popen(["sh", "-c", script], stdout=subprocess.PIPE, text=True)
@@ -64,7 +64,7 @@ def _pidfd_of_a_stranger(folder: Path) -> float:
 
 
 def _scheduler_wait(folder: Path) -> float:
-    """Another process than the one that waits opens the gate, and notes when."""
+    """Measure the wait of a scheduler; a process beside the waiting one opens the gate and notes the time."""
     from launcher.runner import get_runner
     from launcher.specs import AppDef, Role
 

@@ -1,4 +1,4 @@
-"""P12b: the memory of all that watches many Docker apps, and how many event streams it reads."""
+"""P12b: the memory of the watchers of many Docker apps, and the number of event streams that they read."""
 
 import os
 import subprocess

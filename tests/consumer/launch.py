@@ -1,4 +1,4 @@
-"""What a program of ours looks like from outside: typed throughout, checked with `mypy --strict`."""
+"""A program that uses launcher as a library: typed throughout, checked with `mypy --strict`."""
 
 import ast
 from collections.abc import Iterable, Iterator, Mapping
@@ -69,7 +69,7 @@ def trainer(image: str, *script_args: str, replicas: int = 2) -> AppDef:
 
 
 class Tagged(Role):
-    """A role that has a say in what is sent for it."""
+    """A role that changes the request before it is sent."""
 
     def pre_proc(self, scheduler: str, dryrun_info: AppDryRunInfo[Any]) -> AppDryRunInfo[Any]:
         self.metadata["sent to"] = scheduler
@@ -77,7 +77,7 @@ class Tagged(Role):
 
 
 class Queue(Scheduler[list[str]]):
-    """A scheduler of one's own, as one is written against TorchX."""
+    """A custom scheduler, written as for TorchX."""
 
     def __init__(self, session_name: str, **_: object) -> None:
         super().__init__("queue", session_name)

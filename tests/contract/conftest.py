@@ -34,7 +34,7 @@ END_S = 60.0
 
 
 class Case:
-    """One scheduler with what the tests must know of it: an image that has a shell, what an app leaves.
+    """One scheduler with the facts that tests need: an image that has a shell, the traces that an app leaves.
 
     `session` is this test's own: others may use the same engine at the same time. `shared` is a folder that
     replicas see under the same path.
@@ -66,7 +66,7 @@ class Case:
         self.scheduler = self.another()
 
     def another(self, *, detach: bool = True) -> Scheduler[Any]:
-        """One more object for the same scheduler, as another client would have."""
+        """Return another object for the same scheduler, as another client would have."""
         return get_scheduler(self.name, self.session, detach=detach)
 
     def key(self, job: str = "train", target: str = "default") -> JobKey:
@@ -102,10 +102,10 @@ class Case:
         return found
 
     def until_running(self, app_id: str) -> None:
-        """Until an app that was started runs: at once, but where engines have a queue."""
+        """Wait until a started app runs: at once, except where engines have a queue."""
 
     def wait_for_line(self, app_id: str, line: str, role: str = "r", k: int = 0) -> None:
-        """Until a replica has printed `line`."""
+        """Wait until a replica has printed `line`."""
         for seen in self.scheduler.log_iter(app_id, role, k, should_tail=True):
             if seen.strip() == line:
                 return
@@ -115,19 +115,19 @@ class Case:
         return list(self.scheduler.log_iter(app_id, role, k, **how))
 
     def left_of(self, app_id: str, home: Path) -> list[str]:
-        """Everything of an app that lives, in words."""
+        """Return a text for each live process or container of an app."""
         return [processes.describe(pid) for pid in processes.of_app(str(home), app_id)]
 
     def rests_of(self, home: Path) -> list[str]:
-        """What exists of apps that were taken back, in words."""
+        """Return a text for each trace of apps that were taken back."""
         return sorted(os.listdir(home / "local" / "apps"))
 
     def kept(self, data: bytes) -> bytes:
-        """What the logs give back of what a replica printed."""
+        """Return the bytes that the logs return for the bytes that a replica printed."""
         return data
 
     def elsewhere(self, code: str, *values: str, killed: bool = False) -> Any:
-        """What `code` prints as JSON, run in a new process with `scheduler` and `values` at hand."""
+        """Run `code` in a new process that has `scheduler` and `values`; return the JSON that it prints."""
         program = (
             "import json, sys\n"
             "from launcher.schedulers import get_scheduler\n"

@@ -1,4 +1,4 @@
-"""Contract: cancelling stops everything, can be repeated, and changes no outcome."""
+"""Contract: a cancel stops all replicas, may be repeated, and changes no recorded outcome."""
 
 import threading
 from pathlib import Path
@@ -39,7 +39,7 @@ def test_a_replica_may_clean_up_within_the_grace_period(case: Case) -> None:
     assert case.end(app_id).state is AppState.CANCELLED
 
 
-def test_cancelling_twice_is_fine(case: Case) -> None:
+def test_a_second_cancel_is_no_error(case: Case) -> None:
     app_id = case.start(case.app("exec sleep 1000"))
     case.scheduler.cancel(app_id)
     case.scheduler.cancel(app_id)
@@ -51,7 +51,7 @@ def test_cancelling_an_unknown_app_does_nothing(case: Case) -> None:
     assert case.listed() == []
 
 
-def test_cancelling_what_has_ended_changes_nothing(case: Case) -> None:
+def test_cancelling_an_ended_app_changes_nothing(case: Case) -> None:
     good, bad = case.start(case.app("true")), case.start(case.app("exit 3"))
     before = [case.end(app_id) for app_id in (good, bad)]
     for app_id in (good, bad):

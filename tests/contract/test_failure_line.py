@@ -1,4 +1,4 @@
-"""Contract: a failure says the last line of its program's stderr, and never the value of a secret."""
+"""Contract: the message of a failure has the program's last line of stderr, and never a secret's value."""
 
 import pytest
 
@@ -6,25 +6,27 @@ from launcher.specs import Secret
 from tests.contract.conftest import Case
 
 
-def test_a_failure_says_the_last_line_of_stderr(case: Case) -> None:
+def test_a_failure_shows_the_last_line_of_stderr(case: Case) -> None:
     described = case.run(case.app("echo out; echo first >&2; echo 'no such file: x' >&2; exit 17"))
     assert described.msg == "r/0 exited with 17: no such file: x"
     seen = case.another().record(described.app_id)
     assert seen.message == described.msg
 
 
-def test_a_failure_that_wrote_nothing_to_stderr_says_its_code(case: Case) -> None:
+def test_a_failure_without_stderr_shows_the_exit_code(case: Case) -> None:
     assert case.run(case.app("echo out; exit 17")).msg == "r/0 exited with 17"
 
 
 @pytest.mark.everywhere
-def test_the_line_holds_no_secret_and_drives_no_terminal(case: Case, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_shown_line_has_no_secret_and_no_terminal_control(
+    case: Case, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("TEST_TOKEN", "hunter2")
     script = r"""printf 'bad \033]0;x\007%s\n' "$TOKEN" >&2; exit 3"""
     described = case.run(case.app(script, env={"TOKEN": Secret.parse("env:TEST_TOKEN")}))
     assert described.msg == r"r/0 exited with 3: bad \x1b]0;x\x07***"
 
 
-def test_the_line_is_of_the_last_run(case: Case) -> None:
+def test_the_shown_line_is_from_the_last_run(case: Case) -> None:
     script = f"{case.count} test $LAUNCHER_RESTART = 0 && echo old >&2; exit 3"
     assert case.run(case.app(script, max_retries=1)).msg == "r/0 exited with 3"

@@ -1,4 +1,4 @@
-"""Contract: an attempt waits until others have succeeded, at every scheduler that holds apps."""
+"""Contract: an attempt waits until its needs have succeeded, at every scheduler that holds apps."""
 
 from pathlib import Path
 from typing import Any
@@ -47,7 +47,7 @@ def needing(*needs: Attempt) -> tuple[StoodOn, ...]:
 
 
 def prepare(case: Case, staged: Staged, script: str, job: str = "prepare", number: int = 1) -> Attempt:
-    """Start an attempt of the job that others need."""
+    """Start an attempt of the job that the waiting attempts need."""
     app = case.app(script)
     attempt = attempt_of(case, app, number, case.key(job))
     reservation = staged.reserve(attempt)
@@ -69,18 +69,18 @@ def hold(
 
 
 def holder_of(attempt: Attempt, home: Path) -> int:
-    """The process that holds an attempt which waits."""
+    """Return the pid of the process that holds a waiting attempt."""
     return processes.supervisors(str(home))[attempt.app_id]
 
 
 def ended(case: Case, staged: Staged, attempt: Attempt) -> tuple[str, str]:
-    """State and message at the end."""
+    """Wait for the end of an attempt; return its state and its message."""
     case.end(attempt.app_id)
     found = staged.attempt(attempt.app_id)
     return found.state, found.message
 
 
-def test_it_starts_when_its_need_has_succeeded(case: Case, staged: Staged, gate: Gate) -> None:
+def test_an_attempt_starts_when_its_need_has_succeeded(case: Case, staged: Staged, gate: Gate) -> None:
     first = prepare(case, staged, f"{gate.script}; echo model >{case.shared}/model")
     attempt = hold(case, staged, case.app(f"cat {case.shared}/model"), first)
     assert seen(staged, first.app_id) == [(attempt.app_id, "waiting")]
@@ -89,7 +89,7 @@ def test_it_starts_when_its_need_has_succeeded(case: Case, staged: Staged, gate:
     assert case.lines(attempt.app_id) == ["model\n"]
 
 
-def test_a_waiting_attempt_says_what_it_waits_for_and_who_holds_it(case, staged, gate, launcher_home):
+def test_a_waiting_attempt_names_its_needs_and_its_holder(case, staged, gate, launcher_home):
     first = prepare(case, staged, gate.script)
     attempt = hold(case, staged, case.app(), first)
     found = staged.attempt(attempt.app_id)
@@ -109,7 +109,7 @@ def test_a_waiting_attempt_says_what_it_waits_for_and_who_holds_it(case, staged,
     assert (record.state, record.message) == ("waiting", "waits for prepare")
 
 
-def test_waiting_for_its_start_ends_when_it_has_started_or_never_will(case, staged, gate):
+def test_wait_for_start_returns_when_the_attempt_has_started_or_never_will(case, staged, gate):
     first = prepare(case, staged, gate.script)
     attempt = hold(case, staged, case.app(), first)
     other = hold(case, staged, case.app(), attempt, prepare(case, staged, "exit 3", "fetch"), job="evaluate")
@@ -126,7 +126,7 @@ def test_waiting_for_its_start_ends_when_it_has_started_or_never_will(case, stag
 
 
 @pytest.mark.slow
-def test_it_waits_for_all_of_its_needs(case: Case, staged: Staged, gate: Gate) -> None:
+def test_an_attempt_waits_for_all_of_its_needs(case: Case, staged: Staged, gate: Gate) -> None:
     other = Gate(case.shared / "other")
     needs = prepare(case, staged, gate.script), prepare(case, staged, other.script, "fetch")
     attempt = hold(case, staged, case.app(), *needs)
@@ -140,7 +140,7 @@ def test_it_waits_for_all_of_its_needs(case: Case, staged: Staged, gate: Gate) -
 
 
 @pytest.mark.parametrize("what", ["failed", "cancelled"])
-def test_it_is_skipped_when_its_need_does_not_succeed(case, staged, gate, what):
+def test_an_attempt_is_skipped_when_its_need_does_not_succeed(case, staged, gate, what):
     first = prepare(case, staged, f"{gate.script}; exit 3")
     attempt = hold(case, staged, case.app(f"touch {case.shared}/ran"), first)
     if what == "failed":
@@ -157,7 +157,7 @@ def test_it_is_skipped_when_its_need_does_not_succeed(case, staged, gate, what):
     assert (attempt.app_id, "skipped") in [(each.app_id, each.state) for each in staged.reap()]
 
 
-def test_a_need_that_had_ended_before_counts(case: Case, staged: Staged) -> None:
+def test_an_attempt_counts_needs_that_ended_before_its_submission(case: Case, staged: Staged) -> None:
     good = prepare(case, staged, "true")
     bad = prepare(case, staged, "exit 1", "fetch")
     case.end(good.app_id)
@@ -166,7 +166,7 @@ def test_a_need_that_had_ended_before_counts(case: Case, staged: Staged) -> None
     assert ended(case, staged, hold(case, staged, case.app(), good, bad, job="other"))[0] == "skipped"
 
 
-def test_a_chain_runs_in_order(case: Case, staged: Staged, gate: Gate) -> None:
+def test_attempts_in_a_chain_of_needs_run_in_order(case: Case, staged: Staged, gate: Gate) -> None:
     log = f">>{case.shared}/order"
     first = prepare(case, staged, f"{gate.script}; echo first {log}")
     second = hold(case, staged, case.app(f"echo second {log}"), first)
@@ -176,7 +176,7 @@ def test_a_chain_runs_in_order(case: Case, staged: Staged, gate: Gate) -> None:
     assert (case.shared / "order").read_text().split() == ["first", "second", "third"]
 
 
-def test_a_chain_is_skipped_to_its_end(case: Case, staged: Staged, gate: Gate) -> None:
+def test_all_attempts_behind_a_failed_need_are_skipped(case: Case, staged: Staged, gate: Gate) -> None:
     first = prepare(case, staged, f"{gate.script}; exit 1")
     second = hold(case, staged, case.app(), first)
     third = hold(case, staged, case.app(), second, job="evaluate")
@@ -186,7 +186,7 @@ def test_a_chain_is_skipped_to_its_end(case: Case, staged: Staged, gate: Gate) -
 
 
 @pytest.mark.everywhere
-def test_it_needs_no_client(case: Case, staged: Staged, gate: Gate) -> None:
+def test_a_waiting_attempt_needs_no_client(case: Case, staged: Staged, gate: Gate) -> None:
     first = prepare(case, staged, gate.script)
     attempt = hold(case, staged, case.app(), first)
     staged.close()
@@ -194,7 +194,7 @@ def test_it_needs_no_client(case: Case, staged: Staged, gate: Gate) -> None:
     assert case.end(attempt.app_id).state is AppState.SUCCEEDED
 
 
-def test_what_cannot_be_started_is_found_before_it_waits(case, staged, gate, launcher_home):
+def test_a_missing_executable_is_found_before_the_attempt_waits(case, staged, gate, launcher_home):
     if not case.looks_ahead:
         pytest.skip(f"{case.name} sees on a node which commands there are")
     first = prepare(case, staged, gate.script)
@@ -234,7 +234,7 @@ def test_a_waiting_attempt_can_be_withdrawn(case, staged, gate, launcher_home):
     assert ended(case, staged, following)[0] == "succeeded"
 
 
-def test_what_does_not_wait_cannot_be_withdrawn(case: Case, staged: Staged) -> None:
+def test_a_running_attempt_cannot_be_withdrawn(case: Case, staged: Staged) -> None:
     attempt = submit(case, staged, case.app("exec sleep 1000"))
     case.until_running(attempt.app_id)
     assert not staged.withdraw(attempt.app_id)
@@ -242,8 +242,10 @@ def test_what_does_not_wait_cannot_be_withdrawn(case: Case, staged: Staged) -> N
     assert seen(staged) == [(attempt.app_id, "running")]
 
 
-def test_it_is_withdrawn_or_it_runs(case: Case, staged: Staged, gate: Gate) -> None:
-    """A withdrawal at the moment of its start: never both, never neither."""
+def test_an_attempt_that_is_withdrawn_at_its_start_either_runs_or_is_skipped(
+    case: Case, staged: Staged, gate: Gate
+) -> None:
+    """Withdrawals race the start: of each attempt exactly one of the two takes effect."""
     first = prepare(case, staged, gate.script)
     waiting = [hold(case, staged, case.app("true"), first, job=f"train{k}") for k in range(6)]
     gate.open()
@@ -253,8 +255,8 @@ def test_it_is_withdrawn_or_it_runs(case: Case, staged: Staged, gate: Gate) -> N
 
 
 @pytest.mark.everywhere
-def test_a_dead_holder_leaves_it_unfinished(case, staged, gate, launcher_home):
-    """It is resumed under the same number, and waits again."""
+def test_a_waiting_attempt_whose_holder_has_died_is_unfinished(case, staged, gate, launcher_home):
+    """The attempt is resumed under the same number, and waits again."""
     if case.holder != "pid":
         pytest.skip(f"no process holds apps of {case.name}")
     first = prepare(case, staged, gate.script)
@@ -274,7 +276,9 @@ def test_a_dead_holder_leaves_it_unfinished(case, staged, gate, launcher_home):
 
 
 @pytest.mark.parametrize("how", ["withdraw", "cancel"])
-def test_without_a_holder_it_can_be_given_up(case, staged, gate, launcher_home, how):
+def test_a_waiting_attempt_without_a_holder_can_be_cancelled_or_withdrawn(
+    case, staged, gate, launcher_home, how
+):
     if case.holder != "pid":
         pytest.skip(f"no process holds apps of {case.name}")
     first = prepare(case, staged, gate.script)
@@ -289,14 +293,16 @@ def test_without_a_holder_it_can_be_given_up(case, staged, gate, launcher_home, 
     assert ended(case, staged, attempt)[0] == {"withdraw": "skipped", "cancel": "cancelled"}[how]
 
 
-def test_while_its_holder_lives_no_other_client_takes_it(case: Case, staged: Staged, gate: Gate) -> None:
+def test_no_client_takes_a_waiting_attempt_whose_holder_lives(case: Case, staged: Staged, gate: Gate) -> None:
     first = prepare(case, staged, gate.script)
     attempt = hold(case, staged, case.app(), first)
     with pytest.raises(ReservedError, match="waiting"):
         case.another().reserve(attempt)
 
 
-def test_a_skipped_attempt_does_not_hide_the_one_before_it(case: Case, staged: Staged, gate: Gate) -> None:
+def test_a_skipped_attempt_does_not_hide_the_attempt_before_it(
+    case: Case, staged: Staged, gate: Gate
+) -> None:
     good = submit(case, staged, case.app("true"))
     case.end(good.app_id)
     first = prepare(case, staged, gate.script)

@@ -1,6 +1,6 @@
-"""Contract: what holds an app compares its input files, when a waiting app starts and after a success.
+"""Contract: the holder of an app compares its input files when a waiting app starts and after a success.
 
-A cluster does not see the checkout: there they are compared at the submission.
+A cluster does not see the checkout: its apps are compared at the submission.
 """
 
 import os
@@ -49,7 +49,7 @@ def code(tmp_path: Path) -> Path:
 
 
 def submit(case: Case, staged: Staged, app: AppDef, code: Path, *needs: Attempt) -> Attempt:
-    """Submit an attempt whose inputs are the files beside `code`, and what they are now."""
+    """Submit an attempt whose inputs are the files beside `code`, with their present contents."""
     folder = str(code.parent)
     digest = inputs.InputReader().digest(folder, GLOBS, folder)
     inputs.keep(digest)
@@ -78,18 +78,22 @@ def ended(case: Case, staged: Staged, attempt: Attempt) -> tuple[str, str]:
     return found.state, found.inputs_changed
 
 
-def test_unchanged_files_leave_no_trace(case: Case, staged: Staged, code: Path) -> None:
+def test_an_attempt_with_unchanged_input_files_records_no_change(
+    case: Case, staged: Staged, code: Path
+) -> None:
     assert ended(case, staged, submit(case, staged, case.app(), code)) == ("succeeded", "")
 
 
-def test_a_file_that_is_edited_while_it_runs(case: Case, staged: Staged, code: Path, gate: Gate) -> None:
+def test_an_edit_of_an_input_file_under_a_running_attempt_is_recorded(
+    case: Case, staged: Staged, code: Path, gate: Gate
+) -> None:
     attempt = submit(case, staged, case.app(gate.script), code)
     code.write_text("two")
     gate.open()
     assert ended(case, staged, attempt) == ("succeeded", UNDER)
 
 
-def test_a_file_that_is_edited_while_it_waits_and_undone_while_it_runs(case, staged, code, gate):
+def test_an_edit_before_the_start_that_is_undone_during_the_run_is_recorded(case, staged, code, gate):
     first, own = prepare(case, staged, gate.script), Gate(case.shared / "own")
     attempt = submit(case, staged, case.app(own.script), code, first)
     code.write_text("two")
@@ -100,7 +104,7 @@ def test_a_file_that_is_edited_while_it_waits_and_undone_while_it_runs(case, sta
     assert ended(case, staged, attempt) == ("succeeded", UNDER)
 
 
-def test_a_file_that_is_edited_and_undone_while_it_waits(case, staged, code, gate):
+def test_an_edit_that_is_undone_before_the_start_is_not_recorded(case, staged, code, gate):
     first = prepare(case, staged, gate.script)
     attempt = submit(case, staged, case.app(), code, first)
     code.write_text("two")
@@ -109,15 +113,17 @@ def test_a_file_that_is_edited_and_undone_while_it_waits(case, staged, code, gat
     assert ended(case, staged, attempt) == ("succeeded", "")
 
 
-def test_a_failure_is_not_compared(case: Case, staged: Staged, code: Path, gate: Gate) -> None:
+def test_a_failed_app_is_not_compared_with_its_input_files(
+    case: Case, staged: Staged, code: Path, gate: Gate
+) -> None:
     attempt = submit(case, staged, case.app(f"{gate.script}; exit 3"), code)
     code.write_text("two")
     gate.open()
     assert ended(case, staged, attempt) == ("failed", "")
 
 
-def test_a_cancel_ends_a_comparison_that_takes_long(case, staged, code, gate):
-    """Until it is over the app has not ended: no client records a success that was not compared."""
+def test_a_cancel_ends_a_long_comparison_of_input_files(case, staged, code, gate):
+    """The app ends after the comparison: no client records a success that was not compared."""
     attempt = submit(case, staged, case.app(gate.script), code)
     os.truncate(code, 64 << 30)
     gate.open()
@@ -130,7 +136,7 @@ def test_a_cancel_ends_a_comparison_that_takes_long(case, staged, code, gate):
     assert (state, changed.startswith("its input files were not compared")) == ("succeeded", True)
 
 
-def test_a_holder_that_was_killed_leaves_no_success_that_counts_as_current(
+def test_a_success_whose_holder_was_killed_does_not_count_as_current(
     case: Case, staged: Staged, code: Path, gate: Gate, launcher_home: Path
 ) -> None:
     attempt = submit(case, staged, case.app(gate.script), code)

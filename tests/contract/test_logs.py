@@ -1,4 +1,4 @@
-"""Contract: what replicas print is kept and read back byte for byte, from files that may still grow."""
+"""Contract: the output of replicas is kept and read back byte for byte, from files that may still grow."""
 
 import os
 import time
@@ -24,7 +24,7 @@ def test_logs_follow_until_the_app_has_ended(case: Case) -> None:
     assert case.lines(app_id, should_tail=True) == ["line 1\n", "line 2\n", "line 3\n", "rest"]
 
 
-def test_logs_without_follow_end_where_the_output_is(case: Case) -> None:
+def test_logs_without_follow_end_with_the_present_output(case: Case) -> None:
     app_id = case.start(case.app("echo up; exec sleep 1000"))
     case.wait_for_line(app_id, "up")
     assert case.lines(app_id) == ["up\n"]
@@ -36,7 +36,7 @@ def test_each_reader_starts_from_the_beginning(case: Case) -> None:
     assert [case.lines(app_id) for _ in range(2)] == [["one\n"], ["one\n"]]
 
 
-def test_following_an_ended_app_reads_all_and_ends(case: Case) -> None:
+def test_following_an_ended_app_reads_its_whole_log_and_ends(case: Case) -> None:
     app_id = case.start(case.app("echo one; echo two"))
     case.end(app_id)
     assert case.lines(app_id, should_tail=True) == ["one\n", "two\n"]
@@ -50,7 +50,7 @@ def test_a_silent_replica_has_an_empty_log(case: Case) -> None:
 
 
 @pytest.mark.everywhere
-def test_any_bytes_come_back_unchanged(case: Case) -> None:
+def test_logs_return_any_bytes_unchanged(case: Case) -> None:
     app_id = case.start(case.app(r"printf 'a\000\377\r\nb\n\nc'"))
     case.end(app_id)
     printed = case.kept(b"a\x00\xff\r\nb\n\nc")
@@ -74,14 +74,14 @@ def test_streams_are_distinguished(case: Case) -> None:
     assert sorted(case.lines(app_id)) == ["err\n", "out\n", "out2\n"]
 
 
-def test_regex_is_searched_in_lines(case: Case) -> None:
+def test_logs_return_the_lines_that_match_a_regex(case: Case) -> None:
     app_id = case.start(case.app("seq 1 12"))
     case.end(app_id)
     assert case.lines(app_id, regex="[02468]$") == [f"{n}\n" for n in range(2, 13, 2)]
     assert case.lines(app_id, regex="1.") == ["10\n", "11\n", "12\n"]
 
 
-def test_tail_takes_the_last_lines(case: Case) -> None:
+def test_tail_returns_the_last_lines(case: Case) -> None:
     app_id = case.start(case.app("seq 1 1000"))
     case.end(app_id)
     assert chunks_of(case, app_id, tail=2) == b"999\n1000\n"
@@ -92,7 +92,7 @@ def test_tail_takes_the_last_lines(case: Case) -> None:
 def _three_spells(case: Case, script: str = "echo $n") -> tuple[str, list[float]]:
     """An app that prints "up", and then a, b and c by `script`, each when the line before has arrived.
 
-    Returns its id, and a time before each of the three.
+    Returns the id of the app, and a time before each of a, b and c.
     """
     for name in "abc":
         os.mkfifo(case.shared / name)
@@ -113,7 +113,7 @@ def _three_spells(case: Case, script: str = "echo $n") -> tuple[str, list[float]
 
 
 def _pass_some_milliseconds() -> None:
-    """Times of logs are exact to a millisecond."""
+    """Wait so that the next line has a later time: times of logs are exact to a millisecond."""
     end = time.time() + 0.01
     while time.time() < end:
         pass
@@ -131,8 +131,8 @@ def test_since_and_until_choose_lines_by_time(case: Case) -> None:
     assert chunks_of(case, app_id, since=before_a, tail=1) == b"c\n"
 
 
-def test_a_time_as_it_is_shown_has_its_line_from_it_on_and_up_to_it(case: Case) -> None:
-    """People see microseconds, and records have nanoseconds."""
+def test_since_and_until_include_the_line_of_a_shown_time(case: Case) -> None:
+    """Shown times have microseconds, and the times of records have nanoseconds."""
     app_id, _ = _three_spells(case)
     records = list(case.scheduler.log_records(app_id, "r"))
     shown = records[2].time_ns // 1000 / 1e6
@@ -166,13 +166,13 @@ def test_records_carry_times_and_streams(case: Case) -> None:
 
 
 @pytest.mark.everywhere
-def test_followed_records_come_while_the_app_runs(case: Case) -> None:
+def test_followed_records_arrive_while_the_app_runs(case: Case) -> None:
     app_id = case.start(case.app("echo up; exec sleep 1000"))
     records = case.scheduler.log_records(app_id, "r", follow=True)
     assert next(records).data == b"up\n"
 
 
-def test_logs_go_on_over_a_restart(case: Case) -> None:
+def test_logs_continue_over_a_restart(case: Case) -> None:
     script = case.count + 'echo "$LAUNCHER_RESTART"; test "$LAUNCHER_RESTART" = 1'
     app_id = case.start(case.app(script, max_retries=1))
     assert case.lines(app_id, should_tail=True) == ["0\n", "1\n"]
@@ -192,7 +192,7 @@ def test_several_replicas_are_followed_at_once(case: Case) -> None:
 
 
 @pytest.mark.parametrize(("role", "k", "named"), [("q", 0, "r"), ("r", 5, "0"), ("r", -1, "0")])
-def test_an_unknown_role_or_replica_is_refused_with_what_there_is(case, role, k, named):
+def test_an_unknown_role_or_replica_is_refused_with_the_existing_ones_named(case, role, k, named):
     app_id = case.start(case.app())
     with pytest.raises(LauncherError) as error:
         case.lines(app_id, role, k)

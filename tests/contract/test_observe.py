@@ -1,4 +1,4 @@
-"""Contract: what is known of an app, from this process and from any other."""
+"""Contract: every process describes, lists, waits for and cancels an app alike."""
 
 import pytest
 
@@ -6,7 +6,7 @@ from launcher.specs import AppState
 from tests.contract.conftest import Case
 
 
-def test_an_unknown_app_is_none(case: Case) -> None:
+def test_describe_and_wait_return_none_for_an_unknown_app(case: Case) -> None:
     assert case.scheduler.describe("no-such-app") is None
     assert case.scheduler.wait("no-such-app", timeout_s=1) is None
     assert not case.scheduler.exists("no-such-app")
@@ -31,7 +31,7 @@ def test_a_running_app_is_running(case: Case) -> None:
     assert found.ended_at is None
 
 
-def test_describe_gives_the_roles_as_they_were_submitted(case: Case) -> None:
+def test_describe_returns_the_roles_as_submitted(case: Case) -> None:
     app = case.app("echo $<replica_id>", replicas=2, env={"A": "b"}, metadata={"note": "x"})
     found = case.scheduler.describe(case.start(app))
     assert found.roles == app.roles
@@ -60,7 +60,7 @@ def test_the_list_shows_each_app_once_the_newest_first(case: Case) -> None:
 
 
 @pytest.mark.everywhere
-def test_wait_answers_after_its_timeout_with_a_running_app(case: Case) -> None:
+def test_wait_returns_a_running_app_after_its_timeout(case: Case) -> None:
     app_id = case.start(case.app("exec sleep 1000"))
     case.until_running(app_id)
     found = case.scheduler.wait(app_id, timeout_s=0.1)
@@ -79,7 +79,7 @@ def test_another_process_describes_and_lists_a_running_app(case: Case) -> None:
 
 
 @pytest.mark.slow
-def test_another_process_waits_for_the_end(case: Case) -> None:
+def test_another_process_waits_for_the_end_of_an_app(case: Case) -> None:
     app_id = case.start(case.app("sleep 0.5; exit 4"))
     code = """
         found = scheduler.wait(values[0])
@@ -89,7 +89,7 @@ def test_another_process_waits_for_the_end(case: Case) -> None:
 
 
 @pytest.mark.everywhere
-def test_another_process_cancels(case: Case) -> None:
+def test_another_process_cancels_a_running_app(case: Case) -> None:
     app_id = case.start(case.app("exec sleep 1000"))
     assert case.elsewhere("print(scheduler.cancel(values[0]) or 1)", app_id) == 1
     assert case.end(app_id).state is AppState.CANCELLED

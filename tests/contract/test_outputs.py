@@ -1,4 +1,4 @@
-"""Contract: the output folders of jobs, one for each edition."""
+"""Contract: a job has one output folder for each of its editions."""
 
 import json
 import os
@@ -40,7 +40,7 @@ def prepare(case: Case, app: AppDef, number: int, edition: int = 0) -> Attempt:
     return replace(attempt_of(case, app, number, key), edition=edition or number)
 
 
-def test_attempts_of_one_edition_share_a_folder_and_another_edition_has_its_own(case, staged):
+def test_attempts_of_one_edition_share_an_output_folder_and_another_edition_has_its_own(case, staged):
     app = case.app(WRITE)
     first, again, changed = (prepare(case, app, *which) for which in ((1,), (2, 1), (3,)))
     assert ran(case, staged, app, first) == [first.app_id]
@@ -48,7 +48,7 @@ def test_attempts_of_one_edition_share_a_folder_and_another_edition_has_its_own(
     assert ran(case, staged, app, changed) == [changed.app_id]
 
 
-def test_a_job_reads_the_folder_of_the_edition_that_it_stands_on(case: Case, staged: Staged) -> None:
+def test_a_job_reads_the_output_folder_of_the_edition_that_it_needs(case: Case, staged: Staged) -> None:
     app, reader = case.app(WRITE), case.app(READ)
     first, changed = prepare(case, app, 1), prepare(case, app, 2)
     ran(case, staged, app, first)
@@ -59,7 +59,7 @@ def test_a_job_reads_the_folder_of_the_edition_that_it_stands_on(case: Case, sta
         assert ran(case, staged, reader, attempt) == [stood_on.app_id]
 
 
-def test_a_program_finds_the_folders_of_all_its_needs(case: Case, staged: Staged) -> None:
+def test_a_replica_finds_the_output_folders_of_all_needs_of_its_job(case: Case, staged: Staged) -> None:
     writer, other = case.app(WRITE), case.app("true")
     first = prepare(case, writer, 1)
     fetch = attempt_of(case, other, 1, case.key("fetch"))
@@ -89,7 +89,7 @@ def test_an_app_without_a_job_cannot_ask_for_an_output_folder(case: Case) -> Non
         case.start(replace(case.app("true"), output=True))
 
 
-def test_the_variable_is_unset_in_an_app_without_a_job(case: Case) -> None:
+def test_an_app_without_a_job_has_no_output_variable(case: Case) -> None:
     ran = case.run(case.app('echo "in ${LAUNCHER_OUTPUT_DIR:-nothing}"'))
     assert [line.strip() for line in case.lines(ran.app_id)] == ["in nothing"]
 
@@ -108,7 +108,7 @@ def recorded(staged: Staged, app: AppDef, attempt: Attempt) -> Attempt:
 
 
 def lost(staged: Staged, *attempts: Attempt) -> set[str]:
-    """What a plan finds, which has asked the engine for the jobs first."""
+    """Return the lost outputs that a plan finds after it has observed the jobs."""
     staged.observe([each.key for each in attempts])
     return staged.lost_outputs(attempts)
 
@@ -134,7 +134,7 @@ def test_the_records_of_an_app_name_its_output_folder(case: Case, staged: Staged
     assert [each and each.output for each in answers] == [attempt.output] * 3
 
 
-def test_a_job_that_does_not_speak_of_an_output_folder_can_ask_for_one(case: Case, staged: Staged) -> None:
+def test_a_job_gets_an_output_folder_with_output_true_alone(case: Case, staged: Staged) -> None:
     silent, asking = case.app("true"), replace(case.app("true"), output=True)
     attempt = prepare(case, asking, 1)
     is_local = case.name in ("local_cwd", "local_dir")
@@ -195,7 +195,7 @@ LEADS_OUT = (
 
 
 @pytest.mark.parametrize("hostile", thinned(LEADS_OUT, every=2))
-def test_a_folder_that_leads_out_is_not_copied(case, staged, tmp_path, hostile):
+def test_an_output_folder_with_links_out_or_special_files_is_not_copied(case, staged, tmp_path, hostile):
     attempt = prepare(case, app := case.app(f'cd "$LAUNCHER_OUTPUT_DIR"; echo x >a; {hostile}'), 1)
     ran(case, staged, app, attempt)
     with pytest.raises(LauncherError, match="'x'"):

@@ -1,4 +1,4 @@
-"""Contract: the records that the commands are made of, and what else a scheduler tells them."""
+"""Contract: the records of apps that schedulers return to commands."""
 
 import time
 
@@ -14,7 +14,7 @@ def refreshed(case: Case, *app_ids: str) -> dict[str, str]:
     return {each.app_id: each.state for each in case.scheduler.refresh(app_ids)}
 
 
-def test_a_refresh_gives_each_known_app_as_it_is_now(case: Case) -> None:
+def test_a_refresh_returns_the_present_state_of_each_known_app(case: Case) -> None:
     app_id = case.start(case.app("exec sleep 1000"))
     case.until_running(app_id)
     (seen,) = case.another().refresh([app_id, "no-such-app", "../apps", ""])
@@ -30,7 +30,7 @@ def test_a_refresh_of_nothing_is_empty(case: Case) -> None:
 
 
 @pytest.mark.everywhere
-def test_a_refresh_tells_how_an_app_ended(case: Case) -> None:
+def test_a_refresh_returns_how_an_app_ended(case: Case) -> None:
     described = case.run(case.app("exit 3"))
     (seen,) = case.scheduler.refresh([described.app_id])
     assert (seen.state, seen.exit_code, seen.message) == ("failed", 3, described.msg)
@@ -47,7 +47,7 @@ def test_the_record_of_an_app_has_its_replicas(case: Case) -> None:
     assert set(found) == {("r", 0), ("r", 1)}
 
 
-def test_the_record_has_what_a_replica_left_in_its_error_file(case: Case) -> None:
+def test_the_record_has_the_error_file_of_a_replica(case: Case) -> None:
     script = """echo '{"message": "no GPU"}' >"$TORCHELASTIC_ERROR_FILE"; exit 4"""
     seen = case.scheduler.record(case.run(case.app(script)).app_id)
     (replica,) = seen.replicas
@@ -79,7 +79,9 @@ def test_a_wait_for_the_record_gives_up_in_time(case: Case) -> None:
 
 
 @pytest.mark.everywhere
-def test_a_wait_for_the_record_of_an_attempt_tells_how_it_ended(case: Case, staged: Staged) -> None:
+def test_a_wait_for_the_record_of_an_attempt_returns_how_the_attempt_ended(
+    case: Case, staged: Staged
+) -> None:
     attempt = submit(case, staged, case.app("exit 6"))
     seen = staged.wait_record(attempt.app_id, timeout_s=60)
     assert (seen.handle, seen.state, seen.exit_code) == (attempt.handle, "failed", 6)
@@ -94,7 +96,7 @@ def test_a_reserved_attempt_is_refreshed_as_live(case: Case, staged: Staged) -> 
     assert refreshed(case, reservation.app_id) == {}
 
 
-def test_an_app_can_be_asked_what_it_runs(case: Case, staged: Staged) -> None:
+def test_an_app_has_the_digest_and_the_document_of_its_attempt(case: Case, staged: Staged) -> None:
     app = case.app("true")
     attempt = submit(case, staged, app)
     events = staged.about(attempt.app_id)
@@ -102,7 +104,7 @@ def test_an_app_can_be_asked_what_it_runs(case: Case, staged: Staged) -> None:
     assert staged.about(attempt_id(attempt.key, 9)) == {}
 
 
-def test_a_scheduler_says_whether_it_has_apps_here(case: Case, staged: Staged) -> None:
+def test_a_scheduler_reports_whether_it_has_apps_on_this_machine(case: Case, staged: Staged) -> None:
     submit(case, staged, case.app("true"))
     assert staged.has_apps_here()
     assert staged.is_in_use()

@@ -1,4 +1,4 @@
-"""Contract: what a report has of an app beyond its record: runs, last lines, and results."""
+"""Contract: a report shows of an app, beyond its record, its runs, last lines and results."""
 
 from dataclasses import replace
 
@@ -27,7 +27,7 @@ def ended(case, staged, script: str, number: int) -> Attempt:
     return seen
 
 
-def test_a_report_has_the_runs_the_last_lines_and_the_results_of_attempts(case, staged):
+def test_a_report_shows_runs_last_lines_and_results_of_attempts(case, staged):
     for number, script in enumerate((WRITE % 0.5, WRITE % 0.25, FAIL), start=1):
         ended(case, staged, script, number)
     report = gather(Choice(project=case.key().project), 10, lambda warning: None)

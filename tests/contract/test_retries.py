@@ -15,7 +15,7 @@ FAILS_TWICE = 'echo "try $LAUNCHER_RESTART"; test "$LAUNCHER_RESTART" -ge 2'
 
 
 @pytest.mark.parametrize("policy", list(RetryPolicy))
-def test_what_fails_twice_succeeds_with_two_retries(case: Case, policy: RetryPolicy) -> None:
+def test_an_app_that_fails_twice_succeeds_with_two_retries(case: Case, policy: RetryPolicy) -> None:
     app_id = case.start(case.app(case.count + FAILS_TWICE, max_retries=2, retry_policy=policy))
     found = case.end(app_id)
     assert found.state is AppState.SUCCEEDED
@@ -24,14 +24,14 @@ def test_what_fails_twice_succeeds_with_two_retries(case: Case, policy: RetryPol
 
 
 @pytest.mark.parametrize("policy", thinned(RetryPolicy, first=1, every=3))
-def test_what_always_fails_has_failed_after_its_retries(case: Case, policy: RetryPolicy) -> None:
+def test_an_app_that_always_fails_has_failed_after_its_retries(case: Case, policy: RetryPolicy) -> None:
     found = case.run(case.app("exit 5", max_retries=2, retry_policy=policy))
     assert found.state is AppState.FAILED
     assert found.exit_code == 5
     assert found.num_restarts == 2
 
 
-def test_without_retries_nothing_restarts(case: Case) -> None:
+def test_an_app_without_retries_never_restarts(case: Case) -> None:
     found = case.run(case.app("exit 5"))
     assert found.num_restarts == 0
 
@@ -121,12 +121,12 @@ def test_a_replica_in_its_pause_is_pending_and_can_be_cancelled(case, paused, la
 
 
 @pytest.mark.slow
-def test_the_time_limit_goes_on_in_a_pause(case: Case, paused: Callable[..., str]) -> None:
+def test_the_time_limit_of_an_app_includes_its_pauses(case: Case, paused: Callable[..., str]) -> None:
     found = case.end(paused(timeout_s=6))
     assert (found.state, found.msg) == (AppState.FAILED, "timed out after 6 s")
 
 
-def test_another_failure_ends_the_app_in_a_pause(case: Case, paused: Callable[..., str]) -> None:
+def test_the_failure_of_another_role_ends_an_app_in_its_pause(case: Case, paused: Callable[..., str]) -> None:
     gate = case.shared / "gate"
     app_id = paused(others=[case.role("other", f"until test -e {gate}; do sleep 0.05; done; exit 4")])
     gate.touch()

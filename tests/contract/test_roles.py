@@ -23,7 +23,7 @@ ORDER = ("service", "ready", "depends_on", "retry_delay")
 
 
 @pytest.mark.parametrize("field", FIELDS)
-def test_a_field_that_it_does_not_support_is_refused(case: Case, field: str) -> None:
+def test_a_scheduler_refuses_a_field_that_it_does_not_support(case: Case, field: str) -> None:
     if field in case.scheduler.supports:
         pytest.skip(f"{case.name} supports {field}")
     app = AppDef("app", [case.role("main", "true"), case.role("other", "true", **{field: FIELDS[field]})])
@@ -33,7 +33,7 @@ def test_a_field_that_it_does_not_support_is_refused(case: Case, field: str) -> 
         case.scheduler.submit_dryrun(app, {})
 
 
-def test_options_of_a_role_win_over_those_of_the_app(case: Case) -> None:
+def test_options_of_a_role_override_options_of_the_app(case: Case) -> None:
     if "cfg" not in case.scheduler.supports:
         pytest.skip(f"{case.name} has no options for roles")
     script = "touch /x 2>/dev/null && echo written || echo refused"
@@ -52,7 +52,7 @@ def test_an_option_that_no_role_may_set_is_refused(case: Case) -> None:
 
 
 @pytest.mark.parametrize("name", ["rank0_host", "role.main.host"])
-def test_a_host_that_it_does_not_know_is_refused(case: Case, name: str) -> None:
+def test_a_scheduler_refuses_a_host_that_it_does_not_know(case: Case, name: str) -> None:
     if "hosts" in case.scheduler.supports:
         pytest.skip(f"{case.name} knows hosts")
     app = AppDef("app", [case.role("main", f"echo $<{name}>")])
@@ -77,7 +77,7 @@ def test_a_replica_knows_the_hosts_of_roles(case: Case) -> None:
 
 @pytest.fixture
 def able(case: Case) -> Case:
-    """A scheduler that can do all of it, but perhaps for the hosts."""
+    """A scheduler that supports order, services and probes of roles, perhaps without hosts."""
     missing = {*ORDER} - {*case.scheduler.supports}
     if missing:
         pytest.skip(f"{case.name} does not support {', '.join(sorted(missing))}")
@@ -90,7 +90,7 @@ def _server(case: Case, script: str = "sleep 0.2; touch {up}; sleep 1000", **fie
     return case.role("server", script.format(up=up), **made)
 
 
-def test_the_app_ends_with_the_roles_that_are_no_services(able: Case) -> None:
+def test_the_app_ends_when_all_roles_but_services_have_ended(able: Case) -> None:
     client = able.role("client", f"cat {able.shared}/up", depends_on={"server": "ready"})
     found = able.run(AppDef("app", [client, _server(able)]))
     assert found.state is AppState.SUCCEEDED
@@ -111,7 +111,7 @@ def test_the_start_returns_while_a_role_waits(able: Case) -> None:
     assert able.end(app_id).state is AppState.CANCELLED
 
 
-def test_a_role_that_waits_is_not_unstarted(able: Case, staged: StagedScheduler[Any]) -> None:
+def test_a_waiting_role_does_not_count_as_unstarted(able: Case, staged: StagedScheduler[Any]) -> None:
     client = able.role("client", "true", depends_on={"server": "ready"})
     app = AppDef("train", [client, _server(able, "sleep 1000")])
     attempt = submit(able, staged, app)
@@ -150,7 +150,7 @@ def test_a_replica_that_is_never_ready_fails_the_app(able: Case) -> None:
 
 
 def _steps(case: Case) -> list[str]:
-    """What the replicas have written to the file `steps`."""
+    """Return the lines that the replicas have written to the file `steps`."""
     return (case.shared / "steps").read_text().split()
 
 
@@ -158,7 +158,7 @@ def _says(case: Case, word: str) -> str:
     return f"echo {word} >>{case.shared}/steps"
 
 
-def test_steps_follow_each_other_though_nothing_runs_in_between(able: Case) -> None:
+def test_roles_in_a_chain_start_although_nothing_runs_between_them(able: Case) -> None:
     first = able.role("first", f"sleep 0.1; {_says(able, 'first')}", replicas=2)
     second = able.role("second", _says(able, "second"), depends_on={"first": "succeeded"})
     third = able.role("third", _says(able, "third"), depends_on={"second": "succeeded"})
@@ -214,7 +214,7 @@ def test_a_service_that_fails_ends_the_app(able: Case) -> None:
     assert (found.state, found.exit_code, found.msg) == (AppState.FAILED, 6, "server/0 exited with 6")
 
 
-def test_what_ended_before_it_was_ready_fails_the_app_when_others_wait(able: Case) -> None:
+def test_a_replica_that_ends_before_it_is_ready_fails_the_app_when_roles_wait_for_it(able: Case) -> None:
     client = able.role("client", "true", depends_on={"server": "ready"})
     found = able.run(AppDef("app", [client, _server(able, "true")]))
     assert found.state is AppState.FAILED

@@ -1,4 +1,4 @@
-"""Contract: reserve, create, start, abort and observe, which plan and apply stand on."""
+"""Contract: reserve, create, start, abort and observe, which plan and apply call."""
 
 import os
 import signal
@@ -49,7 +49,7 @@ def submit(case: Case, staged: Staged, app: AppDef, number: int = 1, **cfg: Any)
 
 
 def observed(staged: Staged, *settled: str, job: str = "train") -> list[Attempt]:
-    """What is observed of this test's jobs; live ones of other tests are in sight on a shared engine."""
+    """Return the observed attempts of this test's jobs: a shared engine shows those of other tests, too."""
     project = staged.session_name
     found = staged.observe([JobKey(project, "default", job)], settled)
     return [attempt for attempt in found if attempt.key.project == project]
@@ -60,7 +60,7 @@ def seen(staged: Staged, *settled: str, job: str = "train") -> list[tuple[str, s
 
 
 @pytest.mark.everywhere
-def test_an_attempt_goes_from_reserved_to_created_to_running(case: Case, staged: Staged) -> None:
+def test_an_attempt_is_first_reserved_then_created_then_running(case: Case, staged: Staged) -> None:
     app = case.app("exec sleep 1000")
     attempt = attempt_of(case, app)
     states = []
@@ -75,7 +75,7 @@ def test_an_attempt_goes_from_reserved_to_created_to_running(case: Case, staged:
     assert [state for _, state in states] == ["reserved", "created", "running"]
 
 
-def test_what_was_reserved_is_what_is_observed(case: Case, staged: Staged) -> None:
+def test_observe_returns_the_attempt_as_it_was_reserved(case: Case, staged: Staged) -> None:
     attempt = submit(case, staged, case.app("exec sleep 1000"))
     case.until_running(attempt.app_id)
     (found,) = observed(staged, job="other")
@@ -101,7 +101,7 @@ def test_the_latest_attempt_of_a_job_is_observed_after_its_end(case: Case, stage
     assert found.ended_at is not None
 
 
-def test_other_jobs_are_observed_while_they_live(case: Case, staged: Staged) -> None:
+def test_observe_returns_other_jobs_while_they_run(case: Case, staged: Staged) -> None:
     attempt = submit(case, staged, case.app("exec sleep 1000"))
     case.until_running(attempt.app_id)
     assert seen(staged, job="other") == [(attempt.app_id, "running")]
@@ -110,7 +110,7 @@ def test_other_jobs_are_observed_while_they_live(case: Case, staged: Staged) -> 
     assert seen(staged, job="other") == []
 
 
-def test_attempts_with_a_known_outcome_are_left_out(case: Case, staged: Staged) -> None:
+def test_observe_leaves_out_attempts_with_a_known_outcome(case: Case, staged: Staged) -> None:
     attempt = submit(case, staged, case.app("true"))
     case.end(attempt.app_id)
     assert seen(staged, attempt.app_id) == []
@@ -205,7 +205,7 @@ sys.stdin.read()
 
 
 def killed_at(case: Case, step: str, attempt: Attempt) -> None:
-    """A client that gets as far as `step` and is killed there."""
+    """Submit an attempt in a client that is killed at `step`."""
     import json
 
     argv = [sys.executable, "-c", KILLED, case.name, step, json.dumps(attempt.to_json())]
@@ -217,7 +217,7 @@ def killed_at(case: Case, step: str, attempt: Attempt) -> None:
 @pytest.mark.everywhere
 @pytest.mark.parametrize("step", ["reserved", "created"])
 @pytest.mark.parametrize("same", [True, False])
-def test_what_a_killed_client_left_is_taken_over(case, staged, launcher_home, step, same):
+def test_a_client_takes_over_the_attempt_of_a_killed_client(case, staged, launcher_home, step, same):
     attempt = attempt_of(case, case.app("echo one"))
     killed_at(case, step, attempt)
     assert processes.gone(processes.of_home(str(launcher_home)), timeout_s=60)
@@ -230,7 +230,7 @@ def test_what_a_killed_client_left_is_taken_over(case, staged, launcher_home, st
 
 
 @pytest.mark.everywhere
-def test_ends_are_recorded_once(case: Case, staged: Staged) -> None:
+def test_reap_returns_each_end_once(case: Case, staged: Staged) -> None:
     attempt = submit(case, staged, case.app("exit 3"))
     case.end(attempt.app_id)
     found = [(each.app_id, each.state, each.exit_code) for each in staged.reap()]
@@ -238,7 +238,7 @@ def test_ends_are_recorded_once(case: Case, staged: Staged) -> None:
     assert staged.reap() == []
 
 
-def test_a_job_in_a_target_has_it_in_its_handle(case: Case, staged: Staged) -> None:
+def test_the_handle_of_an_attempt_has_its_target(case: Case, staged: Staged) -> None:
     app = case.app('echo "$LAUNCHER_JOB_ID"')
     attempt = attempt_of(case, app, key=case.key(target="prod"))
     reservation = staged.reserve(attempt)

@@ -1,4 +1,4 @@
-"""Contract: what a submission means and what a dry run leaves alone."""
+"""Contract: a submission runs the app as declared, and a dry run changes nothing."""
 
 from copy import deepcopy
 from pathlib import Path
@@ -10,7 +10,7 @@ from launcher.specs import AppState, InvalidRunConfigException, Role, macros
 from tests.contract.conftest import Case, states
 
 
-def test_dry_runs_are_equal_and_leave_the_app_alone(case: Case) -> None:
+def test_dry_runs_are_equal_and_leave_the_app_unchanged(case: Case) -> None:
     app = case.app("echo $<replica_id>", replicas=3, env={"A": "b"})
     before = deepcopy(app)
     first, second = (case.scheduler.submit_dryrun(app, {}) for _ in range(2))
@@ -62,7 +62,7 @@ def test_an_option_of_the_wrong_type_is_refused(case: Case) -> None:
     assert error.value.cfg_key == name
 
 
-def test_a_workspace_is_refused_where_none_can_be_built(case: Case) -> None:
+def test_a_scheduler_that_builds_no_workspaces_refuses_one(case: Case) -> None:
     if case.scheduler.builds_workspaces:
         pytest.skip(f"{case.name} builds workspaces")
     if case.scheduler.workspace_option:
@@ -117,7 +117,7 @@ def test_an_app_with_a_failing_replica_has_failed_with_its_exit_code(case: Case)
     assert "bad/0 FAILED 7" in states(found)
 
 
-def test_a_replica_killed_by_a_signal_has_failed_as_a_shell_says(case: Case) -> None:
+def test_a_replica_killed_by_a_signal_has_failed_with_the_exit_code_of_a_shell(case: Case) -> None:
     assert case.run(case.app("kill -9 $$")).exit_code == 137
 
 
@@ -130,7 +130,7 @@ def test_a_failed_replica_stops_its_peers_at_once(case: Case, launcher_home: Pat
 
 
 @pytest.mark.slow
-def test_an_app_that_takes_too_long_has_failed_and_nothing_of_it_is_left(case, launcher_home):
+def test_an_app_over_its_time_limit_has_failed_and_leaves_no_process(case, launcher_home):
     found = case.run(case.app("exec sleep 1000", replicas=2), timeout_s=1)
     assert found.state is AppState.FAILED
     assert found.msg == "timed out after 1 s"
@@ -151,7 +151,7 @@ def test_a_missing_executable_takes_the_whole_app_back(case: Case, launcher_home
 
 
 @pytest.mark.everywhere
-def test_a_missing_executable_that_a_node_finds_fails_the_app(case: Case, launcher_home: Path) -> None:
+def test_an_executable_that_is_missing_on_a_node_fails_the_app(case: Case, launcher_home: Path) -> None:
     if case.looks_ahead:
         pytest.skip(f"{case.name} sees before which commands there are")
     app = case.app("exec sleep 1000", replicas=2)
@@ -164,6 +164,6 @@ def test_a_missing_executable_that_a_node_finds_fails_the_app(case: Case, launch
 
 
 @pytest.mark.parametrize("replicas", [0, -1])
-def test_an_app_that_makes_no_sense_is_refused_in_the_dry_run(case: Case, replicas: int) -> None:
+def test_a_dry_run_refuses_an_invalid_app(case: Case, replicas: int) -> None:
     with pytest.raises(LauncherError, match="num_replicas"):
         case.scheduler.submit_dryrun(case.app(replicas=replicas), {})

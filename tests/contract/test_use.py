@@ -1,4 +1,4 @@
-"""Contract: an ended app has what it used."""
+"""Contract: the record of an ended app has its CPU time and memory."""
 
 from tests.contract.conftest import Case
 

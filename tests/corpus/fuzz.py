@@ -1,4 +1,4 @@
-"""Damage the files of the corpus and validate what comes out: no traceback, no hang, no memory.
+"""Damage files of the corpus and validate the results: no traceback, no hang, little memory.
 
 `python -m tests.corpus.fuzz --seconds 600 --seed 1` prints the figures as JSON; every finding is kept as a
 file in the folder that `--keep` names. The exit code is 1 when there was one.
@@ -115,7 +115,7 @@ def peak_mb() -> float:
 
 
 def validated(path: Path, style: str) -> str:
-    """What is wrong with what `launcher validate` made of the file; "" when nothing is."""
+    """Run `launcher validate` on the file; return its traceback or its undocumented exit code, else ""."""
     printed, noted = io.StringIO(), io.StringIO()
     try:
         with contextlib.redirect_stdout(printed), contextlib.redirect_stderr(noted):

@@ -1,4 +1,4 @@
-"""Each wrong file gives precisely the diagnostics that it says it gives."""
+"""Each bad file gives exactly the diagnostics that it lists."""
 
 from __future__ import annotations
 
@@ -24,24 +24,24 @@ ELSEWHERE |= {"component-refused", "environment-refused"}  # only where the comm
 ONE_OF_A_FOLDER = {path.parent: path for path in BAD}.values()
 
 
-def test_there_are_enough_of_them() -> None:
+def test_the_corpus_has_at_least_150_bad_files() -> None:
     assert len(BAD) >= 150
 
 
 @pytest.mark.parametrize("path", sampled(BAD, *ONE_OF_A_FOLDER), ids=name_of)
-def test_it_gives_precisely_what_it_says(path: Path) -> None:
+def test_a_bad_file_gives_exactly_the_diagnostics_that_it_lists(path: Path) -> None:
     result = compiled(path)
     assert [found(each) for each in result.diagnostics] == expected(path), render(result.diagnostics)
     assert result.launches or result.errors
 
 
-def test_every_code_is_shown() -> None:
+def test_bad_files_show_every_diagnostic_code() -> None:
     shown = {each.code for path in BAD for each in expected(path)}
     assert shown == CODES.keys() - ELSEWHERE
 
 
 @pytest.mark.slow
-def test_the_command_says_the_same_of_all_of_them_at_once(capsys, monkeypatch):
+def test_validate_reports_the_same_diagnostics_for_all_bad_files_at_once(capsys, monkeypatch):
     monkeypatch.chdir(FOLDER)
     assert main(["validate", "--format", "json", "bad"]) == 6
     output = Counter(_in_short(each) for each in json.loads(capsys.readouterr().out)["diagnostics"])

@@ -36,7 +36,7 @@ print(json.dumps({"said": validated(Path(sys.argv[1]), sys.argv[2]), "peak_mb": 
 
 
 @pytest.mark.slow
-def test_damaged_files_of_the_corpus(tmp_path: Path) -> None:
+def test_validate_survives_damaged_files_of_the_corpus(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "tests.corpus.fuzz", "--seconds", str(SECONDS), "--keep", str(tmp_path)]
     ended = subprocess.run(command, capture_output=True, text=True, check=False)
     assert ended.returncode == 0, ended.stdout + ended.stderr
@@ -53,7 +53,7 @@ QUICK = [("quotes.launcher.yaml", "text"), ("digits.launcher.toml", "text")]
 
 
 @pytest.mark.parametrize("case", sampled(CASES, *QUICK), ids="-".join)
-def test_files_of_one_long_line(tmp_path: Path, case: tuple[str, str]) -> None:
+def test_validate_survives_files_of_one_long_line(tmp_path: Path, case: tuple[str, str]) -> None:
     name, style = case
     path = tmp_path / name
     path.write_bytes(LONG_LINES[name])

@@ -1,4 +1,4 @@
-"""Every good file is clean, in YAML and TOML it is one job, and `launcher fmt` leaves what it means alone."""
+"""Every good file has no diagnostics, and has one digest in YAML, in TOML and after `launcher fmt`."""
 
 from __future__ import annotations
 
@@ -25,18 +25,18 @@ def digests(path: Path) -> list[str]:
     return [digest(document(launch)) for launch in compiled(path).launches]
 
 
-def test_there_are_enough_of_them() -> None:
+def test_the_corpus_has_at_least_60_good_files() -> None:
     assert len(GOOD) >= 60
 
 
 @pytest.mark.parametrize("path", sampled(GOOD, *GOOD[::4]), ids=name_of)
-def test_it_gives_jobs_and_nothing_to_say(path: Path) -> None:
+def test_a_good_file_gives_jobs_and_no_diagnostics(path: Path) -> None:
     result = compiled(path)
     assert result.diagnostics == ()
     assert result.launches
 
 
-def test_the_examples_and_all_of_them_together_are_clean(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_examples_and_all_good_files_together_are_clean(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["validate", "--strict", str(EXAMPLES), str(FOLDER / "good")]) == 0
     assert capsys.readouterr().out == ""
 

@@ -1,4 +1,4 @@
-"""Commands print the same of files that have not changed, to the byte, whether they compile them or not."""
+"""Commands print the same bytes about unchanged files whether they compile them or use a kept outcome."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ FILES = [*GOOD, *BAD]
 
 
 @pytest.mark.parametrize("path", sampled(FILES, *FILES[::40], every=6), ids=name_of)
-def test_a_command_prints_the_same_when_it_does_not_compile(path, capsys, monkeypatch):
+def test_a_command_prints_the_same_with_and_without_compiling_a_file(path, capsys, monkeypatch):
     kept = check(path, capsys, monkeypatch)
     if path in GOOD and not path.name.startswith(("component", "secret")):
         assert kept == {"validate", "plan"}
@@ -72,12 +72,12 @@ def test_a_command_prints_the_same_when_it_does_not_compile(path, capsys, monkey
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("folder", "commands"), [("good", TEXT), ("bad", TEXT[:1])])
-def test_a_whole_folder_prints_the_same_when_it_is_not_compiled(folder, commands, capsys, monkeypatch):
+def test_commands_print_the_same_with_and_without_compiling_a_folder(folder, commands, capsys, monkeypatch):
     check(FOLDER / folder, capsys, monkeypatch, commands)
 
 
 @pytest.mark.slow
-def test_the_examples_print_the_same_when_they_are_not_compiled(tmp_path, capsys, monkeypatch):
+def test_commands_print_the_same_with_and_without_compiling_the_examples(tmp_path, capsys, monkeypatch):
     for folder in sorted(EXAMPLES.iterdir()):
         if folder.is_dir():
             copy = shutil.copytree(folder, tmp_path / folder.name)

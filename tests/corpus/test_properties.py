@@ -1,4 +1,4 @@
-"""However a job is written, it is that job: in YAML or TOML, its keys in any order, formatted or not."""
+"""A job has one digest however it is written: in YAML or TOML, with keys in any order, formatted or not."""
 
 import random
 from collections.abc import Mapping

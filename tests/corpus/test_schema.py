@@ -310,7 +310,7 @@ def test_every_good_file_is_valid() -> None:
 
 
 @pytest.mark.slow
-def test_what_the_schema_lets_pass_is_listed_with_the_rule_that_it_cannot_say() -> None:
+def test_each_bad_file_that_the_schema_accepts_is_listed_below_its_rule() -> None:
     passed = {name_of(path) for path in BAD if is_valid(path)}
     listed = [f"bad/{name}" for names in BEYOND.values() for name in names]
     assert passed - {*listed} == set(), "list these in BEYOND, below the rule that a schema cannot say"
@@ -318,7 +318,7 @@ def test_what_the_schema_lets_pass_is_listed_with_the_rule_that_it_cannot_say() 
     assert len(listed) == len(passed), "BEYOND lists a file twice"
 
 
-def test_what_the_schema_refuses_the_models_refuse() -> None:
+def test_the_models_refuse_every_file_that_the_schema_refuses() -> None:
     for path in BAD:
         assert is_valid(path) is not False or compiled(path).errors
 
@@ -343,12 +343,12 @@ def refused() -> set[str]:
 
 
 @pytest.mark.slow
-def test_an_independent_tool_takes_every_good_file(refused: set[str]) -> None:
+def test_check_jsonschema_accepts_every_good_file(refused: set[str]) -> None:
     assert refused & {name_of(path) for path in GOOD} == set(OTHER_READING["good"])
 
 
 @pytest.mark.slow
-def test_an_independent_tool_agrees_about_every_wrong_file(refused: set[str]) -> None:
+def test_check_jsonschema_agrees_with_the_schema_on_every_wrong_file(refused: set[str]) -> None:
     names = {name_of(path): path for path in BAD if is_for_the_tool(path)}
     ours = {name for name, path in names.items() if is_valid(path) is not True or has_problems(path)}
     theirs = refused & names.keys()
@@ -357,8 +357,10 @@ def test_an_independent_tool_agrees_about_every_wrong_file(refused: set[str]) ->
 
 
 def is_for_the_tool(path: Path) -> bool:
-    """It knows no limits, ends in a traceback at bytes that are no UTF-8, and which TOML it reads depends on
-    the Python that runs it."""
+    """Return whether check-jsonschema can judge a file.
+
+    It knows no limits, ends in a traceback at bytes that are not UTF-8, and reads the TOML of its Python.
+    """
     return (
         path.parent.name != "limits"
         and not path.name.startswith("newer-than")

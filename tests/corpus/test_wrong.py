@@ -1,4 +1,4 @@
-"""Each wrong job file of the table gets messages that lead to the right one."""
+"""Each wrong job file of the table gets messages that lead to the right file."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.mark.parametrize("row", sampled(ROWS, *ROWS[::4]), ids=lambda row: row.name)
-def test_a_wrong_file_gets_the_advice_of_its_mark_and_the_right_one_is_clean(folder: Path, row: Row) -> None:
+def test_a_wrong_file_gets_advice_of_its_mark_and_the_right_file_is_clean(folder: Path, row: Row) -> None:
     found = compiled(folder, row.file, row.text("-")).diagnostics
     shown = render(found)
     assert [f"{each.code} {each.span.line if each.span else 0}" for each in found] == row.expected, shown
@@ -49,8 +49,8 @@ def test_a_wrong_file_gets_the_advice_of_its_mark_and_the_right_one_is_clean(fol
 
 
 @pytest.mark.slow
-def test_advice_that_is_pasted_never_means_something_else(folder: Path) -> None:
-    """It gives the right file, or another error: a name may need its value changed, a list its brackets."""
+def test_pasted_advice_never_changes_the_meaning_of_the_job(folder: Path) -> None:
+    """It gives the right job, or another error: a name may need its value changed, a list its brackets."""
     right = 0
     for row in ROWS:
         found = compiled(folder, row.file, row.text("-")).diagnostics

@@ -1,4 +1,4 @@
-"""The files of the corpus, and the diagnostics that the wrong ones say they give.
+"""The files of the corpus, and the diagnostics that the bad files list.
 
 A wrong file begins with one line for each diagnostic, in order: `# expect: CODE LINE:COLUMN`, or `-` for the
 place where the whole file is meant. Where the text cannot hold a comment, FILE.expect beside it has them.
@@ -38,7 +38,7 @@ class Found(NamedTuple):
 
 
 def name_of(path: Path) -> str:
-    """What a file of the corpus is called: its path below the corpus."""
+    """Return the name of a file of the corpus: its path below the corpus."""
     return os.path.relpath(path, FOLDER).replace(os.sep, "/")
 
 
@@ -62,7 +62,7 @@ def jobs_of(path: Path, source: Source) -> Sequence[Launch]:
 
 
 def expected(path: Path) -> list[Found]:
-    """What a wrong file must give; of its launcher.toml first, where it has one of its own."""
+    """Return the diagnostics that a bad file lists, those of its own launcher.toml first."""
     config = path.with_name("launcher.toml")
     return [*(_said(config) if config.exists() else ()), *_said(path)]
 

@@ -1,4 +1,4 @@
-"""A language server over stdio, as an editor speaks to it: open a text, hear what is wrong, ask what fits."""
+"""A client of a language server over stdio: opens a text, reads its findings, asks for completions."""
 
 from __future__ import annotations
 

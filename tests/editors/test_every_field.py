@@ -1,4 +1,4 @@
-"""yaml-language-server explains and offers every field and every option of a scheduler, in our words."""
+"""yaml-language-server explains and offers every field and scheduler option with our descriptions."""
 
 from __future__ import annotations
 
@@ -141,7 +141,7 @@ def plain(markdown: str) -> str:
 
 
 @every_mapping
-def test_every_field_is_explained_in_its_own_words(server: Server, place: Where) -> None:
+def test_the_server_explains_every_field_with_its_own_description(server: Server, place: Where) -> None:
     silent = {}
     for name, (words, example) in place.fields.items():
         before = place.before
@@ -163,7 +163,7 @@ def test_every_field_is_explained_in_its_own_words(server: Server, place: Where)
 
 
 @every_mapping
-def test_every_field_is_offered_with_its_words(server: Server, place: Where) -> None:
+def test_the_server_offers_every_field_with_its_description(server: Server, place: Where) -> None:
     offered = server.complete(f"{place.before}|")
     silent = set()
     for name, (words, _) in place.fields.items():
@@ -186,13 +186,15 @@ WRONG_OPTIONS = {
 
 @pytest.mark.parametrize("place", ["", "targets:\n  dev:\n    "], ids=["job", "target"])
 @pytest.mark.parametrize("option", WRONG_OPTIONS)
-def test_a_wrong_option_is_marked_in_words_that_one_can_read(server: Server, option: str, place: str) -> None:
+def test_the_server_marks_a_wrong_option_with_a_readable_message(
+    server: Server, option: str, place: str
+) -> None:
     margin = " " * len(place.rpartition("\n")[2])
     found = server.findings(f"{ROLE}{place}scheduler: slurm\n{margin}cfg: {{{option}}}\n")
     assert [(finding.marked, finding.message) for finding in found] == [WRONG_OPTIONS[option]]
 
 
-def test_right_options_and_those_of_a_scheduler_from_elsewhere_are_left_alone(server: Server) -> None:
+def test_the_server_leaves_right_options_and_options_of_plugin_schedulers_unmarked(server: Server) -> None:
     right = "cfg: {partition: gpu, nodes: $<var.n>, time: 90, qos: null, sbatch: {nice: '5'}}\n"
     assert server.findings(f"{ROLE}scheduler: slurm\n{right}") == []
     assert server.findings(f"{ROLE}scheduler: procs\ncfg: {{anything: [1]}}\n") == []

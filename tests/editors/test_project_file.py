@@ -87,7 +87,7 @@ TOOLS = (taplo, tombi)
 
 
 @pytest.mark.parametrize("tool", TOOLS)
-def test_nothing_is_wrong_with_the_whole_file(tool, project):
+def test_the_tools_accept_a_launcher_toml_with_every_field(tool, project):
     path = project / "examples" / "x" / "launcher.toml"
     path.write_text(MODELINE + WHOLE)
     code, events = tool(path)
@@ -96,7 +96,7 @@ def test_nothing_is_wrong_with_the_whole_file(tool, project):
 
 @pytest.mark.parametrize("tool", TOOLS)
 @pytest.mark.parametrize("file", CORPUS, ids=lambda file: file.parent.name)
-def test_nothing_is_wrong_with_a_good_file(tool, file, project):
+def test_the_tools_accept_every_good_launcher_toml(tool, file, project):
     path = project / "examples" / "x" / "launcher.toml"
     path.write_text(MODELINE + file.read_text())
     code, events = tool(path)
@@ -112,7 +112,7 @@ def test_taplo_finds_the_schema_by_the_first_line(project):
 
 @pytest.mark.parametrize("tool", TOOLS)
 @pytest.mark.parametrize("wrong", WRONG, ids=lambda text: text.replace("\n", " "))
-def test_what_is_wrong_is_found_at_its_place(tool, wrong, project):
+def test_the_tools_report_each_mistake_at_its_place(tool, wrong, project):
     path = project / "examples" / "x" / "launcher.toml"
     path.write_text(MODELINE + wrong)
     code, events = tool(path)
@@ -120,6 +120,6 @@ def test_what_is_wrong_is_found_at_its_place(tool, wrong, project):
     assert f"launcher.toml:{WRONG[wrong]}" in events
 
 
-def test_the_schema_itself_is_one():
+def test_the_schema_is_valid_by_its_metaschema():
     code, events = run("check-jsonschema", ["--check-metaschema", SCHEMA])
     assert code == 0, events

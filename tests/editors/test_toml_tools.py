@@ -50,21 +50,21 @@ TOOLS = (taplo, tombi)
 
 @pytest.mark.parametrize("tool", TOOLS)
 @pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.stem)
-def test_nothing_is_wrong_with_an_example(tool, path):
+def test_the_tools_accept_every_example(tool, path):
     assert path.read_text().startswith(MODELINE)
     code, events = tool(path)
     assert code == 0, events
 
 
 @pytest.mark.parametrize("tool", TOOLS)
-def test_nothing_is_wrong_with_the_whole_language(tool, project):
+def test_the_tools_accept_a_job_file_with_every_field(tool, project):
     path = project / "examples" / "x" / "full.launcher.toml"
     path.write_text(MODELINE + FULL_TOML)
     code, events = tool(path)
     assert code == 0, events
 
 
-def test_taplo_finds_nothing_wrong_in_the_corpus_of_good_files():
+def test_taplo_accepts_the_corpus_of_good_files():
     # A byte order mark is TOML, but taplo does not know it.
     paths = [path for path in CORPUS if not path.read_bytes().startswith(BOM_UTF8)]
     code, events = run("taplo", ["check", "--colors", "never", "--schema", SCHEMA.as_uri(), *paths])
@@ -81,7 +81,7 @@ def test_taplo_finds_the_schema_by_the_first_line(project):
 
 @pytest.mark.parametrize("tool", TOOLS)
 @pytest.mark.parametrize("wrong", WRONG, ids=str.strip)
-def test_what_is_wrong_is_found_at_its_place(tool, wrong, project):
+def test_the_tools_report_each_mistake_at_its_place(tool, wrong, project):
     path = project / "examples" / "x" / "wrong.launcher.toml"
     path.write_text(GOOD + wrong)
     code, events = tool(path)
@@ -99,7 +99,7 @@ OF_COMPONENTS = {
 
 @pytest.mark.parametrize("tool", TOOLS)
 @pytest.mark.parametrize("wrong", OF_COMPONENTS, ids=lambda text: text.replace("\n", " "))
-def test_what_does_not_go_with_a_component_is_found_at_its_place(tool, wrong, project):
+def test_the_tools_report_fields_that_exclude_a_component_at_their_place(tool, wrong, project):
     path = project / "examples" / "x" / "component.launcher.toml"
     path.write_text(MODELINE + 'version = 1\nname = "a"\n' + wrong)
     code, events = tool(path)
@@ -109,7 +109,7 @@ def test_what_does_not_go_with_a_component_is_found_at_its_place(tool, wrong, pr
 
 
 @pytest.mark.parametrize("tool", TOOLS)
-def test_an_option_that_the_scheduler_does_not_have_is_found_at_its_place(tool, project):
+def test_the_tools_report_an_option_that_the_scheduler_lacks_at_its_place(tool, project):
     path = project / "examples" / "x" / "option.launcher.toml"
     job = 'version = 1\nname = "a"\nscheduler = "slurm"\n[roles.main]\nentrypoint = "x"\n[cfg]\ntime = 90\n'
     path.write_text(MODELINE + job)
@@ -122,7 +122,7 @@ def test_an_option_that_the_scheduler_does_not_have_is_found_at_its_place(tool, 
 
 
 @pytest.mark.parametrize("tool", TOOLS)
-def test_references_are_left_alone(tool, project):
+def test_the_tools_accept_references_in_values(tool, project):
     path = project / "examples" / "x" / "right.launcher.toml"
     path.write_text(GOOD + 'num_replicas = "$<var.n>"\nretry_policy = "$<var.p>"\nargs = [1, "$<app_id>"]\n')
     code, events = tool(path)
@@ -133,14 +133,14 @@ def check_jsonschema(*paths: Path) -> tuple[int, str]:
     return run("check-jsonschema", ["--schemafile", SCHEMA, *paths])
 
 
-def test_another_judge_takes_every_example_and_the_whole_language(tmp_path):
+def test_check_jsonschema_accepts_every_example_and_every_field(tmp_path):
     full = tmp_path / "full.launcher.yaml"
     full.write_text(FULL)
     code, events = check_jsonschema(*ALL_EXAMPLES, full)
     assert code == 0, events
 
 
-def test_another_judge_finds_the_same_wrong(tmp_path):
+def test_check_jsonschema_reports_the_same_mistakes(tmp_path):
     paths = [tmp_path / f"wrong{number}.launcher.toml" for number in range(len(WRONG))]
     for path, wrong in zip(paths, WRONG, strict=True):
         path.write_text(GOOD + wrong)
@@ -149,6 +149,6 @@ def test_another_judge_finds_the_same_wrong(tmp_path):
     assert [path for path in paths if f"{path}::$.roles.main" not in events] == [], events
 
 
-def test_the_schema_itself_is_one():
+def test_the_schema_is_valid_by_its_metaschema():
     code, events = run("check-jsonschema", ["--check-metaschema", SCHEMA])
     assert code == 0, events

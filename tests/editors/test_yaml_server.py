@@ -1,4 +1,4 @@
-"""yaml-language-server on job files: what it marks, what it offers, what it tells."""
+"""yaml-language-server on job files: its marks, its completions and its explanations."""
 
 import re
 from pathlib import Path
@@ -19,19 +19,19 @@ EXAMPLES = sorted((ROOT / "examples").rglob("*.launcher.yaml"))
 
 
 @pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.stem)
-def test_nothing_is_marked_in_an_example(server: Server, path: Path) -> None:
+def test_the_server_marks_nothing_in_an_example(server: Server, path: Path) -> None:
     text = path.read_text()
     assert text.startswith(MODELINE)
     assert server.findings(text) == []
 
 
-def test_nothing_is_marked_in_the_corpus_of_good_files(server: Server) -> None:
+def test_the_server_marks_nothing_in_the_corpus_of_good_files(server: Server) -> None:
     texts = {path.name: MODELINE + path.read_bytes().decode("utf-8-sig") for path in CORPUS}
     found = zip(texts, server.findings_in([*texts.values()]), strict=True)
     assert {name: marks for name, marks in found if marks} == {}
 
 
-def test_something_is_marked_in_each_file_that_the_schema_refuses(server: Server) -> None:
+def test_the_server_marks_each_file_that_the_schema_refuses(server: Server) -> None:
     files = [path for path in BAD if path.suffix == ".yaml" and path.parent.name != "encodings"]
     refused = [path for path in files if is_valid(path) is False]
     found = server.findings_in([MODELINE + path.read_bytes().decode("utf-8-sig") for path in refused])
@@ -76,7 +76,7 @@ WRONG = {
 
 
 @pytest.mark.parametrize("wrong", WRONG, ids=str.strip)
-def test_what_is_wrong_is_marked_at_its_place_in_our_words(server: Server, wrong: str) -> None:
+def test_the_server_marks_each_mistake_at_its_place_with_our_message(server: Server, wrong: str) -> None:
     found = server.findings(ROLE + wrong)
     marked, message = WRONG[wrong]
     assert [finding.marked for finding in found] == marked
@@ -85,7 +85,7 @@ def test_what_is_wrong_is_marked_at_its_place_in_our_words(server: Server, wrong
 
 
 def test_the_server_and_launcher_mark_the_same_texts(server: Server, tmp_path: Path) -> None:
-    """Where a schema can say what is wrong, both do, on the same line."""
+    """Both mark each mistake that a schema can express, on the same line."""
     for wrong, found in zip(WRONG, server.findings_in([ROLE + wrong for wrong in WRONG]), strict=True):
         lines = {finding.line for finding in found}
         ours = {error.span.line for error in compile_text(tmp_path, ROLE + wrong).errors if error.span}
@@ -104,17 +104,17 @@ OF_COMPONENTS = {
 }
 
 
-def test_what_does_not_go_with_a_component_is_marked(server: Server) -> None:
+def test_the_server_marks_fields_that_exclude_a_component(server: Server) -> None:
     found = {text: [finding.marked for finding in server.findings(text)] for text in OF_COMPONENTS}
     assert found == OF_COMPONENTS
 
 
-def test_components_and_their_arguments_are_offered(server: Server) -> None:
+def test_the_server_offers_components_and_their_arguments(server: Server) -> None:
     assert {"utils.echo", "dist.ddp"} <= server.complete(HEAD + "component: |").keys()
     assert {"msg", "num_replicas"} <= server.complete(COMPONENT + "args:\n  |").keys()
 
 
-def test_a_text_with_references_is_left_alone(server: Server) -> None:
+def test_the_server_marks_nothing_in_a_text_with_references(server: Server) -> None:
     text = ROLE + "    num_replicas: $<var.n>\n    retry_policy: $<var.p>\n    args: [$<app_id>, $HOME]\n"
     text += "enabled: $<var.e>\ntimeout: $<var.t>\nvars: {n: {type: int}}\n"
     assert server.findings(text) == []
@@ -135,7 +135,7 @@ def test_a_text_with_references_is_left_alone(server: Server) -> None:
         (ROLE + "matrix:\n  |", {"exclude", "include"}),
     ],
 )
-def test_the_fields_of_a_mapping_are_offered(server: Server, text: str, fields: set[str]) -> None:
+def test_the_server_offers_the_fields_of_a_mapping(server: Server, text: str, fields: set[str]) -> None:
     offered = server.complete(text)
     assert fields <= offered.keys()
     assert "name" not in offered  # it is there, or has no place there
@@ -154,7 +154,7 @@ def test_the_fields_of_a_mapping_are_offered(server: Server, text: str, fields: 
         (ROLE + "vars:\n  n:\n    type: |", {"int", "float", "str", "bool"}),
     ],
 )
-def test_the_values_of_a_choice_are_offered_with_their_meaning(server, text, values):
+def test_the_server_offers_the_values_of_a_choice_with_their_meaning(server, text, values):
     offered = server.complete(text)
     assert values <= offered.keys()
     assert all(offered[value].words.endswith(".") for value in values)
@@ -202,7 +202,7 @@ def inserted(text: str, snippet: str) -> str:
         (ROLE.replace("main", "ma|in"), ["One kind of replica"]),
     ],
 )
-def test_what_is_under_the_pointer_is_explained(server: Server, text: str, words: list[str]) -> None:
+def test_the_server_explains_the_word_under_the_pointer(server: Server, text: str, words: list[str]) -> None:
     events = server.hover(text)
     assert [word for word in words if word not in events] == []
     assert "||" not in events  # what the server makes of alternatives that it cannot tell apart

@@ -1,4 +1,4 @@
-"""What a test may need besides Python. Tests use what is there; LAUNCHER_REQUIRE makes a skip a failure."""
+"""Engines and tools that tests may need besides Python. LAUNCHER_REQUIRE makes their absence a failure."""
 
 import os
 import shutil
@@ -24,7 +24,7 @@ def _command(name: str) -> Callable[[], str]:
 
 
 def editor_tool(name: str) -> str:
-    """The path of a language server or checker, what `.ci/run` installs first; "" where it is missing."""
+    """Return the path of a language server or checker, preferably from `.ci/run`; "" where it is missing."""
     folders = [str(_SERVERS), str(Path(sys.executable).parent), os.environ.get("PATH", "")]
     return shutil.which(name, path=os.pathsep.join(folders)) or ""
 

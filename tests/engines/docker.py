@@ -36,7 +36,7 @@ class Refused(Exception):
 
 
 class Thing(NamedTuple):
-    """A container, network, volume or image: what a test may leave behind."""
+    """An object on the engine that a test may leave behind: a container, network, volume or image."""
 
     kind: str
     id: str
@@ -64,7 +64,7 @@ class Daemon:
         return http.client.HTTPConnection(self.host.partition("://")[2], timeout=TIMEOUT_S)
 
     def ask(self, method: str, path: str, body: Any = None, **query: Any) -> Any:
-        """What the engine answers, parsed when it is JSON. Raises Refused; OSError where nobody answers."""
+        """Return the engine's answer, parsed when it is JSON. Raises Refused; OSError without an engine."""
         connection = self._connect()
         try:
             headers = {"Content-Type": "application/json"} if body is not None else {}
@@ -131,11 +131,11 @@ class Daemon:
         self.ask("POST", f"/images/{quote(image)}/tag", repo=repo, tag=version)
 
     def remove_image(self, name: str) -> None:
-        """By force: a busy engine may count a container of it that was removed, for ever."""
+        """Remove an image by force: a busy engine may count a removed container of it for ever."""
         self.remove([Thing("image", name, name, "", {})])
 
     def remove(self, things: Iterable[Thing]) -> None:
-        """Remove by force, containers first (they hold the rest). What is gone or in use is let be."""
+        """Remove by force, containers first: they use the others. Skips objects that are gone or in use."""
         order = ("container", "network", "volume", "image")
         for thing in sorted(things, key=lambda one: order.index(one.kind)):
             query = {} if thing.kind == "network" else {"force": "1"}

@@ -40,7 +40,7 @@ _HERE = Path(__file__).resolve().parent
 
 @functools.cache
 def make_images(*names: str) -> None:
-    """Have images there (default: the two that most tests use), each made once per machine."""
+    """Make images (default: the two that most tests use), each once per machine."""
     with locked("images"):
         for name in names or (SHELL_IMAGE, PYTHON_IMAGE):
             if not _is_there(name):
@@ -56,7 +56,7 @@ def stand_in(public: str) -> None:
 
 
 def made_by_tests() -> list[Thing]:
-    """Every image of ours, under each of its names, and what was built on one: the label is inherited."""
+    """Return every test image under each of its names, and images built on one: they inherit its label."""
     found = [image for image in Daemon().images() if LABEL in image.labels]
     return [
         image if name.startswith("<none>") else image._replace(id=name)

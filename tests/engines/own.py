@@ -1,4 +1,4 @@
-"""An engine that one test has to itself, to kill it: beside the shared one, in a namespace of its own."""
+"""An engine for one test alone, which may kill it: beside the shared engine, in its own namespace."""
 
 from __future__ import annotations
 

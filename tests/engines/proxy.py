@@ -1,4 +1,4 @@
-"""A socket before the engine's: it notes every request, can refuse it, delay it, and break off."""
+"""A proxy before the engine's socket: it notes every request, and can refuse, delay and break it off."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ class Proxy:
         self.break_off()
 
     def break_off(self) -> None:
-        """The engine is gone, for whoever came this way: no new connection, the open ones end at once."""
+        """Make the engine unreachable for clients of the proxy: open connections end, new ones fail."""
         self.path.unlink(missing_ok=True)
         for connection in (self._listening, *self._open):
             with contextlib.suppress(OSError):

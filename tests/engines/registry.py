@@ -20,7 +20,7 @@ _PATIENCE_S = 60.0
 
 @contextlib.contextmanager
 def registry(folder: Path) -> Iterator[str]:
-    """Where it listens, as in `127.0.0.1:41234`; engines need no TLS for that. Its images are in `folder`."""
+    """Yield the registry's address, as `127.0.0.1:41234`, which needs no TLS. Its images are in `folder`."""
     if not shutil.which("docker-registry"):
         (pytest.fail if "docker" in required() else pytest.skip)("there is no `docker-registry` command")
     address = f"127.0.0.1:{free_port()}"
@@ -42,7 +42,7 @@ def registry(folder: Path) -> Iterator[str]:
 
 
 def tags(address: str, repository: str) -> list[str]:
-    """What the registry has under a name."""
+    """Return the tags that the registry has of a name."""
     connection = http.client.HTTPConnection(address, timeout=_PATIENCE_S)
     try:
         connection.request("GET", f"/v2/{repository}/tags/list")

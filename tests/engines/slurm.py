@@ -72,7 +72,7 @@ class SlurmCluster:
         return self.folder / "shared" / self.user
 
     def run(self, *argv: str, check: bool = True) -> str:
-        """What a command of Slurm prints. Raises CalledProcessError, unless `check` is off."""
+        """Run a command of Slurm; return its output. Raises CalledProcessError, unless `check` is off."""
         environ = {**os.environ, "SLURM_CONF": str(self.conf)}
         got = subprocess.run(
             [*self._into(), *argv],
@@ -113,7 +113,7 @@ class SlurmCluster:
         return True
 
     def jobs(self, *, user: str = "", below: str = "", ended: bool = False) -> list[Job]:
-        """What is in the queue: of one user, of what works below a folder, or all.
+        """Return the jobs in the queue: of one user, of a working folder, or all.
 
         ended: also the jobs that have ended, as far as Slurm remembers them.
         """
@@ -130,7 +130,7 @@ class SlurmCluster:
             self.run("scancel", *(job.id for job in jobs), check=False)
 
     def clear(self, *, user: str = "", below: str = "") -> list[Job]:
-        """Wait until nothing is in the queue; what is there still, then ended by force."""
+        """Wait until the queue is empty; end the jobs that remain by force, and return them."""
         if left := self._last(EMPTY_S, user, below):
             self.cancel(left)
             self._last(EMPTY_S, user, below)
@@ -149,25 +149,25 @@ class SlurmCluster:
         self._do("kill", daemon)
 
     def stop_controller(self) -> None:
-        """End slurmctld as its operator does: it writes down what it knows. Waits for its death."""
+        """End slurmctld as its operator does, so that it saves its state. Waits for its death."""
         pid = int((self.folder / "slurmctld.pid").read_text())
         self.run("scontrol", "shutdown", "slurmctld")
         assert processes.gone([pid], timeout_s=_COMMAND_S)
 
     @property
     def memory(self) -> Path:
-        """The folder of what the controller writes down."""
+        """Return the folder of the controller's saved state."""
         return self.folder / "state" / "slurmctld"
 
     @contextmanager
     def stopped(self) -> Iterator[Path]:
-        """End the controller, and start it with what is in its memory then."""
+        """Stop the controller for this context, which gets the folder of its saved state; then start it."""
         self.stop_controller()
         yield self.memory
         self.start("slurmctld")
 
     def forget(self) -> None:
-        """Restart the controller without what it knew: it counts jobs from 1 again."""
+        """Restart the controller without its saved state: it counts jobs from 1 again."""
         with self.stopped() as memory:
             shutil.rmtree(memory)
             memory.mkdir()

@@ -1,4 +1,4 @@
-"""What tests leave on an engine: a test answers for its own things, the last session removes what was shared.
+"""Objects that tests leave on an engine: each test removes its own, the last session the shared ones.
 
 Workers and sessions share one engine. A test's things bear its token (in the project of its jobs, in the
 session of its apps); a session knows by a shared lock whether it is the last one.
@@ -25,7 +25,7 @@ def new_token() -> str:
 
 
 def of_token(token: str, things: Iterable[Thing]) -> list[Thing]:
-    """What bears a test's token, and the containers and volumes of the same apps."""
+    """Return the objects with a test's token, and the containers and volumes of the same apps."""
     ours = [thing for thing in things if is_ours(thing)]
     found = [thing for thing in ours if token in json.dumps(dict(thing.labels))]
     apps = {thing.labels.get(APP_ID) for thing in found} - {None}
@@ -36,7 +36,7 @@ _MARKS = (".cancelled", ".timed-out", ".stopped", ".ended")
 
 
 def unfinished(things: Iterable[Thing]) -> list[Thing]:
-    """What no finished app leaves: containers that run or never ran, volumes without one, networks."""
+    """Return objects that no finished app leaves: live or unstarted containers, stray volumes, networks."""
     found = list(things)
     held = {one.labels.get(APP_ID) for one in found if one.kind == "container"}
     return [
@@ -49,12 +49,12 @@ def unfinished(things: Iterable[Thing]) -> list[Thing]:
 
 
 def is_tombstone(thing: Thing) -> bool:
-    """Whether it says how a job ended: that outlives the job's containers."""
+    """Whether the object records the outcome of a job: it outlives the job's containers."""
     return "launcher.tombstone" in thing.labels
 
 
 def outlives(thing: Thing) -> bool:
-    """Whether it outlives the containers of its job: a tombstone, or an output folder."""
+    """Whether the object outlives the containers of its job: a tombstone, or an output folder."""
     return is_tombstone(thing) or "launcher.output" in thing.labels
 
 
@@ -65,7 +65,7 @@ def _is_over(container: Thing) -> bool:
 
 @functools.cache
 def join() -> IO[str]:
-    """This process uses the engine from now on: nobody else's end of session removes what all share."""
+    """Register this process as a user of the engine: no other session's end removes the shared objects."""
     lock = open(lock_file("engine"), "a")  # noqa: SIM115  # held until the process ends
     fcntl.flock(lock, fcntl.LOCK_SH)
     make_images(SHELL_IMAGE)
@@ -73,14 +73,14 @@ def join() -> IO[str]:
 
 
 def part() -> None:
-    """This process has done with the engine."""
+    """Unregister this process as a user of the engine."""
     if join.cache_info().currsize:
         join().close()
         join.cache_clear()
 
 
 def leave(before: Iterable[Thing]) -> list[Thing]:
-    """Remove what tests share, if nobody else runs tests; what of ours is left and was not `before`."""
+    """Remove shared objects unless other sessions run; return the objects left that were not `before`."""
     part()
     with open(lock_file("engine"), "a") as lock:
         try:

@@ -1,4 +1,4 @@
-"""Machines that GitHub lends for one run each: nothing stays on them, neither a process nor a file."""
+"""Machines that GitHub lends for one run each: no process and no file stays on them."""
 
 from __future__ import annotations
 

@@ -96,7 +96,7 @@ def ends(hub, scenario, name: str, *, wait: bool = True) -> list[tuple[str | Non
 
 @pytest.mark.everywhere
 @EVERY_ENGINE
-def test_a_merged_pull_request_starts_its_job_and_its_end_is_reported_once(hub, scenario, engine):
+def test_a_merged_pull_request_starts_its_job_and_reports_the_end_once(hub, scenario, engine):
     timeout = "timeout: 1h\n" if engine.name == "slurm" else ""  # Slurm holds its jobs by itself
     hub.propose(1, engine.job("train", "echo no such data >&2; exit 3", timeout))
     hub.land(1)
@@ -114,7 +114,7 @@ def test_a_merged_pull_request_starts_its_job_and_its_end_is_reported_once(hub, 
 
 @pytest.mark.everywhere
 @EVERY_ENGINE
-def test_the_next_run_carries_out_what_an_evicted_one_has_left(hub, scenario, engine):
+def test_the_next_run_applies_the_merges_that_an_evicted_run_has_left(hub, scenario, engine):
     for number, name in enumerate(("left", "middle", "right"), 1):
         hub.propose(number, engine.job(name))
         if name == "middle":
@@ -134,9 +134,7 @@ def test_the_next_run_carries_out_what_an_evicted_one_has_left(hub, scenario, en
 
 
 @ONE_ENGINE
-def test_a_reverted_pull_request_mends_what_has_failed_and_runs_the_former_document_again(
-    hub, scenario, engine
-):
+def test_a_reverted_pull_request_mends_a_failed_job_and_runs_the_former_document_again(hub, scenario, engine):
     for number, run in enumerate(("echo old", "exit 4", "echo old"), 1):
         hub.propose(number, engine.job("train", run))
         hub.land(number)
@@ -157,8 +155,8 @@ def test_a_job_whose_file_is_removed_is_stopped(hub, scenario, engine):
 
 
 @ONE_ENGINE
-def test_a_job_that_a_process_of_the_runner_would_hold_is_refused(hub, scenario, engine):
-    """Its watcher would end with the run."""
+def test_a_job_that_needs_a_holder_on_the_hosted_runner_is_refused(hub, scenario, engine):
+    """The watcher that ends the job at its time limit would end with the run."""
     hub.propose(1, engine.job("timed", "true", "timeout: 1h\n"))
     assert "its watcher would end with this run" in hub.land(1, code=4).output
     assert "timed" not in scenario.launcher("list", "--all").out

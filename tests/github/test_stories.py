@@ -1,4 +1,4 @@
-"""From a pull request to what became of it, by the steps of the workflow that `init --ci github` writes."""
+"""Pull requests from their plan to their report, by the workflow that `init --ci github` writes."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def engine() -> str:
 
 @pytest.fixture
 def new(tmp_path, scenario, engine) -> Iterator[Hub]:
-    """A repository with the workflow and one job, of which nothing was applied yet."""
+    """A repository with the workflow and one job, in which no commit was applied yet."""
     scenario.write("launcher.toml", 'project = "vision"\n')
     with FakeGitHub() as github:
         hub = Hub(tmp_path, github)
@@ -65,7 +65,7 @@ def hub(new: Hub) -> Hub:
 
 
 @pytest.mark.slow
-def test_a_run_by_hand_without_a_digest_names_what_is_missing_and_starts_nothing(new, scenario):
+def test_a_run_by_hand_without_a_digest_names_the_missing_setup_and_starts_nothing(new, scenario):
     told = new.dispatched("")
     assert told.name == "launcher doctor"
     assert "ok       concurrency" in told.output
@@ -74,7 +74,7 @@ def test_a_run_by_hand_without_a_digest_names_what_is_missing_and_starts_nothing
 
 
 @pytest.mark.parametrize("engine", sampled(ENGINES, "local", every=2))
-def test_a_merged_pull_request_starts_its_job_and_says_so(hub, scenario):
+def test_a_merged_pull_request_starts_its_job_and_reports_the_start(hub, scenario):
     planned = hub.propose(1, job("train", "echo trained"))
     assert planned.name == "launcher plan"  # the check that protects main
     assert "Starts 1 job" in planned.summary
@@ -89,7 +89,7 @@ def test_a_merged_pull_request_starts_its_job_and_says_so(hub, scenario):
 
 
 @pytest.mark.slow
-def test_one_comment_reports_the_end_of_what_a_merge_has_started(hub, scenario):
+def test_one_comment_reports_the_ends_of_the_jobs_that_a_merge_started(hub, scenario):
     hub.propose(1, job("train", "echo no such data >&2; exit 3"))
     hub.land(1)
     scenario.launcher("wait", "train", code=None)
@@ -124,7 +124,7 @@ def test_a_job_outlives_the_run_that_started_it_and_inherits_no_token(hub, scena
 
 
 @pytest.mark.slow
-def test_one_run_by_hand_applies_what_several_projects_lack(hub, scenario):
+def test_one_run_by_hand_applies_the_pending_plans_of_several_projects(hub, scenario):
     for name in ("left", "right"):
         hub.push({f"{name}/launcher.toml": f'project = "{name}"\n', f"{name}/job.launcher.yaml": _NAMED})
     told = hub.pushed(code=4).output
@@ -143,7 +143,7 @@ _NAMED = "version: 1\nname: same\nroles: {main: {run: 'true'}}\n"
 
 
 @pytest.mark.slow
-def test_a_pull_request_mends_what_could_not_be_started(hub, scenario):
+def test_a_pull_request_mends_a_job_that_could_not_be_started(hub, scenario):
     text = "version: 1\nname: train\nroles:\n  main:\n    entrypoint: /no/such/program\n"
     hub.propose(1, {"train.launcher.yaml": text})
     hub.land(1, code=1)
@@ -188,7 +188,7 @@ def test_a_pull_request_of_a_fork_is_shown_on_a_hosted_runner_and_approved_by_th
 
 
 @pytest.mark.slow
-def test_a_merge_without_the_queue_of_a_fork_is_held_until_it_is_applied_by_hand(hub, scenario):
+def test_a_fork_merged_without_the_queue_is_held_until_a_run_by_hand_applies_it(hub, scenario):
     hub.pull_request(1, job("train"))
     hub.github.pulls[1]["head"]["repo"] = {"full_name": "they/vision"}
     hub.planned(1)
@@ -200,7 +200,7 @@ def test_a_merge_without_the_queue_of_a_fork_is_held_until_it_is_applied_by_hand
 
 
 @pytest.mark.slow
-def test_a_merge_queue_approves_what_two_pull_requests_make_together(hub, scenario):
+def test_a_merge_queue_approves_the_combined_plan_of_two_pull_requests(hub, scenario):
     hub.push({"words.txt": "old\n", **job("read", "cat words.txt", "workspace: .\n")})
     hub.dispatched(digest_in(hub.pushed(code=4).output))
     hub.propose(1, {"words.txt": "new\n"})

@@ -351,7 +351,7 @@ class Record:
 
 def play(roles, facts):
     # type: (str, str) -> tuple[App, Record]
-    """Hold an app through these facts; the app and its record."""
+    """Hold an app through these facts; return the app and its record."""
     app, record = App(), Record()
     begin = created(roles)
     record.append(begin)
@@ -369,7 +369,7 @@ def used_by(app):
 
 def step(app, record, event):
     # type: (App, Record, dict[str, Any]) -> None
-    """Give a holder one fact; it records and carries out what follows."""
+    """Give a holder one fact; it records and carries out the decisions that follow."""
     if event["e"] == "tick":
         record.now = START_S + event["at"]
     else:

@@ -1,4 +1,4 @@
-"""Every history of the table: its decisions, and that each prefix of its record leads to the same end."""
+"""Each history of the table gives its decisions, and each prefix of its record leads to the same end."""
 
 import ast
 import copy
@@ -19,12 +19,12 @@ HOLDING = sorted((ROOT / "launcher/holding").glob("*.py"))
 
 
 @pytest.mark.parametrize(("roles", "facts", "decisions"), HISTORIES)
-def test_the_decisions_follow_from_the_facts(roles, facts, decisions):
+def test_the_app_takes_the_decisions_that_follow_from_the_facts(roles, facts, decisions):
     assert play(roles, facts)[1].decisions == decisions
 
 
 @pytest.mark.parametrize(("roles", "facts", "used"), USES)
-def test_the_use_of_all_runs_counts_together(roles, facts, used):
+def test_the_use_of_an_app_is_the_sum_over_its_runs(roles, facts, used):
     assert used_by(play(roles, facts)[0]) == used
 
 
@@ -46,7 +46,7 @@ def shown(app: App) -> list[object]:
 
 
 @pytest.mark.parametrize(("roles", "facts"), [each[:2] for each in (*HISTORIES, *USES)])
-def test_a_reader_sees_what_the_holder_knows(roles, facts):
+def test_a_reader_of_the_record_sees_the_same_app_as_its_holder(roles, facts):
     app, record = play(roles, facts)
     reader = App()
     for event in record.events:
@@ -55,8 +55,8 @@ def test_a_reader_sees_what_the_holder_knows(roles, facts):
 
 
 @pytest.mark.parametrize(("roles", "facts"), [each[:2] for each in (*HISTORIES, *USES)])
-def test_another_holder_goes_on_from_every_event_of_the_record(roles, facts):
-    """Also from a fact whose decision was not recorded: the next holder makes the same one."""
+def test_another_holder_continues_from_any_event_of_the_record(roles, facts):
+    """After a fact whose decision was not recorded, the next holder takes the same decision."""
     _, whole = play(roles, facts)
     texts = facts.split("; ")
     for cut in range(1, len(whole.events) + 1):
@@ -78,7 +78,7 @@ FACTS |= {"broken", "adopted", "waiting", "met", "queued", "requeued"}
 
 
 def skip(texts: list[str], given: int) -> list[str]:
-    """The facts after the first `given` ones; those that are only a time count as none."""
+    """Return the facts after the first `given` ones; facts that are only a time are not counted."""
     rest = list(texts)
     while given or (rest and rest[0].startswith("@") and given):
         if not rest.pop(0).startswith("@"):
@@ -128,7 +128,7 @@ def test_an_unknown_kind_of_event_is_ignored():
     assert shown(app) == before
 
 
-def test_a_start_that_fails_on_another_machine_names_it():
+def test_a_start_that_fails_on_another_machine_names_that_machine():
     app = play("a", "go")[0]
     app.take({"e": "exit", "role": "a", "k": 0, "code": 127, "why": "no such file", "host": "n1"})
     assert app.decide(START_S)["message"] == "a/0 could not be started on n1: no such file"

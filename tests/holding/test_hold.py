@@ -1,4 +1,4 @@
-"""The loop of every holder, with a driver of this test: the order of records and effects."""
+"""The loop that all holders share records each decision before it carries it out."""
 
 from collections.abc import Iterator, Sequence
 from typing import Any
@@ -78,11 +78,11 @@ def test_an_app_is_swept_once_for_each_end():
     assert acts[-3:] == ["[quiet]", "quiet", "ended"]
 
 
-def test_other_facts_during_a_sweep_begin_no_second_one():
+def test_facts_during_a_sweep_begin_no_second_sweep():
     assert held("a", "a/0; a/0=0; cancel me; a/0 ready; quiet").acts.count("sweep") == 1
 
 
-def test_nothing_is_started_while_a_sweep_is_under_way():
+def test_no_replica_is_started_during_a_sweep():
     spawns = ", ".join(f"a/{k}" for k in range(STARTS))
     failures = ", ".join(f"a/{k}=3" for k in range(STARTS))
     acts = held(f"a*{STARTS}~1A b", f"{spawns}, {failures}; ; quiet; {failures}; quiet").acts
@@ -104,6 +104,6 @@ def test_a_full_disk_delays_starts_and_the_end_but_no_stop():
     assert [each == START_S + AGAIN_S for each in world.deadlines] == [True, False, False, True, False, True]
 
 
-def test_a_restart_that_is_not_on_the_disk_is_not_made():
+def test_a_restart_that_is_not_on_disk_is_not_carried_out():
     acts = held("a~1", "a/0; a/0=3; ; a/0; a/0=0; quiet", full=(3,)).acts
     assert acts[acts.index("restart") :][:3] == ["restart", "[]", "+a/0"]

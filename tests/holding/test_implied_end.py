@@ -1,4 +1,4 @@
-"""The end of an app whose holder died before it recorded one: what the record implies."""
+"""The record implies the end of an app whose holder died before it recorded one."""
 
 from typing import Any
 
@@ -126,7 +126,7 @@ TWO_SERVED = {"s": (1, 1, "APPLICATION"), "a": (1, 1, "APPLICATION"), "b": (1, 1
         (TWO_SERVED, SERVED, f"{BEFORE}; s/0; a/0; b/0; b/0=0; a/0=0", SUCCEEDED),
     ],
 )
-def test_the_outcome_that_the_record_of_a_dead_supervisor_implies(roles, rules, history, found):
+def test_the_record_of_a_dead_supervisor_implies_the_outcome_of_its_app(roles, rules, history, found):
     outcome = implied(events(roles, rules, history))
     assert (outcome and (outcome["state"], outcome["code"], outcome["message"])) == found
 

@@ -1,4 +1,4 @@
-"""The record of an app as one process, or several, write it: whole lines of JSON, in their order."""
+"""One process or several write the record of an app: whole lines of JSON, in order."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def test_every_value_is_written_as_json(value: None) -> None:
         ((1, 2), "[1,2]"),
     ],
 )
-def test_json_has_one_spelling_for_each_value(value: Any, text: str) -> None:
+def test_each_value_is_always_written_as_the_same_json(value: Any, text: str) -> None:
     assert as_json(value) == text
 
 
@@ -115,7 +115,7 @@ def test_a_record_with_one_writer_is_written_through_its_descriptor(tmp_path: Pa
     writer.close()
 
 
-def test_a_new_record_replaces_that_of_an_interrupted_submission(tmp_path: Path) -> None:
+def test_a_new_record_replaces_the_record_of_an_interrupted_submission(tmp_path: Path) -> None:
     path, spare = tmp_path / "events", tmp_path / "spare"
     path.write_bytes(line({"e": "created", "t": 1}))
     writer = JournalWriter.begin(str(path), str(spare))
@@ -147,7 +147,7 @@ def test_a_closed_record_frees_its_descriptor_and_its_spare_blocks(tmp_path: Pat
 
 
 @pytest.mark.parametrize("is_missing", [False, True])
-def test_spare_blocks_are_zeros_where_they_cannot_be_allocated(
+def test_spare_blocks_are_filled_with_zeros_where_none_can_be_allocated(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_missing: bool
 ) -> None:
     def fail(fd: int, offset: int, size: int) -> None:
@@ -185,7 +185,7 @@ def test_events_wait_while_the_record_cannot_be_opened(tmp_path: Path) -> None:
     assert kinds(path) == ["one", "two"]
 
 
-def test_an_event_that_is_held_back_is_written_with_the_next_one(tmp_path: Path) -> None:
+def test_a_held_back_event_is_written_with_the_next_event(tmp_path: Path) -> None:
     path = tmp_path / "events"
     writer = JournalWriter(str(path))
     writer.hold_back({"e": "one", "t": 5})

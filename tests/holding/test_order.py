@@ -1,4 +1,4 @@
-"""Rules of roles: whether an app has an order, and which roles another one may make."""
+"""Rules of roles: whether an app has an order, and which roles start after another has succeeded."""
 
 import pytest
 
@@ -15,12 +15,12 @@ from launcher.holding.order import has_order, made_by_others
         ({"depends_on": {"server": "ready"}}, True),
     ],
 )
-def test_whether_an_app_has_an_order(rule, found):
+def test_an_app_has_an_order_when_one_of_its_roles_has_a_rule(rule, found):
     assert has_order({"client": rule, "other": {}}) is found
     assert has_order({"other": {}, "client": rule}) is found
 
 
-def test_the_roles_that_another_one_may_make():
+def test_made_by_others_returns_the_roles_that_start_after_another_has_succeeded():
     rules = {
         "client": {"depends_on": {"server": "ready"}},
         "server": {"depends_on": {"data": "succeeded"}},

@@ -1,16 +1,16 @@
-"""The probes of one run of a replica: their pauses, and the sentences about what is missing."""
+"""The probes of one run of a replica: their pauses, and the reasons why the replica is not ready."""
 
 import pytest
 
 from launcher.holding.probes import UNPROBED, Probing, bad_answer, bad_end, no_file, old_file
 
 
-def test_pauses_double_up_to_the_one_that_the_role_asks_for() -> None:
+def test_pauses_between_probes_double_up_to_the_pause_of_the_role() -> None:
     probing = Probing({"port": 80, "every": 0.05})
     assert [probing.pause_s() for _ in range(5)] == [0.01, 0.02, 0.04, 0.05, 0.05]
 
 
-def test_a_late_replica_has_the_time_limit_and_what_was_missing_in_its_sentence() -> None:
+def test_the_sentence_about_a_late_replica_names_the_time_limit_and_the_reason() -> None:
     probing = Probing({"port": 80, "timeout": 2.5})
     assert probing.late() == f"not ready after 2.5 s: {UNPROBED}"
     assert UNPROBED == "it was not probed yet"
@@ -27,7 +27,7 @@ def test_a_late_replica_has_the_time_limit_and_what_was_missing_in_its_sentence(
         ("GET / on port 80 answers 503", "GET / on port 80 answers 503"),
     ],
 )
-def test_a_request_that_waits_hides_no_answer_to_an_earlier_one(last: str, why: str) -> None:
+def test_a_waiting_request_does_not_hide_the_answer_to_an_earlier_request(last: str, why: str) -> None:
     probing = Probing({"http": "/", "port": 80})
     probing.why = last
     probing.is_waiting_for("GET / on port 80", "has no answer yet")

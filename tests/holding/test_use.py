@@ -1,11 +1,11 @@
-"""The use of runs: cores, JSON, and what an older version wrote."""
+"""The use of runs: cores, JSON, and records of an older version."""
 
 from launcher.holding import use as uses
 from launcher.holding.use import PROCESS, Use
 from tests.holding.histories import play
 
 
-def test_cores_are_those_of_the_busiest_run():
+def test_the_cores_of_a_use_are_the_cores_of_its_busiest_run():
     use = Use((10.0, 2.0, 5, PROCESS), wall_s=6.0)
     use.add(Use((10.0, 0.0, 4, PROCESS), wall_s=10.0))
     assert (use.cores, use.cpu_s, use.wall_s, use.memory, use.runs) == (2.0, 22.0, 16.0, 5, 2)
@@ -15,13 +15,13 @@ def test_a_run_of_no_duration_keeps_no_core_busy():
     assert Use((1.0, 0.0, 0, "")).cores == 0.0
 
 
-def test_the_duration_of_a_run_is_that_from_its_start_to_its_end():
+def test_the_duration_of_a_run_is_the_time_from_its_start_to_its_end():
     app, _ = play("a", "go; a/0; @2; a/0=0 use 3 1; quiet")
     assert (app.used["a"].wall_s, app.used["a"].cores) == (2.0, 2.0)
     assert app.replicas[0].use.cpu_s == 4.0
 
 
-def test_json_gives_the_use_back():
+def test_a_use_survives_its_round_trip_through_json():
     use = Use((1.5, 0.25, 2**30, "cgroup"), wall_s=2.0, runs=1)
     use.add(Use((0.5, 0.25, 0, ""), wall_s=8.0))
     found = uses.from_json(uses.to_json({"a": use, "": Use((0.1, 0.0, 0, ""))}))

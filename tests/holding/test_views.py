@@ -1,4 +1,4 @@
-"""What readers see of an app after each history: its state and message, and those of its replicas."""
+"""The state and message that readers see of an app and of its replicas after each history."""
 
 import pytest
 
@@ -49,7 +49,7 @@ def test_a_view_shows_state_and_message_of_the_app_and_its_replicas(roles, facts
     assert ["{}: {}".format(*seen.shown(each)) for each in seen.replicas] == replicas
 
 
-def test_an_app_that_counts_as_lost_loses_what_ran_and_keeps_what_had_ended():
+def test_a_lost_app_has_lost_its_running_replicas_and_keeps_the_ended_ones():
     seen = play("a*3", "go; a/0; a/1; a/0=0")[0]
     seen.state = "lost"
     assert [seen.shown(each) for each in seen.replicas] == [("succeeded", ""), ("lost", ""), ("lost", "")]
@@ -82,7 +82,7 @@ def test_a_replica_keeps_the_facts_of_its_last_run():
     assert (seen.code, seen.signal, seen.oom, seen.ended_at) == (None, 0, False, None)
 
 
-def test_times_of_an_app_are_those_of_its_events():
+def test_an_app_takes_its_times_from_its_events():
     app = App()
     for kind, at_s in (("created", 1), ("starting", 2), ("started", 3)):
         app.take({**(created("a") if kind == "created" else {"e": kind}), "t": at_s * 10**9})
@@ -104,7 +104,7 @@ def test_a_view_counts_all_restarts_together():
     assert (app.num_restarts, [each.restarts for each in app.replicas]) == (3, [2, 2, 1])
 
 
-def test_only_replicas_that_still_run_are_to_stop():
+def test_only_running_replicas_are_to_be_stopped():
     app = App()
     record = [created("a*3"), fact("go"), *(fact(f"a/{k}") for k in range(3)), fact("cancel me 2")]
     for event in record:
@@ -152,7 +152,7 @@ def test_every_kind_of_end_has_one_sentence(facts, sentence):
     assert phrases.cause(**facts) == sentence
 
 
-def test_the_sentences_about_needs_and_waits():
+def test_needs_and_waits_have_their_sentences():
     assert phrases.skipped("train", "failed") == "train failed"
     assert phrases.skipped("train", "cancelled") == "train was cancelled"
     assert phrases.waits_for_jobs(["a", "b"]) == "waits for a, b"
@@ -199,7 +199,7 @@ def test_seconds_are_written_in_full(number, text):
     assert phrases.seconds(number) == text
 
 
-def test_a_restart_without_a_pause_says_nothing_of_one():
+def test_the_event_of_a_restart_without_a_pause_has_no_delay():
     _, record = play("a~1 b~1+5", "go; a/0; b/0; a/0=3; b/0=3")
     assert [event.get("delay_s") for event in record.events if event["e"] == "restart"] == [None, 5]
 
@@ -265,8 +265,8 @@ def test_every_outcome_is_an_end(state):
     assert app.decide(0.0) is None
 
 
-def test_a_record_without_the_start_of_its_app_takes_it_from_the_first_event():
-    """As version 0.1 recorded it."""
+def test_an_app_without_a_recorded_start_takes_its_start_from_the_first_event():
+    """Version 0.1 recorded no start of the app."""
     app = taken("a*2<b:ready b", "a/0")
     app.take({"e": "started", "t": 7 * 10**9})
     assert (app.state, app.started_at) == ("running", 7.0)
@@ -287,7 +287,7 @@ def test_a_replica_that_starts_again_counts_once_as_started():
     assert [each.name for each in app.to_start] == ["b/0"]
 
 
-def test_a_run_that_began_after_the_stop_of_the_last_one_is_not_stopped():
+def test_a_run_that_began_after_the_stop_of_the_last_run_is_not_stopped():
     app = taken("a*2~1R", "go; a/0; a/1; a/0=3")
     stopping = app.decide(START_S)
     assert stopping is not None
@@ -333,12 +333,12 @@ def test_after_its_pause_an_app_starts_in_the_order_of_its_roles():
     assert [each.name for each in app.to_start] == ["a/0"]
 
 
-def test_a_restart_takes_back_the_reason_of_the_stop_before_it():
+def test_a_restart_clears_the_reason_of_the_stop_before_it():
     app, _ = play("a~1A b", "go; a/0; b/0; a/0=3; b/0=-143; quiet")
     assert (app.num_restarts, app.stop_why, app.stop_by, app.stop_reason) == (1, "", "", "")
 
 
-def test_an_event_without_a_time_leaves_the_time_of_the_last_one():
+def test_an_event_without_a_time_keeps_the_time_of_the_event_before():
     app = taken("a", "go; a/0")
     before = app.last_at
     app.take({"e": "warning", "message": "the disk is full"})
@@ -346,7 +346,7 @@ def test_an_event_without_a_time_leaves_the_time_of_the_last_one():
 
 
 @pytest.mark.parametrize("end", [fact("requeued"), events.ended("failed", "the disk is gone")])
-def test_nothing_is_due_after_the_end_of_an_app_or_of_its_run(end):
+def test_no_replica_is_to_be_started_after_the_end_of_the_app_or_of_its_run(end):
     app = taken("a*2", "go; a/0")
     assert [each.name for each in app.to_start] == ["a/1"]
     app.take(end)

@@ -1,4 +1,4 @@
-"""The way of an app to its start: what a holder records on it, and in which order."""
+"""A holder records the steps of an app to its start, in order."""
 
 from typing import Any
 
@@ -8,7 +8,7 @@ from launcher.holding.waiting import way_to_start
 
 
 class Holder:
-    """Writes down each call; answers as given, then as if nothing were in the way."""
+    """A holder that notes each call; answers as given, then as if the app could start."""
 
     def __init__(self, **answers: list[Any]) -> None:
         self.calls: list[str] = []
@@ -70,7 +70,7 @@ def test_an_app_waits_for_its_needs_then_in_line_then_for_its_input_files() -> N
     ]
 
 
-def test_an_app_whose_input_files_are_the_same_records_nothing_about_them() -> None:
+def test_an_app_with_unchanged_input_files_records_no_comparison() -> None:
     assert go(holder := Holder(compare=[True]), [], "") is True
     assert holder.calls == ["has_share", "compare", "decide"]
 
@@ -85,13 +85,15 @@ def test_an_app_is_given_up_when_a_need_does_not_succeed(state: str, why: str) -
 
 
 @pytest.mark.parametrize(("jobs", "kind"), [(["a"], "waiting"), ([], "queued")])
-def test_an_app_that_has_ended_before_it_was_accepted_goes_no_further(jobs: list[str], kind: str) -> None:
+def test_a_holder_goes_no_further_with_an_app_that_ended_before_it_was_accepted(
+    jobs: list[str], kind: str
+) -> None:
     holder = Holder(accept=[False], has_share=[False])
     assert go(holder, jobs) is False
     assert holder.calls[-1] == f"accept {kind}"
 
 
-def test_another_process_may_have_decided_that_the_app_ends() -> None:
+def test_an_app_does_not_start_when_another_process_has_decided_its_end() -> None:
     assert go(Holder(decide=[False]), []) is False
 
 

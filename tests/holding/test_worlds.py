@@ -153,7 +153,7 @@ def played(seed: int) -> tuple[World, App]:
 
 
 @pytest.mark.parametrize("seeds", [range(at, at + 50) for at in range(0, 400, 50)], ids=str)
-def test_every_world_ends_and_its_record_tells_all_of_it(seeds):
+def test_every_world_ends_and_its_record_leads_to_the_same_app(seeds):
     for seed in seeds:
         world, app = played(seed)
         assert app.has_ended
@@ -183,7 +183,7 @@ def test_no_world_has_more_restarts_than_its_roles_allow(seeds):
 
 
 @pytest.mark.parametrize("seeds", [range(at, at + 50) for at in range(800, 1200, 50)], ids=str)
-def test_the_end_that_a_record_implies_is_the_one_that_its_holder_recorded(seeds):
+def test_the_end_that_a_record_implies_is_the_end_that_its_holder_recorded(seeds):
     for seed in seeds:
         world, app = played(seed)
         stop = next((i for i, e in enumerate(world.record) if e["e"] == "stopping" and e.get("state")), None)

@@ -73,7 +73,7 @@ def all_facts(tree: Path, target: str | None, *files: str) -> dict[str, dict[str
 
 @pytest.mark.slow
 @pytest.mark.parametrize("target", thinned([*TARGETS], every=2))
-def test_what_is_shared_means_what_is_written_out(trees: Path, target: str | None) -> None:
+def test_job_files_that_share_parts_mean_the_same_as_whole_files(trees: Path, target: str | None) -> None:
     long, shared = all_facts(trees / "long", target), all_facts(trees / "shared", target)
     assert len(long) == TARGETS[target]
     assert shared.keys() == long.keys()
@@ -120,7 +120,7 @@ def files_of_several(tree: Path) -> Iterator[Path]:
 @pytest.mark.slow
 @pytest.mark.slow
 @pytest.mark.parametrize("target", thinned([*TARGETS], first=1, every=2))
-def test_jobs_of_one_file_are_the_same_in_files_of_their_own(
+def test_jobs_of_one_file_compile_to_the_same_in_separate_files(
     trees: Path, tmp_path: Path, target: str | None
 ) -> None:
     shutil.copytree(trees / "shared", tmp_path / "apart")
@@ -140,7 +140,7 @@ def test_jobs_of_one_file_are_the_same_in_files_of_their_own(
 @pytest.mark.slow
 @pytest.mark.slow
 @pytest.mark.parametrize("target", thinned([*TARGETS], every=2))
-def test_files_of_one_folder_are_the_same_in_one_file(
+def test_jobs_of_one_folder_compile_to_the_same_in_one_file(
     trees: Path, tmp_path: Path, target: str | None
 ) -> None:
     shutil.copytree(trees / "long", tmp_path / "joined")

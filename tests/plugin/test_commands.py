@@ -1,4 +1,4 @@
-"""The commands serve the apps of a scheduler that was installed as those of ours."""
+"""The commands serve the apps of an installed scheduler as they serve apps of a built-in one."""
 
 import json
 from datetime import datetime
@@ -38,7 +38,7 @@ def test_a_job_is_validated_planned_and_applied(scenario: Scenario, job: Any) ->
 
 
 @pytest.mark.slow
-def test_it_is_listed_with_the_text_of_its_factory(scenario: Scenario) -> None:
+def test_schedulers_lists_a_plugin_with_the_docstring_of_its_factory(scenario: Scenario) -> None:
     about = {
         each["name"]: each["about"] for each in json.loads(scenario.launcher("schedulers", "--json").out)
     }
@@ -79,7 +79,7 @@ def test_logs_are_read_and_followed(scenario: Scenario, job: Any) -> None:
     assert "no role `man`" in scenario.launcher("logs", "job/man", code=None).err
 
 
-def test_the_output_of_one_restart_is_refused_with_what_helps(scenario: Scenario, job: Any) -> None:
+def test_logs_of_one_restart_are_refused_with_the_remedy(scenario: Scenario, job: Any) -> None:
     scenario.run_to_end(job("echo one"))
     output = scenario.launcher("logs", "job", "--restart", "0", code=1).err
     assert "procs cannot tell the output of one restart from that of another" in output
@@ -94,7 +94,7 @@ def test_a_replica_that_writes_to_its_log_started_once(scenario: Scenario, job: 
     assert (ended - began).total_seconds() > 0.5
 
 
-def test_wait_tells_how_an_app_ended(scenario: Scenario, job: Any) -> None:
+def test_wait_reports_how_an_app_ended(scenario: Scenario, job: Any) -> None:
     scenario.apply(job("sleep 0.2; exit 4", replicas=2))
     assert "FAILED: main/" in scenario.wait("job", code=5).out
     assert scenario.status("job")["exit_code"] == 4
@@ -108,7 +108,7 @@ def test_cancel_stops_every_replica(scenario: Scenario, job: Any) -> None:
     assert scenario.launcher("cancel", "job").err.endswith("had already ended: CANCELLED\n")
 
 
-def test_gc_removes_what_is_left(scenario: Scenario, job: Any) -> None:
+def test_gc_removes_an_ended_app(scenario: Scenario, job: Any) -> None:
     scenario.run_to_end(job("true"))
     app_id = scenario.attempts()[0].app_id
     assert app_id in scenario.launcher("gc", "--older-than", "0").out
@@ -118,7 +118,7 @@ def test_gc_removes_what_is_left(scenario: Scenario, job: Any) -> None:
 
 
 @pytest.mark.slow
-def test_gc_finishes_a_removal_that_a_client_was_killed_in(scenario: Scenario, job: Any) -> None:
+def test_gc_finishes_the_removal_of_a_killed_client(scenario: Scenario, job: Any) -> None:
     scenario.run_to_end(job("true"))
     left = scenario.home / "procs" / ".gone-job-1"
     left.mkdir()
@@ -135,7 +135,7 @@ def test_a_changed_job_replaces_its_running_attempt(scenario: Scenario, job: Any
     scenario.cancel("job")
 
 
-def test_run_shows_its_output_and_its_end(scenario: Scenario, job: Any) -> None:
+def test_run_shows_the_output_and_the_end_of_its_app(scenario: Scenario, job: Any) -> None:
     done = scenario.launcher("run", job("echo hello; exit 2"), code=5)
     assert done.out == "hello\n"
     assert "FAILED" in done.err

@@ -1,4 +1,4 @@
-"""The contract suite over a scheduler that others wrote, but for what the example leaves out."""
+"""The contract suite on the example of a plug-in scheduler, without the features that the example lacks."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -14,13 +14,13 @@ pytestmark = pytest.mark.slow
 BEYOND_THE_EXAMPLE = {
     "test_a_lost_app_leaves_no_process",  # it has no supervisor
     "test_an_attached_app_is_cancelled_when_its_parent_is_killed",
-    "test_ends_are_recorded_once",  # nothing is to be tidied up after an end
+    "test_reap_returns_each_end_once",  # nothing is to be tidied up after an end
     "test_a_failed_replica_stops_its_peers_at_once",
-    "test_an_app_that_takes_too_long_has_failed_and_nothing_of_it_is_left",
+    "test_an_app_over_its_time_limit_has_failed_and_leaves_no_process",
     "test_cancel_leaves_no_process_of_a_replica_that_ignores_the_signal",  # it has no option `grace_s`
     "test_a_replica_may_clean_up_within_the_grace_period",
     "test_a_missing_executable_takes_the_whole_app_back",  # its message does not show the command line
-    "test_the_record_has_what_a_replica_left_in_its_error_file",
+    "test_the_record_has_the_error_file_of_a_replica",
 }
 COLLECTED = (test_cancel, test_observe, test_records, test_staged, test_submit)
 assert {name for module in COLLECTED for name in vars(module)} >= BEYOND_THE_EXAMPLE

@@ -1,4 +1,4 @@
-"""Plan and apply, from a file to finished processes: what runs, what is kept, what is held."""
+"""Plan and apply, from a file to finished processes: jobs that run, are kept, or are held."""
 
 import os
 
@@ -18,7 +18,7 @@ def test_a_new_job_is_created_and_runs_to_its_end(scenario):
     assert scenario.supervisors() == {}
 
 
-def test_applying_twice_keeps_the_finished_job_and_says_so(scenario):
+def test_a_second_apply_keeps_the_finished_job_and_reports_it_unchanged(scenario):
     file = scenario.job("true")
     scenario.run_to_end(file)
     second = scenario.run_to_end(file)
@@ -29,7 +29,7 @@ def test_applying_twice_keeps_the_finished_job_and_says_so(scenario):
     assert scenario.actions(file) == {"job": "keep"}
 
 
-def test_waiting_for_a_disabled_job_is_waiting_for_nothing(scenario):
+def test_an_apply_with_wait_does_not_wait_for_a_disabled_job(scenario):
     file = scenario.job(FAILS, top="enabled: false")
     scenario.run_to_end(file, code=0)
     scenario.run_to_end(scenario.job(FAILS), code=5)
@@ -38,7 +38,7 @@ def test_waiting_for_a_disabled_job_is_waiting_for_nothing(scenario):
     assert len(scenario.apps()) == 1
 
 
-def test_applying_a_running_job_keeps_it(scenario):
+def test_an_apply_keeps_a_running_job(scenario):
     file, gate = scenario.running()
     supervisors = scenario.supervisors()
     scenario.apply(file)
@@ -70,7 +70,7 @@ def test_retry_failed_runs_every_failed_job_again(scenario):
     assert [len(scenario.attempts(name)) for name in ("bad", "good")] == [2, 1]
 
 
-def test_a_changed_argument_is_shown_as_exactly_that_path(scenario):
+def test_a_plan_shows_a_changed_argument_by_its_path_alone(scenario):
     file = scenario.write(
         "job.launcher.yaml",
         """
@@ -100,7 +100,7 @@ def test_a_changed_argument_is_shown_as_exactly_that_path(scenario):
 
 
 @pytest.mark.slow
-def test_replacing_a_running_job_needs_approval_and_stops_the_old_one_first(scenario):
+def test_replacing_a_running_job_needs_approval_and_stops_the_old_attempt_first(scenario):
     file, _ = scenario.running()
     [old] = scenario.supervisors()
     scenario.job("echo new")
@@ -146,7 +146,7 @@ def test_a_disabled_job_is_stopped(scenario):
     assert scenario.actions(file) == {"job": "keep"}
 
 
-def test_without_a_terminal_and_without_yes_nothing_is_applied(scenario):
+def test_an_apply_without_a_terminal_and_without_yes_applies_nothing(scenario):
     done = scenario.launcher("apply", scenario.job("true"), code=3)
     assert "--yes" in done.err
     assert scenario.apps() == []
@@ -161,7 +161,7 @@ def test_a_saved_plan_applied_twice_is_stale_the_second_time(scenario):
     assert len(scenario.attempts()) == 1
 
 
-def test_a_saved_plan_is_what_runs_whatever_the_file_says_later(scenario):
+def test_a_saved_plan_runs_as_planned_after_an_edit_of_its_job_file(scenario):
     file = scenario.job("echo planned")
     scenario.plan(file, "--out", "plan.json")
     scenario.job("echo edited")
@@ -190,7 +190,7 @@ def test_twenty_applies_of_one_saved_plan_make_one_attempt(scenario):
     assert log.read_text() == "run\n"
 
 
-def test_one_bad_job_submits_nothing_of_the_others(scenario):
+def test_an_apply_with_one_bad_job_file_submits_no_job(scenario):
     good = scenario.job("true", name="good")
     bad = scenario.write("bad.launcher.yaml", "version: 1\nname: bad\nroles: {main: {entrypoint: [a]}}\n")
     scenario.apply(good, bad, code=6)

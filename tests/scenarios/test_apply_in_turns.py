@@ -69,7 +69,7 @@ def test_a_matrix_runs_one_job_at_a_time_in_the_order_of_the_plan(scenario, swee
     assert sweep.states(12) == ["succeeded"] * 12
 
 
-def test_those_in_line_are_accepted_and_reported(scenario, sweep):
+def test_an_apply_accepts_and_reports_the_jobs_in_line(scenario, sweep):
     scenario.write("launcher.toml", TWO_CORES)
     sweep.write(3, waits=True)
     report = [
@@ -124,7 +124,7 @@ def test_jobs_run_in_the_order_of_their_files_and_of_the_values(scenario, sweep,
 
 
 @pytest.mark.slow
-def test_nothing_is_submitted_where_a_job_asks_for_gpus_that_are_not_there(scenario, monkeypatch):
+def test_an_apply_submits_nothing_when_a_job_asks_for_more_gpus_than_there_are(scenario, monkeypatch):
     monkeypatch.setenv("LAUNCHER_GPUS", "1")
     scenario.job("true", name="wide", role="resource: {gpu: 2}")
     scenario.job("true", name="narrow")
@@ -144,7 +144,7 @@ def test_nothing_is_submitted_where_a_job_asks_for_gpus_that_are_not_there(scena
     scenario.launcher("apply", "later.json", "--wait")
 
 
-def test_gpus_are_counted_only_where_a_job_asks_for_some(scenario, monkeypatch):
+def test_an_apply_counts_gpus_only_when_a_job_asks_for_gpus(scenario, monkeypatch):
     counted = scenario.folder / "counted"
     program = scenario.write(
         "bin/nvidia-smi", f"#!/bin/sh\necho >{counted}\necho 'GPU 0: one (UUID: GPU-1)'\n"

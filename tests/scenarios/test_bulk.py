@@ -1,4 +1,4 @@
-"""Commands on many apps at once: all are asked first, none starts meanwhile, and nothing is left."""
+"""Commands on many apps act on all at once: no app starts meanwhile, and no process is left."""
 
 import json
 
@@ -15,7 +15,7 @@ pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
 
 @pytest.fixture
 def sweep(scenario):
-    """A file whose first job has all cores, so that the others are in line. Each notes that it has run."""
+    """A file whose first job holds all cores, so that its other jobs are in line. Each job logs its run."""
     share = f"resource: {{cpu: {machine(with_gpus=False).cpu:g}}}"
     file = scenario.job(
         f"echo $<matrix.n> >>{scenario.folder}/ran; exec sleep 1000",
@@ -32,7 +32,7 @@ def ran(scenario):
     return (scenario.folder / "ran").read_text().split()
 
 
-def test_a_cancel_of_all_starts_none_of_those_in_line(scenario, sweep):
+def test_a_cancel_of_all_apps_starts_no_app_in_line(scenario, sweep):
     done = scenario.cancel("sweep", "--yes")
     assert f"{MEMBERS} apps: {MEMBERS} cancelled" in done.err
     assert ran(scenario) == ["0"]
@@ -43,14 +43,14 @@ def test_a_cancel_of_all_starts_none_of_those_in_line(scenario, sweep):
     assert states == ["cancelled"] * MEMBERS
 
 
-def test_a_refusal_counts_many_apps_and_stops_none(scenario, sweep):
+def test_a_refused_cancel_counts_the_apps_by_state_and_stops_none(scenario, sweep):
     done = scenario.cancel("sweep", code=3)
     assert f"{MEMBERS} apps would be stopped: {MEMBERS - 1} queued, 1 running" in done.err
     found = json.loads(scenario.launcher("status", "sweep", "--json").out)
     assert [each["attempt_state"] for each in found] == ["running", *["queued"] * (MEMBERS - 1)]
 
 
-def test_a_wait_that_is_over_says_why_each_is_held(scenario, sweep):
+def test_a_wait_reports_the_last_state_of_each_app(scenario, sweep):
     lines = scenario.launcher("wait", "sweep", "--timeout", "0", code=5).out.splitlines()
     assert len(lines) == MEMBERS
     assert sum("QUEUED: " in line and "in line for" in line for line in lines) == MEMBERS - 1
@@ -59,14 +59,14 @@ def test_a_wait_that_is_over_says_why_each_is_held(scenario, sweep):
     assert [line.split()[1].rstrip(":") for line in lines] == ["CANCELLED"] * MEMBERS
 
 
-def test_many_are_described_as_one_is(scenario, sweep):
+def test_status_of_many_apps_equals_the_status_of_each_app(scenario, sweep):
     found = {each["job"]: each for each in json.loads(scenario.launcher("status", "sweep", "--json").out)}
     assert len(found) == MEMBERS
     assert found["sweep-5"] == scenario.status("sweep-5")
     assert found["sweep-0"] == scenario.status("sweep-0")
 
 
-def test_a_rerun_withdraws_all_that_wait_and_keeps_their_order(scenario, sweep):
+def test_a_rerun_withdraws_all_apps_in_line_and_keeps_their_order(scenario, sweep):
     scenario.apply(sweep, "--rerun", "sweep", "--allow-destructive")
     states = [[each.state for each in scenario.attempts(f"sweep-{n}")] for n in range(MEMBERS)]
     assert states == [["cancelled", "running"], *[["skipped", "queued"]] * (MEMBERS - 1)]
@@ -76,7 +76,7 @@ def test_a_rerun_withdraws_all_that_wait_and_keeps_their_order(scenario, sweep):
     assert set(ran(scenario)) == {"0"}
 
 
-def test_some_of_those_in_line_start_now_and_the_others_stay(scenario, sweep):
+def test_start_now_starts_the_named_apps_in_line_and_leaves_the_others(scenario, sweep):
     out = scenario.launcher("start", "sweep-[1-3]", "--now").out.splitlines()
     assert sorted(line.split()[0].rpartition("/")[2].rpartition("-")[0] for line in out) == [
         "sweep-1-1",

@@ -1,4 +1,4 @@
-"""Cancel: nothing of a job is left, whatever it started."""
+"""A cancel leaves no process of a job, whatever the job started."""
 
 import signal
 
@@ -39,7 +39,7 @@ STOPS = {"timeout": "timed out after 2 s", "peer": "main/1 failed", "cancel": "c
 
 @pytest.mark.slow
 @pytest.mark.parametrize("why", STOPS)
-def test_a_replica_that_was_stopped_says_why_in_status_whatever_its_exit_code(scenario, why):
+def test_status_shows_why_a_replica_was_stopped_for_any_exit_code(scenario, why):
     gate, go = scenario.gate(), scenario.folder / "go"
     fails = f"until [ -e {go} ]; do sleep 0.1; done; exit 9" if why == "peer" else "exit 0"
     enters = "" if why == "timeout" else gate.script + ";"  # its time may be up before it enters
@@ -96,7 +96,7 @@ def test_a_second_interrupt_kills_the_run(scenario):
 
 
 @pytest.mark.slow
-def test_interrupting_a_wait_detaches_and_cancels_nothing(scenario):
+def test_an_interrupted_wait_detaches_and_cancels_nothing(scenario):
     gate = scenario.gate()
     client = scenario.start("apply", scenario.job(gate.script), "--yes", "--wait")
     until_line(client.stderr, "job started")
@@ -109,7 +109,7 @@ def test_interrupting_a_wait_detaches_and_cancels_nothing(scenario):
     assert scenario.state("job") is AppState.SUCCEEDED
 
 
-def test_cancel_can_be_given_another_grace_period(scenario):
+def test_the_grace_option_of_cancel_overrides_that_of_the_job(scenario):
     gate = scenario.gate()
     scenario.apply(scenario.job(f"trap '' TERM; {gate.script}; sleep 1000", top="cfg: {grace_s: 1000}"))
     gate.entered()

@@ -1,4 +1,4 @@
-"""Components on the command line and in job files: found, called, run, written down."""
+"""Components on the command line and in job files are listed, run, and converted to job files."""
 
 import json
 import os
@@ -35,24 +35,24 @@ def test_a_component_file_with_several_roles_runs(files):
     ]
 
 
-def test_a_component_file_on_top_of_ours_runs(files):
+def test_a_component_file_that_calls_a_built_in_component_runs(files):
     assert (
         files.launcher("run", "sweep.py:sweep", "--params", "lr=0.1,m=2", "--tags=a,b").out
         == "lr=0.1 m=2.0\n"
     )
 
 
-def test_one_of_ours_runs(scenario):
+def test_a_built_in_component_runs(scenario):
     assert scenario.launcher("run", "utils.echo", "--msg", "hi").out == "hi\n"
 
 
-def test_options_of_run_stand_in_front_of_the_component(scenario):
+def test_options_of_run_come_before_the_name_of_the_component(scenario):
     done = scenario.launcher("run", "-s", "local_cwd", "--dryrun", "utils.echo", "--num_replicas=3")
     assert "echo" in done.out
     assert scenario.launcher("list").out == ""
 
 
-def test_a_component_that_fails_gives_5(scenario):
+def test_run_of_a_failing_component_gives_exit_code_5(scenario):
     scenario.launcher("run", "utils.sh", "--", "false", code=5)
 
 
@@ -82,7 +82,7 @@ def test_a_wrong_command_line_is_one_clear_error(scenario, words, code, message)
 
 @pytest.fixture
 def plugins(files):
-    """Two installed packages: one whose components have no prefix, one that cannot be imported."""
+    """Two installed packages: one whose components have no prefix, and one that cannot be imported."""
     for name, module in (("good", "trainer"), ("broken", "broken_package.jobs")):
         info = files.folder / f"{name}-1.dist-info"
         info.mkdir()
@@ -108,20 +108,20 @@ def test_a_package_that_cannot_be_imported_hides_no_other(plugins):
     assert plugins("run", "utils.echo", "--msg=hi").out == "hi\n"
 
 
-def test_help_behind_a_component_is_its_own(files):
+def test_the_help_option_after_a_component_shows_the_help_of_the_component(files):
     shown = files.launcher("run", "trainer.py:trainer", "--help").out
     assert "On one replica." in shown
     assert "--epochs int (default: 1)\n      passes over the data" in shown
     assert "--image str (required)" in shown
 
 
-def test_defaults_come_from_configuration_and_the_command_line_wins(scenario):
+def test_arguments_on_the_command_line_override_defaults_from_configuration(scenario):
     (scenario.folder / "launcher.toml").write_text('[components."utils.echo"]\nmsg = "configured"\n')
     assert scenario.launcher("run", "utils.echo").out == "configured\n"
     assert scenario.launcher("run", "utils.echo", "--msg", "given").out == "given\n"
 
 
-def test_components_lists_all_and_shows_one(scenario):
+def test_components_lists_all_components_and_shows_a_single_one(scenario):
     names = [found["name"] for found in json.loads(scenario.launcher("components", "--json").out)]
     assert {"utils.echo", "dist.ddp"} <= set(names)
     [line] = [
@@ -132,7 +132,7 @@ def test_components_lists_all_and_shows_one(scenario):
     assert one["arguments"][0] == {"name": "file", "type": "str", "required": True, "help": "file to create"}
 
 
-def test_the_source_of_one_is_a_component_file_to_begin_with(scenario):
+def test_the_printed_source_of_a_component_runs_as_a_component_file(scenario):
     (scenario.folder / "mine.py").write_text(scenario.launcher("components", "utils.echo", "--source").out)
     assert scenario.launcher("run", "mine.py:echo", "--msg=mine").out == "mine\n"
 
@@ -186,7 +186,7 @@ def test_convert_keeps_the_order_of_roles(scenario):
         ["c.py:f", "--pair=1,b", "--x", "2.0"],
     ],
 )
-def test_convert_calls_the_component_where_roles_cannot_say_it(scenario, words):
+def test_convert_writes_a_call_of_the_component_where_roles_cannot_express_it(scenario, words):
     from launcher import load_job
     from launcher.components import get_component, materialize_appdef
 
@@ -224,7 +224,7 @@ def test_convert_takes_the_options_of_run(scenario):
         (["c.py:g"], 1, "roles.a_b differs"),
     ],
 )
-def test_convert_says_why_no_job_file_gives_the_app(scenario, words, code, message):
+def test_convert_reports_why_no_job_file_can_give_the_app(scenario, words, code, message):
     text = "import time\nfrom launcher.specs import AppDef, Role\nclass Mine(Role): pass\n"
     text += "def f() -> AppDef: return AppDef('f', [Role('a_b', '', entrypoint=str(time.time_ns()))])\n"
     text = text.replace("entrypoint=str(time.time_ns())", "entrypoint='e', args=[str(time.time_ns())]")
@@ -233,7 +233,7 @@ def test_convert_says_why_no_job_file_gives_the_app(scenario, words, code, messa
     assert message in scenario.launcher("convert", *words, code=code).err
 
 
-def test_what_a_component_file_prints_is_in_no_document(scenario):
+def test_the_prints_of_a_component_file_are_in_no_document(scenario):
     text = "import os\nprint('python')\nos.write(1, b'descriptor\\n')\nos.system('echo child')\n"
     text += "from launcher.specs import AppDef, Role\ndef f() -> AppDef:\n    os.system('echo called')\n"
     text += "    return AppDef('f', [Role('main', '', entrypoint='true')])\n"
@@ -247,7 +247,7 @@ def test_what_a_component_file_prints_is_in_no_document(scenario):
     assert {"python", "descriptor", "child", "called"} <= set(handle.err.split())
 
 
-def test_a_secret_may_stand_in_an_argument_for_the_environment(scenario):
+def test_an_env_argument_of_a_component_may_hold_a_secret(scenario):
     script = "echo length ${#TOKEN}"
     text = f"version: 1\nname: x\ncomponent: utils.sh\nargs:\n  args: [sh, -c, '{script}']\n"
     text += "  entrypoint: env\n  env: {TOKEN: {secret: env:API_KEY}}\n"
@@ -257,7 +257,7 @@ def test_a_secret_may_stand_in_an_argument_for_the_environment(scenario):
     assert scenario.launcher("run", "x.launcher.yaml", env=env).out == "length 6\n"
 
 
-def test_configure_writes_a_file_and_leaves_one_that_is_there(scenario):
+def test_configure_writes_a_file_and_leaves_an_existing_file_unchanged(scenario):
     scenario.launcher("configure", "--all")
     written = (scenario.folder / "launcher.toml").read_text()
     assert "[schedulers.local_cwd]" in written
@@ -293,7 +293,7 @@ def job(files):
 
 
 @pytest.mark.slow
-def test_a_job_file_with_a_component_is_applied_and_then_nothing_is_left_to_do(job):
+def test_a_job_file_with_a_component_plans_as_unchanged_after_its_apply(job):
     job.launcher("apply", "train.launcher.yaml", "--yes", "--wait")
     assert "Plan: no changes" in job.launcher("plan", "train.launcher.yaml").out
 

@@ -6,14 +6,14 @@ web: test -f state && echo "port $PORT, $UNSET$<app_id>" && false | true
 """
 
 
-def test_a_procfile_runs_as_it_did(scenario):
+def test_a_converted_procfile_runs_as_foreman_runs_it(scenario):
     scenario.write("Procfile", FOREMAN)
     scenario.write("shop.launcher.yaml", scenario.launcher("convert", "Procfile", "--name", "shop").out)
     scenario.run_to_end("shop.launcher.yaml")
     assert scenario.logs("shop", "--no-prefix") == "port 5100, $<app_id>\n"
 
 
-def test_a_literal_secret_is_read_where_launcher_runs(scenario, monkeypatch):
+def test_a_converted_secret_is_read_from_the_environment_of_launcher(scenario, monkeypatch):
     scenario.write("Procfile", "web: API_TOKEN=l1teral printenv API_TOKEN\n")
     made = scenario.launcher("convert", "Procfile", "--name", "shop")
     assert "l1teral" not in made.out + made.err

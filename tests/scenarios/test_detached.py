@@ -19,7 +19,7 @@ IN_A_TERMINAL = (
 
 
 @pytest.mark.slow
-def test_a_job_outlives_the_closed_terminal_and_is_followed_from_elsewhere(scenario):
+def test_a_job_outlives_its_closed_terminal_and_can_be_followed_from_another_terminal(scenario):
     gate = scenario.gate()
     file = scenario.job(f"echo first; {gate.script}; echo last")
     ours, theirs = pty.openpty()
@@ -58,7 +58,7 @@ def test_the_supervisor_is_in_a_session_of_its_own_with_no_terminal(scenario):
     scenario.wait("job")
 
 
-def test_no_process_of_a_job_has_the_mark_by_which_a_ci_runner_kills_it(scenario, monkeypatch):
+def test_no_process_of_a_job_has_the_variables_by_which_a_ci_runner_finds_and_kills_it(scenario, monkeypatch):
     marks = ("RUNNER_TRACKING_ID", "JENKINS_NODE_COOKIE", "VSTS_PROCESS_LOOKUP_ID")
     for name in marks:
         monkeypatch.setenv(name, "a-mark-of-ci")
@@ -71,7 +71,7 @@ def test_no_process_of_a_job_has_the_mark_by_which_a_ci_runner_kills_it(scenario
     scenario.wait("job")
 
 
-def test_a_job_that_sets_such_a_mark_has_it(scenario):
+def test_a_job_keeps_a_runner_variable_that_it_sets_itself(scenario):
     path = scenario.job('test "$RUNNER_TRACKING_ID" = mine', role="env: {RUNNER_TRACKING_ID: mine}")
     scenario.run_to_end(path)
     assert scenario.state("job") is AppState.SUCCEEDED

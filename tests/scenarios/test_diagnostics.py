@@ -63,7 +63,7 @@ def test_six_mistakes_are_six_diagnostics_with_line_and_column(scenario, name, t
 
 
 @pytest.mark.parametrize(("name", "text"), [("train.launcher.yaml", YAML), ("train.launcher.toml", TOML)])
-def test_plan_and_apply_refuse_it_with_the_same_diagnostics(scenario, name, text):
+def test_plan_and_apply_refuse_a_bad_file_with_the_same_diagnostics(scenario, name, text):
     scenario.write(name, text)
     for command in (["plan", name], ["apply", name, "--yes"]):
         done = scenario.launcher(*command, code=6)
@@ -72,7 +72,7 @@ def test_plan_and_apply_refuse_it_with_the_same_diagnostics(scenario, name, text
     assert not scenario.home.exists()
 
 
-def test_both_formats_say_the_same_with_the_nearest_names(scenario):
+def test_yaml_and_toml_give_the_same_diagnostics_with_the_nearest_names(scenario):
     scenario.write("a.launcher.yaml", YAML)
     scenario.write("b.launcher.toml", TOML)
     of_a, of_b = (

@@ -1,4 +1,4 @@
-"""Seen files: a plan says which code differs from what a kept job ran, and `on_edit: rerun` runs it again."""
+"""A plan names code that differs from the code that a kept job ran; `on_edit: rerun` runs the job again."""
 
 import json
 import shutil
@@ -39,7 +39,7 @@ def edited(scenario, *files, code=0):
     return {job["key"]["job"]: job["edited"] for job in made["jobs"] if "edited" in job}
 
 
-def test_an_edit_of_what_a_kept_job_runs_is_reported(scenario, train):
+def test_a_plan_reports_edited_code_of_a_kept_job(scenario, train):
     assert "1 job unchanged, already succeeded: train" in scenario.launcher("plan", train).out
     scenario.write("model.py", "x = 2\n")
     text = scenario.launcher("plan", train).out
@@ -55,7 +55,7 @@ def test_an_edit_of_what_a_kept_job_runs_is_reported(scenario, train):
     scenario.launcher("plan", train, "--detailed-exitcode")
 
 
-def test_new_and_removed_modules_are_edits_and_outputs_are_none(scenario, train):
+def test_new_and_removed_modules_count_as_edits_and_outputs_do_not(scenario, train):
     scenario.write("train.py", "import model, more\n")
     scenario.write("more.py", "")
     (scenario.folder / "model.py").unlink()
@@ -63,7 +63,7 @@ def test_new_and_removed_modules_are_edits_and_outputs_are_none(scenario, train)
 
 
 @pytest.mark.slow
-def test_the_remedy_runs_the_job_again_and_it_comes_to_rest(scenario, train):
+def test_the_printed_rerun_runs_the_job_again_and_the_next_plan_is_empty(scenario, train):
     after = scenario.job("true", name="after", top="needs: [train]")
     scenario.run_to_end(train, after)
     scenario.write("model.py", "x = 2\n")
@@ -75,7 +75,7 @@ def test_the_remedy_runs_the_job_again_and_it_comes_to_rest(scenario, train):
 
 
 @pytest.mark.slow
-def test_each_of_two_checkouts_has_its_own_answer(scenario):
+def test_plans_of_two_checkouts_report_only_their_own_edits(scenario):
     repo, other = scenario.folder / "repo", scenario.folder / "other"
     scenario.write("repo/jobs/train.launcher.yaml", TRAIN % "")
     scenario.write("repo/jobs/train.py", "import lib.model\n")
@@ -96,8 +96,8 @@ def test_each_of_two_checkouts_has_its_own_answer(scenario):
     )
 
 
-def test_what_a_job_writes_is_no_edit_and_what_git_tracks_is_one(scenario):
-    """A job that rewrites a file that it names would never come to rest otherwise."""
+def test_a_file_that_a_job_writes_is_no_edit_unless_git_tracks_it(scenario):
+    """Otherwise a job that rewrites a file that it names would run again at every apply."""
     file = scenario.job("cat out.txt; echo 1 >>out.txt; echo 1 >>conf.txt", top="lifecycle: {on_edit: rerun}")
     scenario.write("out.txt", "")
     scenario.write("conf.txt", "")
@@ -128,7 +128,7 @@ def test_on_edit_rerun_runs_the_job_and_its_dependents_again(scenario):
     assert scenario.actions(file, after) == {"train": "keep", "after": "keep"}
 
 
-def test_an_edit_under_a_running_attempt_leaves_it_alone(scenario):
+def test_an_edit_under_a_running_attempt_does_not_stop_it(scenario):
     gate = scenario.gate()
     scenario.write("part.sh", "true\n")
     file = scenario.job(f"{gate.script}; sh part.sh", top="lifecycle: {on_edit: rerun}")
@@ -142,7 +142,7 @@ def test_an_edit_under_a_running_attempt_leaves_it_alone(scenario):
     assert scenario.actions(file) == {"job": "rerun"}
 
 
-def test_an_attempt_of_an_older_version_says_nothing(scenario, train):
+def test_a_plan_reports_no_edits_of_an_attempt_of_an_older_version(scenario, train):
     with sqlite3.connect(paths.ledger()) as store:
         store.execute("UPDATE attempts SET seen = ''")
     scenario.write("model.py", "x = 2\n")
@@ -150,7 +150,7 @@ def test_an_attempt_of_an_older_version_says_nothing(scenario, train):
 
 
 @pytest.mark.slow
-def test_jobs_that_ran_the_same_code_share_a_line(scenario):
+def test_a_plan_reports_jobs_that_ran_the_same_code_in_one_line(scenario):
     scenario.write("train.py", "")
     file = scenario.write(
         "sweep.launcher.yaml",
@@ -173,7 +173,7 @@ def test_jobs_that_ran_the_same_code_share_a_line(scenario):
 
 
 @pytest.mark.slow
-def test_explain_shows_what_a_success_stands_on(scenario, train):
+def test_explain_shows_the_needs_and_files_of_a_success(scenario, train):
     after = scenario.job("true", name="after", top="needs: [train]")
     scenario.run_to_end(train, after)
     scenario.write("model.py", "x = 2\n")
@@ -191,7 +191,7 @@ def test_explain_shows_what_a_success_stands_on(scenario, train):
     ]
 
 
-def test_explain_refuses_what_it_cannot_show(scenario, train):
+def test_explain_refuses_unknown_jobs_and_options_that_it_cannot_combine(scenario, train):
     scenario.launcher("plan", train, "--explain", "trane", code=64)
     for option in (
         ["--out", "plan.json"],

@@ -1,4 +1,4 @@
-"""Structured errors: what replicas left in their error files, shown with the root cause first."""
+"""Structured errors: the error files of replicas are shown with the root cause first."""
 
 import json
 from pathlib import Path
@@ -31,7 +31,7 @@ def status(scenario: Scenario) -> str:
     return scenario.launcher("status", "job").out
 
 
-def test_the_first_error_stands_above_the_replicas(scenario: Scenario) -> None:
+def test_status_shows_the_first_error_above_the_replicas(scenario: Scenario) -> None:
     stack = "Traceback\n" + "".join(f"  line {n}\n" for n in range(20)) + "ValueError: no data"
     failing(scenario, error("late", at=1_700_000_009), error("ValueError: no data", stack=stack))
     shown = status(scenario)
@@ -46,7 +46,7 @@ def test_the_first_error_stands_above_the_replicas(scenario: Scenario) -> None:
     assert "late" in table
 
 
-def test_machines_get_all_of_it(scenario: Scenario) -> None:
+def test_status_json_has_the_whole_error(scenario: Scenario) -> None:
     failing(scenario, error("boom\nsecond line", stack="deep\nstack"))
     found = scenario.status("job")
     assert found["root_cause"] == {
@@ -62,13 +62,13 @@ def test_machines_get_all_of_it(scenario: Scenario) -> None:
     assert found["replicas"][0]["host"] == "localhost"
 
 
-def test_without_error_files_there_is_no_block(scenario: Scenario) -> None:
+def test_status_shows_no_root_cause_without_error_files(scenario: Scenario) -> None:
     scenario.run_to_end(scenario.job("exit 3"), code=5)
     assert "ROOT CAUSE" not in status(scenario)
     assert scenario.status("job")["root_cause"] is None
 
 
-def test_what_the_file_leaves_out_is_known_from_the_replica(scenario: Scenario) -> None:
+def test_an_incomplete_error_file_is_completed_from_the_replica(scenario: Scenario) -> None:
     failing(scenario, json.dumps({"message": "plain"}))
     found = scenario.status("job")
     assert found["root_cause"]["exit_code"] == 3
@@ -78,7 +78,7 @@ def test_what_the_file_leaves_out_is_known_from_the_replica(scenario: Scenario) 
 @pytest.mark.parametrize(
     "text", ['{"message": {"mess', "[" * 100_000, "\0\1\x1b[2J\x07\x7f", "x" * 3_000_000, '{"message": 7}']
 )
-def test_whatever_is_in_the_file_is_harmless(scenario: Scenario, text: str) -> None:
+def test_any_content_of_an_error_file_is_harmless(scenario: Scenario, text: str) -> None:
     failing(scenario, text)
     shown = status(scenario)
     assert "ROOT CAUSE" in shown
@@ -87,12 +87,12 @@ def test_whatever_is_in_the_file_is_harmless(scenario: Scenario, text: str) -> N
     assert len(json.dumps(scenario.status("job"))) < 10_000_000
 
 
-def test_a_pipe_in_place_of_the_file_does_not_block(scenario: Scenario) -> None:
+def test_a_pipe_in_place_of_an_error_file_does_not_block_status(scenario: Scenario) -> None:
     scenario.run_to_end(scenario.job("mkfifo $TORCHELASTIC_ERROR_FILE; exit 3"), code=5)
     assert "ROOT CAUSE" not in status(scenario)
 
 
-def test_an_error_of_an_earlier_try_is_not_one_of_a_success(scenario: Scenario) -> None:
+def test_a_success_shows_no_error_of_an_earlier_run(scenario: Scenario) -> None:
     leave = f"echo '{error('first try')}' > $TORCHELASTIC_ERROR_FILE"
     script = f"test -e tried && exit 0; touch tried; {leave}; exit 1"
     scenario.run_to_end(scenario.job(script, role="max_retries: 1"))
@@ -108,7 +108,9 @@ def test_outcomes_name_the_root_cause(scenario: Scenario) -> None:
     assert "FAILED: main/0: boom" in scenario.launcher("run", path, code=5).err
 
 
-def test_the_api_names_the_cause_by_its_own_time(scenario: Scenario, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_api_returns_the_earliest_error_as_the_root_cause(
+    scenario: Scenario, monkeypatch: pytest.MonkeyPatch
+) -> None:
     failing(scenario, error("effect", at=1_700_000_009), error("cause"))
     monkeypatch.chdir(Path(scenario.folder))
     from launcher.runner import get_runner
@@ -118,13 +120,13 @@ def test_the_api_names_the_cause_by_its_own_time(scenario: Scenario, monkeypatch
     assert json.loads(found.structured_error_msg)["message"]["message"] == "cause"
 
 
-def test_a_time_that_no_calendar_has_is_left_out(scenario: Scenario) -> None:
+def test_an_error_with_an_invalid_time_gets_the_end_time_of_its_replica(scenario: Scenario) -> None:
     failing(scenario, json.dumps({"message": {"message": "boom", "extraInfo": {"timestamp": 10**30}}}))
     ended = scenario.status("job")["replicas"][0]["ended_at"]
     assert scenario.status("job")["root_cause"]["time"] == ended
     assert json.loads(scenario.launcher("describe", "job", "--json").out)
 
 
-def test_the_message_of_a_very_long_file_is_the_root_cause(scenario: Scenario) -> None:
+def test_the_message_of_a_very_long_error_file_is_the_root_cause(scenario: Scenario) -> None:
     failing(scenario, error("ValueError: no data\n" + "x" * 2_000_000))
     assert "main/0: ValueError: no data\n" in status(scenario)

@@ -14,7 +14,7 @@ EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
 
 
 def in_containers(file):
-    """Whether it needs a Docker engine: those are proven in tests/scenarios/docker."""
+    """Return whether an example needs a Docker engine: tests/scenarios/docker runs those."""
     return "local_docker" in file.read_text()
 
 
@@ -44,7 +44,7 @@ def job_of(file):
 
 
 @pytest.mark.parametrize("file", FILES, ids=job_of)
-def test_example(scenario, file):
+def test_an_example_is_valid_succeeds_and_plans_as_unchanged_afterwards(scenario, file):
     scenario.launcher("validate", file)
     first = scenario.actions(file)
     assert set(first.values()) == {"create"}
@@ -56,13 +56,13 @@ def test_example(scenario, file):
 
 
 @pytest.mark.slow
-def test_all_examples_are_one_set_without_conflicts(scenario):
+def test_all_examples_can_be_applied_together(scenario):
     scenario.run_to_end(*FILES)
     assert set(scenario.actions(*FILES).values()) == {"keep"}
 
 
 @pytest.mark.slow
-def test_the_toml_example_means_the_same_as_the_yaml_one(scenario):
+def test_the_toml_example_has_the_digest_of_the_yaml_example(scenario):
     scenario.run_to_end(EXAMPLES / "hello", EXAMPLES / "hello-toml")
     assert scenario.attempts("hello")[0].digest == scenario.attempts("hello-toml")[0].digest
 
@@ -89,7 +89,7 @@ def test_allreduce_sums_the_numbers_of_all_replicas(scenario):
     assert sorted(ends) == [f"{own}; the sum of all 3 is 14" for own in (1, 4, 9)]
 
 
-def test_stream_passes_its_numbers_on(scenario):
+def test_stream_passes_its_numbers_to_the_next_role(scenario):
     scenario.run_to_end(EXAMPLES / "stream")
     assert "the sum of the squares is 385" in scenario.logs("stream/sum")
 
@@ -112,7 +112,7 @@ def test_sweep_runs_a_job_for_each_combination(scenario):
     }
 
 
-def test_report_runs_in_its_workspace_and_less_of_it_under_a_target(scenario):
+def test_report_runs_in_its_workspace_and_prints_less_under_a_target(scenario):
     file = EXAMPLES / "report"
     scenario.run_to_end(file)
     assert sorted(scenario.logs("report", "--no-prefix").splitlines()) == [

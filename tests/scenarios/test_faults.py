@@ -1,4 +1,4 @@
-"""Bad input and a bad world: one clear message, the documented exit code, nothing half done."""
+"""Wrong input, full disks, lost state: one clear message, the documented exit code, nothing half done."""
 
 import os
 import resource
@@ -36,7 +36,7 @@ def one_message(err):
     return line
 
 
-def test_a_missing_executable_fails_in_front_of_the_user_naming_role_and_argv(scenario):
+def test_an_apply_of_a_missing_executable_fails_naming_role_and_argv(scenario):
     file = scenario.write(
         "job.launcher.yaml",
         "version: 1\nname: job\nroles: {trainer: {entrypoint: no-such-program, args: [--fast, '7']}}\n",
@@ -50,7 +50,7 @@ def test_a_missing_executable_fails_in_front_of_the_user_naming_role_and_argv(sc
     assert scenario.actions(file) == {"job": "create"}
 
 
-def test_when_the_replacement_cannot_start_the_old_attempt_is_never_touched(scenario):
+def test_a_replacement_that_cannot_start_leaves_the_old_attempt_running(scenario):
     file, gate = scenario.running()
     before = scenario.supervisors()
     scenario.write("job.launcher.yaml", "version: 1\nname: job\nroles: {main: {entrypoint: ./nowhere}}\n")
@@ -60,7 +60,7 @@ def test_when_the_replacement_cannot_start_the_old_attempt_is_never_touched(scen
     scenario.wait("job")
 
 
-def test_an_image_directory_that_is_not_there_is_refused_at_plan_time(scenario):
+def test_a_plan_refuses_a_missing_image_directory(scenario):
     file = scenario.write(
         "job.launcher.yaml",
         "version: 1\nname: job\nscheduler: local_dir\n"
@@ -121,7 +121,7 @@ mount -o remount,size=64m "$LAUNCHER_HOME"
 """
 
 
-def test_a_full_state_folder_is_one_clear_error_and_nothing_is_half_done(scenario):
+def test_a_full_state_folder_is_one_clear_error_and_leaves_no_half_made_app(scenario):
     unshare = ["unshare", "--mount", *([] if os.geteuid() == 0 else ["--user", "--map-root-user"])]
     scenario.home.mkdir()
     runs = scenario.folder / "runs"
@@ -158,13 +158,13 @@ def test_a_job_that_succeeded_does_not_run_again_when_the_ledger_is_damaged(scen
     assert [attempt.state for attempt in scenario.attempts("job")] == ["succeeded"]
 
 
-def test_a_missing_job_file_is_exit_6(scenario):
+def test_a_missing_job_file_gives_exit_code_6(scenario):
     for command in (["validate"], ["plan"], ["apply", "--yes"]):
         done = scenario.launcher(command[0], "nowhere.launcher.yaml", *command[1:], code=6)
         assert "nowhere.launcher.yaml" in done.err + done.out
 
 
-def test_a_directory_without_job_files_is_exit_6(scenario):
+def test_a_directory_without_job_files_gives_exit_code_6(scenario):
     (scenario.folder / "empty").mkdir()
     for command in (["validate"], ["plan"], ["apply", "--yes"]):
         done = scenario.launcher(command[0], "empty", *command[1:], code=6)
@@ -172,7 +172,7 @@ def test_a_directory_without_job_files_is_exit_6(scenario):
 
 
 @pytest.mark.slow
-def test_an_unknown_app_is_refused_with_what_is_near(scenario):
+def test_an_unknown_app_is_refused_with_the_nearest_name(scenario):
     scenario.run_to_end(scenario.job("true", name="train"))
     for command in ("status", "logs", "wait", "cancel", "describe"):
         assert "train" in scenario.launcher(command, "trian", code=1).err
@@ -202,7 +202,7 @@ def test_a_plan_that_cannot_be_shown_is_not_applied(scenario):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("argv", sampled([["plan"], ["validate"], ["apply", "--yes", "."]], ["plan"]))
-def test_a_current_directory_that_is_gone_is_one_clear_error(scenario, argv):
+def test_a_removed_current_directory_is_one_clear_error(scenario, argv):
     folder = scenario.folder / "gone"
     folder.mkdir()
     command = f"rmdir {folder}; exec {sys.executable} -m launcher {shlex.join(argv)}"
@@ -213,7 +213,7 @@ def test_a_current_directory_that_is_gone_is_one_clear_error(scenario, argv):
 
 
 @pytest.mark.slow
-def test_lost_output_is_reported_with_the_end_and_with_the_output(scenario):
+def test_lost_log_lines_are_reported_with_the_end_and_in_the_log(scenario):
     def full():  # for files beyond a size, as a full disk is for all of them
         resource.setrlimit(resource.RLIMIT_FSIZE, (150_000, 150_000))
 
@@ -225,7 +225,7 @@ def test_lost_output_is_reported_with_the_end_and_with_the_output(scenario):
         assert done.err.count("warning: ") == done.err.count("log output was lost") == 1
 
 
-def test_when_the_ledger_cannot_take_the_start_the_result_says_that_it_runs_and_why(scenario):
+def test_an_apply_reports_a_running_attempt_whose_start_the_ledger_could_not_record(scenario):
     scenario.run_to_end(scenario.job("true", name="other"))
     gate = scenario.gate()
     with sqlite3.connect(scenario.home / "ledger.db") as store:
@@ -284,7 +284,7 @@ def test_an_attempt_whose_rows_are_lost_is_found_by_its_folder(scenario):
 
 @pytest.mark.slow
 def test_an_attempt_whose_row_alone_is_lost_is_not_called_lost(scenario):
-    """Its number is no help: the folders of the attempts before it are gone."""
+    """The number of the attempt does not help: the folders of the attempts before it are gone."""
     gate = scenario.gate()
     job = scenario.job(f"[ -e warm ] || exit 0; {gate.script}", top=RERUN_LOST)
     scenario.run_to_end(job)

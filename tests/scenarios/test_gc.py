@@ -1,4 +1,4 @@
-"""gc: what is left of ended apps goes, how they ended stays, and nothing runs again because of it."""
+"""gc removes ended apps and keeps their outcomes, and no job runs again because of it."""
 
 import json
 import signal
@@ -27,13 +27,13 @@ def test_gc_removes_folders_and_keeps_outcomes(scenario, three):
     assert scenario.state("job@1") is AppState.SUCCEEDED
 
 
-def test_gc_without_options_leaves_the_last_week_alone(scenario, three):
+def test_gc_without_options_keeps_apps_of_the_last_week(scenario, three):
     assert "no apps to remove" in scenario.launcher("gc").err
     assert scenario.apps() == sorted(three)
 
 
 @pytest.mark.slow
-def test_the_newest_of_a_job_can_be_kept(scenario, three):
+def test_gc_keeps_the_newest_apps_of_a_job_when_asked(scenario, three):
     scenario.run_to_end(scenario.job("true", name="other"))
     [other] = scenario.attempts("other")
     scenario.launcher("gc", "--keep", "1")
@@ -41,7 +41,7 @@ def test_the_newest_of_a_job_can_be_kept(scenario, three):
 
 
 @pytest.mark.slow
-def test_one_project_can_be_chosen(scenario, three):
+def test_gc_removes_the_apps_of_one_project_when_asked(scenario, three):
     scenario.run_to_end(scenario.job("true", name="other", top="project: b"))
     report = json.loads(scenario.launcher("gc", "--older-than", "0", "--project", "b", "--json").out)
     assert [app["handle"].partition("://")[2].partition("/")[0] for app in report["removed"]] == ["b"]
@@ -50,20 +50,20 @@ def test_one_project_can_be_chosen(scenario, three):
 
 
 @pytest.mark.slow
-def test_a_dry_run_shows_what_would_go_and_changes_nothing(scenario, three):
+def test_a_dry_run_of_gc_shows_the_apps_to_remove_and_removes_none(scenario, three):
     report = json.loads(scenario.launcher("gc", "--older-than", "0", "--dry-run", "--json").out)
     assert [app["handle"].rpartition("/")[2] for app in report["removed"]] == three
     assert scenario.apps() == sorted(three)
 
 
 @pytest.mark.slow
-def test_what_stays_is_named_with_the_reason(scenario, three):
+def test_gc_reports_the_kept_apps_with_the_reason(scenario, three):
     assert "kept 3 apps: ended too recently (--older-than)" in scenario.launcher("gc").err
     report = json.loads(scenario.launcher("gc", "--keep", "2", "--json").out)
     assert report["kept"] == [{"what": "2 apps", "why": "among the newest of their job (--keep)"}]
 
 
-def test_what_runs_is_left_alone(scenario):
+def test_gc_keeps_running_apps(scenario):
     _, gate = scenario.running()
     assert "kept 1 live job: work in progress" in scenario.launcher("gc", "--older-than", "0").err
     assert scenario.apps() == list(scenario.supervisors())
@@ -71,21 +71,21 @@ def test_what_runs_is_left_alone(scenario):
     scenario.wait("job")
 
 
-def test_apps_that_no_job_file_made_go_too_and_are_listed_no_more(scenario):
+def test_gc_removes_apps_without_a_job_file_and_list_shows_them_no_more(scenario):
     scenario.launcher("run", scenario.job("true"))
     assert len(json.loads(scenario.launcher("list", "--json").out)) == 1
     scenario.launcher("gc", "--older-than", "0")
     assert json.loads(scenario.launcher("list", "--json").out) == []
 
 
-def test_only_apps_of_the_scheduler_that_is_named_go(scenario, three):
+def test_gc_removes_only_apps_of_the_named_scheduler(scenario, three):
     scenario.launcher("gc", "--older-than", "0", "-s", "local_dir")
     assert scenario.apps() == sorted(three)
     assert "`local_cwd`" in scenario.launcher("gc", "-s", "local_cdw", code=64).err
 
 
 @pytest.mark.slow
-def test_an_outcome_that_the_ledger_lost_is_on_record_again_before_its_app_goes(scenario, three):
+def test_gc_records_an_outcome_that_the_ledger_lost_before_it_removes_the_app(scenario, three):
     for path in scenario.home.glob("ledger.db*"):
         path.unlink()
     scenario.launcher("gc", "--older-than", "0")
@@ -93,7 +93,7 @@ def test_an_outcome_that_the_ledger_lost_is_on_record_again_before_its_app_goes(
     assert scenario.actions("job.launcher.yaml") == {"job": "keep"}
 
 
-def test_the_end_of_a_lost_app_is_recorded_and_it_is_removed(scenario):
+def test_gc_records_the_end_of_a_lost_app_and_removes_the_app(scenario):
     import os
     import signal
 
@@ -110,8 +110,8 @@ def test_the_end_of_a_lost_app_is_recorded_and_it_is_removed(scenario):
 
 
 @pytest.mark.slow
-def test_an_app_stays_until_the_client_that_ran_it_has_read_how_it_ended(scenario):
-    """Suspended between the end of its app and its own, `run` would find nothing to tell of."""
+def test_gc_keeps_an_app_until_the_client_that_ran_it_has_read_its_end(scenario):
+    """`run` is suspended after the end of its app, and still reads the end afterwards."""
     gate = scenario.gate()
     script = scenario.write("job.sh", gate.script)
     client = scenario.start("run", "utils.sh", "--", "sh", str(script))

@@ -75,7 +75,7 @@ def test_logs_shows_several_attempts_below_headings(scenario, two):
     assert "launcher history job" in scenario.launcher("logs", "job", "--attempt", "7", code=1).err
 
 
-def test_logs_of_one_stream_and_with_context(scenario):
+def test_grep_searches_one_stream_and_shows_lines_of_context(scenario):
     scenario.run_to_end(scenario.job("seq 1 9; echo 5 >&2"))
     assert names_of(scenario.launcher("grep", "5", "--stream", "stderr").out) == ["job@1/main/0"]
     found = scenario.launcher("grep", "[38]", "job", "-C", "1", "--stream", "stdout").out
@@ -83,7 +83,7 @@ def test_logs_of_one_stream_and_with_context(scenario):
     assert shown == [["-", "2"], ["|", "3"], ["-", "4"], "--", ["-", "7"], ["|", "8"], ["-", "9"]]
 
 
-def test_grep_says_which_engine_does_not_answer_and_searches_the_others(scenario, monkeypatch):
+def test_grep_names_an_engine_that_does_not_answer_and_searches_the_others(scenario, monkeypatch):
     scenario.run_to_end(scenario.job("echo found"))
     monkeypatch.setenv("DOCKER_HOST", "unix:///nowhere/docker.sock")
     record(scenario, ["gone-1-aaaaa", "gone-2-aaaaa"])
@@ -95,7 +95,7 @@ def test_grep_says_which_engine_does_not_answer_and_searches_the_others(scenario
 
 
 def record(scenario, app_ids):
-    """Record apps of an engine that is away, as a client did that could reach it."""
+    """Record apps of an engine that is now away, as a client that could reach it has done."""
     from launcher.schedulers.appstore import open_store
     from launcher.state.records import AppRecord
 
@@ -114,7 +114,7 @@ def ended(app_id):
 
 
 @pytest.mark.slow
-def test_a_reader_that_leaves_ends_the_search(scenario):
+def test_a_search_ends_when_its_reader_closes_the_pipe(scenario):
     scenario.run_to_end(scenario.job("seq 1 300000"))
     command = [sys.executable, "-m", "launcher", "grep", "1", "job"]
     with subprocess.Popen(

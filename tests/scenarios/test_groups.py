@@ -1,4 +1,4 @@
-"""Commands that take several apps by one word: the name of a matrix, or a pattern."""
+"""Commands take several apps by one word: the name of a matrix, or a pattern."""
 
 import json
 import os
@@ -30,7 +30,7 @@ def family(scenario):
 
 
 @pytest.mark.slow
-def test_a_matrix_is_shown_waited_for_and_read_as_one(scenario, family):
+def test_status_wait_and_logs_take_a_matrix_by_its_name(scenario, family):
     gates = family()
     lines = scenario.launcher("status", "sweep").out.splitlines()
     assert [line.split()[0] for line in lines[1:-1]] == ["sweep-0", "sweep-2", "sweep-10"]
@@ -62,7 +62,7 @@ def test_a_matrix_is_shown_waited_for_and_read_as_one(scenario, family):
 
 
 @pytest.mark.slow
-def test_a_matrix_is_known_by_its_name_without_its_file(scenario):
+def test_a_matrix_is_found_by_its_name_without_its_job_file(scenario):
     top = "matrix: {n: [0, 1], group: sweep}"
     file = scenario.job("exec sleep 1000", name="'$<matrix.n>-of-it'", top=top)
     scenario.apply(file)
@@ -73,7 +73,7 @@ def test_a_matrix_is_known_by_its_name_without_its_file(scenario):
 
 
 @pytest.mark.slow
-def test_to_cancel_several_by_one_word_wants_approval(scenario, family):
+def test_cancelling_several_apps_by_one_name_needs_approval(scenario, family):
     family()
     refused = scenario.cancel("sweep-*", code=3)
     assert refused.err.count(" RUNNING") == 3
@@ -91,7 +91,7 @@ def test_to_cancel_several_by_one_word_wants_approval(scenario, family):
 
 
 @pytest.mark.slow
-def test_several_are_stopped_at_the_same_time(scenario, family):
+def test_a_cancel_stops_several_apps_at_the_same_time(scenario, family):
     family(ending="true")
     done = scenario.cancel("sweep", "--yes", "--grace", "1s")
     assert done.err.count("CANCELLED") == 3
@@ -111,7 +111,7 @@ def test_logs_of_several_jobs_are_followed_to_their_ends(scenario, family):
 
 
 @pytest.mark.slow
-def test_a_watched_status_follows_to_the_ends_and_says_the_worst(scenario, family):
+def test_a_watched_status_follows_apps_to_their_ends_and_returns_the_worst_exit_code(scenario, family):
     gates = family()
     watching = scenario.start("status", "sweep", "--watch")
     assert {watching.stderr.readline().split()[1] for _ in gates} == {"RUNNING"}
@@ -151,7 +151,7 @@ def test_at_a_terminal_a_watched_status_is_a_table_and_then_the_app(scenario, mo
     assert json.loads(scenario.launcher("status", "--watch", "--json").out) == []
 
 
-def test_a_target_says_which_app_of_a_job_is_meant(scenario):
+def test_the_target_option_chooses_among_the_apps_of_a_job(scenario):
     file = scenario.job("exit 3", top="targets: {good: {roles: {main: {args: [-c, 'true']}}}}")
     scenario.run_to_end(file, code=5)
     scenario.run_to_end(file, "--target", "good")
@@ -164,7 +164,7 @@ def test_a_target_says_which_app_of_a_job_is_meant(scenario):
     assert "attempt 1" in scenario.launcher("describe", "job", "-t", "good").out
 
 
-def test_an_app_that_cannot_be_stopped_or_waited_for_does_not_keep_the_others(scenario):
+def test_an_app_that_cannot_be_stopped_or_waited_for_does_not_hold_up_the_others(scenario):
     elsewhere = replace(launch("sweep-1"), scheduler="gone")
     with Store.open() as store:
         store.record(attempt(elsewhere, "running"))

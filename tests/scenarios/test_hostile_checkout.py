@@ -118,7 +118,7 @@ def test_a_checkout_of_good_job_files_plans_without_components(scenario):
 
 @pytest.mark.slow
 def test_hostile_source_that_a_job_runs_is_never_executed_and_is_read_within_bounds(scenario):
-    """`plan` after a success reads what the job names and imports."""
+    """After a success `plan` reads the files that the job names and imports."""
     canary = scenario.folder / "canary"
     scenario.write("train.py", "import deep, text, pipe, link, nul, many, pkg\n" * 1000)
     scenario.write("deep.py", "import many\n" + "a" + "()" * 400_000)

@@ -1,4 +1,4 @@
-"""`inputs`: edits of files that a result stands on, at every moment of an attempt's life."""
+"""`inputs`: edits of the input files of a job before, during and after its attempt."""
 
 import json
 import os
@@ -38,7 +38,7 @@ def is_current(scenario, file):
     return scenario.actions(file)["job"] == "keep"
 
 
-def test_an_edit_is_named_and_undoing_it_keeps_the_result(scenario, code):
+def test_a_plan_names_edited_inputs_and_keeps_the_result_when_the_edit_is_undone(scenario, code):
     scenario.write("conf/a.yaml", "1")
     file = scenario.job("true", top=TOP)
     scenario.run_to_end(file)
@@ -67,7 +67,7 @@ def test_a_rerun_with_other_files_is_a_new_edition_of_the_same_document(scenario
 
 
 @pytest.mark.slow
-def test_an_edit_while_it_runs_stops_nothing_and_counts_at_the_end(scenario, code):
+def test_an_edit_of_inputs_under_a_running_attempt_stops_nothing_and_counts_at_its_end(scenario, code):
     file, gate = scenario.running(top=TOP)
     code.write_text("two")
     scenario.apply(file)  # approval of everything
@@ -89,7 +89,7 @@ def test_an_edit_that_is_undone_before_the_end_of_a_run_is_not_seen(scenario, co
     assert is_current(scenario, file)
 
 
-def test_a_job_that_writes_its_own_inputs_is_shown_why_it_never_rests(scenario, code):
+def test_a_plan_explains_why_a_job_that_writes_its_own_inputs_never_comes_to_rest(scenario, code):
     file = scenario.job("date +%N >train.py", top=TOP)
     scenario.run_to_end(file)
     assert "never comes to rest" in scenario.plan(file)
@@ -113,7 +113,7 @@ def test_a_success_whose_supervisor_was_killed_before_it_compared_is_not_current
 
 @pytest.fixture
 def comparing(scenario):
-    """A job whose input grew while it ran: its supervisor's process compares for minutes."""
+    """A job whose input grew while it ran: a child of its supervisor compares for minutes."""
     data = scenario.write("data.bin", "small")
     file, gate = scenario.running(top="inputs: [data.bin]\ntimeout: 4s")
     os.truncate(data, LARGE)
@@ -139,7 +139,7 @@ def is_gone(pid: int) -> bool:
 
 
 @pytest.mark.slow
-def test_a_time_limit_does_not_end_a_comparison(scenario: Scenario, comparing):
+def test_a_time_limit_does_not_end_the_comparison_of_input_files(scenario: Scenario, comparing):
     _, _, child = comparing
     time.sleep(5)  # longer than the limit of the job
     assert pids.start_time(child) is not None
@@ -148,7 +148,7 @@ def test_a_time_limit_does_not_end_a_comparison(scenario: Scenario, comparing):
     assert scenario.attempts()[0].state == "succeeded"
 
 
-def test_a_killed_supervisor_takes_its_comparison_with_it(scenario: Scenario, comparing):
+def test_the_comparison_of_a_killed_supervisor_ends_with_it(scenario: Scenario, comparing):
     _, supervisor, child = comparing
     os.kill(supervisor, signal.SIGKILL)
     assert is_gone(child)
@@ -180,8 +180,8 @@ def test_a_file_that_changes_between_approval_and_apply_starts_nothing(scenario,
 
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", sampled(seeds(4), 0))
-def test_a_kept_result_is_that_of_the_present_files_whatever_was_edited_and_killed(scenario, code, seed):
-    """Each edit is new. The job copies what it reads first and last: a kept attempt has read nothing else."""
+def test_a_kept_result_matches_the_present_inputs_after_any_edits_and_kills(scenario, code, seed):
+    """Each edit is new. The job copies its inputs at its start and end: a kept attempt has read no others."""
     chance = random.Random(seed)
     needs, gate = chance.random() < 0.5, scenario.folder / "gate"
     scenario.job(f"until [ -e {gate} ]; do sleep 0.02; done", name="first")

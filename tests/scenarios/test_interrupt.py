@@ -1,4 +1,4 @@
-"""Ctrl-C in an apply: of every job it says what became of it, and that is how it is."""
+"""An apply that Ctrl-C interrupts reports the true state of each of its jobs."""
 
 import sys
 
@@ -8,7 +8,7 @@ from tests.lanes import sampled
 
 
 def interrupted(scenario, step, *argv):
-    """`launcher apply ARGV`, interrupted when it tells of `step`; what it says on stderr."""
+    """Run `launcher apply ARGV`, interrupt it when it reports `step`; return its stderr."""
     command = [sys.executable, "-m", "tests.kill_at", "interrupt", step, "1", "--", "apply", *map(str, argv)]
     process = scenario.spawn([*command, "--yes"])
     _, err = process.communicate(timeout=240)
@@ -19,7 +19,7 @@ def interrupted(scenario, step, *argv):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("step", sampled(["reserving", "reserved", "created", "starting"], "created"))
-def test_what_was_not_started_is_taken_back_and_that_is_reported(scenario, step):
+def test_an_interrupted_apply_takes_back_an_unstarted_attempt_and_reports_it(scenario, step):
     file = scenario.job("exec sleep 1000")
     err = interrupted(scenario, step, file, "--wait")
     assert "was taken back" in err
@@ -28,7 +28,7 @@ def test_what_was_not_started_is_taken_back_and_that_is_reported(scenario, step)
     assert scenario.actions(file) == {"job": "create"}
 
 
-def test_what_was_started_goes_on_and_that_is_reported(scenario):
+def test_an_interrupted_apply_leaves_a_started_attempt_running_and_reports_it(scenario):
     file = scenario.job("exec sleep 1000")
     err = interrupted(scenario, "started", file)
     [attempt] = scenario.attempts()
@@ -38,7 +38,7 @@ def test_what_was_started_goes_on_and_that_is_reported(scenario):
 
 
 @pytest.mark.slow
-def test_a_replacement_tells_of_the_old_attempt_too(scenario):
+def test_an_interrupted_replacement_reports_the_old_attempt_too(scenario):
     scenario.apply(scenario.job("exec sleep 1000"))
     err = interrupted(scenario, "created", scenario.job("exec sleep 2000"), "--allow-destructive")
     [old] = scenario.attempts()
@@ -49,8 +49,8 @@ def test_a_replacement_tells_of_the_old_attempt_too(scenario):
 
 
 @pytest.mark.slow
-def test_what_was_not_reached_is_named(scenario):
-    """What other threads have begun is finished; nothing more is begun."""
+def test_an_interrupted_apply_names_the_jobs_that_it_did_not_begin(scenario):
+    """Submissions that other threads have begun are finished; no further one is begun."""
     files = [scenario.job("exec sleep 1000", name=f"job-{number}") for number in range(20)]
     err = interrupted(scenario, "reserving", *files)
     report = [line for line in err.splitlines() if " interrupted: " in line]
@@ -64,8 +64,8 @@ def test_what_was_not_reached_is_named(scenario):
 
 
 @pytest.mark.slow
-def test_what_was_interrupted_is_listed_as_it_is(scenario):
-    """The ledger heard of its start only from the next apply; nobody has to wait for that."""
+def test_list_shows_the_present_state_of_an_attempt_whose_apply_was_interrupted(scenario):
+    """The ledger records the start at the next apply; list shows the running attempt before that."""
     file = scenario.job("exec sleep 1000")
     interrupted(scenario, "started", file)
     assert '"state": "RUNNING"' in scenario.launcher("list", "--json").out

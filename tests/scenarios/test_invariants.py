@@ -1,4 +1,4 @@
-"""What must never change a job's digest, and what must never be written."""
+"""Invariants: edits and environments that never change a digest, and commands that write nothing."""
 
 import json
 import shutil
@@ -58,7 +58,7 @@ def digest(scenario, file, **popen):
     return job["launch"]["digest"]
 
 
-def test_one_job_one_digest_however_it_is_written(scenario):
+def test_a_job_has_one_digest_however_its_file_is_written(scenario):
     files = [
         scenario.write("a/job.launcher.yaml", PLAIN),
         scenario.write("b/job.launcher.yaml", SAME_IN_OTHER_WORDS),
@@ -68,7 +68,7 @@ def test_one_job_one_digest_however_it_is_written(scenario):
 
 
 @pytest.mark.slow
-def test_one_digest_wherever_and_by_whomever_it_is_planned(scenario, tmp_path, monkeypatch):
+def test_a_job_has_one_digest_in_every_checkout_and_environment(scenario, tmp_path, monkeypatch):
     file = scenario.write("a/job.launcher.yaml", PLAIN)
     elsewhere = shutil.copytree(file.parent, tmp_path / "another checkout") / file.name
     seen = {digest(scenario, file), digest(scenario, elsewhere), digest(scenario, file, cwd="/")}
@@ -84,7 +84,7 @@ def test_one_digest_wherever_and_by_whomever_it_is_planned(scenario, tmp_path, m
     assert len(seen) == 1
 
 
-def test_the_digests_of_the_examples_are_the_ones_that_were_published(scenario):
+def test_the_digests_of_the_examples_equal_the_published_digests(scenario):
     """A change here would re-run every job of every user: make a new normal form instead."""
     found = {}
     for file in sorted((ROOT / "examples").rglob("*.launcher.*")):
@@ -95,7 +95,7 @@ def test_the_digests_of_the_examples_are_the_ones_that_were_published(scenario):
     assert found == json.loads(GOLDEN.read_text())
 
 
-def test_two_plans_of_one_world_are_equal(scenario):
+def test_two_plans_of_the_same_state_are_equal(scenario):
     file = scenario.job("true")
     changing = {"plan_id", "created_at", "expires_at", "seal"}
     first, second = (scenario.plan_document(file) for _ in range(2))
@@ -104,7 +104,7 @@ def test_two_plans_of_one_world_are_equal(scenario):
     }
 
 
-def test_validate_and_plan_leave_the_checkout_alone(scenario):
+def test_validate_and_plan_write_nothing_into_the_checkout(scenario):
     file = scenario.job("true")
     before = {path: path.stat().st_mtime_ns for path in scenario.folder.rglob("*")}
     scenario.launcher("validate", file)

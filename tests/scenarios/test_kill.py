@@ -1,4 +1,4 @@
-"""SIGKILL at any point, then the same apply again: one attempt, everything ran once, nothing is left."""
+"""After SIGKILL at any point the same apply makes one attempt, runs each replica once, and leaves nothing."""
 
 import os
 import random
@@ -43,7 +43,7 @@ def assert_as_if_never_killed(scenario, file, log):
 
 
 @pytest.mark.parametrize("step", sampled(STEPS, "reserved", "starting", every=2))
-def test_killed_at_a_named_step_the_next_apply_finishes_the_work(scenario, runs, step):
+def test_the_next_apply_finishes_the_work_of_a_client_killed_at_a_named_step(scenario, runs, step):
     file, log = runs
     assert killed(scenario, "step", step, "1", argv=["apply", file, "--yes"])
     assert_as_if_never_killed(scenario, file, log)
@@ -52,7 +52,7 @@ def test_killed_at_a_named_step_the_next_apply_finishes_the_work(scenario, runs,
 
 
 @pytest.mark.parametrize("step", sampled(STEPS, "created", first=1, every=2))
-def test_killed_while_applying_a_saved_plan_the_same_plan_finishes_it(scenario, runs, step):
+def test_a_saved_plan_finishes_the_work_of_its_killed_client(scenario, runs, step):
     file, log = runs
     scenario.plan(file, "--out", "plan.json")
     assert killed(scenario, "step", step, "1", argv=["apply", "plan.json"])
@@ -63,7 +63,7 @@ def test_killed_while_applying_a_saved_plan_the_same_plan_finishes_it(scenario, 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("step", sampled(REPLACE_STEPS, "stopping", first=1, every=2))
-def test_killed_while_replacing_the_next_apply_finishes_the_replacement(scenario, step):
+def test_the_next_apply_finishes_the_replacement_of_a_killed_client(scenario, step):
     file, _ = scenario.running()
     [old] = scenario.supervisors()
     log = scenario.folder / "runs"
@@ -78,7 +78,7 @@ def test_killed_while_replacing_the_next_apply_finishes_the_replacement(scenario
 
 
 @pytest.mark.slow
-def test_the_named_steps_are_the_ones_that_apply_reports(scenario, runs):
+def test_an_apply_takes_the_named_steps_in_their_order(scenario, runs):
     file, _ = runs
     steps = scenario.folder / "steps"
     assert not killed(scenario, "steps", str(steps), argv=["apply", file, "--yes", "--wait"])
@@ -92,7 +92,7 @@ def span():
 
 
 @pytest.mark.parametrize("batch", sampled(seeds(1)))
-def test_killed_at_random_moments_the_next_apply_finishes_the_work(scenario, span, batch):
+def test_the_next_apply_finishes_the_work_of_a_client_killed_at_a_random_moment(scenario, span, batch):
     """Each batch is three moments of its seed. By hand, for 500 kills: LAUNCHER_KILL_SEEDS=0-166."""
     if not span:
         count = scenario.folder / "count"
@@ -118,7 +118,7 @@ def test_killed_at_random_moments_the_next_apply_finishes_the_work(scenario, spa
 @pytest.mark.slow
 @pytest.mark.parametrize("reader", sampled(["status", "list", "wait", "apply"], "apply", every=3))
 def test_finished_work_is_not_repeated_when_the_supervisor_died_before_it_recorded_the_end(scenario, reader):
-    """Whichever command sees it first: two ends with 0 are on record, and make a success."""
+    """Two ends with 0 are on record, and make a success for whichever command reads them first."""
     log = scenario.folder / "runs"
     mark = f"mark-of-{scenario.folder}"  # names alone repeat in other workers
     script = f"echo run >>{log}; setsid -f sh -c 'while :; do sleep 9; done' {mark}"
@@ -135,7 +135,7 @@ def test_finished_work_is_not_repeated_when_the_supervisor_died_before_it_record
     assert processes.with_argument(mark) == []
 
 
-def test_waiting_for_a_job_ends_when_its_supervisor_is_killed(scenario):
+def test_a_wait_for_a_job_ends_when_the_supervisor_is_killed(scenario):
     scenario.running()
     waiting = scenario.start("wait", "job")
     [supervisor] = scenario.supervisors().values()

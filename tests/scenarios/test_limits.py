@@ -1,4 +1,4 @@
-"""Many replicas under a low limit of open files, many jobs at once, and a lock that somebody else holds."""
+"""Many replicas under a low limit of open files, many jobs at once, and a lock of another process."""
 
 import os
 import resource
@@ -13,7 +13,7 @@ REPLICAS = 200
 
 @pytest.fixture
 def few_files():
-    """The soft limit of open files lowered for what the test starts; the hard one stays."""
+    """Lower the soft limit of open files for processes of the test; the hard limit stays."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (SOFT, hard))
     yield
@@ -21,7 +21,7 @@ def few_files():
 
 
 @pytest.mark.slow
-def test_more_replicas_than_the_soft_limit_of_open_files(scenario, few_files):
+def test_an_app_may_have_more_replicas_than_the_soft_limit_of_open_files(scenario, few_files):
     file = scenario.job("echo limit $(ulimit -Sn)", replicas=REPLICAS)
     scenario.run_to_end(file)
     assert scenario.state("job") is AppState.SUCCEEDED
@@ -38,7 +38,7 @@ def test_logs_of_many_replicas_are_followed_while_waiting(scenario, few_files):
 
 
 @pytest.mark.slow
-def test_many_jobs_in_one_apply(scenario):
+def test_one_apply_runs_many_jobs(scenario):
     files = [scenario.job("true", name=f"job{number}") for number in range(40)]
     scenario.run_to_end(*files)
     assert len(scenario.apps()) == 40
@@ -46,7 +46,7 @@ def test_many_jobs_in_one_apply(scenario):
 
 
 @pytest.mark.slow
-def test_a_lock_that_is_held_is_waited_for_and_then_refused_with_its_owner(scenario):
+def test_an_apply_waits_for_a_held_lock_and_then_names_its_owner(scenario):
     from launcher.state.lock import apply_lock
 
     file = scenario.job("true")

@@ -1,4 +1,4 @@
-"""Logs: the bytes as they were written, and every way to look at a part of them."""
+"""Logs print the bytes as they were written, whole or the part that options choose."""
 
 import re
 import subprocess
@@ -9,7 +9,7 @@ import pytest
 from tests.scenario import until_line
 
 
-def test_bytes_come_back_as_they_were_written(scenario):
+def test_logs_print_the_bytes_as_the_replica_wrote_them(scenario):
     payload = bytes(range(256)) * 40 + b"no newline at the end"
     (scenario.folder / "payload").write_bytes(payload)
     scenario.run_to_end(scenario.job("cat payload"))
@@ -20,7 +20,7 @@ def test_bytes_come_back_as_they_were_written(scenario):
     assert (scenario.home / "local/apps" / app / "logs/main/0/combined.log").read_bytes() == payload
 
 
-def test_one_stream_can_be_asked_for(scenario):
+def test_logs_print_one_stream_when_asked(scenario):
     scenario.run_to_end(scenario.job("echo out; echo err >&2"))
     lines = {
         stream: scenario.logs("job", "--stream", stream, "--no-prefix").split()
@@ -30,7 +30,7 @@ def test_one_stream_can_be_asked_for(scenario):
     assert sorted(scenario.logs("job", "--no-prefix").split()) == ["err", "out"]
 
 
-def test_one_role_and_one_replica_can_be_asked_for(scenario):
+def test_logs_print_one_role_or_one_replica_when_asked(scenario):
     scenario.run_to_end(scenario.job("echo replica $<replica_id>", replicas=3))
     assert scenario.logs("job/main/2", "--no-prefix") == "replica 2\n"
     assert len(scenario.logs("job/main").splitlines()) == 3
@@ -38,7 +38,7 @@ def test_one_role_and_one_replica_can_be_asked_for(scenario):
     assert scenario.launcher("logs", "job/main/7", code=None).code != 0
 
 
-def test_tail_and_regex(scenario):
+def test_logs_print_the_last_lines_and_the_lines_that_match_a_regex(scenario):
     scenario.run_to_end(scenario.job("i=1; while [ $i -le 100 ]; do echo line $i; i=$((i+1)); done"))
     assert scenario.logs("job", "--tail", "2", "--no-prefix") == "line 99\nline 100\n"
     assert scenario.logs("job", "--regex", "^line .0$", "--no-prefix").split() == [
@@ -52,7 +52,7 @@ def test_tail_and_regex(scenario):
 
 
 @pytest.mark.slow
-def test_a_part_by_time(scenario):
+def test_logs_print_a_part_of_the_output_by_its_time(scenario):
     first, second = scenario.gate("first"), scenario.gate("second")
     later = "sleep 0.1"  # a line shortly behind another has the time of that
     script = f"echo one; {first.script}; {later}; echo two; {second.script}; {later}; echo three"
@@ -75,7 +75,7 @@ def test_a_part_by_time(scenario):
     assert scenario.launcher("logs", "job", "--since", "whenever", code=64).err
 
 
-def test_apply_with_logs_shows_lines_as_they_come_also_into_a_pipe(scenario):
+def test_apply_with_logs_shows_lines_as_they_arrive_also_into_a_pipe(scenario):
     gate = scenario.gate()
     file = scenario.job(f"echo early; {gate.script}; echo late")
     client = scenario.start("apply", file, "--yes", "--wait", "--logs")
@@ -87,12 +87,12 @@ def test_apply_with_logs_shows_lines_as_they_come_also_into_a_pipe(scenario):
 
 
 @pytest.mark.parametrize("replicas", [1, 3])
-def test_what_was_printed_before_the_end_is_there_when_the_wait_is_over(scenario, replicas):
+def test_the_whole_output_can_be_read_as_soon_as_a_wait_returns(scenario, replicas):
     scenario.run_to_end(scenario.job("seq 1 5000", replicas=replicas))
     assert len(scenario.logs("job").splitlines()) == 5000 * replicas
 
 
-def test_a_bounded_log_says_what_it_dropped_and_the_job_succeeds(scenario):
+def test_a_bounded_log_reports_the_dropped_bytes_and_the_job_succeeds(scenario):
     file = scenario.job("seq 500000; echo last >&2", top="cfg: {log_max_mb: 1}")
     scenario.run_to_end(file)
     [app] = scenario.apps()

@@ -1,4 +1,4 @@
-"""A family of jobs: what runs is one job for each combination, and only new ones run."""
+"""A matrix gives one job for each combination, and only jobs of new combinations run."""
 
 import json
 
@@ -7,7 +7,7 @@ import pytest
 
 @pytest.fixture
 def sweep(scenario):
-    """Writes a matrix of items: each job is called by its model, and they are called sweep together."""
+    """Return a function that writes a matrix of items: jobs are named after their model, the group sweep."""
 
     def write(*items, script="echo $<matrix.model> takes $<matrix.batch> >>log", top="max_parallel: 1"):
         return scenario.write(
@@ -47,7 +47,7 @@ def test_a_new_value_on_an_axis_plans_one_new_job_for_each_combination(scenario)
 
 
 @pytest.mark.slow
-def test_a_plan_says_once_that_nothing_refers_to_an_axis(scenario):
+def test_a_plan_notes_once_that_no_field_refers_to_an_axis(scenario):
     file = scenario.job("echo $<matrix.lr>", name="grid", top="matrix: {lr: [0.1, 0.2], seed: [1, 2, 3]}")
     shown = scenario.launcher("plan", file).out
     assert shown.count("note: nothing refers to `$<matrix.seed>`: the jobs of its 3 values are alike") == 1
@@ -80,7 +80,7 @@ def test_items_without_axes_are_jobs_and_a_new_item_is_one_new_job(scenario, swe
 
 
 @pytest.mark.slow
-def test_needs_select_and_rerun_take_the_group(scenario, sweep):
+def test_needs_select_and_rerun_take_the_name_of_a_group(scenario, sweep):
     file = sweep(SMALL, LARGE)
     scenario.job("echo report >>log", name="report", top="needs: [sweep]")
     scenario.job("true", name="other")
@@ -96,7 +96,7 @@ def test_needs_select_and_rerun_take_the_group(scenario, sweep):
     assert scenario.actions(".", "--rerun", "sweep+")["report"] == "rerun"
 
 
-def test_the_group_is_the_name_for_commands_that_take_several_apps(scenario, sweep):
+def test_commands_that_take_several_apps_take_the_name_of_a_group(scenario, sweep):
     gates = {name: scenario.gate(f"{name}-fit") for name in ("small", "large")}
     scenario.apply(sweep(SMALL, LARGE, script="echo $$ >$<job.name>.enter; exec sleep 1000", top=""))
     for gate in gates.values():

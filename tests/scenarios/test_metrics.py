@@ -1,4 +1,4 @@
-"""`launcher metrics` alone sees an app run and end, on every engine: no other command looks meanwhile."""
+"""`launcher metrics` shows an app run and end on every engine, without another command in between."""
 
 import time
 

@@ -1,4 +1,4 @@
-"""Jobs that need jobs: in order, skipped with their reason, and after SIGKILL at any point as if without."""
+"""Jobs that need jobs run in order, are skipped with the reason, and end alike after SIGKILL at any point."""
 
 import json
 import os
@@ -69,7 +69,7 @@ def pipeline(scenario):
     return Pipeline(scenario)
 
 
-def test_one_apply_starts_all_three_in_order(scenario, pipeline):
+def test_one_apply_starts_all_jobs_of_a_pipeline_in_order(scenario, pipeline):
     done = scenario.apply(".")
     assert pipeline.states() == {"prepare": "running", "train": "waiting", "evaluate": "waiting"}
     assert "train waits for prepare" in done.err
@@ -90,7 +90,7 @@ def test_one_apply_starts_all_three_in_order(scenario, pipeline):
 
 
 @pytest.mark.slow
-def test_a_failure_skips_what_needs_it_until_it_is_mended(scenario, pipeline):
+def test_a_failed_job_skips_its_dependents_until_it_succeeds(scenario, pipeline):
     pipeline.write("train", "false", top="needs: [prepare]")
     pipeline.open()
     scenario.run_to_end(".", code=5)
@@ -113,7 +113,7 @@ def test_a_failure_skips_what_needs_it_until_it_is_mended(scenario, pipeline):
 
 
 @pytest.mark.slow
-def test_the_attempts_that_a_waiting_one_stands_on_are_described(scenario, pipeline):
+def test_describe_shows_the_attempts_that_a_waiting_attempt_needs(scenario, pipeline):
     scenario.apply(".")
     shown = scenario.launcher("describe", "train").out
     assert re.search(r"^  edition +1$", shown, re.M)
@@ -131,7 +131,7 @@ def test_the_attempts_that_a_waiting_one_stands_on_are_described(scenario, pipel
 
 
 @pytest.mark.slow
-def test_the_logs_of_a_waiting_job_say_why_there_are_none_and_follow_it_from_its_start(scenario, pipeline):
+def test_logs_of_a_waiting_job_name_its_need_and_follow_the_job_from_its_start(scenario, pipeline):
     pipeline.write("train", "echo trained", top="needs: [prepare]")
     scenario.apply(".")
     for job, need in (("train", "prepare (running)"), ("evaluate", "train (waiting)")):
@@ -145,7 +145,7 @@ def test_the_logs_of_a_waiting_job_say_why_there_are_none_and_follow_it_from_its
     scenario.wait("evaluate")
 
 
-def test_the_logs_of_a_skipped_job_say_why_there_are_none(scenario, pipeline):
+def test_logs_of_a_skipped_job_show_why_the_job_was_skipped(scenario, pipeline):
     pipeline.write("train", "false", top="needs: [prepare]")
     pipeline.open()
     scenario.run_to_end(".", code=5)
@@ -168,7 +168,7 @@ def test_an_apply_that_waits_reports_the_start_of_a_waiting_job_before_its_outpu
 
 
 @pytest.mark.slow
-def test_the_summary_of_an_apply_says_that_the_holder_of_a_waiting_job_has_died(scenario, pipeline):
+def test_the_summary_of_an_apply_reports_a_dead_holder_of_a_waiting_job(scenario, pipeline):
     applying = scenario.start("apply", ".", "--yes", "--wait")
     until_line(applying.stderr, "evaluate waits for train")
     [evaluate] = scenario.attempts("evaluate")
@@ -184,7 +184,7 @@ def test_the_summary_of_an_apply_says_that_the_holder_of_a_waiting_job_has_died(
 
 
 @pytest.mark.slow
-def test_an_apply_does_not_wait_for_what_a_dead_holder_would_have_to_start_first(scenario, pipeline):
+def test_an_apply_does_not_wait_for_jobs_behind_a_job_whose_holder_has_died(scenario, pipeline):
     applying = scenario.start("apply", ".", "--yes", "--wait")
     until_line(applying.stderr, "evaluate waits for train")
     [train] = scenario.attempts("train")
@@ -202,7 +202,7 @@ def test_an_apply_does_not_wait_for_what_a_dead_holder_would_have_to_start_first
 
 
 @pytest.mark.slow
-def test_a_waiting_job_that_changes_is_withdrawn_and_made_again(scenario, pipeline):
+def test_a_changed_waiting_job_is_withdrawn_and_submitted_again(scenario, pipeline):
     scenario.apply(".")
     pipeline.write("train", "true; true", top="needs: [prepare]")
     scenario.apply(".")
@@ -217,7 +217,7 @@ def test_a_waiting_job_that_changes_is_withdrawn_and_made_again(scenario, pipeli
     assert pipeline.ran() == list(JOBS)
 
 
-def test_a_job_reads_what_every_job_of_a_matrix_has_left(scenario):
+def test_a_job_reads_the_output_folder_of_every_job_of_a_matrix(scenario):
     """LAUNCHER_NEEDS has the folders as the program sees them."""
     matrix = "matrix: {lr: [1, 3, 2]}"
     scenario.job("echo $<matrix.lr> >$LAUNCHER_OUTPUT_DIR/score", name="sweep", top=matrix)
@@ -230,14 +230,18 @@ def test_a_job_reads_what_every_job_of_a_matrix_has_left(scenario):
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("number", "step"), thinned(KILLS, every=2))
-def test_killed_at_a_named_step_the_next_apply_finishes_the_work(scenario, pipeline, step, number):
+def test_the_next_apply_finishes_the_work_of_a_client_killed_at_a_named_step(
+    scenario, pipeline, step, number
+):
     assert killed(scenario, "step", step, number, argv=["apply", ".", "--yes"])
     pipeline.finish()
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("victim", sampled(JOBS[1:], "train"))
-def test_a_killed_waiting_supervisor_is_resumed_under_its_number(scenario, pipeline, victim):
+def test_a_waiting_attempt_whose_supervisor_was_killed_is_resumed_under_its_number(
+    scenario, pipeline, victim
+):
     scenario.apply(".")
     [attempt] = scenario.attempts(victim)
     pid = scenario.supervisors()[attempt.app_id]
@@ -254,7 +258,7 @@ def test_a_killed_waiting_supervisor_is_resumed_under_its_number(scenario, pipel
 
 
 @pytest.mark.slow
-def test_a_killed_supervisor_of_a_need_skips_what_waits_for_it(scenario, pipeline):
+def test_jobs_that_wait_for_a_need_whose_supervisor_was_killed_are_skipped(scenario, pipeline):
     scenario.apply(".")
     [attempt] = scenario.attempts("prepare")
     processes.kill([scenario.supervisors()[attempt.app_id]])
@@ -287,8 +291,8 @@ def after_a_reboot(scenario):
 
 
 @pytest.mark.slow
-def test_after_a_reboot_what_waits_is_resumed_under_its_number(scenario, pipeline):
-    """prepare succeeded just before, and train was not started any more."""
+def test_a_waiting_attempt_is_resumed_under_its_number_after_a_reboot(scenario, pipeline):
+    """`prepare` succeeded just before the reboot, and `train` was not started any more."""
     scenario.apply(".")
     waiting = [scenario.attempts(job)[-1].app_id for job in JOBS[1:]]
     holders = [scenario.supervisors()[app_id] for app_id in waiting]
@@ -304,7 +308,7 @@ def test_after_a_reboot_what_waits_is_resumed_under_its_number(scenario, pipelin
     pipeline.finish()
 
 
-def test_after_a_reboot_a_waiting_job_can_be_cancelled(scenario, pipeline):
+def test_a_waiting_job_can_be_cancelled_after_a_reboot(scenario, pipeline):
     scenario.apply(".")
     stranger = after_a_reboot(scenario)
     scenario.cancel("train")
@@ -313,7 +317,7 @@ def test_after_a_reboot_a_waiting_job_can_be_cancelled(scenario, pipeline):
 
 
 @pytest.mark.slow
-def test_after_a_reboot_what_waits_for_a_lost_job_is_made_again_with_it(scenario, pipeline):
+def test_jobs_that_wait_for_a_job_lost_in_a_reboot_run_again_with_it(scenario, pipeline):
     scenario.apply(".")
     stranger = after_a_reboot(scenario)
     assert scenario.actions(".") == dict.fromkeys(JOBS, "hold")
@@ -327,10 +331,8 @@ def test_after_a_reboot_what_waits_for_a_lost_job_is_made_again_with_it(scenario
 
 @pytest.mark.slow
 @pytest.mark.parametrize("event", sampled(["created", "waiting", "met", "starting"], "waiting", "met"))
-def test_what_supervisors_leave_that_die_at_an_event_is_finished_by_the_next_applies(
-    scenario, pipeline, event
-):
-    """What died behind `starting` is lost, since its processes may have begun."""
+def test_the_next_applies_finish_the_work_of_supervisors_that_die_at_an_event(scenario, pipeline, event):
+    """An attempt whose supervisor died after `starting` is lost: its processes may have begun."""
     pipeline.open()
     trap = [sys.executable, "-m", "tests.kill_at", "record", event, "1"]
     scenario.spawn([*trap, "--", "apply", ".", "--yes", "--wait"]).communicate()
@@ -361,8 +363,8 @@ def overlaps(spans):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", seeds(3))
-def test_random_kills_of_clients_and_supervisors(scenario, pipeline, seed):
-    """Whatever is killed: it converges, nothing runs twice at once, nothing is forgotten, nothing is left.
+def test_applies_finish_the_work_after_random_kills_of_clients_and_supervisors(scenario, pipeline, seed):
+    """After any kills each job succeeds, no job runs twice at once, and no process is left.
 
     Each seed is one pipeline with up to eight SIGKILLs, four on average: of the client, and of supervisors
     that run or wait. CI takes three seeds. By hand, for about 500 kills, each test with its number:
@@ -436,7 +438,7 @@ def stood_on(scenario):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("story", STORIES)
-def test_what_sums_up_a_matrix_runs_again_when_the_matrix(scenario, story):
+def test_a_job_that_needs_a_matrix_runs_again_when_the_matrix_changes(scenario, story):
     values, words = STORIES[story]
     summing(scenario, "[0, 1]")
     scenario.run_to_end(".")
@@ -452,7 +454,7 @@ def test_what_sums_up_a_matrix_runs_again_when_the_matrix(scenario, story):
 
 
 @pytest.mark.slow
-def test_the_set_of_needs_is_the_same_whichever_files_are_given(scenario):
+def test_a_job_has_the_same_needs_whichever_job_files_are_planned(scenario):
     scenario.write("launcher.toml", "")
     summing(scenario, "[0, 1]")
     scenario.run_to_end(".")
@@ -471,7 +473,7 @@ def test_the_set_of_needs_is_the_same_whichever_files_are_given(scenario):
 
 
 @pytest.mark.slow
-def test_an_added_need_leaves_what_runs_and_makes_anew_what_waits(scenario, pipeline):
+def test_an_added_need_keeps_a_running_job_and_resubmits_a_waiting_job(scenario, pipeline):
     for job in ("other", "more"):
         scenario.job("true", name=job)
     scenario.run_to_end(scenario.folder / "other.launcher.yaml", scenario.folder / "more.launcher.yaml")
@@ -495,7 +497,7 @@ def test_an_added_need_leaves_what_runs_and_makes_anew_what_waits(scenario, pipe
 
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", seeds(2))
-def test_after_each_edit_and_apply_the_record_is_what_the_files_ask_for(scenario, seed):
+def test_the_recorded_needs_match_the_job_files_after_each_edit_and_apply(scenario, seed):
     """Any needs of the matrix `a`, of its jobs and of `b`, with and without `rerun: never`."""
     chance = random.Random(seed)
     values, needs = [0, 1], {"b": {}, "sum": {}}

@@ -1,4 +1,4 @@
-"""Output folders: where they are, what happens when one is gone, and how their files are fetched."""
+"""Output folders: their places, the loss of one, and copies of their files."""
 
 import json
 import os
@@ -24,12 +24,12 @@ def folder_of(scenario: Scenario, app: str) -> Path:
 
 
 class TestWhereItIs:
-    def test_a_local_job_has_one_whether_or_not_its_roles_speak_of_it(self, scenario):
+    def test_a_local_job_has_an_output_folder_whether_or_not_its_roles_name_it(self, scenario):
         scenario.job("/bin/sh -c \"$(printf 'echo x >$%s_DIR/file' LAUNCHER_OUTPUT)\"", name="quiet")
         scenario.run_to_end("quiet.launcher.yaml")
         assert (folder_of(scenario, "quiet") / "file").read_text() == "x\n"
 
-    def test_status_describe_the_ledger_and_the_result_of_apply_agree(self, scenario):
+    def test_status_describe_ledger_and_apply_name_the_same_output_folder(self, scenario):
         scenario.job(WRITE, name="prepare")
         done = scenario.run_to_end("prepare.launcher.yaml", "--format", "json")
         folder = folder_of(scenario, "prepare")
@@ -40,14 +40,14 @@ class TestWhereItIs:
         assert scenario.attempts("prepare")[-1].output == str(folder)
         assert f"output   {folder}" in scenario.launcher("status", "prepare").out
 
-    def test_the_result_of_apply_shows_folders_with_files_alone(self, scenario):
+    def test_the_result_of_apply_shows_only_output_folders_that_have_files(self, scenario):
         scenario.job("true", name="empty")
         scenario.job(WRITE, name="prepare")
         out = scenario.run_to_end(".").out
         assert str(folder_of(scenario, "prepare")) in out
         assert str(folder_of(scenario, "empty")) not in out
 
-    def test_each_combination_reads_the_folder_of_its_own_need(self, scenario):
+    def test_each_combination_of_a_matrix_reads_the_output_folder_of_its_own_need(self, scenario):
         day = "matrix: {day: [1, 'B F']}"
         scenario.job("echo $<matrix.day> >$<output_dir>/day", name="prepare", top=day)
         name = "prepare-$<matrix.day>"
@@ -57,7 +57,7 @@ class TestWhereItIs:
         logs = [scenario.logs(f"train-{day}", "--no-prefix") for day in ("1", "bf-k6keb")]
         assert logs == ["1\n", "B F\n"]
 
-    def test_an_attempt_that_waits_has_made_none(self, scenario):
+    def test_a_waiting_attempt_has_no_output_folder(self, scenario):
         gate = scenario.gate()
         scenario.job(gate.script, name="prepare")
         scenario.job("true", name="train", top="needs: [prepare]")
@@ -93,7 +93,7 @@ def steps(scenario: Scenario, *argv: str) -> dict[str, Any]:
 
 class TestLoss:
     @pytest.mark.slow
-    def test_the_job_drifts_and_a_reader_is_held_until_it_has_run_again(self, pipeline):
+    def test_a_reader_of_a_lost_output_folder_is_held_until_its_need_has_run_again(self, pipeline):
         pipeline.job(READ, name="train", top="needs: [prepare]")
         found = pipeline.plan(".", code=None)
         assert "keep: attempt 1 succeeded; its output folder is gone" in found
@@ -106,7 +106,7 @@ class TestLoss:
         assert pipeline.attempts("train")[-1].state == "succeeded"
         assert pipeline.actions(".") == {"prepare": "keep", "train": "keep"}
 
-    def test_a_finished_reader_is_left_alone(self, scenario, lose):
+    def test_a_finished_reader_of_a_lost_output_folder_is_kept(self, scenario, lose):
         scenario.job(WRITE, name="prepare")
         scenario.job(READ, name="train", top="needs: [prepare]")
         scenario.run_to_end(".")
@@ -115,7 +115,7 @@ class TestLoss:
         [_, drift] = steps(scenario)["prepare"]["reasons"]
         assert (drift["code"], drift["detail"]) == ("drift", "its output folder is gone")
 
-    def test_a_saved_plan_is_refused_whose_input_has_gone_since(self, scenario, lose):
+    def test_a_saved_plan_is_refused_when_a_needed_output_folder_is_gone(self, scenario, lose):
         scenario.job(WRITE, name="prepare")
         scenario.run_to_end("prepare.launcher.yaml")
         scenario.job(READ, name="train", top="needs: [prepare]")
@@ -125,13 +125,13 @@ class TestLoss:
         assert refused.code != 0
         assert scenario.attempts("train") == []
 
-    def test_an_attempt_without_a_record_of_its_folder_has_lost_none(self, pipeline):
+    def test_an_attempt_without_a_recorded_output_folder_has_lost_none(self, pipeline):
         with sqlite3.connect(pipeline.home / "ledger.db") as db:  # as an older version wrote it
             db.execute("UPDATE attempts SET output = ''")
         pipeline.job(READ, name="train", top="needs: [prepare]")
         assert pipeline.actions(".") == {"prepare": "keep", "train": "create"}
 
-    def test_a_job_that_no_other_needs_is_not_looked_at(self, pipeline):
+    def test_the_output_folder_of_a_job_that_no_job_needs_is_not_checked(self, pipeline):
         assert "is gone" not in pipeline.plan(".")
 
 
@@ -154,14 +154,14 @@ class TestOfLocalJobs:
 
 
 class TestTheCommand:
-    def test_it_prints_the_path_alone(self, scenario):
+    def test_output_prints_only_the_path(self, scenario):
         scenario.job(WRITE, name="prepare")
         scenario.run_to_end("prepare.launcher.yaml")
         printed = scenario.launcher("output", "prepare").out
         assert printed == f"{folder_of(scenario, 'prepare')}\n"
         assert json.loads(scenario.launcher("output", "prepare@1", "--json").out)["output"] == printed.strip()
 
-    def test_it_copies_the_files(self, scenario):
+    def test_output_copies_the_files(self, scenario):
         more = "mkdir -p a/b; ln -s ../lines a/link; touch a/b/c; chmod +x a/b/c"
         scenario.job(f"{WRITE}; cd $LAUNCHER_OUTPUT_DIR; {more}", name="prepare")
         scenario.run_to_end("prepare.launcher.yaml")
@@ -172,7 +172,7 @@ class TestTheCommand:
         assert (done.out, done.err) == ("", "copied 2 files, 5 B, to got/it\n")
         assert os.listdir(got.parent) == ["it"]
 
-    def test_it_overwrites_nothing(self, scenario):
+    def test_output_overwrites_no_file(self, scenario):
         scenario.job(WRITE, name="prepare")
         scenario.run_to_end("prepare.launcher.yaml")
         (scenario.folder / "got").mkdir()
@@ -181,7 +181,7 @@ class TestTheCommand:
         assert "got is not empty" in refused.err
         assert os.listdir(scenario.folder / "got") == ["mine"]
 
-    def test_a_job_without_one_is_shown_how_to_get_one(self, pipeline):
+    def test_output_shows_how_to_make_a_missing_output_folder(self, pipeline):
         gone = pipeline.launcher("output", "prepare", code=1)
         assert "is gone" in gone.err
         assert "launcher apply prepare.launcher.yaml --rerun prepare" in gone.err
@@ -191,7 +191,7 @@ class TestTheCommand:
         assert "no job file made it" in pipeline.launcher("output", handle, code=1).err
 
     @pytest.mark.parametrize("name", ["KILL", "INT", "TERM"])
-    def test_a_copy_that_is_stopped_leaves_nothing(self, scenario, name):
+    def test_a_stopped_copy_of_an_output_folder_leaves_no_file(self, scenario, name):
         scenario.job("truncate -s 200G $LAUNCHER_OUTPUT_DIR/huge", name="prepare")
         scenario.run_to_end("prepare.launcher.yaml")
         before = sorted(os.listdir(scenario.folder))
@@ -218,7 +218,7 @@ class TestResults:
     def results(self, attempt: int) -> list[Row]:
         return results_of(find_app(f"train@{attempt}"))
 
-    def test_they_stand_beside_those_of_the_success_before(self, scenario):
+    def test_results_are_shown_beside_the_results_of_the_success_before(self, scenario):
         for number, (loss, then) in enumerate([(0.5, "true"), (0.4, "exit 3"), (0.25, "true")], 1):
             self.write(scenario, loss, then)
             scenario.launcher("apply", ".", "--yes", "--wait", code=None)

@@ -36,7 +36,7 @@ class Pipeline:
         (self.folder / name).write_text(text.replace(old, new, 1))
 
     def crash_once(self):
-        """Make the training end in the middle, after its first checkpoint. The program is no input."""
+        """Make the training fail after its first checkpoint. The edited program is no input of the job."""
         self.edit("train.py", "    errors =", f"    {CRASH}\n    errors =")
 
 
@@ -45,7 +45,7 @@ def pipeline(scenario):
     return Pipeline(scenario)
 
 
-def test_the_jobs_run_in_order_and_not_again(pipeline):
+def test_the_jobs_of_the_pipeline_run_in_order_and_only_once(pipeline):
     assert pipeline.actions() == dict.fromkeys(ALL, "create")
     pipeline.apply()
     assert pipeline.logs("prepare") == "kept 60 of 61 measurements\n"
@@ -54,7 +54,7 @@ def test_the_jobs_run_in_order_and_not_again(pipeline):
 
 
 @pytest.mark.slow
-def test_a_changed_input_runs_all_of_them_again_and_a_changed_job_what_follows_it(pipeline):
+def test_a_changed_input_reruns_all_jobs_and_a_changed_job_reruns_its_dependents(pipeline):
     pipeline.apply()
     with (pipeline.folder / "measurements.csv").open("a") as file:
         file.write("6.0,11.2\n")
@@ -70,7 +70,7 @@ def test_a_changed_input_runs_all_of_them_again_and_a_changed_job_what_follows_i
 
 
 @pytest.mark.slow
-def test_a_crashed_training_goes_on_from_its_checkpoint(pipeline):
+def test_a_crashed_training_continues_from_its_checkpoint(pipeline):
     pipeline.crash_once()
     done = pipeline.apply(code=5)
     assert "train failed" in done.out + done.err
@@ -82,7 +82,7 @@ def test_a_crashed_training_goes_on_from_its_checkpoint(pipeline):
 
 
 @pytest.mark.slow
-def test_gc_removes_the_output_folders_that_no_job_stands_on(pipeline):
+def test_gc_removes_the_output_folders_that_no_job_needs(pipeline):
     pipeline.apply()
     first = pipeline.scenario.attempts("train", target=pipeline.target)[0]
     pipeline.edit("train.launcher.yaml", "default: 2000", "default: 1900")
@@ -96,14 +96,14 @@ def test_gc_removes_the_output_folders_that_no_job_stands_on(pipeline):
     assert "mean error" in pipeline.logs("evaluate")
 
 
-def test_the_file_of_a_need_that_is_missing_is_named(pipeline):
+def test_a_plan_names_the_job_file_of_a_need_that_never_ran(pipeline):
     done = pipeline.scenario.launcher("plan", pipeline.folder / "train.launcher.yaml", code=1)
     assert "it needs `prepare`, which never ran" in done.err
     assert "pipeline/prepare.launcher.yaml as well" in done.err
 
 
 @pytest.mark.slow
-def test_a_matrix_of_another_file_stands_for_its_jobs(scenario):
+def test_a_need_may_name_a_matrix_of_another_file(scenario):
     shutil.copytree(EXAMPLES / "sweep", scenario.folder / "sweep")
     scenario.write("launcher.toml", "")
     best = scenario.job("true", name="best", top="needs: [sweep]")

@@ -1,4 +1,4 @@
-"""Jobs in line, as a user sees and moves them: list, status, queue, start --now, cancel, run --queue."""
+"""Users see and move jobs in line: list, status, queue, start --now, cancel, run --queue."""
 
 import json
 import os
@@ -56,7 +56,7 @@ def places(scenario) -> dict[str, list[str]]:
 
 
 @pytest.mark.slow
-def test_every_table_says_what_an_app_in_line_waits_for(scenario, line):
+def test_every_table_shows_the_resources_that_an_app_in_line_waits_for(scenario, line):
     holder, amount = app_id(scenario, "a"), f"{cores()} core" + "s" * (cores() > 1)
     second = f"1st in line for {amount} held by {holder}"
     assert scenario.status("b")["message"] == second
@@ -87,7 +87,7 @@ def test_an_app_is_started_out_of_turn_and_the_others_keep_their_order(scenario,
 
 
 @pytest.mark.slow
-def test_start_names_what_it_does_not_start(scenario, line):
+def test_start_names_each_app_that_it_does_not_start(scenario, line):
     assert "--now" in scenario.launcher("start", "b", code=64).err
     assert "already started: RUNNING" in scenario.launcher("start", "a", "--now").err
     assert "`nothing`" in scenario.launcher("start", "nothing", "--now", code=1).err
@@ -96,7 +96,7 @@ def test_start_names_what_it_does_not_start(scenario, line):
     assert "has ended, CANCELLED" in scenario.launcher("start", "b", "--now", code=1).err
 
 
-def test_what_a_job_needs_cannot_be_skipped(scenario, job):
+def test_start_now_does_not_start_a_job_whose_needs_are_unmet(scenario, job):
     first, gate = job("first")
     second, _ = job("second", top="needs: [first]", script="true")
     scenario.apply(first, second)
@@ -109,7 +109,7 @@ def test_what_a_job_needs_cannot_be_skipped(scenario, job):
 
 
 @pytest.mark.slow
-def test_all_jobs_of_a_matrix_in_line_can_be_started(scenario, job):
+def test_start_now_starts_all_jobs_of_a_matrix_in_line(scenario, job):
     holder, gate = job("holder")
     swept, _ = job("sweep", top="matrix: {n: [1, 2, 3]}", script="exec sleep 1000")
     scenario.apply(holder)
@@ -123,7 +123,7 @@ def test_all_jobs_of_a_matrix_in_line_can_be_started(scenario, job):
 
 
 @pytest.mark.slow
-def test_an_app_in_line_can_be_cancelled_and_has_run_nothing(scenario, line):
+def test_an_app_that_is_cancelled_in_line_has_run_nothing(scenario, line):
     name = app_id(scenario, "b")
     scenario.cancel("b")
     assert scenario.state("b") is AppState.CANCELLED
@@ -134,7 +134,7 @@ def test_an_app_in_line_can_be_cancelled_and_has_run_nothing(scenario, line):
 
 
 @pytest.mark.slow
-def test_an_app_in_line_whose_supervisor_died_says_so_and_frees_its_place(scenario, job):
+def test_an_app_in_line_whose_supervisor_died_is_reported_and_frees_its_place(scenario, job):
     for name in "abc":  # one apply each, so that none of them shares the process of another
         scenario.apply(job(name)[0])
     dead = [scenario.supervisors()[app_id(scenario, "b")]]
@@ -147,7 +147,7 @@ def test_an_app_in_line_whose_supervisor_died_says_so_and_frees_its_place(scenar
 
 
 @pytest.mark.slow
-def test_start_names_the_table_that_it_would_need(scenario, line, monkeypatch, tmp_path):
+def test_start_names_the_table_of_turns_that_an_app_is_in(scenario, line, monkeypatch, tmp_path):
     monkeypatch.setenv("LAUNCHER_SLOTS", str(tmp_path / "other slots"))
     assert scenario.status("b")["message"] == "waits for its turn"
     assert "LAUNCHER_SLOTS" in scenario.launcher("start", "b", "--now", code=1).err
@@ -156,7 +156,7 @@ def test_start_names_the_table_that_it_would_need(scenario, line, monkeypatch, t
 
 
 @pytest.mark.slow
-def test_run_takes_its_share_at_once(scenario, job):
+def test_run_takes_its_share_of_the_machine_at_once(scenario, job):
     holder, gate = job("holder")
     scenario.apply(holder)
     gate.entered()
@@ -165,7 +165,7 @@ def test_run_takes_its_share_at_once(scenario, job):
     scenario.cancel("holder")
 
 
-def test_run_waits_in_line_when_asked(scenario, job):
+def test_run_waits_in_line_with_the_queue_option(scenario, job):
     holder, gate = job("holder")
     scenario.apply(holder)
     gate.entered()
@@ -182,7 +182,7 @@ def test_run_waits_in_line_when_asked(scenario, job):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("number", sampled([signal.SIGINT, signal.SIGTERM, signal.SIGKILL], signal.SIGINT))
-def test_an_interrupted_run_leaves_the_line_and_nothing_behind(scenario, job, number):
+def test_an_interrupted_run_leaves_the_line_and_no_process(scenario, job, number):
     holder, gate = job("holder")
     scenario.apply(holder)
     gate.entered()
@@ -212,8 +212,8 @@ def test_a_detached_run_waits_in_line_on_its_own(scenario, job):
 
 
 @pytest.mark.slow
-def test_a_run_at_a_terminal_keeps_its_place_in_one_line(scenario, line, job):
-    """It is third, then second; the line is gone when its output begins."""
+def test_a_run_at_a_terminal_shows_its_place_in_a_single_line(scenario, line, job):
+    """The run is third, then second; the line on the terminal is cleared when its output begins."""
     mine, _ = job("mine", script="echo mine")
     ours, theirs = pty.openpty()
     command = [sys.executable, "-c", CONTROLLED, "run", str(mine), "--queue"]

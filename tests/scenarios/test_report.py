@@ -1,4 +1,4 @@
-"""The page of `launcher report` in a browser, and as a validator of HTML reads it."""
+"""The page of `launcher report` in a browser, and in a validator of HTML."""
 
 import json
 import subprocess
@@ -34,7 +34,7 @@ def page(scenario):
 
 
 @pytest.mark.slow
-def test_a_page_loads_nothing_has_no_errors_and_filters(page):
+def test_a_report_page_loads_no_resource_has_no_script_error_and_filters_its_rows(page):
     with Browser() as browser:
         browser.open(page)
         assert browser.run(ROWS) == 3
@@ -50,7 +50,7 @@ def test_a_page_loads_nothing_has_no_errors_and_filters(page):
 
 
 @pytest.mark.slow
-def test_a_page_shows_all_without_scripts_and_has_two_looks(page):
+def test_a_report_page_shows_all_rows_without_scripts_and_has_a_light_and_a_dark_look(page):
     with Browser() as browser:
         browser.ask("Emulation.setScriptExecutionDisabled", value=True)
         browser.open(page)
@@ -65,7 +65,7 @@ def test_a_page_shows_all_without_scripts_and_has_two_looks(page):
 
 
 @pytest.mark.slow
-def test_a_long_page_prints_the_newest_rows_and_says_so(scenario):
+def test_a_long_report_page_prints_the_newest_rows_and_notes_the_omission(scenario):
     require("browser")
     record(*(made("train", "succeeded", number, at=time.time() + number) for number in range(1, 401)))
     scenario.launcher("report", "--html", "page.html")
@@ -85,7 +85,7 @@ def test_a_long_page_prints_the_newest_rows_and_says_so(scenario):
 
 
 @pytest.mark.slow
-def test_a_page_is_valid(page):
+def test_a_report_page_is_valid_html(page):
     rules = page.parent / "rules.json"
     rules.write_text(json.dumps(RULES))
     command = [editor_tool("html-validate"), "--config", rules, page]

@@ -1,4 +1,4 @@
-"""`rerun_on`: finished work that runs again, because files changed or because somebody applies."""
+"""`rerun_on`: finished work runs again after changes of files, or at every apply."""
 
 import pytest
 
@@ -20,7 +20,7 @@ def test_changed_files_run_a_finished_job_again(scenario):
     assert first.digest == second.digest
 
 
-def test_files_are_watched_from_the_first_apply_that_knows_of_them(scenario):
+def test_files_are_compared_from_the_first_apply_that_lists_them(scenario):
     data = scenario.write("data/a.csv", "1")
     scenario.run_to_end(scenario.job("true"))
     file = scenario.job("true", top=FILES)
@@ -31,7 +31,7 @@ def test_files_are_watched_from_the_first_apply_that_knows_of_them(scenario):
 
 
 def test_every_apply_runs_finished_work_again(scenario):
-    """The one exception to "a plan after an apply is empty"."""
+    """This is the one exception to "a plan after an apply is empty"."""
     file = scenario.job("true", top=EVERY)
     scenario.run_to_end(file)
     assert scenario.actions(file) == {"job": "rerun"}
@@ -41,7 +41,7 @@ def test_every_apply_runs_finished_work_again(scenario):
 
 @pytest.mark.slow
 def test_failures_of_a_triggered_job_are_counted_from_its_last_success(scenario):
-    """Three tries each time, not three for ever."""
+    """The job has three tries after each success, not three in all."""
     script = "test -e works || { echo >>tries; exit 1; }"
     policy = "lifecycle: {rerun_on: [every_apply], on_failed: rerun, max_attempts: 2}"
     file = scenario.job(script, top=policy)

@@ -1,4 +1,4 @@
-"""Retries: what restarts, how often, and what is said about it."""
+"""Retries: restarts by each policy, their events, and the logs of each run."""
 
 import json
 import re
@@ -16,7 +16,7 @@ TWICE = 'echo "run $LAUNCHER_RESTART"; printf "$LAUNCHER_RESTART begun"; [ $LAUN
 """Fails twice, each time within a line."""
 
 
-def test_a_restart_is_no_new_attempt(scenario):
+def test_a_restart_makes_no_new_attempt(scenario):
     file = scenario.job("[ $LAUNCHER_RESTART = 1 ]", role="max_retries: 1\nretry_policy: replica")
     scenario.run_to_end(file)
     assert len(scenario.attempts()) == 1
@@ -51,7 +51,7 @@ def test_restarts_are_events_of_an_apply_that_waits(scenario, policy, options):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("policy", ["replica", "role", "application"])
-def test_restarts_stand_between_the_output_that_they_separate(scenario, policy):
+def test_restarts_are_shown_between_the_output_of_the_two_runs(scenario, policy):
     file = restarted(scenario, policy, delay="0")
     report = ["main/0 exited with 1; restart 1 of 3", "main/0 exited with 1; restart 2 of 3"]
     done = scenario.run_to_end(file, "--logs")
@@ -115,7 +115,7 @@ def test_logs_of_one_restart_follow_the_run_that_goes_on(scenario):
     assert scenario.logs("job", "--restart", "2") == "run 2\n"
 
 
-def test_of_several_replicas_those_that_had_the_restart_are_shown(scenario):
+def test_logs_of_one_restart_show_only_replicas_that_had_it(scenario):
     script = 'echo "$<replica_id>-$LAUNCHER_RESTART"; [ $<replica_id> = 0 ] || [ $LAUNCHER_RESTART = 1 ]'
     scenario.run_to_end(scenario.job(script, replicas=2, role="max_retries: 1\nretry_policy: replica"))
     assert scenario.logs("job", "--restart", "1") == "1-1\n"

@@ -1,4 +1,4 @@
-"""Roles that wait for each other: what every command makes of them, and SIGKILL at each step."""
+"""Roles that wait for each other: every command on them, and SIGKILL at each step."""
 
 import json
 import os
@@ -64,8 +64,8 @@ def test_apply_returns_while_a_role_waits_and_a_plan_keeps_it(scenario):
     assert_done_once(scenario, file)
 
 
-def test_another_home_leaves_a_role_that_waits_alone(scenario):
-    """Its plan knows nothing of the attempt, and the attempt nothing of it."""
+def test_commands_of_another_home_do_not_disturb_a_waiting_role(scenario):
+    """The plan of the other home does not know the attempt, and does not affect it."""
     gate = scenario.gate()
     file = ordered(scenario, server=f"{gate.script}; touch up; exec sleep 1000")
     scenario.apply(file)
@@ -79,7 +79,7 @@ def test_another_home_leaves_a_role_that_waits_alone(scenario):
 
 
 @pytest.mark.parametrize("step", sampled(STEPS, "starting", first=1, every=2))
-def test_the_client_is_killed_and_the_next_apply_finishes_the_work(scenario, step):
+def test_the_next_apply_finishes_the_work_of_a_killed_client(scenario, step):
     file = ordered(scenario)
     assert killed(scenario, "step", step, "1", argv=["apply", file, "--yes"])
     assert_done_once(scenario, file)
@@ -87,7 +87,7 @@ def test_the_client_is_killed_and_the_next_apply_finishes_the_work(scenario, ste
 
 
 @pytest.mark.parametrize("death", sampled(DEATHS, ("ready", 1), ("exit", 1), first=1, every=2), ids=str)
-def test_the_supervisor_is_killed_and_the_record_decides(scenario, death):
+def test_the_record_of_a_killed_supervisor_decides_the_outcome_of_the_app(scenario, death):
     event, n = death
     file = ordered(scenario)
     process = scenario.spawn(
@@ -104,7 +104,7 @@ def test_the_supervisor_is_killed_and_the_record_decides(scenario, death):
     assert_done_once(scenario, file)
 
 
-def test_edited_order_is_a_change_with_its_path(scenario):
+def test_a_plan_shows_a_changed_order_of_roles_by_its_path(scenario):
     file = ordered(scenario, server="exec sleep 1000")
     scenario.apply(file)
     file.write_text(file.read_text().replace("{file: up}", "{file: up, timeout: 5m}"))
@@ -114,14 +114,14 @@ def test_edited_order_is_a_change_with_its_path(scenario):
     scenario.cancel("job")
 
 
-def test_the_start_in_order_is_the_same_for_a_saved_plan(scenario):
+def test_a_saved_plan_starts_roles_in_their_order(scenario):
     file = ordered(scenario)
     scenario.plan(file, "--out", "plan.json")
     scenario.launcher("apply", "plan.json", "--wait")
     assert_done_once(scenario, file)
 
 
-def test_a_port_that_is_taken_is_named_and_no_empty_command_is(scenario):
+def test_an_apply_names_a_taken_port_and_shows_no_empty_command(scenario):
     with socket.create_server(("127.0.0.1", 0)) as listener:
         port = listener.getsockname()[1]
         file = scenario.write(
@@ -149,7 +149,7 @@ COMMANDS = (
 @pytest.mark.slow
 @pytest.mark.parametrize("first", thinned(range(len(COMMANDS)), every=3))
 def test_eight_commands_at_once_leave_one_outcome_and_no_process(scenario, first):
-    """In several rotations, on a job that has not run before and on one that has."""
+    """The commands start in several rotations, on a job that has not run before and on one that has."""
     file = ordered(scenario, client="cat up; sleep 0.2; echo run >>runs")
     for _ in range(2):
         commands = [*COMMANDS[first:], *COMMANDS[:first]]

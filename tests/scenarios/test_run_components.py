@@ -1,4 +1,4 @@
-"""`launcher run COMPONENT` with what surrounds an app: its workspace, its parent."""
+"""`launcher run COMPONENT` with the workspace and the parent of an app."""
 
 from tests.scenario import Scenario
 
@@ -23,7 +23,7 @@ def test_a_component_runs_in_its_workspace(scenario: Scenario) -> None:
     assert report.out == "from the workspace"
 
 
-def test_the_workspace_may_stand_in_the_configuration(scenario: Scenario) -> None:
+def test_run_takes_the_workspace_from_the_configuration(scenario: Scenario) -> None:
     scenario.write("src/words.txt", "from the workspace")
     scenario.write("c.py", COMPONENT)
     scenario.write("launcher.toml", '[cli.run]\nworkspace = "src"\n')
@@ -38,13 +38,13 @@ def test_replicas_know_their_parent(scenario: Scenario) -> None:
         assert scenario.launcher("run", "--parent-run-id", "parent-7", *what).out == "parent-7\n"
 
 
-def test_a_job_file_has_its_own_workspace(scenario: Scenario) -> None:
+def test_run_of_a_job_file_uses_the_workspace_of_the_file(scenario: Scenario) -> None:
     report = scenario.launcher("run", "--workspace", ".", scenario.job("true"), code=None)
     assert report.code != 0
     assert "workspace:" in report.err
 
 
-def test_a_workspace_that_is_not_there_is_an_error(scenario: Scenario) -> None:
+def test_a_missing_workspace_is_an_error(scenario: Scenario) -> None:
     scenario.write("c.py", COMPONENT)
     report = scenario.launcher("run", "--workspace", "none", "c.py:main", "--script", "true", code=None)
     assert report.code != 0

@@ -1,4 +1,4 @@
-"""Secrets reach the replica that asked for them, and nothing else that we write, print or keep."""
+"""Secrets reach the replica that asked for them, and no file or output of launcher."""
 
 import hashlib
 import json
@@ -34,7 +34,7 @@ def leaks(scenario, *elsewhere: Path) -> list[str]:
 
 
 def got(scenario) -> list[str]:
-    """What the replica found in its environment, by hash."""
+    """Return the hashes of the values that the replica found in its environment."""
     return [(scenario.folder / name).read_text().split()[0] for name in ("by-name", "by-file")]
 
 
@@ -46,13 +46,13 @@ def test_a_replica_gets_its_secrets(secret):
     assert got(secret) == WANTED
 
 
-def test_a_restarted_replica_gets_them_again(secret):
+def test_a_restarted_replica_gets_its_secrets_again(secret):
     file = secret.job(f"{PROVE}; exit $((1 - LAUNCHER_RESTART))", role=f"{ENV}max_retries: 1\n")
     secret.run_to_end(file)
     assert got(secret) == WANTED
 
 
-def test_run_hands_them_over_as_well(secret):
+def test_run_gives_a_replica_its_secrets(secret):
     secret.launcher("run", secret.job(PROVE, role=ENV))
     assert got(secret) == WANTED
     assert leaks(secret) == []
@@ -78,7 +78,7 @@ COMMANDS = [
 ]
 
 
-def test_no_output_and_no_file_of_ours_holds_a_value(secret):
+def test_no_output_and_no_file_of_launcher_holds_the_value_of_a_secret(secret):
     """Invariant 9."""
     file = secret.job(PROVE, role=ENV)
     for argv in COMMANDS:
@@ -97,7 +97,7 @@ def test_a_saved_plan_reads_the_secrets_of_the_applying_client(secret, monkeypat
     assert got(secret) == WANTED
 
 
-def test_a_failure_says_nothing_of_a_value(secret):
+def test_the_message_of_a_failure_shows_no_value_of_a_secret(secret):
     broken = secret.job("true", role=ENV)
     broken.write_text(broken.read_text().replace("entrypoint: sh", "entrypoint: no-such-program"))
     done = secret.apply(broken, code=1)
@@ -108,7 +108,7 @@ def test_a_failure_says_nothing_of_a_value(secret):
     assert leaks(secret) == []
 
 
-def test_the_supervisor_shows_no_value_to_who_lists_processes(secret):
+def test_the_supervisor_shows_no_value_of_a_secret_in_the_process_list(secret):
     _, gate = secret.running(role=ENV)
     [pid] = secret.supervisors().values()
     shown = [Path(f"/proc/{pid}/{name}").read_bytes() for name in ("cmdline", "environ")]
@@ -118,7 +118,7 @@ def test_the_supervisor_shows_no_value_to_who_lists_processes(secret):
 
 
 def test_missing_secrets_are_found_before_anything_is_submitted(scenario):
-    """All of them, of all jobs, before the first write: the job that needs none is not submitted either."""
+    """All missing secrets of all jobs are reported before the first write: no job is submitted."""
     files = [
         scenario.job("true", name="fine"),
         scenario.job("true", name="one", role=ENV),
@@ -137,7 +137,7 @@ def test_missing_secrets_are_found_before_anything_is_submitted(scenario):
     assert (scenario.apps(), scenario.attempts("fine"), scenario.attempts("one")) == ([], [], [])
 
 
-def test_a_missing_secret_leaves_a_running_attempt_alone(secret, monkeypatch):
+def test_a_missing_secret_does_not_stop_a_running_attempt(secret, monkeypatch):
     _, gate = secret.running(role=ENV)
     monkeypatch.delenv("CANARY_TOKEN")
     changed = secret.job(f"{gate.script}; true", role=ENV)
@@ -155,20 +155,20 @@ def test_finished_work_needs_no_secret(secret, monkeypatch):
     secret.apply(file)
 
 
-def test_another_value_is_no_other_document(secret, monkeypatch):
+def test_another_value_of_a_secret_does_not_change_the_document(secret, monkeypatch):
     file = secret.job(PROVE, role=ENV)
     secret.run_to_end(file)
     monkeypatch.setenv("CANARY_TOKEN", "canary-name-rotated")
     assert secret.actions(file) == {"job": "keep"}
 
 
-def test_run_without_a_secret_starts_nothing(scenario):
+def test_run_starts_nothing_when_a_secret_is_missing(scenario):
     done = scenario.launcher("run", scenario.job("true", role=ENV), code=1)
     assert "the environment variable CANARY_TOKEN is not set" in done.err
     assert scenario.apps() == []
 
 
-def test_the_request_on_disk_tells_a_reference_from_a_literal(secret):
+def test_the_request_on_disk_distinguishes_a_secret_from_a_literal(secret):
     secret.run_to_end(
         secret.job("true", role='env: {A: {secret: "env:CANARY_TOKEN"}, B: "env:CANARY_TOKEN"}')
     )

@@ -1,4 +1,4 @@
-"""Real servers and their clients: right at the first apply, ended with the client, and nothing is left."""
+"""Real servers and their clients succeed at the first apply, end with the client, and leave no process."""
 
 import shutil
 import socket
@@ -66,21 +66,21 @@ def services_of(attempt):
 
 
 @pytest.mark.slow
-def test_a_line_server_and_a_client_that_is_first_in_the_file(scenario, port):
+def test_a_client_that_comes_first_in_the_file_reaches_its_line_server(scenario, port):
     folder = copied(scenario, EXAMPLES / "service")
     assert_served(scenario, folder / "service.launcher.yaml", port)
     assert scenario.logs("service/client", "--no-prefix") == "HELLO\n"
 
 
 @pytest.mark.slow
-def test_a_parameter_server_and_its_workers(scenario, port):
+def test_workers_reach_their_parameter_server(scenario, port):
     folder = copied(scenario, SERVICES)
     assert_served(scenario, folder / "parameters.launcher.yaml", port)
     assert scenario.logs("parameters/check", "--no-prefix") == "learned 3.00 and 1.00\n"
 
 
 @pytest.mark.slow
-def test_redis_and_its_benchmark(scenario, port, redis_server):
+def test_redis_serves_its_benchmark(scenario, port, redis_server):
     folder = copied(scenario, SERVICES)
     assert_served(scenario, folder / "redis.launcher.yaml", port)
     for command in ("SET", "GET"):

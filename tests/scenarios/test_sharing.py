@@ -1,4 +1,4 @@
-"""Job files that stand on files in common: what plans and commands say of them."""
+"""Plans and commands on job files that share parents and a launcher.toml."""
 
 import json
 
@@ -49,7 +49,7 @@ def test_a_plan_of_one_file_finds_no_orphans_among_the_jobs_of_others(scenario):
     assert "orphan" not in scenario.launcher("plan", "steps.launcher.yaml").out
 
 
-def test_files_without_the_target_are_left_out_and_named(scenario):
+def test_a_plan_of_a_target_leaves_out_and_names_files_without_that_target(scenario):
     write(scenario)
     answer = scenario.launcher("plan", ".", "--target", "dev")
     assert "left out: 1 file that has no target `dev`: ./alone.launcher.yaml" in answer.err

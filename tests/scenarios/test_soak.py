@@ -10,6 +10,8 @@ from tests.soak import soak
 
 @pytest.mark.slow
 @pytest.mark.skipif(not shutil.which("flock"), reason="replicas tell each other apart with flock(1)")
-def test_a_hundred_mixed_commands_from_eight_processes(launcher_home: Path, tmp_path: Path):
+def test_a_hundred_mixed_commands_from_eight_processes_keep_the_invariants(
+    launcher_home: Path, tmp_path: Path
+):
     """`python -m tests.benchmarks many` does a thousand, as often as one likes."""
     assert soak(tmp_path / "jobs", launcher_home, operations=100, seed=1) == []

@@ -1,4 +1,4 @@
-"""Apply at a terminal: it shows the plan, asks, and takes no for an answer."""
+"""Apply at a terminal shows the plan, asks, and changes nothing unless the answer is yes."""
 
 import os
 import pty
@@ -46,7 +46,7 @@ def read(fd):
         pytest.param(b"\x04", 3, marks=pytest.mark.slow),
     ],
 )
-def test_anything_but_yes_changes_nothing(scenario, answer, code):
+def test_an_answer_other_than_yes_changes_nothing(scenario, answer, code):
     got, shown = at_a_terminal(scenario, "apply", scenario.job("true"), answer=answer)
     assert got == code
     assert "1 to create" in shown
@@ -54,7 +54,7 @@ def test_anything_but_yes_changes_nothing(scenario, answer, code):
 
 
 @pytest.mark.slow
-def test_yes_applies_and_shows_progress(scenario):
+def test_the_answer_yes_applies_the_plan_and_shows_progress(scenario):
     got, shown = at_a_terminal(scenario, "apply", scenario.job("true"), "--wait", answer=b"y\n")
     assert got == 0
     assert "SUCCEEDED" in shown
@@ -62,14 +62,14 @@ def test_yes_applies_and_shows_progress(scenario):
 
 
 @pytest.mark.slow
-def test_a_terminal_is_not_asked_where_nothing_is_to_do(scenario):
+def test_an_apply_without_changes_asks_no_question(scenario):
     file = scenario.job("true")
     scenario.run_to_end(file)
     code, shown = at_a_terminal(scenario, "apply", file, answer=b"")
     assert (code, "[y/N]" in shown) == (0, False)
 
 
-def test_approval_at_a_terminal_covers_stopping_what_runs(scenario):
+def test_approval_at_a_terminal_covers_stopping_a_running_attempt(scenario):
     file, _ = scenario.running()
     scenario.job("true")
     got, shown = at_a_terminal(scenario, "apply", file, "--wait", answer=b"y\n")
@@ -78,7 +78,7 @@ def test_approval_at_a_terminal_covers_stopping_what_runs(scenario):
 
 
 @pytest.mark.slow
-def test_when_the_world_moves_while_the_question_stands_nothing_is_applied(scenario):
+def test_an_apply_is_refused_when_the_jobs_change_while_it_asks(scenario):
     file = scenario.job("true")
     code, _ = at_a_terminal(
         scenario, "apply", file, answer=b"y\n", meanwhile=lambda: scenario.run_to_end(file)
@@ -88,7 +88,7 @@ def test_when_the_world_moves_while_the_question_stands_nothing_is_applied(scena
 
 
 @pytest.mark.slow
-def test_no_colour_without_a_terminal_or_where_it_is_not_wanted(scenario, monkeypatch):
+def test_output_has_no_colour_without_a_terminal_or_with_no_color(scenario, monkeypatch):
     file = scenario.job("true")
     assert "\x1b" not in scenario.plan(file)
     assert "\x1b[" in at_a_terminal(scenario, "plan", file, answer=b"")[1]

@@ -1,4 +1,4 @@
-"""`launcher top` by its keys: it shows apps as they are, and changes nothing without an answer."""
+"""`launcher top` shows apps as they are, and changes nothing before a question is answered."""
 
 import asyncio
 import os
@@ -56,7 +56,7 @@ def states(top):
     return {job: state for job, state, _ in rows(top)}
 
 
-def test_a_job_is_cancelled_when_the_question_is_answered_with_yes_alone(scenario):
+def test_top_cancels_a_job_only_after_the_answer_yes(scenario):
     scenario.running()
     [app] = scenario.attempts()
 
@@ -77,7 +77,7 @@ def test_a_job_is_cancelled_when_the_question_is_answered_with_yes_alone(scenari
 
 
 @pytest.mark.slow
-def test_marked_jobs_are_cancelled_together_and_others_are_left_alone(scenario):
+def test_top_cancels_marked_jobs_together_and_no_others(scenario):
     for name in ("a", "b", "c"):
         scenario.apply(scenario.job("exec sleep 1000", name=name))
 
@@ -94,7 +94,7 @@ def test_marked_jobs_are_cancelled_together_and_others_are_left_alone(scenario):
     scenario.cancel("c")
 
 
-def test_a_failed_job_shows_its_last_lines_and_a_re_run_of_it_the_plan(scenario):
+def test_top_shows_the_last_lines_of_a_failed_job_and_the_plan_of_its_re_run(scenario):
     job = scenario.job("echo reading; echo $API_TOKEN >&2; exit 3", role="env: {API_TOKEN: canary-canary}")
     scenario.run_to_end(job, code=5)
 
@@ -114,7 +114,7 @@ def test_a_failed_job_shows_its_last_lines_and_a_re_run_of_it_the_plan(scenario)
 
 
 @pytest.mark.slow
-def test_a_re_run_without_its_job_file_says_so(scenario):
+def test_a_re_run_without_its_job_file_is_refused_with_the_reason(scenario):
     file = scenario.job("true")
     scenario.run_to_end(file)
     file.unlink()
@@ -127,8 +127,8 @@ def test_a_re_run_without_its_job_file_says_so(scenario):
     on_screen(act)
 
 
-def test_a_text_that_reads_an_app_leaves_the_record_of_the_list_alone(scenario):
-    """The thread of the feed may have recorded its end meanwhile, which an older answer would take back."""
+def test_the_answer_for_a_pane_leaves_the_record_of_the_list_unchanged(scenario):
+    """The feed's thread may have recorded the end meanwhile, which an older answer would overwrite."""
     scenario.running()
     [app] = newest(1)
     app.state = "reserved"
@@ -162,7 +162,7 @@ def test_a_job_in_line_starts_at_once(scenario):
     scenario.cancel("second")
 
 
-def test_a_job_that_starts_and_ends_elsewhere_is_shown(scenario):
+def test_top_shows_a_job_that_another_client_starts_and_ends(scenario):
     async def act(top, pilot):
         _, gate = await asyncio.to_thread(scenario.running, "echo lost >&2; exit 4")
         await until(pilot, lambda: states(top) == {"job": "running"})
@@ -173,7 +173,7 @@ def test_a_job_that_starts_and_ends_elsewhere_is_shown(scenario):
 
 
 @pytest.mark.slow
-def test_words_choose_jobs_and_escape_shows_all(scenario):
+def test_top_filters_jobs_by_words_and_shows_all_after_escape(scenario):
     scenario.run_to_end(scenario.job("exit 1", name="train"), code=5)
     scenario.run_to_end(scenario.job("true", name="eval"))
 
@@ -190,7 +190,7 @@ def test_words_choose_jobs_and_escape_shows_all(scenario):
 
 
 @pytest.mark.slow
-def test_output_is_shown_by_stream_and_searched(scenario):
+def test_top_shows_output_by_stream_and_searches_it(scenario):
     scenario.run_to_end(scenario.job("echo to out; echo to err >&2; printf '\\033[2Jx\\n'"))
 
     async def act(top, pilot):
@@ -231,7 +231,7 @@ def test_the_panes_show_status_use_and_turns(scenario):
 
 
 @pytest.mark.slow
-def test_an_unreadable_ledger_is_a_line_on_the_screen(scenario, launcher_home):
+def test_top_shows_an_unreadable_ledger_as_a_line_on_the_screen(scenario, launcher_home):
     scenario.run_to_end(scenario.job("true"))
 
     async def act(top, pilot):
@@ -245,13 +245,13 @@ def test_an_unreadable_ledger_is_a_line_on_the_screen(scenario, launcher_home):
     on_screen(act)
 
 
-def test_top_without_a_terminal_says_what_prints_the_jobs(scenario):
+def test_top_without_a_terminal_names_the_command_that_prints_the_jobs(scenario):
     done = scenario.launcher("top", code=1)
     assert "top needs a terminal" in done.err
     assert "launcher list" in done.err
 
 
-def test_without_its_library_top_is_status_watch(scenario):
+def test_top_without_its_library_runs_status_watch(scenario):
     script = "import sys; sys.modules['textual'] = None; from launcher.__main__ import main; main()"
     words = [sys.executable, "-c", script.replace("from", "sys.argv[1:] = ['top']; from", 1)]
     status, shown = in_terminal(words, scenario.folder)
@@ -261,7 +261,7 @@ def test_without_its_library_top_is_status_watch(scenario):
 
 
 @pytest.mark.slow
-def test_a_terminated_screen_gives_the_terminal_back(scenario):
+def test_top_restores_the_terminal_when_it_is_terminated(scenario):
     words = [sys.executable, "-m", "launcher", "top"]
     status, shown = in_terminal(words, scenario.folder, until=b"no live apps", then=signal.SIGTERM)
     assert status == 143

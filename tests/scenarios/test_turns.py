@@ -1,4 +1,4 @@
-"""Jobs that share a machine take turns: never more at once than fit, in their order, after SIGKILL too.
+"""Jobs that share a machine take turns: in order, never more at once than fit, and also after SIGKILL.
 
 What runs at once is seen from the processes: each takes one lock for each place that there is, and the kernel
 releases it with the process.
@@ -104,7 +104,7 @@ def kill_in_line(scenario, app_id):
 
 
 @pytest.mark.parametrize("count", sampled([10, 60], 10))
-def test_never_more_run_at_once_than_fit_and_all_run_in_order(scenario, line, count):
+def test_jobs_in_line_never_exceed_the_machine_and_run_in_order(scenario, line, count):
     scenario.run_to_end(line.matrix(count))
     assert len(line.ran()) == count
     line.check()
@@ -139,7 +139,7 @@ def test_a_killed_holder_frees_its_place(scenario, line, holders):
 @pytest.mark.slow
 @pytest.mark.parametrize("count", [20])
 def test_killed_supervisors_never_let_two_jobs_have_one_gpu(scenario, monkeypatch, count):
-    """Their replicas ignore TERM and start daemons. No command runs until the line is empty."""
+    """The replicas ignore TERM and start daemons. No command runs until the line is empty."""
     monkeypatch.setenv("LAUNCHER_GPUS", "1")
     monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
     over, chance = scenario.folder / "over", random.Random(count)
@@ -184,9 +184,7 @@ sys.exit(main(sys.argv[1:]))
 
 @pytest.mark.slow
 @pytest.mark.parametrize("at", [1, 2, 3])
-def test_a_client_killed_while_it_clears_what_a_dead_holder_left_loses_no_attempt(
-    scenario, line, holders, at
-):
+def test_a_client_killed_while_it_clears_up_after_a_dead_holder_loses_no_attempt(scenario, line, holders, at):
     file = line.write("three")
     scenario.apply(file)
     [app_id] = line.queued()
@@ -205,8 +203,8 @@ def test_a_client_killed_while_it_clears_what_a_dead_holder_left_loses_no_attemp
 
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", seeds(2))
-def test_random_kills_in_line_and_of_clients_converge(scenario, line, seed):
-    """What is killed before its start is resumed by the next apply: everything runs once, nothing is left."""
+def test_applies_finish_the_work_after_random_kills_of_clients_and_of_apps_in_line(scenario, line, seed):
+    """The next apply resumes apps that were killed before their start: each job runs once."""
     chance = random.Random(seed)
     file = line.matrix(16, "sleep 0.2")
     killed = 0
@@ -235,7 +233,7 @@ def of_lines(home):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", seeds(1))
-def test_kills_of_the_processes_that_hold_a_line_lose_nothing_and_repeat_nothing(scenario, line, seed):
+def test_kills_of_the_processes_in_a_line_lose_no_job_and_repeat_none(scenario, line, seed):
     """At any moment: while apps are handed to them, in line, or handed on to their supervisors."""
     chance = random.Random(seed)
     file = line.matrix(12, "sleep 0.05")
@@ -314,8 +312,8 @@ EQUAL = {"shared cores": "cpu: 64", "GPUs": "gpu: 1"}
 
 @pytest.mark.slow
 @pytest.mark.parametrize("what", EQUAL)
-def test_two_homes_with_equal_job_names_never_have_one_share_twice(scenario, tmp_path, monkeypatch, what):
-    """Their apps have equal ids, attempt by attempt: tickets say of which home they are."""
+def test_two_homes_with_equal_job_names_never_hold_one_share_twice(scenario, tmp_path, monkeypatch, what):
+    """The apps of both homes have equal ids, attempt by attempt: tickets name their home."""
     monkeypatch.setenv("LAUNCHER_GPUS", "1")
     monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
     if "shared" in what:

@@ -28,7 +28,7 @@ ROLES = {
 
 @pytest.fixture
 def ended(scenario: Scenario) -> Scenario:
-    """A success with a role for each kind of use."""
+    """A succeeded job with a role for each kind of use."""
     roles = {
         name: {"entrypoint": "python3", "args": ["-c", code], "max_retries": 1, "retry_policy": "replica"}
         for name, code in ROLES.items()
@@ -39,7 +39,7 @@ def ended(scenario: Scenario) -> Scenario:
 
 
 @pytest.mark.slow
-def test_each_role_has_what_its_processes_used_and_all_commands_show_it(ended: Scenario) -> None:
+def test_each_role_has_the_use_of_its_processes_and_all_commands_show_it(ended: Scenario) -> None:
     status = ended.status("job")
     used = status["used"]
     cpu_s = {role: use["cpu_user_s"] + use["cpu_system_s"] for role, use in used.items()}

@@ -1,4 +1,4 @@
-"""A workspace: the folder that a job runs in, and whose contents are part of what the job is."""
+"""A job runs in its workspace, whose contents are part of the digest of the job."""
 
 import shutil
 import subprocess
@@ -20,11 +20,11 @@ def test_replicas_run_in_the_workspace(scenario, job):
     assert scenario.logs("job").split() == [str(scenario.folder / "src"), "train.py"]
 
 
-def test_run_runs_there_as_well(scenario, job):
+def test_run_starts_replicas_in_the_workspace(scenario, job):
     assert str(scenario.folder / "src") in scenario.launcher("run", job).out
 
 
-def test_an_explicit_folder_to_run_in_wins(scenario):
+def test_an_explicit_working_folder_overrides_the_workspace(scenario):
     scenario.write("src/train.py", "print(1)")
     scenario.run_to_end(scenario.job("pwd", top=f"{TOP}\ncfg: {{cwd: .}}"))
     assert scenario.logs("job").strip() == str(scenario.folder)
@@ -39,7 +39,7 @@ def test_a_changed_workspace_is_a_changed_job(scenario, job):
 
 
 @pytest.mark.slow
-def test_what_the_job_only_caches_is_no_change(scenario):
+def test_a_python_cache_in_the_workspace_does_not_change_the_job(scenario):
     scenario.write("src/work.py", "import part")
     scenario.write("src/part.py", "")
     file = scenario.job("unset PYTHONDONTWRITEBYTECODE PYTHONPYCACHEPREFIX; python3 work.py", top=TOP)
@@ -64,13 +64,13 @@ def test_a_saved_plan_is_stale_when_its_workspace_is_gone(scenario, job):
     assert "No such file or directory" in scenario.launcher("apply", "plan.json", code=4).err
 
 
-def test_a_scheduler_that_runs_images_says_that_it_does_not_use_it(scenario):
+def test_a_plan_notes_that_a_scheduler_of_images_does_not_use_the_workspace(scenario):
     scenario.write("src/train.py", "print(1)")
     file = scenario.job("true", role=f"image: {scenario.folder}", top=f"{TOP}\nscheduler: local_dir")
     assert "the workspace `src` is not used: local_dir runs in the image" in scenario.plan(file)
 
 
-def test_one_folder_mapped_to_the_root_is_that_folder(scenario):
+def test_a_single_folder_mapped_to_the_root_is_the_same_workspace_as_the_plain_folder(scenario):
     scenario.write("src/train.py", "print(1)")
     plain = scenario.plan_document(scenario.job("true", top=TOP))["jobs"][0]["launch"]["digest"]
     mapped = scenario.plan_document(scenario.job("true", top="workspace: {src: .}"))
@@ -94,7 +94,7 @@ def writes_into_its_workspace(scenario):
 
 
 @pytest.mark.slow
-def test_a_job_that_writes_into_its_workspace_is_shown_how_to_come_to_rest(
+def test_a_plan_shows_how_to_ignore_the_files_that_a_job_writes_into_its_workspace(
     scenario, writes_into_its_workspace
 ):
     file = writes_into_its_workspace
@@ -110,7 +110,7 @@ def test_a_job_that_writes_into_its_workspace_is_shown_how_to_come_to_rest(
 
 
 @pytest.mark.slow
-def test_a_change_of_a_tracked_file_is_no_matter_of_ignoring(scenario, writes_into_its_workspace):
+def test_a_plan_suggests_no_ignoring_of_a_changed_tracked_file(scenario, writes_into_its_workspace):
     scenario.write("src/train.py", "print(2)")
     [step] = scenario.plan_document(writes_into_its_workspace)["jobs"]
     assert not any("git does not track" in note for note in step.get("notes", ()))

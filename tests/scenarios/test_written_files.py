@@ -1,4 +1,4 @@
-"""Files that commands write for other programs, and records that they read: SIGKILL, and many at once."""
+"""Commands write files whole, even under SIGKILL, and read records that other clients write meanwhile."""
 
 import os
 import random
@@ -30,7 +30,7 @@ def is_new(path: Path) -> bool:
 @pytest.mark.slow
 @pytest.mark.parametrize("argv", [REPORT, METRICS, USE], ids=lambda argv: argv[0])
 @pytest.mark.parametrize("seed", seeds(5))
-def test_a_command_that_is_killed_leaves_the_old_file_or_a_whole_new_one(scenario, ran, argv, seed):  # noqa: F811
+def test_a_killed_command_leaves_the_old_file_or_a_whole_new_file(scenario, ran, argv, seed):  # noqa: F811
     file = ran(JOB, use(), use())
     target = file if argv is USE else scenario.write(argv[-1], "old\n")
     before = target.read_text()

@@ -1,4 +1,4 @@
-"""`ci doctor`: each broken set-up is named, and nothing else is."""
+"""`ci doctor` names each fault of a set-up, and reports no fault that is not there."""
 
 import json
 from collections.abc import Callable, Iterator
@@ -69,7 +69,7 @@ def edited(old: str, new: str) -> Callable[[Repository], object]:
     return edit
 
 
-def test_a_repository_in_order_lacks_nothing(repo: Repository) -> None:
+def test_doctor_finds_nothing_missing_in_a_complete_set_up(repo: Repository) -> None:
     assert states(repo, code=0) == {}
     assert "s3cret" not in repo.doctor()
 
@@ -91,7 +91,7 @@ def test_a_repository_in_order_lacks_nothing(repo: Repository) -> None:
     ],
     ids=["checks", "comments", "queue", "cancels", "version", "workflow", "shared tree"],
 )
-def test_a_broken_file_is_named(
+def test_doctor_names_a_broken_job_file(
     repo: Repository, broken: Callable[[Repository], object], subject: str
 ) -> None:
     broken(repo)
@@ -99,20 +99,22 @@ def test_a_broken_file_is_named(
 
 
 @pytest.mark.slow
-def test_a_secret_that_is_not_there_is_named(repo: Repository, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_doctor_names_a_missing_secret(repo: Repository, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("DOCTOR_KEY")
     assert states(repo, code=1) == {"secrets": "missing"}
     assert "not here: DOCTOR_KEY" in repo.doctor(code=1)
 
 
 @pytest.mark.slow
-def test_an_empty_ledger_is_named(repo: Repository, tmp_path: Path) -> None:
+def test_doctor_names_an_empty_ledger(repo: Repository, tmp_path: Path) -> None:
     repo.home = tmp_path / "other-home"
     assert states(repo, code=1) == {"ledger": "missing"}
 
 
 @pytest.mark.slow
-def test_an_engine_that_does_not_answer_is_named(repo: Repository, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_doctor_names_an_engine_that_does_not_answer(
+    repo: Repository, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("DOCKER_HOST", "unix:///nowhere/docker.sock")
     repo.push({"boxed.launcher.yaml": BOXED})
     found = json.loads(repo.doctor("--format", "json", code=1))
@@ -120,20 +122,22 @@ def test_an_engine_that_does_not_answer_is_named(repo: Repository, monkeypatch: 
 
 
 @pytest.mark.slow
-def test_a_token_that_may_read_nothing_is_named(repo: Repository, github: FakeGitHub) -> None:
+def test_doctor_names_a_token_without_read_permissions(repo: Repository, github: FakeGitHub) -> None:
     github.faults.forbidden = ["GET"]
     assert states(repo, code=1) == {"token": "missing"}
     assert "`checks: read`" in repo.doctor(code=1)
 
 
 @pytest.mark.slow
-def test_a_shallow_clone_is_named(repo: Repository) -> None:
+def test_doctor_names_a_shallow_clone(repo: Repository) -> None:
     repo.depth = 1
     assert states(repo, code=1) == {"clone": "missing"}
 
 
 @pytest.mark.slow
-def test_a_merge_queue_answers_for_a_shared_tree(repo: Repository, github: FakeGitHub) -> None:
+def test_doctor_accepts_a_merge_queue_for_job_files_that_share_a_tree(
+    repo: Repository, github: FakeGitHub
+) -> None:
     repo.push({"shared.launcher.yaml": SHARED})
     assert states(repo, code=1) == {"branch": "missing"}
     github.rules = [{"type": "merge_queue", "parameters": {}}]
@@ -143,7 +147,7 @@ def test_a_merge_queue_answers_for_a_shared_tree(repo: Repository, github: FakeG
 
 
 @pytest.mark.slow
-def test_outside_of_a_runner_the_command_says_so(scenario: Scenario) -> None:
+def test_doctor_outside_of_a_runner_names_the_missing_variable(scenario: Scenario) -> None:
     shown = scenario.launcher("ci", "doctor", code=1).err
     assert "GITHUB_ACTIONS is not set" in shown
     assert "launcher init --ci github" in shown

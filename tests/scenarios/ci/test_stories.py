@@ -43,7 +43,7 @@ def ran(scenario: Scenario) -> dict[str, list[str]]:
     return {key.job: [made.pull_request for made in scenario.attempts(key.job)] for key in keys}
 
 
-def test_a_merged_pull_request_is_applied_and_its_comment_tells(
+def test_a_merged_pull_request_is_applied_and_its_comment_reports_the_result(
     repo: Repository, github: FakeGitHub, scenario: Scenario
 ) -> None:
     repo.pull_request(1, {"train.launcher.yaml": job("train", "$<git.sha>")})
@@ -77,7 +77,7 @@ def test_two_pull_requests_merged_at_once_are_both_applied_once(
 
 
 @pytest.mark.slow
-def test_a_run_that_was_evicted_is_made_good_by_the_next(repo: Repository, scenario: Scenario) -> None:
+def test_the_next_run_applies_the_merge_of_an_evicted_run(repo: Repository, scenario: Scenario) -> None:
     for number, name in ((1, "one"), (2, "two"), (3, "three")):
         repo.pull_request(number, {f"{name}.launcher.yaml": job(name)})
         repo.plan(number)
@@ -88,7 +88,7 @@ def test_a_run_that_was_evicted_is_made_good_by_the_next(repo: Repository, scena
 
 
 @pytest.mark.slow
-def test_a_change_after_the_review_is_held_and_named(
+def test_a_job_that_changed_after_the_review_is_held_and_named(
     repo: Repository, github: FakeGitHub, scenario: Scenario
 ) -> None:
     repo.pull_request(1, {"train.launcher.yaml": job("train", "reviewed")})
@@ -123,7 +123,7 @@ def test_a_direct_push_adds_no_approval_and_blocks_nothing(repo: Repository, sce
 
 
 @pytest.mark.slow
-def test_a_commit_that_nothing_leads_to_is_applied_by_hand(
+def test_a_commit_without_an_applied_ancestor_is_applied_by_hand(
     tmp_path: Path, github: FakeGitHub, scenario: Scenario
 ) -> None:
     repo = Repository(tmp_path, github, scenario.home)
@@ -200,7 +200,7 @@ def test_a_running_job_that_a_pull_request_removes_is_held_where_no_plan_stopped
 
 
 @pytest.mark.slow
-def test_two_merges_that_change_one_running_job_do_not_refuse_each_other(
+def test_two_merges_that_change_one_running_job_are_both_applied(
     repo: Repository, scenario: Scenario
 ) -> None:
     def serve(seconds: int) -> dict[str, str | None]:
@@ -256,7 +256,9 @@ def test_each_target_has_its_own_approvals(repo: Repository, scenario: Scenario)
 
 
 @pytest.mark.slow
-def test_a_comment_names_what_was_already_pending(repo: Repository, github: FakeGitHub) -> None:
+def test_the_comment_of_a_plan_marks_jobs_that_were_already_pending(
+    repo: Repository, github: FakeGitHub
+) -> None:
     repo.push({"pushed.launcher.yaml": job("pushed")})
     repo.pull_request(1, {"train.launcher.yaml": job("train")})
     repo.plan(1)
@@ -304,7 +306,7 @@ FAILS = "version: 1\nname: fails\nroles: {main: {entrypoint: sh, args: [-c, 'ech
 
 
 @pytest.mark.slow
-def test_a_report_is_written_once_when_all_has_ended(
+def test_a_report_is_written_once_when_all_jobs_have_ended(
     repo: Repository, github: FakeGitHub, scenario: Scenario
 ) -> None:
     gate = scenario.gate()
@@ -357,7 +359,7 @@ def test_the_first_failure_is_reported_at_once(
 def test_a_report_shows_the_last_lines_of_a_failed_job_to_a_private_repository(
     repo: Repository, github: FakeGitHub, scenario: Scenario, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Without the secrets of the job, which GitHub masks in logs and not in comments."""
+    """The lines have no values of secrets, which GitHub masks in logs and not in comments."""
     monkeypatch.setenv("HF_TOKEN", "hf-1234\n567890")
     script = 'seq 100; echo "  no data for $HF_TOKEN, $DB_PASSWORD" >&2; exit '
     variables = "{HF_TOKEN: {secret: 'env:HF_TOKEN'}, DB_PASSWORD: correct-horse}"
@@ -379,7 +381,7 @@ def test_a_report_shows_the_last_lines_of_a_failed_job_to_a_private_repository(
 
 
 @pytest.mark.slow
-def test_a_report_shows_no_output_where_a_secret_of_the_job_is_not_there(
+def test_a_report_shows_no_output_of_a_job_whose_secret_is_missing(
     repo: Repository, github: FakeGitHub, scenario: Scenario, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("HF_TOKEN", "hf-1234567890")
@@ -416,7 +418,7 @@ def test_a_pull_request_that_touches_no_job_passes_and_is_reported_without_a_com
 
 
 @pytest.mark.slow
-def test_a_report_shows_results_beside_those_of_the_success_before(
+def test_a_report_shows_results_beside_the_results_of_the_success_before(
     repo: Repository, github: FakeGitHub, scenario: Scenario
 ) -> None:
     for number, loss in enumerate((0.5, 0.25), 1):

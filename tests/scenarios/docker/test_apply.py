@@ -1,4 +1,4 @@
-"""Plan and apply with containers: what runs, what is kept, what survives the loss of our own records."""
+"""Plan and apply with containers: which jobs run, are kept, and survive the loss of local records."""
 
 import pytest
 
@@ -9,9 +9,9 @@ from tests.scenarios.test_apply import (  # noqa: F401
     test_a_job_without_its_file_is_an_orphan_that_prune_destroys,
     test_a_protected_job_is_never_stopped,
     test_a_saved_plan_applied_twice_is_stale_the_second_time,
-    test_applying_twice_keeps_the_finished_job_and_says_so,
-    test_one_bad_job_submits_nothing_of_the_others,
-    test_replacing_a_running_job_needs_approval_and_stops_the_old_one_first,
+    test_a_second_apply_keeps_the_finished_job_and_reports_it_unchanged,
+    test_an_apply_with_one_bad_job_file_submits_no_job,
+    test_replacing_a_running_job_needs_approval_and_stops_the_old_attempt_first,
     test_retry_failed_runs_every_failed_job_again,
     test_twenty_applies_at_once_make_one_attempt,
     test_twenty_applies_of_one_saved_plan_make_one_attempt,
@@ -44,8 +44,8 @@ def test_pruned_containers_run_nothing_again(scenario):
     scenario.plan(file, "--detailed-exitcode", code=0)
 
 
-def test_containers_pruned_before_anybody_looked_leave_their_outcome(scenario):
-    """Applied without waiting: the watcher wrote the end down before the containers went."""
+def test_containers_pruned_before_any_command_saw_their_end_leave_their_outcome(scenario):
+    """Apply did not wait: the watcher recorded the end before the containers were removed."""
     file = scenario.job("true")
     scenario.apply(file)
     [app] = scenario.apps()
@@ -56,7 +56,9 @@ def test_containers_pruned_before_anybody_looked_leave_their_outcome(scenario):
 
 
 @pytest.mark.parametrize(("script", "state"), [("true", "SUCCEEDED"), ("exit 3", "FAILED")])
-def test_the_engine_alone_tells_of_an_ended_job_when_our_records_are_lost(scenario, script, state):
+def test_the_outcome_of_an_ended_job_is_read_from_the_engine_when_local_records_are_lost(
+    scenario, script, state
+):
     file = scenario.job(script)
     scenario.run_to_end(file, code=None)
     [app] = scenario.apps()
@@ -67,7 +69,7 @@ def test_the_engine_alone_tells_of_an_ended_job_when_our_records_are_lost(scenar
     assert app in scenario.launcher("list", "-s", "local_docker").out
 
 
-def test_a_running_job_is_kept_and_described_when_our_records_are_lost(scenario):
+def test_a_running_job_is_kept_and_described_when_local_records_are_lost(scenario):
     file, gate = scenario.running()
     [app] = scenario.apps()
     scenario.forget()
@@ -80,7 +82,7 @@ def test_a_running_job_is_kept_and_described_when_our_records_are_lost(scenario)
     assert scenario.actions(file) == {"job": "keep"}
 
 
-def test_when_the_replacement_has_no_image_the_old_attempt_is_never_touched(scenario):
+def test_a_replacement_without_an_image_leaves_the_old_attempt_running(scenario):
     file, gate = scenario.running()
     [old] = scenario.apps()
     started = scenario.daemon.inspect(scenario.container(old).id)["State"]["StartedAt"]

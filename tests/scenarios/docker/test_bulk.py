@@ -32,7 +32,7 @@ def observations(seen: list[str]) -> int:
     return sum("/containers/json" in each and "launcher.job" in each for each in seen)
 
 
-def test_a_wait_for_several_names_asks_the_engine_as_much_as_one_for_two(scenario, engine):
+def test_a_wait_for_six_names_sends_as_many_requests_as_a_wait_for_two(scenario, engine):
     def wait(count: int) -> list[str]:
         names = NAMES[:count]
         return requests(engine, lambda: scenario.launcher("wait", *names, "--timeout", "0", code=5))

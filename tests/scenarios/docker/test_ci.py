@@ -52,7 +52,7 @@ def states(scenario: DockerScenario, repo: Repository, name: str) -> list[tuple[
     return [(each["pull_request"] or "", each["state"]) for each in reversed(found)]
 
 
-def test_merges_are_applied_once_and_stops_are_carried_out(
+def test_a_merge_is_applied_once_and_a_merged_removal_stops_its_job(
     repo: Repository, scenario: DockerScenario
 ) -> None:
     for number, word in ((1, "sleep 1000"), (2, "sleep 2000")):
@@ -80,7 +80,9 @@ def test_an_approval_is_used_up_on_the_engine(repo: Repository, scenario: Docker
     assert [number for number, _ in states(scenario, repo, "train")] == ["1", "2"]
 
 
-def test_a_merge_between_two_applies_is_made_good(repo: Repository, scenario: DockerScenario) -> None:
+def test_a_later_apply_applies_a_merge_between_two_applies(
+    repo: Repository, scenario: DockerScenario
+) -> None:
     for number, name in ((1, "one"), (2, "two")):
         repo.pull_request(number, {f"{name}.launcher.yaml": job(name)})
         repo.plan(number)

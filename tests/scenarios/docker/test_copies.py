@@ -1,4 +1,4 @@
-"""Containers of an image that `docker commit` made of a replica bear its labels, and are none of ours."""
+"""A container of an image that `docker commit` made from a replica has its labels, and is not a replica."""
 
 import pytest
 

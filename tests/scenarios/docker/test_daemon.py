@@ -1,4 +1,4 @@
-"""The daemon itself is killed and comes back: nothing runs twice, and what happened is told."""
+"""The daemon is killed and restarted: no replica runs twice, and the outcome is reported."""
 
 import pytest
 
@@ -21,7 +21,7 @@ def test_a_job_that_ran_when_the_daemon_was_killed_has_ended_and_is_not_run_agai
 
 
 @pytest.mark.parametrize("path", ["/networks/create", "/start"])
-def test_a_daemon_killed_in_the_middle_of_an_apply_makes_nothing_run_twice(
+def test_no_replica_runs_twice_after_the_daemon_is_killed_during_an_apply(
     scenario, engine, monkeypatch, tmp_path, path
 ):
     log = scenario.folder / "runs"
@@ -51,8 +51,10 @@ def test_a_daemon_killed_in_the_middle_of_an_apply_makes_nothing_run_twice(
     scenario.kill_watchers()
 
 
-def test_our_network_is_made_again_when_it_goes_before_the_start(scenario, engine, monkeypatch, tmp_path):
-    """As `launcher gc` or `docker network prune` of somebody else may do: nothing runs in it yet."""
+def test_the_launcher_network_is_made_again_when_it_is_removed_before_the_start(
+    scenario, engine, monkeypatch, tmp_path
+):
+    """`launcher gc` or `docker network prune` of another user may remove it: no container uses it yet."""
     file = scenario.job("true")
     gone = []
 

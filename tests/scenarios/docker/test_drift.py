@@ -1,4 +1,4 @@
-"""Somebody stops or removes our containers by hand: the plan names it, and nothing runs twice for it."""
+"""A user stops or removes containers by hand: the plan names the drift, and no replica runs twice."""
 
 import pytest
 
@@ -33,7 +33,7 @@ def test_a_container_that_was_stopped_by_hand_is_named_in_the_plan(scenario, run
     assert [one.state for one in scenario.containers(app)] == ["exited", "exited"]
 
 
-def test_what_was_removed_by_hand_runs_again_when_a_user_asks(scenario, running):
+def test_a_job_whose_containers_were_removed_by_hand_runs_again_when_a_user_asks(scenario, running):
     file, app = running
     scenario.remove_by_hand(scenario.containers(app))
     assert scenario.actions(file, "--rerun", "job") == {"job": "rerun"}
@@ -42,7 +42,7 @@ def test_what_was_removed_by_hand_runs_again_when_a_user_asks(scenario, running)
     assert [attempt.state for attempt in scenario.attempts()] == ["lost", "succeeded"]
 
 
-def test_fail_on_drift_tells_ci_of_it(scenario, running):
+def test_a_plan_with_fail_on_drift_exits_with_3_after_a_removal_by_hand(scenario, running):
     file, app = running
     scenario.plan(file, "--fail-on", "drift", code=0)
     scenario.remove_by_hand([scenario.container(app, 1)])
@@ -50,7 +50,7 @@ def test_fail_on_drift_tells_ci_of_it(scenario, running):
     scenario.cancel("job")
 
 
-def test_drift_names_all_that_was_removed_and_stays_after_the_end_is_on_record(scenario, running):
+def test_drift_is_reported_after_all_containers_are_removed_and_the_end_is_recorded(scenario, running):
     file, app = running
     scenario.remove_by_hand(scenario.containers(app))
     scenario.plan(file, "--fail-on", "drift", code=3)
@@ -59,7 +59,7 @@ def test_drift_names_all_that_was_removed_and_stays_after_the_end_is_on_record(s
     scenario.plan(file, "--fail-on", "drift", code=3)
 
 
-def test_the_explained_example_shows_drift_and_its_remedy_removes_it(scenario):
+def test_the_explained_example_of_drift_shows_drift_and_its_remedy_removes_it(scenario):
     explained = explanations()["drift"]
     for name, content in explained["Example"].files.items():
         scenario.write(name, content.replace("busybox:1.37", SHELL_IMAGE))

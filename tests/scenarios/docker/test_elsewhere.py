@@ -1,4 +1,4 @@
-"""Two engines: what runs at the one is neither lost nor stopped because the other one is asked."""
+"""An app at one engine is neither lost nor stopped because a command asks another engine."""
 
 import pytest
 
@@ -29,7 +29,7 @@ def other(scenario, monkeypatch):
     scenario.daemon = before
 
 
-def test_what_runs_at_one_engine_is_not_lost_at_another(scenario, other):
+def test_an_app_that_runs_at_one_engine_is_not_lost_at_another(scenario, other):
     file, second = scenario.job("exec sleep 1000"), scenario.job("true", name="second")
     scenario.apply(file)
     other()
@@ -54,7 +54,7 @@ def test_what_runs_at_one_engine_is_not_lost_at_another(scenario, other):
     scenario.cancel("job")
 
 
-def test_what_was_lost_at_one_engine_runs_nowhere_for_another(scenario, other):
+def test_a_plan_at_another_engine_names_the_running_attempt_and_not_the_lost_one(scenario, other):
     scenario.apply(scenario.job("exec sleep 1000"))
     [first] = scenario.supervisors()
     scenario.kill_watcher(first)

@@ -9,13 +9,13 @@ from tests import processes
 from tests.lanes import thinned
 from tests.scenarios.test_cancel import (  # noqa: F401
     test_a_cancelled_job_is_held_at_the_next_apply,
-    test_a_replica_that_was_stopped_says_why_in_status_whatever_its_exit_code,
     test_a_second_interrupt_kills_the_run,
     test_an_interrupted_run_is_followed_to_its_end,
+    test_status_shows_why_a_replica_was_stopped_for_any_exit_code,
 )
 
 
-def test_a_cancelled_job_is_cancelled_for_clients_that_ask_the_engine_alone(scenario):
+def test_a_cancelled_job_is_cancelled_for_clients_that_read_only_the_engine(scenario):
     file, _ = scenario.running()
     [app] = scenario.apps()
     scenario.cancel("job")
@@ -69,7 +69,7 @@ def test_restarts_by_the_watcher_are_events_and_lines_of_followed_output(scenari
 
 
 def test_restarts_by_the_engine_have_no_times_and_a_clear_error(scenario):
-    """What it names helps."""
+    """The remedy that the error names works."""
     file = scenario.job(f"{AGAIN}[ $n = 2 ]", role="max_retries: 2\nretry_policy: replica")
     scenario.run_to_end(file)
     printed = scenario.launcher("logs", "job", "--restart", "0", code=1).err

@@ -1,4 +1,4 @@
-"""The engine is not there, or goes while we work: one clear error, and nothing is half done or done twice."""
+"""The engine is missing or breaks off during a command: one clear error, and no replica runs twice."""
 
 import pytest
 
@@ -19,7 +19,7 @@ def test_a_command_without_an_engine_names_the_socket_that_it_asked(scenario, mo
     scenario.cancel("job")
 
 
-def test_what_is_recorded_can_be_listed_without_an_engine(scenario, monkeypatch):
+def test_list_shows_recorded_apps_without_an_engine(scenario, monkeypatch):
     scenario.run_to_end(scenario.job("true"))
     with monkeypatch.context() as without:
         without.setenv("DOCKER_HOST", "unix:///nowhere.sock")
@@ -30,7 +30,7 @@ REQUESTS = ["/create", "/start", "/volumes/create"]
 
 
 @pytest.mark.parametrize("path", REQUESTS)
-def test_an_engine_that_breaks_off_in_the_middle_of_an_apply_makes_nothing_run_twice(
+def test_no_replica_runs_twice_after_the_engine_breaks_off_during_an_apply(
     scenario, monkeypatch, tmp_path, path
 ):
     log = scenario.folder / "runs"
@@ -56,7 +56,7 @@ def test_an_engine_that_breaks_off_in_the_middle_of_an_apply_makes_nothing_run_t
     assert scenario.actions(file) == {"job": "keep"}
 
 
-def test_a_job_lives_on_while_the_engine_cannot_be_reached(scenario, monkeypatch, tmp_path):
+def test_a_job_runs_on_while_the_engine_cannot_be_reached(scenario, monkeypatch, tmp_path):
     gate = scenario.gate()
     with monkeypatch.context() as broken, Proxy(tmp_path / "p.sock", everything) as made:
         broken.setenv("DOCKER_HOST", made.host)

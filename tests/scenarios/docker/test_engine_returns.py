@@ -1,4 +1,4 @@
-"""The engine comes back: to the jobs of two state folders, and to containers that ran on without it."""
+"""The engine returns after an absence: jobs of two state folders, and containers that ran on meanwhile."""
 
 import contextlib
 
@@ -36,13 +36,13 @@ def _job(scenario, name, script="", top=""):
 
 
 def _left_of(scenario):
-    """All that is left for jobs which have ended: shares, and things on the engine."""
+    """Return everything that is left of ended jobs: shares, and objects on the engine."""
     return [*tickets(slots_table()), *tidy.unfinished(scenario.things())]
 
 
 @pytest.mark.parametrize("way", ["stop", "kill"])
-def test_an_engine_that_was_away_takes_nothing_from_the_jobs_of_either_home(scenario, engine, at_home, way):
-    """Of each home, one job has ended, one runs, one is in line, and one waits for that of the first home."""
+def test_jobs_of_both_homes_survive_an_absence_of_the_engine(scenario, engine, at_home, way):
+    """In each home one job has ended, one runs, one is in line, and one waits for a job of the first home."""
     files = {}
     for home in HOMES:
         gate = scenario.gate(home)
@@ -112,8 +112,10 @@ def test_containers_run_on_while_an_engine_with_live_restore_is_away(scenario, e
 
 @LIVE_RESTORE
 @pytest.mark.parametrize("others", thinned([False, True], every=2))
-def test_ends_that_an_engine_with_live_restore_misses_count_by_their_codes(scenario, engine, others):
-    """Also where no container runs any more as it comes back."""
+def test_apps_that_end_while_an_engine_with_live_restore_is_away_have_the_outcome_of_their_exit_codes(
+    scenario, engine, others
+):
+    """The engine may return when no container runs any more."""
     codes = {"good": 0, "bad": 3, **({"other": 0} if others else {})}
     gates = {name: scenario.gate(name) for name in codes}
     for name, code in codes.items():

@@ -1,4 +1,4 @@
-"""The engine stops, is killed or cut off: what ran is lost, what waits goes on, and followers stay."""
+"""The engine stops, is killed or cut off: running apps are lost, waiting apps and log followers go on."""
 
 import functools
 import itertools
@@ -22,8 +22,8 @@ def _ends(scenario, *jobs: str) -> dict[str, tuple[str, str]]:
     return {job: (each.state, each.message) for job, each in found.items()}
 
 
-def test_a_graceful_stop_of_the_engine_has_one_outcome_for_all_that_ran(scenario, engine):
-    """Whatever the exit code: one ends with 0 at SIGTERM, one with 143, one needs SIGKILL."""
+def test_a_graceful_stop_of_the_engine_gives_all_running_jobs_the_same_outcome(scenario, engine):
+    """The exit code does not matter: one job ends with 0 at SIGTERM, one with 143, one needs SIGKILL."""
     kinds = {
         "zero": SLEEP,
         "plain": "exec sleep 1000",
@@ -42,7 +42,7 @@ def test_a_graceful_stop_of_the_engine_has_one_outcome_for_all_that_ran(scenario
     assert scenario.attempts("done")[-1].state == "succeeded"
 
 
-def test_what_ended_by_itself_before_the_engine_stopped_has_succeeded(scenario, engine):
+def test_a_replica_that_ended_before_the_engine_stopped_has_succeeded(scenario, engine):
     first, second = scenario.gate("first"), scenario.gate("second")
     file = scenario.job(
         f"if [ $<replica_id> = 0 ]; then {first.script}; else {second.script}; fi", replicas=2
@@ -70,7 +70,7 @@ def _until(holds, timeout_s: float = 60.0) -> None:
         time.sleep(0.05)
 
 
-def test_without_a_watcher_an_end_that_a_stop_of_the_engine_explains_is_lost(scenario, engine):
+def test_an_unwatched_app_that_a_stop_of_the_engine_may_have_ended_is_lost(scenario, engine):
     gate = scenario.gate()
     scenario.apply(scenario.job(f"echo >{gate.enter}; {SLEEP}"))
     gate.entered()
@@ -80,7 +80,7 @@ def test_without_a_watcher_an_end_that_a_stop_of_the_engine_explains_is_lost(sce
     assert _ends(scenario, "job") == {"job": ("lost", "ended while nothing watched it")}
 
 
-def test_without_a_watcher_an_end_that_the_engine_has_seen_counts_by_its_code(scenario, engine):
+def test_an_unwatched_app_whose_end_the_engine_recorded_has_the_outcome_of_its_exit_code(scenario, engine):
     _, gate = scenario.running()
     app = scenario.attempts()[-1].app_id
     scenario.kill_watcher(app)
@@ -89,7 +89,7 @@ def test_without_a_watcher_an_end_that_the_engine_has_seen_counts_by_its_code(sc
     assert _ends(scenario, "job") == {"job": ("succeeded", "")}
 
 
-def test_a_killed_engine_loses_what_it_stops_when_it_is_back(scenario, engine):
+def test_an_app_that_a_killed_engine_stops_on_its_return_is_lost(scenario, engine):
     gate = scenario.gate()
     scenario.apply(scenario.job(f"echo >{gate.enter}; {SLEEP}"))
     gate.entered()
@@ -98,7 +98,7 @@ def test_a_killed_engine_loses_what_it_stops_when_it_is_back(scenario, engine):
     assert _ends(scenario, "job") == {"job": ("lost", LOST)}
 
 
-def test_a_stop_by_hand_stays_one(scenario, engine):
+def test_an_app_that_was_stopped_by_hand_is_cancelled(scenario, engine):
     gate = scenario.gate()
     scenario.apply(scenario.job(f"echo >{gate.enter}; exec sleep 1000"))
     gate.entered()
@@ -121,7 +121,7 @@ def test_an_attempt_that_waits_survives_a_stop_of_the_engine(scenario, engine):
     assert (state, message) == ("skipped", "first was lost")
 
 
-def test_followers_outlive_a_cut_stream(scenario, engine, monkeypatch, tmp_path):
+def test_a_log_follower_continues_after_a_cut_stream(scenario, engine, monkeypatch, tmp_path):
     """Every open connection is cut twice while a job runs: `--wait`, `wait` and `logs --follow` go on."""
     gate = scenario.gate()
     file = scenario.job(f"echo one; {gate.script}; echo two")
@@ -164,7 +164,7 @@ def test_a_run_whose_stream_is_cut_is_not_cancelled(scenario, engine, monkeypatc
 
 
 def test_an_engine_that_refuses_for_a_while_fails_no_queued_job(scenario, engine, monkeypatch, tmp_path):
-    """A 500 to each request that creates, as an engine that stops or is full gives them."""
+    """The engine answers each creating request with 500, as one that stops or has a full disk does."""
     gate = scenario.gate()
     scenario.job(gate.script, name="first")
     scenario.job("true", name="second", top="needs: [first]")
@@ -189,7 +189,7 @@ def test_an_engine_that_refuses_for_a_while_fails_no_queued_job(scenario, engine
 
 @pytest.mark.parametrize("request_", ["/containers/create", "/start"])
 def test_a_refusal_by_an_engine_that_stops_fails_no_queued_job(scenario, monkeypatch, tmp_path, request_):
-    """It refuses for a reason that would be final at another time, and takes no new connection by then."""
+    """The reason of the refusal is final at other times; the engine takes no new connection by then."""
     gate = scenario.gate()
     scenario.job(gate.script, name="first")
     scenario.job("true", name="second", top="needs: [first]")

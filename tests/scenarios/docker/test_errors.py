@@ -1,4 +1,4 @@
-"""Structured errors of replicas in containers, and how far images are while `run` has them made."""
+"""Structured errors of replicas in containers, and the progress of images that `run` builds."""
 
 import json
 import os
@@ -8,7 +8,7 @@ from tests.docker_scenario import DockerScenario
 ERROR = json.dumps({"message": {"message": "ValueError: no data", "extraInfo": {"timestamp": "1700000000"}}})
 
 
-def test_the_root_cause_stands_above_the_replicas(scenario: DockerScenario) -> None:
+def test_status_shows_the_root_cause_above_the_replicas(scenario: DockerScenario) -> None:
     script = f"echo '{ERROR}' > $TORCHELASTIC_ERROR_FILE; exit 3"
     scenario.run_to_end(scenario.job(script), code=5)
     shown = scenario.launcher("status", "job").out
@@ -23,8 +23,8 @@ def test_the_root_cause_stands_above_the_replicas(scenario: DockerScenario) -> N
     assert "main/0: ValueError: no data" in scenario.launcher("wait", "job", code=5).out
 
 
-def test_a_replica_that_was_stopped_for_another_may_be_the_cause(scenario: DockerScenario) -> None:
-    """The one whose error came first ended last: it took its time to fall."""
+def test_a_replica_that_was_stopped_after_a_failure_may_be_the_root_cause(scenario: DockerScenario) -> None:
+    """The replica with the first error ended last."""
     script = f"""
     if [ $K = 1 ]; then
       trap 'exit 9' TERM
@@ -38,7 +38,7 @@ def test_a_replica_that_was_stopped_for_another_may_be_the_cause(scenario: Docke
     assert scenario.status("job")["root_cause"]["replica"] == 1
 
 
-def test_a_cancelled_app_has_no_cause(scenario: DockerScenario) -> None:
+def test_a_cancelled_app_has_no_root_cause(scenario: DockerScenario) -> None:
     script = f"""
     trap 'echo oops > $TORCHELASTIC_ERROR_FILE; exit 9' TERM
     echo > {scenario.folder}/up; while :; do sleep 0.05; done
@@ -50,7 +50,7 @@ def test_a_cancelled_app_has_no_cause(scenario: DockerScenario) -> None:
     assert scenario.status("job")["root_cause"] is None
 
 
-def test_run_tells_how_far_images_are(scenario: DockerScenario) -> None:
+def test_run_reports_the_progress_of_its_images(scenario: DockerScenario) -> None:
     scenario.write("src/words.txt", scenario.token)
     path = scenario.job("cat words.txt", top="workspace: src")
     report = scenario.launcher("run", path)

@@ -30,8 +30,8 @@ def runs() -> list[tuple[str, str]]:
 
 
 @pytest.mark.parametrize(("name", "target"), runs())
-def test_example(scenario, name, target):
-    """A copy of it: beside it lies a launcher.toml that names this test's own project."""
+def test_an_example_succeeds_and_plans_as_unchanged_afterwards(scenario, name, target):
+    """The example is copied beside a launcher.toml that names this test's own project."""
     if reason := why_not(job_of(EXAMPLES / name)):
         pytest.skip(reason)
     shutil.copytree((EXAMPLES / name).parent, scenario.folder / "x")
@@ -59,7 +59,7 @@ def test_anywhere_runs_unchanged_on_this_machine(scenario):
     assert scenario.apps() == []
 
 
-def test_redis_counts_over_the_network(scenario):
+def test_clients_of_the_redis_example_count_over_the_network(scenario):
     shutil.copytree(EXAMPLES / "redis", scenario.folder / "x")
     stand_in("redis:7")
     scenario.run_to_end(scenario.folder / "x", "--var", "clients=2")

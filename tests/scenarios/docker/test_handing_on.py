@@ -12,14 +12,14 @@ READ = "$<needs.train.output_dir>"
 
 @pytest.fixture
 def gate(scenario):
-    """train, a local job, writes a model behind this gate."""
+    """Write the job file of `train`, a local job that writes a model once this file exists."""
     gate = scenario.folder / "gate"
     write = "umask 022; echo model >$LAUNCHER_OUTPUT_DIR/model"
     Scenario.job(scenario, f"until [ -e {gate} ]; do sleep 0.05; done; {write}", name="train")
     return gate
 
 
-def test_a_container_of_any_user_reads_what_a_local_job_has_left(scenario, gate):
+def test_a_container_of_any_user_reads_the_output_folder_of_a_local_job(scenario, gate):
     scenario.job(
         f"id -u; cat {READ}/model; touch {READ}/x 2>&- || echo refused; echo $LAUNCHER_NEEDS",
         name="evaluate",
@@ -40,7 +40,7 @@ def test_a_container_of_any_user_reads_what_a_local_job_has_left(scenario, gate)
     assert (found["Type"], found["Source"], found["RW"]) == ("bind", str(folder), False)
 
 
-def test_a_container_reads_the_edition_that_it_stands_on(scenario, gate):
+def test_a_container_reads_the_output_folder_of_the_edition_that_it_needs(scenario, gate):
     gate.touch()
     scenario.job(f"cat {READ}/model", name="evaluate", top="needs: [train]")
     scenario.run_to_end(".")
@@ -51,7 +51,7 @@ def test_a_container_reads_the_edition_that_it_stands_on(scenario, gate):
     assert scenario.logs("evaluate@2", "--no-prefix") == "better\n"
 
 
-def test_a_folder_that_is_gone_is_named_with_the_remedy(scenario, gate):
+def test_a_missing_output_folder_is_named_with_the_remedy(scenario, gate):
     gate.touch()
     scenario.job(f"cat {READ}/model", name="evaluate", top="needs: [train]")
     scenario.run_to_end(scenario.folder / "train.launcher.yaml")

@@ -1,4 +1,4 @@
-"""What an engine remembers of attempts: a client without a ledger reads where each of them came from."""
+"""The engine keeps the history of attempts: a client without a ledger reads where each came from."""
 
 import json
 import os
@@ -42,7 +42,7 @@ KNOWN = ("attempt", "state", "effect", "approval", "run_url", "commit", "digest"
 
 
 def known(scenario):
-    """What a client knows of the attempts of the job."""
+    """Return the history of the job's attempts as a client reads it."""
     found = json.loads(scenario.launcher("history", "job", "--json").out)
     return [{name: each[name] for name in KNOWN} for each in found]
 

@@ -4,10 +4,10 @@ import json
 import sys
 
 from tests.scenarios.test_interrupt import (  # noqa: F401
-    test_a_replacement_tells_of_the_old_attempt_too,
-    test_what_was_interrupted_is_listed_as_it_is,
-    test_what_was_not_started_is_taken_back_and_that_is_reported,
-    test_what_was_started_goes_on_and_that_is_reported,
+    test_an_interrupted_apply_leaves_a_started_attempt_running_and_reports_it,
+    test_an_interrupted_apply_takes_back_an_unstarted_attempt_and_reports_it,
+    test_an_interrupted_replacement_reports_the_old_attempt_too,
+    test_list_shows_the_present_state_of_an_attempt_whose_apply_was_interrupted,
 )
 
 INTERRUPTED_STARTING = """
@@ -21,7 +21,7 @@ sys.exit(main())
 """
 
 
-def test_interrupted_between_two_replicas_the_rest_is_started_and_that_is_reported(scenario):
+def test_an_apply_interrupted_between_two_replicas_starts_the_rest_and_reports_it(scenario):
     file = scenario.job("exec sleep 1000", replicas=3)
     client = scenario.spawn([sys.executable, "-c", INTERRUPTED_STARTING, "apply", str(file), "--yes"])
     _, err = client.communicate(timeout=240)

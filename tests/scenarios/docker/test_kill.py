@@ -1,4 +1,4 @@
-"""The kills of the local scheduler, with containers: one attempt, everything ran once, nothing is left."""
+"""SIGKILL at any point, with containers: one attempt, each replica ran once, nothing is left."""
 
 import os
 import signal
@@ -11,19 +11,19 @@ from tests.scenarios.test_kill import (  # noqa: F401
     killed,
     runs,
     span,
-    test_killed_at_a_named_step_the_next_apply_finishes_the_work,
-    test_killed_at_random_moments_the_next_apply_finishes_the_work,
-    test_killed_while_applying_a_saved_plan_the_same_plan_finishes_it,
-    test_killed_while_replacing_the_next_apply_finishes_the_replacement,
-    test_the_named_steps_are_the_ones_that_apply_reports,
+    test_a_saved_plan_finishes_the_work_of_its_killed_client,
+    test_an_apply_takes_the_named_steps_in_their_order,
+    test_the_next_apply_finishes_the_replacement_of_a_killed_client,
+    test_the_next_apply_finishes_the_work_of_a_client_killed_at_a_named_step,
+    test_the_next_apply_finishes_the_work_of_a_client_killed_at_a_random_moment,
 )
 
 pytestmark = pytest.mark.timeout(600)  # many applies in a row, beside other tests
 
 
 @pytest.mark.parametrize("step", ["reserved", "created"])
-def test_killed_before_the_start_nothing_is_left_by_the_watcher(scenario, runs, step):  # noqa: F811
-    """The watcher takes back what its client cannot start any more, or the next apply does."""
+def test_an_app_whose_client_was_killed_before_the_start_is_taken_back(scenario, runs, step):  # noqa: F811
+    """The watcher takes back the app that its client cannot start any more, or the next apply does."""
     file, log = runs
     assert killed(scenario, "step", step, "1", argv=["apply", file, "--yes"])
     assert not log.exists()

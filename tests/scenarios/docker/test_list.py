@@ -1,4 +1,4 @@
-"""`list` and `status` without an app: quick by what watchers write down, and right where none does."""
+"""`list` and `status` without an app read the records of live watchers, and else ask the engine."""
 
 import json
 
@@ -19,7 +19,7 @@ def running(scenario):
     return app_id
 
 
-def test_while_its_watcher_lives_no_engine_is_asked(scenario, running, monkeypatch):
+def test_list_asks_no_engine_about_an_app_whose_watcher_lives(scenario, running, monkeypatch):
     with monkeypatch.context() as away:
         away.setenv("DOCKER_HOST", NOWHERE)
         done = scenario.launcher("list", "--json")
@@ -27,7 +27,7 @@ def test_while_its_watcher_lives_no_engine_is_asked(scenario, running, monkeypat
     scenario.cancel("job")
 
 
-def test_what_ended_without_a_watcher_is_noticed_and_recorded(scenario, running):
+def test_list_records_the_end_of_an_app_without_a_watcher(scenario, running):
     scenario.kill_watcher(running)
     scenario.remove_by_hand(scenario.containers(running))
     assert states(scenario, "list") == ["lost"]
@@ -35,7 +35,7 @@ def test_what_ended_without_a_watcher_is_noticed_and_recorded(scenario, running)
     assert states(scenario, "status") == []
 
 
-def test_without_watcher_and_engine_the_last_that_was_seen_is_shown_and_that_is_reported(
+def test_list_without_watcher_and_engine_reports_that_it_shows_the_last_known_state(
     scenario, running, monkeypatch
 ):
     scenario.kill_watcher(running)
@@ -50,7 +50,7 @@ def test_without_watcher_and_engine_the_last_that_was_seen_is_shown_and_that_is_
     scenario.cancel("job")
 
 
-def test_a_record_that_was_removed_is_no_end(scenario, running):
+def test_an_app_whose_record_was_removed_does_not_count_as_ended(scenario, running):
     scenario.kill_watcher(running)
     for file in (scenario.home / "docker" / "apps" / running).iterdir():
         file.unlink()

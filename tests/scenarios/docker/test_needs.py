@@ -1,4 +1,4 @@
-"""Jobs that need jobs, in containers: as local ones, seen from other homes, and what stands for them."""
+"""Jobs in containers that need jobs: in order, after kills, and seen from other homes."""
 
 import json
 import os
@@ -14,15 +14,15 @@ from tests.scenarios.test_needs import (  # noqa: F401
     JOBS,
     kill_at_random,
     pipeline,
-    test_a_failure_skips_what_needs_it_until_it_is_mended,
-    test_a_job_reads_what_every_job_of_a_matrix_has_left,
-    test_a_waiting_job_that_changes_is_withdrawn_and_made_again,
+    test_a_changed_waiting_job_is_withdrawn_and_submitted_again,
+    test_a_failed_job_skips_its_dependents_until_it_succeeds,
+    test_a_job_reads_the_output_folder_of_every_job_of_a_matrix,
     test_an_apply_that_waits_reports_the_start_of_a_waiting_job_before_its_output,
-    test_killed_at_a_named_step_the_next_apply_finishes_the_work,
-    test_one_apply_starts_all_three_in_order,
-    test_the_attempts_that_a_waiting_one_stands_on_are_described,
-    test_the_logs_of_a_skipped_job_say_why_there_are_none,
-    test_the_logs_of_a_waiting_job_say_why_there_are_none_and_follow_it_from_its_start,
+    test_describe_shows_the_attempts_that_a_waiting_attempt_needs,
+    test_logs_of_a_skipped_job_show_why_the_job_was_skipped,
+    test_logs_of_a_waiting_job_name_its_need_and_follow_the_job_from_its_start,
+    test_one_apply_starts_all_jobs_of_a_pipeline_in_order,
+    test_the_next_apply_finishes_the_work_of_a_client_killed_at_a_named_step,
 )
 
 pytestmark = pytest.mark.timeout(600)  # many applies in a row, beside other tests
@@ -40,7 +40,7 @@ def gate(scenario):
 
 
 @pytest.mark.slow
-def test_an_apply_ends_when_the_watcher_of_all_that_waits_has_died(scenario, pipeline):  # noqa: F811
+def test_an_apply_ends_when_the_watcher_of_all_waiting_jobs_has_died(scenario, pipeline):  # noqa: F811
     applying = scenario.start("apply", ".", "--yes", "--wait")
     until_line(applying.stderr, "evaluate waits for train")
     [train] = scenario.attempts("train")
@@ -61,7 +61,7 @@ def ran(scenario) -> list[str]:
     return log.read_text().split() if log.exists() else []
 
 
-def test_from_another_home_there_is_nothing_to_do_while_they_wait(scenario, gate, tmp_path):
+def test_a_plan_of_another_home_keeps_waiting_jobs(scenario, gate, tmp_path):
     scenario.apply(".")
     there = {**os.environ, "LAUNCHER_HOME": str(tmp_path / "other")}
     assert "no changes, 3 unchanged" in scenario.launcher("plan", ".", env=there).out
@@ -77,7 +77,7 @@ def test_from_another_home_there_is_nothing_to_do_while_they_wait(scenario, gate
     assert "no changes, 3 unchanged" in scenario.launcher("plan", ".", env=there).out
 
 
-def test_the_next_apply_goes_on_where_the_watchers_of_waiting_jobs_have_died(scenario, gate):
+def test_the_next_apply_resumes_waiting_jobs_whose_watchers_have_died(scenario, gate):
     scenario.apply(".")
     waiting = {scenario.attempts(job)[-1].app_id for job in ("train", "evaluate")}
     scenario.kill_watchers()
@@ -92,12 +92,12 @@ def test_the_next_apply_goes_on_where_the_watchers_of_waiting_jobs_have_died(sce
 
 
 @pytest.mark.parametrize("seed", seeds(1))
-def test_random_kills_of_clients_and_watchers(scenario, pipeline, seed):  # noqa: F811
+def test_applies_finish_the_work_after_random_kills_of_clients_and_watchers(scenario, pipeline, seed):  # noqa: F811
     kill_at_random(scenario, pipeline, seed)
 
 
-def test_the_editions_of_another_home_run_nothing_again(scenario, tmp_path):
-    """A job of this engine stands on one of the machine alone, which each state folder counts for itself."""
+def test_editions_that_another_home_counts_rerun_no_job(scenario, tmp_path):
+    """A job of this engine needs a local job, whose editions each state folder counts for itself."""
     there = {**os.environ, "LAUNCHER_HOME": str(tmp_path / "other")}
 
     def prepare(word):

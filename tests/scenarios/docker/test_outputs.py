@@ -1,4 +1,4 @@
-"""Output folders of containers: as those of local jobs, and what only volumes have."""
+"""Output folders of jobs in containers: volumes that can be copied, lost and collected."""
 
 import json
 import os
@@ -44,7 +44,7 @@ def test_status_names_the_volume_and_its_files_can_be_copied(scenario):
 
 
 @pytest.mark.parametrize("name", ["KILL", "INT", "TERM"])
-def test_a_copy_that_is_stopped_leaves_nothing_behind_the_next_one(scenario, name):
+def test_the_next_copy_cleans_up_after_a_stopped_copy(scenario, name):
     scenario.job(f"{WRITE}; truncate -s 50G $LAUNCHER_OUTPUT_DIR/huge", name="prepare")
     scenario.run_to_end(".")
     volume = scenario.status("prepare")["output"]
@@ -58,7 +58,7 @@ def test_a_copy_that_is_stopped_leaves_nothing_behind_the_next_one(scenario, nam
     assert copiers(scenario, volume) == []
 
 
-def test_another_home_sees_it_and_that_it_is_gone(scenario, lose, tmp_path):
+def test_another_home_sees_an_output_volume_and_its_loss(scenario, lose, tmp_path):
     scenario.job(WRITE, name="prepare")
     scenario.run_to_end(".")
     there = {**os.environ, "LAUNCHER_HOME": str(tmp_path / "other")}
@@ -69,8 +69,8 @@ def test_another_home_sees_it_and_that_it_is_gone(scenario, lose, tmp_path):
     assert (scenario.folder / "got" / "lines").read_text() == "data\n"
 
 
-def test_an_engine_that_is_not_asked_has_lost_nothing(scenario):
-    """A job of this machine needs one of an engine that does not answer."""
+def test_output_volumes_of_an_engine_that_is_not_asked_do_not_count_as_lost(scenario):
+    """A local job needs a job of an engine that does not answer."""
     scenario.job(WRITE, name="prepare")
     scenario.run_to_end(".")
     scenario.write(
@@ -83,7 +83,7 @@ def test_an_engine_that_is_not_asked_has_lost_nothing(scenario):
     assert "+   train" in found
 
 
-def test_gc_keeps_the_volume_that_the_latest_success_has(scenario):
+def test_gc_keeps_the_output_volume_of_the_latest_success(scenario):
     scenario.job(WRITE, name="prepare")
     scenario.run_to_end(".")
     scenario.launcher("gc", "--outputs", "--older-than", "0s", "--project", scenario.token)

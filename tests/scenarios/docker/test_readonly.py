@@ -1,4 +1,4 @@
-"""A plan asks the engine and tells it nothing: it works where every request that writes is refused."""
+"""A plan only reads from the engine: it works where every writing request is refused."""
 
 import pytest
 
@@ -42,7 +42,7 @@ def test_a_plan_of_a_running_job_only_reads_whatever_has_changed(scenario, proxy
     scenario.cancel("job")
 
 
-def test_a_plan_of_an_ended_job_only_reads_even_after_our_records_are_lost(scenario, proxy):
+def test_a_plan_of_an_ended_job_only_reads_even_after_local_records_are_lost(scenario, proxy):
     file = scenario.job("exit 3")
     scenario.run_to_end(file, code=5)
     reading = proxy()
@@ -61,8 +61,8 @@ def test_dry_runs_only_read(scenario, proxy, argv):
     assert scenario.things() == []
 
 
-def test_an_apply_is_refused_by_that_socket(scenario, proxy):
-    """Or the tests above would prove nothing."""
+def test_an_apply_through_a_read_only_socket_is_refused(scenario, proxy):
+    """Without this refusal the tests above would prove nothing."""
     file = scenario.job("true")
     reading = proxy()
     assert scenario.launcher("apply", file, "--yes", code=None).code != 0

@@ -1,4 +1,4 @@
-"""Roles that wait for each other, in containers: what commands make of them, and SIGKILL at each step."""
+"""Roles in containers that wait for each other: commands from other homes, and SIGKILL at each step."""
 
 import json
 import os
@@ -78,8 +78,8 @@ def applied(scenario, file, *, watched):
 
 
 @pytest.mark.parametrize("watched", [True, False])
-def test_another_home_leaves_a_role_that_waits_alone(scenario, watched):
-    """Also where the watcher has died: the plan of both homes is empty, and the app ends as it should."""
+def test_commands_of_another_home_do_not_disturb_a_waiting_role(scenario, watched):
+    """With and without a live watcher the plans of both homes are empty, and the app succeeds."""
     gate = scenario.gate()
     file = ordered(scenario, server=f"{gate.script}; touch {{up}}; exec sleep 1000")
     scenario.apply(file)
@@ -113,7 +113,7 @@ def test_a_role_that_waits_can_be_cancelled_from_another_home(scenario, watched)
 
 @pytest.mark.parametrize("watched", [True, False])
 def test_a_server_that_is_removed_before_it_is_ready_ends_the_app(scenario, watched):
-    """Also where only containers are left that never ran, which look like those of an app being made."""
+    """The containers that are left never ran, and look like those of an app that is being created."""
     file = ordered(scenario, server="exec sleep 1000")
     app = applied(scenario, file, watched=watched)
     [server] = [one for one in scenario.containers(app) if "-server-" in one.name]
@@ -128,7 +128,7 @@ def test_a_server_that_is_removed_before_it_is_ready_ends_the_app(scenario, watc
 
 @pytest.mark.parametrize("policy", ["replica", "role", "application"])
 def test_another_home_sees_no_end_before_a_restart_without_a_pause(scenario, policy):
-    """A home keeps the end of an attempt that it has seen, so it must not take a failure for one."""
+    """A home keeps each end that it has seen, so it must not take the failure of a replica for an end."""
     gate = scenario.gate()
     up, tried = scenario.folder / "up", scenario.folder / "tried"
     fails = f"if ! test -e {tried}; then touch {tried}; {gate.script}; exit 3; fi; {SERVER}"
@@ -155,7 +155,7 @@ def test_another_home_sees_no_end_before_a_restart_without_a_pause(scenario, pol
 
 
 @pytest.mark.parametrize("step", sampled(STEPS, "starting", every=2))
-def test_the_client_is_killed_and_the_next_apply_finishes_the_work(scenario, step):
+def test_the_next_apply_finishes_the_work_of_a_killed_client(scenario, step):
     file = ordered(scenario)
     assert killed(scenario, "step", step, "1", argv=["apply", file, "--yes"])
     assert_done_once(scenario, file)
@@ -163,7 +163,7 @@ def test_the_client_is_killed_and_the_next_apply_finishes_the_work(scenario, ste
 
 
 @pytest.mark.parametrize("death", thinned(DEATHS, first=1, every=3), ids=str)
-def test_the_watcher_is_killed_and_the_next_one_goes_on(scenario, death):
+def test_the_next_watcher_continues_the_app_of_a_killed_watcher(scenario, death):
     act, n = death
     file = ordered(scenario)
     process = scenario.spawn(
@@ -177,7 +177,7 @@ def test_the_watcher_is_killed_and_the_next_one_goes_on(scenario, death):
 
 
 @pytest.mark.parametrize("death", thinned(RESTART_DEATHS, first=2, every=3), ids=str)
-def test_the_watcher_is_killed_in_a_restart_and_the_order_is_kept(scenario, death):
+def test_roles_restart_in_order_when_the_watcher_is_killed_in_a_restart(scenario, death):
     act, n = death
     steps, tried = scenario.folder / "steps", scenario.folder / "tried"
     server = f"rm -f {{up}}; echo server >>{steps}; sleep 0.2; {SERVER}"
@@ -201,7 +201,7 @@ def test_the_watcher_is_killed_in_a_restart_and_the_order_is_kept(scenario, deat
 
 
 @pytest.mark.parametrize("death", thinned(LATE_DEATHS, every=2), ids=str)
-def test_the_watcher_is_killed_when_a_service_is_not_ready_in_time(scenario, death):
+def test_an_unready_service_fails_the_app_when_the_watcher_is_killed(scenario, death):
     act, n = death
     never = {"file": str(scenario.folder / "never"), "timeout": "1s"}
     file = job_of(
@@ -222,7 +222,7 @@ def test_the_watcher_is_killed_when_a_service_is_not_ready_in_time(scenario, dea
     assert not (scenario.folder / "runs").exists()
 
 
-def test_a_job_whose_client_is_done_is_not_cancelled_any_more(scenario):
+def test_a_cancel_after_all_clients_have_ended_does_not_change_the_success(scenario):
     file = ordered(scenario)
     process = scenario.spawn(
         [sys.executable, "-m", "tests.kill_at", "watch", "exit", "1", "--", "apply", str(file), "--yes"]
@@ -236,7 +236,7 @@ def test_a_job_whose_client_is_done_is_not_cancelled_any_more(scenario):
     assert_done_once(scenario, file)
 
 
-def test_what_waits_is_not_what_a_killed_client_left_unstarted(scenario):
+def test_a_waiting_replica_does_not_count_as_left_unstarted_by_a_killed_client(scenario):
     file = ordered(scenario, another={"run": "exit 0"})
     process = scenario.spawn([sys.executable, "-c", DIES_STARTING, "apply", str(file), "--yes"])
     process.communicate()
@@ -245,14 +245,14 @@ def test_what_waits_is_not_what_a_killed_client_left_unstarted(scenario):
     assert_done_once(scenario, file)
 
 
-def test_a_program_that_another_role_makes_need_not_be_there_at_first(scenario):
+def test_a_program_that_another_role_makes_may_be_missing_at_first(scenario):
     tool = scenario.folder / "tool"
     make = f"printf '#!/bin/sh\\necho run >>{{runs}}\\n' >{tool}; chmod +x {tool}"
     after = {"entrypoint": str(tool), "depends_on": {"maker": "succeeded"}}
     assert_done_once(scenario, job_of(scenario, maker={"run": make}, user=after))
 
 
-def test_a_program_that_no_role_makes_fails_the_app_when_it_is_to_start(scenario):
+def test_a_program_that_no_role_makes_fails_the_app_at_the_start_of_its_role(scenario):
     after = {"entrypoint": "/nonexistent/tool", "depends_on": {"maker": "succeeded"}}
     scenario.run_to_end(job_of(scenario, maker={"run": "exit 0"}, user=after), code=5)
     [attempt] = scenario.attempts()

@@ -1,4 +1,4 @@
-"""A secret is in the container that asked for it: in no label, record, plan or output of ours."""
+"""A secret is in the container that asked for it, and in no label, record, plan or output of launcher."""
 
 import json
 
@@ -7,7 +7,7 @@ from tests.scenarios.test_secrets import BY_NAME, COMMANDS, ENV, WANTED, holds_c
 PROVE = 'printf %s "$TOKEN" | sha256sum; printf %s "$KEY" | sha256sum'
 
 
-def test_a_container_gets_its_secrets_and_nothing_else_holds_them(secret):  # noqa: F811
+def test_a_container_gets_its_secrets_and_no_label_record_or_output_holds_them(secret):  # noqa: F811
     file = secret.job(PROVE, role=ENV)
     message = []
     for words in COMMANDS:
@@ -21,7 +21,7 @@ def test_a_container_gets_its_secrets_and_nothing_else_holds_them(secret):  # no
     assert not any(map(holds_canary, labels))
 
 
-def test_the_watcher_does_not_have_them(secret):  # noqa: F811
+def test_the_watcher_does_not_hold_the_secrets_of_its_app(secret):  # noqa: F811
     secret.running(role=ENV)
     [watcher] = secret.supervisors().values()
     with open(f"/proc/{watcher}/environ", "rb") as environ, open(f"/proc/{watcher}/cmdline", "rb") as argv:
@@ -29,8 +29,8 @@ def test_the_watcher_does_not_have_them(secret):  # noqa: F811
     secret.cancel("job")
 
 
-def test_a_canary_would_be_found(secret, monkeypatch):  # noqa: F811
-    """The container's own environment does hold it: that is where it belongs."""
+def test_a_canary_secret_is_found_in_the_environment_of_its_container(secret, monkeypatch):  # noqa: F811
+    """The container's own environment holds the secret: the search for it would find a leak."""
     secret.run_to_end(secret.job(PROVE, role=ENV))
     [app] = secret.apps()
     assert BY_NAME in json.dumps(secret.daemon.inspect(secret.container(app).id)["Config"]["Env"])

@@ -21,7 +21,7 @@ def assert_nothing_runs(scenario):
     assert {one.state for one in scenario.containers()} == {"exited"}
 
 
-def test_a_line_server_and_a_client_that_is_first_in_the_file(scenario, port):
+def test_a_client_that_comes_first_in_the_file_reaches_its_line_server(scenario, port):
     stand_in("python:3.12-slim")
     folder = copied(scenario, EXAMPLES / "service")
     assert_served(scenario, folder / "service.launcher.yaml", port, on=ON)
@@ -29,7 +29,7 @@ def test_a_line_server_and_a_client_that_is_first_in_the_file(scenario, port):
     assert_nothing_runs(scenario)
 
 
-def test_a_parameter_server_and_its_workers(scenario, port):
+def test_workers_reach_their_parameter_server(scenario, port):
     make_images(PYTHON_IMAGE)
     folder = copied(scenario, SERVICES)
     assert_served(scenario, folder / "parameters.launcher.yaml", port, on=ON)
@@ -37,7 +37,7 @@ def test_a_parameter_server_and_its_workers(scenario, port):
     assert_nothing_runs(scenario)
 
 
-def test_redis_and_its_benchmark(scenario, port):
+def test_redis_serves_its_benchmark(scenario, port):
     make_images(REDIS_IMAGE)
     folder = copied(scenario, SERVICES)
     assert_served(scenario, folder / "redis.launcher.yaml", port, on=ON)

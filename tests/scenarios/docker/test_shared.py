@@ -1,4 +1,4 @@
-"""One engine, several homes: a job's name means its latest attempt, whoever made that."""
+"""Several homes share an engine: a job's name means its latest attempt, whichever home made it."""
 
 import json
 import os
@@ -20,13 +20,13 @@ def another(scenario, tmp_path, monkeypatch):
 
 @pytest.fixture
 def replaced(scenario, another):
-    """A job that runs, and that somebody else has replaced; the app ids of both attempts."""
+    """Replace a running job from another home; return the app ids of both attempts."""
     scenario.apply(scenario.job("echo first; exec sleep 1000"))
     another("apply", scenario.job("echo second; exec sleep 2000"), "--yes", "--allow-destructive")
     return scenario.apps()
 
 
-def test_a_name_means_the_attempt_that_another_client_made(scenario, another, replaced):
+def test_the_name_of_a_job_means_the_latest_attempt_of_any_client(scenario, another, replaced):
     first, second = replaced
     status = scenario.status("job")
     assert (status["app_id"], status["attempt"], status["state"]) == (second, 2, "RUNNING")
@@ -42,7 +42,7 @@ def test_an_attempt_that_was_never_made_is_refused(scenario, replaced):
     scenario.cancel("job")
 
 
-def test_what_runs_is_found_by_name_though_the_home_was_removed(scenario):
+def test_a_running_app_is_found_by_name_after_the_home_was_removed(scenario):
     gate = scenario.gate()
     scenario.apply(scenario.job(f"echo hello; {gate.script}"))
     gate.entered()
@@ -56,7 +56,7 @@ def test_what_runs_is_found_by_name_though_the_home_was_removed(scenario):
     assert scenario.status("job")["state"] == "CANCELLED"
 
 
-def test_what_runs_of_a_matrix_is_found_by_one_word_though_the_home_was_removed(scenario):
+def test_running_apps_of_a_matrix_are_found_by_its_name_after_the_home_was_removed(scenario):
     ups = {n: scenario.folder / f"up{n}" for n in (2, 10)}
     script = f"echo $<matrix.n>; echo >{scenario.folder}/up$<matrix.n>; exec sleep 1000"
     for up in ups.values():

@@ -1,4 +1,4 @@
-"""An engine whose answers take long is asked little: the list of containers tells enough to keep a job."""
+"""A plan asks a slow engine little: the list of containers has all that it needs to keep a job."""
 
 import re
 
@@ -10,7 +10,7 @@ INSPECT = re.compile(r"GET /[^/]+/containers/([^/]+)/json")
 
 
 @pytest.mark.parametrize("end", [False, True])
-def test_a_plan_inspects_nothing_of_what_it_keeps(scenario, monkeypatch, end):
+def test_a_plan_inspects_no_container_of_a_kept_job(scenario, monkeypatch, end):
     file = scenario.job("true" if end else "exec sleep 1000", replicas=3)
     scenario.launcher("apply", file, "--yes", *(["--wait"] if end else []))
     # An app of another test may be inspected: one that failed, and whose record lacks the end.

@@ -1,4 +1,4 @@
-"""What others have begun: resumed when they are dead, waited for while they may live, taken when asked."""
+"""Submissions of other clients: resumed after their death, awaited while they may live, taken when asked."""
 
 import signal
 import sys
@@ -46,7 +46,7 @@ def test_a_half_started_job_is_resumed_and_starts_nothing_twice(scenario):
 
 @pytest.fixture
 def elsewhere(scenario: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
-    """The app id of the job, which somebody on another machine has just reserved."""
+    """Reserve the job as a client on another machine does; return its app id."""
     key = JobKey(scenario.token, "default", "job")
     app = AppDef("job", [Role("main", SHELL_IMAGE, entrypoint="sh", args=["-c", "true"])])
     made = document(Launch(key=key, app=app, scheduler="local_docker", root="/", file="f", origin=""))
@@ -79,7 +79,7 @@ def test_a_job_that_is_submitted_on_another_machine_is_waited_for(scenario, else
     scenario.launcher("apply", file, "--yes", "--take-over", "--wait")
 
 
-def test_take_over_takes_what_is_submitted_on_another_machine(scenario, elsewhere):
+def test_take_over_takes_a_job_that_is_submitted_on_another_machine(scenario, elsewhere):
     file = scenario.job("true")
     scenario.launcher("apply", file, "--yes", "--take-over", "--wait")
     assert [one.name for one in scenario.containers()] == [f"{elsewhere}-main-0"]

@@ -1,4 +1,4 @@
-"""How a job ended lives with the engine: what was removed runs again for nobody (invariant 13)."""
+"""The engine keeps the outcome of a job: a removed app runs again from no state folder (invariant 13)."""
 
 import json
 
@@ -38,7 +38,7 @@ def collect(scenario):
 
 @pytest.mark.parametrize("remove", [remove_by_hand, collect])
 @pytest.mark.parametrize(("script", "action_now"), [("true", "keep"), ("exit 3", "hold")])
-def test_what_was_removed_does_not_run_again_from_another_state_folder(
+def test_a_removed_app_does_not_run_again_from_another_state_folder(
     scenario, elsewhere, remove, script, action_now
 ):
     file = scenario.job(script)
@@ -50,7 +50,7 @@ def test_what_was_removed_does_not_run_again_from_another_state_folder(
     assert scenario.containers() == []
 
 
-def test_the_record_of_a_cancelled_job_says_so_elsewhere(scenario, elsewhere):
+def test_another_state_folder_reads_that_a_job_was_cancelled(scenario, elsewhere):
     file = scenario.job("exec sleep 1000")
     scenario.apply(file)
     scenario.cancel("job")
@@ -58,7 +58,7 @@ def test_the_record_of_a_cancelled_job_says_so_elsewhere(scenario, elsewhere):
     assert "was cancelled" in elsewhere("plan", file).out
 
 
-def test_a_later_attempt_replaces_the_record_of_the_earlier_one(scenario, elsewhere):
+def test_the_record_of_a_later_attempt_replaces_the_earlier_record(scenario, elsewhere):
     file = scenario.job("true")
     scenario.run_to_end(file)
     scenario.run_to_end(file, "--rerun", "job")
@@ -71,8 +71,8 @@ def test_a_later_attempt_replaces_the_record_of_the_earlier_one(scenario, elsewh
     assert {one.labels["launcher.attempt"] for one in scenario.containers()} == {"3"}
 
 
-def test_another_client_that_collects_containers_keeps_the_outcome(scenario, elsewhere):
-    """Also where no watcher has written it: as of apps that an earlier version started."""
+def test_gc_of_another_client_keeps_the_outcome_of_a_removed_app(scenario, elsewhere):
+    """The record is missing, as that of apps which an earlier version started."""
     file = scenario.job("true")
     scenario.run_to_end(file)
     scenario.daemon.remove(one for one in scenario.things() if tidy.is_tombstone(one))

@@ -3,7 +3,7 @@
 import pytest
 
 from tests.scenarios.test_top import (  # noqa: F401
-    test_a_job_is_cancelled_when_the_question_is_answered_with_yes_alone,
+    test_top_cancels_a_job_only_after_the_answer_yes,
 )
 
 pytestmark = pytest.mark.engine

@@ -1,4 +1,4 @@
-"""Jobs in containers take turns: seen by the times of the engine, from other homes, and with local jobs."""
+"""Jobs in containers take turns, as the engine's times show, also with other homes and local jobs."""
 
 import os
 import signal
@@ -62,7 +62,7 @@ def test_two_jobs_of_half_the_cores_run_at_once_in_the_order_of_the_plan(scenari
 
 
 @pytest.mark.slow
-def test_racing_applies_from_two_homes_never_run_more_than_there_is_room_for(scenario, tmp_path, monkeypatch):
+def test_racing_applies_from_two_homes_never_exceed_the_machine(scenario, tmp_path, monkeypatch):
     monkeypatch.setenv("LAUNCHER_SLOTS", str(tmp_path / "slots"))
     there = {**os.environ, "LAUNCHER_HOME": str(tmp_path / "other")}
     jobs = {home: [f"{home}{k}" for k in range(6)] for home in ("here", "there")}
@@ -107,7 +107,7 @@ def states(scenario) -> list[str]:
     return [scenario.attempts(job)[-1].state for job in ("first", "second", "third")]
 
 
-def test_from_another_home_there_is_nothing_to_do_while_they_are_in_line(scenario, gate, tmp_path):
+def test_a_plan_of_another_home_keeps_jobs_in_line(scenario, gate, tmp_path):
     queued_behind(scenario, gate)
     there = {**os.environ, "LAUNCHER_HOME": str(tmp_path / "other")}
     assert "no changes, 3 unchanged" in scenario.launcher("plan", ".", env=there).out
@@ -119,7 +119,7 @@ def test_from_another_home_there_is_nothing_to_do_while_they_are_in_line(scenari
     assert (scenario.folder / "log").read_text().split() == ["second", "third"]
 
 
-def test_the_next_apply_resumes_those_in_line_whose_watchers_have_died(scenario, gate):
+def test_the_next_apply_resumes_jobs_in_line_whose_watchers_have_died(scenario, gate):
     queued_behind(scenario, gate)
     second = scenario.attempts("second")[-1].app_id
     scenario.kill_watchers()
@@ -143,7 +143,7 @@ def test_a_changed_job_keeps_its_place_in_line(scenario, gate):
     assert log.read_text().split() == ["again", "third"]
 
 
-def test_a_prune_cancels_what_is_in_line_and_frees_the_line(scenario, gate):
+def test_a_pruned_job_in_line_is_cancelled_and_frees_its_place(scenario, gate):
     queued_behind(scenario, gate)
     scenario.prune(scenario.attempts("second")[-1].app_id)
     scenario.wait("second", code=5)
@@ -170,7 +170,7 @@ def test_two_homes_with_one_table_take_turns(scenario, gate, tmp_path, monkeypat
 
 
 @pytest.mark.parametrize("scheduler", ["docker", "local_cwd"])
-def test_the_next_in_line_has_a_killed_watcher_replaced_and_waits_for_its_containers(
+def test_the_next_job_in_line_replaces_a_killed_watcher_and_waits_for_its_containers(
     scenario, gate, scheduler
 ):
     log = scenario.folder / "log"

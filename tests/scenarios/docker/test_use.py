@@ -1,4 +1,4 @@
-"""The CPU time and memory of containers: sampled while they run, and on record everywhere after their end."""
+"""The CPU time and memory of containers are sampled while they run, and recorded at their end."""
 
 import json
 import os
@@ -69,7 +69,7 @@ def open_gate(scenario: Any, name: str = "go") -> None:
     (scenario.folder / name).touch()
 
 
-def test_the_use_of_a_job_is_on_record_also_for_other_state_folders(scenario, samples, monkeypatch, tmp_path):
+def test_other_state_folders_read_the_use_of_a_job_from_its_record(scenario, samples, monkeypatch, tmp_path):
     scenario.apply(scenario.job(burn(scenario)))
     samples.taken(container(scenario), 2)
     open_gate(scenario)
@@ -89,8 +89,8 @@ def test_the_use_of_a_job_is_on_record_also_for_other_state_folders(scenario, sa
 
 
 @pytest.mark.parametrize("policy", ["replica", "replica\nretry_delay: 1s", "application"])
-def test_each_run_of_a_replica_counts(scenario, samples, policy):
-    """Whether the engine or launcher starts it again."""
+def test_the_use_of_a_replica_includes_each_of_its_runs(scenario, samples, policy):
+    """The engine or launcher starts the replica again."""
     folder = scenario.folder
     wait = "until test -e {}; do sleep 0.05; done"
     first, second = wait.format(folder / "first"), wait.format(folder / "second")
@@ -103,7 +103,7 @@ def test_each_run_of_a_replica_counts(scenario, samples, policy):
     assert (scenario.status("job")["num_restarts"], used(scenario)["main"]["runs"]) == (1, 2)
 
 
-def test_the_next_watcher_goes_on_with_the_samples(scenario, samples):
+def test_the_next_watcher_continues_with_the_samples_of_a_killed_watcher(scenario, samples):
     scenario.apply(scenario.job(burn(scenario)))
     samples.taken(container(scenario), 1)
     scenario.kill_watchers()
@@ -129,8 +129,8 @@ def test_a_removed_or_cancelled_replica_has_its_use(scenario, samples):
         assert used(scenario, name)["main"]["memory_bytes"] > 0
 
 
-def test_an_apply_in_the_moment_of_the_end_leaves_the_record_to_the_watcher(scenario, samples):
-    """The containers show the end, but not the use."""
+def test_an_apply_at_the_end_of_an_app_leaves_the_record_to_the_watcher(scenario, samples):
+    """The containers show the end of the app, but not its use."""
     file = scenario.job(burn(scenario))
     scenario.apply(file)
     samples.taken(container(scenario), 1)
@@ -146,7 +146,7 @@ def test_an_apply_in_the_moment_of_the_end_leaves_the_record_to_the_watcher(scen
     assert (attempt.state, list(attempt.used)) == ("succeeded", ["main"])
 
 
-def test_samples_without_an_answer_keep_no_app_and_no_watcher_waiting(scenario, samples):
+def test_unanswered_samples_delay_no_app_and_no_watcher(scenario, samples):
     samples.most_s = HANGS_S
     sleep = scenario.job("exec sleep 1000", name="sleep", replicas=6)
     scenario.apply(sleep)

@@ -41,7 +41,7 @@ def test_a_changed_file_makes_another_image_and_another_attempt(scenario, job):
     assert scenario.logs("job", "--no-prefix") == f"{scenario.token} changed"
 
 
-def test_what_cannot_be_built_fails_with_its_output_and_leaves_nothing(scenario, job):
+def test_a_workspace_that_cannot_be_built_fails_with_its_output_and_leaves_no_image(scenario, job):
     scenario.write("src/Dockerfile", "ARG IMAGE\nFROM $IMAGE\nRUN echo the cause; exit 3\n")
     report = scenario.apply(job, code=None)
     assert report.code != 0
@@ -49,11 +49,11 @@ def test_what_cannot_be_built_fails_with_its_output_and_leaves_nothing(scenario,
     assert scenario.things() == []
 
 
-def test_run_builds_it_as_well(scenario, job):
+def test_run_builds_the_workspace_image(scenario, job):
     assert scenario.token in scenario.launcher("run", job).out
 
 
-def test_the_build_is_reported(scenario, job):
+def test_an_apply_reports_the_build_of_the_workspace_image(scenario, job):
     events = scenario.launcher("apply", job, "--yes", "--wait", "--format", "jsonl")
     assert '"building"' in events.out
     assert '"built"' in events.out
@@ -71,7 +71,7 @@ def projects(scenario):
     return scenario.job("cat app/lib/a.txt; ls . app", top=top)
 
 
-def test_several_projects_lie_where_they_are_mapped(scenario, projects):
+def test_the_files_of_several_projects_lie_where_the_workspace_maps_them(scenario, projects):
     image = planned(scenario, projects)
     scenario.run_to_end(projects)
     assert scenario.logs("job", "--no-prefix").split() == [

@@ -1,4 +1,4 @@
-"""Workspaces become images: named by what is in them, built when they are not there, pushed when asked."""
+"""Images of workspaces are named by their content, built when they are missing, and pushed when asked."""
 
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -57,7 +57,7 @@ class Place:
         return built.roles[0].image
 
     def out(self, image: str, *command: str, **config: Any) -> str:
-        """What a command prints in an image."""
+        """Run a command in an image; return its output."""
         k = len(self.own.engine.containers(self.own.label))
         made = self.own.create(*command, Image=image, k=k, **config)
         self.own.engine.start(made)
@@ -82,7 +82,7 @@ def app(*images: str) -> AppDef:
     return AppDef("app", roles)
 
 
-def test_the_files_lie_where_replicas_run(place: Place) -> None:
+def test_the_files_of_a_workspace_lie_where_replicas_run(place: Place) -> None:
     place.write("pkg/run.sh", "echo hello")
     (place.folder / "link").symlink_to("pkg/run.sh")
     place.write(".dockerignore", "secret\n")
@@ -102,7 +102,7 @@ def test_the_files_lie_where_replicas_run(place: Place) -> None:
         ("WORKDIR /app", {"workdir": "/else where/$x"}, "/else where/$x"),
     ],
 )
-def test_they_never_lie_in_the_root_of_an_image(place, line, cfg, folder):
+def test_the_files_of_a_workspace_never_lie_in_the_root_of_an_image(place, line, cfg, folder):
     place.write("Dockerfile", f"ARG IMAGE\nFROM $IMAGE\nRUN mkdir -p /srv && ln -s /bin /programs\n{line}\n")
     base = place.build()
     (place.folder / "Dockerfile").unlink()
@@ -113,7 +113,7 @@ def test_they_never_lie_in_the_root_of_an_image(place, line, cfg, folder):
     assert message == f"{folder}\nmine\n/programs/sh\n"
 
 
-def test_the_workdir_is_part_of_the_name_where_it_matters(place: Place) -> None:
+def test_the_workdir_is_part_of_the_image_name_unless_a_dockerfile_places_the_files(place: Place) -> None:
     def name(**cfg: Any) -> str:
         return workspace_app(app(), cfg, place.workspace).roles[0].image
 
@@ -125,7 +125,7 @@ def test_the_workdir_is_part_of_the_name_where_it_matters(place: Place) -> None:
     assert name(workdir="/") == name()
 
 
-def test_what_the_workspace_has_takes_the_place_of_a_link_of_the_image(place: Place) -> None:
+def test_a_folder_of_the_workspace_replaces_a_link_of_the_image(place: Place) -> None:
     place.write(
         "Dockerfile",
         "ARG IMAGE\nFROM $IMAGE\nWORKDIR /app\nRUN mkdir /srv; echo old >/srv/old; ln -s /srv data\n",
@@ -138,7 +138,7 @@ def test_what_the_workspace_has_takes_the_place_of_a_link_of_the_image(place: Pl
     ]  # fmt: skip
 
 
-def test_the_name_is_known_before_and_depends_on_what_is_in_it(place: Place) -> None:
+def test_the_image_name_is_known_before_the_build_and_depends_on_the_content(place: Place) -> None:
     def name(image: str = SHELL_IMAGE, **cfg: Any) -> str:
         return workspace_app(app(image), cfg, place.workspace).roles[0].image
 
@@ -153,13 +153,13 @@ def test_the_name_is_known_before_and_depends_on_what_is_in_it(place: Place) -> 
     assert name() not in (first, second)
 
 
-def test_the_app_that_was_given_stays_as_it_is(place: Place) -> None:
+def test_workspace_app_does_not_change_the_given_app(place: Place) -> None:
     given = app()
     assert workspace_app(given, {}, place.workspace) != given
     assert given == app()
 
 
-def test_what_is_there_is_not_built_again(place: Place) -> None:
+def test_an_existing_image_is_not_built_again(place: Place) -> None:
     image = place.build()
     assert "built" in place.kinds
     made = place.own.engine.image(image)
@@ -170,7 +170,7 @@ def test_what_is_there_is_not_built_again(place: Place) -> None:
     assert place.kinds == []
 
 
-def test_another_base_under_the_same_name_is_built_on(place: Place) -> None:
+def test_a_changed_base_under_the_same_name_gives_a_new_image(place: Place) -> None:
     base = f"launcher-test/{place.own.token}:1"
     place.own.engine.tag(SHELL_IMAGE, base)
     first = place.own.engine.image(place.build(base))
@@ -190,7 +190,7 @@ def test_another_base_under_the_same_name_is_built_on(place: Place) -> None:
 
 
 @pytest.mark.parametrize("names", [("Dockerfile",), ("Dockerfile", "Dockerfile.launcher")])
-def test_a_dockerfile_of_the_workspace_is_used_the_most_particular_one(place, names):
+def test_the_most_particular_dockerfile_of_the_workspace_is_used(place, names):
     for name in names:
         place.write(name, f"ARG IMAGE\nFROM $IMAGE\nWORKDIR /app\nCOPY . .\nRUN echo {name} >which\n")
     place.write(".dockerignore", "Dockerfile*\n")
@@ -206,18 +206,18 @@ def test_a_dockerfile_of_the_workspace_is_used_the_most_particular_one(place, na
         ("ARG A \\\n  IMAGE=busybox\nFROM $IMAGE\n", {"A", "IMAGE"}),
     ],
 )
-def test_the_arguments_that_a_dockerfile_declares(text: str, names: set[str]) -> None:
+def test_a_dockerfile_lists_the_arguments_that_it_declares(text: str, names: set[str]) -> None:
     assert Dockerfile("Dockerfile", text.encode()).arguments == names
 
 
-def test_a_build_gets_the_arguments_that_its_dockerfile_declares_and_no_warning_of_others(place):
+def test_a_build_gets_only_the_arguments_that_its_dockerfile_declares(place):
     place.build()
     assert not any("not consumed" in line for line in place.lines)
     place.write("Dockerfile", "ARG IMAGE\nFROM $IMAGE\nARG WORKSPACE\nRUN echo $WORKSPACE >/from\n")
     assert place.out(place.build(), "cat", "/from").strip() == str(place.folder)
 
 
-def test_all_roles_get_it_each_distinct_image_once(place: Place) -> None:
+def test_a_workspace_is_built_once_for_each_distinct_image_of_the_roles(place: Place) -> None:
     other = f"launcher-test/{place.own.token}:1"
     place.own.engine.tag(SHELL_IMAGE, other)
     try:
@@ -229,7 +229,7 @@ def test_all_roles_get_it_each_distinct_image_once(place: Place) -> None:
         Daemon().remove_image(other)
 
 
-def test_an_image_that_a_dockerfile_does_not_use_is_noted_and_no_part_of_the_name(place: Place) -> None:
+def test_an_image_that_a_dockerfile_does_not_use_is_noted_and_not_part_of_the_name(place: Place) -> None:
     assert notes(app(), place.workspace) == []
     place.write("Dockerfile", "ARG IMAGE\nFROM ${IMAGE}\n")
     assert notes(app(), place.workspace) == []
@@ -241,7 +241,7 @@ def test_an_image_that_a_dockerfile_does_not_use_is_noted_and_no_part_of_the_nam
     assert place.kinds.count("built") == 1
 
 
-def test_a_failed_build_tells_its_last_lines_and_leaves_nothing(place: Place) -> None:
+def test_a_failed_build_shows_its_last_lines_and_leaves_no_image(place: Place) -> None:
     token = place.own.token
     place.write("Dockerfile", f"ARG IMAGE\nFROM $IMAGE\nRUN echo {token}\nRUN echo the cause >&2; exit 3\n")
     with pytest.raises(LauncherError) as error:
@@ -254,7 +254,7 @@ def test_a_failed_build_tells_its_last_lines_and_leaves_nothing(place: Place) ->
 
 
 def _all_images() -> list[str]:
-    """Those between the steps of builds as well."""
+    """Return the ids of all images, those between the steps of builds as well."""
     return [one["Id"] for one in Daemon().ask("GET", "/images/json", all="1")]
 
 
@@ -265,7 +265,7 @@ def _history(image: str) -> str:
         return ""
 
 
-def test_a_workspace_that_changes_meanwhile_is_not_built(place: Place) -> None:
+def test_a_workspace_that_changes_after_the_plan_is_not_built(place: Place) -> None:
     planned = place.workspace
     place.write("more", "")
     with pytest.raises(WorkspaceError, match="has changed"):
@@ -273,14 +273,14 @@ def test_a_workspace_that_changes_meanwhile_is_not_built(place: Place) -> None:
     assert place.own.engine.image(workspace_app(app(), {}, planned).roles[0].image) is None
 
 
-def test_a_base_that_is_not_there_is_named(place: Place) -> None:
+def test_a_build_names_its_missing_base_image(place: Place) -> None:
     with pytest.raises(LauncherError, match="nowhere:1"):
         place.build("nowhere:1", image_pull="never")
     with pytest.raises(LauncherError, match="has no image"):
         place.build("")
 
 
-def test_image_repo_gets_it_once(place: Place, tmp_path: Path) -> None:
+def test_a_workspace_image_is_pushed_to_image_repo_once(place: Place, tmp_path: Path) -> None:
     with registry(tmp_path) as address:
         repo = f"{address}/team/{place.own.token}"
         image = place.build(image_repo=repo)
@@ -305,5 +305,5 @@ def test_a_repository_that_does_not_answer_is_an_error(place: Place) -> None:
         ("ARG X=1\nFROM base:$X\n", []),
     ],
 )
-def test_the_bases_of_a_dockerfile(text: str, found: list[str]) -> None:
+def test_a_dockerfile_lists_its_base_images(text: str, found: list[str]) -> None:
     assert Dockerfile("Dockerfile", text.encode()).bases("it:1") == found

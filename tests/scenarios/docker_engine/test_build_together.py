@@ -1,4 +1,4 @@
-"""Several clients that want one workspace image at the same moment: one build, and one image after it."""
+"""Clients that need the same workspace image at the same time make one build and one image."""
 
 import os
 import signal
@@ -65,7 +65,7 @@ def builds(proxy: Proxy) -> int:
 
 
 def processes(place: Place, host: str, count: int, *front: str) -> list[subprocess.Popen[str]]:
-    """So many processes, at the point where each of them builds, each with a state folder of its own."""
+    """Start `count` processes, each with its own state folder, that build the image once they get a line."""
     started = []
     for number in range(count):
         environ = {**os.environ, "DOCKER_HOST": host, "LAUNCHER_HOME": f"{place.folder}.{number}"}
@@ -105,7 +105,7 @@ def waiting(place: Place) -> int:
     return sum(line.startswith("waiting for another build") for line in place.lines)
 
 
-def test_a_build_that_fails_fails_for_all_jobs_of_an_apply_at_once(place: Place, proxy: Proxy) -> None:
+def test_a_failed_build_fails_all_jobs_of_an_apply_at_once(place: Place, proxy: Proxy) -> None:
     place.write("Dockerfile", "ARG IMAGE\nFROM $IMAGE\nRUN exit 3\n")
     engine = connect(environ={"DOCKER_HOST": proxy.host})
     workspace = place.workspace
@@ -130,14 +130,14 @@ def test_a_build_that_fails_fails_for_all_jobs_of_an_apply_at_once(place: Place,
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="abstract sockets exist on Linux only")
-def test_processes_with_state_folders_of_their_own_build_it_once(place: Place, proxy: Proxy) -> None:
+def test_processes_with_separate_state_folders_build_an_image_once(place: Place, proxy: Proxy) -> None:
     assert go(processes(place, proxy.host, 4)) == [0] * 4
     assert builds(proxy) == 1
     assert len(images(place)) == 1
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="abstract sockets exist on Linux only")
-def test_another_process_goes_on_when_the_builder_is_killed(place: Place, proxy: Proxy) -> None:
+def test_another_process_builds_the_image_when_the_builder_is_killed(place: Place, proxy: Proxy) -> None:
     place.write("Dockerfile", SLOW.replace("0.5", "2"))
     first, second = processes(place, proxy.host, 2)
     first.stdin.write("\n")
@@ -156,8 +156,8 @@ def test_another_process_goes_on_when_the_builder_is_killed(place: Place, proxy:
 @pytest.mark.skipif(
     sys.platform != "linux" or os.geteuid() != 0, reason="only root on Linux can stand in for two hosts"
 )
-def test_two_hosts_leave_one_image(place: Place) -> None:
-    """A network namespace has abstract sockets of its own: each process is a host as far as the lock goes.
+def test_builds_of_two_hosts_leave_one_image(place: Place) -> None:
+    """A network namespace has its own abstract sockets, so that the lock sees each process as another host.
 
     Only images that a build has finished are counted: the engine may leave a step of builds that raced.
     """
@@ -177,8 +177,8 @@ STEP_REMOVED = [
 
 @pytest.mark.parametrize("message", STEP_REMOVED)
 @pytest.mark.parametrize(("removed", "built"), [(2, True), (3, False)])
-def test_a_build_whose_cached_step_is_removed_is_made_again(place, monkeypatch, removed, built, message):
-    """Another client that removes its image takes the steps along, also those that a build just found."""
+def test_a_build_whose_cached_step_is_removed_is_repeated(place, monkeypatch, removed, built, message):
+    """A client that removes its image removes its steps, too, also those that a running build has found."""
     failures = [BuildFailed("x", message, ())] * removed
     build = Engine.build
 
@@ -210,7 +210,7 @@ def test_a_change_of_the_workspace_leaves_one_image_for_each_content(place: Plac
         Daemon().remove_image(image)
 
 
-def test_a_lock_is_free_after_its_holder(tmp_path: Path) -> None:
+def test_a_lock_is_free_after_its_holder_has_left(tmp_path: Path) -> None:
     message: list[str] = []
     for _ in range(2):
         with exclusive(f"{tmp_path}", lambda: message.append("waits")):
@@ -230,7 +230,7 @@ def _enter(name: str, order: list[int], number: int) -> None:
         order.append(number)
 
 
-def test_the_error_of_a_work_is_raised_and_forgotten(tmp_path: Path) -> None:
+def test_a_failed_work_raises_its_error_and_may_be_tried_again(tmp_path: Path) -> None:
     with pytest.raises(ZeroDivisionError):
         once(f"{tmp_path}", lambda: 1 / 0 and None, lambda: None)
     done: list[int] = []

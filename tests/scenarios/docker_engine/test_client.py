@@ -1,4 +1,4 @@
-"""What the client tells of containers, images, networks and volumes, and does with them: on a real engine."""
+"""The client reads and changes containers, images, networks and volumes of a real engine."""
 
 import io
 import tarfile
@@ -22,7 +22,7 @@ def test_a_created_container_is_listed_with_its_labels_and_was_never_started(own
     assert (seen.was_started, seen.live, seen.ended) == (False, False, False)
 
 
-def test_the_list_alone_tells_exit_codes(own: Bench):
+def test_the_list_of_containers_has_exit_codes_without_an_inspect(own: Bench):
     own.ended(own.sh("exit 3"))
     own.ended(own.sh("exit 0", k=1))
     assert {seen.name: seen.exit_code for seen in own.engine.containers(own.label)} == {
@@ -31,14 +31,14 @@ def test_the_list_alone_tells_exit_codes(own: Bench):
     }
 
 
-def test_the_list_takes_several_labels_and_their_values(own: Bench):
+def test_the_list_of_containers_is_filtered_by_several_labels_and_values(own: Bench):
     own.create("true", labels={"launcher.role": "a"})
     own.create("true", k=1, labels={"launcher.role": "b"})
     assert [seen.name for seen in own.engine.containers(own.label, "launcher.role=b")] == [own.name(1)]
     assert len(own.engine.containers(own.label, "launcher.role")) == 2
 
 
-def test_inspect_tells_times_and_hostname(own: Bench):
+def test_inspect_returns_times_and_hostname(own: Bench):
     before = time.time()
     seen = own.ended(own.sh("exit 7", Hostname="trainer-0"))
     assert (seen.state, seen.exit_code, seen.hostname, seen.inspected) == ("exited", 7, "trainer-0", True)
@@ -47,14 +47,14 @@ def test_inspect_tells_times_and_hostname(own: Bench):
     assert before - 1 < times[0] < times[2] < time.time() + 1
 
 
-def test_inspect_tells_how_often_the_engine_restarted_it(own: Bench):
+def test_inspect_returns_how_often_the_engine_restarted_a_container(own: Bench):
     policy = {"RestartPolicy": {"Name": "on-failure", "MaximumRetryCount": 2}}
     made = own.sh("exit 5", HostConfig=policy)
     seen = own.until(made, lambda now: now.ended and now.restarts == 2)
     assert seen.exit_code == 5
 
 
-def test_inspect_tells_the_published_port(own: Bench):
+def test_inspect_returns_the_published_port(own: Bench):
     ports = {"NetworkMode": "bridge", "PortBindings": {"80/tcp": [{"HostIp": "127.0.0.1", "HostPort": ""}]}}
     made = own.sh("sleep 1000", ExposedPorts={"80/tcp": {}}, HostConfig=ports)
     seen = own.engine.inspect(made)
@@ -64,7 +64,7 @@ def test_inspect_tells_the_published_port(own: Bench):
     assert own.engine.containers(own.label)[0].ports == seen.ports
 
 
-def test_what_is_gone_is_none_and_left_out(own: Bench):
+def test_inspect_returns_none_for_a_missing_container_and_inspect_all_leaves_it_out(own: Bench):
     made = own.create("true")
     assert own.engine.inspect("no-such-container") is None
     assert [seen.id for seen in own.engine.inspect_all(["no-such-container", made])] == [made]
@@ -73,14 +73,14 @@ def test_what_is_gone_is_none_and_left_out(own: Bench):
 @pytest.mark.parametrize(
     "name", ["", "..", "../images/json", "x/../..", "a?all=1", "#", "ä", "a b", "%2e%2e"]
 )
-def test_an_odd_name_names_nothing(own: Bench, name: str):
+def test_an_invalid_name_names_no_container_and_no_image(own: Bench, name: str):
     assert own.engine.inspect(name) is None
     assert own.engine.image(name) is None
     with pytest.raises(EngineError):
         own.engine.start(name)
 
 
-def test_a_name_is_taken_only_once_however_many_want_it(own: Bench):
+def test_one_of_many_clients_gets_a_container_name(own: Bench):
     def claim(_: int) -> str:
         try:
             return own.create("true")
@@ -97,7 +97,7 @@ def test_a_missing_image_is_reported(own: Bench):
         own.create("true", Image="launcher-test/nosuch:1")
 
 
-def test_a_missing_executable_is_reported_without_what_the_engine_wraps_around_it(own: Bench):
+def test_a_missing_executable_is_reported_without_the_prefix_of_the_engine(own: Bench):
     made = own.create("/no/such/file")
     with pytest.raises(EngineError) as caught:
         own.engine.start(made)
@@ -107,7 +107,7 @@ def test_a_missing_executable_is_reported_without_what_the_engine_wraps_around_i
     assert not seen.was_started
 
 
-def test_starting_and_stopping_twice_does_nothing_more(own: Bench):
+def test_a_second_start_and_a_second_stop_change_nothing(own: Bench):
     made = own.up("trap 'exit 4' TERM; echo up; while :; do sleep 0.05; done")
     own.engine.start(made)
     own.engine.stop(made, grace_s=10)
@@ -115,7 +115,7 @@ def test_starting_and_stopping_twice_does_nothing_more(own: Bench):
     assert own.ended(made).exit_code == 4
 
 
-def test_stop_kills_what_does_not_end_in_time(own: Bench):
+def test_stop_kills_a_container_that_does_not_end_in_time(own: Bench):
     made = own.up("trap '' TERM; echo up; while :; do sleep 0.05; done")
     own.engine.stop(made, grace_s=0.2)
     assert own.ended(made).exit_code == 137
@@ -129,7 +129,7 @@ def test_rename_to_a_name_that_is_taken_is_refused(own: Bench):
         own.engine.rename(made, own.name(1))
 
 
-def test_remove_spares_what_runs_unless_forced_and_is_content_when_it_is_gone(own: Bench):
+def test_remove_spares_running_containers_unless_forced_and_accepts_missing_ones(own: Bench):
     made = own.sh("sleep 1000")
     with pytest.raises(Conflict):
         own.engine.remove(made)
@@ -138,7 +138,7 @@ def test_remove_spares_what_runs_unless_forced_and_is_content_when_it_is_gone(ow
     own.engine.remove(made)
 
 
-def test_calls_on_what_is_gone_say_so(own: Bench):
+def test_calls_on_a_missing_container_raise_not_found(own: Bench):
     for call in (
         own.engine.start,
         lambda name: own.engine.stop(name, 1),
@@ -177,7 +177,7 @@ def _tar(name: str, text: bytes) -> bytes:
     return buffer.getvalue()
 
 
-def test_an_image_tells_its_entrypoint_and_environment(own: Bench):
+def test_an_image_has_its_entrypoint_and_environment(own: Bench):
     found = own.engine.image(SHELL_IMAGE)
     assert found.id.startswith("sha256:")
     assert SHELL_IMAGE in found.repo_tags
@@ -185,7 +185,7 @@ def test_an_image_tells_its_entrypoint_and_environment(own: Bench):
     assert own.engine.image("Not A Name/../x") is None
 
 
-def test_one_network_comes_of_many_who_ensure_it_at_once(own: Bench):
+def test_clients_that_ensure_a_network_at_once_make_one(own: Bench):
     run_parallel(lambda _: own.engine.ensure_network(f"{own.token}-net", own.labels()), range(8), workers=8)
     assert [each.name for each in own.engine.networks(own.label)] == [f"{own.token}-net"]
     own.engine.remove_network(f"{own.token}-net")
@@ -193,7 +193,7 @@ def test_one_network_comes_of_many_who_ensure_it_at_once(own: Bench):
     assert own.engine.networks(own.label) == []
 
 
-def test_a_volume_that_is_used_stays(own: Bench):
+def test_a_volume_in_use_is_not_removed(own: Bench):
     own.engine.create_volume(own.name(), own.labels())
     own.engine.create_volume(own.name(), own.labels())
     made = own.create(
@@ -207,7 +207,7 @@ def test_a_volume_that_is_used_stays(own: Bench):
     assert own.engine.volumes(own.label) == []
 
 
-def test_an_image_gets_names_and_loses_them(own: Bench):
+def test_an_image_can_be_tagged_and_untagged(own: Bench):
     name = f"127.0.0.1:1/{own.token}:2"
     own.engine.tag(SHELL_IMAGE, name)
     found = own.engine.image(name)
@@ -224,7 +224,7 @@ def test_many_threads_share_one_client(own: Bench):
     assert [one and one.id for one in seen] == [made[k % 3] for k in range(60)]
 
 
-def test_run_parallel_tries_all_and_raises_the_first_error_of_the_items():
+def test_run_parallel_tries_all_items_and_raises_the_error_of_the_first_failed_item():
     tried = []
     last = threading.Event()
 
@@ -244,7 +244,7 @@ def test_run_parallel_tries_all_and_raises_the_first_error_of_the_items():
     assert run_parallel(lambda k: k * k, range(6)) == [0, 1, 4, 9, 16, 25]
 
 
-def test_the_engine_has_an_id_that_stays(own: Bench):
+def test_all_clients_see_the_same_engine_id(own: Bench):
     other = connect(readonly=True)
     assert own.engine.engine_id() == other.engine_id()
     assert own.engine.engine_id()

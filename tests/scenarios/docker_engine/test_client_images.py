@@ -113,7 +113,7 @@ def test_a_registry_that_does_not_answer_is_reported(own: Bench):
         Daemon().remove_image(f"127.0.0.1:1/{own.token}:1")
 
 
-def test_an_image_that_is_not_here_cannot_be_pushed(own: Bench):
+def test_a_missing_image_cannot_be_pushed(own: Bench):
     with pytest.raises(EngineError, match=f"cannot push 127.0.0.1:1/{own.token}:1"):
         own.engine.push(f"127.0.0.1:1/{own.token}:1")
 
@@ -171,14 +171,14 @@ def test_a_build_that_fails_shows_its_last_lines_and_leaves_no_container(own: Be
 
 
 @pytest.mark.parametrize("dockerfile", ["", "FROM\n", "FRUM x\n", "FROM launcher-test/../x\n"])
-def test_a_dockerfile_that_is_none_is_an_error(own: Bench, dockerfile: str):
+def test_an_invalid_dockerfile_is_an_error(own: Bench, dockerfile: str):
     with pytest.raises(EngineError, match=f"cannot build launcher-workspace:{own.token}"):
         own.engine.build(
             _context(own, dockerfile), tag=f"launcher-workspace:{own.token}", dockerfile="Dockerfile.x"
         )
 
 
-def test_a_workspace_that_cannot_be_read_is_not_taken_for_a_broken_engine(own: Bench):
+def test_a_build_names_the_unreadable_file_of_its_workspace(own: Bench):
     def context() -> Iterator[bytes]:
         yield b"\0" * 512
         raise PermissionError(13, "Permission denied", "secret.txt")
@@ -188,7 +188,7 @@ def test_a_workspace_that_cannot_be_read_is_not_taken_for_a_broken_engine(own: B
     assert own.engine.containers(own.label) == []
 
 
-def test_a_transfer_counts_the_bytes_of_the_layers_it_knows():
+def test_a_transfer_counts_the_bytes_of_the_layers_with_a_known_size():
     seen = Transfer()
     for message in (
         {"status": "Pulling fs layer", "id": "a", "progressDetail": {}},
@@ -213,7 +213,7 @@ def test_a_transfer_counts_the_bytes_of_the_layers_it_knows():
         ("host:5000/web@sha256:ab", ("host:5000/web", "sha256:ab")),
     ],
 )
-def test_a_name_is_cut_at_its_tag(name: str, parts: tuple[str, str]):
+def test_split_tag_separates_a_name_from_its_tag(name: str, parts: tuple[str, str]):
     assert split_tag(name) == parts
 
 
@@ -240,7 +240,7 @@ def test_a_credential_store_that_fails_is_reported(tmp_path: Path, monkeypatch: 
     assert "docker login" in (caught.value.hint or "")
 
 
-def test_a_transfer_reports_its_start_and_its_end_and_not_every_step_between():
+def test_a_transfer_reports_its_start_its_end_and_few_steps_between():
     steps = [
         {"status": "Pushing", "id": "a", "progressDetail": {"current": k, "total": 999}}
         for k in range(1, 1000)

@@ -1,4 +1,4 @@
-"""Events and logs as they arrive: nothing missed, ended at once from another thread."""
+"""Streams of events and logs miss nothing, and end at once when another thread closes them."""
 
 import subprocess
 import threading
@@ -21,7 +21,7 @@ from tests.scenarios.docker_engine.bench import Bench
 from tests.unit.docker.fake_engine import NEEDS_OPENSSL, certificates, server_tls
 
 
-def test_events_tell_the_life_of_a_container_in_order(own: Bench):
+def test_events_follow_the_life_of_a_container_in_order(own: Bench):
     with own.engine.events(own.label) as stream:
         made = own.sh("exit 3", labels={"launcher.role": "main"})
         actions = []
@@ -36,14 +36,14 @@ def test_events_tell_the_life_of_a_container_in_order(own: Bench):
     assert abs(event.time - time.time()) < 60
 
 
-def test_events_of_others_are_left_out(own: Bench):
+def test_events_of_containers_without_the_label_are_left_out(own: Bench):
     with own.engine.events(own.label, "launcher.role=b") as stream:
         own.create("true", labels={"launcher.role": "a"})
         own.create("true", k=1, labels={"launcher.role": "b"})
         assert next(stream).attributes["name"] == own.name(1)
 
 
-def test_no_event_is_missed_however_soon_it_happens(own: Bench):
+def test_an_event_stream_misses_no_event_however_soon_it_happens(own: Bench):
     for k in range(20):
         with own.engine.events(own.label, f"k={k}") as stream:
             own.create("true", k=k, labels={"k": str(k)})
@@ -97,7 +97,7 @@ def test_closing_ends_a_waiting_stream_behind_tls_at_once(tmp_path: Path, token:
         engine.close()
 
 
-def test_closing_ends_a_log_that_is_followed(own: Bench):
+def test_closing_ends_a_followed_log_at_once(own: Bench):
     stream = own.engine.log_frames(own.sh("echo up; sleep 1000"), follow=True)
     assert next(stream) == ("stdout", b"up\n")
     thread = _in_another_thread(lambda: list(stream))
@@ -113,7 +113,7 @@ def test_an_unread_stream_leaves_the_client_usable(own: Bench):
     assert own.engine.containers(own.label) == []
 
 
-def test_a_log_comes_stream_by_stream(own: Bench):
+def test_log_frames_have_the_chosen_streams_alone(own: Bench):
     made = own.sh("echo out; echo err >&2")
     own.ended(made)
     assert sorted(own.engine.log_frames(made)) == [("stderr", b"err\n"), ("stdout", b"out\n")]
@@ -126,7 +126,7 @@ def test_a_log_is_followed_to_the_end_of_the_container(own: Bench):
     assert list(own.engine.log_frames(made, follow=True)) == [("stdout", b"%d\n" % i) for i in (1, 2, 3)]
 
 
-def test_a_part_of_a_log_is_chosen_by_time_and_number(own: Bench):
+def test_log_frames_are_chosen_by_time_and_by_number_of_lines(own: Bench):
     made = own.sh("for i in 1 2 3; do echo $i; sleep 0.1; done")
     own.ended(made)
     stamps = [split_timestamp(data)[0] for _, data in own.engine.log_frames(made, timestamps=True)]
@@ -144,12 +144,12 @@ def test_the_log_of_a_terminal_has_no_frames(own: Bench):
     assert b"".join(data for _, data in log) == b"hello\r\nerr\r\n"
 
 
-def test_the_log_of_no_container_is_an_error(own: Bench):
+def test_reading_the_log_of_a_missing_container_is_an_error(own: Bench):
     with pytest.raises(NotFound, match="no-such-container"):
         own.engine.log_frames("no-such-container")
 
 
-def test_a_long_log_comes_whole(own: Bench):
+def test_a_long_log_is_read_whole(own: Bench):
     made = own.sh("i=0; while [ $i -lt 3000 ]; do echo $i; i=$((i+1)); done; yes x | head -c 100000")
     own.ended(made)
     data = b"".join(payload for _, payload in own.engine.log_frames(made))
@@ -157,7 +157,7 @@ def test_a_long_log_comes_whole(own: Bench):
     assert data.startswith(b"0\n1\n2\n")
 
 
-def test_frames_are_whole_wherever_the_pieces_were_cut():
+def test_log_frames_are_whole_wherever_the_received_pieces_were_cut():
     sent = b"\1\0\0\0\0\0\0\3one\2\0\0\0\0\0\0\4four\1\0\0\0\0\0\0\0\1\0\0\0\0\0\0\2no"
     expected = [("stdout", b"one"), ("stderr", b"four"), ("stdout", b""), ("stdout", b"no")]
     for size in range(1, len(sent) + 1):
@@ -166,7 +166,7 @@ def test_frames_are_whole_wherever_the_pieces_were_cut():
     assert list(frames([sent[:-1]])) == expected[:-1]
 
 
-def test_objects_are_whole_wherever_the_pieces_were_cut():
+def test_json_objects_are_whole_wherever_the_received_pieces_were_cut():
     sent = b'{"a": 1}\r\n{"b": "\xc3\xa4"}\n{"c": 3}'
     for size in range(1, len(sent) + 1):
         pieces = [sent[at : at + size] for at in range(0, len(sent), size)]
@@ -178,14 +178,14 @@ def _pieces(sent: bytes, size: int) -> Callable[[], bytes]:
     return lambda: left.pop(0) if left else b""
 
 
-def test_chunks_are_whole_wherever_the_reads_were_cut():
+def test_http_chunks_are_whole_wherever_the_reads_were_cut():
     sent = b"3\r\none\r\nA;x=1\r\ntwo\r\nthree\r\n0\r\n\r\n"
     for size in range(1, len(sent) + 1):
         assert b"".join(dechunked(_pieces(sent, size))) == b"onetwo\r\nthree"
     assert list(dechunked(_pieces(sent, len(sent)))) == [b"onetwo\r\nthree"]
 
 
-def test_chunks_without_an_end_are_an_error_after_what_came():
+def test_http_chunks_without_an_end_are_an_error_after_the_received_ones():
     for sent in (b"3\r\none\r\n", b"3\r\none\r\n5\r\ntw", b"3\r\none\r\n5"):
         found = dechunked(_pieces(sent, len(sent)))
         assert next(found) == b"one"
@@ -212,7 +212,7 @@ def test_a_peer_that_takes_a_request_and_never_answers_is_asked_again(
     path: str,
     first: Callable[[Engine, str], str],
 ) -> None:
-    """Twice, as a proxy does whose engine has gone; then it answers."""
+    """The peer is silent twice, as a proxy whose engine is gone; then it answers."""
     own.sh("echo start; sleep 1000")
     monkeypatch.setitem(streams.LIVE, "timeout", 0.3)
     with monkeypatch.context() as way, Proxy(tmp_path / "p.sock", everything) as silent:

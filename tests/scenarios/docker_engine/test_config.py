@@ -1,4 +1,4 @@
-"""What the engine makes of the body that it gets."""
+"""The engine takes the request bodies of containers as launcher means them."""
 
 import contextlib
 
@@ -40,7 +40,7 @@ def made(token):
         yield make
 
 
-def test_the_engine_takes_the_body_as_it_is_meant(made, token):
+def test_the_engine_takes_each_field_of_the_body(made, token):
     seen = made(network="bridge")
     host = seen["HostConfig"]
     assert (seen["Name"], seen["Config"]["Hostname"]) == (f"/{token}-main-0", f"{token}-main-0")
@@ -57,7 +57,7 @@ def test_the_engine_takes_the_body_as_it_is_meant(made, token):
     assert read_labels(seen["Config"]["Labels"]) is None  # the app's own labels come with the submission
 
 
-def test_the_engine_takes_an_entrypoint_in_place_of_the_images(made):
+def test_the_engine_takes_an_entrypoint_in_place_of_the_entrypoint_of_the_image(made):
     seen = made(Role("main", SHELL_IMAGE, entrypoint="sh", args=["-c", "true"]), override_entrypoint=True)
     assert (seen["Config"]["Entrypoint"], seen["Config"]["Cmd"]) == (["sh"], ["-c", "true"])
 
@@ -68,7 +68,7 @@ def test_the_engine_takes_volumes_and_a_network_without_names(made, token):
     assert {m["Destination"]: m["RW"] for m in seen["Mounts"]} == {"/again": False, "/launcher/scratch": True}
 
 
-def test_the_engine_takes_a_request_that_was_edited(made):
+def test_the_engine_takes_an_edited_request(made):
     edits = {
         "cap_add": ["SYS_PTRACE"],
         "read_only": True,

@@ -68,7 +68,7 @@ def dead() -> Owner:
     return replace(this_process(), pid=int(child.stdout), start=1)
 
 
-def test_an_app_that_is_made_and_started_between_list_and_inspect_is_not_lost(engine, token, tmp_path):
+def test_an_app_that_is_created_and_started_between_list_and_inspect_is_not_lost(engine, token, tmp_path):
     app = RawApp(engine, token, {"r": [SLEEP, SLEEP]})
     first = app._create("r", 0)
 
@@ -82,8 +82,8 @@ def test_an_app_that_is_made_and_started_between_list_and_inspect_is_not_lost(en
     actions.cancel(engine, app.app_id)
 
 
-def test_a_start_that_goes_on_after_its_owner_died_is_not_interrupted(engine, token, tmp_path):
-    """What was seen before the owner was found dead does not count: it may have started all since."""
+def test_an_app_whose_start_continues_after_the_death_of_its_owner_is_running(engine, token, tmp_path):
+    """Reads from before the owner was found dead do not count: the owner may have started all since."""
     app = RawApp(engine, token, {"r": [SLEEP, SLEEP]}, owner=dead())
     made = app.create()
     with meanwhile(tmp_path, LIST, lambda: [engine.start(each) for each in made] and None, nth=2) as slow:
@@ -92,7 +92,7 @@ def test_a_start_that_goes_on_after_its_owner_died_is_not_interrupted(engine, to
     actions.cancel(engine, app.app_id)
 
 
-def test_a_watcher_below_another_state_folder_owns_what_its_client_left(engine, token, tmp_path):
+def test_a_watcher_below_another_state_folder_owns_the_app_of_its_dead_client(engine, token, tmp_path):
     owner = replace(dead(), home=str(tmp_path / "other"))
     app = RawApp(engine, token, {"r": [SLEEP]}, owner=owner)
     app.create()
@@ -107,7 +107,9 @@ def test_a_watcher_below_another_state_folder_owns_what_its_client_left(engine, 
     actions.remove_app(engine, app.app_id, force=True)
 
 
-def test_taking_back_leaves_what_another_client_made_under_the_same_id(engine: Engine, token: str) -> None:
+def test_taking_back_an_app_leaves_containers_of_another_client_with_the_same_id(
+    engine: Engine, token: str
+) -> None:
     """As when two clients reserved one id: the loser's watcher removed the winner's replicas."""
     ours = RawApp(engine, token, {"r": [SLEEP]})
     theirs = RawApp(engine, token, {"x": [SLEEP]}, owner=dead())
@@ -120,8 +122,8 @@ def test_taking_back_leaves_what_another_client_made_under_the_same_id(engine: E
     engine.remove(ours.containers()[0].id, force=True)
 
 
-def test_an_id_that_another_client_made_its_own_before_we_had_it_is_given_back(case, tmp_path, monkeypatch):
-    """That client had made all of its containers, and removed its reservation, after we had looked."""
+def test_a_client_gives_back_an_app_id_that_another_client_took_first(case, tmp_path, monkeypatch):
+    """The other client created its containers and removed its reservation after this client had looked."""
     attempt = attempt_of(case, case.app())
     engine = connect()
 
@@ -141,10 +143,10 @@ def test_an_id_that_another_client_made_its_own_before_we_had_it_is_given_back(c
     engine.close()
 
 
-def test_an_id_whose_reservation_was_renamed_before_we_had_its_name_is_given_back(
+def test_a_client_gives_back_an_app_id_whose_reservation_was_renamed_meanwhile(
     case: DockerCase, token: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Its name was free, and the client that holds it lives."""
+    """The name of the reservation was free, and the client that holds the renamed one lives."""
     attempt = attempt_of(case, case.app())
     engine = connect()
     labels = {**attempt_labels(attempt, this_process()), **RESERVATION_LABELS}
@@ -163,7 +165,7 @@ def test_an_id_whose_reservation_was_renamed_before_we_had_its_name_is_given_bac
 
 
 class Slow(EngineView):
-    """A view whose inspects are counted, and none of which begins after the deadline."""
+    """A view that counts its inspects, none of which begins after the deadline."""
 
     def __init__(self) -> None:
         self.asked: list[str] = []
@@ -173,7 +175,7 @@ class Slow(EngineView):
         return Container(id=container, name=container, state="exited", inspected=True)
 
 
-def test_what_cannot_be_inspected_in_time_is_as_it_was_listed() -> None:
+def test_a_container_that_cannot_be_inspected_in_time_is_returned_as_listed() -> None:
     listed = [Container(id=f"id{k}", name=f"n{k}", state="exited") for k in range(3)]
     slow = Slow()
     assert slow.inspect_within(listed, within_s=-1.0) == listed

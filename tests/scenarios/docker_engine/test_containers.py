@@ -1,4 +1,4 @@
-"""What the containers of an app get and what they are denied, seen from inside and from the engine."""
+"""Ports, mounts, networks and limits of the containers of an app, seen from inside and from the engine."""
 
 import http.client
 import os
@@ -26,7 +26,7 @@ def host_config(app_id: str) -> dict[str, Any]:
 
 
 def printed(case: DockerCase, script: str, **fields: Any) -> list[str]:
-    """What the replicas print, in order of their numbers."""
+    """Run an app; return the output of its replicas, in order of their numbers."""
     cfg = fields.pop("cfg", {})
     app_id = case.start(case.app(script, **fields), **cfg)
     case.end(app_id)
@@ -37,12 +37,12 @@ def published(app_id: str) -> dict[str, Any]:
     return dict(Daemon().inspect(f"{app_id}-r-0")["NetworkSettings"]["Ports"])
 
 
-def test_a_container_killed_for_want_of_memory_says_so(case: DockerCase) -> None:
+def test_a_container_that_the_kernel_killed_for_memory_fails_with_that_reason(case: DockerCase) -> None:
     found = case.run(case.app("x=a; while :; do x=$x$x; done", resource=Resource(cpu=1, gpu=0, memMB=16)))
     assert (found.state, found.msg) == (AppState.FAILED, "r/0 was killed: out of memory")
 
 
-def test_an_ephemeral_port_is_of_the_engines_choice_on_this_machine_alone(case: DockerCase) -> None:
+def test_the_engine_chooses_an_ephemeral_port_that_only_this_machine_reaches(case: DockerCase) -> None:
     script = "mkdir /www; echo served >/www/index.html; exec busybox httpd -f -p 8080 -h /www"
     app_id = case.start(case.app(script, port_map={"http": 8080}))
     [bound] = published(app_id)["8080/tcp"]
@@ -66,12 +66,12 @@ def _served(port: int) -> bytes:
             connection.close()
 
 
-def test_no_port_is_published_where_none_is_wanted(case: DockerCase) -> None:
+def test_no_port_is_published_with_ports_none(case: DockerCase) -> None:
     app_id = case.start(case.app("exec sleep 1000", port_map={"http": 8080}), ports="none")
     assert not any(published(app_id).values())
 
 
-def test_a_fixed_port_that_is_taken_takes_the_app_back_and_names_it(case, launcher_home):
+def test_a_taken_fixed_port_is_named_and_leaves_no_app(case, launcher_home):
     first = case.start(case.app("exec sleep 1000", port_map={"http": 8080}))
     [bound] = published(first)["8080/tcp"]
     port = int(bound["HostPort"])
@@ -82,7 +82,7 @@ def test_a_fixed_port_that_is_taken_takes_the_app_back_and_names_it(case, launch
     assert os.listdir(launcher_home / "docker" / "apps") == [first]
 
 
-def test_a_fixed_port_has_the_same_number_outside(case: DockerCase) -> None:
+def test_a_fixed_port_has_the_same_number_on_the_host(case: DockerCase) -> None:
     port = free_port()
     app_id = case.start(case.app("exec sleep 1000", port_map={"http": port}), ports="fixed")
     assert published(app_id) == {f"{port}/tcp": [{"HostIp": "127.0.0.1", "HostPort": str(port)}]}
@@ -97,7 +97,7 @@ def test_a_read_only_mount_cannot_be_written(case: DockerCase, tmp_path: Path) -
     assert os.listdir(tmp_path / "given") == ["file"]
 
 
-def test_a_device_is_there_with_the_permissions_that_were_given(case: DockerCase) -> None:
+def test_a_mounted_device_has_the_given_permissions(case: DockerCase) -> None:
     device = next((path for path in DEVICES if os.path.exists(path)), None)
     if device is None:
         pytest.skip(f"there is none of {', '.join(DEVICES)}")
@@ -119,18 +119,18 @@ def test_a_user_without_rights_shares_the_scratch_folder(case: DockerCase) -> No
     assert out == ["1234\n", "1234\n", "hello\n"]
 
 
-def test_without_a_network_there_is_only_loopback(case: DockerCase) -> None:
+def test_a_container_without_a_network_has_only_loopback(case: DockerCase) -> None:
     assert printed(case, "ls /sys/class/net", cfg={"network": "none"}) == ["lo\n"]
 
 
-def test_on_the_network_of_the_host_replicas_meet_on_localhost(case: DockerCase) -> None:
+def test_replicas_on_the_network_of_the_host_reach_each_other_on_localhost(case: DockerCase) -> None:
     script = "readlink /proc/self/ns/net; echo $LAUNCHER_RANK0_HOST"
     first, where, second, _ = printed(case, script, replicas=2, cfg={"network": "host"})
     assert first == second
     assert where == "localhost\n"
 
 
-def test_on_our_network_replicas_find_each_other_by_name(case: DockerCase) -> None:
+def test_replicas_on_the_launcher_network_find_each_other_by_name(case: DockerCase) -> None:
     script = """
         if [ $<replica_id> = 0 ]; then echo hello | busybox nc -l -p 4242
         else until busybox nc "$LAUNCHER_RANK0_HOST" 4242 2>/dev/null; do sleep 0.05; done; fi
@@ -138,14 +138,14 @@ def test_on_our_network_replicas_find_each_other_by_name(case: DockerCase) -> No
     assert printed(case, script, replicas=2) == ["hello\n"]
 
 
-def test_gpus_that_the_engine_has_not_are_refused_and_nothing_is_left(case, launcher_home):
+def test_gpus_that_the_engine_lacks_are_refused_and_leave_no_container(case, launcher_home):
     with pytest.raises(StartError, match="cannot start r/0: ") as caught:
         case.start(case.app("true", replicas=2, resource=Resource(cpu=1, gpu=999, memMB=64)))
     assert "GPU" in (caught.value.hint or "")
     assert case.rests_of(launcher_home) == []
 
 
-def test_the_log_is_bounded_by_its_options(case: DockerCase) -> None:
+def test_the_log_of_a_container_is_bounded_by_its_options(case: DockerCase) -> None:
     app_id = case.start(case.app("seq 1 20000"), log_max_size="10k", log_max_files=2)
     case.end(app_id)
     config = host_config(app_id)["LogConfig"]
@@ -165,7 +165,7 @@ def test_the_log_is_bounded_by_its_options(case: DockerCase) -> None:
         ("/etc", {}),
     ],
 )
-def test_what_cannot_be_executed_is_found_before_anything_starts(case, launcher_home, entrypoint, cfg):
+def test_a_missing_executable_is_found_before_any_container_starts(case, launcher_home, entrypoint, cfg):
     app = case.app()
     app.roles[0].entrypoint = entrypoint
     with pytest.raises(StartError, match=f"cannot start r/0: there is no executable `{entrypoint}`"):
@@ -174,13 +174,13 @@ def test_what_cannot_be_executed_is_found_before_anything_starts(case, launcher_
 
 
 @pytest.mark.parametrize(("entrypoint", "cfg"), [("./sh", {"workdir": "/bin"}), ("bin/sh", {"workdir": "/"})])
-def test_a_relative_executable_is_looked_for_from_the_working_folder(case, entrypoint, cfg):
+def test_a_relative_executable_is_searched_from_the_working_folder(case, entrypoint, cfg):
     app = case.app("exit 0")
     app.roles[0].entrypoint = entrypoint
     assert case.run(app, **cfg).state is AppState.SUCCEEDED
 
 
-def test_what_a_dry_run_was_edited_into_is_what_runs(case: DockerCase) -> None:
+def test_an_edited_dry_run_runs_as_edited(case: DockerCase) -> None:
     types = pytest.importorskip("docker.types")
     info = case.scheduler.submit_dryrun(case.app("true", replicas=2), {"user": "1000"})
     info.request.grace_s = 3.5
@@ -207,7 +207,7 @@ def test_read_only_containers_of_a_user_without_rights_are_refused(case: DockerC
     assert case.listed() == []
 
 
-def test_an_edit_that_no_container_can_have_makes_nothing(case: DockerCase) -> None:
+def test_an_invalid_edit_of_a_dry_run_is_refused_and_leaves_no_app(case: DockerCase) -> None:
     info = case.scheduler.submit_dryrun(case.app("true"), {})
     info.request.containers[0].kwargs["read_onli"] = True
     with pytest.raises(SchedulerError, match="`read_onli`") as caught:

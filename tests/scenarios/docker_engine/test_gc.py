@@ -1,4 +1,4 @@
-"""What gc removes of Docker apps, and what it leaves alone on an engine that others use, too."""
+"""gc removes the parts of ended Docker apps, and keeps all else on an engine that others use, too."""
 
 import os
 import shutil
@@ -39,7 +39,7 @@ def start(scheduler: Any, script: str) -> str:
 
 
 def ended(scheduler: Any, app_id: str) -> dict[str, Any]:
-    """What is finished, by app id, once `app_id` is among it."""
+    """Wait until `app_id` is finished; return all finished apps by app id."""
     scheduler.wait(app_id, END_S)
     deadline = time.monotonic() + END_S
     while True:
@@ -53,7 +53,7 @@ def traces(app_id: str) -> list[str]:
     return [str(one) for one in Daemon().everything() if one.labels.get("launcher.app-id") == app_id]
 
 
-def test_an_ended_app_goes_with_containers_volume_and_record(scheduler: Any, token: str) -> None:
+def test_gc_removes_containers_volume_and_record_of_an_ended_app(scheduler: Any, token: str) -> None:
     app_id = start(scheduler, "true")
     app = ended(scheduler, app_id)[app_id]
     assert (app.session, app.name, app.own) == (token, "app", True)
@@ -65,7 +65,7 @@ def test_an_ended_app_goes_with_containers_volume_and_record(scheduler: Any, tok
     scheduler.remove(app_id)
 
 
-def test_what_runs_is_not_finished_and_not_removed(scheduler: Any) -> None:
+def test_a_running_app_is_not_finished_and_cannot_be_removed(scheduler: Any) -> None:
     app_id = start(scheduler, "exec sleep 1000")
     assert app_id not in {each.app_id for each in scheduler.finished()}
     with pytest.raises(SchedulerError, match="has not ended: running"):
@@ -73,14 +73,14 @@ def test_what_runs_is_not_finished_and_not_removed(scheduler: Any) -> None:
     assert len(traces(app_id)) == 3
 
 
-def test_an_app_of_another_state_folder_is_not_our_own(scheduler, launcher_home, monkeypatch, tmp_path):
+def test_an_app_of_another_state_folder_is_not_marked_as_own(scheduler, launcher_home, monkeypatch, tmp_path):
     app_id = start(scheduler, "true")
     ended(scheduler, app_id)
     monkeypatch.setenv("LAUNCHER_HOME", str(tmp_path / "other"))
     assert not ended(scheduler, app_id)[app_id].own
 
 
-def test_an_app_whose_containers_were_pruned_leaves_no_volume_and_no_record(scheduler: Any) -> None:
+def test_gc_removes_volume_and_record_of_an_app_whose_containers_were_pruned(scheduler: Any) -> None:
     app_id = start(scheduler, "true")
     ended(scheduler, app_id)
     daemon = Daemon()
@@ -127,7 +127,7 @@ def own(token: str) -> Iterator[Any]:
 LATER_S = 2 * gc.FRESH_S
 
 
-def test_the_engine_is_asked_as_often_for_many_apps_as_for_one(token, tmp_path, monkeypatch):
+def test_gc_sends_as_many_requests_for_many_apps_as_for_one(token, tmp_path, monkeypatch):
     make_images(SHELL_IMAGE)
     with Proxy(tmp_path / "p.sock", everything) as proxy, pytest.MonkeyPatch.context() as host:
         host.setenv("DOCKER_HOST", proxy.host)
@@ -138,7 +138,7 @@ def test_the_engine_is_asked_as_often_for_many_apps_as_for_one(token, tmp_path, 
         reader.list()  # asks for the engine's version, once
 
         def asked() -> list[list[str]]:
-            """What was asked by gc and list, here and from a state folder that knows none of the apps."""
+            """Return the requests of gc and list, here and from a state folder that knows no app."""
             counts = []
             for home in (str(launcher_home), str(tmp_path / "other")):
                 with monkeypatch.context() as patch:
@@ -162,7 +162,7 @@ def test_the_engine_is_asked_as_often_for_many_apps_as_for_one(token, tmp_path, 
         scheduler.close()
 
 
-def test_what_stays_is_named_with_the_reason(own: Any, token: str) -> None:
+def test_gc_names_the_kept_parts_with_the_reason(own: Any, token: str) -> None:
     for number in range(2):
         name = f"{token}-{number}"
         own.create_volume(name, {"launcher.app-id": name, "launcher.session": token})
@@ -180,7 +180,7 @@ def test_what_stays_is_named_with_the_reason(own: Any, token: str) -> None:
     assert gc.leftovers(own) == []
 
 
-def test_a_volume_without_an_app_goes_when_it_is_old(own: Any, token: str) -> None:
+def test_gc_removes_an_old_volume_without_an_app(own: Any, token: str) -> None:
     name = f"{token}-app-scratch"
     own.create_volume(name, {"launcher.app-id": f"{token}-app", "launcher.session": token})
     assert gc.sweep(own) == []
@@ -188,7 +188,7 @@ def test_a_volume_without_an_app_goes_when_it_is_old(own: Any, token: str) -> No
     assert own.volumes() == []
 
 
-def test_a_volume_of_an_app_that_has_containers_stays(scheduler: Any, own: Any) -> None:
+def test_gc_keeps_the_volume_of_an_app_with_containers(scheduler: Any, own: Any) -> None:
     app_id = start(scheduler, "true")
     ended(scheduler, app_id)
     shutil.rmtree(record.folder(app_id))
@@ -196,7 +196,7 @@ def test_a_volume_of_an_app_that_has_containers_stays(scheduler: Any, own: Any) 
     assert len(own.volumes()) == 1
 
 
-def test_a_network_of_ours_goes_when_nothing_of_ours_runs(own: Any, token: str) -> None:
+def test_gc_removes_the_launcher_network_when_no_app_uses_it(own: Any, token: str) -> None:
     own.ensure_network(token, {"launcher.network": token})
     made = own.create(
         f"{token}-c", {"Image": SHELL_IMAGE, "Cmd": ["true"], "Labels": {"launcher.app-id": token}}
@@ -206,7 +206,7 @@ def test_a_network_of_ours_goes_when_nothing_of_ours_runs(own: Any, token: str) 
     assert gc.sweep(own, now=time.time() + LATER_S) == [f"network {token}"]
 
 
-def test_while_an_app_is_being_submitted_nothing_goes(own: Any, token: str) -> None:
+def test_gc_removes_nothing_while_an_app_is_submitted(own: Any, token: str) -> None:
     labels = {"launcher.app-id": token, "launcher.part": "reservation"}
     made = own.create(f"{token}-c", {"Image": SHELL_IMAGE, "Cmd": ["true"], "Labels": labels})
     own.create_volume(f"{token}-v", {"launcher.app-id": f"{token}-gone", "launcher.session": token})
@@ -215,7 +215,7 @@ def test_while_an_app_is_being_submitted_nothing_goes(own: Any, token: str) -> N
     assert gc.sweep(own, now=time.time() + LATER_S) == [f"volume {token}-v"]
 
 
-def test_a_dry_run_of_gc_is_given_no_means_to_write(token: str) -> None:
+def test_a_dry_run_of_gc_gets_a_read_only_engine(token: str) -> None:
     made = get_scheduler("local_docker", token, detach=True, readonly=True)
     assert isinstance(made.view, EngineView)
     assert not isinstance(made.view, Engine)
@@ -223,8 +223,8 @@ def test_a_dry_run_of_gc_is_given_no_means_to_write(token: str) -> None:
 
 
 @pytest.mark.parametrize("goes", [True, False])
-def test_of_what_bears_our_label_only_what_bears_our_name_goes(own: Any, token: str, goes: bool) -> None:
-    """An image that somebody builds on a workspace's inherits its labels."""
+def test_gc_removes_a_labelled_image_only_if_it_has_a_launcher_name(own: Any, token: str, goes: bool) -> None:
+    """An image that a user builds on a workspace image inherits its labels."""
     name = f"launcher-workspace:{token[1:]:0<20}" if goes else f"my/{token}:1"
     container = own.create(f"{token}-c", {"Image": SHELL_IMAGE, "Cmd": ["true"]})
     commit(container, name, {"launcher.workspace": token})

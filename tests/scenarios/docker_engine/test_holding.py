@@ -1,4 +1,4 @@
-"""Attempts that wait, on Docker: killed at every act, pruned, and seen from elsewhere."""
+"""Waiting attempts on Docker: their processes killed at every act, pruned, and seen from other homes."""
 
 import json
 import subprocess
@@ -100,7 +100,7 @@ def state_of(case: DockerCase, attempt: Attempt) -> str:
 
 
 def killed_client(attempt: Attempt, first: Attempt, at: int) -> int:
-    """Submit an attempt that waits, in a process that dies at this act; how many there were when it lived."""
+    """Submit a waiting attempt in a process that dies at this act; return the acts of one that survived."""
     program = dying(at) + CLIENT
     argv = [sys.executable, "-c", program, json.dumps(attempt.to_json()), json.dumps(to_json(needing(first)))]
     ran = subprocess.run(argv, check=False, stdout=subprocess.PIPE, text=True)
@@ -109,7 +109,7 @@ def killed_client(attempt: Attempt, first: Attempt, at: int) -> int:
 
 
 def settle(case: DockerCase, app: AppDef, attempt: Attempt, first: Attempt) -> None:
-    """What apply does until the attempt is accepted: wait for owners, resume what has none."""
+    """Do as apply until the attempt is accepted: wait for live owners, resume an attempt without one."""
     staged: Any = case.scheduler
     deadline = time.monotonic() + 60.0
     while time.monotonic() < deadline:
@@ -134,7 +134,7 @@ def settle(case: DockerCase, app: AppDef, attempt: Attempt, first: Attempt) -> N
 
 
 def rests(case: DockerCase) -> list[str]:
-    """Volumes that only a decision or a submission leaves, and containers that never ran."""
+    """Return volumes that only a decision or a submission leaves, and containers that never ran."""
     own = [one for one in Daemon().everything() if case.session in json.dumps(dict(one.labels))]
     decided = [str(one) for one in own if "launcher.turn" in one.labels]
     return [*decided, *(str(one) for one in own if one.kind == "container" and one.state == "created")]
@@ -155,7 +155,9 @@ def held_pair(case: DockerCase, at: int) -> tuple[Gate, Path, Attempt, AppDef, A
 @pytest.mark.slow
 @pytest.mark.timeout(1800)
 @in_parts(0)
-def test_a_client_killed_at_any_act_is_no_loss(case: DockerCase, launcher_home: Path, part: int) -> None:
+def test_a_waiting_attempt_succeeds_when_its_client_is_killed_at_any_act(
+    case: DockerCase, launcher_home: Path, part: int
+) -> None:
     staged: Any = case.scheduler
     for at in swept(part):
         gate, ran, first, app, attempt = held_pair(case, at)
@@ -175,8 +177,8 @@ def test_a_client_killed_at_any_act_is_no_loss(case: DockerCase, launcher_home: 
 @pytest.mark.slow
 @pytest.mark.timeout(1800)
 @in_parts(1)
-def test_a_client_killed_while_it_takes_a_waiting_attempt_over_is_no_loss(case, launcher_home, part):
-    """The first acts: what the dead watcher has left is removed, and the app id taken anew."""
+def test_a_waiting_attempt_succeeds_when_a_client_is_killed_taking_it_over(case, launcher_home, part):
+    """The first acts remove the containers of the dead watcher and reserve the app id again."""
     staged: Any = case.scheduler
     for at in islice(swept(part), (8 if EVERY_ACT else 4) // PARTS):
         gate, ran, first, app, attempt = held_pair(case, at)
@@ -196,7 +198,9 @@ def test_a_client_killed_while_it_takes_a_waiting_attempt_over_is_no_loss(case, 
 @pytest.mark.slow
 @pytest.mark.timeout(1800)
 @in_parts(1)
-def test_a_watcher_killed_at_any_act_is_no_loss(case, launcher_home, monkeypatch, part):
+def test_a_waiting_attempt_succeeds_when_its_watcher_is_killed_at_any_act(
+    case, launcher_home, monkeypatch, part
+):
     staged: Any = case.scheduler
     states = set[str]()
     for at in swept(part):
@@ -223,7 +227,7 @@ def test_a_watcher_killed_at_any_act_is_no_loss(case, launcher_home, monkeypatch
     assert rests(case) == []
 
 
-def test_a_pruned_reservation_is_a_cancellation(case: DockerCase, gate: Gate) -> None:
+def test_a_waiting_attempt_whose_reservation_was_pruned_is_cancelled(case: DockerCase, gate: Gate) -> None:
     staged: Any = case.scheduler
     first = prepare(case, staged, gate.script)
     attempt = hold(case, staged, case.app(f"touch {case.shared}/ran"), first)
@@ -236,7 +240,7 @@ def test_a_pruned_reservation_is_a_cancellation(case: DockerCase, gate: Gate) ->
     assert not (case.shared / "ran").exists()
 
 
-def test_a_reservation_pruned_after_its_watcher_had_died_is_one_too(case, gate, launcher_home):
+def test_an_unwatched_attempt_whose_reservation_was_pruned_is_cancelled(case, gate, launcher_home):
     staged: Any = case.scheduler
     first = prepare(case, staged, gate.script)
     attempt = hold(case, staged, case.app(), first)
@@ -263,7 +267,7 @@ def second_home(tmp_path: Path) -> Path:
     return tmp_path / "second"
 
 
-def test_another_home_sees_that_it_waits_and_for_whom(case, gate, second_home, monkeypatch):
+def test_another_home_sees_that_an_attempt_waits_and_for_which_job(case, gate, second_home, monkeypatch):
     staged: Any = case.scheduler
     first = prepare(case, staged, gate.script)
     attempt = hold(case, staged, case.app(), first)
@@ -281,7 +285,7 @@ def test_another_home_sees_that_it_waits_and_for_whom(case, gate, second_home, m
     assert ended(case, staged, attempt) == ("skipped", "withdrawn")
 
 
-def test_an_attempt_of_another_home_is_waited_for(case, gate, second_home, monkeypatch):
+def test_an_attempt_waits_for_a_need_of_another_home(case, gate, second_home, monkeypatch):
     staged: Any = case.scheduler
     first = prepare(case, staged, f"{gate.script}; echo model >{case.shared}/model")
     with monkeypatch.context() as there:
@@ -299,8 +303,10 @@ def watched_alone(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("watched_alone")
-def test_a_need_without_a_watcher_is_waited_for(case: DockerCase, gate: Gate, launcher_home: Path) -> None:
-    """Its container ends with nobody there to judge it, and may yet be restarted: that is no outcome."""
+def test_an_attempt_waits_for_a_need_without_a_watcher(
+    case: DockerCase, gate: Gate, launcher_home: Path
+) -> None:
+    """Without a watcher the end of a container is no outcome: the next watcher may restart it."""
     staged: Any = case.scheduler
     once = f"[ -e {case.shared}/once ] || {{ touch {case.shared}/once; exit 1; }}"
     app = case.app(f"{gate.script}; {once}", max_retries=1)
@@ -318,7 +324,7 @@ def test_a_need_without_a_watcher_is_waited_for(case: DockerCase, gate: Gate, la
 
 
 @pytest.mark.usefixtures("watched_alone")
-def test_a_need_that_waits_without_a_holder_is_waited_for(case, gate, launcher_home):
+def test_an_attempt_waits_for_a_waiting_need_without_a_holder(case, gate, launcher_home):
     staged: Any = case.scheduler
     first = prepare(case, staged, gate.script)
     app = case.app()
@@ -332,7 +338,7 @@ def test_a_need_that_waits_without_a_holder_is_waited_for(case, gate, launcher_h
     assert ended(case, staged, third)[0] == "succeeded"
 
 
-def test_a_local_app_is_waited_for(case: DockerCase, gate: Gate, tmp_path: Path) -> None:
+def test_an_attempt_waits_for_a_local_app(case: DockerCase, gate: Gate, tmp_path: Path) -> None:
     local = Case("local_cwd", case.session, "", tmp_path)
     staged: Any = case.scheduler
     first = prepare(local, local.scheduler, gate.script)
@@ -343,7 +349,9 @@ def test_a_local_app_is_waited_for(case: DockerCase, gate: Gate, tmp_path: Path)
     assert ended(case, staged, attempt)[0] == "succeeded"
 
 
-def test_secrets_are_read_when_it_is_accepted_and_written_nowhere(case, gate, launcher_home, monkeypatch):
+def test_the_secrets_of_an_attempt_are_read_when_it_is_accepted_and_never_written(
+    case, gate, launcher_home, monkeypatch
+):
     staged: Any = case.scheduler
     first = prepare(case, staged, gate.script)
     app = case.app('echo "$TOKEN $COPIED_ONE"')
@@ -362,8 +370,10 @@ def test_secrets_are_read_when_it_is_accepted_and_written_nowhere(case, gate, la
     assert case.lines(attempt.app_id) == ["s3cr3t-canary c0pied-canary\n"]
 
 
-def test_what_can_no_longer_be_created_has_failed(case: DockerCase, gate: Gate, tmp_path: Path) -> None:
-    """The folder that it mounts is gone by the time it may start."""
+def test_an_attempt_that_can_no_longer_be_created_has_failed(
+    case: DockerCase, gate: Gate, tmp_path: Path
+) -> None:
+    """The folder that the app mounts is gone when its turn to start comes."""
     from launcher.specs import BindMount
 
     staged: Any = case.scheduler
@@ -381,7 +391,7 @@ def test_what_can_no_longer_be_created_has_failed(case: DockerCase, gate: Gate, 
     assert rests(case) == []
 
 
-def test_gc_keeps_what_a_waiting_attempt_needs(case, gate, launcher_home, token):
+def test_gc_keeps_the_needs_of_a_waiting_attempt(case, gate, launcher_home, token):
     staged: Any = case.scheduler
     good = prepare(case, staged, "true", "fetch")
     first = prepare(case, staged, gate.script)
@@ -395,7 +405,7 @@ def test_gc_keeps_what_a_waiting_attempt_needs(case, gate, launcher_home, token)
 
 
 @pytest.mark.parametrize("dead", [tombstones.START, tombstones.RESUME])
-def test_what_a_dead_process_decided_is_decided_again(case, gate, launcher_home, dead):
+def test_an_attempt_runs_although_a_dead_process_had_decided_its_start(case, gate, launcher_home, dead):
     staged: Any = case.scheduler
     first = prepare(case, staged, gate.script)
     attempt = hold(case, staged, case.app(), first)
@@ -415,8 +425,8 @@ def test_what_a_dead_process_decided_is_decided_again(case, gate, launcher_home,
     assert rests(case) == []
 
 
-def test_an_end_that_was_decided_is_carried_out_by_others(case, gate, launcher_home):
-    """The client that withdrew it died before it could write that down."""
+def test_another_process_carries_out_an_end_that_a_dead_client_decided(case, gate, launcher_home):
+    """The client that withdrew the attempt died before it could record the end."""
     staged: Any = case.scheduler
     first = prepare(case, staged, gate.script)
     attempt = hold(case, staged, case.app(), first)
@@ -433,7 +443,7 @@ def test_an_end_that_was_decided_is_carried_out_by_others(case, gate, launcher_h
 
 
 @pytest.mark.parametrize("seen_from", ["here", "another home"])
-def test_a_withdrawal_that_its_watcher_carries_out_counts_for_the_client(
+def test_a_withdrawal_that_the_watcher_carries_out_counts_for_the_client(
     case, gate, monkeypatch, second_home, seen_from
 ):
     """The watcher finds the client's decision, and removes the container before the client looks again."""
@@ -457,7 +467,9 @@ def test_a_withdrawal_that_its_watcher_carries_out_counts_for_the_client(
     assert ended(case, staged, attempt) == ("skipped", "withdrawn")
 
 
-def test_only_take_over_takes_what_another_machine_holds(case, gate, monkeypatch, tmp_path, launcher_home):
+def test_only_take_over_takes_an_attempt_that_another_machine_holds(
+    case, gate, monkeypatch, tmp_path, launcher_home
+):
     staged: Any = case.scheduler
     first = prepare(case, staged, gate.script)
     app = case.app("echo once")
@@ -485,7 +497,9 @@ def until(holds: Any, timeout_s: float = 60.0) -> None:
         time.sleep(0.05)
 
 
-def test_a_skipped_tombstone_leaves_the_one_before_it(case: DockerCase, gate: Gate) -> None:
+def test_the_tombstone_of_a_skipped_attempt_keeps_the_tombstone_before_it(
+    case: DockerCase, gate: Gate
+) -> None:
     staged: Any = case.scheduler
     good = prepare(case, staged, "true", "train")
     case.end(good.app_id)

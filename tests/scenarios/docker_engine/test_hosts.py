@@ -33,7 +33,7 @@ def client(job: DockerJob) -> DockerContainer:
     return job.containers[1]
 
 
-def test_a_name_is_resolved_by_the_network(case: DockerCase) -> None:
+def test_the_network_resolves_the_host_name_of_a_role(case: DockerCase) -> None:
     server = case.role("server", "exec nc -l -p 7000 -e echo hello from $<role>")
     ask = 'until test -n "$said"; do said=$(nc $<role.server.host> 7000 2>&-); sleep 0.05; done; echo "$said"'
     app_id = case.start(AppDef("app", [case.role("client", ask), server]))
@@ -48,7 +48,9 @@ def taken() -> Iterator[int]:
         yield int(listening.getsockname()[1])
 
 
-def test_a_port_of_the_host_that_is_taken_is_refused_by_name(case: DockerCase, taken: int) -> None:
+def test_an_app_whose_port_on_the_host_is_taken_is_refused_with_the_port_named(
+    case: DockerCase, taken: int
+) -> None:
     server = case.role("server", "sleep 1000", service=True, ready=Probe(port=taken))
     app = AppDef("app", [case.role("main", "sleep 1000"), server])
     with pytest.raises(StartError, match=f"cannot start server/0: port {taken} is in use by another process"):
@@ -56,7 +58,7 @@ def test_a_port_of_the_host_that_is_taken_is_refused_by_name(case: DockerCase, t
     assert case.listed() == []
 
 
-def test_a_port_of_the_host_that_is_taken_later_fails_the_app(case: DockerCase, taken: int) -> None:
+def test_an_app_whose_port_on_the_host_is_taken_later_has_failed(case: DockerCase, taken: int) -> None:
     needs = {"depends_on": {"first": "succeeded"}}
     server = case.role("server", "sleep 1000", service=True, ready=Probe(port=taken), **needs)
     roles = [case.role("first", "true"), server, case.role("main", "sleep 1000")]

@@ -1,4 +1,4 @@
-"""Logs of containers: byte for byte where the engine keeps bytes, over restarts, several at once."""
+"""Logs of containers are read byte for byte, over restarts, and of several containers at once."""
 
 import dataclasses
 import threading
@@ -62,20 +62,20 @@ def records(
 
 
 @pytest.mark.parametrize("count", [0, 1, 2, 3, 4, 9])
-def test_the_last_lines_are_whole_lines(own: Bench, count: int) -> None:
+def test_tail_returns_whole_lines(own: Bench, count: int) -> None:
     made = own.sh(f"echo a; head -c {LONG} /dev/zero | tr '\\0' x; echo; echo b; printf c")
     own.ended(made)
     whole = [b"a\n", b"x" * LONG + b"\n", b"b\n", b"c"]
     assert data(own, made, tail=count) == b"".join(whole[-count:] if count else [])
 
 
-def test_the_last_lines_of_one_stream_are_counted_in_it(own: Bench) -> None:
+def test_tail_of_one_stream_counts_the_lines_of_that_stream(own: Bench) -> None:
     made = own.sh("for i in 1 2 3; do echo out$i; echo err$i >&2; done")
     own.ended(made)
     assert data(own, made, tail=2, stream="stdout") == b"out2\nout3\n"
 
 
-def test_few_lines_of_many_are_not_searched_for_in_all(own: Bench, tmp_path: Path) -> None:
+def test_a_short_tail_of_a_long_log_reads_only_its_end(own: Bench, tmp_path: Path) -> None:
     made = own.sh("seq 1 100000")
     own.ended(made)
     with Proxy(tmp_path / "p.sock") as proxy:
@@ -86,7 +86,7 @@ def test_few_lines_of_many_are_not_searched_for_in_all(own: Bench, tmp_path: Pat
     assert "tail=3" in asked
 
 
-def test_a_followed_log_goes_on_over_restarts_of_the_engine(own: Bench) -> None:
+def test_a_followed_log_continues_over_restarts_by_the_engine(own: Bench) -> None:
     policy = {"Name": "on-failure", "MaximumRetryCount": 2}
     made = own.sh("echo run; exit 3", labels=app(own), HostConfig={"RestartPolicy": policy})
     found = list(records(own, made, FOLLOW))
@@ -98,7 +98,7 @@ def test_a_followed_log_goes_on_over_restarts_of_the_engine(own: Bench) -> None:
 
 
 @pytest.mark.parametrize("pause", ["", "usleep 500000; "])
-def test_a_followed_log_goes_on_when_a_client_starts_the_container_again(own: Bench, pause: str) -> None:
+def test_a_followed_log_continues_when_a_client_starts_the_container_again(own: Bench, pause: str) -> None:
     made = own.sh(f"{pause}echo run; exit 3", labels=app(own))
     own.ended(made)
     over = threading.Event()
@@ -110,7 +110,7 @@ def test_a_followed_log_goes_on_when_a_client_starts_the_container_again(own: Be
     assert list(found) == []
 
 
-def test_a_restart_is_marked_once_also_when_its_output_comes_before_its_start_is_known(own, tmp_path):
+def test_a_restart_is_marked_once_when_its_output_arrives_before_its_start_is_known(own, tmp_path):
     made = own.sh("echo run")
     own.ended(made)
     restarts = iter([False, True, False])
@@ -133,7 +133,7 @@ def test_a_restart_is_marked_once_also_when_its_output_comes_before_its_start_is
         engine.close()
 
 
-def test_the_last_restart_is_marked_when_read_afterwards(own: Bench) -> None:
+def test_the_last_restart_is_marked_in_the_log_of_an_ended_container(own: Bench) -> None:
     made = own.sh("echo run", labels=app(own))
     own.ended(made)
     own.engine.start(made)
@@ -141,7 +141,7 @@ def test_the_last_restart_is_marked_when_read_afterwards(own: Bench) -> None:
     assert [one.stream for one in records(own, made)] == ["stdout", "restart", "stdout"]
 
 
-def test_a_silent_end_of_a_peer_ends_the_following(own: Bench) -> None:
+def test_a_followed_log_ends_when_a_silent_peer_ends(own: Bench) -> None:
     first = own.sh("echo one", labels=app(own))
     other = own.sh("read x", k=1, OpenStdin=True, labels=app(own))
     own.ended(first)
@@ -151,7 +151,7 @@ def test_a_silent_end_of_a_peer_ends_the_following(own: Bench) -> None:
     assert list(found) == []
 
 
-def test_following_begins_with_the_last_lines(own: Bench) -> None:
+def test_a_followed_log_with_a_tail_begins_with_the_last_lines(own: Bench) -> None:
     made = own.sh(
         "seq 1 1000; trap 'echo bye; exit' TERM; echo up; while :; do usleep 10000; done", labels=app(own)
     )
@@ -185,7 +185,7 @@ def test_the_engine_is_asked_about_an_app_once_for_all_its_logs(own, tmp_path, s
     assert len(asked) - asked.count("logs") <= 10, proxy.seen
 
 
-def test_who_stops_following_leaves_no_thread_behind(own: Bench) -> None:
+def test_a_closed_log_reader_leaves_no_thread_behind(own: Bench) -> None:
     made = [own.sh("while :; do echo x; done", k=k, labels=app(own)) for k in range(2)]
     before = threading.active_count()
     found = Logs(own, *made).all(FOLLOW)
@@ -194,7 +194,7 @@ def test_who_stops_following_leaves_no_thread_behind(own: Bench) -> None:
     assert threading.active_count() == before
 
 
-def test_the_log_of_a_removed_container_went_with_it(own: Bench) -> None:
+def test_reading_the_log_of_a_removed_container_is_an_error(own: Bench) -> None:
     made = own.sh("true")
     own.ended(made)
     own.engine.remove(made)
@@ -202,7 +202,7 @@ def test_the_log_of_a_removed_container_went_with_it(own: Bench) -> None:
         data(own, made)
 
 
-def test_a_container_that_goes_while_it_is_followed_is_an_error(own: Bench) -> None:
+def test_following_a_container_that_is_removed_meanwhile_is_an_error(own: Bench) -> None:
     made = own.sh("echo up; exec sleep 1000", labels=app(own))
     found = records(own, made, FOLLOW, over=lambda: False)
     assert next(found).data == b"up\n"
@@ -211,8 +211,8 @@ def test_a_container_that_goes_while_it_is_followed_is_an_error(own: Bench) -> N
         list(found)
 
 
-def test_a_restart_is_marked_before_what_was_printed_ere_the_engine_took_its_time(own: Bench) -> None:
-    """On a busy machine it takes the time of a start long after the process began."""
+def test_a_restart_is_marked_before_output_that_is_older_than_its_start_time(own: Bench) -> None:
+    """On a busy machine the engine sets the time of a start long after the process began."""
     made = own.sh("echo run")
     own.ended(made)
     own.engine.start(made)
@@ -228,10 +228,10 @@ def test_a_restart_is_marked_before_what_was_printed_ere_the_engine_took_its_tim
     [(20.5, 0, 20.5), (20.5, 2, 22.5), (19.0, 0, 24.9), (26.0, 0, 24.9)],
     ids=["at once", "after a pause", "by a clock behind", "by a clock ahead"],
 )
-def test_a_run_begins_when_it_was_restarted_however_late_the_engine_says_so(
+def test_a_run_begins_at_its_restart_however_late_the_engine_reports_the_start(
     restarted_at: float, delay_s: int, second_began_at: float
 ) -> None:
-    """The times of the engine: the first run from 10 to 20, the second from 25 on."""
+    """The engine reports the first run from 10 to 20, and the second from 25 on."""
     made = dataclasses.replace(container(0, "exited 0"), started_at=25.0, ended_at=30.0)
     ended = {"e": "exit", "role": "main", "k": 0, "code": 1, "started_at": 10.0, "ended_at": 20.0}
     restart = {"e": "restart", "role": "main", "policy": "ROLE", "was": {"id0": 10.0}, "again": [["main", 0]]}
@@ -239,11 +239,11 @@ def test_a_run_begins_when_it_was_restarted_however_late_the_engine_says_so(
     assert starts_of(made, events) == [(0, 9.9), (1, second_began_at)]
 
 
-def test_times_are_exact_to_the_nanosecond() -> None:
+def test_the_times_of_log_lines_are_exact_to_the_nanosecond() -> None:
     assert split_timestamp(b"2026-01-02T03:04:05.123456789Z x y\n") == (1767323045123456789, b"x y\n")
     assert split_timestamp(b"1970-01-01T00:00:01.000000000Z ") == (1_000_000_000, b"")
 
 
-def test_what_the_engine_says_of_the_log_itself_is_no_log() -> None:
+def test_an_error_message_of_the_engine_is_not_read_as_a_log_line() -> None:
     with pytest.raises(EngineError, match="Error grabbing logs"):
         split_timestamp(b"Error grabbing logs: invalid character")

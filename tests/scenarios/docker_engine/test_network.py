@@ -1,4 +1,4 @@
-"""The shared network under containers that outlive it, on the real engine."""
+"""Containers of the real engine that outlive their shared network."""
 
 import pytest
 
@@ -20,7 +20,7 @@ def on(own: Bench, name: str, *command: str, k: int = 0) -> str:
     return own.create(*command, k=k, HostConfig={"NetworkMode": name})
 
 
-def test_a_network_that_went_before_the_first_start_is_made_again(own: Bench, shared: str) -> None:
+def test_a_network_that_is_removed_before_the_first_start_is_made_again(own: Bench, shared: str) -> None:
     network.ensure(own.engine)
     own.engine.remove_network(shared)
     made = on(own, shared, "true")
@@ -45,7 +45,7 @@ def test_containers_that_ran_before_find_each_other_on_the_new_network(own: Benc
     assert own.ended(asking).exit_code == 0
 
 
-def test_a_foreign_network_is_not_made(own: Bench, shared: str) -> None:
+def test_a_removed_foreign_network_is_not_made_again(own: Bench, shared: str) -> None:
     theirs = f"{own.token}-theirs"
     own.engine.ensure_network(theirs, own.labels())
     own.engine.remove_network(theirs)
@@ -55,7 +55,7 @@ def test_a_foreign_network_is_not_made(own: Bench, shared: str) -> None:
     assert own.engine.networks(own.label) == []
 
 
-def test_one_of_two_networks_is_taken_when_two_clients_made_it_at_once(own: Bench, shared: str) -> None:
+def test_a_start_takes_one_of_two_networks_that_two_clients_made_at_once(own: Bench, shared: str) -> None:
     network.ensure(own.engine)
     body = {"Name": shared, "CheckDuplicate": False, "Labels": own.labels()}
     own.engine._wire.send("POST", "/networks/create", "create a twin", json=body)

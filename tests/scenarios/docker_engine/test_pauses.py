@@ -1,4 +1,4 @@
-"""The pause before a restart, on the real engine: what ends it, and what other clients see of it."""
+"""The pause before a restart on the real engine: cancels, kills, and the view of other clients."""
 
 import os
 import signal
@@ -31,7 +31,7 @@ def _in_pause(made: RawApp) -> None:
     made.until(lambda: (seen := made.view()) is not None and seen.num_restarts == 1)
 
 
-def test_the_others_of_a_role_are_stopped_and_wait(app: Make) -> None:
+def test_the_other_replicas_of_a_role_are_stopped_and_wait_in_its_pause(app: Make) -> None:
     made = app({"r": ["exit 3", SLEEP], "other": [SLEEP]}, retries={"r": (1, "ROLE", 300)})
     _in_pause(made)
     made.until(lambda: [each.state for each in made.containers()] == ["running", "exited", "exited"])
@@ -42,7 +42,7 @@ def test_the_others_of_a_role_are_stopped_and_wait(app: Make) -> None:
     assert made.states() == ["other/0 cancelled", "r/0 cancelled", "r/1 cancelled"]
 
 
-def test_a_watcher_killed_in_the_pause_is_followed_by_one_that_waits_for_the_same_time(app: Make) -> None:
+def test_a_restart_keeps_its_time_when_the_watcher_is_killed_in_the_pause(app: Make) -> None:
     made = app({"r": [ONCE]}, retries={"r": (1, "REPLICA", 10)})
     _in_pause(made)
     _kill_watcher(made)
@@ -57,7 +57,7 @@ def test_a_watcher_killed_in_the_pause_is_followed_by_one_that_waits_for_the_sam
     assert after.started_at >= _due_at(restart)
 
 
-def test_cancel_in_the_pause_without_a_watcher(app: Make) -> None:
+def test_an_app_in_its_pause_without_a_watcher_can_be_cancelled(app: Make) -> None:
     made = app({"r": ["exit 3"]}, retries=LONG)
     _in_pause(made)
     _kill_watcher(made)
@@ -66,7 +66,7 @@ def test_cancel_in_the_pause_without_a_watcher(app: Make) -> None:
     assert (found.state, found.final) == ("cancelled", True)
 
 
-def test_another_home_leaves_an_app_in_its_pause_alone(app, tmp_path, monkeypatch):
+def test_another_home_does_not_disturb_an_app_in_its_pause(app, tmp_path, monkeypatch):
     made = app({"r": ["exit 3"]}, retries=LONG)
     _in_pause(made)
     with monkeypatch.context() as elsewhere:

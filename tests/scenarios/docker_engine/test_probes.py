@@ -60,14 +60,16 @@ def patient(monkeypatch: pytest.MonkeyPatch) -> None:
 # -- port and http -----------------------------------------------------------------------------------------
 
 
-def test_a_port_is_ready_when_something_listens_there(own: Bench, serve: Callable[..., str]) -> None:
+def test_a_port_probe_succeeds_when_a_process_listens_on_the_port(
+    own: Bench, serve: Callable[..., str]
+) -> None:
     becomes_ready(own, made := serve(""), {"port": PORT})
     assert why(own, made, {"port": PORT + 1}) == f"nothing listens on port {PORT + 1}"
 
 
 @pytest.mark.usefixtures("patient")
 @pytest.mark.parametrize("status", ["200 OK", "204 No Content", "302 Found"])
-def test_http_is_ready_after_2xx_and_3xx(own: Bench, serve: Callable[..., str], status: str) -> None:
+def test_an_http_probe_succeeds_after_2xx_and_3xx(own: Bench, serve: Callable[..., str], status: str) -> None:
     becomes_ready(own, made := serve(f"read line; echo HTTP/1.1 {status}"), {"port": PORT})
     assert why(own, made, {"http": "/health", "port": PORT}) == ""
 
@@ -83,7 +85,7 @@ def test_http_is_ready_after_2xx_and_3xx(own: Bench, serve: Callable[..., str], 
         ("yes", "has an answer that is not HTTP"),
     ],
 )
-def test_http_says_what_is_wrong_with_an_answer(own, serve, script, message):
+def test_an_http_probe_reports_the_fault_of_an_answer(own, serve, script, message):
     becomes_ready(own, made := serve(script), {"port": PORT})
     assert why(own, made, {"http": "/", "port": PORT}) == f"GET / on port {PORT} {message}"
 
@@ -91,30 +93,32 @@ def test_http_says_what_is_wrong_with_an_answer(own, serve, script, message):
 @pytest.mark.parametrize(
     "script", ["exec sleep 1000", "for c in H T T P / 1; do printf $c; sleep 0.4; done"], ids=["none", "slow"]
 )
-def test_http_waits_for_an_answer_within_bounds(own: Bench, serve: Callable[..., str], script: str) -> None:
+def test_an_http_probe_waits_for_an_answer_for_a_limited_time(
+    own: Bench, serve: Callable[..., str], script: str
+) -> None:
     becomes_ready(own, made := serve(script), {"port": PORT})
     message = why(own, made, {"http": "/", "port": PORT})
     assert message == f"GET / on port {PORT} has no answer within {ANSWER_S:g} s"
 
 
 @pytest.mark.usefixtures("patient")
-def test_an_answer_without_end_is_a_good_one_after_its_first_line(own, serve):
+def test_an_http_probe_accepts_an_endless_answer_after_its_first_line(own, serve):
     becomes_ready(own, made := serve("echo HTTP/1.0 200 OK; exec yes"), {"port": PORT})
     assert why(own, made, {"http": "/", "port": PORT}) == ""
 
 
-def test_a_replica_with_the_network_of_the_host_is_probed_there(own, serve):
+def test_a_replica_on_the_network_of_the_host_is_probed_on_that_network(own, serve):
     port = free_port()
     becomes_ready(own, serve("", mode="host", port=port), {"port": port})
 
 
-def test_a_replica_with_the_network_of_another_container_is_probed_there(own, serve):
+def test_a_replica_on_the_network_of_another_container_is_probed_on_that_network(own, serve):
     serve("")
     joined = own.sh(FOREVER, k=1, HostConfig={"NetworkMode": f"container:{own.name(0)}"})
     becomes_ready(own, joined, {"port": PORT})
 
 
-def test_a_port_without_a_network_cannot_be_reached(own: Bench) -> None:
+def test_a_port_probe_fails_for_a_replica_without_a_network(own: Bench) -> None:
     made = own.sh(FOREVER)
     assert why(own, made, {"port": PORT}) == f"port {PORT} cannot be reached: the replica has no network"
 
@@ -122,32 +126,32 @@ def test_a_port_without_a_network_cannot_be_reached(own: Bench) -> None:
 # -- file --------------------------------------------------------------------------------------------------
 
 
-def test_a_file_is_relative_to_the_working_directory(own: Bench) -> None:
+def test_a_file_probe_is_relative_to_the_working_directory(own: Bench) -> None:
     made = own.sh(f"touch ready; {FOREVER}", WorkingDir="/work")
     becomes_ready(own, made, {"file": "ready"})
     assert why(own, made, {"file": "/work/ready"}) == ""
     assert why(own, made, {"file": "missing"}) == "there is no file missing"
 
 
-def test_a_file_that_the_first_act_of_a_replica_writes_makes_it_ready(own: Bench) -> None:
-    """The engine takes the time of the start after the process began."""
+def test_a_file_that_a_replica_writes_first_makes_the_replica_ready(own: Bench) -> None:
+    """The engine sets the time of the start after the process began."""
     for k in range(5):
         becomes_ready(own, own.sh(f": >/ready; {FOREVER}", k=k), {"file": "/ready"})
 
 
-def test_a_file_of_the_image_is_older_than_the_replica(own: Bench) -> None:
+def test_a_file_of_the_image_does_not_make_a_replica_ready(own: Bench) -> None:
     made = own.sh(FOREVER)
     assert why(own, made, {"file": "etc/passwd"}) == "the file etc/passwd is older than the replica"
 
 
-def test_a_file_of_the_run_before_is_older_than_the_replica(own: Bench) -> None:
+def test_a_file_of_an_earlier_run_does_not_make_a_replica_ready(own: Bench) -> None:
     made = own.sh("test -e /again && exec sleep 1000; touch /ready /again; exit 0")
     own.ended(made)
     own.engine.start(made)
     assert why(own, made, {"file": "/ready"}) == "the file /ready is older than the replica"
 
 
-def test_a_file_in_a_volume_that_is_older_is_no_readiness(own: Bench) -> None:
+def test_an_older_file_in_a_volume_does_not_make_a_replica_ready(own: Bench) -> None:
     own.engine.create_volume(volume := f"{own.token}-volume", own.labels())
     mount = {"Binds": [f"{volume}:/data"]}
     own.ended(own.sh("touch /data/ready", HostConfig=mount))
@@ -160,7 +164,7 @@ def test_a_file_in_a_volume_that_is_older_is_no_readiness(own: Bench) -> None:
     becomes_ready(own, made, {"file": "../data/ready"})
 
 
-def test_dots_and_links_lead_nowhere_outside_of_the_container(own: Bench, tmp_path: Path) -> None:
+def test_a_file_probe_follows_no_dots_and_links_out_of_the_container(own: Bench, tmp_path: Path) -> None:
     (outside := tmp_path / "outside").touch()
     made = own.sh(f"ln -s {outside} /link; ln -s /loop /loop; ln -s /bin/../x /dots; echo >/x; {FOREVER}")
     becomes_ready(own, made, {"file": "dots"})
@@ -184,7 +188,7 @@ def static_image(token: str, tmp_path: Path) -> Iterator[str]:
     Daemon().remove_image(name)
 
 
-def test_a_file_needs_no_tool_in_the_image(own: Bench, static_image: str) -> None:
+def test_a_file_probe_needs_no_tool_in_the_image(own: Bench, static_image: str) -> None:
     made = own.create("/busybox", "tee", "/ready", Image=static_image, OpenStdin=True)
     own.engine.start(made)
     becomes_ready(own, made, {"file": "ready"})
@@ -195,19 +199,19 @@ def test_a_file_needs_no_tool_in_the_image(own: Bench, static_image: str) -> Non
 # -- command -----------------------------------------------------------------------------------------------
 
 
-def test_a_command_runs_as_the_replica_does(own: Bench) -> None:
+def test_a_command_probe_runs_with_the_user_environment_and_folder_of_the_replica(own: Bench) -> None:
     made = own.sh(FOREVER, WorkingDir="/work", User="65534", Env=["WHO=me"])
     test = 'test "$WHO:$(id -u):$(pwd)" = me:65534:/work'
     assert why(own, made, {"command": ["sh", "-c", test]}) == ""
     assert why(own, made, {"command": ["sh", "-c", "exit 3"]}) == "`sh` exited with 3"
 
 
-def test_a_command_that_is_not_there_is_a_phrase(own: Bench) -> None:
+def test_a_command_probe_reports_a_missing_command(own: Bench) -> None:
     message = why(own, own.sh(FOREVER), {"command": ["no-such-program", "-x"]})
     assert message == 'exec: "no-such-program": executable file not found in $PATH'
 
 
-def test_a_command_that_does_not_end_is_waited_for_and_not_run_again(own: Bench) -> None:
+def test_a_command_probe_waits_for_a_command_that_does_not_end_and_runs_it_once(own: Bench) -> None:
     made = own.sh(FOREVER)
     probe = {"command": ["sh", "-c", "echo >>/runs; until test -e /end; do sleep 0.01; done"]}
     for _ in range(3):
@@ -239,7 +243,7 @@ def test_a_replica_that_does_not_run_is_not_ready(own: Bench, probe: Wanted) -> 
     assert message == ["its container is created", "its container is exited", "its container is gone"]
 
 
-def test_a_command_whose_replica_ends_meanwhile_is_no_success(own: Bench) -> None:
+def test_a_command_probe_fails_when_its_replica_ends_meanwhile(own: Bench) -> None:
     made = own.sh("sleep 1")
     assert why(own, made, {"command": ["sleep", "1000"]})
     assert own.ended(made)
@@ -262,11 +266,13 @@ def test_a_command_whose_replica_ends_meanwhile_is_no_success(own: Bench) -> Non
         ("ssh://me@gpu-server", False),
     ],
 )
-def test_an_engine_is_here_by_its_address(host: str, is_here: bool) -> None:
+def test_the_address_of_an_engine_decides_whether_it_is_on_this_machine(host: str, is_here: bool) -> None:
     assert is_on_this_host(host) is is_here
 
 
-def test_a_refusal_of_the_engine_is_a_phrase_and_no_engine_an_error(own: Bench, tmp_path: Path) -> None:
+def test_a_probe_reports_a_refusal_of_the_engine_and_raises_without_an_engine(
+    own: Bench, tmp_path: Path
+) -> None:
     seen = own.engine.inspect(own.sh(FOREVER))
     assert seen is not None
     with fake_engine(tmp_path, lambda *_: reply(400, '{"message": "no, not today"}')) as (_, engine):
@@ -289,7 +295,7 @@ LOOKS = ["sh", "-c", "netstat -ltn | grep -q :7000"]
     [Probe(port=PORT), Probe(http="/", port=PORT), Probe(command=tuple(LOOKS))],
     ids=["port", "http", "command"],
 )
-def test_a_client_meets_its_server_at_the_first_try(case: DockerCase, probe: Probe) -> None:
+def test_a_client_reaches_its_ready_server_at_the_first_try(case: DockerCase, probe: Probe) -> None:
     server = case.role("server", ANSWERS, service=True, ready=probe)
     client = case.role("client", "echo hello | nc $LAUNCHER_HOST_SERVER 7000", depends_on={"server": "ready"})
     app_id = case.start(AppDef("app", [client, server]))

@@ -1,4 +1,4 @@
-"""When the images of an app are pulled, and what is told of it: with a registry on this machine."""
+"""Pulls of the images of an app, and their reports, with a registry on this machine."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
@@ -21,7 +21,7 @@ from tests.scenarios.docker_engine.bench import Bench, bench
 
 
 class Pulls:
-    """An image in a registry of its own, which an app of one role runs; what is told while it is pulled."""
+    """An image in its own registry, an app of one role that runs it, and the reports of its pulls."""
 
     def __init__(self, case: DockerCase, own: Bench, address: str) -> None:
         self.case = case
@@ -32,7 +32,7 @@ class Pulls:
         case.scheduler.on_progress = lambda *news: self.events.append(news)
 
     def here(self, version: str) -> str:
-        """The image has this version at the engine; its id."""
+        """Give the engine this version of the image; return its id."""
         made = self.own.create("sh", "-c", f"echo {version} >/version")
         self.engine.start(made)
         self.own.ended(made)
@@ -41,13 +41,13 @@ class Pulls:
         return committed
 
     def there(self, version: str) -> None:
-        """The registry has this version, the engine none."""
+        """Give the registry this version of the image, and remove the image from the engine."""
         self.here(version)
         self.engine.push(self.image)
         Daemon().remove_image(self.image)
 
     def run(self, policy: str) -> str:
-        """The version that an app ran in."""
+        """Run an app; return the version of its image."""
         role = Role("r", self.image, entrypoint="cat", args=["/version"])
         app_id = self.case.start(AppDef("pulls", [role]), image_pull=policy)
         self.case.end(app_id)
@@ -75,7 +75,7 @@ def pulls(case: DockerCase, token: str, tmp_path: Path) -> Iterator[Pulls]:
                 Daemon().remove_image(tag)
 
 
-def test_what_is_missing_is_pulled_once(pulls: Pulls) -> None:
+def test_a_missing_image_is_pulled_once(pulls: Pulls) -> None:
     pulls.there("one")
     assert pulls.run("missing") == "one"
     pulls.events.clear()
@@ -83,7 +83,7 @@ def test_what_is_missing_is_pulled_once(pulls: Pulls) -> None:
     assert pulls.events == []
 
 
-def test_what_is_there_is_used_as_it_is_unless_always_is_asked(pulls: Pulls) -> None:
+def test_an_image_on_the_engine_is_used_unless_the_policy_is_always(pulls: Pulls) -> None:
     pulls.there("new")
     pulls.here("old")
     assert pulls.run("never") == "old"
@@ -92,7 +92,9 @@ def test_what_is_there_is_used_as_it_is_unless_always_is_asked(pulls: Pulls) -> 
     assert pulls.run("always") == "new"
 
 
-def test_never_refuses_what_is_missing_and_leaves_nothing(pulls: Pulls, launcher_home: Path) -> None:
+def test_the_policy_never_refuses_a_missing_image_and_leaves_no_container(
+    pulls: Pulls, launcher_home: Path
+) -> None:
     pulls.there("one")
     with pytest.raises(SchedulerError, match=f"cannot create r/0: image {pulls.image}: ") as caught:
         pulls.run("never")
@@ -102,7 +104,7 @@ def test_never_refuses_what_is_missing_and_leaves_nothing(pulls: Pulls, launcher
 
 
 @pytest.mark.parametrize("policy", ["missing", "always"])
-def test_what_no_registry_has_is_named_and_leaves_nothing(pulls, launcher_home, policy):
+def test_an_image_that_no_registry_has_is_named_and_leaves_no_container(pulls, launcher_home, policy):
     with pytest.raises(SchedulerError, match=f"cannot create r/0: image {pulls.image}: .*not found"):
         pulls.run(policy)
     assert pulls.case.rests_of(launcher_home) == []
@@ -120,8 +122,8 @@ def test_pulls_are_reported_with_app_and_image(pulls: Pulls) -> None:
 
 
 @pytest.mark.parametrize("policy", ["missing", "always"])
-def test_an_attempt_pulls_what_it_reserves_its_id_with(pulls: Pulls, policy: str) -> None:
-    """Its first image, which it needs anyway: told under the id of the attempt, and not told twice."""
+def test_an_attempt_pulls_the_image_of_its_reservation(pulls: Pulls, policy: str) -> None:
+    """The reservation uses the first image of the app; its pull is reported once, under the app id."""
     pulls.there("one")
     staged: Any = pulls.case.scheduler
     app = AppDef("pulls", [Role("r", pulls.image, entrypoint="cat", args=["/version"])])
@@ -150,7 +152,7 @@ def test_the_base_of_a_workspace_is_pulled_once_for_an_attempt(pulls: Pulls, tmp
     Daemon().remove_image(built.roles[0].image)
 
 
-def test_an_attempt_that_may_not_pull_leaves_nothing_when_its_image_is_missing(pulls, launcher_home):
+def test_an_attempt_that_may_not_pull_leaves_no_container_when_its_image_is_missing(pulls, launcher_home):
     staged: Any = pulls.case.scheduler
     app = AppDef("pulls", [Role("r", pulls.image, entrypoint="cat")])
     attempt = attempt_of(pulls.case, app)
@@ -175,8 +177,8 @@ def test_a_reservation_takes_another_image_when_its_own_is_removed(pulls, launch
     assert pulls.case.rests_of(launcher_home) == []
 
 
-def test_what_was_made_of_a_workspace_is_not_asked_of_any_registry(pulls: Pulls, tmp_path: Path) -> None:
-    """With image_repo its name looks like one in a registry; this engine may have made it and not pushed."""
+def test_the_image_of_a_workspace_is_asked_of_no_registry(pulls: Pulls, tmp_path: Path) -> None:
+    """With image_repo the image has the name of a registry, also where it was built without a push."""
     (tmp_path / "src").mkdir()
     (tmp_path / "src" / "token").write_text(pulls.own.token)
     app = AppDef("app", [Role("r", SHELL_IMAGE, entrypoint="sh")])
@@ -189,8 +191,8 @@ def test_what_was_made_of_a_workspace_is_not_asked_of_any_registry(pulls: Pulls,
         Daemon().remove_image(built)
 
 
-def test_an_image_that_a_user_based_on_a_workspace_is_pulled_as_any_other(pulls, tmp_path):
-    """It inherits the labels of its base, and is none of ours."""
+def test_an_image_based_on_a_workspace_image_is_pulled_like_any_other(pulls, tmp_path):
+    """The image inherits the labels of its base, and is no workspace image."""
     pulls.there("new")
     role = Role("r", SHELL_IMAGE, entrypoint="sh")
     (tmp_path / "src").mkdir()

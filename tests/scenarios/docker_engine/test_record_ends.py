@@ -1,4 +1,4 @@
-"""What reap tells of and removes: the ends of apps that have a record here, and what the dead left."""
+"""reap returns the ends of apps that have a record here, and removes the containers of dead clients."""
 
 import json
 import signal
@@ -21,7 +21,7 @@ from tests.scenarios.docker_engine.raw_apps import SLEEP, RawApp
 
 
 def ended(case: DockerCase) -> str:
-    """The app id of an attempt that has ended, and that nobody was told of."""
+    """Run an attempt to its end; return its app id. No client has read the end."""
     attempt = submit(case, case.scheduler, case.app("exit 3"))
     case.end(attempt.app_id)
     return attempt.app_id
@@ -36,7 +36,7 @@ def traces(app_id: str) -> list[str]:
     return [str(one) for one in Daemon().everything() if one.labels.get("launcher.app-id") == app_id]
 
 
-def test_the_end_of_an_app_of_another_home_is_for_that_home_to_tell(case, tmp_path, monkeypatch):
+def test_reap_does_not_return_the_end_of_an_app_of_another_home(case, tmp_path, monkeypatch):
     app_id = ended(case)
     with monkeypatch.context() as there:
         there.setenv("LAUNCHER_HOME", str(tmp_path / "other"))
@@ -44,7 +44,7 @@ def test_the_end_of_an_app_of_another_home_is_for_that_home_to_tell(case, tmp_pa
     assert recorded_ends(case) == [(app_id, "failed")]
 
 
-def test_what_a_client_of_another_home_has_only_created_is_left_alone(case, tmp_path, monkeypatch):
+def test_reap_keeps_containers_that_a_client_of_another_home_has_created(case, tmp_path, monkeypatch):
     staged: Any = case.scheduler
     app = case.app()
     reservation = staged.reserve(attempt_of(case, app))
@@ -57,7 +57,7 @@ def test_what_a_client_of_another_home_has_only_created_is_left_alone(case, tmp_
     staged.abort(reservation)
 
 
-def test_the_end_of_an_app_is_known_with_its_containers_pruned(case: DockerCase) -> None:
+def test_reap_returns_the_end_of_an_app_whose_containers_were_pruned(case: DockerCase) -> None:
     app_id = ended(case)
     daemon = Daemon()
     daemon.remove([one for one in daemon.containers() if one.labels.get("launcher.app-id") == app_id])
@@ -65,7 +65,7 @@ def test_the_end_of_an_app_is_known_with_its_containers_pruned(case: DockerCase)
     daemon.remove([one for one in daemon.volumes() if one.labels.get("launcher.app-id") == app_id])
 
 
-def test_a_record_goes_when_its_end_was_recorded_and_its_containers_are_gone(case: DockerCase) -> None:
+def test_reap_removes_the_record_of_a_recorded_app_without_containers(case: DockerCase) -> None:
     app_id = ended(case)
     recorded_ends(case)
     assert record.exists(record.folder(app_id))
@@ -75,8 +75,10 @@ def test_a_record_goes_when_its_end_was_recorded_and_its_containers_are_gone(cas
     assert not record.exists(record.folder(app_id))
 
 
-def test_what_a_killed_run_has_created_is_removed(case: DockerCase, launcher_home: Path) -> None:
-    """No apply comes back for an app that is no job's."""
+def test_reap_removes_the_containers_that_a_killed_run_has_created(
+    case: DockerCase, launcher_home: Path
+) -> None:
+    """No later apply would take up an app without a job."""
     gone = subprocess.Popen(["true"])
     owner = replace(this_process(), pid=gone.pid)
     gone.wait()
@@ -89,7 +91,7 @@ def test_what_a_killed_run_has_created_is_removed(case: DockerCase, launcher_hom
     assert case.rests_of(launcher_home) == []
 
 
-def test_what_a_killed_apply_has_reserved_waits_for_the_next_apply(case: DockerCase) -> None:
+def test_reap_keeps_the_reservation_of_a_killed_apply(case: DockerCase) -> None:
     attempt = attempt_of(case, case.app("true"))
     argv = [sys.executable, "-c", KILLED, case.name, "reserved", json.dumps(attempt.to_json())]
     with subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as client:
@@ -101,7 +103,7 @@ def test_what_a_killed_apply_has_reserved_waits_for_the_next_apply(case: DockerC
     case.end(attempt.app_id)
 
 
-def test_an_app_without_a_watcher_gets_one(case: DockerCase, launcher_home: Path) -> None:
+def test_reap_starts_a_watcher_for_an_app_without_one(case: DockerCase, launcher_home: Path) -> None:
     attempt = submit(case, case.scheduler, case.app("exec sleep 1000"))
     watcher = processes.supervisors(str(launcher_home))[attempt.app_id]
     processes.kill([watcher])

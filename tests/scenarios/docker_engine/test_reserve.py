@@ -1,4 +1,4 @@
-"""Who may take an app id: nobody while somebody is at it, whoever comes first when its owner is dead."""
+"""An app id is reserved for its live owner, and goes to the first client after the owner's death."""
 
 import json
 import os
@@ -29,7 +29,7 @@ from tests.scenarios.docker_engine.bench import Bench
 
 @pytest.fixture
 def elsewhere(case: DockerCase, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Attempt]:
-    """An attempt that a client on another machine has reserved, with a home that we cannot see."""
+    """An attempt that a client on another machine has reserved, with a home on that machine."""
     attempt = attempt_of(case, case.app("true"))
     far = replace(this_process(), host="far-away", boot="b", home="/home/far/.launcher")
     with monkeypatch.context() as there:
@@ -46,7 +46,7 @@ def taken_over(case: DockerCase) -> Any:
     return made
 
 
-def test_a_fresh_reservation_of_another_machine_holds(case: DockerCase, elsewhere: Attempt) -> None:
+def test_a_fresh_reservation_of_another_machine_is_respected(case: DockerCase, elsewhere: Attempt) -> None:
     staged: Any = case.scheduler
     with pytest.raises(ReservedError, match=r"taken \(reserved\) by pid \d+ on far-away"):
         staged.reserve(elsewhere)
@@ -55,14 +55,14 @@ def test_a_fresh_reservation_of_another_machine_holds(case: DockerCase, elsewher
     staged.abort(taken_over(case).reserve(elsewhere))
 
 
-def test_take_over_takes_what_is_reserved_on_another_machine(case: DockerCase, elsewhere: Attempt) -> None:
+def test_take_over_takes_a_reservation_of_another_machine(case: DockerCase, elsewhere: Attempt) -> None:
     staged = taken_over(case)
     assert [each.owner for each in observed(staged)] == [""]
     submit(case, staged, case.app("true"))
     assert case.end(elsewhere.app_id).state is AppState.SUCCEEDED
 
 
-def test_take_over_takes_nothing_from_the_living_here(case: DockerCase) -> None:
+def test_take_over_takes_no_reservation_of_a_living_client_of_this_machine(case: DockerCase) -> None:
     staged: Any = case.scheduler
     reservation = staged.reserve(attempt_of(case, case.app()))
     with pytest.raises(ReservedError, match=f"by pid {os.getpid()} on {os.uname().nodename}"):
@@ -70,13 +70,13 @@ def test_take_over_takes_nothing_from_the_living_here(case: DockerCase) -> None:
     staged.abort(reservation)
 
 
-def test_take_over_takes_nothing_that_runs(case: DockerCase) -> None:
+def test_take_over_takes_no_running_app(case: DockerCase) -> None:
     attempt = submit(case, case.scheduler, case.app("exec sleep 1000"))
     with pytest.raises(ReservedError, match="running"):
         taken_over(case).reserve(attempt)
 
 
-def test_a_living_client_with_another_home_keeps_what_it_has_reserved(case, tmp_path, monkeypatch):
+def test_a_living_client_with_another_home_keeps_its_reservation(case, tmp_path, monkeypatch):
     staged: Any = case.scheduler
     reservation = staged.reserve(attempt_of(case, case.app()))
     with monkeypatch.context() as there:
@@ -91,7 +91,9 @@ def rename_reservation(own: Bench, attempt: Attempt) -> None:
     own.engine.rename(attempt.app_id, own.name())
 
 
-def test_a_renamed_reservation_of_the_living_holds(case: DockerCase, own: Bench, elsewhere: Attempt) -> None:
+def test_a_renamed_reservation_of_a_living_client_is_respected(
+    case: DockerCase, own: Bench, elsewhere: Attempt
+) -> None:
     rename_reservation(own, elsewhere)
     staged: Any = case.scheduler
     with pytest.raises(ReservedError, match=r"taken \(reserved\) by pid \d+ on far-away"):
@@ -115,7 +117,9 @@ def test_a_renamed_reservation_becomes_an_app(case: DockerCase, own: Bench) -> N
     assert case.end(attempt.app_id).state is AppState.SUCCEEDED
 
 
-def test_a_renamed_reservation_is_given_back(case: DockerCase, own: Bench, launcher_home: Path) -> None:
+def test_a_client_can_abort_its_renamed_reservation(
+    case: DockerCase, own: Bench, launcher_home: Path
+) -> None:
     staged: Any = case.scheduler
     reservation = staged.reserve(attempt_of(case, case.app()))
     rename_reservation(own, reservation.attempt)
@@ -146,13 +150,13 @@ staged.start(reservation)
 
 
 def half_started(attempt: Attempt) -> None:
-    """The first replica runs; then the client and its watcher were killed, both at once."""
+    """Submit an attempt, and kill its client and its watcher after the start of the first replica."""
     ran = subprocess.run([sys.executable, "-c", HALF, json.dumps(attempt.to_json())], check=False)
     assert ran.returncode == -signal.SIGKILL
 
 
 def test_a_half_started_app_is_not_created_again(case: DockerCase) -> None:
-    """Some of it has run: another document gets another attempt, never this one's id."""
+    """A replica has run: a changed document gets a new attempt, never the id of this one."""
     attempt = attempt_of(case, case.app("exec sleep 1000", replicas=2))
     half_started(attempt)
     staged: Any = case.scheduler
@@ -161,7 +165,7 @@ def test_a_half_started_app_is_not_created_again(case: DockerCase) -> None:
     assert len(containers(attempt.app_id)) == 2
 
 
-def test_a_resumed_app_that_is_not_started_after_all_stays_as_it_was(case: DockerCase) -> None:
+def test_an_aborted_resume_leaves_a_half_started_app_unchanged(case: DockerCase) -> None:
     attempt = attempt_of(case, case.app("exec sleep 1000", replicas=2))
     half_started(attempt)
     staged: Any = case.scheduler
@@ -171,7 +175,7 @@ def test_a_resumed_app_that_is_not_started_after_all_stays_as_it_was(case: Docke
     assert [(each.state, each.unstarted) for each in observed(staged)] == [("running", 1)]
 
 
-def test_of_many_who_want_an_id_at_once_one_gets_it(case: DockerCase) -> None:
+def test_one_of_many_clients_gets_an_app_id(case: DockerCase) -> None:
     from concurrent.futures import ThreadPoolExecutor
 
     attempt = attempt_of(case, case.app())
@@ -198,7 +202,7 @@ def test_a_half_started_app_can_be_cancelled(case: DockerCase, launcher_home: Pa
 
 
 @pytest.mark.parametrize("call", ["reserve", "cancel", "reap", "remove", "sweep", "submit"])
-def test_a_scheduler_that_is_to_change_nothing_says_so(case, launcher_home, call):
+def test_a_read_only_scheduler_refuses_every_change(case, launcher_home, call):
     made: Any = get_scheduler("local_docker", case.session, detach=True, readonly=True)
     given: dict[str, Any] = {
         "reserve": (attempt_of(case, case.app()),),
@@ -212,7 +216,7 @@ def test_a_scheduler_that_is_to_change_nothing_says_so(case, launcher_home, call
     assert case.rests_of(launcher_home) == []
 
 
-def test_scratch_that_an_earlier_app_of_the_id_left_is_not_handed_on(case: DockerCase) -> None:
+def test_an_app_does_not_get_the_scratch_folder_of_an_earlier_app_with_its_id(case: DockerCase) -> None:
     staged: Any = case.scheduler
     app = case.app(f"ls -A $LAUNCHER_SCRATCH >>{case.shared}/seen; touch $LAUNCHER_SCRATCH/old")
     attempt = submit(case, staged, app)
@@ -238,8 +242,8 @@ def test_a_foreign_volume_is_neither_used_nor_removed(case: DockerCase, own: Ben
     assert [each.name for each in own.engine.volumes(own.label)] == [name]
 
 
-def test_a_volume_that_an_engine_half_made_as_it_stopped_is_made_again(case: DockerCase, own: Bench) -> None:
-    """It has no labels, is younger than the attempt, and would be in the way for ever."""
+def test_a_volume_that_a_stopping_engine_half_made_is_made_again(case: DockerCase, own: Bench) -> None:
+    """The volume has no labels, is younger than the attempt, and would block its name for ever."""
     app = case.app("true")
     attempt = attempt_of(case, app)
     halves = [scratch_volume(attempt.app_id), tombstones.name_of(attempt.app_id)]
@@ -252,7 +256,7 @@ def test_a_volume_that_an_engine_half_made_as_it_stopped_is_made_again(case: Doc
 
 
 @pytest.mark.parametrize("end", ["", "-r-0"])
-def test_a_name_that_a_foreign_container_has_is_reported_as_foreign(case, own, end):
+def test_a_container_name_that_a_foreign_container_has_is_reported_as_foreign(case, own, end):
     app = case.app("true")
     name = f"{attempt_of(case, app).app_id}{end}"
     own.engine.create(name, {"Image": SHELL_IMAGE, "Labels": own.labels()})
@@ -261,7 +265,7 @@ def test_a_name_that_a_foreign_container_has_is_reported_as_foreign(case, own, e
     assert caught.value.hint == f"remove or rename it: docker rm {name}"
 
 
-def test_a_paused_replica_is_pending_and_says_why(case: DockerCase, own: Bench) -> None:
+def test_a_paused_replica_is_pending_with_the_reason(case: DockerCase, own: Bench) -> None:
     attempt = submit(case, case.scheduler, case.app("exec sleep 1000", replicas=2))
     own.engine._post(container_name(attempt.app_id, "r", 0), "pause")
     found = case.scheduler.describe(attempt.app_id)

@@ -1,4 +1,4 @@
-"""One watcher for many apps, on the real engine: how clients find it, and what a death of it leaves."""
+"""Many apps share one watcher on the real engine: clients find it, and survive its death."""
 
 import json
 import os
@@ -123,8 +123,8 @@ def test_running_waiting_and_queued_apps_share_a_watcher(case, table, gate, laun
     assert ended(case, staged, queued)[0] == "succeeded"
 
 
-def test_a_killed_watcher_leaves_each_app_to_the_next_command(case, table, gate, launcher_home):
-    """Those that run go on to be watched; those that wait, and their shares, are for the next apply."""
+def test_the_next_command_continues_each_app_of_a_killed_watcher(case, table, gate, launcher_home):
+    """Running apps get a new watcher; the next apply resumes waiting apps and frees their shares."""
     staged: Any = case.scheduler
     held = table.hold(cpu=1)
     running, _ = submit(case, table, case.app(f"{gate.script}; exit 4"), "running")
@@ -229,7 +229,7 @@ def test_an_app_that_ends_slowly_delays_no_other(case, launcher_home, request):
     assert not any(map(has_ended, slow))
 
 
-def test_an_app_is_handed_over_once(case: DockerCase, launcher_home: Path) -> None:
+def test_an_app_is_handed_to_a_watcher_once(case: DockerCase, launcher_home: Path) -> None:
     staged: Any = case.scheduler
     [app_id] = started(case, 1)
     [watcher] = processes.watchers(str(launcher_home))
@@ -276,7 +276,7 @@ def test_apps_are_watched_again_when_an_engine_is_back(case, launcher_home, tmp_
     assert [case.scheduler.describe(each).exit_code for each in apps] == [3] * 3
 
 
-def test_secrets_of_a_held_app_are_in_no_file(case, gate, launcher_home, monkeypatch):
+def test_the_secrets_of_a_waiting_app_are_in_no_file(case, gate, launcher_home, monkeypatch):
     staged: Any = case.scheduler
     need = prepare(case, staged, gate.script)
     monkeypatch.setenv("COPIED_ONE", "c0pied-canary")

@@ -1,4 +1,4 @@
-"""Apps in containers take turns: order, GPUs, and what becomes of those in line."""
+"""Apps in containers take turns: their order, their GPUs, and kills and cancels of apps in line."""
 
 import json
 import os
@@ -88,7 +88,7 @@ def submit(
     *needs: Attempt,
     **wanted: Any,
 ) -> tuple[Attempt, str]:
-    """Submit an attempt that takes a turn. The attempt, and what it was accepted as."""
+    """Submit an attempt that takes a turn; return it and the state as which it was accepted."""
     staged: Any = case.scheduler
     attempt = attempt_of(case, app, number, case.key(job))
     return attempt, resubmit(staged, table, app, attempt, *needs, **wanted)
@@ -110,7 +110,9 @@ def running(attempts: Iterable[Attempt]) -> list[str]:
     return [one.labels["launcher.app-id"] for one in replicas(attempts) if one.state == "running"]
 
 
-def test_a_queued_attempt_says_so_everywhere(case, table, launcher_home, tmp_path, monkeypatch):
+def test_a_queued_attempt_is_shown_as_queued_by_every_reader(
+    case, table, launcher_home, tmp_path, monkeypatch
+):
     staged: Any = case.scheduler
     held = table.hold()
     app = case.app()
@@ -135,7 +137,7 @@ def test_a_queued_attempt_says_so_everywhere(case, table, launcher_home, tmp_pat
     assert ended(case, staged, attempt)[0] == "succeeded"
 
 
-def test_it_enters_the_line_when_its_needs_are_met(case, table, gate, tmp_path, monkeypatch):
+def test_an_attempt_enters_the_line_when_its_needs_have_succeeded(case, table, gate, tmp_path, monkeypatch):
     staged: Any = case.scheduler
     first = prepare(case, staged, gate.script)
     held = table.hold()
@@ -154,7 +156,7 @@ def test_it_enters_the_line_when_its_needs_are_met(case, table, gate, tmp_path, 
 
 
 @pytest.mark.parametrize("how", ["withdraw", "cancel"])
-def test_one_that_is_given_up_leaves_the_line(case: DockerCase, table: Table, how: str) -> None:
+def test_a_withdrawn_or_cancelled_attempt_leaves_the_line(case: DockerCase, table: Table, how: str) -> None:
     staged: Any = case.scheduler
     held = table.hold()
     first, _ = submit(case, table, case.app(f"touch {case.shared}/ran"), "first")
@@ -172,8 +174,8 @@ def test_one_that_is_given_up_leaves_the_line(case: DockerCase, table: Table, ho
     assert rests(case) == []
 
 
-def test_a_replacement_takes_the_share_of_what_it_replaces(case, table, gate):
-    """Apply creates it first, then stops the other one, then starts it: it has not waited."""
+def test_a_replacement_takes_the_share_of_the_attempt_that_it_replaces(case, table, gate):
+    """Apply creates the replacement, stops the old attempt, then starts the replacement without a wait."""
     staged: Any = case.scheduler
     first, _ = submit(case, table, case.app(gate.script), "job", 1, cpu=2)
     app = case.app()
@@ -199,7 +201,7 @@ def test_an_attempt_that_cannot_be_created_leaves_the_line(case: DockerCase, tab
     held.leave()
 
 
-def test_a_running_attempt_of_no_turn_has_no_ticket(case: DockerCase, table: Table) -> None:
+def test_an_attempt_without_a_turn_has_no_ticket(case: DockerCase, table: Table) -> None:
     staged: Any = case.scheduler
     attempt = prepare(case, staged, "true")
     assert not any("launcher.share" in one.labels for one in replicas([attempt]))
@@ -230,7 +232,7 @@ for name in "look leave release".split():
 
 
 def settle(case: DockerCase, table: Table, app: AppDef, attempt: Attempt) -> None:
-    """What apply does until the attempt is accepted: wait for owners, resume what has none."""
+    """Do as apply until the attempt is accepted: wait for live owners, resume an attempt without one."""
     staged: Any = case.scheduler
 
     def is_accepted() -> bool:
@@ -252,7 +254,7 @@ def settle(case: DockerCase, table: Table, app: AppDef, attempt: Attempt) -> Non
 @pytest.mark.parametrize(
     ("part", "is_free"), thinned([(0, True), (0, False), (1, False), (1, True)], every=2)
 )
-def test_a_client_killed_at_any_act_is_no_loss(case, table, part, is_free):
+def test_an_attempt_succeeds_when_its_client_is_killed_at_any_act(case, table, part, is_free):
     staged: Any = case.scheduler
     for at in swept(part):
         held = table.hold(cpu=0 if is_free else 2)
@@ -279,8 +281,10 @@ def test_a_client_killed_at_any_act_is_no_loss(case, table, part, is_free):
 @pytest.mark.slow
 @pytest.mark.timeout(1800)
 @in_parts(0)
-def test_a_watcher_killed_at_any_act_is_no_loss(case, table, launcher_home, monkeypatch, part):
-    """Of an attempt with needs, too: its watcher does all that the watcher of one without needs does."""
+def test_an_attempt_succeeds_when_its_watcher_is_killed_at_any_act(
+    case, table, launcher_home, monkeypatch, part
+):
+    """The attempt has needs: its watcher does all that the watcher of an attempt without needs does."""
     staged: Any = case.scheduler
     need = prepare(case, staged, "true")
     case.end(need.app_id)
@@ -329,10 +333,10 @@ Place.look = look
 """
 
 
-def test_an_app_in_line_gets_the_share_of_a_watcher_that_died_before_it_started_anything(
+def test_an_app_in_line_gets_the_share_of_a_watcher_that_died_before_any_start(
     case: DockerCase, table: Table, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Nothing of that app has run, and no command needs to look at it first."""
+    """No replica of that app has run, and no command has to observe it first."""
     staged: Any = case.scheduler
     held = table.hold()
     with monkeypatch.context() as armed:
@@ -363,7 +367,7 @@ def create_with_gpus(case: DockerCase, table: Table, job: str, gpus: int, count:
     return reservation, attempt
 
 
-def test_gpus_are_dealt_to_replicas_by_id(case: DockerCase, table: Table) -> None:
+def test_a_turn_deals_gpus_to_replicas_by_id(case: DockerCase, table: Table) -> None:
     staged: Any = case.scheduler
     one, first = create_with_gpus(case, table, "first", 1, 2)
     two, second = create_with_gpus(case, table, "second", 2, 1)
@@ -375,7 +379,7 @@ def test_gpus_are_dealt_to_replicas_by_id(case: DockerCase, table: Table) -> Non
     assert tickets(table.gpus) == []
 
 
-def test_without_a_turn_the_engine_chooses_the_gpus(case: DockerCase) -> None:
+def test_the_engine_chooses_the_gpus_of_an_attempt_without_a_turn(case: DockerCase) -> None:
     staged: Any = case.scheduler
     app = case.app(resource=Resource(cpu=0, gpu=2, memMB=-1))
     attempt = attempt_of(case, app, 1, case.key("plain"))
@@ -387,8 +391,8 @@ def test_without_a_turn_the_engine_chooses_the_gpus(case: DockerCase) -> None:
     staged.abort(reservation)
 
 
-def test_gpus_of_one_in_line_are_dealt_when_its_turn_comes(case: DockerCase, table: Table) -> None:
-    """This engine has none, so that it is created, and then fails to start."""
+def test_an_attempt_in_line_gets_its_gpus_when_its_turn_comes(case: DockerCase, table: Table) -> None:
+    """This engine has no GPUs, so that the attempt is created and then fails to start."""
     staged: Any = case.scheduler
     other = Place(table.ask("other", cpu=0, gpus=3))
     assert other.look().dealt == ("0", "1", "2")
@@ -405,7 +409,9 @@ def test_gpus_of_one_in_line_are_dealt_when_its_turn_comes(case: DockerCase, tab
 # -- apps without a job -----------------------------------------------------------------------------------
 
 
-def test_run_takes_its_share_at_once(case: DockerCase, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_run_takes_its_share_of_the_machine_at_once(
+    case: DockerCase, monkeypatch: pytest.MonkeyPatch
+) -> None:
     from launcher.turns.folders import slots_table
 
     gate = Gate(case.shared / "gate")
@@ -439,7 +445,7 @@ def in_line(case: DockerCase, table: Table) -> tuple[Any, str, Place]:
     return scheduler, app_id, held
 
 
-def test_an_app_that_is_run_without_a_job_waits_in_line(case: DockerCase, table: Table) -> None:
+def test_an_app_without_a_job_waits_in_line(case: DockerCase, table: Table) -> None:
     scheduler, app_id, held = in_line(case, table)
     assert not (case.shared / "ran").exists()
     held.leave()
@@ -449,7 +455,7 @@ def test_an_app_that_is_run_without_a_job_waits_in_line(case: DockerCase, table:
     assert table.seen() == {}
 
 
-def test_an_app_in_line_may_be_started_at_once(case: DockerCase, table: Table) -> None:
+def test_start_now_starts_an_app_in_line_at_once(case: DockerCase, table: Table) -> None:
     scheduler, app_id, held = in_line(case, table)
     assert summon(table.path, [app_id], token())
     assert scheduler.wait(app_id).state is AppState.SUCCEEDED
@@ -497,7 +503,7 @@ scheduler.close()
 """
 
 
-def test_an_app_that_asks_for_nothing_loads_nothing_of_turns(case: DockerCase) -> None:
+def test_an_app_without_resources_imports_no_module_of_turns(case: DockerCase) -> None:
     argv = [sys.executable, "-c", PLAIN, case.image, case.session]
     assert subprocess.run(argv, check=True, stdout=subprocess.PIPE, text=True).stdout == "[] SUCCEEDED\n"
 
@@ -506,7 +512,7 @@ def test_an_app_that_asks_for_nothing_loads_nothing_of_turns(case: DockerCase) -
     ("host", "is_here"),
     [("unix:///run/docker.sock", True), ("tcp://127.0.0.1:2375", False), ("ssh://me@there", False)],
 )
-def test_apps_take_turns_on_an_engine_of_this_machine(case, monkeypatch, host, is_here):
+def test_apps_take_turns_only_on_an_engine_of_this_machine(case, monkeypatch, host, is_here):
     scheduler: Any = case.another()
     with monkeypatch.context() as there:
         there.setenv("DOCKER_HOST", host)

@@ -1,4 +1,4 @@
-"""Waiting for the end of an app: woken by what happens to its containers, whoever does it."""
+"""A wait for the end of an app wakes at each event of its containers, whichever client causes it."""
 
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -15,7 +15,7 @@ SLEEP = "exec sleep 1000"
 
 
 def waited(case: DockerCase, app_id: str, happens: Callable[[], Any]) -> DescribeAppResponse:
-    """What `wait` answers that began before something happened."""
+    """Return the answer of a `wait` that began before `happens` ran."""
     with ThreadPoolExecutor(1) as pool:
         waiting = pool.submit(case.scheduler.wait, app_id, END_S)
         case.scheduler.wait(app_id, 0)  # as many questions as the other asks before it listens
@@ -25,7 +25,7 @@ def waited(case: DockerCase, app_id: str, happens: Callable[[], Any]) -> Describ
     return found
 
 
-def test_a_container_that_is_removed_ends_the_waiting(case: DockerCase) -> None:
+def test_a_wait_ends_when_the_container_is_removed(case: DockerCase) -> None:
     app_id = case.start(case.app(SLEEP, replicas=2))
     daemon = Daemon()
     [one] = [one for one in daemon.containers() if one.name == f"{app_id}-r-1"]
@@ -34,14 +34,14 @@ def test_a_container_that_is_removed_ends_the_waiting(case: DockerCase) -> None:
     assert "r/1 was removed by hand" in found.msg
 
 
-def test_a_container_that_is_stopped_ends_the_waiting(case: DockerCase) -> None:
+def test_a_wait_ends_when_the_container_is_stopped(case: DockerCase) -> None:
     app_id = case.start(case.app(SLEEP, replicas=2))
     found = waited(case, app_id, lambda: Daemon().stop(f"{app_id}-r-0"))
     assert (found.state, found.msg) == (AppState.CANCELLED, "r/0 was stopped by hand")
 
 
-def test_waiting_starts_a_missing_watcher(case: DockerCase, launcher_home: Path) -> None:
-    """Only a watcher stops an app that has run for too long."""
+def test_a_wait_starts_a_missing_watcher(case: DockerCase, launcher_home: Path) -> None:
+    """Only a watcher stops an app at its time limit."""
     app_id = case.start(case.app(SLEEP), timeout_s=6, grace_s=0.0)
     watcher = processes.supervisors(str(launcher_home))[app_id]
     processes.kill([watcher])
@@ -50,7 +50,7 @@ def test_waiting_starts_a_missing_watcher(case: DockerCase, launcher_home: Path)
     assert (found.state, found.msg) == (AppState.FAILED, "timed out after 6 s")
 
 
-def test_when_the_wait_ends_no_process_works_on_the_app_any_more(case, launcher_home):
+def test_no_process_of_an_app_runs_after_a_wait_for_its_end(case, launcher_home):
     app_id = case.start(case.app("true", replicas=3))
     case.end(app_id)
     assert processes.of_home(str(launcher_home)) == []

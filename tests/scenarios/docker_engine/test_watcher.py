@@ -1,4 +1,4 @@
-"""The watcher of an app, on the real engine: what it does, and what is left when somebody is killed."""
+"""The watcher of an app on the real engine: its decisions, and kills of clients and watchers."""
 
 import itertools
 import os
@@ -44,7 +44,7 @@ def test_each_restart_that_the_engine_makes_is_an_event(app: Make) -> None:
     ]
 
 
-def test_a_cancelled_app_is_known_as_such_with_its_record_gone(app: Make) -> None:
+def test_a_cancelled_app_stays_cancelled_when_its_record_is_removed(app: Make) -> None:
     made = app({"r": [SLEEP]})
     made.start()
     actions.cancel(made.engine, made.app_id)
@@ -53,7 +53,7 @@ def test_a_cancelled_app_is_known_as_such_with_its_record_gone(app: Make) -> Non
     assert (found.state, found.final) == ("cancelled", True)
 
 
-def test_cancelling_what_was_never_started_removes_it(app: Make) -> None:
+def test_cancelling_a_created_app_removes_it(app: Make) -> None:
     made = app({"r": [SLEEP]})
     made.create()
     made.engine.create_volume(f"{made.app_id}-scratch", {"launcher.app-id": made.app_id})
@@ -63,7 +63,7 @@ def test_cancelling_what_was_never_started_removes_it(app: Make) -> None:
 
 
 @pytest.mark.parametrize("count", [0, 1])
-def test_a_client_that_dies_before_it_says_go_leaves_nothing(app: Make, count: int) -> None:
+def test_a_watcher_removes_the_app_of_a_client_that_dies_before_the_start(app: Make, count: int) -> None:
     made = app({"r": [SLEEP, SLEEP][: max(count, 1)]})
     watcher = made.spawn()
     if count:
@@ -74,7 +74,7 @@ def test_a_client_that_dies_before_it_says_go_leaves_nothing(app: Make, count: i
     assert record.app_ids() == []
 
 
-def test_a_client_that_dies_while_it_starts_has_the_rest_started(app: Make) -> None:
+def test_a_watcher_starts_the_rest_of_an_app_whose_client_dies_during_the_start(app: Make) -> None:
     made = app({"r": [SLEEP, SLEEP, SLEEP]})
     watcher = made.spawn()
     first, *_ = made.create()
@@ -118,7 +118,7 @@ def test_a_replica_stopped_by_hand_while_the_watcher_still_loads_cancels_the_app
     assert (found.state, found.drift, found.num_restarts) == ("cancelled", "r/1 was stopped by hand", 0)
 
 
-def test_a_start_that_was_recorded_is_completed_though_its_client_died_before_it_notified_the_watcher(app):
+def test_a_watcher_completes_a_recorded_start_whose_client_died_before_it_sent_go(app):
     made = app({"r": [SLEEP, SLEEP]})
     watcher = made.spawn()
     made.create()
@@ -128,7 +128,7 @@ def test_a_start_that_was_recorded_is_completed_though_its_client_died_before_it
     made.until(lambda: [each.state for each in made.containers()] == ["running"] * 2)
 
 
-def test_abort_removes_what_was_started(app: Make) -> None:
+def test_abort_removes_the_started_containers(app: Make) -> None:
     made = app({"r": [SLEEP, SLEEP]})
     watcher = made.spawn()
     first, _ = made.create()
@@ -139,7 +139,7 @@ def test_abort_removes_what_was_started(app: Make) -> None:
     assert (made.containers(), record.app_ids()) == ([], [])
 
 
-def test_a_failure_without_a_watcher_is_handled_by_the_next_one(app: Make) -> None:
+def test_the_next_watcher_handles_a_failure_without_a_watcher(app: Make) -> None:
     made = app({"r": [f"{UNTIL_END}; exit 4"], "peer": [SLEEP]}, retries={"r": (1, "APPLICATION")})
     made.start()
     _kill_watcher(made)
@@ -152,7 +152,9 @@ def test_a_failure_without_a_watcher_is_handled_by_the_next_one(app: Make) -> No
     assert (found.state, found.num_restarts, found.exit_code) == ("failed", 1, 4)
 
 
-def test_a_restart_that_the_engine_refuses_ends_the_app_with_its_words(app: Make, own: Bench) -> None:
+def test_an_app_whose_restart_the_engine_refuses_fails_with_the_message_of_the_engine(
+    app: Make, own: Bench
+) -> None:
     theirs = f"{own.token}-theirs"
     own.engine.ensure_network(theirs, own.labels())
     made = app({"r": [f"{UNTIL_END}; exit 3"]}, retries={"r": (2, "ROLE")}, network=theirs)
@@ -168,7 +170,7 @@ def test_a_restart_that_the_engine_refuses_ends_the_app_with_its_words(app: Make
 
 
 def test_a_watcher_survives_requests_that_the_engine_refuses(app, tmp_path, monkeypatch):
-    """An engine that is short of memory or busy refuses what it answers a moment later."""
+    """A busy engine, or one short of memory, refuses requests that it accepts a moment later."""
     lists, streams = itertools.count(1), itertools.count(1)
 
     def refuses_some(_: str, path: str) -> bool:
@@ -210,7 +212,7 @@ def _run(watcher: Watcher) -> None:
     watcher.close()
 
 
-def test_an_engine_that_starts_nothing_without_an_error_is_not_asked_for_ever(app, monkeypatch):
+def test_a_watcher_gives_up_starts_that_the_engine_ignores_without_an_error(app, monkeypatch):
     made = app({"r": ["true", "true"]})
     first, _ = made.create()
     made.engine.start(first)
@@ -224,8 +226,10 @@ def test_an_engine_that_starts_nothing_without_an_error_is_not_asked_for_ever(ap
 NEVER = "could not be started: it never began to run"
 
 
-def test_what_cannot_be_written_down_is_not_done_for_ever(app: Make, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A full disk takes no line of the journal: the watcher knows what it has given up all the same."""
+def test_a_watcher_gives_up_refused_starts_also_when_it_cannot_record_them(
+    app: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The journal takes no line on a full disk: the watcher still knows which starts it has given up."""
     made = app({"r": ["true", "true"]})
     first, _ = made.create()
     made.engine.start(first)
@@ -248,7 +252,7 @@ def test_what_cannot_be_written_down_is_not_done_for_ever(app: Make, monkeypatch
     assert made.states() == ["r/0 succeeded", "r/1 failed"]
 
 
-def test_what_ends_by_itself_before_it_is_stopped_has_ended_as_it_did(app: Make) -> None:
+def test_a_replica_that_ends_before_its_stop_keeps_its_own_end(app: Make) -> None:
     made = app({"b": ["exit 3", f"{UNTIL_END}; exit 4"]})
     made.lock = record.claim(made.app_dir)
     for each in made.create():
@@ -261,7 +265,7 @@ def test_what_ends_by_itself_before_it_is_stopped_has_ended_as_it_did(app: Make)
     assert [each.name for each in made.containers()] == [made.name("b", 0), made.name("b", 1)]
 
 
-def test_without_a_record_a_new_watcher_ends_the_app_and_restarts_nothing(app: Make) -> None:
+def test_a_new_watcher_without_a_record_ends_the_app_without_restarts(app: Make) -> None:
     made = app({"r": [f"{UNTIL_END}; exit 4"], "peer": [SLEEP]}, retries={"r": (1, "APPLICATION")})
     made.start()
     _kill_watcher(made)
@@ -272,7 +276,7 @@ def test_without_a_record_a_new_watcher_ends_the_app_and_restarts_nothing(app: M
     assert (found.state, found.num_restarts, found.exit_code) == ("failed", 0, 4)
 
 
-def test_a_watcher_whose_record_was_removed_touches_nothing(app: Make) -> None:
+def test_a_watcher_whose_record_was_removed_changes_no_container(app: Make) -> None:
     made = app({"r": [f"{UNTIL_END}; exit 4"], "peer": [SLEEP]})
     made.start()
     pid = made.watcher_pid()
@@ -282,14 +286,14 @@ def test_a_watcher_whose_record_was_removed_touches_nothing(app: Make) -> None:
     made.until(lambda: [each.state for each in made.containers()] == ["running", "exited"])
 
 
-def test_an_app_of_another_machine_is_not_watched_from_here(app: Make) -> None:
+def test_an_app_of_another_machine_gets_no_watcher_on_this_machine(app: Make) -> None:
     made = app({"r": [SLEEP]}, owner=Owner("far", "boot", 1, 1))
     made.engine.start(made.create()[0])
     assert not ensure_watched(made.engine, made.app_id)
     assert ensure_watched(made.engine, made.app_id, take_over=True)
 
 
-def test_an_app_that_another_home_watches_is_left_to_it(app, tmp_path, monkeypatch):
+def test_an_app_that_another_home_watches_gets_no_second_watcher(app, tmp_path, monkeypatch):
     made = app({"r": [SLEEP]})
     made.start()
     with monkeypatch.context() as elsewhere:
@@ -297,7 +301,7 @@ def test_an_app_that_another_home_watches_is_left_to_it(app, tmp_path, monkeypat
         assert not ensure_watched(made.engine, made.app_id)
 
 
-def test_the_watcher_sleeps_and_is_small(app: Make) -> None:
+def test_an_idle_watcher_sleeps_and_uses_little_memory(app: Make) -> None:
     made = app({"r": [SLEEP]})
     made.start()
     pid = _idle_watcher(made)
@@ -306,7 +310,9 @@ def test_the_watcher_sleeps_and_is_small(app: Make) -> None:
     made.until(lambda: _asleep(pid, 1.0))  # the apps of other tests wake it
 
 
-def test_a_client_and_its_watcher_killed_leave_an_app_that_goes_on(app: Make, launcher_home: Path) -> None:
+def test_the_next_watcher_continues_an_app_whose_client_and_watcher_were_killed(
+    app: Make, launcher_home: Path
+) -> None:
     made = app({"r": [SLEEP, SLEEP]})
     program = (
         "import os\nfrom launcher.schedulers.docker.client.engine import connect\n"

@@ -1,4 +1,4 @@
-"""DockerWorkspaceMixin: images of workspaces for schedulers of other people, and their way to a registry."""
+"""DockerWorkspaceMixin builds images of workspaces for plug-in schedulers, and pushes them to a registry."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -45,7 +45,7 @@ def image_of(runner: Runner, handle: str) -> str:
     return found.roles[0].image
 
 
-def test_a_scheduler_gets_images_by_the_name_of_what_is_in_them(runner: Runner, folder: Path) -> None:
+def test_a_scheduler_gets_workspace_images_named_by_their_content(runner: Runner, folder: Path) -> None:
     given = app()
     first, again = (image_of(runner, runner.run(given, "mine", workspace=str(folder))) for _ in range(2))
     assert first == again
@@ -53,17 +53,21 @@ def test_a_scheduler_gets_images_by_the_name_of_what_is_in_them(runner: Runner, 
     assert given.roles[0].image == SHELL_IMAGE
 
 
-def test_its_options_stand_beside_those_of_the_scheduler(runner: Runner) -> None:
+def test_the_options_of_the_mixin_and_of_the_scheduler_are_both_offered(runner: Runner) -> None:
     assert {"image_repo", "quiet", "queue"} <= dict(runner.scheduler_run_opts("mine")).keys()
 
 
-def test_nothing_connects_to_an_engine_before_it_must(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_scheduler_with_the_mixin_connects_to_no_engine_without_a_workspace(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setenv("DOCKER_HOST", "nonsense")
     with Runner("s", {"mine": ImageScheduler}) as runner:
         runner.run(app(), "mine")
 
 
-def test_images_go_to_the_repository_that_is_asked_for(runner: Runner, folder: Path, tmp_path: Path) -> None:
+def test_images_are_pushed_to_the_repository_in_the_options(
+    runner: Runner, folder: Path, tmp_path: Path
+) -> None:
     engine: Any = runner._scheduler("mine")
     local = image_of(runner, runner.run(app(), "mine", workspace=str(folder)))
     built = AppDef("demo", [Role("r", local), Role("other", "busybox:1")])
@@ -79,7 +83,7 @@ def test_images_go_to_the_repository_that_is_asked_for(runner: Runner, folder: P
             Daemon().remove_image(f"{repo}:{tag}")
 
 
-def test_without_a_repository_nothing_can_be_pushed() -> None:
+def test_a_push_without_a_repository_is_refused() -> None:
     built = AppDef("demo", [Role("r", "launcher-workspace:abc")])
     with pytest.raises(InvalidRunConfigException, match="where to push"):
         DockerWorkspaceMixin().dryrun_push_images(built, {})
@@ -88,6 +92,6 @@ def test_without_a_repository_nothing_can_be_pushed() -> None:
     DockerWorkspaceMixin().push_images({})
 
 
-def test_a_folder_that_is_not_there_is_an_error(runner: Runner, folder: Path) -> None:
+def test_a_missing_workspace_folder_is_an_error(runner: Runner, folder: Path) -> None:
     with pytest.raises(WorkspaceError):
         runner.run(app(), "mine", workspace=str(folder / "none"))

@@ -1,4 +1,4 @@
-"""Plan and apply on a cluster: what runs, what is kept, and what other state folders see."""
+"""Plan and apply on a cluster: jobs that run, are kept, and are seen from other state folders."""
 
 import os
 import sys
@@ -11,8 +11,8 @@ from tests.lanes import sampled
 from tests.scenarios.test_apply import (  # noqa: F401
     test_a_failed_job_is_held_until_a_user_asks,
     test_a_saved_plan_applied_twice_is_stale_the_second_time,
-    test_applying_twice_keeps_the_finished_job_and_says_so,
-    test_one_bad_job_submits_nothing_of_the_others,
+    test_a_second_apply_keeps_the_finished_job_and_reports_it_unchanged,
+    test_an_apply_with_one_bad_job_file_submits_no_job,
     test_retry_failed_runs_every_failed_job_again,
 )
 from tests.scenarios.test_kill import (  # noqa: F401
@@ -44,7 +44,7 @@ def test_a_plan_submits_nothing_and_makes_no_app(scenario):
     assert not scenario.home.exists()
 
 
-def test_another_state_folder_sees_what_ran(scenario, tmp_path, monkeypatch):
+def test_another_state_folder_sees_the_ended_job_and_its_logs(scenario, tmp_path, monkeypatch):
     file = scenario.job("echo once")
     scenario.run_to_end(file)
     monkeypatch.setenv("LAUNCHER_HOME", str(tmp_path / "other"))
@@ -52,7 +52,7 @@ def test_another_state_folder_sees_what_ran(scenario, tmp_path, monkeypatch):
     assert scenario.logs(f"slurm://default/{scenario.apps()[0]}") == "once\n"
 
 
-def test_a_queued_job_says_what_slurm_says_and_can_be_withdrawn_by_a_change(scenario):
+def test_a_queued_job_shows_the_reason_of_slurm_and_is_withdrawn_by_a_change(scenario):
     file = scenario.job("true", top=LATER)
     scenario.apply(file)
     [first] = scenario.queue()
@@ -78,7 +78,7 @@ def test_a_queued_job_that_is_cancelled_never_starts(scenario):
     assert scenario.actions(file) == {"job": "hold"}
 
 
-def test_what_an_operator_cancels_is_cancelled(scenario):
+def test_an_app_that_an_operator_cancels_is_cancelled(scenario):
     scenario.running()
     [job] = scenario.queue()
     scenario.cluster.cancel([job])
@@ -87,7 +87,7 @@ def test_what_an_operator_cancels_is_cancelled(scenario):
     assert scenario.processes_of(job.name) == []
 
 
-def test_a_job_that_slurm_refuses_leaves_nothing(scenario):
+def test_a_job_that_slurm_refuses_leaves_no_app(scenario):
     file = scenario.job("true", top="cfg: {partition: nosuch}")
     got = scenario.apply(file, code=1)
     assert "invalid partition" in got.err
@@ -117,14 +117,14 @@ def test_racing_applies_from_two_state_folders_run_one_job(scenario, tmp_path, c
 
 
 @pytest.mark.parametrize("step", sampled(STEPS, "created", "starting", every=2))
-def test_killed_at_a_named_step_the_next_apply_finishes_the_work(scenario, runs, step):  # noqa: F811
+def test_the_next_apply_finishes_the_work_of_a_client_killed_at_a_named_step(scenario, runs, step):  # noqa: F811
     file, log = runs
     assert killed(scenario, "step", step, "1", argv=["apply", file, "--yes"])
     assert_as_if_never_killed(scenario, file, log)
     assert scenario.left_in_queue() == []
 
 
-def test_a_workspace_travels_without_what_is_ignored_and_no_run_edits_that_of_another(scenario):
+def test_a_run_gets_its_own_copy_of_the_workspace_without_ignored_files(scenario):
     scenario.write(".launcherignore", "*.tmp\n")
     scenario.write("data.txt", "one\n")
     scenario.write("left.tmp", "x\n")
@@ -148,7 +148,7 @@ def test_run_takes_a_workspace_and_leaves_no_archive_behind(scenario):
     assert scenario.logs(app) == "one\n"
 
 
-def test_cleaning_up_leaves_how_a_job_ended_and_runs_nothing_again(scenario, tmp_path, monkeypatch):
+def test_gc_keeps_the_outcome_of_a_job_and_causes_no_rerun(scenario, tmp_path, monkeypatch):
     file = scenario.job("true")
     scenario.run_to_end(file)
     scenario.launcher("gc", "--older-than", "0")
@@ -161,7 +161,7 @@ def test_cleaning_up_leaves_how_a_job_ended_and_runs_nothing_again(scenario, tmp
     assert "job" not in scenario.launcher("list", "-s", "slurm").out
 
 
-def test_of_several_attempts_only_the_end_of_the_latest_is_kept_until_a_user_asks(scenario):
+def test_gc_keeps_only_the_end_of_the_latest_attempt_until_a_user_asks(scenario):
     for number in range(3):
         scenario.run_to_end(scenario.job(f"echo {number}"))
         scenario.launcher("gc", "--older-than", "0")
@@ -180,7 +180,7 @@ def test_a_secret_reaches_the_replica_and_no_file_that_stays(scenario, monkeypat
             assert not path.is_file() or b"s3cr3t-value" not in path.read_bytes(), path
 
 
-def test_without_slurm_here_both_ways_to_a_cluster_are_named(scenario, monkeypatch):
+def test_an_apply_without_slurm_on_this_machine_names_both_ways_to_a_cluster(scenario, monkeypatch):
     with monkeypatch.context() as alone:
         alone.setenv("PATH", os.path.dirname(sys.executable))
         got = scenario.launcher("apply", scenario.job("true"), "--yes", code=1)
@@ -189,7 +189,7 @@ def test_without_slurm_here_both_ways_to_a_cluster_are_named(scenario, monkeypat
 
 
 @pytest.mark.parametrize(("kind", "nodes"), [("v100", {"n1"}), ("a100", {"n2", "n3"})])
-def test_replicas_run_where_the_kind_of_their_gpus_is(scenario, kind, nodes):
+def test_replicas_run_on_nodes_with_their_kind_of_gpu(scenario, kind, nodes):
     resource = f"resource: {{gpu: 2, gpu_type: {kind}}}"
     file = scenario.job('echo "on $SLURMD_NODENAME with $CUDA_VISIBLE_DEVICES."', role=resource)
     scenario.run_to_end(file)

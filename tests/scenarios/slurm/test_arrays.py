@@ -42,7 +42,7 @@ def until(condition) -> None:
 
 
 @pytest.mark.slow
-def test_thirty_jobs_of_a_matrix_are_one_array_of_which_each_task_is_an_app(scenario):
+def test_thirty_jobs_of_a_matrix_are_one_array_with_a_task_for_each_app(scenario):
     log = scenario.folder / "runs"
     file = matrix_of(scenario, 30, f"echo $N >>{log}; echo I am $N; test $N != 7")
     scenario.launcher("apply", file, "--yes", "--wait", code=5)
@@ -61,7 +61,7 @@ def test_thirty_jobs_of_a_matrix_are_one_array_of_which_each_task_is_an_app(scen
 
 
 @pytest.mark.slow
-def test_one_task_is_cancelled_and_the_others_run(scenario):
+def test_a_cancel_of_one_task_leaves_the_other_tasks_running(scenario):
     gate = scenario.folder / "open"
     file = matrix_of(scenario, 4, f"until [ -e {gate} ]; do sleep 0.1; done; echo done")
     scenario.apply(file)
@@ -76,7 +76,7 @@ def test_one_task_is_cancelled_and_the_others_run(scenario):
 
 
 @pytest.mark.slow
-def test_a_task_that_has_not_started_is_cancelled_for_good(scenario):
+def test_a_task_that_is_cancelled_before_its_start_never_runs(scenario):
     file = matrix_of(scenario, 3, f"touch {scenario.folder}/ran-$N", top=LATER)
     scenario.apply(file)
     assert len(tasks(scenario)) == 3
@@ -101,7 +101,7 @@ def test_max_parallel_is_the_limit_of_the_array(scenario):
 
 
 @pytest.mark.slow
-def test_parallel_without_effect_says_why(scenario):
+def test_an_apply_reports_why_the_parallel_option_has_no_effect(scenario):
     file = matrix_of(scenario, 2, "true")
     other = scenario.job("true", name="other")
     out = scenario.launcher("apply", file, other, "--parallel", "1", "--yes", "--wait").out
@@ -118,7 +118,7 @@ def test_jobs_that_cannot_be_in_the_array_are_submitted_singly_and_the_plan_says
 
 
 @pytest.mark.slow
-def test_a_matrix_that_needs_a_job_is_submitted_singly_behind_it(scenario):
+def test_jobs_of_a_matrix_with_a_need_are_submitted_singly_behind_it(scenario):
     log = scenario.folder / "runs"
     first = scenario.job(f"sleep 1; echo first >>{log}", name="first")
     file = matrix_of(scenario, 2, f"echo $N >>{log}", top="needs: [first]")
@@ -149,7 +149,7 @@ def test_each_task_has_a_copy_of_the_workspace_for_itself(scenario):
 
 
 @pytest.mark.slow
-def test_changed_jobs_replace_the_tasks_that_run(scenario):
+def test_changed_jobs_replace_their_running_tasks(scenario):
     file = matrix_of(scenario, 3, "echo old; sleep 1000")
     scenario.apply(file)
     until(lambda: [*tasks(scenario).values()] == ["RUNNING"] * 3)
@@ -161,7 +161,7 @@ def test_changed_jobs_replace_the_tasks_that_run(scenario):
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("number", "step"), thinned([(n, step) for n in "13" for step in STEPS], every=3))
-def test_killed_at_a_named_step_the_next_apply_finishes_the_array(scenario, step, number):
+def test_the_next_apply_finishes_the_array_of_a_client_killed_at_a_named_step(scenario, step, number):
     log = scenario.folder / "runs"
     file = matrix_of(scenario, 4, f"echo $N >>{log}")
     assert killed(scenario, "step", step, number, argv=["apply", file, "--yes"])
@@ -192,7 +192,7 @@ def test_a_cluster_without_arrays_gets_single_jobs(broken):
 
 
 @pytest.mark.slow
-def test_more_jobs_than_the_user_may_submit_are_refused_as_a_whole(broken):
+def test_a_matrix_with_more_jobs_than_the_user_may_submit_is_refused_as_a_whole(broken):
     scenario = broken(
         "--accounting", "--set", "AccountingStorageEnforce=associations,limits", "--set", "MaxArraySize=4"
     )

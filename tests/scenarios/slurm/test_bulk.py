@@ -1,4 +1,4 @@
-"""Many apps of a cluster: the requests do not grow in number with the apps."""
+"""The number of requests to a cluster does not grow with the apps that a command takes."""
 
 import pytest
 
@@ -24,7 +24,7 @@ def calls(monkeypatch):
 
 
 @pytest.mark.slow
-def test_all_are_cancelled_by_one_request_and_nothing_of_them_is_left(scenario, calls, monkeypatch):
+def test_one_request_cancels_all_apps_of_a_matrix_and_leaves_no_job(scenario, calls, monkeypatch):
     axes = f"matrix: {{n: {{range: [0, {MEMBERS}]}}}}"
     scenario.apply(scenario.job("exec sleep 1000", name="sweep", top=axes))
     monkeypatch.chdir(scenario.folder)

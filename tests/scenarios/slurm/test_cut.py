@@ -1,4 +1,4 @@
-"""A connection that is cut while an app is submitted: the next apply finishes, none stays queued."""
+"""The connection is cut during a submission: the next apply finishes the work, and no job stays queued."""
 
 import os
 import subprocess
@@ -90,7 +90,7 @@ class Stop:
 @pytest.mark.parametrize(
     "case", sampled(CASES, "after sbatch: everything", "after release: connection", every=3)
 )
-def test_a_submission_that_is_cut_off_is_finished_by_the_next_apply(there, case):
+def test_the_next_apply_finishes_a_submission_that_was_cut_off(there, case):
     point, _, cut = case.partition(": ")
     when, call = point.split()
     log = there.folder / "runs"

@@ -13,7 +13,7 @@ from tests.scenarios.test_examples import EXAMPLES, job_of, why_not
 
 
 def on_slurm() -> list[str]:
-    """The examples with a target `slurm`, but those that need each other: see test_pipeline.py."""
+    """Return the examples with a target `slurm`; test_pipeline.py has those that need each other."""
     found = []
     for file in sorted(EXAMPLES.rglob("*.launcher.yaml")):
         read = YAML(typ="safe", pure=True).load(file)
@@ -27,7 +27,7 @@ def on_slurm() -> list[str]:
 
 @pytest.fixture(autouse=True)
 def _port(monkeypatch):
-    """The nodes of these clusters are one machine: a port is free on all of them."""
+    """Give the examples a free port: the nodes of these clusters are one machine."""
     for name in ("ALLREDUCE_PORT", "SERVICE_PORT", "DASK_PORT"):
         monkeypatch.setenv(name, str(free_port()))
 
@@ -38,7 +38,7 @@ def copied(scenario, name: str) -> Path:
 
 
 @pytest.mark.parametrize("name", on_slurm())
-def test_example(scenario, name):
+def test_an_example_succeeds_and_plans_as_unchanged_afterwards(scenario, name):
     if reason := why_not(job_of(EXAMPLES / name)):
         pytest.skip(reason)
     file = copied(scenario, name.partition("/")[0]) / name.rpartition("/")[2]
@@ -53,7 +53,7 @@ def test_example(scenario, name):
     scenario.plan(file, "--target", "slurm", "--detailed-exitcode", code=0)
 
 
-def test_anywhere_says_the_same_on_this_machine_and_on_slurm(scenario):
+def test_the_anywhere_example_prints_the_same_on_this_machine_and_on_slurm(scenario):
     folder = copied(scenario, "anywhere")
     for target in ("default", "slurm"):
         scenario.run_to_end(folder, *(["--target", target] if target != "default" else []))
@@ -62,7 +62,7 @@ def test_anywhere_says_the_same_on_this_machine_and_on_slurm(scenario):
         assert message == "replica 0 was here\n"
 
 
-def test_the_replicas_of_allreduce_have_a_node_each_and_find_the_first_one(scenario):
+def test_the_replicas_of_allreduce_run_on_a_node_each_and_find_rank_0(scenario):
     folder = copied(scenario, "allreduce")
     scenario.run_to_end(folder, "--target", "slurm")
     [attempt] = scenario.attempts("allreduce", target="slurm")

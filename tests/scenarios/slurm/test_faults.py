@@ -1,4 +1,4 @@
-"""What breaks below an app: the controller, a node, the memory of both. Each on a cluster of its own."""
+"""The controller or a node fails, or forgets a job, below an app. Each test has its own cluster."""
 
 import signal
 import time
@@ -62,8 +62,8 @@ def test_a_controller_that_is_restarted_while_a_job_runs_changes_nothing(broken)
     assert scenario.actions(file) == {"job": "keep"}
 
 
-def test_a_controller_that_is_killed_right_after_a_start_runs_nothing_twice(broken):
-    """It comes back without knowing that the job runs: ends it, and queues it again, held or not."""
+def test_no_replica_runs_twice_when_the_controller_is_killed_right_after_a_start(broken):
+    """The controller returns without knowing that the job runs, ends it, and queues it again, held or not."""
     scenario = broken("--nodes", "1")
     runs, gate = scenario.folder / "runs", scenario.gate()
     file = scenario.job(f"echo $<replica_id> >>{runs}; {gate.script}; sleep 1000")
@@ -96,7 +96,7 @@ def test_an_app_that_ends_while_no_controller_runs_has_succeeded(broken):
     assert "done" in scenario.logs("job")
 
 
-def test_an_apply_without_a_controller_says_so_and_leaves_nothing(broken):
+def test_an_apply_without_a_controller_is_refused_with_the_reason_and_leaves_no_app(broken):
     scenario = broken("--nodes", "1", "--set", "MessageTimeout=1")
     file = scenario.job("true")
     scenario.cluster.kill("slurmctld")
@@ -109,7 +109,7 @@ def test_an_apply_without_a_controller_says_so_and_leaves_nothing(broken):
     assert len(scenario.apps()) == 1
 
 
-def test_an_app_goes_on_without_the_daemon_of_its_node(broken):
+def test_an_app_runs_on_without_the_daemon_of_its_node(broken):
     scenario = broken("--nodes", "1")
     _, gate = scenario.running("echo done")
     scenario.cluster.kill("n1")
@@ -120,7 +120,7 @@ def test_an_app_goes_on_without_the_daemon_of_its_node(broken):
     scenario.cluster.start("n1")
 
 
-def test_a_node_that_fails_fails_the_app_which_names_it(broken):
+def test_an_app_fails_with_its_node_and_names_the_node(broken):
     scenario = broken("--nodes", "1")
     scenario.running("sleep 1000")
     replicas = scenario.processes_of(app_of(scenario))
@@ -135,8 +135,8 @@ def test_a_node_that_fails_fails_the_app_which_names_it(broken):
 
 
 @pytest.mark.slow
-def test_an_app_has_failed_whose_slurmstepd_is_killed(broken):
-    """Its srun waits for ever."""
+def test_an_app_whose_slurmstepd_is_killed_has_failed(broken):
+    """The srun of the app waits for ever."""
     scenario = broken("--nodes", "1")
     scenario.running("sleep 1000")
     app_id = app_of(scenario)
@@ -149,7 +149,7 @@ def test_an_app_has_failed_whose_slurmstepd_is_killed(broken):
 
 
 @pytest.mark.slow
-def test_an_app_goes_on_without_the_slurmstepd_of_its_batch_script_and_ends_its_job(broken):
+def test_an_app_runs_on_without_the_slurmstepd_of_its_batch_script_and_ends_its_job(broken):
     scenario = broken("--nodes", "1")
     _, gate = scenario.running("echo done")
     stepd = stepd_of(scenario.cluster, scenario.job_of(app_of(scenario)), "batch")
@@ -162,7 +162,7 @@ def test_an_app_goes_on_without_the_slurmstepd_of_its_batch_script_and_ends_its_
     assert scenario.cluster.clear() == []
 
 
-def test_an_app_waits_while_the_only_node_is_drained_and_says_why(broken):
+def test_an_app_waits_with_the_reason_while_its_only_node_is_drained(broken):
     scenario = broken("--nodes", "1")
     scenario.cluster.run("scontrol", "update", "NodeName=n1", "State=DRAIN", "Reason=test")
     file = scenario.job("echo done")
@@ -178,8 +178,8 @@ def test_an_app_waits_while_the_only_node_is_drained_and_says_why(broken):
 
 
 @pytest.mark.parametrize("accounting", [False, True])
-def test_an_app_that_slurm_forgot_and_that_left_no_outcome(broken, accounting):
-    """Its conductor was killed, and the controller forgets jobs after two seconds."""
+def test_a_forgotten_app_without_an_outcome_is_lost_unless_accounting_has_its_end(broken, accounting):
+    """The conductor of the app was killed, and the controller forgets jobs after two seconds."""
     scenario = broken("--nodes", "1", "--set", "MinJobAge=2", *(["--accounting"] if accounting else []))
     file, _ = scenario.running("sleep 1000")
     app_id = app_of(scenario)
@@ -199,7 +199,7 @@ def test_an_app_that_slurm_forgot_and_that_left_no_outcome(broken, accounting):
     assert scenario.actions(file) == {"job": "hold"}
 
 
-def test_an_app_that_ended_is_known_after_slurm_forgot_it(broken):
+def test_the_outcome_of_an_app_is_known_after_slurm_forgot_its_job(broken):
     scenario = broken("--nodes", "1", "--set", "MinJobAge=2")
     good, bad = scenario.job("echo done", name="good"), scenario.job("exit 3", name="bad")
     scenario.run_to_end(good)

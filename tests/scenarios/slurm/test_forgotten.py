@@ -26,7 +26,7 @@ def until(condition):
 
 
 def killed_before_release(scenario, file):
-    """Leave a submission whose client dies before it has released the job; the id of that."""
+    """Submit in a client that dies before it has released the job; return the id of the job."""
     assert killed(scenario, "step", "starting", "1", argv=["apply", file, "--yes"])
     [job] = scenario.queue()
     assert field(scenario, job.id, "JobState") == "PENDING"
@@ -89,7 +89,7 @@ def test_a_held_job_that_the_controller_lost_is_submitted_again_and_no_other_is_
 
 @pytest.mark.parametrize("by", ["apply", "wait"])
 def test_a_release_that_the_controller_lost_is_made_again(broken, tmp_path, by):
-    """It was killed right after the release, and comes back with what it had written down before."""
+    """The controller was killed right after the release, and returns with the state that it saved before."""
     scenario = broken("--nodes", "1")
     log = scenario.folder / "runs"
     file = scenario.job(f"echo run >>{log}")
@@ -117,7 +117,7 @@ def test_a_release_that_the_controller_lost_is_made_again(broken, tmp_path, by):
     assert log.read_text() == "run\n"
 
 
-def test_a_hold_of_the_user_stays_whatever_the_controller_does_and_says_how_to_end_it(broken):
+def test_a_hold_of_the_user_survives_the_controller_and_its_message_names_the_release(broken):
     scenario = broken("--nodes", "1")
     file = scenario.job("true")
     drain(scenario)
@@ -140,7 +140,7 @@ def test_a_hold_of_the_user_stays_whatever_the_controller_does_and_says_how_to_e
     scenario.wait("job")
 
 
-def test_a_folder_that_the_node_does_not_see_is_named(broken):
+def test_an_app_names_the_job_folder_that_its_node_does_not_see(broken):
     scenario = broken("--nodes", "1")
     scenario.job_dir.mkdir(parents=True)
     scenario.cluster.hide(scenario.job_dir)
@@ -149,7 +149,7 @@ def test_a_folder_that_the_node_does_not_see_is_named(broken):
     assert scenario.status("job")["message"] == f"the node cannot open {path}: is it shared?"
 
 
-def test_a_pending_job_that_slurm_forgot_may_have_been_cancelled_there(broken):
+def test_a_pending_job_that_slurm_forgot_is_lost(broken):
     scenario = broken("--nodes", "1", "--set", "MinJobAge=2")
     drain(scenario)
     file = scenario.job("true")
@@ -177,7 +177,7 @@ def test_a_pending_job_that_launcher_cancelled_is_cancelled_when_slurm_has_forgo
     assert "cancelled by" in shown.out
 
 
-def test_a_job_with_the_id_of_ours_is_neither_observed_nor_cancelled(broken, tmp_path):
+def test_a_foreign_job_with_the_id_of_an_app_is_neither_observed_nor_cancelled(broken, tmp_path):
     """The controller lost its state, and counts anew."""
     scenario = broken("--nodes", "1")
     drain(scenario)
@@ -198,7 +198,9 @@ def test_a_job_with_the_id_of_ours_is_neither_observed_nor_cancelled(broken, tmp
 
 
 @pytest.mark.parametrize("accounting", [False, True])
-def test_the_end_of_a_job_with_the_id_of_ours_is_not_the_end_of_ours(broken, tmp_path, accounting):
+def test_the_end_of_a_foreign_job_with_the_id_of_an_app_is_not_the_end_of_the_app(
+    broken, tmp_path, accounting
+):
     scenario = broken("--nodes", "1", *(["--accounting"] if accounting else []))
     scenario.running("sleep 1000")
     app_id = app_of(scenario)
@@ -239,7 +241,7 @@ def test_accounting_has_the_use_of_a_replica_whose_wrapper_was_killed(broken):
     assert use["cpu_user_s"] + use["cpu_system_s"] > 0
 
 
-def test_a_need_whose_id_another_job_has_now_is_not_waited_for(broken, tmp_path):
+def test_a_job_does_not_wait_for_a_foreign_job_with_the_id_of_its_need(broken, tmp_path):
     scenario = broken("--nodes", "1")
     drain(scenario)
     first = scenario.job("true", name="prepare")

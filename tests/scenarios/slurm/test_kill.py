@@ -77,7 +77,7 @@ def test_the_replicas_of_a_step_that_is_killed_are_started_again(scenario):
 
 
 @pytest.mark.slow
-def test_the_end_that_a_conductor_had_decided_before_it_was_killed_counts(scenario):
+def test_the_end_that_a_killed_conductor_had_decided_counts(scenario):
     up = scenario.folder / "up"
     fails = f"until [ -e {up} ]; do sleep 0.1; done; exit 3"
     stays = f"trap '' TERM; touch {up}; while :; do sleep 0.1; done"

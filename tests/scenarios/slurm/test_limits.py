@@ -1,4 +1,4 @@
-"""What a cluster refuses, and what it ends: partitions, nodes, memory, time."""
+"""A cluster refuses apps or ends them: partitions, nodes, memory, time."""
 
 import pytest
 
@@ -7,8 +7,8 @@ from launcher.specs import AppState
 EATS = "import time; held = bytearray(600 << 20); time.sleep(1000)"
 
 
-def test_more_nodes_than_there_are_is_refused_or_waits_and_says_so(scenario):
-    """22.05 takes it and waits: the cluster could grow."""
+def test_an_app_with_more_nodes_than_the_cluster_is_refused_or_waits_with_the_reason(scenario):
+    """Slurm 22.05 accepts the job and waits: the cluster could grow."""
     applied = scenario.apply(scenario.job("true", replicas=9, top="cfg: {nodes: 9}"), code=None)
     if applied.code == 0:
         assert scenario.state("job") is AppState.PENDING
@@ -20,7 +20,7 @@ def test_more_nodes_than_there_are_is_refused_or_waits_and_says_so(scenario):
     assert scenario.left_in_queue() == []
 
 
-def test_an_app_that_takes_more_memory_than_it_asked_for_has_failed(scenario):
+def test_an_app_that_uses_more_memory_than_it_asked_for_has_failed(scenario):
     file = scenario.job(f"exec python3 -c '{EATS}'", role="resource: {memMB: 100}")
     scenario.run_to_end(file, code=None)
     assert scenario.state("job") is AppState.FAILED
@@ -28,7 +28,7 @@ def test_an_app_that_takes_more_memory_than_it_asked_for_has_failed(scenario):
     assert "memory" in message or "signal 9" in message
 
 
-def test_launchers_own_processes_leave_a_replica_the_little_memory_that_it_asks_for(scenario):
+def test_a_replica_with_16_mb_of_memory_runs_beside_the_processes_of_launcher(scenario):
     scenario.run_to_end(scenario.job("sleep 5", role="resource: {memMB: 16}"))
 
 

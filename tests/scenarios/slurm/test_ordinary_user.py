@@ -63,7 +63,7 @@ def ordinary(slurm, monkeypatch) -> Iterator[OrdinaryScenario]:
         shutil.rmtree(folder)
 
 
-def test_a_job_of_an_ordinary_user_runs_as_that_user_and_all_of_it_can_be_removed(ordinary):
+def test_a_job_of_an_ordinary_user_runs_as_that_user_and_gc_removes_all_of_it(ordinary):
     uid = pwd.getpwnam(USER).pw_uid
     file = ordinary.job("id -u; pwd; echo >left", replicas=2)
     ordinary.run_to_end(file)
@@ -80,7 +80,7 @@ def test_a_job_of_an_ordinary_user_runs_as_that_user_and_all_of_it_can_be_remove
     assert ordinary.processes_of(app) == []
 
 
-def test_an_ordinary_user_cancels_an_app_that_waits_and_one_that_runs(ordinary):
+def test_an_ordinary_user_cancels_a_waiting_app_and_a_running_app(ordinary):
     waits = ordinary.job("true", name="waits", top="cfg: {sbatch: {begin: now+1hour}}")
     ordinary.apply(waits)
     gate = ordinary.gate()

@@ -1,4 +1,4 @@
-"""Output folders on a cluster: as those of local jobs."""
+"""Output folders of jobs on a cluster are shown and copied as those of local jobs."""
 
 from pathlib import Path
 
@@ -15,7 +15,7 @@ def test_status_names_the_folder_and_its_files_can_be_copied(scenario):
     assert (scenario.folder / "got" / "lines").read_text() == "data\n"
 
 
-def test_files_come_through_ssh(there, tmp_path):
+def test_files_of_an_output_folder_are_copied_through_ssh(there, tmp_path):
     there.job(f"{WRITE}; head -c 5000000 /dev/zero >$LAUNCHER_OUTPUT_DIR/big", name="prepare")
     there.run_to_end("prepare.launcher.yaml")
     there.launcher("output", "prepare", "--copy", str(tmp_path / "got"))

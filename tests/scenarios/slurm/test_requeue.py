@@ -1,4 +1,4 @@
-"""A job that Slurm puts back into its queue: its app begins anew, and is the same attempt."""
+"""The app of a job that Slurm requeues begins anew, and stays the same attempt."""
 
 import time
 

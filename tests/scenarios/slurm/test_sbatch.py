@@ -1,4 +1,4 @@
-"""What sbatch makes of the options of a script, as the queue shows it."""
+"""sbatch takes the options of the scripts that launcher writes, as the queue shows."""
 
 import re
 import subprocess
@@ -11,7 +11,7 @@ from tests.unit.slurm.requests import request_of, role
 
 @pytest.fixture
 def job_of(slurm, tmp_path):
-    """Submits a request's script on hold; what scontrol says of the job."""
+    """Return a function that submits a request's script on hold and returns the job as scontrol shows it."""
 
     def submit(request) -> str:
         (tmp_path / "script.sh").write_text(request.script)
@@ -32,11 +32,11 @@ def job_of(slurm, tmp_path):
     "comment",
     ["plain", "two words", "it's", 'say "x"', "back\\slash\\", "# 1", "$HOME ${app_id} $<app_id>", "%j", "ü"],
 )
-def test_a_comment_arrives_as_it_was_written(job_of, comment):
+def test_sbatch_keeps_a_comment_as_written(job_of, comment):
     assert f" Comment={comment} " in job_of(request_of(role(), comment=comment))
 
 
-def test_every_option_of_the_script_is_taken(job_of):
+def test_sbatch_takes_every_option_of_the_script(job_of):
     request = request_of(
         role("a", resource=Resource(2, 1, 300)),
         role("b", num_replicas=3, resource=Resource(1, 1, 100)),
@@ -67,22 +67,22 @@ def test_every_option_of_the_script_is_taken(job_of):
     assert "TresPerTask=gres:gpu:1" in seen or "TresPerTask=gres/gpu:1" in seen
 
 
-def test_a_kind_of_gpus_is_taken(job_of):
+def test_sbatch_takes_a_kind_of_gpu(job_of):
     resource = Resource(1, 2, 100, capabilities={"gpu_type": "a100"})
     seen = job_of(request_of(role(resource=resource)))
     assert "TresPerTask=gres:gpu:a100:2" in seen or "TresPerTask=gres/gpu:a100:2" in seen
 
 
-def test_gres_of_nodes_is_taken(job_of):
+def test_sbatch_takes_gres_per_node(job_of):
     seen = job_of(request_of(role(resource=Resource(1, 2, 100)), gres="gpu:2"))
     assert "TresPerNode=gres:gpu:2" in seen or "TresPerNode=gres/gpu:2" in seen
 
 
-def test_the_output_goes_into_the_folder_of_the_app(job_of, tmp_path):
+def test_sbatch_writes_its_output_into_the_folder_of_the_app(job_of, tmp_path):
     assert f" StdOut={tmp_path}/slurm.out " in job_of(request_of(role()))
 
 
-def test_a_setup_line_that_fails_is_the_reason_of_the_app(scenario):
+def test_the_message_of_an_app_names_a_failed_setup_line(scenario):
     file = scenario.job("true", top='cfg: {setup: ["true", "no-such-program x"]}')
     scenario.launcher("apply", file, "--yes", "--wait", code=None)
     status = scenario.launcher("status", "job", code=None).out
@@ -90,7 +90,7 @@ def test_a_setup_line_that_fails_is_the_reason_of_the_app(scenario):
     assert "main/0   CANCELLED" in status
 
 
-def test_replicas_inherit_what_setup_exports(scenario):
+def test_replicas_inherit_the_variables_that_setup_exports(scenario):
     file = scenario.job('echo "<$SITE>"', top="cfg: {setup: [\"export SITE='two words'\"]}")
     scenario.run_to_end(file)
     assert scenario.logs("job", "--no-prefix") == "<two words>\n"
