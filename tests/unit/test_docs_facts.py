@@ -165,7 +165,7 @@ def words_of_the_code() -> frozenset[str]:
 @pytest.mark.parametrize("paper", PAPERS)
 def test_every_name_of_code_that_a_paper_quotes_is_in_the_code(paper):
     quoted = {text for text in code(ROOT / paper) if re.fullmatch(r"[A-Za-z_][\w.]*", text)}
-    files = {path.name for path in (ROOT / "launcher").rglob("*.*")} | {
+    files = {path.name for top in ("launcher", "tests") for path in (ROOT / top).rglob("*.*")} | {
         "launcher.toml",
         "app.json",
         "events.jsonl",

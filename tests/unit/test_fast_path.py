@@ -210,6 +210,7 @@ def fast(scenario) -> set[str]:
     entries += ("schedulers.local.probes",)  # the supervisor of roles with a probe
     entries += ("schedulers.local.logrecords",)  # logs of several replicas
     entries += ("inventory.needs",)  # of waiting and skipped apps
+    entries += ("inventory.groups",)  # of a pattern, and of the name of a matrix
     entries += ("cli.start",)  # of an app in line
     entries += ("turns.ask", "turns.deal", "turns.table")  # of an app that takes its turn
     entries += ("schedulers.local.line_holder",)  # apps that wait for others, or in line
