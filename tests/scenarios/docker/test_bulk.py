@@ -37,7 +37,10 @@ def test_a_wait_for_six_names_sends_as_many_requests_as_a_wait_for_two(scenario,
         names = NAMES[:count]
         return requests(engine, lambda: scenario.launcher("wait", *names, "--timeout", "0", code=5))
 
-    assert len(wait(6)) == len(wait(2))
+    def fewest(count: int) -> int:
+        return min(len(wait(count)) for _ in range(3))  # the watcher sends requests of its own at times
+
+    assert fewest(6) == fewest(2)
     assert observations(wait(6)) == 1
 
 
