@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from launcher.specs.attempt import Attempt
 
 VERSION = 9
+FIRST_WITH_APPS = 3
+"""The first version with a row for each app."""
 
 LIVE = "state IN ('reserved', 'created', 'waiting', 'queued', 'running')"
 """The condition for rows without a recorded end. It repeats the text of the partial indexes, so that SQLite

@@ -9,6 +9,7 @@ from launcher.errors import DamagedError, StateError
 from launcher.state.rows import (
     APP_COLUMNS,
     ATTEMPT_RECORD,
+    FIRST_WITH_APPS,
     INSERT_APP,
     SCHEMA,
     UPGRADES,
@@ -81,7 +82,7 @@ class StoreFile:
         )
 
     def _fill(self, connection: sqlite3.Connection, version: int) -> None:
-        if self._source is not None:
+        if self._source is not None and version < FIRST_WITH_APPS:
             rows = (from_record(record, live=live) for record, live in self._source(version))
             connection.executemany(f"INSERT OR IGNORE {INSERT_APP}", rows)
 

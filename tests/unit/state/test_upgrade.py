@@ -158,6 +158,14 @@ def test_the_eighth_version_gets_columns_for_matrix_and_reason(first_version: Pa
     assert version(first_version) == VERSION
 
 
+def test_an_upgrade_of_a_ledger_with_rows_of_apps_reads_no_records_of_schedulers(first_version: Path):
+    first_version.unlink()
+    write_without(first_version, 8, "matrix", "reason")
+    for readonly in (True, False):
+        with Store.open(readonly=readonly, source=lambda version: pytest.fail("asked")) as store:
+            assert len(store.attempts(key())) == 2
+
+
 def test_a_client_of_the_version_before_goes_on_recording_what_it_has_begun(first_version: Path):
     """It opened the ledger before the upgrade, as an `apply --wait` that still runs has."""
     first_version.unlink()
