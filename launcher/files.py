@@ -104,6 +104,7 @@ def write_whole(
     errors: str = "strict",
     keeps_mode: bool = False,
     is_public: bool = False,
+    tidies: bool = False,
 ) -> None:
     """Write a file by renaming one beside it: another process finds the old text or the new one.
 
@@ -112,10 +113,14 @@ def write_whole(
         keeps_mode: whether the new file gets the permissions of the old one, and its owner where allowed.
         is_public: whether all users may read the new file, whatever the umask.
         errors: how text that is not Unicode is encoded, as `open` takes it.
+        tidies: whether to remove what killed processes left beside the file; see `remove_leftovers`.
 
     Raises OSError; the file is then as it was, and nothing is left beside it.
     """
-    beside = f"{path}.{os.getpid()}-{get_ident()}.new"
+    before, after = f"{path}.", ".new"
+    beside = f"{before}{os.getpid()}-{get_ident()}{after}"
+    if tidies:
+        remove_leftovers(before, after)
     try:
         with open(new_file(beside, mode), "w", encoding="utf-8", errors=errors, newline="\n") as file:
             if keeps_mode and os.path.exists(path):

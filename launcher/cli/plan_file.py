@@ -8,7 +8,7 @@ import time
 from typing import TYPE_CHECKING, Any
 
 from launcher.errors import JobFileError, LauncherError
-from launcher.files import read_regular, remove_leftovers, write_whole
+from launcher.files import read_regular, write_whole
 from launcher.git import commit_of
 from launcher.plan.model import Plan
 
@@ -84,9 +84,7 @@ def write_text(path: str, text: str, *, errors: str = "strict", is_public: bool 
             with open(path, "w", encoding="utf-8", errors=errors, newline="\n") as file:
                 file.write(text)
         else:
-            real = os.path.realpath(path)
-            remove_leftovers(f"{real}.", ".new")
-            write_whole(real, text, errors=errors, is_public=is_public)
+            write_whole(os.path.realpath(path), text, errors=errors, is_public=is_public, tidies=True)
     except OSError as error:
         raise LauncherError(f"cannot write {path}: {error.strerror or error}") from error
 
