@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from launcher.schedulers.docker import record
 from tests.engines.proxy import Proxy, everything
 
 PATIENCE_S = 120.0
@@ -65,6 +66,13 @@ def container(scenario: Any) -> str:
     return str(scenario.containers()[0].id)
 
 
+def recorded_starts(scenario: Any) -> int:
+    """The number of runs whose start the watcher has recorded."""
+    [app_id] = scenario.apps()
+    journal = record.journal(record.folder(app_id))
+    return sum(event["e"] == "spawn" for event in journal.events) if journal is not None else 0
+
+
 def open_gate(scenario: Any, name: str = "go") -> None:
     (scenario.folder / name).touch()
 
@@ -96,7 +104,10 @@ def test_the_use_of_a_replica_includes_each_of_its_runs(scenario, samples, polic
     first, second = wait.format(folder / "first"), wait.format(folder / "second")
     script = f"if mkdir {folder}/once; then {first}; exit 3; fi; {second}"
     scenario.apply(scenario.job(script, role=f"max_retries: 1\nretry_policy: {policy}"))
-    for run in ("first", "second"):
+    for number, run in enumerate(("first", "second"), start=1):
+        until(
+            lambda number=number: recorded_starts(scenario) == number
+        )  # or the samples are of the run before
         samples.taken(container(scenario), 1)
         open_gate(scenario, run)
     scenario.wait("job")

@@ -219,8 +219,10 @@ def test_each_app_of_many_clients_is_watched_to_its_end(case: DockerCase, launch
 
 def test_an_app_that_ends_slowly_delays_no_other(case, launcher_home, request):
     """More apps than a watcher usually has threads are being stopped."""
-    deaf = "trap '' TERM; while :; do sleep 1; done"
-    roles = [case.role("bad", "exit 3"), case.role("deaf", deaf)]
+    is_deaf = f"{case.shared}/$<app_id>"
+    bad = f"until test -e {is_deaf}; do sleep 0.1; done; exit 3"
+    deaf = f"trap '' TERM; touch {is_deaf}; while :; do sleep 1; done"
+    roles = [case.role("bad", bad), case.role("deaf", deaf)]
     slow = [case.start(AppDef("slow", roles), grace_s=600) for _ in range(9)]
     request.addfinalizer(lambda: [case.scheduler.cancel(each, grace_s=0) for each in slow])
     until(lambda: all(map(is_stopping, slow)))
