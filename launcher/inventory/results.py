@@ -32,6 +32,11 @@ class Row(NamedTuple):
     old: float | None
     new: float | None
 
+    def to_json(self) -> dict[str, Any]:
+        """A JSON object, with `"nan"`, `"inf"` and `"-inf"` for the numbers that JSON lacks."""
+        old, new = (each if each is None or math.isfinite(each) else shown(each) for each in self[1:])
+        return {"name": self.name, "old": old, "new": new}
+
     @property
     def change(self) -> str:
         """`+0.02 (+3.1 %)`, `0`; "" where a value is missing or not finite."""

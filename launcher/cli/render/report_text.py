@@ -205,7 +205,7 @@ def report_json(report: Report) -> dict[str, Any]:
             {
                 "app": each.entry.app.handle,
                 "before": each.before or None,
-                "results": [{"name": row.name, "old": row.old, "new": row.new} for row in each.rows],
+                "results": [row.to_json() for row in each.rows],
             }
             for each in report.results
         ],

@@ -27,6 +27,12 @@ def test_results_that_are_nan_or_infinite_are_kept():
     assert Row("loss", 0.5, found["loss"]).change == Row("max", 0.5, found["max"]).change == ""
 
 
+def test_the_json_of_a_result_is_read_by_strict_parsers():
+    row = Row("loss", math.inf, math.nan).to_json()
+    assert json.loads(json.dumps(row, allow_nan=False)) == {"name": "loss", "old": "inf", "new": "nan"}
+    assert Row("loss", None, 0.5).to_json() == {"name": "loss", "old": None, "new": 0.5}
+
+
 def test_a_number_beyond_all_bounds_is_left_out():
     assert numbers_in(f'{{"a": 1{"0" * 400}, "b": 1}}'.encode()) == {"b": 1.0}
 
