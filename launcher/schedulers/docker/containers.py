@@ -10,6 +10,7 @@ import io
 import shlex
 import tarfile
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from fnmatch import fnmatchcase
 from typing import Any
@@ -105,11 +106,12 @@ class ContainerSetup:
         return [self._made[position] for position in sorted(self._made)]
 
     def undo(self) -> None:
-        """Remove the created objects, running or not."""
+        """Remove the created objects, running or not. A volume in use is left to the watcher's removal."""
         run_parallel(lambda made: self.engine.remove(made, force=True), self._made.values())
         self._made.clear()
         for volume in filter(None, (self._volume, self._output)):
-            self.engine.remove_volume(volume)
+            with suppress(Conflict):  # the engine still creates a container, though the request has failed
+                self.engine.remove_volume(volume)
         self._volume = self._output = ""
 
     def _config(

@@ -11,6 +11,8 @@ from typing import Any
 
 from launcher.schedulers.docker import record
 from launcher.schedulers.docker.client.engine import connect
+from launcher.schedulers.docker.names import scratch_volume
+from launcher.schedulers.docker.watching import ends
 from launcher.schedulers.docker.watching.ends import record_ends
 from launcher.schedulers.owner import this_process
 from tests import processes
@@ -89,6 +91,48 @@ def test_reap_removes_the_containers_that_a_killed_run_has_created(
         lock.release()
         assert record_ends(engine) == []
     assert case.rests_of(launcher_home) == []
+
+
+def created(case: DockerCase) -> Any:
+    """A reservation whose two replicas exist and have a scratch volume."""
+    staged: Any = case.scheduler
+    app = case.app(replicas=2)
+    reservation = staged.reserve(attempt_of(case, app))
+    staged.create(reservation, app, {})
+    return reservation
+
+
+def test_a_replica_that_the_engine_creates_after_its_list_does_not_count_as_started(case, monkeypatch):
+    """As when a client is killed while the engine works on its last request."""
+    reservation = created(case)
+    late, lists = [], ends.list_containers
+
+    def listed(engine: Any, app_id: str) -> Any:
+        found = lists(engine, app_id)
+        if not late:
+            late.extend(each for each in found if each.name.endswith("-r-1"))
+            return [each for each in found if each not in late]
+        return found
+
+    monkeypatch.setattr(ends, "list_containers", listed)
+    with closing(connect()) as engine:
+        assert ends.remove_objects(engine, reservation.app_id, force=False)
+    assert (len(late), traces(reservation.app_id)) == (1, [])
+    case.scheduler.abort(reservation)
+
+
+def test_an_app_is_removed_although_another_program_uses_its_volume(case, monkeypatch):
+    monkeypatch.setattr(ends, "_IN_USE_S", 0.0)
+    reservation = created(case)
+    volume = scratch_volume(reservation.app_id)
+    body = {"Image": case.image, "Cmd": ["true"], "HostConfig": {"Binds": [f"{volume}:/scratch"]}}
+    user = Daemon().ask("POST", "/containers/create", {**body, "Labels": {"launcher.session": case.session}})
+    with closing(connect()) as engine:
+        assert ends.remove_objects(engine, reservation.app_id, force=False)
+        assert [volume in each for each in traces(reservation.app_id)] == [True]
+        engine.remove(user["Id"])
+    case.scheduler.abort(reservation)
+    assert traces(reservation.app_id) == []
 
 
 def test_reap_keeps_the_reservation_of_a_killed_apply(case: DockerCase) -> None:

@@ -26,6 +26,7 @@ from launcher.specs.launch import InputRef
 
 _MARGIN_S = 30.0
 _LOOK_S = 0.25
+_IN_USE_S = 10.0  # how long a volume in use may delay the removal of an app; it stays then
 _UNKNOWN = "its input files were not compared when it ended: the record that names them is lost"
 
 
@@ -203,7 +204,8 @@ def remove_objects(engine: Engine, app_id: str, *, force: bool) -> bool:
     """As `remove_app`, without the record. The reservation is removed last: until then no client recreates
     the app, or takes it for a waiting one.
 
-    Objects that a client with another state folder has made under the same id stay.
+    Objects that a client with another state folder has made under the same id stay, and a volume that another
+    program's container uses.
     """
     recorded = record.read_attempt(record.folder(app_id)) or {}
     owner = (recorded.get("labels") or {}).get(OWNER)
@@ -211,20 +213,29 @@ def remove_objects(engine: Engine, app_id: str, *, force: bool) -> bool:
     def is_own(labels: Mapping[str, str]) -> bool:
         return owner is None or labels.get(OWNER) == owner
 
-    found = [each for each in list_containers(engine, app_id) if is_own(each.labels)]
-
-    def remove(kind: Callable[[Container], bool]) -> None:
+    deadline = time.monotonic() + _IN_USE_S
+    while True:
+        found = [each for each in list_containers(engine, app_id) if is_own(each.labels)]
+        if not force and any(each.was_started for each in found if is_replica(each)):
+            return False
+        try:
+            run_parallel(lambda each: engine.remove(each.id, force=force), filter(is_replica, found))
+        except Conflict:  # another process has just started it
+            return False
+        volumes = [each.name for each in engine.volumes(f"{APP_ID}={app_id}") if is_own(each.labels)]
+        if all([_is_removed(engine, each) for each in volumes]) or time.monotonic() > deadline:
+            break
+        time.sleep(_LOOK_S)
+    for kind in (is_waiting, is_reservation):
         run_parallel(lambda each: engine.remove(each.id, force=force), filter(kind, found))
+    return True
 
-    if not force and any(each.was_started for each in found if is_replica(each)):
-        return False
+
+def _is_removed(engine: Engine, volume: str) -> bool:
+    """Remove a volume. False while a container uses it: one that the engine is still creating for a client
+    that was killed, or one of another program."""
     try:
-        remove(is_replica)
-        for volume in engine.volumes(f"{APP_ID}={app_id}"):
-            if is_own(volume.labels):
-                engine.remove_volume(volume.name)
-        remove(is_waiting)
-        remove(is_reservation)
-    except Conflict:  # another process has just started it
+        engine.remove_volume(volume)
+    except Conflict:
         return False
     return True
