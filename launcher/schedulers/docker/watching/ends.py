@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import replace
 from queue import Empty, SimpleQueue
@@ -223,7 +223,8 @@ def remove_objects(engine: Engine, app_id: str, *, force: bool) -> bool:
         except Conflict:  # another process has just started it
             return False
         volumes = [each.name for each in engine.volumes(f"{APP_ID}={app_id}") if is_own(each.labels)]
-        if all([_is_removed(engine, each) for each in volumes]) or time.monotonic() > deadline:
+        in_use = [each for each in volumes if not _is_removed(engine, each)]
+        if not in_use or time.monotonic() > deadline:
             break
         time.sleep(_LOOK_S)
     for kind in (is_waiting, is_reservation):
