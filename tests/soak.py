@@ -114,7 +114,7 @@ def command(chance: random.Random) -> Command:
 
 def judged_world(folder: Path, home: Path) -> list[Problem]:
     """Return the faults of the state folder and of the processes, once all commands have ended."""
-    deadline = time.monotonic() + 20
+    deadline = time.monotonic() + 120
     while (left := processes.of_home(str(home))) and time.monotonic() < deadline:
         processes.gone(left, timeout_s=1)
     problems = [Problem("processes", processes.describe(pid)) for pid in left]

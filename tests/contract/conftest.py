@@ -29,7 +29,7 @@ from tests.engines.docker import Daemon
 from tests.engines.images import SHELL_IMAGE
 from tests.engines.slurm import SlurmCluster
 
-END_S = 60.0
+END_S = 150.0
 """How long anything in these tests may take to end."""
 
 

@@ -119,7 +119,7 @@ def comparing(scenario):
     os.truncate(data, LARGE)
     [supervisor] = scenario.supervisors().values()  # before it has a child, which looks like it until it runs
     gate.open()
-    deadline = time.monotonic() + 30
+    deadline = time.monotonic() + 120
     while not (found := _comparing(supervisor)):
         assert time.monotonic() < deadline
         time.sleep(0.02)

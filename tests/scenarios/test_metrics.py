@@ -4,7 +4,7 @@ import time
 
 from tests.unit.cli.test_metrics import Samples, read
 
-END_S = 60.0
+END_S = 150.0
 
 
 def metrics(scenario) -> Samples:

@@ -16,7 +16,7 @@ from tests.lanes import sampled
 from tests.scenario import until_line
 from tests.scenarios.test_terminal import CONTROLLED, read
 
-LIMIT_S = 60.0
+LIMIT_S = 150.0
 
 
 def cores() -> int:

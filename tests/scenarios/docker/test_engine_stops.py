@@ -63,7 +63,7 @@ def _has_streams(proxy: Proxy, count: int) -> bool:
     return proxy.streams() >= count
 
 
-def _until(holds, timeout_s: float = 60.0) -> None:
+def _until(holds, timeout_s: float = 150.0) -> None:
     deadline = time.monotonic() + timeout_s
     while not holds():
         assert time.monotonic() < deadline

@@ -24,7 +24,7 @@ def gate(scenario):
     return Gate(scenario.folder / "gate")
 
 
-LIMIT_S = 60.0
+LIMIT_S = 150.0
 
 
 def until(condition) -> None:

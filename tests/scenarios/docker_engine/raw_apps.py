@@ -16,7 +16,7 @@ from launcher.schedulers.owner import Owner, this_process
 from tests.engines.images import SHELL_IMAGE
 
 SLEEP = "exec sleep 1000"
-PATIENCE_S = 60.0
+PATIENCE_S = 150.0
 Retries = Mapping[str, tuple[int, str] | tuple[int, str, int]]
 
 

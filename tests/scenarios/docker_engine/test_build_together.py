@@ -23,7 +23,7 @@ from tests.scenarios.docker_engine.bench import Bench
 from tests.scenarios.docker_engine.test_build import Place, app
 
 MANY = 8
-PATIENCE_S = 60.0
+PATIENCE_S = 150.0
 SLOW = "ARG IMAGE\nFROM $IMAGE\nCOPY . /w\nRUN sleep 0.5\n"
 BUILD = (
     "import sys\n"

@@ -57,7 +57,7 @@ def registry(tmp_path: Path) -> Iterator[str]:
 
 
 def _until_it_answers(url: str) -> None:
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + 150
     while True:
         try:
             urllib.request.urlopen(url, timeout=1).close()

@@ -19,7 +19,7 @@ from tests.engines.images import SHELL_IMAGE, make_images
 from tests.engines.proxy import Proxy, everything
 from tests.scenarios.docker_engine.test_pull import commit
 
-END_S = 60.0
+END_S = 150.0
 
 
 @pytest.fixture

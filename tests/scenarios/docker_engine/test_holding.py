@@ -111,7 +111,7 @@ def killed_client(attempt: Attempt, first: Attempt, at: int) -> int:
 def settle(case: DockerCase, app: AppDef, attempt: Attempt, first: Attempt) -> None:
     """Do as apply until the attempt is accepted: wait for live owners, resume an attempt without one."""
     staged: Any = case.scheduler
-    deadline = time.monotonic() + 60.0
+    deadline = time.monotonic() + 150.0
     while time.monotonic() < deadline:
         found = staged.attempt(attempt.app_id)
         is_rest = found is not None and found.state == "running" and found.unstarted
@@ -490,7 +490,7 @@ def test_only_take_over_takes_an_attempt_that_another_machine_holds(
     assert ended(case, staged, attempt)[0] == "succeeded"
 
 
-def until(holds: Any, timeout_s: float = 60.0) -> None:
+def until(holds: Any, timeout_s: float = 150.0) -> None:
     deadline = time.monotonic() + timeout_s
     while not holds():
         assert time.monotonic() < deadline, "it never came to be"

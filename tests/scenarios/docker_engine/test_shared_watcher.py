@@ -25,7 +25,7 @@ from tests.scenarios.docker_engine.test_holding import until
 from tests.scenarios.docker_engine.test_turns import Table, resubmit, submit
 
 SLEEP = "exec sleep 1000"
-PATIENCE_S = 60.0
+PATIENCE_S = 150.0
 CLIENT = """
 import json, sys
 from launcher.schedulers import get_scheduler

@@ -35,7 +35,7 @@ def arrays(scenario) -> Counter[str]:
 
 
 def until(condition) -> None:
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + 150
     while not condition():
         assert time.monotonic() < deadline, "it did not come true"
         time.sleep(0.1)

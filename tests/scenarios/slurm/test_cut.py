@@ -11,7 +11,7 @@ from tests import processes
 from tests.lanes import sampled
 from tests.slurm_scenario import SlurmScenario
 
-END_S = 60.0
+END_S = 150.0
 REQUESTS = ("ask", "reserve", "create", "start")
 """What an apply sends to the login node, in this order: each is one run of python3 there."""
 

@@ -19,7 +19,7 @@ LEFT_UNSTARTED = (
 
 
 def until(condition):
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + 150
     while not condition():
         assert time.monotonic() < deadline, "it did not come true"
         time.sleep(0.1)

@@ -16,7 +16,7 @@ RETRIES = "max_retries: 1\nretry_policy: replica"
 
 
 def until(condition):
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + 150
     while not condition():
         assert time.monotonic() < deadline, "it did not come true"
         time.sleep(0.1)

@@ -9,7 +9,7 @@ from tests import processes
 
 
 def until(condition):
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + 150
     while not condition():
         assert time.monotonic() < deadline, "it did not come true"
         time.sleep(0.1)

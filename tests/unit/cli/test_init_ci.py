@@ -163,7 +163,7 @@ def test_at_a_terminal_init_asks_for_engine_address_and_secrets(scenario):
     os.close(theirs)
     shown = ""
     for question, answer in [("run:", "docker"), ("address", "me@gpu1"), ("[HF_TOKEN]", "")]:
-        deadline = time.monotonic() + 60
+        deadline = time.monotonic() + 150
         while question not in shown and time.monotonic() < deadline:
             shown += os.read(ours, 1000).decode()
         os.write(ours, f"{answer}\n".encode())

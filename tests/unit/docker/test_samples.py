@@ -15,7 +15,7 @@ from launcher.schedulers.docker.watching import samples
 from launcher.schedulers.docker.watching.samples import MOST, AppSamples, SampledRun, Sampler, pause_s
 from tests.unit.docker.fake_engine import fake_engine, reply
 
-PATIENCE_S = 20.0
+PATIENCE_S = 120.0
 START = 100.0
 
 

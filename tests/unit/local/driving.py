@@ -24,7 +24,7 @@ ROOT = str(Path(__file__).resolve().parents[3])
 MAIN = (
     f"import sys; sys.path.insert(0, {ROOT!r}); from launcher.schedulers.local.supervisor import main; main()"
 )
-PATIENCE_S = 60.0
+PATIENCE_S = 150.0
 
 
 def sh(script: str) -> list[str]:

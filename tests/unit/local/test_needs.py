@@ -16,7 +16,7 @@ from launcher.schedulers.local.hold import holder, outcome
 from tests.unit.local.conftest import Supervise
 from tests.unit.local.driving import Driven, sh, withdraw
 
-PATIENCE_S = 30.0
+PATIENCE_S = 120.0
 
 
 def hold(app: Driven, *holders: Driven, script: str = "echo ran", **options: Any) -> None:

@@ -24,7 +24,7 @@ from launcher.schedulers.slurm.site.agent import read as read_
 from launcher.schedulers.slurm.site.agent.main import answer
 
 ROOT = Path(__file__).resolve().parents[3]
-LIMIT_S = 60.0
+LIMIT_S = 150.0
 SCRIPT = """#!/bin/bash
 #SBATCH --ntasks=1 --time=5
 cd "{folder}" || exit 9

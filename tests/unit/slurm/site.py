@@ -16,7 +16,7 @@ from launcher.holding.journal import read_events
 from launcher.schedulers.pids import start_time
 from launcher.schedulers.slurm.cluster import program
 
-END_S = 60.0
+END_S = 150.0
 
 SRUN = """#!{python} -IS
 import os, select, subprocess, sys

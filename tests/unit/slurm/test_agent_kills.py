@@ -199,7 +199,7 @@ def alive(nonce):
             return file.read().rsplit(")", 1)[1].split()[0] != "Z"
     except OSError:
         return False
-end = time.monotonic() + 60
+end = time.monotonic() + 150
 while left and time.monotonic() < end:
     for app_id in list(left):
         found = login.reserve(app_id, nonce, digest=sys.argv[3])

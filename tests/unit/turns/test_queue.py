@@ -18,7 +18,7 @@ from launcher.turns.queue import Queue
 from launcher.turns.table import Place, summon, tickets
 
 ONE_CORE = Limit(MACHINE, cpu=1)
-LIMIT_S = 60.0
+LIMIT_S = 150.0
 ROOT = Path(__file__).resolve().parents[3]
 
 HOLDER = """

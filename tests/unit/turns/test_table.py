@@ -19,7 +19,7 @@ from launcher.turns.line import HOLDS, QUEUED
 from launcher.turns.table import Place, draw, summon, tickets
 
 ONE_CORE = Limit(MACHINE, cpu=1)
-LIMIT_S = 60.0
+LIMIT_S = 150.0
 ROOT = Path(__file__).resolve().parents[3]
 
 HOLDER = """
