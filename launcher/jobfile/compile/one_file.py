@@ -249,9 +249,9 @@ def _compile_job(job: Layered, work: Work, above: Collector) -> FileResult:
     if _is_too_much(chosen.jobs * len(variants.targets), "targets", document, problems):
         found.append(problems.found[-1])
     else:
-        # Another target does not lack a value that only the chosen target needs.
-        lenient = replace(work, inputs=replace(work.inputs, placeholders=True))
         for other in (name for name in variants.targets if name != target):
+            # Another target does not lack a value that only the chosen target needs.
+            lenient = replace(work, inputs=replace(work.inputs, placeholders=True))
             outcome = _compile_variant(variants.of(other), lenient, problems)
             found += unreported(_problems_of_other(outcome, document), found)
         found += job.vain_removals()
