@@ -12,7 +12,7 @@ from launcher.plan.reasons import Reason
 from launcher.plan.snapshot import OUTPUT_GONE, Snapshot
 from launcher.plan.step import Step, is_abandoned, is_unfinished, submitter
 from launcher.specs import canonical
-from launcher.specs.attempt import WAITING_STATES, Attempt
+from launcher.specs.attempt import WAITING_STATES, Attempt, LateDocument
 from launcher.specs.inputs import InputFiles
 from launcher.specs.launch import JobKey, Launch
 from launcher.specs.needs import Need, StoodOn
@@ -325,6 +325,9 @@ class Desired:
     @classmethod
     def of(cls, launch: Launch, **choices: Any) -> Desired:
         """The job in normal form; `choices` are further fields."""
+        if launch.digest:
+            late = LateDocument(lambda: canonical.document(launch))
+            return cls(launch=launch, document=late, digest=launch.digest, **choices)
         document = canonical.document(launch)
         return cls(launch=launch, document=document, digest=canonical.digest(document), **choices)
 

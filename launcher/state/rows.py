@@ -8,7 +8,7 @@ from launcher.state.records import AppRecord
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
     from typing import Any
 
     from launcher.holding.use import Use
@@ -209,11 +209,12 @@ def to_attempt(row: tuple[Any, ...]) -> Attempt:
     import zlib
 
     from launcher.specs import needs
-    from launcher.specs.attempt import Attempt
+    from launcher.specs.attempt import Attempt, LateDocument
     from launcher.specs.launch import JobKey
 
     *plain, edition, stood_on, order_only, seen, metadata, used, document = row
     try:
+        text = zlib.decompress(document)
         return Attempt(
             key=JobKey(*plain[:3]),
             **dict(zip(_FIELDS, plain[3:], strict=True)),
@@ -223,13 +224,28 @@ def to_attempt(row: tuple[Any, ...]) -> Attempt:
             seen=json.loads(seen or "{}"),
             metadata=json.loads(metadata),
             used=read_used(used),
-            document=json.loads(zlib.decompress(document)),
+            document=LateDocument(lambda: _read(text, plain)),
         )
     except (zlib.error, ValueError, TypeError, RecursionError) as error:
-        key = JobKey(*plain[:3])
-        raise DamagedError(
-            f"the ledger's document of {key}, attempt {plain[3]}, is damaged: {error}", hint=RESTORE
-        ) from error
+        raise _damaged(plain, error) from error
+
+
+def _read(text: bytes, plain: Sequence[Any]) -> dict[str, Any]:
+    import json
+
+    try:
+        document: dict[str, Any] = json.loads(text)
+        return document
+    except (ValueError, RecursionError) as error:
+        raise _damaged(plain, error) from error
+
+
+def _damaged(plain: Sequence[Any], error: Exception) -> DamagedError:
+    """The error for a row of `attempts` whose first values are `plain`."""
+    from launcher.specs.launch import JobKey
+
+    what = f"the ledger's document of {JobKey(*plain[:3])}, attempt {plain[3]}, is damaged: {error}"
+    return DamagedError(what, hint=RESTORE)
 
 
 def used_text(used: Mapping[str, Use]) -> str:
@@ -255,7 +271,7 @@ def read_used(text: str) -> dict[str, Use]:
 def _pack(document: Mapping[str, Any]) -> bytes:
     import zlib
 
-    return zlib.compress(_text(document).encode(), 1)
+    return zlib.compress(_text(dict(document)).encode(), 1)
 
 
 def _text(value: Mapping[str, Any]) -> str:

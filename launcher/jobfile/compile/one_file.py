@@ -292,7 +292,7 @@ def _with_review_digests(made: Sequence[Made], variant: Variant, work: Work) -> 
     built = {launch.key.job: launch.app for launch, _ in made}
     alike = replace(work, home=replace(work.home, git=STAND_INS), built=built)
     symbolic = _compile_variant(variant, alike, Collector(variant.document)).made
-    digests = {launch.key: canonical.digest(canonical.document(launch)) for launch, _ in symbolic}
+    digests = {launch.key: canonical.digest_of(launch) for launch, _ in symbolic}
     return [
         each._replace(launch=replace(each.launch, review_digest=digests[each.launch.key])) for each in made
     ]
