@@ -104,8 +104,12 @@ def _is_over(store: Store, attempt: Attempt) -> bool:
 
 
 def _documents(attempts: Iterable[Attempt], wanted: set[JobKey]) -> list[tuple[JobKey, str]]:
-    """(job, digest) of the latest attempts: automatic re-runs repeat them, so only these are counted."""
-    return list(dict.fromkeys((a.key, a.digest) for a in attempts if a.key in wanted))
+    """(job, digest) of the latest attempts: automatic re-runs repeat them, so only these are counted.
+
+    Since a success there are none.
+    """
+    repeated = (a for a in attempts if a.state != "succeeded" and a.key in wanted)
+    return list(dict.fromkeys((a.key, a.digest) for a in repeated))
 
 
 def _with_inputs(snapshot: Snapshot, launches: Iterable[Launch]) -> Snapshot:

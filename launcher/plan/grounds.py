@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import field, replace
 from graphlib import CycleError, TopologicalSorter
-from typing import Any, Literal, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from launcher.dataclass import dataclass
 from launcher.plan.reasons import Reason
@@ -18,6 +18,9 @@ from launcher.specs.launch import JobKey, Launch
 from launcher.specs.needs import Need, StoodOn
 from launcher.specs.outputs import jobs_read, lists_needs
 from launcher.text import natural
+
+if TYPE_CHECKING:
+    from launcher.plan.turns import Room
 
 _State = Literal["succeeded", "pending", "starts", "none"]
 _T = TypeVar("_T")
@@ -94,6 +97,8 @@ class Grounds:
 
     def of(self, launch: Launch) -> tuple[Ground, ...]:
         """One ground for each need of the job."""
+        if not launch.needs:
+            return ()
         found = (self._ground(need, launch) for need in launch.needs)
         return tuple(self._with_output(ground, launch) for ground in found)
 
@@ -302,7 +307,7 @@ class Desired:
     Attributes:
         grounds: the offers of its needs, one for each.
         follows: the job runs again when its needs have.
-        lack: why this machine can never start it; None when it can.
+        room: the room of this machine; None where no job asks for a share of it.
         judges_inputs: its input files count.
         files: input files by their digest, for the texts of reasons.
         edited: the files of its checkout that differ from those that its latest attempt ran.
@@ -316,7 +321,7 @@ class Desired:
     retry_failed: bool = False
     grounds: tuple[Ground, ...] = ()
     follows: bool = True
-    lack: Reason | None = None
+    room: Room | None = None
     judges_inputs: bool = True
     files: Mapping[str, InputFiles] = field(default_factory=dict)
     edited: tuple[str, ...] = ()
@@ -330,6 +335,11 @@ class Desired:
             return cls(launch=launch, document=late, digest=launch.digest, **choices)
         document = canonical.document(launch)
         return cls(launch=launch, document=document, digest=canonical.digest(document), **choices)
+
+    @property
+    def lack(self) -> Reason | None:
+        """Why this machine can never start it; None when it can."""
+        return self.room.lack(self.launch) if self.room is not None else None
 
     def is_of(self, attempt: Attempt) -> bool:
         """Whether the attempt ran this document; one in an older normal form is normalised again first."""

@@ -8,7 +8,7 @@ from launcher.state.records import AppRecord
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
     from typing import Any
 
     from launcher.holding.use import Use
@@ -200,34 +200,39 @@ def from_attempt(attempt: Attempt) -> tuple[Any, ...]:
     )
 
 
-def to_attempt(row: tuple[Any, ...]) -> Attempt:
-    """The attempt of a row with the columns of COLUMNS.
+def to_attempts(rows: Iterable[tuple[Any, ...]]) -> list[Attempt]:
+    """The attempts of rows with the columns of COLUMNS.
 
     Raises DamagedError for values that no version of launcher wrote.
     """
     import json
     import zlib
+    from functools import partial
 
     from launcher.specs import needs
     from launcher.specs.attempt import Attempt, LateDocument
     from launcher.specs.launch import JobKey
 
-    *plain, edition, stood_on, order_only, seen, metadata, used, document = row
-    try:
-        text = zlib.decompress(document)
-        return Attempt(
-            key=JobKey(*plain[:3]),
-            **dict(zip(_FIELDS, plain[3:], strict=True)),
-            edition=int(edition or 0),
-            needs=needs.loads(stood_on),
-            order_only=tuple(order_only.split()),
-            seen=json.loads(seen or "{}"),
-            metadata=json.loads(metadata),
-            used=read_used(used),
-            document=LateDocument(lambda: _read(text, plain)),
-        )
-    except (zlib.error, ValueError, TypeError, RecursionError) as error:
-        raise _damaged(plain, error) from error
+    found = []
+    for *plain, edition, stood_on, order_only, seen, metadata, used, document in rows:
+        try:
+            values = dict(zip(_FIELDS, plain[3:], strict=True))
+            text = zlib.decompress(document)
+            made = Attempt(
+                key=JobKey(*plain[:3]),
+                **values,
+                edition=int(edition or 0),
+                needs=needs.loads(stood_on),
+                order_only=tuple(order_only.split()),
+                seen=json.loads(seen) if seen else {},
+                metadata=json.loads(metadata),
+                used=read_used(used),
+                document=LateDocument(partial(_read, text, plain[:4])),
+            )
+        except (zlib.error, ValueError, TypeError, RecursionError) as error:
+            raise _damaged(plain, error) from error
+        found.append(made)
+    return found
 
 
 def _read(text: bytes, plain: Sequence[Any]) -> dict[str, Any]:
