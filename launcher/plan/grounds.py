@@ -167,9 +167,9 @@ def key_of(launch: Launch, need: Need) -> JobKey:
 
 def in_order(launches: Mapping[JobKey, _T], needs: Mapping[JobKey, Iterable[JobKey]]) -> list[_T]:
     """The jobs, each behind those that it needs. Raises CycleError; its second argument is the cycle."""
-    graph = {key: [need for need in needs.get(key, ()) if need in launches] for key in launches}
-    if not any(graph.values()):
+    if not any(needs.values()):
         return list(launches.values())
+    graph = {key: [need for need in needs.get(key, ()) if need in launches] for key in launches}
     return [launches[key] for key in TopologicalSorter(graph).static_order()]
 
 
@@ -202,6 +202,8 @@ def moved(attempt: Attempt, grounds: Sequence[Ground], knows: Knows) -> list[Rea
     record for a need that the file no longer names. So removing that policy runs nothing again by itself; it
     lets a change through that the policy has held back.
     """
+    if not grounds and not attempt.needs:
+        return []
     others = _other_editions(attempt, grounds, knows)
     return [*other_needs(attempt, grounds), *(ground.moved() for ground in others if ground.need.rerun)]
 

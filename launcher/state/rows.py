@@ -206,42 +206,43 @@ def to_attempts(rows: Iterable[tuple[Any, ...]]) -> list[Attempt]:
     Raises DamagedError for values that no version of launcher wrote.
     """
     import json
-    import zlib
-    from functools import partial
+    from functools import cache, partial
 
     from launcher.specs import needs
     from launcher.specs.attempt import Attempt, LateDocument
     from launcher.specs.launch import JobKey
 
+    read = cache(json.loads)  # jobs of one matrix have the same texts
     found = []
     for *plain, edition, stood_on, order_only, seen, metadata, used, document in rows:
         try:
             values = dict(zip(_FIELDS, plain[3:], strict=True))
-            text = zlib.decompress(document)
             made = Attempt(
                 key=JobKey(*plain[:3]),
                 **values,
                 edition=int(edition or 0),
                 needs=needs.loads(stood_on),
                 order_only=tuple(order_only.split()),
-                seen=json.loads(seen) if seen else {},
-                metadata=json.loads(metadata),
+                seen=read(seen or "{}"),
+                metadata=read(metadata),
                 used=read_used(used),
-                document=LateDocument(partial(_read, text, plain[:4])),
+                document=LateDocument(partial(_read, document, plain[:4])),
             )
-        except (zlib.error, ValueError, TypeError, RecursionError) as error:
+        except (ValueError, TypeError, RecursionError) as error:
             raise _damaged(plain, error) from error
         found.append(made)
     return found
 
 
-def _read(text: bytes, plain: Sequence[Any]) -> dict[str, Any]:
+def _read(packed: bytes, plain: Sequence[Any]) -> dict[str, Any]:
+    """The document of a row of `attempts` whose first values are `plain`. Raises DamagedError."""
     import json
+    import zlib
 
     try:
-        document: dict[str, Any] = json.loads(text)
+        document: dict[str, Any] = json.loads(zlib.decompress(packed))
         return document
-    except (ValueError, RecursionError) as error:
+    except (zlib.error, ValueError, TypeError, RecursionError) as error:
         raise _damaged(plain, error) from error
 
 

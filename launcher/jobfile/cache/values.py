@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import cache
+from functools import cache, partial
 from importlib import import_module
 from typing import Any
 
@@ -50,7 +50,7 @@ def packed(value: Any) -> Any:
         is_plain = not any(type(part) is tuple for part in parts)
         return dict(zip(value, parts, strict=True)) if is_plain else (_DICT, [*value], *parts)
     if kind is tuple:
-        return (_TUPLE, *map(packed, value))
+        return (_TUPLE, *map(packed, value)) if value else ()
     number = _NUMBERS.get((kind.__module__, kind.__qualname__))
     if number is None:
         raise NotPlainError(kind)
@@ -64,14 +64,14 @@ def packed(value: Any) -> Any:
 
 def unpacked(data: Any) -> Any:
     """The value that `packed` made this of. It takes over the lists and mappings in the data."""
-    if type(data) is not tuple:
+    if type(data) is not tuple or not data:
         return data
     return _shared(data) if data[0] in _SHARED else _made(data)
 
 
 def _made(data: tuple[Any, ...]) -> Any:
     number, *parts = data
-    return _maker(number)([unpacked(part) if type(part) is tuple else part for part in parts])
+    return _maker(number)([unpacked(part) if type(part) is tuple and part else part for part in parts])
 
 
 _shared = cache(_made)
@@ -86,7 +86,7 @@ def _maker(number: int) -> Callable[[list[Any]], Any]:
         return list if number == _LIST else tuple
     made, names = _class(number), _fields(number)
     if names is None:
-        return getattr(made, "_make", None) or (lambda parts: made(*parts))
+        return partial(tuple.__new__, made) if issubclass(made, tuple) else lambda parts: made(*parts)
     setters = [vars(made)[name].__set__ for name in names] if hasattr(made, "__slots__") else []
     defaults = {name: each.default for name, each in made.__dataclass_fields__.items() if name in _LEFT_OUT}
 
