@@ -17,17 +17,18 @@ import os
 import time
 from collections.abc import Callable
 from hashlib import blake2b
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from launcher import ci_environment
 from launcher.cachefolder import CacheFolder
+from launcher.errors import LauncherError
 from launcher.identity import identity
 from launcher.jobfile.cache.values import NotPlainError, packed, unpacked
 from launcher.jobfile.compile.compiled import Compiled
 from launcher.noted import Notes, Question
-from launcher.specs import canonical
-from launcher.specs.canonical import UnstorableValueError
-from launcher.specs.launch import Launch
+
+if TYPE_CHECKING:
+    from launcher.specs import Launch
 
 _VERSION = 1
 _NAME_BYTES = 16
@@ -92,13 +93,15 @@ def _write(
         launches = [] if is_counted else packed([*map(_with_digest, outcome.launches)])
         data = (launches, packed([*outcome.diagnostics]), rest, has_layers)
         kept = marshal.dumps(([(*question, digest) for question, digest in asked.items()], data))
-    except (NotPlainError, UnstorableValueError, RecursionError, ValueError):  # or data nested too deeply
+    except (NotPlainError, LauncherError, RecursionError, ValueError):  # the last two: nested too deeply
         return
     folder.write(name, kept)
 
 
 def _with_digest(launch: Launch) -> Launch:
     """The launch, which now holds its digest: plans then need no documents of jobs that are unchanged."""
+    from launcher.specs import canonical
+
     object.__setattr__(launch, "digest", canonical.digest_of(launch))
     return launch
 
