@@ -61,6 +61,7 @@ else:
     def _constructor(cls, frozen):
         """The constructor of a class, as the standard library writes it."""
         names = {"_set": _set, "_missing": _missing}
+        slots = vars(cls).get("__slots__", ())
         parameters, keywords, body = [], [], []
         for field in dataclasses.fields(cls):
             name, default, factory = field.name, field.default, field.default_factory
@@ -77,7 +78,11 @@ else:
                 continue
             if field.init:
                 (keywords if field.kw_only else parameters).append(parameter)
-            body.append(f"_set(self, {name!r}, {value})" if frozen else f"self.{name} = {value}")
+            if frozen and name in slots:
+                names[f"_set_{name}"] = vars(cls)[name].__set__  # half the time of `_set`
+                body.append(f"_set_{name}(self, {value})")
+            else:
+                body.append(f"_set(self, {name!r}, {value})" if frozen else f"self.{name} = {value}")
         if hasattr(cls, "__post_init__"):
             body.append("self.__post_init__()")
         star = ["*"] if keywords else []

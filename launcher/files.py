@@ -34,7 +34,9 @@ def read_regular(path: str, limit: int = -1) -> bytes:
     Raises OSError: also for a folder, pipe, socket or device, without opening it.
     """
     with open_regular(path) as file:
-        return file.read(limit)
+        # To read up to a limit takes memory for all of it at first, and longer than to read a small file.
+        is_small = 0 < os.fstat(file.fileno()).st_size < limit
+        return file.read(-1 if is_small else limit)
 
 
 def open_regular(path: str) -> BinaryIO:

@@ -44,6 +44,9 @@ def dry_run_plan(plan: Plan, engines: Engines) -> Plan:
     refused = Refusals()
     steps: list[Step] = []
     for step in plan.steps:
+        if not (step.starts or step.stops or step.withdraws or step.leftovers):
+            steps.append(step)
+            continue
         with refused.of(step.key):
             _check_reach(step, engines)
             steps.append(_dry_run(step, engines))

@@ -104,8 +104,12 @@ def _is_over(store: Store, attempt: Attempt) -> bool:
 
 
 def _documents(attempts: Iterable[Attempt], wanted: set[JobKey]) -> list[tuple[JobKey, str]]:
-    """(job, digest) of the latest attempts: automatic re-runs repeat them, so only these are counted."""
-    return list(dict.fromkeys((a.key, a.digest) for a in attempts if a.key in wanted))
+    """(job, digest) of the latest attempts: automatic re-runs repeat them, so only these are counted.
+
+    Since a success there are none.
+    """
+    repeated = (a for a in attempts if a.state != "succeeded" and a.key in wanted)
+    return list(dict.fromkeys((a.key, a.digest) for a in repeated))
 
 
 def _with_inputs(snapshot: Snapshot, launches: Iterable[Launch]) -> Snapshot:
@@ -134,21 +138,29 @@ class CheckoutFiles:
         self._engines = engines
         self._found: dict[str, SeenFiles] = {}
         self._tracked: dict[str, frozenset[str]] = {}
+        self._places: dict[tuple[object, ...], tuple[str, str | None]] = {}
         self._lock = allocate_lock()
 
     def of(self, launch: Launch) -> Seen:
         """The checkout files that replicas of a job run; none for a job that runs elsewhere."""
-        scheduler, options = self._engines.get(launch.scheduler), self._engines.options(launch)
-        folder = {"job.dir": launch.directory}
-        placed = (
-            (role, scheduler.checkout_folder(substitute(role.image, folder), options))
-            for role in launch.app.roles
-        )
-        commands = [_command(role, launch.directory, where) for role, where in placed if where is not None]
+        placed = ((role, *self._place(launch, role.image)) for role in launch.app.roles)
+        commands = [
+            _command(role, directory, where) for role, directory, where in placed if where is not None
+        ]
         if not commands:
             return NOTHING_SEEN
         with self._lock:
             return self._below(launch.root).of(commands)
+
+    def _place(self, launch: Launch, image: str) -> tuple[str, str | None]:
+        """The folder of the job file, and the one that replicas of an image run in."""
+        key = (launch.scheduler, launch.root, launch.file, launch.workspace, repr(launch.cfg), image)
+        if key not in self._places:
+            directory, options = launch.directory, self._engines.options(launch)
+            named = substitute(image, {"job.dir": directory})
+            where = self._engines.get(launch.scheduler).checkout_folder(named, options)
+            self._places[key] = directory, where
+        return self._places[key]
 
     def edited(self, launch: Launch, attempt: Attempt, covered: Collection[str] = ()) -> tuple[str, ...]:
         """The files that differ from those that an ended attempt of the job ran, by path below the root.

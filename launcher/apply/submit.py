@@ -172,7 +172,7 @@ def _attempt(step: Step, launch: Launch, provenance: Mapping[str, Any]) -> Attem
         app_id=step.app_id,
         scheduler=launch.scheduler,
         digest=step.digest,
-        document=step.document,
+        document=dict(step.document),
         metadata=launch.app.metadata,
         origin=launch.origin,
         path=launch.file,

@@ -14,7 +14,7 @@ from launcher.plan.turns import Room, crowds, limits_of
 from launcher.specs.launch import JobKey, Launch
 from launcher.state.home import make_token
 from launcher.turns.ask import Ask, Limit
-from launcher.turns.asking import ask_of, total
+from launcher.turns.asking import ask_of
 from launcher.turns.folders import gpu_table
 from launcher.turns.line import by_app, of_app
 from launcher.turns.machine import machine
@@ -77,7 +77,8 @@ def room_for(launches: Collection[Launch], engines: Engines, limits: Sequence[Li
     """
     names = {launch.scheduler for launch in launches}
     local = frozenset(name for name in names if SUPPORTED and engines.get(name).on_this_machine())
-    with_gpus = any(total(launch.app).gpus for launch in launches if launch.scheduler in local)
+    roles = (role for launch in launches if launch.scheduler in local for role in launch.app.roles)
+    with_gpus = any(role.resource.gpu > 0 for role in roles)
     return Room(
         machine=machine(with_gpus=with_gpus),
         schedulers=local,

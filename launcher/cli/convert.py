@@ -179,7 +179,11 @@ def _text(fields: dict[str, Any]) -> str:
 
 def _said(role: dict[str, Any]) -> dict[str, Any]:
     """Return a role without default values; the command of a script is written as a script."""
-    said = {key: value for key, value in role.items() if RoleSpec.model_fields[key].default != value}
+    said = {
+        key: value
+        for key, value in role.items()
+        if RoleSpec.model_fields[key].get_default(call_default_factory=True) != value
+    }
     script = script_of(role["entrypoint"], role.get("args", ()))
     if script is None:
         return said

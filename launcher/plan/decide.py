@@ -95,8 +95,8 @@ def _resume(
     desired: Desired, history: History, attempt: Attempt, detail: str, after: tuple[str, ...] = ()
 ) -> Step:
     reasons = [Reason("interrupted", detail=detail)]
-    if desired.lack is not None:
-        return _over_capacity(desired, history, desired.lack, reasons)
+    if (lack := desired.lack) is not None:
+        return _over_capacity(desired, history, lack, reasons)
     if history.running and desired.launch.lifecycle.protect:
         return _protected(desired, history, reasons)
     step = _starting(desired, history, "resume", reasons, number=attempt.number)
@@ -250,8 +250,8 @@ def _start(
     if failed := grounds_.failed(desired.grounds):
         notes = tuple(dict.fromkeys(each.note for each in desired.grounds if each.note and not each.stands))
         return replace(_stay(desired, history, "hold", [failed, *reasons], changes), notes=notes)
-    if desired.lack is not None:
-        return _over_capacity(desired, history, desired.lack, reasons, changes)
+    if (lack := desired.lack) is not None:
+        return _over_capacity(desired, history, lack, reasons, changes)
     if history.running and desired.launch.lifecycle.protect:
         return _protected(desired, history, reasons, changes)
     step = _starting(desired, history, kind, reasons, changes, number=history.next_number)

@@ -114,7 +114,7 @@ def start_of(launch: Launch, digest: str = "") -> Start:
     Args:
         digest: the digest of its document, where the caller knows it; else it is computed.
     """
-    review = launch.review_digest or digest or canonical.digest(canonical.document(launch))
+    review = launch.review_digest or digest or canonical.digest_of(launch)
     parts = launch.workspace.parts if launch.workspace is not None else ()
     return Start(
         key=launch.key,

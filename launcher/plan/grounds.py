@@ -5,19 +5,22 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import field, replace
 from graphlib import CycleError, TopologicalSorter
-from typing import Any, Literal, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from launcher.dataclass import dataclass
 from launcher.plan.reasons import Reason
 from launcher.plan.snapshot import OUTPUT_GONE, Snapshot
 from launcher.plan.step import Step, is_abandoned, is_unfinished, submitter
 from launcher.specs import canonical
-from launcher.specs.attempt import WAITING_STATES, Attempt
+from launcher.specs.attempt import WAITING_STATES, Attempt, LateDocument
 from launcher.specs.inputs import InputFiles
 from launcher.specs.launch import JobKey, Launch
 from launcher.specs.needs import Need, StoodOn
 from launcher.specs.outputs import jobs_read, lists_needs
 from launcher.text import natural
+
+if TYPE_CHECKING:
+    from launcher.plan.turns import Room
 
 _State = Literal["succeeded", "pending", "starts", "none"]
 _T = TypeVar("_T")
@@ -94,6 +97,8 @@ class Grounds:
 
     def of(self, launch: Launch) -> tuple[Ground, ...]:
         """One ground for each need of the job."""
+        if not launch.needs:
+            return ()
         found = (self._ground(need, launch) for need in launch.needs)
         return tuple(self._with_output(ground, launch) for ground in found)
 
@@ -162,9 +167,9 @@ def key_of(launch: Launch, need: Need) -> JobKey:
 
 def in_order(launches: Mapping[JobKey, _T], needs: Mapping[JobKey, Iterable[JobKey]]) -> list[_T]:
     """The jobs, each behind those that it needs. Raises CycleError; its second argument is the cycle."""
-    graph = {key: [need for need in needs.get(key, ()) if need in launches] for key in launches}
-    if not any(graph.values()):
+    if not any(needs.values()):
         return list(launches.values())
+    graph = {key: [need for need in needs.get(key, ()) if need in launches] for key in launches}
     return [launches[key] for key in TopologicalSorter(graph).static_order()]
 
 
@@ -197,6 +202,8 @@ def moved(attempt: Attempt, grounds: Sequence[Ground], knows: Knows) -> list[Rea
     record for a need that the file no longer names. So removing that policy runs nothing again by itself; it
     lets a change through that the policy has held back.
     """
+    if not grounds and not attempt.needs:
+        return []
     others = _other_editions(attempt, grounds, knows)
     return [*other_needs(attempt, grounds), *(ground.moved() for ground in others if ground.need.rerun)]
 
@@ -302,7 +309,7 @@ class Desired:
     Attributes:
         grounds: the offers of its needs, one for each.
         follows: the job runs again when its needs have.
-        lack: why this machine can never start it; None when it can.
+        room: the room of this machine; None where no job asks for a share of it.
         judges_inputs: its input files count.
         files: input files by their digest, for the texts of reasons.
         edited: the files of its checkout that differ from those that its latest attempt ran.
@@ -316,7 +323,7 @@ class Desired:
     retry_failed: bool = False
     grounds: tuple[Ground, ...] = ()
     follows: bool = True
-    lack: Reason | None = None
+    room: Room | None = None
     judges_inputs: bool = True
     files: Mapping[str, InputFiles] = field(default_factory=dict)
     edited: tuple[str, ...] = ()
@@ -325,8 +332,16 @@ class Desired:
     @classmethod
     def of(cls, launch: Launch, **choices: Any) -> Desired:
         """The job in normal form; `choices` are further fields."""
+        if launch.digest:
+            late = LateDocument(lambda: canonical.document(launch))
+            return cls(launch=launch, document=late, digest=launch.digest, **choices)
         document = canonical.document(launch)
         return cls(launch=launch, document=document, digest=canonical.digest(document), **choices)
+
+    @property
+    def lack(self) -> Reason | None:
+        """Why this machine can never start it; None when it can."""
+        return self.room.lack(self.launch) if self.room is not None else None
 
     def is_of(self, attempt: Attempt) -> bool:
         """Whether the attempt ran this document; one in an older normal form is normalised again first."""

@@ -178,6 +178,8 @@ FAIL_ON: Final[dict[FailOn, str]] = {
 
 def matches(plan: Plan, fail_on: Collection[str]) -> dict[FailOn, list[JobKey]]:
     """The conditions of `fail_on` that the plan meets, each with its jobs."""
+    if not fail_on:
+        return {}
     found: dict[FailOn, list[JobKey]] = {
         "held": [step.key for step in plan.steps if step.kind == "hold"],
         "orphan": [orphan.key for orphan in plan.orphans] + _with_reason(plan.steps, "orphan"),

@@ -79,13 +79,12 @@ def reconcile(
     places = {launch.key: place for place, launch in enumerate(desired)}
     for launch in _in_waves([launch for launch in desired if launch.key not in faulty]):
         offered = grounds.of(launch)
-        lack = room.lack(launch) if room is not None else None
         job = Desired.of(
             launch,
             rerun=launch.key in asked,
             retry_failed=retry_failed,
             grounds=offered,
-            lack=lack,
+            room=room,
             files=snapshot.inputs,
             edited=edited.get(launch.key, ()),
             place=places[launch.key],

@@ -148,10 +148,12 @@ def _crowd(resource: str, limit: Limit, totals: Mapping[int, Total]) -> Crowd | 
 def with_turns(plan: Plan, room: Room) -> Plan:
     """The plan with notes on the jobs that it starts: which run alone, and where they take turns."""
     starting = [step.launch for step in plan.steps if step.starts and step.launch is not None]
+    if not starting:
+        return plan
     wants = [want for launch in starting if (want := room.want(launch)) is not None]
     order = "in this order" if plan.is_in_order else "in the order of the file"
     turns = [f"{each}, {order}" for each in crowds(wants)]
-    if starting and not room.supported:
+    if not room.supported:
         turns = ["apps take turns on Linux only: here they all start at once"]
     elif turns and not room.shared:
         turns.append("taken by apps of this LAUNCHER_HOME; set LAUNCHER_SLOTS to share a table")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import field, fields
 from typing import Any, Literal
 
@@ -37,6 +37,33 @@ a need has not succeeded, or it was withdrawn; nothing of it has run."""
 
 
 _APPROVED = ("pull_request", "approval", "effect", "run_url")
+
+
+class LateDocument(Mapping[str, Any]):
+    """A document that is made, or read, once something looks into it: plans compare most jobs by digest."""
+
+    __slots__ = ("_document", "_make")
+
+    def __init__(self, make: Callable[[], dict[str, Any]]) -> None:
+        self._make = make
+        self._document: dict[str, Any] | None = None
+
+    def _whole(self) -> dict[str, Any]:
+        if self._document is None:
+            self._document = self._make()
+        return self._document
+
+    def __getitem__(self, key: str) -> Any:
+        return self._whole()[key]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._whole())
+
+    def __len__(self) -> int:
+        return len(self._whole())
+
+    def __repr__(self) -> str:
+        return repr(self._whole())
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

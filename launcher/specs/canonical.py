@@ -71,6 +71,11 @@ def digest(document: Mapping[str, Any]) -> str:
     return f"{VERSION}:sha256:{sha256(text.encode('utf-8', 'surrogatepass')).hexdigest()}"
 
 
+def digest_of(launch: Launch) -> str:
+    """The digest of a launch's document. Raises UnstorableValueError."""
+    return launch.digest or digest(document(launch))
+
+
 def app_from_document(document: Mapping[str, Any], name: str, metadata: Mapping[str, Any]) -> AppDef:
     """Return the AppDef of a document, which does not hold the app's name and metadata."""
     roles = [_to_role(role) for role in document["roles"]]

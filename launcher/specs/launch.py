@@ -192,6 +192,8 @@ class Launch:
     shared_line: Callable[[str], str] = field(default=lambda path: "", compare=False, repr=False)
     """Path of the job file, `roles.main.env.LR` → `launcher.toml:12` where the value comes from a file that
     other jobs stand on, too; else "". Not saved."""
+    digest: str = field(default="", init=False, compare=False, repr=False)
+    """Digest of its document, where the cache of compiles knows it; a copy with `replace` has none."""
     root: str
     file: str
     origin: str

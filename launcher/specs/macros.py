@@ -113,9 +113,7 @@ def substitute_partial(text: str, values: Mapping[str, str]) -> str:
     Escapes stay, and what the values contain is escaped where the later phase would read it as a macro.
     Raises MacroError for a value that ends in `$` straight before a macro which stays: that has no spelling.
     """
-    if not any(name in values for name, _, _ in find_macros(text)):
-        return text
-    return "".join(_respelt(text, values))
+    return "".join(_respelt(text, values)) if "$" in text else text
 
 
 def _respelt(text: str, values: Mapping[str, str]) -> Iterator[str]:

@@ -8,7 +8,7 @@ from launcher.state.records import AppRecord
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping, Sequence
     from typing import Any
 
     from launcher.holding.use import Use
@@ -200,36 +200,58 @@ def from_attempt(attempt: Attempt) -> tuple[Any, ...]:
     )
 
 
-def to_attempt(row: tuple[Any, ...]) -> Attempt:
-    """The attempt of a row with the columns of COLUMNS.
+def to_attempts(rows: Iterable[tuple[Any, ...]]) -> list[Attempt]:
+    """The attempts of rows with the columns of COLUMNS.
 
     Raises DamagedError for values that no version of launcher wrote.
     """
     import json
-    import zlib
+    from functools import cache, partial
 
     from launcher.specs import needs
-    from launcher.specs.attempt import Attempt
+    from launcher.specs.attempt import Attempt, LateDocument
     from launcher.specs.launch import JobKey
 
-    *plain, edition, stood_on, order_only, seen, metadata, used, document = row
+    read = cache(json.loads)  # jobs of one matrix have the same texts
+    found = []
+    for *plain, edition, stood_on, order_only, seen, metadata, used, document in rows:
+        try:
+            values = dict(zip(_FIELDS, plain[3:], strict=True))
+            made = Attempt(
+                key=JobKey(*plain[:3]),
+                **values,
+                edition=int(edition or 0),
+                needs=needs.loads(stood_on),
+                order_only=tuple(order_only.split()),
+                seen=read(seen or "{}"),
+                metadata=read(metadata),
+                used=read_used(used),
+                document=LateDocument(partial(_read, document, plain[:4])),
+            )
+        except (ValueError, TypeError, RecursionError) as error:
+            raise _damaged(plain, error) from error
+        found.append(made)
+    return found
+
+
+def _read(packed: bytes, plain: Sequence[Any]) -> dict[str, Any]:
+    """The document of a row of `attempts` whose first values are `plain`. Raises DamagedError."""
+    import json
+    import zlib
+
     try:
-        return Attempt(
-            key=JobKey(*plain[:3]),
-            **dict(zip(_FIELDS, plain[3:], strict=True)),
-            edition=int(edition or 0),
-            needs=needs.loads(stood_on),
-            order_only=tuple(order_only.split()),
-            seen=json.loads(seen or "{}"),
-            metadata=json.loads(metadata),
-            used=read_used(used),
-            document=json.loads(zlib.decompress(document)),
-        )
+        document: dict[str, Any] = json.loads(zlib.decompress(packed))
+        return document
     except (zlib.error, ValueError, TypeError, RecursionError) as error:
-        key = JobKey(*plain[:3])
-        raise DamagedError(
-            f"the ledger's document of {key}, attempt {plain[3]}, is damaged: {error}", hint=RESTORE
-        ) from error
+        raise _damaged(plain, error) from error
+
+
+def _damaged(plain: Sequence[Any], error: Exception) -> DamagedError:
+    """The error for a row of `attempts` whose first values are `plain`."""
+    from launcher.specs.launch import JobKey
+
+    what = f"the ledger's document of {JobKey(*plain[:3])}, attempt {plain[3]}, is damaged: {error}"
+    return DamagedError(what, hint=RESTORE)
 
 
 def used_text(used: Mapping[str, Use]) -> str:
@@ -255,7 +277,7 @@ def read_used(text: str) -> dict[str, Use]:
 def _pack(document: Mapping[str, Any]) -> bytes:
     import zlib
 
-    return zlib.compress(_text(document).encode(), 1)
+    return zlib.compress(_text(dict(document)).encode(), 1)
 
 
 def _text(value: Mapping[str, Any]) -> str:

@@ -22,7 +22,7 @@ from launcher.state.rows import (
     from_attempt,
     from_record,
     read_used,
-    to_attempt,
+    to_attempts,
     to_record,
     used_text,
 )
@@ -39,8 +39,6 @@ if TYPE_CHECKING:
 
     Keys = Collection[tuple[str, str, str]] | None
     """(project, target, job) of each."""
-
-_BATCH = 300  # keys per query: old versions of SQLite refuse more than 999 parameters
 
 _FULL = ", ".join(f"attempts.{name}" for name in COLUMNS)
 
@@ -100,6 +98,10 @@ _SAME_KEY = (
 _LATEST_OF = f"""
 SELECT {_FULL} FROM json_each(?) CROSS JOIN attempts ON {_SAME_KEY}
 WHERE number = (SELECT max(number) FROM attempts WHERE {_SAME_KEY})
+"""
+_APPS_OF_JOBS = f"""
+SELECT {APP_RECORD} FROM json_each(?) CROSS JOIN apps ON {_SAME_KEY.replace("attempts.", "apps.")}
+ORDER BY number DESC
 """
 
 # Three look-ups for each wanted key, most of which find the same row.
@@ -267,14 +269,14 @@ class Store(Reader):
     def latest(self, keys: Iterable[JobKey] | None = None) -> dict[JobKey, Attempt]:
         """The attempt with the highest number of each of `keys` (of all jobs when None), in one query."""
         rows = self._rows(_LATEST) if keys is None else self._rows(_LATEST_OF, (json_rows(keys),))
-        return {attempt.key: attempt for attempt in map(to_attempt, rows)}
+        return {attempt.key: attempt for attempt in to_attempts(rows)}
 
     def decisive(self, keys: Iterable[JobKey]) -> list[Attempt]:
         """The attempts that plans go by, in one query.
 
         For each key: the latest attempt, the latest that has run at all, and the latest success.
         """
-        return [to_attempt(row) for row in self._rows(_DECISIVE_OF, (json_rows(keys),))]
+        return to_attempts(self._rows(_DECISIVE_OF, (json_rows(keys),)))
 
     def attempts(self, key: JobKey, limit: int | None = None) -> list[Attempt]:
         """The last `limit` attempts of a job (all when None), newest first."""
@@ -282,7 +284,7 @@ class Store(Reader):
             f"SELECT {_FULL} FROM attempts WHERE project = ? AND target = ? AND job = ? "
             "ORDER BY number DESC LIMIT ?"
         )
-        return [to_attempt(row) for row in self._rows(sql, (*key, -1 if limit is None else limit))]
+        return to_attempts(self._rows(sql, (*key, -1 if limit is None else limit)))
 
     def successes(
         self, keys: Collection[JobKey], most: int
@@ -302,7 +304,7 @@ class Store(Reader):
         rows = self._rows(
             f"SELECT {_FULL} FROM attempts WHERE app_id = ? ORDER BY id DESC LIMIT 1", (app_id,)
         )
-        return to_attempt(rows[0]) if rows else None
+        return next(iter(to_attempts(rows)), None)
 
     def by_app_ids(self, app_ids: Iterable[str]) -> dict[str, Attempt]:
         """App id → its attempt, in one query. Ids without any are absent."""
@@ -311,7 +313,7 @@ class Store(Reader):
             "ON app_id = json_extract(asked.value, '$[0]') ORDER BY attempts.id"
         )
         rows = self._rows(sql, (json_rows((app_id,) for app_id in app_ids),))
-        return {made.app_id: made for made in map(to_attempt, rows)}
+        return {made.app_id: made for made in to_attempts(rows)}
 
     def counts(self, pairs: Collection[tuple[JobKey, str]]) -> dict[tuple[JobKey, str], int]:
         """How many attempts of each (job, digest) there were since its last success, in one query.
@@ -353,17 +355,20 @@ class Store(Reader):
         sql = f"SELECT {APP_RECORD} FROM apps INDEXED BY apps_live WHERE live AND scheduler IN ({holes})"
         return newest_first(self._rows(sql, tuple(schedulers)))
 
-    def of_jobs(self, keys: Iterable[JobKey], schedulers: Collection[str]) -> list[AppRecord]:
-        """The rows of the jobs' apps, of each job the highest attempt first."""
-        wanted = list(keys)
-        out: list[AppRecord] = []
-        for at in range(0, len(wanted), _BATCH):
-            batch = wanted[at : at + _BATCH]
-            holes = ", ".join(["(?, ?, ?)"] * len(batch))
-            sql = f"SELECT {APP_RECORD} FROM apps WHERE (job, project, target) IN (VALUES {holes})"
-            values = [part for project, target, job in batch for part in (job, project, target)]
-            out += map(to_record, self._rows(f"{sql} AND job IS NOT NULL ORDER BY number DESC", values))
-        return [record for record in out if record.scheduler in schedulers]
+    def of_jobs(
+        self, keys: Iterable[JobKey], schedulers: Collection[str], settled: Collection[str] = ()
+    ) -> list[AppRecord]:
+        """The rows of the jobs' apps, of each job the highest attempt first, down to one in `settled`."""
+        found, done = [], set()
+        for row in self._rows(_APPS_OF_JOBS, (json_rows(keys),)):
+            app_id, scheduler, key = row[0], row[1], row[4:7]
+            if scheduler not in schedulers or key in done:
+                continue
+            if app_id in settled:
+                done.add(key)
+            else:
+                found.append(to_record(row))
+        return found
 
     def is_tidied(self, app_id: str) -> bool:
         """Whether the app has a row and its scheduler has tidied up after its end."""

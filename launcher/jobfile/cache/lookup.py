@@ -17,14 +17,18 @@ import os
 import time
 from collections.abc import Callable
 from hashlib import blake2b
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from launcher import ci_environment
 from launcher.cachefolder import CacheFolder
+from launcher.errors import LauncherError
 from launcher.identity import identity
 from launcher.jobfile.cache.values import NotPlainError, packed, unpacked
 from launcher.jobfile.compile.compiled import Compiled
 from launcher.noted import Notes, Question
+
+if TYPE_CHECKING:
+    from launcher.specs import Launch
 
 _VERSION = 1
 _NAME_BYTES = 16
@@ -86,22 +90,29 @@ def _write(
     has_layers = any(trace.document.layers or trace.config.document for trace in traces)
     rest = (outcome.prunes, outcome.parents, outcome.left_out, outcome.jobs)
     try:
-        launches = [] if is_counted else packed([*outcome.launches])
+        launches = [] if is_counted else packed([*map(_with_digest, outcome.launches)])
         data = (launches, packed([*outcome.diagnostics]), rest, has_layers)
         kept = marshal.dumps(([(*question, digest) for question, digest in asked.items()], data))
-    except (NotPlainError, RecursionError, ValueError):  # the last two: data nested too deeply
+    except (NotPlainError, LauncherError, RecursionError, ValueError):  # the last two: nested too deeply
         return
     folder.write(name, kept)
+
+
+def _with_digest(launch: Launch) -> Launch:
+    """The launch, which now holds its digest: plans then need no documents of jobs that are unchanged."""
+    from launcher.specs import canonical
+
+    object.__setattr__(launch, "digest", canonical.digest_of(launch))
+    return launch
 
 
 def _outcome(data: Any, compile: Callable[[], Compiled]) -> Compiled:
     launches, diagnostics, (prunes, parents, left_out, jobs), has_layers = data
     found = unpacked(launches)
     if has_layers:
-        from dataclasses import replace
-
         lines = _Lines(compile)
-        found = [replace(each, shared_line=lines.of(each.key)) for each in found]
+        for each in found:
+            object.__setattr__(each, "shared_line", lines.of(each.key))
     return Compiled(tuple(found), tuple(unpacked(diagnostics)), {}, prunes, parents, left_out, jobs)
 
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from functools import cache
+from collections.abc import Callable
+from functools import cache, partial
 from importlib import import_module
 from typing import Any
 
@@ -19,8 +20,12 @@ _HOMES = {
 }
 _CLASSES = [(home, name) for home, names in _HOMES.items() for name in names.split()]
 _NUMBERS = {each: number for number, each in enumerate(_CLASSES, 1)}
-_TUPLE = 0
+_TUPLE, _LIST, _DICT = 0, -1, -2
 _PLAIN = frozenset({type(None), bool, int, float, str})
+_SHARED = frozenset(
+    {_NUMBERS["launcher.specs.app", "RetryPolicy"], _NUMBERS["launcher.specs.launch", "Lifecycle"]}
+)
+"""Classes of few different values that cannot change: equal ones become one object."""
 _LEFT_OUT = ("shared_line",)
 """Fields that hold functions."""
 
@@ -30,16 +35,22 @@ class NotPlainError(Exception):
 
 
 def packed(value: Any) -> Any:
-    """Return plain data from which `unpacked` makes an equal value. Raises NotPlainError."""
+    """Return plain data from which `unpacked` makes an equal value. Raises NotPlainError.
+
+    Everything but plain values becomes a tuple, which begins with the number of its class.
+    """
     kind = type(value)
     if kind in _PLAIN:
         return value
     if kind is list:
-        return [packed(item) for item in value]
+        items = [packed(item) for item in value]
+        return (_LIST, *items) if any(type(item) is tuple for item in items) else items
     if kind is dict:
-        return {packed(key): packed(item) for key, item in value.items()}
+        parts = [packed(item) for item in value.values()]
+        is_plain = not any(type(part) is tuple for part in parts)
+        return dict(zip(value, parts, strict=True)) if is_plain else (_DICT, [*value], *parts)
     if kind is tuple:
-        return (_TUPLE, *map(packed, value))
+        return (_TUPLE, *map(packed, value)) if value else ()
     number = _NUMBERS.get((kind.__module__, kind.__qualname__))
     if number is None:
         raise NotPlainError(kind)
@@ -52,28 +63,45 @@ def packed(value: Any) -> Any:
 
 
 def unpacked(data: Any) -> Any:
-    """The value that `packed` made this of."""
-    kind = type(data)  # most items are plain, and a call for each would take most of the time
-    if kind is list:
-        return [item if type(item) in _PLAIN else unpacked(item) for item in data]
-    if kind is dict:
-        return {key: item if type(item) in _PLAIN else unpacked(item) for key, item in data.items()}
-    if kind is not tuple:
+    """The value that `packed` made this of. It takes over the lists and mappings in the data."""
+    if type(data) is not tuple or not data:
         return data
+    return _shared(data) if data[0] in _SHARED else _made(data)
+
+
+def _made(data: tuple[Any, ...]) -> Any:
     number, *parts = data
-    values = unpacked(parts)
-    if number == _TUPLE:
-        return tuple(values)
-    made = _class(number)
-    names = _fields(number)
+    return _maker(number)([unpacked(part) if type(part) is tuple and part else part for part in parts])
+
+
+_shared = cache(_made)
+
+
+@cache
+def _maker(number: int) -> Callable[[list[Any]], Any]:
+    """The function that makes a value of its parts, without the constructor of a dataclass."""
+    if number == _DICT:
+        return lambda parts: dict(zip(parts[0], parts[1:], strict=True))
+    if number <= _TUPLE:
+        return list if number == _LIST else tuple
+    made, names = _class(number), _fields(number)
     if names is None:
-        return made(*values)
-    value = object.__new__(made)
-    for name, part in zip(names, values, strict=True):
-        object.__setattr__(value, name, part)
-    for name, default in _defaults(number):
-        object.__setattr__(value, name, default)
-    return value
+        return partial(tuple.__new__, made) if issubclass(made, tuple) else lambda parts: made(*parts)
+    setters = [vars(made)[name].__set__ for name in names] if hasattr(made, "__slots__") else []
+    defaults = {name: each.default for name, each in made.__dataclass_fields__.items() if name in _LEFT_OUT}
+
+    def filled(parts: list[Any]) -> Any:
+        value = object.__new__(made)
+        if setters:
+            for setter, part in zip(setters, parts, strict=True):
+                setter(value, part)
+        else:
+            vars(value).update(zip(names, parts, strict=True))
+        for name, default in defaults.items():
+            object.__setattr__(value, name, default)
+        return value
+
+    return filled
 
 
 @cache
@@ -87,9 +115,3 @@ def _fields(number: int) -> tuple[str, ...] | None:
     """The fields of a dataclass; None for tuples with names, enumerations and texts."""
     declared = getattr(_class(number), "__dataclass_fields__", None)
     return None if declared is None else tuple(name for name in declared if name not in _LEFT_OUT)
-
-
-@cache
-def _defaults(number: int) -> tuple[tuple[str, Any], ...]:
-    declared = _class(number).__dataclass_fields__
-    return tuple((name, declared[name].default) for name in _LEFT_OUT if name in declared)

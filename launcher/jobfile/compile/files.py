@@ -312,7 +312,7 @@ def _compile_file(found: FoundFile, work: Callable[[str], Work]) -> FileResult |
         source = read_source(found.file, found.path)  # reports a missing file, unless it was just made
     if not isinstance(source, Diagnostic):
         job = work(found.path)
-        source = leads_out(found.file, found.path, looks.real_path(job.home.root))
+        source = leads_out(found.file, found.path, job.home.real_root)
         source = source or read_source(found.file, found.path)
     if isinstance(source, Diagnostic):
         # The error decides, since a file of that name may exist again.

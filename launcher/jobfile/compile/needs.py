@@ -7,7 +7,6 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import field, replace
 from typing import NamedTuple
 
-from launcher import looks
 from launcher.dataclass import dataclass
 from launcher.errors import CommandError
 from launcher.jobfile.compile.discover import files_of_project
@@ -179,7 +178,7 @@ class Neighbours:
         home = self._homes.of(os.path.dirname(path))
         if path not in self._documents:
             shown = os.path.relpath(path, self.cwd)
-            source = leads_out(shown, path, looks.real_path(home.root)) or read_source(shown, path)
+            source = leads_out(shown, path, home.real_root) or read_source(shown, path)
             self._documents[path] = None if isinstance(source, Diagnostic) else parse(source)
         document = self._documents[path]
         if document is None:

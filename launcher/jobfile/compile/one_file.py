@@ -249,9 +249,9 @@ def _compile_job(job: Layered, work: Work, above: Collector) -> FileResult:
     if _is_too_much(chosen.jobs * len(variants.targets), "targets", document, problems):
         found.append(problems.found[-1])
     else:
-        # Another target does not lack a value that only the chosen target needs.
-        lenient = replace(work, inputs=replace(work.inputs, placeholders=True))
         for other in (name for name in variants.targets if name != target):
+            # Another target does not lack a value that only the chosen target needs.
+            lenient = replace(work, inputs=replace(work.inputs, placeholders=True))
             outcome = _compile_variant(variants.of(other), lenient, problems)
             found += unreported(_problems_of_other(outcome, document), found)
         found += job.vain_removals()
@@ -292,7 +292,7 @@ def _with_review_digests(made: Sequence[Made], variant: Variant, work: Work) -> 
     built = {launch.key.job: launch.app for launch, _ in made}
     alike = replace(work, home=replace(work.home, git=STAND_INS), built=built)
     symbolic = _compile_variant(variant, alike, Collector(variant.document)).made
-    digests = {launch.key: canonical.digest(canonical.document(launch)) for launch, _ in symbolic}
+    digests = {launch.key: canonical.digest_of(launch) for launch, _ in symbolic}
     return [
         each._replace(launch=replace(each.launch, review_digest=digests[each.launch.key])) for each in made
     ]

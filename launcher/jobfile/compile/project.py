@@ -303,12 +303,14 @@ class Home:
 
     Attributes:
         root: the git work tree, else the folder of launcher.toml, else the folder itself. Absolute.
+        real_root: the root without links.
         origin: the normalised git remote, else the root.
         config: the launcher.toml.
         git: the commit and branch of the work tree.
     """
 
     root: str
+    real_root: str
     origin: str
     config: Config
     git: GitFacts
@@ -365,7 +367,8 @@ class Homes:
         if self.checkout is not None:
             root, origin, commit, branch = self.checkout
             git = GitFacts(None, _head=Head(commit, branch, False))
-            return Home(root, origin, self._config(looks.project_file(folder), root), git)
+            config = self._config(looks.project_file(folder), root)
+            return Home(root, looks.real_path(root), origin, config, git)
         tree = looks.work_tree(folder)
         path = looks.project_file(folder)
         root = tree or (os.path.dirname(path) if path else folder)
@@ -373,7 +376,8 @@ class Homes:
             self._origins[root] = (looks.origin(tree) if tree and self.is_asked else None) or root
         if root not in self._git:
             self._git[root] = GitFacts(tree, self.allow_dirty, not self.is_asked)
-        return Home(root, self._origins[root], self._config(path, root), self._git[root])
+        config = self._config(path, root)
+        return Home(root, looks.real_path(root), self._origins[root], config, self._git[root])
 
     def _config(self, path: str | None, root: str) -> Config:
         if path is None:

@@ -185,7 +185,7 @@ class LifecycleSpec(Model):
         False, description="A running attempt is never stopped by an apply.", examples=[True]
     )
     rerun_on: list[TriggerItem] = Field(
-        [],
+        default_factory=list,
         description="What runs finished work again: `every_apply`, or changed files.",
         examples=[[{"files": ["data/*.csv"]}]],
     )
@@ -229,15 +229,17 @@ class JobFile(Model):
         False, description="Where true, the file is no job, only a parent of others.", examples=[True]
     )
     remove: Annotated[list[str], Traits("never")] = Field(
-        [],
+        default_factory=list,
         description="Fields of launcher.toml, of parents and of `defaults` that this one is without.",
         examples=[["timeout", "roles.main.env.NAME"]],
     )
     vars: Annotated[Vars, Traits("never")] = Field(
-        {}, description="Typed inputs, given with --var.", examples=[{"epochs": {"type": "int"}}]
+        default_factory=dict,
+        description="Typed inputs, given with --var.",
+        examples=[{"epochs": {"type": "int"}}],
     )
     needs: Annotated[Needs, Traits(nulls=True, job_names=True)] = Field(
-        {},
+        default_factory=dict,
         description="Jobs of the same project and target that must have succeeded before this one starts: a"
         " list, or each with its options. The name of a matrix means all of its jobs.",
         examples=[["prepare"]],
@@ -255,13 +257,13 @@ class JobFile(Model):
         list[Annotated[str, Field(min_length=1)]],
         Traits(after="workspace"),
     ] = Field(
-        [],
+        default_factory=list,
         description="Files that its result depends on, below the repository: paths and globs, relative to the"
         " job file; `**` is any number of folders. A change of their content runs the job again.",
         examples=[["train.py", "conf/**/*.yaml"]],
     )
     cfg: Annotated[dict[str, Any], Traits("bound", nulls=True)] = Field(
-        {}, description="Options of the scheduler.", examples=[{"log_dir": "logs"}]
+        default_factory=dict, description="Options of the scheduler.", examples=[{"log_dir": "logs"}]
     )
     component: str | None = Field(
         None,
@@ -270,7 +272,7 @@ class JobFile(Model):
         examples=["dist.ddp"],
     )
     args: Annotated[dict[str, Any], Traits("run", nulls=True)] = Field(
-        {},
+        default_factory=dict,
         description="Arguments of the component by name, each of its type.",
         examples=[{"script": "train.py", "j": "1x2"}],
     )
@@ -280,7 +282,7 @@ class JobFile(Model):
         examples=[{"main": {"entrypoint": "env"}}],
     )
     metadata: Annotated[dict[str, str], Traits("bound", as_written=True)] = Field(
-        {}, description="For people and tools.", examples=[{"team": "vision"}]
+        default_factory=dict, description="For people and tools.", examples=[{"team": "vision"}]
     )
     output: bool = Field(
         False,
@@ -303,12 +305,12 @@ class JobFile(Model):
         True, description="Where false, the job does not run, and stops if it does.", examples=[False]
     )
     defaults: dict[str, Any] = Field(
-        {},
+        default_factory=dict,
         description="What every role has that does not say otherwise.",
         examples=[{"role": {"image": "python:3.12-slim"}}],
     )
     matrix: dict[str, Any] = Field(
-        {},
+        default_factory=dict,
         description="One job for each combination of these axes, with `$<matrix.AXIS>` for its values."
         " `exclude` leaves combinations out, `include` adds some, or further values.",
         examples=[{"lr": [0.1, 0.01], "seed": {"range": [0, 4]}}],
@@ -317,13 +319,13 @@ class JobFile(Model):
         None, description="How many jobs of the matrix run at once, at most.", examples=[4]
     )
     targets: dict[str, Any] = Field(
-        {},
+        default_factory=dict,
         description="Overlays by name, chosen with --target: maps merge, all else replaces, null removes."
         " A list names those of parents and of launcher.toml.",
         examples=[{"dev": {"scheduler": "local_cwd"}}],
     )
     jobs: dict[str, Any] = Field(
-        {},
+        default_factory=dict,
         description="Several jobs in one file, by name. `project`, `vars`, `defaults`, `targets`, `scheduler`"
         " and `timeout` beside it are for all of them.",
         examples=[{"train": {"roles": {"main": {"entrypoint": "env"}}}}],
@@ -338,7 +340,7 @@ BESIDE_JOBS = ("version", "extends", "remove", *_SHARED)
 class ComponentJob(JobFile):
     """One job whose roles a component makes."""
 
-    roles: dict[Label, RoleSpec] = Field({}, description="Made by the component.")
+    roles: dict[Label, RoleSpec] = Field(default_factory=dict, description="Made by the component.")
 
 
 class QueueSpec(Model):

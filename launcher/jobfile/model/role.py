@@ -54,11 +54,15 @@ class Resources(Model):
         json_schema_extra={"type": "string", "pattern": MEMORY_PATTERN},
     )
     memMB: MiB | None = Field(None, description="Memory in MiB; instead of `memory`.", examples=[4096])
-    devices: dict[str, Count] = Field({}, description="Special devices by name.", examples=[{"vpc/efa": 4}])
-    capabilities: dict[str, Any] = Field(
-        {}, description="What the machine must be.", examples=[{"zone": "a"}]
+    devices: dict[str, Count] = Field(
+        default_factory=dict, description="Special devices by name.", examples=[{"vpc/efa": 4}]
     )
-    tags: dict[str, Any] = Field({}, description="For other tools.", examples=[{"team": "vision"}])
+    capabilities: dict[str, Any] = Field(
+        default_factory=dict, description="What the machine must be.", examples=[{"zone": "a"}]
+    )
+    tags: dict[str, Any] = Field(
+        default_factory=dict, description="For other tools.", examples=[{"team": "vision"}]
+    )
 
 
 MOUNT_SOURCE = Traits("run")
@@ -149,7 +153,7 @@ class ProbeSpec(Model):
         examples=["ready.txt"],
     )
     command: Annotated[list[str], Traits(as_written=True)] = Field(
-        [],
+        default_factory=list,
         description="Command that ends with 0; runs where the replica runs.",
         examples=[["pg_isready"]],
     )
@@ -202,7 +206,9 @@ class RoleSpec(Model):
         None, min_length=1, description="The program to run.", examples=["python"]
     )
     args: Annotated[list[str], Traits("run", as_written=True)] = Field(
-        [], description="Its arguments; numbers are taken as written.", examples=[["-m", "train"]]
+        default_factory=list,
+        description="Its arguments; numbers are taken as written.",
+        examples=[["-m", "train"]],
     )
     run: Annotated[str | None, Traits("run", as_written=True)] = Field(
         None,
@@ -214,7 +220,7 @@ class RoleSpec(Model):
         "sh", description="The shell of `run`.", examples=["bash"]
     )
     env: Annotated[dict[EnvName, EnvValue], Traits("run", as_written=True)] = Field(
-        {},
+        default_factory=dict,
         description="Environment variables; numbers are taken as written, `{secret: …}` is read elsewhere.",
         examples=[{"OMP_NUM_THREADS": "4"}],
     )
@@ -244,7 +250,7 @@ class RoleSpec(Model):
         None, description="When a replica is ready for the roles that wait for it.", examples=[{"port": 6379}]
     )
     depends_on: Annotated[DependsOn, Traits(choices=WAITS_FOR)] = Field(
-        {},
+        default_factory=dict,
         description="Roles that it waits for, until they are `ready` where they have a probe, else `started`;"
         " or each with its condition.",
         examples=[["server"]],
@@ -252,15 +258,19 @@ class RoleSpec(Model):
     resource: ResourceSpec | None = Field(
         None, description="What one replica needs: its parts, or a named resource.", examples=["gpu.small"]
     )
-    port_map: dict[str, Port] = Field({}, description="Ports by name.", examples=[{"tcp_store": 29500}])
+    port_map: dict[str, Port] = Field(
+        default_factory=dict, description="Ports by name.", examples=[{"tcp_store": 29500}]
+    )
     mounts: Annotated[list[MountItem], Traits("run")] = Field(
-        [], description="Folders, volumes and devices.", examples=[["type=bind,src=./data,dst=/data"]]
+        default_factory=list,
+        description="Folders, volumes and devices.",
+        examples=[["type=bind,src=./data,dst=/data"]],
     )
     metadata: Annotated[dict[str, Any], Traits("run")] = Field(
-        {}, description="For schedulers and people.", examples=[{"tier": "gold"}]
+        default_factory=dict, description="For schedulers and people.", examples=[{"tier": "gold"}]
     )
     cfg: Annotated[dict[str, Any], Traits("bound")] = Field(
-        {},
+        default_factory=dict,
         description="Options of the scheduler for this role, over those in `cfg` of the job.",
         examples=[{"shm_size": "8g"}],
     )

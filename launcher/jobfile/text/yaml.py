@@ -149,7 +149,7 @@ class TreeBuilder:
         before, name = self.nodes, event.anchor
         if kind is ScalarEvent:
             spot, levels = Spot(start, event.end_mark.index), 1
-            value = self._scalar(event) if event.tag or not event.implicit[0] else resolve_plain(event.value)
+            value = self._scalar(event)
         elif depth > MAX_DEPTH:
             raise _Stop(too_deep(self.source, start))
         else:
@@ -162,6 +162,8 @@ class TreeBuilder:
         return value, spot, levels
 
     def _scalar(self, event: Any) -> Any:
+        if event.ctag is None and event.implicit[0]:  # `tag` is a function around `ctag`
+            return resolve_plain(event.value)
         if event.tag and event.tag != _STR:
             self._bad_tag(event)
         if event.style == '"' and not event.value.isascii():
@@ -176,7 +178,7 @@ class TreeBuilder:
             raise self._stop(start, end, "yaml-syntax", "half of a UTF-16 pair is no character", hint)
 
     def _sequence(self, start_event: Any, depth: int) -> tuple[list[Any], Spot, int]:
-        if start_event.tag and start_event.tag != _SEQ:
+        if start_event.ctag is not None and start_event.tag != _SEQ:
             self._bad_tag(start_event)
         start = start_event.start_mark.index
         spot = Spot(start, start)
@@ -194,7 +196,7 @@ class TreeBuilder:
         return values, spot, levels + 1
 
     def _mapping(self, start_event: Any, depth: int) -> tuple[dict[str, Any], Spot, int]:
-        if start_event.tag and start_event.tag != _MAP:
+        if start_event.ctag is not None and start_event.tag != _MAP:
             self._bad_tag(start_event)
         start = start_event.start_mark.index
         spot = Spot(start, start)
@@ -230,8 +232,7 @@ class TreeBuilder:
     def _key(self, event: Any, depth: int) -> str | None:
         """Return the text of a key; None for a key that is no text, which is noted."""
         if type(event) is ScalarEvent and not event.anchor:
-            # The usual case, without a spot.
-            key = self._scalar(event) if event.tag or not event.implicit[0] else resolve_plain(event.value)
+            key = self._scalar(event)  # the usual case, without a spot
         else:
             key, _, _ = self._node(event, depth + 1)
         if isinstance(key, str):

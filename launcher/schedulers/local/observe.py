@@ -83,7 +83,7 @@ class LocalApps(EngineApps):
         known = set(settled)
         with open_store(readonly=True) as store:
             live = [app for app in store.to_tidy(rundir.SCHEDULERS) if app.job is not None]
-            of_jobs = store.of_jobs(keys, rundir.SCHEDULERS)
+            of_jobs = store.of_jobs(keys, rundir.SCHEDULERS, known)
         found: dict[str, Attempt] = {}
         for row in live:
             attempt = None if row.app_id in known else self._attempt(row)

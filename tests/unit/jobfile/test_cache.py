@@ -1,5 +1,6 @@
 """Kept outcomes of compiles: reused while nothing has changed, and never after a change."""
 
+import marshal
 import os
 import resource
 import shutil
@@ -7,13 +8,17 @@ import signal
 import subprocess
 import sys
 import time
+from argparse import Namespace
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from launcher.cli import jobs
 from launcher.cli.main import main
+from launcher.jobfile.cache import values
+from launcher.specs import canonical
 
 JOB = """\
 version: 1
@@ -104,6 +109,23 @@ def test_another_command_line_is_another_outcome(here, plan, argv):
     write(here / "a.launcher.yaml", value="$<var.x>", more=more)
     assert is_kept(plan, "a.launcher.yaml")
     assert not plan("a.launcher.yaml", *argv)[0]
+
+
+def test_a_kept_launch_has_the_digest_of_its_document_and_a_changed_copy_has_none(here, compiles):
+    file = write(here / "a.launcher.yaml", value="$<matrix.n>", more="matrix: {n: [1, 2]}\n")
+    args = Namespace(target=None, allow_dirty=False, no_components=False, no_env_vars=False, var=[])
+    args.var_file, args.no_cache = [], False
+    fresh, kept = (jobs.compiled([str(file)], args).launches for _ in range(2))
+    assert (len(compiles), kept) == (1, fresh)
+    assert [each.digest for each in kept] == [canonical.digest(canonical.document(each)) for each in fresh]
+    assert replace(kept[0], app=kept[1].app).digest == ""
+
+
+@pytest.mark.parametrize(
+    "value", [(), [], {}, [()], {"a": ()}, [[1, ("x", [])], {}], ({"a": [{"b": (1,)}]}, [2])]
+)
+def test_plain_data_gives_back_what_was_packed(value):
+    assert values.unpacked(marshal.loads(marshal.dumps(values.packed(value)))) == value
 
 
 def test_text_of_the_same_size_and_times_is_compiled_again(here, plan):

@@ -172,6 +172,8 @@ def test_attempts_of_jobs_come_the_latest_first(store: Store):
     store.add(app("loose"))
     assert [row.number for row in store.of_jobs([key()], LOCAL)] == [10, 2, 1]
     assert ids(store.of_jobs([key(target="prod")], LOCAL)) == ["other"]
+    assert [row.number for row in store.of_jobs([key()], LOCAL, {"train-2"})] == [10], "none older than it"
+    assert [row.number for row in store.of_jobs([key()], LOCAL, {"elsewhere"})] == [10, 2, 1]
 
 
 def test_thousands_of_jobs_can_be_asked_for(store: Store):
