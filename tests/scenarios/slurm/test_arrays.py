@@ -118,15 +118,16 @@ def test_jobs_that_cannot_be_in_the_array_are_submitted_singly_and_the_plan_says
 
 
 @pytest.mark.slow
-def test_jobs_of_a_matrix_with_a_need_are_submitted_singly_behind_it(scenario):
+def test_jobs_of_a_matrix_that_wait_for_the_same_job_are_an_array_behind_it(scenario):
     log = scenario.folder / "runs"
     first = scenario.job(f"sleep 1; echo first >>{log}", name="first")
-    file = matrix_of(scenario, 2, f"echo $N >>{log}", top="needs: [first]")
+    file = matrix_of(scenario, 3, f"echo $N >>{log}", top="needs: [first]\nmax_parallel: 2")
     out = scenario.launcher("plan", first, file, code=None).out
-    assert "submitted as a job of its own: it waits for first" in out
+    assert "a job of its own" not in out
+    assert "turns: 3 jobs of job: 2 at a time" in out
     scenario.launcher("apply", first, file, "--yes", "--wait")
     assert log.read_text().split()[0] == "first"
-    assert arrays(scenario) == {"": 3}
+    assert sorted(arrays(scenario).values()) == [1, 3]
 
 
 @pytest.mark.slow

@@ -24,7 +24,7 @@ def created(login: Login, *app_ids: str) -> str:
         assert login.reserve(each, "n1") == {"resumed": False}
     found = login.do(**login.array("x", "n1", *app_ids))
     assert found["lost"] == {}
-    return str(found["job"])
+    return str(found["jobs"][0])
 
 
 def queue(login: Login, slurm: SlurmCluster) -> list[str]:
@@ -95,7 +95,7 @@ def test_an_app_that_another_client_has_by_now_has_no_task(login, slurm):
     login.reserve("b-1", "n2", "n1")  # of a client that takes n1 for dead
     found = login.do(**login.array("x", "n1", *APPS))
     assert list(found["lost"]) == ["b-1"]
-    until(lambda: queue(login, slurm) == [f"{found['job']}_0", f"{found['job']}_2"])
+    until(lambda: queue(login, slurm) == [f"{found['jobs'][0]}_{k}" for k in (0, 2)])
     assert all("error" not in each for each in login.do(**login.start_all("n1", "a-1", "c-1"))["apps"])
     login.wait_for("a-1", "c-1")
     assert login.started() == ["a-1", "c-1"]
