@@ -45,6 +45,8 @@ def create_array(site: Site, op: Json) -> Json:
         [each and [need[1] for need in each.waits.items() if need in there] for each in members],
         int(op.get("aftercorr") or AFTERCORR),
     )
+    if not arrays:
+        return {"lost": lost, "jobs": []}
     owners = {k: members[n].owner for _, tasks in arrays for k, n in tasks.items()}  # type: ignore[union-attr]
     _make_folder(site, path, owners, op["script"])
     jobs: List[str] = []

@@ -122,9 +122,7 @@ def adopt_task(site: Site, folder: Folder) -> None:
 
 def note_task(folder: Folder, about: Json, job: str) -> None:
     """Record that an app has been created, as this task of the array in `about`."""
-    folder.write(
-        "created", json.dumps(dict({"needs": [], "waits": {}}, **dict(about, at=time.time(), job=job)))
-    )
+    folder.write("created", json.dumps(dict(about, at=time.time(), job=job)))
 
 
 def _refuse_started(folder: Folder, owner: Optional[Json]) -> None:
