@@ -97,7 +97,7 @@ def test_an_array_behind_another_one_killed_at_any_act_is_finished_by_the_next_c
 ):
     """Also when it is several arrays, of which some are in the queue. Each task runs behind its need."""
     everything = []
-    for act in acts(first, 13):
+    for act in acts(first, 20):
         needs = {f"{name}{act}": f"n{name}{act}-1" for name in "abc"}
         app_ids = [f"{job}-1" for job in needs]
         for each in needs.values():
