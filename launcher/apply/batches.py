@@ -6,7 +6,7 @@ they replace, record, start. An error of one job affects no other job, unless al
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import replace
@@ -16,10 +16,11 @@ from launcher.apply.engines import Engines
 from launcher.apply.submit import Submission
 from launcher.errors import LauncherError, SchedulerError
 from launcher.plan.model import Plan
-from launcher.plan.step import Step
+from launcher.plan.step import Step, in_order, keys_after
 from launcher.schedulers.staged import Batches, Member, Reservation
 from launcher.specs.attempt import Attempt
 from launcher.specs.launch import JobKey
+from launcher.specs.needs import StoodOn
 from launcher.state.store import Store
 from launcher.turns.ask import Limit
 
@@ -69,7 +70,7 @@ def with_notes(plan: Plan, engines: Engines, limits: Sequence[Limit] = ()) -> Pl
     return replace(plan, steps=tuple(steps), turns=tuple(lines))
 
 
-def _matrices(steps: Iterable[Step], engines: Engines) -> Iterator[_Matrix]:
+def _matrices(steps: Sequence[Step], engines: Engines) -> Iterable[_Matrix]:
     """The matrices of which jobs start, where their scheduler submits many at once."""
     found: dict[tuple[str, ...], list[Step]] = {}
     for step in steps:
@@ -77,29 +78,48 @@ def _matrices(steps: Iterable[Step], engines: Engines) -> Iterator[_Matrix]:
         if launch is not None and step.starts and launch.matrix and engines.get(launch.scheduler).batches:
             key = (launch.scheduler, launch.key.project, launch.key.target, launch.matrix)
             found.setdefault(key, []).append(step)
-    return (_Matrix(name, members, engines) for (*_, name), members in found.items())
+    made = {key: _Matrix(key[-1], members, engines) for key, members in found.items()}
+    matrix_of = {id(step): made[key] for key, members in found.items() for step in members}
+    group_of: dict[JobKey, int] = {}
+    for step in in_order(steps) if made else ():
+        if matrix := matrix_of.get(id(step)):
+            group_of[step.key] = id(matrix.put(step, _behind(step, group_of)))
+    return made.values()
+
+
+def _behind(step: Step, group_of: Mapping[JobKey, int]) -> tuple[JobKey | int, ...]:
+    """What jobs of one group have in common of the jobs that they wait for.
+
+    These are the same, except for one of them, which may be any job of a certain group. So groups can be
+    ordered like their jobs: each behind all the groups that one of its jobs waits for.
+    """
+    keys = keys_after(step)
+    own = [key for key in keys if key in group_of]
+    return tuple(group_of[key] if own == [key] else key for key in keys)
 
 
 class _Matrix:
-    """The jobs of one matrix that a plan starts.
-
-    Attributes:
-        groups: the groups of jobs that are submitted at once, the largest first; a single job is a group.
-    """
+    """The jobs of one matrix that a plan starts."""
 
     def __init__(self, name: str, steps: Sequence[Step], engines: Engines) -> None:
         self.name = name
         self._batches, self._cfg = _batches(steps[0], engines)
         self._most = self._batches.most(self._cfg)
         self._traits = {step.key: self._traits_of(step, engines) for step in steps}
-        self._size = len(steps)
-        alike: dict[Any, list[Step]] = {}
-        for step in steps:
-            is_alone = bool(step.after) or not self._most
-            alike.setdefault(step.key if is_alone else frozenset(self._traits[step.key].items()), []).append(
-                step
-            )
-        self.groups = sorted(alike.values(), key=len, reverse=True)
+        self._steps = steps
+        self._alike: dict[Any, list[Step]] = {}
+
+    def put(self, step: Step, behind: tuple[JobKey | int, ...]) -> list[Step]:
+        """Put a job into its group, which is returned. `behind`: see `_behind`."""
+        traits = (frozenset(self._traits[step.key].items()), behind)
+        group = self._alike.setdefault(traits if self._most else step.key, [])
+        group.append(step)
+        return group
+
+    @property
+    def groups(self) -> list[list[Step]]:
+        """The groups of jobs that are submitted at once, the largest first; a single job is a group."""
+        return sorted(self._alike.values(), key=len, reverse=True)
 
     def _traits_of(self, step: Step, engines: Engines) -> Mapping[str, str]:
         assert step.bound is not None, "what a plan starts is bound"
@@ -107,16 +127,18 @@ class _Matrix:
 
     def why_alone(self, step: Step, group: Sequence[Step]) -> str:
         """Why a job is submitted singly although other jobs of its matrix start; "" for any other job."""
-        if len(group) > 1 or self._size == 1:
+        if len(group) > 1 or len(self._steps) == 1:
             return ""
         if not self._most:
             return "submitted as a job of its own: the cluster has no job arrays (MaxArraySize is 0)"
+        other = next(each for each in self._steps if each is not step)
+        one, two = self._traits[step.key], self._traits[other.key]
+        names = sorted(name for name in one.keys() | two.keys() if one.get(name) != two.get(name))
+        if names:
+            return f"submitted as a job of its own: it differs from {other.key.job} in {', '.join(names)}"
         if step.after:
             return f"submitted as a job of its own: it waits for {', '.join(step.after)}"
-        other = next(each for each in self._traits if each != step.key)
-        one, two = self._traits[step.key], self._traits[other]
-        names = sorted(name for name in one.keys() | two.keys() if one.get(name) != two.get(name))
-        return f"submitted as a job of its own: it differs from {other.job} in {', '.join(names)}"
+        return f"submitted as a job of its own: {other.key.job} waits for {', '.join(other.after)}"
 
     def limit(self, group: Sequence[Step], plan: Plan, limits: Sequence[Limit]) -> tuple[int | None, str]:
         """How many jobs of a group may run at once, None for any number; and why a limit has no effect."""
@@ -127,6 +149,8 @@ class _Matrix:
             why = f"{others[0].key.job} is not in one job array with {group[0].key.job}" if others else ""
             if len(group) > max(self._most, 1):
                 why = f"{len(group)} jobs are more than one job array has (MaxArraySize is {self._most})"
+            if len({step.after for step in group}) > 1:
+                why = "jobs that each wait for another job may be several job arrays"
             if why:
                 return None, f"{name} has no effect: {why}"
             found.append(most)
@@ -170,6 +194,8 @@ def submit_batch(
     submissions: Sequence[Submission], at_once: int | None, *, engines: Engines, store: Store
 ) -> dict[JobKey, Attempt | LauncherError]:
     """Submit jobs that are alike; for each the accepted attempt, or the error."""
+    if not submissions:
+        return {}
     work = _Work(submissions, engines, store)
     try:
         work.run(at_once)
@@ -207,13 +233,20 @@ class _Work:
         self._start()
 
     def _reserve(self) -> None:
+        needs: dict[str, Sequence[StoodOn]] = {}
         for each in self._submissions:
             each.announce()
-        found = self._batches.reserve([each.attempt for each in self._submissions])
-        for each, answer in zip(self._submissions, found, strict=True):
+            try:
+                needs[each.app_id] = each.planned_needs
+            except LauncherError as error:
+                self.results[each.key] = error
+        wanted = [each for each in self._submissions if each.app_id in needs]
+        found = self._batches.reserve([each.attempt for each in wanted]) if wanted else []
+        for each, answer in zip(wanted, found, strict=True):
             if isinstance(answer, LauncherError):
                 self.results[each.key] = answer
             else:
+                answer.waits_for = tuple(needs[each.app_id])
                 self._made[each.app_id], self.open[each.app_id] = answer, each
                 each.took(answer)
 

@@ -69,7 +69,7 @@ def execute(
 
 
 def _batches(steps: Sequence[Step], plan: Plan, engines: Engines, limits: Sequence[Limit]) -> list[Batch]:
-    """The steps that are submitted at once; none of them needs another step of the plan."""
+    """The steps that are submitted at once."""
     names = {step.launch.scheduler for step in steps if step.launch is not None and step.starts}
     if not any(engines.get(name).batches for name in names):
         return []
@@ -135,22 +135,28 @@ class _Execution:
         Result = Callable[[], Outcome]
         of_job: dict[JobKey, Result] = {}
 
+        def needed(step: Step) -> list[Result]:
+            return [of_job[key] for key in keys_after(step) if key in of_job]
+
         def behind(step: Step, needed: Sequence[Result]) -> Outcome:
             return self._carry_out(step, [result() for result in needed])
 
         with ThreadPoolExecutor(max_workers=min(WORKERS, len(busy))) as pool:
             made: dict[int, Result] = {}
-            for batch in batches:
-                outcomes = pool.submit(self._carry_out_batch, batch).result
-                made |= {id(step): partial(_of, step.key, outcomes) for step in batch.steps}
-                of_job |= {step.key: made[id(step)] for step in batch.steps}
-            # In this order, a thread waits only for steps that were begun before.
+            batch_of = {id(step): batch for batch in batches for step in batch.steps}
+            # In this order, a thread waits only for steps that were begun before. A batch is begun with its
+            # first step: the others wait for the same jobs, or for jobs of the same batch.
             for step in self._turns.order(steps) if self._turns is not None else in_order(steps):
-                if id(step) not in made:
-                    needed = [of_job[key] for key in keys_after(step) if key in of_job]
-                    made[id(step)] = pool.submit(behind, step, needed).result
-                    if step.launch is not None:
-                        of_job[step.key] = made[id(step)]
+                if id(step) in made:
+                    continue
+                if batch := batch_of.get(id(step)):
+                    results = pool.submit(self._carry_out_batch, batch, [*map(needed, batch.steps)]).result
+                    made |= {id(each): partial(_of, each.key, results) for each in batch.steps}
+                    of_job |= {each.key: made[id(each)] for each in batch.steps}
+                    continue
+                made[id(step)] = pool.submit(behind, step, needed(step)).result
+                if step.launch is not None:
+                    of_job[step.key] = made[id(step)]
             try:
                 return tuple(made[id(step)]() for step in steps)
             except BaseException:
@@ -187,13 +193,22 @@ class _Execution:
         self._events.emit("failed", step.key, message=str(error), hint=error.hint)
         return _failed(step, error)
 
-    def _carry_out_batch(self, batch: Batch) -> dict[JobKey, Outcome]:
-        """The outcomes of jobs that are submitted at once."""
+    def _carry_out_batch(
+        self, batch: Batch, needed: Sequence[Sequence[Callable[[], Outcome]]]
+    ) -> dict[JobKey, Outcome]:
+        """The outcomes of jobs that are submitted at once. `needed`: the outcomes of the needs of each."""
         from launcher.apply.batches import submit_batch
 
-        self._begun |= {step.key for step in batch.steps}
+        refused: dict[JobKey, Outcome] = {}
         of_key = {step.key: step for step in batch.steps}
-        submissions = [self._submission(step, step.launch) for step in batch.steps if step.launch is not None]
+        for step, results in zip(batch.steps, needed, strict=True):
+            if outcome := _without(step, [result() for result in results], self._events):
+                refused[step.key] = outcome
+                del of_key[step.key]
+        self._begun |= of_key.keys()
+        submissions = [
+            self._submission(step, step.launch) for step in of_key.values() if step.launch is not None
+        ]
         found = submit_batch(submissions, batch.at_once, engines=self._engines, store=self._store)
         accepted = [each for each in found.values() if isinstance(each, Attempt)]
         warnings = record_starts(accepted, store=self._store, events=self._events)
@@ -202,7 +217,7 @@ class _Execution:
                 self._done[key] = replace(_outcome(of_key[key], each), warnings=warnings.get(key, ()))
             else:
                 self._done[key] = self._refused(of_key[key], each)
-        return {key: self._done[key] for key in of_key}
+        return refused | {key: self._done[key] for key in of_key}
 
     def _submission(self, step: Step, launch: Launch) -> Submission:
         about = {**self._provenance[launch.origin], "seen": self._files.of(launch).record()}

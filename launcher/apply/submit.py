@@ -96,6 +96,16 @@ class Submission:
         return self.attempt.app_id
 
     @property
+    def planned_needs(self) -> tuple[StoodOn, ...]:
+        """The attempts among its needs that had not succeeded when the plan was made.
+
+        Raises SchedulerError for an attempt that the scheduler cannot wait for.
+        """
+        found = tuple(each for each in self._step.needs if each.job in self._step.after)
+        check_held(self._step, found, self._engines)
+        return found
+
+    @property
     def stops(self) -> Sequence[Guard]:
         return self._step.stops
 

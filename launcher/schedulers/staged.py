@@ -163,6 +163,8 @@ class Batches(ABC):
     def create(self, members: Sequence[Member], at_once: int | None) -> list[LauncherError | None]:
         """Make all objects of the apps, starting none; returns for each an error, if another client has it.
 
+        The apps may wait for others (`Reservation.waits_for`), each for the same ones or for one of its own.
+
         Args:
             at_once: how many of the apps may run at once; None for any number.
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from typing import Any
 
 from launcher.errors import LauncherError, SchedulerError
 from launcher.schedulers.ids import random_id
@@ -50,15 +51,16 @@ class SlurmBatches(Batches):
         new = [each for each in members if not _held(each.reservation).resumed]
         if not new:
             return [None] * len(members)
-        cluster, lost = _held(new[0].reservation).cluster, {}
+        cluster = _held(new[0].reservation).cluster
+        errors: dict[str, LauncherError] = {}
         _check_count(cluster, len(new))
         _put_workspaces(cluster, new)
         reads = any(read_outputs(each.reservation.attempt) for each in new)
         there = set(cluster.ask("outputs")["outputs"]) if reads else set()
         most = int(cluster.about["max_array"])
         for first in range(0, len(new), most):
-            lost.update(_create_array(cluster, new[first : first + most], at_once, there))
-        return [_lost(each.reservation, lost) for each in members]
+            errors |= _create_array(cluster, new[first : first + most], at_once, there)
+        return [errors.get(each.reservation.app_id) for each in members]
 
     def start(self, reservations: Sequence[Reservation]) -> list[LauncherError | None]:
         held = [*map(_held, reservations)]
@@ -105,30 +107,45 @@ def _check_count(cluster: Cluster, count: int) -> None:
 
 def _create_array(
     cluster: Cluster, members: Sequence[Member], at_once: int | None, outputs: Collection[str]
-) -> dict[str, str]:
-    """Submit one held array; app id → error for apps that another client has by now."""
-    apps, before, name = [], [*cluster.programs], random_id()
+) -> dict[str, LauncherError]:
+    """Submit held arrays, one unless the apps wait for different jobs.
+
+    Returns app id → error for apps that another client has by now, or that cannot wait for their needs.
+    """
+    apps: list[dict[str, Any]] = []
+    before, name = [*cluster.programs], random_id()
+    errors: dict[str, LauncherError] = {}
     for each in members:
         reservation = each.reservation
         assert isinstance(reservation, SlurmReservation)
+        try:
+            needs = reservation.needs()
+        except SchedulerError as error:
+            errors[reservation.app_id] = error
+            continue
         session = reservation.attempt.key.session
         request = each.request or build_request(each.app, each.cfg, session=session)
         bound = reservation.bound(request, each.app, outputs)
         before += reservation.make_output(each.app)
-        texts = {"app": json.dumps(bound.app), "secret": secrets_of(bound)}
+        texts = {"app": json.dumps(bound.app), "secret": secrets_of(bound), "needs": needs}
         apps.append({**_owned(reservation.held), **texts})
+    if not apps:
+        return errors
     array = Array(name, len(apps), at_once)
     script = array_script(request.options, request.job_dir, request.setup, array, program_name())
-    op = {"op": "create_array", "array": name, "argv": ["sbatch"], "script": script}
-    *made, answer = cluster.call(*before, {**op, "program": program_name(), "apps": apps})
+    op: dict[str, Any] = {
+        "op": "create_array",
+        "array": name,
+        "argv": ["sbatch"],
+        "script": script,
+        "at_once": at_once,
+    }
+    op |= {"aftercorr": cluster.about.get("aftercorr"), "program": program_name(), "apps": apps}
+    *made, answer = cluster.call(*before, op)
     for done in made:
         checked(done)
     lost: dict[str, str] = checked(answer)["lost"]
-    return lost
-
-
-def _lost(reservation: Reservation, lost: Mapping[str, str]) -> LauncherError | None:
-    return SchedulerError(lost[reservation.app_id]) if reservation.app_id in lost else None
+    return errors | {app_id: SchedulerError(message) for app_id, message in lost.items()}
 
 
 def _put_workspaces(cluster: Cluster, members: Iterable[Member]) -> None:

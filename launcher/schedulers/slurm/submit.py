@@ -114,14 +114,18 @@ class SlurmReservation(BackendReservation):
         held = self.held
         if held.resumed:
             return
-        needs = [{"app_id": each.app_id, "job": each.job} for each in self.waits_for]
-        _refuse_elsewhere(held.cluster, [each["app_id"] for each in needs])
+        needs = self.needs()
         try:
             request = build_request(app, cfg, session=self.attempt.key.session)
             held.create(self.bound(request, app), needs, before=self.make_output(app))
         except SchedulerError:
             held.take_back()
             raise
+
+    def needs(self) -> list[dict[str, str]]:
+        """The apps that it waits for, with their jobs. Raises SchedulerError for one at another cluster."""
+        _refuse_elsewhere(self.held.cluster, [each.app_id for each in self.waits_for])
+        return [{"app_id": each.app_id, "job": each.job} for each in self.waits_for]
 
     def bound(
         self, request: SlurmRequest, app: AppDef, outputs_there: Collection[str] | None = None

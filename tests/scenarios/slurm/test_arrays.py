@@ -1,5 +1,6 @@
 """The jobs of a matrix as one job array of the cluster."""
 
+import json
 import os
 import time
 from collections import Counter
@@ -118,15 +119,94 @@ def test_jobs_that_cannot_be_in_the_array_are_submitted_singly_and_the_plan_says
 
 
 @pytest.mark.slow
-def test_jobs_of_a_matrix_with_a_need_are_submitted_singly_behind_it(scenario):
+def test_jobs_of_a_matrix_that_wait_for_the_same_job_are_an_array_behind_it(scenario):
     log = scenario.folder / "runs"
     first = scenario.job(f"sleep 1; echo first >>{log}", name="first")
-    file = matrix_of(scenario, 2, f"echo $N >>{log}", top="needs: [first]")
+    file = matrix_of(scenario, 3, f"echo $N >>{log}", top="needs: [first]\nmax_parallel: 2")
     out = scenario.launcher("plan", first, file, code=None).out
-    assert "submitted as a job of its own: it waits for first" in out
+    assert "a job of its own" not in out
+    assert "turns: 3 jobs of job: 2 at a time" in out
     scenario.launcher("apply", first, file, "--yes", "--wait")
     assert log.read_text().split()[0] == "first"
-    assert arrays(scenario) == {"": 3}
+    assert sorted(arrays(scenario).values()) == [1, 3]
+
+
+def pairs(scenario, count: int, train: str, evaluate: str, top: str = "") -> list[Path]:
+    """A matrix of trainings, and one of evaluations, each of which needs the training of the same number."""
+    numbers = f"matrix: {{n: [{', '.join(map(str, range(count)))}]}}\n"
+    role = "env: {N: $<matrix.n>}"
+    return [
+        scenario.job(train, name="train", top=numbers + top, role=role),
+        scenario.job(evaluate, name="eval", top=numbers + "needs: [train-$<matrix.n>]", role=role),
+    ]
+
+
+def submissions(scenario, job: str) -> list[str]:
+    """The Slurm jobs of the arrays that the apps of a matrix are tasks of."""
+    paths = (scenario.job_dir / "apps").glob(f"{job}-*/created")
+    return sorted({json.loads(path.read_text())["job"].partition("_")[0] for path in paths})
+
+
+def why(scenario, job: str) -> str:
+    """The state of the latest attempt of a job, and why it is in this state."""
+    found = json.loads(scenario.launcher("status", job, "--json", code=None).out)
+    return f"{found['attempt_state']}: {found['message']}"
+
+
+@pytest.mark.slow
+def test_each_job_of_a_matrix_starts_behind_the_job_of_another_one_that_it_needs(scenario):
+    """Slurm compares ten tasks of an array with those of another one; the last jobs wait for none of them."""
+    log, gate = scenario.folder / "runs", scenario.folder / "open"
+    train = f"test $N -gt 9 || until [ -e {gate} ]; do sleep 0.1; done; echo train $N >>{log}; test $N != 3"
+    files = pairs(scenario, 12, train, f"echo eval $N >>{log}")
+    assert "a job of its own" not in scenario.launcher("plan", *files, code=None).out
+    scenario.launcher("apply", *files, "--yes")
+    assert [len(submissions(scenario, each)) for each in ("train", "eval")] == [1, 2]
+    scenario.launcher("wait", "eval-10", "eval-11")
+    assert why(scenario, "eval-0").startswith("waiting")
+    gate.touch()
+    scenario.wait("eval", code=5)
+    ran = log.read_text().splitlines()
+    assert sorted(ran) == sorted(
+        [f"train {k}" for k in range(12)] + [f"eval {k}" for k in range(12) if k != 3]
+    )
+    assert all(ran.index(f"train {k}") < ran.index(f"eval {k}") for k in range(12) if k != 3)
+    assert why(scenario, "eval-3") == "skipped: train-3 failed"
+    assert scenario.left_in_queue() == []
+
+
+@pytest.mark.slow
+def test_a_job_that_waits_for_a_cancelled_task_is_skipped_and_never_runs(scenario):
+    """Slurm drops the dependency of a job on a task that is cancelled in the queue."""
+    log = scenario.folder / "runs"
+    files = pairs(scenario, 3, "true", f"echo $N >>{log}", top=LATER)
+    last = scenario.job(f"echo last >>{log}", name="last", top="needs: [train-1]")
+    scenario.launcher("apply", *files, last, "--yes")
+    scenario.cancel("train-1")
+    scenario.launcher("wait", "eval-1", "last", code=None)
+    for job in ("eval-1", "last"):
+        assert why(scenario, job) == "skipped: train-1 was cancelled"
+    assert why(scenario, "eval-0").startswith("waiting")
+    scenario.launcher("cancel", "eval", "train", "--yes")
+    assert scenario.left_in_queue() == []
+    assert not log.exists()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("number", "step"), thinned([("15"[k % 2], step) for k, step in enumerate(STEPS)], every=4)
+)
+def test_the_next_apply_finishes_arrays_behind_others_of_a_client_killed_at_a_named_step(
+    scenario, step, number
+):
+    log = scenario.folder / "runs"
+    files = pairs(scenario, 4, f"echo train $N >>{log}", f"echo eval $N >>{log}")
+    assert killed(scenario, "step", step, number, argv=["apply", *files, "--yes"])
+    scenario.launcher("apply", *files, "--yes", "--wait")
+    ran = log.read_text().splitlines()
+    assert sorted(ran) == sorted(f"{job} {k}" for job in ("train", "eval") for k in range(4))
+    assert all(ran.index(f"train {k}") < ran.index(f"eval {k}") for k in range(4))
+    assert scenario.left_in_queue() == []
 
 
 @pytest.mark.slow
@@ -214,3 +294,15 @@ def test_a_cluster_behind_a_login_node_and_of_another_generation_takes_an_array(
     assert [*arrays(there).values()] == [5]
     assert there.state("job-3") is AppState.FAILED
     assert there.state("job-4") is AppState.SUCCEEDED
+
+
+@pytest.mark.slow
+def test_a_cluster_of_another_generation_runs_each_task_behind_the_task_that_it_needs(there):
+    log = there.folder / "runs"
+    files = pairs(there, 3, f"echo train $N >>{log}; test $N != 1", f"echo eval $N >>{log}")
+    there.launcher("apply", *files, "--yes", "--wait", code=5)
+    ran = log.read_text().splitlines()
+    assert sorted(ran) == ["eval 0", "eval 2", "train 0", "train 1", "train 2"]
+    assert all(ran.index(f"train {k}") < ran.index(f"eval {k}") for k in (0, 2))
+    assert [len(submissions(there, each)) for each in ("train", "eval")] == [1, 1]
+    assert why(there, "eval-1") == "skipped: train-1 failed"

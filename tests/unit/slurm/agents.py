@@ -120,10 +120,13 @@ class Login:
             *({**each, "after": True} for each in later),
         ]
 
-    def array(self, name: str, nonce: str, *app_ids: str) -> dict[str, Any]:
-        """The operation that creates these apps as an array."""
+    def array(self, name: str, nonce: str, *app_ids: str, **needs: str) -> dict[str, Any]:
+        """The operation that creates these apps as an array. needs: job → the app that its app waits for."""
         script = ARRAY_SCRIPT.format(job_dir=self.job_dir, name=name, runs=self.runs, last=len(app_ids) - 1)
-        apps = [{"app_id": each, "nonce": nonce, "app": "{}", "secret": {}} for each in app_ids]
+        apps = [
+            {"app_id": each, "nonce": nonce, "app": "{}", "secret": {}, "needs": need_of(each, needs)}
+            for each in app_ids
+        ]
         op = {"op": "create_array", "array": name, "argv": ["sbatch"], "script": script}
         return {**op, "program": "p.zip", "apps": apps}
 
@@ -174,6 +177,11 @@ class Login:
     def wait_for(self, *app_ids: str) -> None:
         """Wait until each of them has an outcome."""
         until(lambda: all((self.folder(each) / "outcome").exists() for each in app_ids))
+
+
+def need_of(app_id: str, needs: dict[str, str]) -> list[dict[str, str]]:
+    job = app_id.rpartition("-")[0]
+    return [{"app_id": needs[job], "job": needs[job].rpartition("-")[0]}] if job in needs else []
 
 
 def record(app_id: str, digest: str = "one") -> dict[str, Any]:

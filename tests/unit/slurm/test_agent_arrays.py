@@ -6,7 +6,9 @@ import os
 
 import pytest
 
+from launcher.schedulers.slurm.site.agent.folder import OpError
 from launcher.schedulers.slurm.site.agent.main import answer
+from launcher.schedulers.slurm.site.agent.site import Slurm
 from tests.engines.slurm import SlurmCluster
 from tests.unit.slurm.agents import Login, until
 
@@ -24,7 +26,7 @@ def created(login: Login, *app_ids: str) -> str:
         assert login.reserve(each, "n1") == {"resumed": False}
     found = login.do(**login.array("x", "n1", *app_ids))
     assert found["lost"] == {}
-    return str(found["job"])
+    return str(found["jobs"][0])
 
 
 def queue(login: Login, slurm: SlurmCluster) -> list[str]:
@@ -95,7 +97,7 @@ def test_an_app_that_another_client_has_by_now_has_no_task(login, slurm):
     login.reserve("b-1", "n2", "n1")  # of a client that takes n1 for dead
     found = login.do(**login.array("x", "n1", *APPS))
     assert list(found["lost"]) == ["b-1"]
-    until(lambda: queue(login, slurm) == [f"{found['job']}_0", f"{found['job']}_2"])
+    until(lambda: queue(login, slurm) == [f"{found['jobs'][0]}_{k}" for k in (0, 2)])
     assert all("error" not in each for each in login.do(**login.start_all("n1", "a-1", "c-1"))["apps"])
     login.wait_for("a-1", "c-1")
     assert login.started() == ["a-1", "c-1"]
@@ -148,3 +150,85 @@ def test_a_need_of_a_single_app_may_be_a_task(login, slurm):
     login.do(**login.start_all("n1", "a-1", "b-1"))
     login.wait_for("a-1", "b-1", "c-1")
     assert login.started()[-1] == "c-1"
+
+
+# -- behind the tasks of another array -----------------------------------------------------------------------
+
+NEEDS = {"x": "a-1", "y": "b-1", "z": "c-1"}
+LATER = ("x-1", "y-1", "z-1")
+
+
+def created_behind(login: Login) -> list[str]:
+    """Create an array of apps that each wait for one of APPS, which are not released: its jobs."""
+    created(login, *APPS)
+    for each in LATER:
+        login.reserve(each, "n1")
+    found = login.do(**login.array("y", "n1", *LATER, **NEEDS))
+    assert found["lost"] == {}
+    return list(found["jobs"])
+
+
+def test_each_task_runs_behind_the_task_that_it_waits_for(login, slurm):
+    assert len(created_behind(login)) == 1
+    assert login.do(**login.start_all("n1", *LATER))["apps"] == [{"state": "waiting"}] * 3
+    assert {app_id: each["needs"] for app_id, each in login.facts(*LATER).items()} == {
+        f"{job}-1": {need: ""} for job, need in NEEDS.items()
+    }
+    login.do(**login.start_all("n1", *APPS))
+    login.wait_for(*LATER)
+    ran = [line.split()[0] for line in login.runs.read_text().splitlines()]
+    assert sorted(ran) == sorted((*APPS, *LATER))
+    assert all(ran.index(need) < ran.index(f"{job}-1") for job, need in NEEDS.items())
+
+
+def test_a_task_behind_a_cancelled_one_is_over_and_the_other_tasks_run(login, slurm):
+    created_behind(login)
+    login.do(**login.start_all("n1", *LATER))
+    assert login.do("cancel", app_id="b-1") == {"is": "pending"}
+    facts = login.facts(*LATER)
+    assert {app_id: each["vanished"] for app_id, each in facts.items()} == {
+        "x-1": False,
+        "y-1": True,
+        "z-1": False,
+    }
+    assert login.do("end", app_id="y-1", outcome={"state": "skipped"}) == {"won": True}
+    login.do(**login.start_all("n1", *APPS))
+    login.wait_for("x-1", "z-1")
+    until(lambda: queue(login, slurm) == [])
+    assert login.started() == ["a-1", "c-1", "x-1", "z-1"]
+
+
+def test_an_app_whose_need_has_failed_by_now_has_no_task(login, slurm):
+    slurm.run("scancel", created(login, *APPS) + "_1")
+    login.do("end", app_id="b-1", outcome={"state": "failed"})
+    for each in LATER:
+        login.reserve(each, "n1")
+    (job,) = login.do(**login.array("y", "n1", *LATER, **NEEDS))["jobs"]
+    assert [each for each in queue(login, slurm) if each.startswith(job)] == [f"{job}_0", f"{job}_2"]
+    assert login.outcome("y-1")["message"] == "b failed"
+    answers = login.do(**login.start_all("n1", *LATER))["apps"]
+    assert [each["state"] for each in answers] == ["waiting", "skipped", "waiting"]
+    for each in ("a-1", "c-1", "x-1", "z-1"):
+        login.do("cancel", app_id=each)
+
+
+def test_no_array_stays_when_slurm_refuses_one_of_several(login, slurm, monkeypatch):
+    for each in APPS:
+        login.reserve(each, "n1")
+    login.reserve("d-1", "n1")
+    login.do(**login.creation("d-1", "n1"))
+    submit, calls = Slurm.submit, []
+
+    def refuses_the_second(self: Slurm, argv: list[str], cwd: str) -> str:
+        calls.append(argv)
+        if len(calls) == 2:
+            raise OpError("refused", "Job violates accounting/QOS policy")
+        return submit(self, argv, cwd)
+
+    monkeypatch.setattr(Slurm, "submit", refuses_the_second)
+    found = login.do(**login.array("x", "n1", *APPS, b="d-1"))
+    assert (found["error"], len(calls)) == ("refused", 2)
+    assert os.listdir(login.job_dir / "arrays") == []
+    login.do("abort_all", apps=[{"app_id": each, "nonce": "n1"} for each in (*APPS, "d-1")])
+    until(lambda: queue(login, slurm) == [])
+    assert os.listdir(login.job_dir / "apps") == []

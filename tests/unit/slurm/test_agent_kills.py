@@ -91,6 +91,41 @@ def test_an_array_killed_at_any_act_is_finished_by_the_next_client(login, slurm,
     assert [each for each in os.listdir(login.job_dir / "arrays") if not each.startswith(".new-")] == []
 
 
+@SOME_ACTS
+def test_an_array_behind_another_one_killed_at_any_act_is_finished_by_the_next_client(
+    login, slurm, digest, first
+):
+    """Also when it is several arrays, of which some are in the queue. Each task runs behind its need."""
+    everything = []
+    for act in acts(first, 20):
+        needs = {f"{name}{act}": f"n{name}{act}-1" for name in "abc"}
+        app_ids = [f"{job}-1" for job in needs]
+        for each in needs.values():
+            login.reserve(each, "n0")
+        login.do(**login.array(f"n{act}", "n0", *needs.values()))
+        ops = [login.reservation(each, "n1") for each in app_ids]
+        ops += [{**login.array(f"x{act}", "n1", *app_ids, **needs), "aftercorr": 2}]
+        everything += [*app_ids, *needs.values()]
+        is_whole = login.kill(act, *ops, login.start_all("n1", *app_ids))
+        login.do(**login.start_all("n0", *needs.values()))
+        if is_whole:
+            break
+        found = {each: login.do(**login.reservation(each, "n2", "n1", digest=digest)) for each in app_ids}
+        mine = [each for each in app_ids if "error" not in found[each]]
+        new = [each for each in mine if not found[each]["resumed"]]
+        if new:
+            assert login.do(**login.array(f"y{act}", "n2", *new, **needs))["lost"] == {}
+        if mine:
+            answers = login.do(**login.start_all("n2", *mine))["apps"]
+            assert [each for each in answers if "error" in each] == []
+    assert act > 40
+    login.wait_for(*everything)
+    assert login.started() == sorted(everything)
+    ran = [line.split()[0] for line in login.runs.read_text().splitlines()]
+    assert all(ran.index(f"n{each}") < ran.index(each) for each in everything if not each.startswith("n"))
+    until(lambda: is_clean(login, slurm))
+
+
 def test_an_abort_of_an_array_killed_at_any_act_is_finished_by_the_next_client(login, slurm):
     ran = []
     for act in acts(2, 3):

@@ -54,6 +54,47 @@ def test_a_second_job_of_the_app_ends_at_once(site: Site) -> None:
     assert json.loads(before)["state"] == "succeeded"
 
 
+@pytest.mark.parametrize(
+    ("files", "message"),
+    [
+        ({"started": {"job": "11"}, "outcome": {"state": "failed"}}, "train failed"),
+        ({"outcome": {"state": "cancelled"}}, "train was cancelled"),
+        ({}, "train did not run"),
+    ],
+)
+def test_an_app_that_slurm_starts_although_its_need_has_not_succeeded_is_skipped(site, files, message):
+    site.patch("conduct", "READ_AGAIN_S = 5, 1.0", "READ_AGAIN_S = 2, 0.01")
+    site.app(role("main", "echo ran"))
+    needed(site, files)
+    found = site.run()
+    assert (found["state"], found["message"], found["code"]) == ("skipped", message, 1)
+    assert not (site.dir / "logs").exists()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "files",
+    [
+        {"started": {"job": "11"}, "outcome": {"state": "succeeded"}},
+        {"started": {"job": "11"}},  # NFS still hides its outcome, and Slurm knows that it succeeded
+        None,  # it was removed
+    ],
+)
+def test_an_app_whose_need_has_succeeded_as_far_as_the_node_sees_runs(site, files):
+    site.app(role("main", "echo ran"))
+    needed(site, files)
+    assert site.run()["state"] == "succeeded"
+
+
+def needed(site: Site, files: dict[str, Any] | None) -> None:
+    """Have the app wait for another one, whose folder has these files."""
+    (site.dir / "created").write_text(json.dumps({"waits": {"train-1": "train"}}))
+    if files is not None:
+        (site.dir.parent / "train-1").mkdir()
+        for name, found in files.items():
+            (site.dir.parent / "train-1" / name).write_text(json.dumps(found))
+
+
 # -- order and services ------------------------------------------------------------------------------------
 
 SERVER = {"service": True, "ready": {"file": "up"}}

@@ -15,6 +15,7 @@ from typing import Any, Mapping, Optional
 from launcher.holding.app import App
 from launcher.holding.events import created, ended
 from launcher.holding.hold import decide, hold, implied_end
+from launcher.holding.phrases import skipped
 from launcher.schedulers.appfolder import AppFolder
 from launcher.schedulers.loop import Loop
 from launcher.schedulers.slurm.site.driver import Driver, Requeued
@@ -51,6 +52,27 @@ def is_submitted_for(env: "Mapping[str, str]", job: Job, folder: AppFolder) -> b
     return bool(Job(job.id, f"/{folder.app_id}/{script_of(generation)}").ask())
 
 
+def unmet_need(folder: str) -> str:
+    """Why an app must not run: a need that has not succeeded; "" where all have.
+
+    Slurm drops the dependency of a job on a task of an array that is cancelled in the queue.
+    """
+    waits = (read_json(folder + "/created") or {}).get("waits") or {}
+    for app_id, job in waits.items():
+        need = os.path.join(os.path.dirname(folder), app_id)
+        for left in reversed(range(CLAIM_READS)):  # NFS may have cached that a file was missing
+            outcome = read_json(need + "/outcome")
+            if outcome is not None or os.path.exists(need + "/started") or not os.path.isdir(need):
+                break
+            if left:
+                time.sleep(READ_AGAIN_S)
+        else:
+            return f"{job} did not run"
+        if outcome is not None and outcome.get("state") != "succeeded":
+            return skipped(job, str(outcome.get("state")))
+    return ""
+
+
 class Conductor:
     """Runs the app of a folder, as its holder."""
 
@@ -72,6 +94,9 @@ class Conductor:
             return 1
         if has_run is None:
             return 0
+        unmet = "" if has_run else unmet_need(self.folder)
+        if unmet:
+            return self._end("skipped", unmet)
         settings = read_json(self.folder + "/app.json")
         if settings is None:
             return self._end("failed", "cannot start: app.json is missing or damaged")

@@ -1,37 +1,118 @@
-"""Submit many apps as one job array: a task for each of them, all held."""
+"""Submit many apps as job arrays, mostly as one: a task for each of them, all held."""
 
 import json
 import os
 import re
 import shutil
 import time
-from typing import Dict, List, Sequence
+from functools import lru_cache, partial
+from itertools import count, groupby
+from typing import Dict, FrozenSet, Iterable, List, NamedTuple, Optional, Sequence, Set, Tuple
 
 from launcher.schedulers.appfolder import AppFolder, token
 from launcher.schedulers.slurm.site.agent.folder import Json, OpError, checked
-from launcher.schedulers.slurm.site.agent.site import Site
-from launcher.schedulers.slurm.site.agent.submit import note_task, own, sbatch
+from launcher.schedulers.slurm.site.agent.site import AFTERCORR, Site, need_of
+from launcher.schedulers.slurm.site.agent.submit import (
+    Ask,
+    after,
+    judge,
+    known,
+    note_task,
+    own,
+    sbatch,
+    waits_of,
+)
 from launcher.schedulers.slurm.site.owners import ARRAY_SCRIPT, TASKS, Owner, array_name
 
+NO_OWNER: Owner = ("-", "-")  # of a number without a task: no app has such a name
 LIMITED = re.compile(r"submit limit|QOS policy|QOSMaxSubmit|AssocMaxSubmit", re.IGNORECASE)
 
 
 def create_array(site: Site, op: Json) -> Json:
-    """Write all files of apps, and submit a held array; app id → error for apps that other clients took.
+    """Write all files of apps, and submit held arrays; app id → error for apps that other clients took.
 
-    The files are complete, and the tasks are recorded, before Slurm knows of the array: after a kill each
+    The files are complete, and the tasks are recorded, before Slurm knows of an array: after a kill each
     task is either adopted with its app or cancelled. Raises OpError refused: then nothing was submitted.
     """
     argv, apps = sbatch(op["argv"]), op["apps"]
     about = {"array": checked(op["array"]), "program": site.program(op["program"])}
     path = os.path.join(site.arrays, op["array"])
     lost: Dict[str, str] = {}
-    owners = [_write(site, app, dict(about, at=time.time(), task=k), lost) for k, app in enumerate(apps)]
+    ask = lru_cache(maxsize=None)(partial(need_of, site))  # all apps see a need in the same state
+    members = [_write(site, app, dict(about, at=time.time()), ask, lost) for app in apps]
+    there = known(site) if any(each is not None and each.waits for each in members) else set()
+    arrays = arrays_of(
+        [each and [need[1] for need in each.waits.items() if need in there] for each in members],
+        int(op.get("aftercorr") or AFTERCORR),
+    )
+    if not arrays:
+        return {"lost": lost, "jobs": []}
+    owners = {k: members[n].owner for _, tasks in arrays for k, n in tasks.items()}  # type: ignore[union-attr]
     _make_folder(site, path, owners, op["script"])
-    job = _submit(site, argv, path, len(apps))
-    foreign = [k for k, app in enumerate(apps) if not _note(site, app, job, k, lost)]
-    site.slurm.cancel([f"{job}_{k}" for k in foreign])
-    return {"job": job, "lost": lost}
+    jobs: List[str] = []
+    try:
+        for options, tasks in arrays:
+            options = [*options, "--array=" + _numbers(tasks, op.get("at_once"))]
+            jobs.append(_submit(site, [*argv, *options], path))
+    except OpError as error:
+        if error.kind != "refused":
+            raise
+        site.slurm.cancel(jobs)
+        AppFolder(path).remove()
+        raise OpError("refused", str(error) + _limits(site, len(owners), str(error))) from error
+    of_app = {n: f"{job}_{k}" for job, (_, tasks) in zip(jobs, arrays) for k, n in tasks.items()}
+    site.slurm.cancel([job for n, job in sorted(of_app.items()) if not _note(site, apps[n], job, lost)])
+    return {"lost": lost, "jobs": jobs}
+
+
+Array = Tuple[List[str], Dict[int, int]]
+"""Options of sbatch that say for which jobs it waits, and task → app."""
+
+
+def arrays_of(behind: Sequence[Optional[Sequence[str]]], aftercorr: int) -> List[Array]:
+    """The arrays for apps, by the jobs that each of them waits for; None for an app without a task.
+
+    An app that alone waits for a task of another array, beside the jobs that all wait for, has its number.
+    Apps that wait for the same jobs are one array.
+
+    Args:
+        aftercorr: how many tasks of an array Slurm compares with those of another one.
+    """
+    sets = {n: frozenset(jobs) for n, jobs in enumerate(behind) if jobs is not None}
+    shared = frozenset.intersection(*sets.values()) if sets else frozenset()
+    alike: Dict[FrozenSet[str], List[int]] = {}
+    for n, jobs in sets.items():
+        alike.setdefault(jobs - shared, []).append(n)
+    taken: Set[int] = set()
+    paired: Dict[str, Dict[int, int]] = {}
+    for jobs, apps in list(alike.items()):
+        array, _, task = next(iter(jobs)).partition("_") if len(jobs) == 1 else ("", "", "")
+        if task and len(apps) == 1 and int(task) not in taken:
+            taken.add(int(task))
+            paired.setdefault(array, {})[int(task)] = apps[0]
+            del alike[jobs]
+    made: List[Array] = []
+    for array, tasks in paired.items():
+        for first in range(0, len(tasks), aftercorr):
+            numbers = sorted(tasks)[first : first + aftercorr]
+            made.append((after(sorted(shared), array), {k: tasks[k] for k in numbers}))
+    free = (k for k in count() if k not in taken)
+    for jobs, apps in alike.items():
+        tasks = {}
+        for n in apps:
+            k = n if n not in taken else next(free)
+            taken.add(k)
+            tasks[k] = n
+        made.append((after(sorted(shared | jobs)), tasks))
+    return made
+
+
+def _numbers(tasks: Iterable[int], at_once: Optional[int]) -> str:
+    """The tasks in sbatch's form, `0-9,12%4`."""
+    ordered = sorted(tasks)
+    runs = [[k for _, k in run] for _, run in groupby(enumerate(ordered), lambda each: each[1] - each[0])]
+    parts = [f"{run[0]}-{run[-1]}" if len(run) > 1 else str(run[0]) for run in runs]
+    return ",".join(parts) + (f"%{at_once}" if at_once and at_once < len(ordered) else "")
 
 
 def copy_workspace(site: Site, op: Json) -> Json:
@@ -45,45 +126,50 @@ def copy_workspace(site: Site, op: Json) -> Json:
     return {}
 
 
-def _make_folder(site: Site, path: str, owners: Sequence[Owner], script: str) -> None:
-    """Make the folder of an array as a whole."""
+def _make_folder(site: Site, path: str, owners: Dict[int, Owner], script: str) -> None:
+    """Make the folder of arrays, which have no number of a task in common, as a whole."""
     temp = os.path.join(site.arrays, ".new-" + os.path.basename(path))
     os.makedirs(site.arrays, 0o700, exist_ok=True)
     os.mkdir(temp, 0o700)
-    for k, (app_id, _) in enumerate(owners):  # Slurm opens the output of a task through its number
+    for k, (app_id, _) in owners.items():  # Slurm opens the output of a task through its number
         os.symlink(os.path.join("..", "..", "apps", app_id), os.path.join(temp, str(k)))
     folder = AppFolder(temp)
-    folder.write(TASKS, "".join("{} {}\n".format(*owner) for owner in owners))
+    lines = [owners.get(k, NO_OWNER) for k in range(max(owners, default=-1) + 1)]
+    folder.write(TASKS, "".join("{} {}\n".format(*owner) for owner in lines))
     folder.write(ARRAY_SCRIPT, script, 0o700)
     os.rename(temp, path)
 
 
-def _write(site: Site, app: Json, about: Json, lost: Dict[str, str]) -> Owner:
-    """Write the files of an app. The generation is "-" when another client has the app by now."""
-    generation = "-"
+class Member(NamedTuple):
+    """An app that is ready for its task. waits: app id → job of the needs that have not ended."""
+
+    owner: Owner
+    waits: Dict[str, str]
+
+
+def _write(site: Site, app: Json, about: Json, ask: Ask, lost: Dict[str, str]) -> Optional[Member]:
+    """Write the files of an app; None when another client has it by now, or when a need has not succeeded."""
     try:
         with site.open(app["app_id"]) as folder:
             own(folder, app["nonce"])
             folder.write("app.json", app["app"])
             if app.get("secret"):
                 folder.write("secrets", json.dumps(app["secret"]))
-            folder.write("submitting", json.dumps(about))
-            generation = folder.text("id") or generation
+            needs = app.get("needs") or []
+            waits, skip = judge(folder, needs, ask)
+            if skip is not None:
+                return None
+            folder.write("submitting", json.dumps(dict(about, **waits_of(needs, waits))))
+            return Member((folder.app_id, folder.text("id") or ""), waits)
     except OpError as error:
         lost[app["app_id"]] = str(error)
-    return str(app["app_id"]), generation
+        return None
 
 
-def _submit(site: Site, argv: Sequence[str], path: str, count: int) -> str:
+def _submit(site: Site, argv: Sequence[str], path: str) -> str:
     options = ["--hold", "--parsable", "--job-name=" + array_name(os.path.basename(path))]
     options += ["--output=" + os.path.join(path, "%a", "slurm.out"), "--open-mode=append"]
-    try:
-        return site.slurm.submit([*argv, *options, os.path.join(path, ARRAY_SCRIPT)], path)
-    except OpError as error:
-        if error.kind == "refused":
-            AppFolder(path).remove()
-            raise OpError("refused", str(error) + _limits(site, count, str(error))) from error
-        raise
+    return site.slurm.submit([*argv, *options, os.path.join(path, ARRAY_SCRIPT)], path)
 
 
 def _limits(site: Site, count: int, refusal: str) -> str:
@@ -100,14 +186,12 @@ def _limits(site: Site, count: int, refusal: str) -> str:
     return f"; {count} jobs were to be submitted, MaxSubmitJobs is {most}, and {used} are in the queue"
 
 
-def _note(site: Site, app: Json, job: str, k: int, lost: Dict[str, str]) -> bool:
+def _note(site: Site, app: Json, job: str, lost: Dict[str, str]) -> bool:
     """Record that an app has its task; False when another client has removed the app."""
-    if app["app_id"] in lost:
-        return False
     try:
         with site.open(app["app_id"]) as folder:
             own(folder, app["nonce"])
-            note_task(folder, folder.json("submitting") or {}, f"{job}_{k}")
+            note_task(folder, folder.json("submitting") or {}, job)
     except OpError as error:
         lost[app["app_id"]] = str(error)
         return False

@@ -67,6 +67,8 @@ def look(
         for app_id in unexplained:
             if app_id in apps and _is_unexplained(apps[app_id]):
                 apps[app_id]["vanished"] = True
+    for facts in filter(_cannot_start, apps.values()):
+        facts.update(vanished=True, ended={"end": time.time()})
     for app_id, facts in apps.items():
         if facts["vanished"] and facts["outcome"] is None:
             _add_events(site, app_id, facts)
@@ -114,6 +116,18 @@ def _is_queued_again(facts: Json) -> bool:
     waits = facts["queue"] and all(row["state"] == "PENDING" for row in facts["queue"])
     has_run = "job" in (facts["started"] or {}) and facts["outcome"] is None
     return bool(waits) and has_run and cfg.get("on_preempted") != "requeue"
+
+
+def _cannot_start(facts: Json) -> bool:
+    """Whether an app in the queue waits for one that has not succeeded.
+
+    Slurm cancels such a task of an array at once, or else when all tasks of the other array have ended.
+    """
+    waits = facts["submitted"] is not None and facts["started"] is None and facts["outcome"] is None
+    unmet = [state for state in facts["needs"].values() if state not in ("", "succeeded", "removed")]
+    return bool(waits and unmet and facts["queue"]) and all(
+        row["state"] == "PENDING" for row in facts["queue"]
+    )
 
 
 def _explain(site: Site, left: List[Json]) -> None:

@@ -436,6 +436,6 @@ def end(site: Site, op: Json) -> Json:
     with site.open(op["app_id"]) as folder:
         won = folder.link("outcome", json.dumps(op["outcome"]))
         folder.unlink("secrets")
-        if won and op["outcome"].get("state") == "lost":
-            cancel_jobs(site, folder)  # Slurm may have queued the job again
+        if won and op["outcome"].get("state") in ("lost", "skipped"):
+            cancel_jobs(site, folder)  # Slurm may have queued the job again, or still have it in the queue
         return {"won": won}

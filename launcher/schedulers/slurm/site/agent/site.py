@@ -31,6 +31,7 @@ UNREACHABLE = re.compile(
 )
 BUSY = re.compile(r"temporarily un|rate.?limit|try again|too many (requests|rpcs)|back.?off", re.IGNORECASE)
 FORGOTTEN = re.compile(r"invalid job id|already finished|already completed", re.IGNORECASE)
+AFTERCORR = 10  # see `_aftercorr`; Slurm's default
 CALL_S = 30.0  # time limit of one command of Slurm
 SUBMIT_S = 90.0  # time limit of one sbatch, which itself tries again for a while
 TRIES = 5  # tries of a reservation, and of an sbatch that is refused because of a rate limit
@@ -126,6 +127,7 @@ class Slurm:
             "slurm": found.get("SLURM_VERSION", ""),
             "max_array": int(found.get("MaxArraySize") or 0),
             "max_jobs": int(found.get("MaxJobCount") or 0),
+            "aftercorr": _aftercorr(found.get("SchedulerParameters", "")),
             "accounting": not found.get("AccountingStorageType", "none").endswith("none"),
         }
 
@@ -270,6 +272,16 @@ class Site:
     def scripts(self, row: Row) -> bool:
         """Whether a job runs the script of an app in this job directory."""
         return os.path.dirname(os.path.dirname(row.command)) in (self.apps, self.arrays)
+
+
+def _aftercorr(parameters: str) -> int:
+    """How many tasks of an array Slurm puts behind the tasks of another one, each on its own.
+
+    The tasks after these wait until so many have left the queue, and are cancelled when Slurm has forgotten
+    their tasks of the other array by then. Source: slurm.conf(5), and build_job_queue in job_scheduler.c.
+    """
+    found = re.search(r"\bcorrespond_after_task_cnt=(\d+)", parameters)
+    return int(found.group(1)) if found and int(found.group(1)) else AFTERCORR
 
 
 def job_of(folder: Folder) -> str:

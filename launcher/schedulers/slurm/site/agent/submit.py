@@ -4,8 +4,8 @@ import errno
 import json
 import os
 import time
-from functools import partial
-from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple
+from functools import lru_cache, partial
+from typing import Any, Callable, Dict, List, Optional, Sequence, Set, Tuple
 
 from launcher.schedulers.appfolder import remove_tree, token
 from launcher.schedulers.slurm.site.agent.folder import (
@@ -24,6 +24,11 @@ from launcher.schedulers.slurm.site.agent.folder import (
 from launcher.schedulers.slurm.site.agent.removal import cancel_jobs, dismantle
 from launcher.schedulers.slurm.site.agent.site import FORGOTTEN, TRIES, Site, job_of, need_of, refusal
 from launcher.schedulers.slurm.site.owners import script_of
+
+Live = Callable[[], Set[Tuple[str, str]]]
+"""The live jobs, see `known`; asked once."""
+Ask = Callable[[str], Tuple[str, str]]
+"""The state and the job of a needed app, see `need_of`."""
 
 
 def reserve(site: Site, op: Json) -> Json:
@@ -117,7 +122,7 @@ def adopt_task(site: Site, folder: Folder) -> None:
 
 def note_task(folder: Folder, about: Json, job: str) -> None:
     """Record that an app has been created, as this task of the array in `about`."""
-    folder.write("created", json.dumps(dict(about, at=time.time(), job=job, needs=[], waits={})))
+    folder.write("created", json.dumps(dict(about, at=time.time(), job=job)))
 
 
 def _refuse_started(folder: Folder, owner: Optional[Json]) -> None:
@@ -143,15 +148,13 @@ def create(site: Site, op: Json) -> Json:
         if op.get("secret"):
             folder.write("secrets", json.dumps(op["secret"]))
         needs = op.get("needs") or []
-        waits, skip = _judge(site, folder, needs)
+        waits, skip = judge(folder, needs, partial(need_of, site))
         if skip is not None:
             return skip
         job = _submit(site, folder, op, waits, "submitting" in names)
         own(folder, op.get("nonce"), lambda: site.slurm.cancel([job]))
-        names_of = {each["app_id"]: each.get("job") or each["app_id"] for each in needs}
-        waits_for = {app_id: names_of[app_id] for app_id in waits}
-        created = {"at": time.time(), "needs": list(names_of), "waits": waits_for, "program": program}
-        folder.write("created", json.dumps(created))
+        created = {"at": time.time(), "program": program}
+        folder.write("created", json.dumps(dict(created, **waits_of(needs, waits))))
         return {"job": job}
 
 
@@ -165,16 +168,22 @@ def own(folder: Folder, nonce: Optional[str], undo: Callable[[], Any] = lambda: 
         raise reserved(folder, state_of(folder), owner if started is None else None)
 
 
-def _judge(site: Site, folder: Folder, needs: Sequence[Json]) -> Tuple[Dict[str, str], Optional[Json]]:
+def judge(folder: Folder, needs: Sequence[Json], ask: Ask) -> Tuple[Dict[str, str], Optional[Json]]:
     """App id → job of the needs that have not ended, or the answer for a need that has not succeeded."""
     waits = {}
     for need in needs:
-        state, job = need_of(site, need["app_id"])
+        state, job = ask(need["app_id"])
         if state not in ("", "succeeded"):
             return {}, _skip(folder, need, state)
         if not state:
             waits[need["app_id"]] = job
     return waits, None
+
+
+def waits_of(needs: Sequence[Json], waits: Dict[str, str]) -> Json:
+    """The fields of `created` on needs: the app ids, and app id → name of the job of those in `waits`."""
+    names = {each["app_id"]: each.get("job") or each["app_id"] for each in needs}
+    return {"needs": list(names), "waits": {app_id: names[app_id] for app_id in waits}}
 
 
 def _skip(folder: Folder, need: Json, state: str) -> Json:
@@ -198,9 +207,8 @@ def _submit(site: Site, folder: Folder, op: Json, waits: Dict[str, str], again: 
         folder.write(script, op["script"], 0o700)
         options = ["--hold", "--parsable", "--job-name=" + folder.app_id]
         options += ["--output=" + os.path.join(folder.path, "slurm.out"), "--open-mode=append"]
-        behind = _known(site, waits)
-        if behind:
-            options += ["--dependency=afterok:" + ":".join(behind), "--kill-on-invalid-dep=yes"]
+        there = known(site) if waits else set()
+        options += after([job for app_id, job in waits.items() if (app_id, job) in there])
         job = site.slurm.submit(argv + options + [os.path.join(folder.path, script)], folder.path)
     try:
         if folder.link("job", job):
@@ -221,13 +229,20 @@ def sbatch(argv: Sequence[str]) -> List[str]:
     return list(argv)
 
 
-def _known(site: Site, waits: Dict[str, str]) -> List[str]:
-    """The jobs of these apps that Slurm knows. `_skip_now` judges the other apps before the start.
+def known(site: Site, over: bool = True) -> Set[Tuple[str, str]]:
+    """(app id, job) of the jobs that Slurm knows, also of ended ones unless `over` is false.
 
-    Slurm would drop a dependency on a forgotten job, or wait for another job that has its id by now.
+    A dependency names no other job: Slurm would drop it, or wait for another job that has the id by now.
+    `_skip_now` judges the apps of such jobs before the start.
     """
-    known = {(row.app_id, row.job) for row in site.slurm.rows()} if waits else set()
-    return [job for app_id, job in waits.items() if (app_id, job) in known]
+    return {(row.app_id, row.job) for row in site.slurm.rows() if over or not row.is_over}
+
+
+def after(jobs: Sequence[str], array: str = "") -> List[str]:
+    """The options of sbatch for a job behind these ones, each task also behind the task of that number."""
+    parts = ["afterok:" + ":".join(jobs)] if jobs else []
+    parts += ["aftercorr:" + array] if array else []
+    return ["--dependency=" + ",".join(parts), "--kill-on-invalid-dep=yes"] if parts else []
 
 
 def _adopt(site: Site, folder: Folder) -> Optional[str]:
@@ -250,7 +265,8 @@ def start_all(site: Site, op: Json) -> Json:
     at = time.time()  # before the release: see `held_again`
     apps: List[Json] = op["apps"]
     held: Dict[str, str] = {}
-    answers = [_each(site, app, partial(_ready, site, app, held)) for app in apps]
+    live = lru_cache(maxsize=None)(partial(known, site, over=False))
+    answers = [_each(site, app, partial(_ready, site, app, held, live)) for app in apps]
     problems = _release(site, list(held.values()))
 
     def accept(folder: Folder) -> Json:
@@ -271,7 +287,7 @@ def _each(site: Site, app: Json, act: Callable[[Folder], Json]) -> Json:
     return answered(opened, site.job_dir)
 
 
-def _ready(site: Site, app: Json, held: Dict[str, str], folder: Folder) -> Json:
+def _ready(site: Site, app: Json, held: Dict[str, str], live: Live, folder: Folder) -> Json:
     """Note the job of an app before its release; returns the answer if a need has not succeeded, else {}.
 
     Raises OpError reserved, state.
@@ -283,7 +299,7 @@ def _ready(site: Site, app: Json, held: Dict[str, str], folder: Folder) -> Json:
     own(folder, app.get("nonce"))
     if "created" not in names:
         raise OpError("state", f"{folder.app_id} has not been created")
-    skip = _skip_now(site, folder)
+    skip = _skip_now(site, folder, live)
     if skip is not None:
         return skip
     row = site.live_job(folder)
@@ -335,14 +351,13 @@ def _accepted(folder: Folder) -> Json:
     return {"state": state}
 
 
-def _skip_now(site: Site, folder: Folder) -> Optional[Json]:
+def _skip_now(site: Site, folder: Folder, live: Live) -> Optional[Json]:
     """The answer for an app whose need has not succeeded, or was forgotten by Slurm, which drops the
     dependency on such a job, so that the app's job would start."""
     waits = (folder.json("created") or {}).get("waits") or {}
-    known = {(row.app_id, row.job) for row in site.slurm.rows() if not row.is_over} if waits else set()
     for app_id, name in waits.items():
         state, need_job = need_of(site, app_id)
-        if not state and (app_id, need_job) not in known:
+        if not state and (app_id, need_job) not in live():
             state = need_of(site, app_id)[0] or "lost"
         if state not in ("", "succeeded"):
             cancel_jobs(site, folder)

@@ -1,0 +1,131 @@
+"""Which jobs of matrices are submitted at once, and what the plan says of the other ones."""
+
+from collections.abc import Mapping
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from launcher.apply.batches import batches_of, with_notes
+from launcher.apply.engines import Engines
+from launcher.plan.model import Plan
+from launcher.plan.step import Step
+from launcher.specs import AppDef
+from launcher.specs.jobkey import JobKey
+from launcher.specs.launch import Launch
+
+ALONE = "submitted as a job of its own: "
+
+
+class World:
+    """Steps that start jobs, and an engine whose arrays have at most `most` tasks."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, most: int = 1000) -> None:
+        self.steps: list[Step] = []
+        self._engines = Engines()
+        batches = SimpleNamespace(most=lambda cfg: most, traits=lambda request: request)
+        monkeypatch.setattr(self._engines, "get", lambda name: SimpleNamespace(batches=batches))
+
+    def matrix(
+        self,
+        name: str,
+        *jobs: str,
+        traits: Mapping[str, str] | None = None,
+        max_parallel: int | None = None,
+        **needs: str,
+    ) -> None:
+        """A matrix `name` of jobs. needs: job → the jobs that it waits for; traits: job → its option cpus."""
+        for job in jobs:
+            key = JobKey("p", "default", job)
+            about = {"key": key, "app": AppDef(job, []), "root": "/", "file": job, "origin": ""}
+            launch = Launch(**about, scheduler="s", matrix=name, max_parallel=max_parallel)
+            info = SimpleNamespace(request={"cpus": (traits or {}).get(job, "1")})
+            bound: Any = SimpleNamespace(info=info, launch=launch, cfg={})
+            after = tuple(needs.get(job, "").split())
+            self.steps.append(
+                Step(key=key, kind="create", reasons=(), launch=launch, bound=bound, after=after)
+            )
+
+    def groups(self) -> list[list[str]]:
+        """The jobs of each batch."""
+        found = batches_of(self.steps, Plan(steps=tuple(self.steps)), self._engines, ())
+        return sorted([step.key.job for step in batch.steps] for batch in found)
+
+    def notes(self) -> dict[str, str]:
+        plan = with_notes(Plan(steps=tuple(self.steps)), self._engines)
+        return {step.key.job: "; ".join(step.notes) for step in plan.steps if step.notes}
+
+
+@pytest.fixture
+def world(monkeypatch: pytest.MonkeyPatch) -> World:
+    return World(monkeypatch)
+
+
+def test_jobs_that_each_wait_for_one_job_of_a_matrix_are_a_batch(world):
+    world.matrix("eval", "eval-0", "eval-1", **{"eval-0": "train-0", "eval-1": "train-1"})
+    world.matrix("train", "train-0", "train-1")
+    assert world.groups() == [["eval-0", "eval-1"], ["train-0", "train-1"]]
+    assert world.notes() == {}
+
+
+def test_jobs_that_wait_for_the_same_jobs_are_a_batch(world):
+    world.matrix("", "prepare")
+    world.matrix("eval", "a", "b", a="prepare other", b="prepare other")
+    assert world.groups() == [["a", "b"]]
+
+
+def test_jobs_that_wait_for_one_job_of_a_matrix_and_all_for_another_job_are_a_batch(world):
+    world.matrix("", "prepare")
+    world.matrix("train", "t0", "t1", t0="prepare", t1="prepare")
+    world.matrix("eval", "e0", "e1", e0="prepare t0", e1="prepare t1")
+    assert world.groups() == [["e0", "e1"], ["t0", "t1"]]
+
+
+def test_a_job_that_waits_for_other_jobs_than_its_matrix_is_alone_and_the_plan_says_why(world):
+    world.matrix("train", "t0", "t1")
+    world.matrix("eval", "e0", "e1", "e2", e2="live-7")
+    assert world.groups() == [["e0", "e1"], ["t0", "t1"]]
+    assert world.notes() == {"e2": f"{ALONE}it waits for live-7"}
+
+
+def test_the_only_job_of_a_matrix_that_waits_for_nothing_is_alone(world):
+    world.matrix("", "prepare")
+    world.matrix("eval", "a", "b", "c", b="prepare", c="prepare")
+    assert world.groups() == [["b", "c"]]
+    assert world.notes() == {"a": f"{ALONE}b waits for prepare"}
+
+
+def test_jobs_behind_jobs_that_are_not_one_batch_are_alone(world):
+    """Or the batch would be submitted before the jobs that it needs, or wait for itself."""
+    world.matrix("train", "t0", "t1", traits={"t1": "2"}, t1="e0")
+    world.matrix("eval", "e0", "e1", e0="t0", e1="t1")
+    assert world.groups() == []
+    assert world.notes()["e0"] == f"{ALONE}it waits for t0"
+    assert world.notes()["t1"] == f"{ALONE}it differs from t0 in cpus"
+
+
+def test_jobs_that_each_wait_for_two_jobs_of_their_own_are_alone(world):
+    world.matrix("train", "t0", "t1")
+    world.matrix("data", "d0", "d1")
+    world.matrix("eval", "e0", "e1", e0="d0 t0", e1="d1 t1")
+    assert world.groups() == [["d0", "d1"], ["t0", "t1"]]
+    assert world.notes()["e1"] == f"{ALONE}it waits for d1, t1"
+
+
+def test_a_chain_within_a_matrix_is_alone_job_by_job(world):
+    world.matrix("m", *"abcd", b="a", c="b", d="c")
+    assert world.groups() == []
+
+
+def test_a_limit_of_jobs_that_each_wait_for_another_job_has_no_effect(world):
+    world.matrix("train", "t0", "t1", max_parallel=1)
+    world.matrix("eval", "e0", "e1", max_parallel=1, e0="t0", e1="t1")
+    why = "`max_parallel` has no effect: jobs that each wait for another job may be several job arrays"
+    assert world.notes() == {"e0": why, "e1": why}
+
+
+def test_jobs_are_alone_where_a_cluster_has_no_arrays(monkeypatch):
+    world = World(monkeypatch, most=0)
+    world.matrix("eval", "a", "b", a="prepare", b="prepare")
+    assert world.groups() == []
+    assert "MaxArraySize is 0" in world.notes()["a"]
