@@ -259,8 +259,10 @@ def _start_again(engine: Engine, name: str, image: str) -> None:
 def _body(name: str, image: str, folder: str, socket: str) -> dict[str, Any]:
     """The container: root of the engine's machine, with its network, so that probes reach all replicas."""
     home = {"Type": "volume", "Target": HOME, "VolumeOptions": {"Labels": {WATCHER: name}}}
-    # The folder, not the socket: a restarted engine makes another socket.
-    engine = {"Type": "bind", "Source": folder, "Target": _ENGINE, "ReadOnly": True}
+    # The folder, not the socket: a restarted engine makes another socket. Without the mounts below it, which
+    # may be the engine's own: it would mount them once more for each look into the container.
+    engine: dict[str, Any] = {"Type": "bind", "Source": folder, "Target": _ENGINE, "ReadOnly": True}
+    engine["BindOptions"] = {"NonRecursive": True}
     return {
         "Image": image,
         "Entrypoint": [_PYTHON, "-I", _PROGRAM, name],
