@@ -98,7 +98,10 @@ ON_BRANCH = {
     "launcher.schedulers.docker.client.transport": "subprocess, without SSH; urllib.request, without a proxy",
     "launcher.schedulers.docker.observe": "what stops, ends and removes apps, for commands that only read",
     "launcher.schedulers.docker.request.derive": "launcher.turns, for apps without GPUs",
-    "launcher.schedulers.docker.submission": "the tables of turns, for apps that take none",
+    "launcher.schedulers.docker.submission": (
+        "the tables of turns, for apps that take none; the watcher on the engine, for apps without it"
+    ),
+    "launcher.schedulers.docker.watching.revive": "the watcher on the engine, for apps without it",
     "launcher.schedulers.docker.watching.hold": "what creates containers, while an app waits",
     "launcher.schedulers.docker.watching.ends": "workspaces, for apps without inputs: watchers stay small",
     "launcher.schedulers.leftovers": "what clears shares, for supervisors that start its process",

@@ -59,8 +59,13 @@ def start(engine: Engine, container: Container) -> bool:
 def start_all(engine: Engine) -> None:
     """Start every watcher that was killed, for the apps in its volume."""
     for each in engine.containers(f"{PART}={WATCHER_PART}"):
-        if each.ended and engine.path_stat(each.id, PROCESS) is not None:
+        if each.ended and has_come_up(engine, each):
             start(engine, each)
+
+
+def has_come_up(engine: EngineView, container: Container) -> bool:
+    """Whether the watcher in this container has ever run: then there may be records in its volume."""
+    return engine.path_stat(container.id, PROCESS) is not None
 
 
 def _is_running(engine: EngineView, name: str) -> bool:

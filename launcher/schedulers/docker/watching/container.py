@@ -37,12 +37,13 @@ from launcher.schedulers.docker.client.errors import (
     NotFound,
     explained,
 )
+from launcher.schedulers.docker.client.objects import Container
 from launcher.schedulers.docker.client.streams import ExecSocket, Report
 from launcher.schedulers.docker.client.view import EngineView
 from launcher.schedulers.docker.images import pull
 from launcher.schedulers.docker.labels import APP_ID, PART, WATCHER, WATCHER_IMAGE, WATCHER_PART, Labels
 from launcher.schedulers.docker.record import RecordLock
-from launcher.schedulers.docker.watchers import HOME, PREFIX, PROCESS
+from launcher.schedulers.docker.watchers import HOME, PREFIX, has_come_up
 from launcher.schedulers.docker.watching.client import WatcherClient
 from launcher.schedulers.docker.watching.rendezvous import ANSWER_S
 from launcher.schedulers.owner import Owner
@@ -214,7 +215,7 @@ def _connect(engine: Engine, name: str, image: str, policy: str, report: Report 
                 _make(engine, name, image, policy, report)
                 continue
             if found.ended:
-                _start_again(engine, name, image)
+                _start_again(engine, found, image)
                 continue
             if time.monotonic() - began > _UP_S / 2:  # its client was killed before it had started it
                 engine.remove(found.id)
@@ -244,14 +245,14 @@ def _make(engine: Engine, name: str, image: str, policy: str, report: Report | N
         raise SchedulerError(text, hint=_WANTED) from error
 
 
-def _start_again(engine: Engine, name: str, image: str) -> None:
+def _start_again(engine: Engine, found: Container, image: str) -> None:
     """Start a watcher that was killed. One that has never come up is removed: SchedulerError says why."""
-    if engine.path_stat(name, PROCESS) is not None:
-        engine.start(name)
+    if has_come_up(engine, found):
+        engine.start(found.id)
         return
-    with closing(engine.log_frames(name, tty=False)) as frames:
+    with closing(engine.log_frames(found.id, tty=False)) as frames:
         lines = b"".join(text for _, text in frames).decode(errors="replace").split("\n")
-    engine.remove(name)
+    engine.remove(found.id)
     why = next((line.strip() for line in reversed(lines) if line.strip()), "it ended at once")
     raise SchedulerError(f"the watcher cannot run in the image {image}: {why}", hint=_WANTED)
 

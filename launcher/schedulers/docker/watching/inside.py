@@ -29,7 +29,7 @@ from launcher.schedulers.docker.watching.pump import SOCKET
 from launcher.schedulers.docker.watching.watcher import Watcher
 from launcher.schedulers.owner import this_process
 
-FIRST_CLIENT_S = 60.0
+FIRST_CLIENT_S = 20.0
 PROCESS = "watcher.json"
 """The file below LAUNCHER_HOME that names the process."""
 _UP_S = 10.0
