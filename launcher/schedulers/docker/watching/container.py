@@ -75,7 +75,7 @@ _PACKAGES = (
     "launcher.turns",
     "launcher.workspace",
 )
-_MAIN = b"""import sys
+MAIN = b"""import sys
 if sys.version_info < (3, 10):
     sys.exit("its Python is %d.%d, and the watcher needs 3.10 or newer" % tuple(sys.version_info[:2]))
 if len(sys.argv) < 2:
@@ -88,18 +88,18 @@ else:
 
 
 @cache
-def program() -> bytes:
-    """The zip that the container executes; the same bytes each time."""
-    files = {"__main__.py": _MAIN}
+def program() -> Mapping[str, bytes]:
+    """The modules that the container executes, as a zip: path → text."""
+    files = {"__main__.py": MAIN}
     for package in _PACKAGES:
         files |= modules(package)
-    return zipped(files)
+    return files
 
 
 def name_of(engine: EngineView, cfg: Mapping[str, Any]) -> str:
     """The name of the container that watches apps with these options."""
-    facts = [program(), image_of(cfg).encode(), socket_of(engine.host).encode()]
-    return PREFIX + sha256(b"\0".join(sha256(each).digest() for each in facts)).hexdigest()[:16]
+    facts = [image_of(cfg).encode(), socket_of(engine.host).encode(), *program().values()]
+    return PREFIX + sha256(b"".join(sha256(each).digest() for each in facts)).hexdigest()[:16]
 
 
 def image_of(cfg: Mapping[str, Any]) -> str:
@@ -287,9 +287,9 @@ def _body(name: str, image: str, folder: str, socket: str) -> dict[str, Any]:
 
 def _archive() -> bytes:
     """A tar archive of the program."""
-    out = io.BytesIO()
+    out, data = io.BytesIO(), zipped(program())
     with tarfile.open(fileobj=out, mode="w") as tar:
         entry = tarfile.TarInfo(_PROGRAM.lstrip("/"))
-        entry.size, entry.mode = len(program()), 0o600
-        tar.addfile(entry, io.BytesIO(program()))
+        entry.size, entry.mode = len(data), 0o600
+        tar.addfile(entry, io.BytesIO(data))
     return out.getvalue()
