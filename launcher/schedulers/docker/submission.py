@@ -143,6 +143,12 @@ class Submission:
         `start` then leaves the app to its watcher, which creates the app once all of `waits_for` have
         succeeded and its turn has come.
         """
+        if WATCHER in common and any(map(os.path.isabs, job.needs.values())):
+            raise SchedulerError(
+                f"{job.app_id} reads the output folder of a job that ran on this machine, which its watcher on the"
+                " engine cannot see",
+                hint="leave out `watcher: engine`, or run both jobs on the engine",
+            )
         self._spawn(job, common)
         self._held = {
             "job": _handover(job, os.environ),

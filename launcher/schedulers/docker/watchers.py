@@ -30,16 +30,21 @@ def is_of_engine(process: Owner) -> bool:
 
 def is_alive(engine: EngineView, process: Owner) -> bool:
     """Whether this process of a watcher on the engine runs."""
-    if not _is_running(engine, process.host):
+    container, file = engine.inspect(process.host), engine.path_stat(process.host, PROCESS)
+    if container is None or container.state != "running" or file is None:
         return False
+    if (file.written_at or 0.0) < (container.started_at or 0.0):
+        return False  # the file of a process before, which was killed
     text = engine.read_file(process.host, PROCESS, _MOST_BYTES)
     return text is not None and from_json(text.decode(errors="replace")) == process
 
 
 def is_held(engine: EngineView, labels: Labels) -> bool:
     """Whether a running watcher on the engine has the app with these labels."""
-    name = labels.watcher
-    return bool(name) and _is_running(engine, name) and has_record(engine, labels)
+    if not labels.watcher:
+        return False
+    found = engine.inspect(labels.watcher)
+    return found is not None and found.state == "running" and has_record(engine, labels)
 
 
 def has_record(engine: EngineView, labels: Labels) -> bool:
@@ -66,8 +71,3 @@ def start_all(engine: Engine) -> None:
 def has_come_up(engine: EngineView, container: Container) -> bool:
     """Whether the watcher in this container has ever run: then there may be records in its volume."""
     return engine.path_stat(container.id, PROCESS) is not None
-
-
-def _is_running(engine: EngineView, name: str) -> bool:
-    found = engine.inspect(name)
-    return found is not None and found.state == "running"
