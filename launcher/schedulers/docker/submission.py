@@ -145,7 +145,7 @@ class Submission:
         """
         if WATCHER in common and any(map(os.path.isabs, job.needs.values())):
             raise SchedulerError(
-                f"{job.app_id} reads the output folder of a job that ran on this machine, which its watcher on the"
+                f"{job.app_id} reads the output folder of a job of this machine, which its watcher on the"
                 " engine cannot see",
                 hint="leave out `watcher: engine`, or run both jobs on the engine",
             )

@@ -6,6 +6,7 @@ import shutil
 import subprocess
 import time
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -39,9 +40,9 @@ class Watched:
         self.image = f"launcher-test/watcher:{scenario.token}"
         scenario.daemon.tag(image, self.image)
 
-    def job(self, script: str, *, name: str = "job", top: str = "", **options: str) -> Path:
+    def job(self, script: str, *, name: str = "job", top: str = "", role: str = "") -> Path:
         cfg = f"cfg: {{watcher: engine, watcher_image: '{self.image}'}}"
-        return self.scenario.job(script, name=name, top=f"{cfg}\n{top}", **options)
+        return self.scenario.job(script, name=name, top=f"{cfg}\n{top}", role=role)
 
     def watchers(self) -> list[str]:
         """The ids of the containers of watchers."""
@@ -177,11 +178,15 @@ def test_a_killed_watcher_keeps_a_pause_before_a_restart_and_counts_all_restarts
     scenario: DockerScenario, watched: Watched
 ) -> None:
     log = scenario.folder / "log"
+
+    def runs(number: int) -> bool:
+        return log.exists() and log.read_text().count("run") == number
+
     retries = "max_retries: 2\nretry_policy: application\nretry_delay: 3s"
     watched.job(f"echo run >>{log}; exit 3", role=retries)
     scenario.apply(".")
     for number in (1, 2):
-        until(lambda number=number: log.exists() and log.read_text().count("run") == number)
+        until(partial(runs, number))
         until(lambda: scenario.containers()[0].state == "exited")
         processes.kill([watched.pid])
         assert scenario.status("job")["attempt_state"] == "running"
@@ -209,7 +214,8 @@ def test_an_image_without_python_is_refused_and_leaves_nothing(
     assert f"the watcher cannot run in the image {watched.image}" in done.err
     assert "python3" in done.err
     assert "watcher_image" in done.err
-    assert watched.watchers() == scenario.containers() == []
+    assert watched.watchers() == []
+    assert scenario.containers() == []
 
 
 def test_apps_are_judged_after_a_restart_of_the_engine_and_waiting_attempts_are_submitted_again(
