@@ -21,7 +21,7 @@ from tests.engines.own import OwnEngine
 from tests.engines.sshd import OPTIONS, Sshd
 
 pytestmark = pytest.mark.timeout(600)
-PATIENCE_S = 90.0
+PATIENCE_S = 120.0
 SECRET = "value-of-a-secret-of-the-tests"
 
 
@@ -97,21 +97,21 @@ def gate(scenario: DockerScenario) -> Gate:
 
 
 @pytest.fixture(params=["unix", "ssh"])
-def way(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+def way(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[None]:
     """The way of all commands to the engine."""
     if request.param == "unix":
         yield
         return
     require("sshd")
-    with Sshd(tmp_path / "sshd") as sshd:
+    with Sshd(tmp_path / "sshd") as sshd, pytest.MonkeyPatch.context() as patched:
         folder, known = tmp_path / "bin", tmp_path / "known_hosts"
         folder.mkdir()
         known.write_text(f"{sshd.known_hosts}\n")
         options = f"-i {tmp_path}/sshd/key -o UserKnownHostsFile={known} {OPTIONS}"
         (folder / "ssh").write_text(f'#!/bin/sh\nexec {shutil.which("ssh")} {options} "$@"\n')
         (folder / "ssh").chmod(0o755)
-        monkeypatch.setenv("PATH", f"{folder}:{os.environ['PATH']}")
-        monkeypatch.setenv("DOCKER_HOST", f"ssh://{sshd.address}{Daemon().socket_path}")
+        patched.setenv("PATH", f"{folder}:{os.environ['PATH']}")
+        patched.setenv("DOCKER_HOST", f"ssh://{sshd.address}{Daemon().socket_path}")
         yield
 
 
@@ -144,7 +144,7 @@ def test_all_work_goes_on_without_the_client_and_its_state_folder(
     assert log.read_text() == f"{SECRET}\n" * 2
 
 
-@pytest.mark.parametrize("how", ["kill", "stop", "remove"])
+@pytest.mark.parametrize("how", ["kill", "stop", pytest.param("remove", marks=pytest.mark.slow)])
 def test_an_app_and_a_waiting_attempt_go_on_after_the_end_of_their_watcher(
     scenario: DockerScenario, watched: Watched, gate: Gate, how: str
 ) -> None:
