@@ -107,7 +107,9 @@ ON_BRANCH = {
     "launcher.schedulers.leftovers": "what clears shares, for supervisors that start its process",
     "launcher.schedulers.local.comparison": "workspaces, for the supervisor that starts its process",
     "launcher.schedulers.local.outputs": "archives, for apps whose outputs are not copied",
-    "launcher.schedulers.docker.watching.actions": "probes, for apps without them",
+    "launcher.schedulers.docker.watching.actions": (
+        "probes, for apps without them; the watcher on the engine, for apps without it"
+    ),
     "launcher.schedulers.docker.watching.app": "probes, needs and turns, for apps without them",
     "launcher.schedulers.docker.watching.watcher": "needs and turns, for apps without them",
     "launcher.schedulers.local.request": "launcher.turns, for apps without GPUs",

@@ -21,7 +21,7 @@ import json
 import tarfile
 import time
 from collections.abc import Mapping
-from contextlib import closing
+from contextlib import closing, suppress
 from functools import cache, partial
 from hashlib import sha256
 from posixpath import basename, dirname
@@ -52,7 +52,8 @@ from launcher.specs.attempt import AttemptState
 
 _PROGRAM = "/launcher/watcher.zip"
 _ENGINE = "/launcher/engine"
-_PYTHON = "python3"
+_PUMP = ("python3", "-I", _PROGRAM)
+"""The command that connects a client to the watcher."""
 _DEFAULT_SOCKET = "/var/run/docker.sock"
 _UP_S = 60.0
 _AGAIN_S = 0.1
@@ -188,19 +189,30 @@ class EngineWatcher(WatcherClient):
         return super().close(max(timeout_s, _LEAVE_S))
 
     def _answer(self, timeout_s: float | None) -> dict[str, Any] | None:
-        """The next answer of the watcher; None when it has ended, or does not answer in time."""
-        data = b""
-        try:
-            self._stream.settimeout(timeout_s)
-            while not data.endswith(b"\n"):
-                if not (piece := self._stream.recv(_MOST_BYTES)):
-                    return None
-                data += piece
-            self._stream.settimeout(None)
-        except OSError:
-            return None
+        return _answer_on(self._stream, timeout_s)
+
+
+def tell(engine: Engine, name: str, message: Mapping[str, Any]) -> None:
+    """Give the watcher in this container a message, and wait until it has it. A dead one misses it."""
+    with suppress(Conflict, NotFound, OSError), closing(engine.converse(name, _PUMP)) as stream:
+        stream.sendall(json.dumps(message).encode() + b"\n")
+        _answer_on(stream, ANSWER_S)
+
+
+def _answer_on(stream: ExecSocket, timeout_s: float | None) -> dict[str, Any] | None:
+    """The next answer of the watcher; None when it has ended, or does not answer in time."""
+    data = b""
+    try:
+        stream.settimeout(timeout_s)
+        while not data.endswith(b"\n"):
+            if not (piece := stream.recv(_MOST_BYTES)):
+                return None
+            data += piece
+        stream.settimeout(None)
         found: dict[str, Any] = json.loads(data)
-        return found
+    except (OSError, ValueError):  # ValueError: the engine says why it cannot run the command
+        return None
+    return found
 
 
 def _connect(engine: Engine, name: str, image: str, policy: str, report: Report | None) -> ExecSocket:
@@ -210,7 +222,7 @@ def _connect(engine: Engine, name: str, image: str, policy: str, report: Report 
         found = engine.inspect(name)
         try:
             if found is not None and found.live:
-                return engine.converse(name, [_PYTHON, "-I", _PROGRAM])
+                return engine.converse(name, _PUMP)
             if found is None:
                 _make(engine, name, image, policy, report)
                 continue
@@ -235,7 +247,7 @@ def _make(engine: Engine, name: str, image: str, policy: str, report: Report | N
     except NameTaken:
         return
     except EngineError as error:
-        raise explained(error, f"cannot make the watcher on the engine: {error.cause}") from error
+        raise explained(error, f"the engine cannot make a watcher of {image}: {error.cause}") from error
     try:
         engine.put_archive(made, "/", _archive())
         engine.start(made)
@@ -266,7 +278,7 @@ def _body(name: str, image: str, folder: str, socket: str) -> dict[str, Any]:
     engine["BindOptions"] = {"NonRecursive": True}
     return {
         "Image": image,
-        "Entrypoint": [_PYTHON, "-I", _PROGRAM, name],
+        "Entrypoint": [*_PUMP, name],
         "Cmd": [],
         "Env": [f"DOCKER_HOST=unix://{_ENGINE}/{socket}", f"LAUNCHER_HOME={HOME}"],
         "Hostname": name,

@@ -286,6 +286,11 @@ class Watcher:
         if message.get("op") == "await" and known is not None:
             known.followers.add(connection)
             connection.awaited = known
+        elif message.get("op") == "cancel" and known is not None:
+            record.append(known.app.lock.app_dir, "cancel", **message["request"])
+            connection.answer({})
+            self._leave(connection)
+            self._wake(known)
         elif "op" in message or known is not None or len(self._tasks) >= self._most:
             self._leave(connection)  # so a client that waits for an answer begins anew
             if known is not None:
