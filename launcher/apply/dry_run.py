@@ -147,9 +147,15 @@ def check_held(step: Step, needs: Iterable[StoodOn], engines: Engines) -> None:
     """Raise SchedulerError when the step's attempt cannot wait for one of the attempts in `needs`."""
     if step.launch is None or not step.starts:
         return
-    name = step.launch.scheduler
+    name, scheduler = step.launch.scheduler, engines.get(step.launch.scheduler)
+    is_held_here = scheduler.is_held_here(step.launch.cfg)
+    if step.launch.input_ref is not None and not is_held_here:
+        raise SchedulerError(
+            "its `inputs` are files of this machine, and the process that is to compare them is not",
+            hint="leave out `inputs`, or the run option that puts the process elsewhere",
+        )
     for each in needs:
-        if each.scheduler not in engines.get(name).holds:
+        if each.scheduler not in (scheduler.holds if is_held_here else {name}):
             raise SchedulerError(
                 f"it needs `{each.job}`, and an app of {name} cannot wait for one of {each.scheduler}"
                 " (needs-across-engines)",

@@ -44,7 +44,7 @@ class Turns:
         room = room_for(launches, engines, limits)
         asks: dict[JobKey, Ask] = {}
         for key, (step, launch) in starting.items():
-            if launch.scheduler in room.schedulers and (ask := _ask(step, launch, room)) is not None:
+            if room.is_of(launch) and (ask := _ask(step, launch, room)) is not None:
                 asks[key] = ask
         is_shared = bool(asks) and _number(asks, steps)
         self._of = {key: Turn(ask) for key, ask in asks.items()}
@@ -86,6 +86,9 @@ def room_for(launches: Collection[Launch], engines: Engines, limits: Sequence[Li
         batching=frozenset(name for name in names if engines.get(name).batches),
         shared="LAUNCHER_SLOTS" in os.environ,
         supported=SUPPORTED,
+        elsewhere=frozenset(
+            launch.key for launch in launches if not engines.get(launch.scheduler).is_held_here(launch.cfg)
+        ),
     )
 
 

@@ -127,18 +127,18 @@ class History:
         return pull if pull is not None and pull.merged and pull.merge_commit_sha == sha else None
 
 
-def withheld(launches: Iterable[Launch], remote: Mapping[str, str]) -> dict[JobKey, str]:
+def withheld(launches: Iterable[Launch], remote: Mapping[JobKey, str]) -> dict[JobKey, str]:
     """The jobs that a runner which goes away must not start, each with the reason.
 
     Args:
-        remote: scheduler → address of its engine on another machine, "" for an engine here. A process
-            of the runner watches the apps of a remote engine, and ends with the runner.
+        remote: job → address of its engine on another machine, if a process of the runner watches its apps,
+            which ends with the runner.
     """
     return {
-        launch.key: f"its watcher would end with this run, apart from {remote[launch.scheduler]}; "
-        "use a self-hosted runner, or Slurm"
+        launch.key: f"its watcher would end with this run, apart from {remote[launch.key]}; "
+        "set its run option `watcher: engine`, or use a self-hosted runner, or Slurm"
         for launch in launches
-        if remote.get(launch.scheduler) and _needs_watcher(launch)
+        if remote.get(launch.key) and _needs_watcher(launch)
     }
 
 

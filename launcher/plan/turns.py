@@ -10,7 +10,7 @@ from launcher.dataclass import dataclass
 from launcher.plan.model import Plan
 from launcher.plan.reasons import Reason
 from launcher.plan.step import Step
-from launcher.specs.launch import NO_CAPS, Launch
+from launcher.specs.launch import NO_CAPS, JobKey, Launch
 from launcher.text import memory, plural
 from launcher.turns.ask import MACHINE, Limit
 from launcher.turns.asking import Total, total
@@ -29,6 +29,7 @@ class Room:
         batching: the names of the schedulers that limit the jobs of a matrix themselves.
         shared: whether apps of other state folders take turns with those of this one (LAUNCHER_SLOTS).
         supported: whether apps can take turns on this system at all.
+        elsewhere: the jobs of these schedulers that are held by no process of this machine.
     """
 
     machine: Machine
@@ -37,10 +38,15 @@ class Room:
     batching: frozenset[str] = frozenset()
     shared: bool = False
     supported: bool = True
+    elsewhere: frozenset[JobKey] = frozenset()
+
+    def is_of(self, launch: Launch) -> bool:
+        """Whether the machine has the job among those that share it."""
+        return launch.scheduler in self.schedulers and launch.key not in self.elsewhere
 
     def holds(self, launch: Launch) -> bool:
         """Whether the job takes its turn on this machine."""
-        return launch.lifecycle.queue and launch.scheduler in self.schedulers
+        return launch.lifecycle.queue and self.is_of(launch)
 
     def lack(self, launch: Launch) -> Reason | None:
         """Why the job could never start here: it asks for more GPUs than there are."""
@@ -166,10 +172,11 @@ def _notes(step: Step, room: Room) -> Iterator[str]:
     if launch is None or not step.starts:
         return
     limits_itself = launch.scheduler in room.batching and bool(launch.matrix)
-    if room.supported and launch.scheduler not in room.schedulers and not limits_itself:
+    if room.supported and not room.is_of(launch) and not limits_itself:
         given = {"`max_parallel`": launch.max_parallel is not None, "--parallel": bool(room.limits)}
         for limit in (name for name, is_given in given.items() if is_given):
-            yield f"{limit} has no effect: apps of {launch.scheduler} take no turns here"
+            apps = "apps held elsewhere" if launch.key in room.elsewhere else f"apps of {launch.scheduler}"
+            yield f"{limit} has no effect: {apps} take no turns here"
     if (want := room.want(launch)) is not None:
         yield from _alone(want)
 

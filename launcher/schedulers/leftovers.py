@@ -99,7 +99,7 @@ def _ask_engine(ticket: Ticket) -> None:
     from launcher.schedulers.docker.client.engine import connect
     from launcher.schedulers.docker.client.errors import EngineUnreachable
     from launcher.schedulers.docker.share import is_of
-    from launcher.schedulers.docker.watching.client import ensure_watched
+    from launcher.schedulers.docker.watching.revive import ensure_watched
 
     def is_its(containers: Iterable[Container]) -> bool:
         return any(is_of(ticket, each.labels) for each in containers)

@@ -211,6 +211,13 @@ class StagedScheduler(Scheduler[T]):
         """Whether its apps use cores, memory and GPUs of this machine, and so take turns."""
         return False
 
+    def is_held_here(self, cfg: Mapping[str, CfgVal]) -> bool:
+        """Whether a process on this machine holds an app with these run options, or nothing holds it.
+
+        Only such an app takes turns here, waits for apps of other engines, and has its input files compared.
+        """
+        return True
+
     def expect(self, cfg: Mapping[str, CfgVal]) -> None:
         """Note the run options of an app in a plan, before any other call for the plan.
 

@@ -98,13 +98,18 @@ ON_BRANCH = {
     "launcher.schedulers.docker.client.transport": "subprocess, without SSH; urllib.request, without a proxy",
     "launcher.schedulers.docker.observe": "what stops, ends and removes apps, for commands that only read",
     "launcher.schedulers.docker.request.derive": "launcher.turns, for apps without GPUs",
-    "launcher.schedulers.docker.submission": "the tables of turns, for apps that take none",
+    "launcher.schedulers.docker.submission": (
+        "the tables of turns, for apps that take none; the watcher on the engine, for apps without it"
+    ),
+    "launcher.schedulers.docker.watching.revive": "the watcher on the engine, for apps without it",
     "launcher.schedulers.docker.watching.hold": "what creates containers, while an app waits",
     "launcher.schedulers.docker.watching.ends": "workspaces, for apps without inputs: watchers stay small",
     "launcher.schedulers.leftovers": "what clears shares, for supervisors that start its process",
     "launcher.schedulers.local.comparison": "workspaces, for the supervisor that starts its process",
     "launcher.schedulers.local.outputs": "archives, for apps whose outputs are not copied",
-    "launcher.schedulers.docker.watching.actions": "probes, for apps without them",
+    "launcher.schedulers.docker.watching.actions": (
+        "probes, for apps without them; the watcher on the engine, for apps without it"
+    ),
     "launcher.schedulers.docker.watching.app": "probes, needs and turns, for apps without them",
     "launcher.schedulers.docker.watching.watcher": "needs and turns, for apps without them",
     "launcher.schedulers.local.request": "launcher.turns, for apps without GPUs",

@@ -112,7 +112,7 @@ SHARED_BY_ENGINES |= {
 }
 SHARED_BY_ENGINES |= {
     f"launcher.schedulers.{name}"
-    for name in ("loop", "many", "owner", "packing", "pids", "probes", "replica_request", "usage")
+    for name in ("loop", "many", "owner", "packing", "pids", "probes", "programs", "replica_request", "usage")
 }
 
 

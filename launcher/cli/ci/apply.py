@@ -28,6 +28,7 @@ from launcher.plan.model import Plan, approves
 from launcher.schedulers.registry import get_scheduler
 from launcher.schedulers.staged import StagedScheduler
 from launcher.specs import Launch
+from launcher.specs.launch import JobKey
 
 if TYPE_CHECKING:
     from launcher.cli.render.failures import Problem
@@ -128,11 +129,13 @@ def _carry_out(
     return max(code, StaleError.exit_code if plan.unapproved else 0), result.outcomes
 
 
-def _remote_engines(launches: Sequence[Launch]) -> dict[str, str]:
-    """Scheduler → address of its engine, where that is on another machine and apps are held on this one."""
+def _remote_engines(launches: Sequence[Launch]) -> dict[JobKey, str]:
+    """Job → address of its engine, where that is on another machine and its apps are held on this one."""
     asked = {name: get_scheduler(name, "") for name in dict.fromkeys(each.scheduler for each in launches)}
     return {
-        name: found.remote_engine() for name, found in asked.items() if isinstance(found, StagedScheduler)
+        each.key: found.remote_engine()
+        for each in launches
+        if isinstance(found := asked[each.scheduler], StagedScheduler) and found.is_held_here(each.cfg)
     }
 
 

@@ -10,6 +10,7 @@
     labels, names, network, tombstones       the objects of an app at the engine
     facts, status, apps, observe             the state of apps, from both
     watching/    the process that restarts, stops and records an app, and its clients
+    watchers     such processes in containers of the engine, as all clients see them
     app_logs, log_reader                     the output of replicas
     outputs, gc                              output folders, and the removal of the rest after the end
 """

@@ -12,7 +12,7 @@ from typing import Any
 
 from launcher.dataclass import dataclass
 from launcher.schedulers.appfolder import is_id
-from launcher.schedulers.docker import record, status, tombstones
+from launcher.schedulers.docker import record, status, tombstones, watchers
 from launcher.schedulers.docker.client.objects import Container
 from launcher.schedulers.docker.client.view import EngineView
 from launcher.schedulers.docker.journal import Journal
@@ -200,7 +200,7 @@ def _app(
         return None
     app = DockerApp(labels, found, view, journal)
     if view.ended and not lock_held and stone is None and (journal is None or journal.outcome is None):
-        if record.is_locked(app.app_dir) or record.locked_elsewhere(app_id, labels.owner):
+        if record.is_locked(app.app_dir) or is_held_elsewhere(engine, labels):
             is_unasked = view.state == "lost" and not view.drift and any(each.lost for each in view.replicas)
             if is_unasked or (view.state == "succeeded" and INPUTS in labels):
                 # Its watcher knows more, or compares input files, and records the end.
@@ -209,9 +209,9 @@ def _app(
         elif (known := record.journal(app.app_dir)) is not None and known.outcome is not None:
             # Its watcher has recorded more since the journal was read, and left.
             return _app(engine, app_id, found, known, None, take_over=take_over, named=named)
-    if journal is None and stone is None and (paused_by := _paused_by(app, take_over=take_over)):
+    if journal is None and stone is None and (paused_by := _paused_by(engine, app, take_over=take_over)):
         return replace(app, view=status.paused(view), paused_by=paused_by)
-    return replace(app, owner=_owner(app, lock_held=lock_held, take_over=take_over))
+    return replace(app, owner=_owner(engine, app, lock_held=lock_held, take_over=take_over))
 
 
 def _view(
@@ -261,11 +261,18 @@ def _labels(
     return labels or (stone.labels if stone is not None else None)
 
 
-def _owner(app: DockerApp, *, lock_held: bool, take_over: bool) -> str:
+def is_held_elsewhere(engine: EngineView, labels: Labels) -> bool:
+    """Whether a watcher has the app: below another state folder of this machine, or on the engine."""
+    return bool(record.locked_elsewhere(labels.app_id, labels.owner)) or watchers.is_held(engine, labels)
+
+
+def _owner(engine: EngineView, app: DockerApp, *, lock_held: bool, take_over: bool) -> str:
     view = app.view
     if view.state in WAITING_STATES:  # its watcher; one on another machine counts as alive
         waiting = waiting_container(app.containers)
         holder = Labels(waiting.labels).holder if waiting is not None else record.holder(app.app_dir)
+        if holder is not None and watchers.is_of_engine(holder):
+            return str(holder) if watchers.is_alive(engine, holder) else ""
         is_held = holder is not None and holder.is_alive(math.inf, take_over=take_over)
         return str(holder) if is_held and not record.is_free(app.app_id, holder) else ""
     if view.state not in ("reserved", "created") and not (view.state == "running" and view.unstarted):
@@ -279,12 +286,14 @@ def _owner(app: DockerApp, *, lock_held: bool, take_over: bool) -> str:
             return str(submitter)
         if record.locked_elsewhere(app.app_id, submitter):
             return f"a watcher below {submitter.home}"
+    if watchers.is_held(engine, app.labels):
+        return f"the watcher {app.labels.watcher}"
     if not lock_held and record.is_locked(app.app_dir):
         return str(record.holder(app.app_dir) or "another process")
     return ""
 
 
-def _paused_by(app: DockerApp, *, take_over: bool) -> Owner | None:
+def _paused_by(engine: EngineView, app: DockerApp, *, take_over: bool) -> Owner | None:
     """See `DockerApp.paused_by`: for an app without a record here, of which a replica has failed.
 
     Where the watcher cannot be seen, the longest pause decides.
@@ -294,6 +303,8 @@ def _paused_by(app: DockerApp, *, take_over: bool) -> Owner | None:
     owner = app.labels.owner
     if owner is None or not status.has_retries(app.view, app.labels.retries):
         return None
+    if app.labels.watcher:
+        return owner if watchers.has_record(engine, app.labels) else None
     if owner.host == os.uname().nodename and (not owner.is_here or os.access(owner.home, os.R_OK)):
         return owner if record.locked_elsewhere(app.app_id, owner) else None
     longest_s, ended_at = status.longest_pause_s(app.view, app.labels.retries), app.view.ended_at

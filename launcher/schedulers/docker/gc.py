@@ -13,14 +13,22 @@ from typing import NamedTuple
 
 from launcher.errors import SchedulerError
 from launcher.schedulers.appfolder import is_id
-from launcher.schedulers.docker import apps, outputs, record, rows, tombstones
+from launcher.schedulers.docker import apps, outputs, record, rows, tombstones, watchers
 from launcher.schedulers.docker.apps import DockerApp
 from launcher.schedulers.docker.client.engine import Engine
 from launcher.schedulers.docker.client.errors import Conflict
-from launcher.schedulers.docker.client.objects import Labelled
+from launcher.schedulers.docker.client.objects import Container, Labelled
 from launcher.schedulers.docker.client.view import EngineView, run_parallel
 from launcher.schedulers.docker.images.pull import WORKSPACE_LABEL, is_workspace_name
-from launcher.schedulers.docker.labels import APP_ID, PART, PREFIX, RESERVATION_PART, Labels
+from launcher.schedulers.docker.labels import (
+    APP_ID,
+    PART,
+    PREFIX,
+    RESERVATION_PART,
+    WATCHER,
+    WATCHER_PART,
+    Labels,
+)
 from launcher.schedulers.docker.record import RecordLock
 from launcher.specs.attempt import WAITING_STATES
 from launcher.state.records import AppRecord
@@ -131,7 +139,7 @@ class _SharedObject(NamedTuple):
     """A volume, network or image that apps share.
 
     Attributes:
-        kind: volume, network or image.
+        kind: volume, network, image, or container of a watcher.
         names: the names to remove it by; an image may have several.
         why: the reason to keep it; "" when no app needs it.
     """
@@ -143,10 +151,15 @@ class _SharedObject(NamedTuple):
 
 
 def sweep(engine: Engine, *, now: float | None = None) -> list[str]:
-    """Remove scratch volumes without an app, and network and images if unused; returns the removed."""
+    """Remove scratch volumes without an app, and network and images if unused; returns the removed.
+
+    A watcher that was killed is started: it removes itself when its apps have ended.
+    """
     record.sweep()
     outputs.remove_copiers(engine)
+    watchers.start_all(engine)
     remove = {"volume": engine.remove_volume, "network": engine.remove_network, "image": engine.remove_image}
+    remove["container"] = engine.remove
     gone = []
     for each in _shared(engine, now):
         if each.why:
@@ -181,7 +194,7 @@ def _shared(engine: EngineView, now: float | None) -> list[_SharedObject]:
     old = (time.time() if now is None else now) - FRESH_S
     known = {each.labels[APP_ID] for each in ours} | set(record.app_ids())
 
-    def why(thing: Labelled, used: str = "") -> str:
+    def why(thing: Labelled | Container, used: str = "") -> str:
         if being_made:
             return "an app is being submitted, which may need it"
         is_old = thing.created_at is not None and thing.created_at <= old
@@ -190,6 +203,13 @@ def _shared(engine: EngineView, now: float | None) -> list[_SharedObject]:
     found = []
     for volume in engine.volumes(APP_ID):
         if volume.labels[APP_ID] not in known:
+            found.append(_SharedObject("volume", volume.name, [volume.name], why(volume)))
+    of_engine = [each for each in containers if each.labels.get(PART) == WATCHER_PART]
+    for each in of_engine:
+        if not (each.live or watchers.has_come_up(engine, each)):
+            found.append(_SharedObject("container", each.name, [each.id], why(each)))
+    for volume in engine.volumes(WATCHER):
+        if volume.labels[WATCHER] not in {each.name for each in of_engine}:
             found.append(_SharedObject("volume", volume.name, [volume.name], why(volume)))
     for network in engine.networks(NETWORK_LABEL):
         used = "apps that have not ended use it" if in_use else ""

@@ -45,6 +45,11 @@ SHARE = PREFIX + "share"
 """Label of a replica: the share of its machine that the app holds, see `share.py`."""
 INPUTS = PREFIX + "inputs"
 """Label of all containers of an attempt with `inputs`: their digest, see `specs.inputs`."""
+WATCHER = PREFIX + "watcher"
+"""Label of an app whose watcher is on the engine: the name of the watcher's container, which has it, too."""
+WATCHER_PART = "watcher"
+WATCHER_IMAGE = "python:3.12-slim"
+"""The image of a watcher on the engine, unless the app names another one."""
 VERSION = PREFIX + "version"
 TOMBSTONE = PREFIX + "tombstone"
 """Label of a volume with the outcome of an attempt: the attempt's app id."""
@@ -141,6 +146,11 @@ class Labels:
         from launcher.schedulers.owner import from_json
 
         return from_json(self.text("holder"))
+
+    @property
+    def watcher(self) -> str:
+        """The container of its watcher, where that is on the engine; else ""."""
+        return self.text("watcher")
 
     @property
     def waits_for(self) -> tuple[StoodOn, ...]:

@@ -37,6 +37,7 @@ if TYPE_CHECKING:
 DOCKER = "local_docker"
 
 _NO_TURNS = "this engine is not on this machine, so its apps take no turns: the app starts at once"
+_NO_TURNS_THERE = "its watcher is on the engine, and takes no turns: the app starts at once"
 
 
 class DockerScheduler(EngineScheduler["DockerJob"]):
@@ -90,7 +91,8 @@ class DockerScheduler(EngineScheduler["DockerJob"]):
     def app_problems(self, app: AppDef, cfg: Mapping[str, CfgVal]) -> Iterable[Problem]:
         from launcher.schedulers.docker.request.rules import problems, unpinned
 
-        return [*problems(app, cfg), *_out_of_reach(app), *unpinned(app)]
+        found = [*problems(app, cfg), *unpinned(app)]
+        return [*found, *(_out_of_reach(app) if self.is_held_here(cfg) else _of_this_machine(app))]
 
     def _submit_dryrun(self, app: AppDef, cfg: Mapping[str, CfgVal]) -> AppDryRunInfo[DockerJob]:
         from launcher.schedulers.checks import check_problems
@@ -100,10 +102,11 @@ class DockerScheduler(EngineScheduler["DockerJob"]):
         from launcher.specs.dryrun import AppDryRunInfo
 
         job = build_request(app, cfg, session=self.session_name)
-        check_problems(app, _out_of_reach(app))
+        is_held_here = self.is_held_here(cfg) or not self._detach
+        check_problems(app, _out_of_reach(app) if is_held_here else _of_this_machine(app))
         job.notes += gpu_type_notes(app, self.backend, is_here=self.on_this_machine())
-        if asks(app) and not self.on_this_machine():
-            job.notes.append(_NO_TURNS)
+        if asks(app) and not (is_held_here and self.on_this_machine()):
+            job.notes.append(_NO_TURNS if is_held_here else _NO_TURNS_THERE)
         return AppDryRunInfo(job, str)
 
     def workspace_app(self, app: AppDef, cfg: Mapping[str, CfgVal], workspace: BoundWorkspace) -> AppDef:
@@ -138,10 +141,14 @@ class DockerScheduler(EngineScheduler["DockerJob"]):
         from launcher.schedulers.turns import ask_of_run
 
         attached, report = not self._detach, self._report(app_id)
-        turn = ask_of_run(info.app, app_id, in_turn=self.in_turn) if self.on_this_machine() else None
+        takes_turns = (attached or self.is_held_here(info.cfg)) and self.on_this_machine()
+        turn = ask_of_run(info.app, app_id, in_turn=self.in_turn) if takes_turns else None
         made = launch(self.engine, app_id, info, self.session_name, report, turn, attached=attached)
         if attached:
             self._submissions.append(made)
+
+    def is_held_here(self, cfg: Mapping[str, CfgVal]) -> bool:
+        return cfg.get("watcher") != "engine"
 
     def on_this_machine(self) -> bool:
         import sys
@@ -273,6 +280,22 @@ def _out_of_reach(app: AppDef) -> Iterable[Problem]:
         return [] if is_on_this_host(host) else probed_from_here(app, host)
     except (SchedulerError, ValueError):  # no engine, as the first request to it says
         return []
+
+
+def _of_this_machine(app: AppDef) -> Iterable[Problem]:
+    """GPUs of this machine, for which apps take turns; a watcher on the engine takes none. Sends nothing."""
+    from launcher.specs.check import Problem
+
+    try:
+        is_here = _engine_host().startswith("unix://")
+    except SchedulerError:  # no engine, as the first request to it says
+        return []
+    message = (
+        "GPUs of this machine are dealt out by turns, which a watcher on the engine does not take: leave"
+        " `watcher` out"
+    )
+    asking = (role.name for role in app.roles if is_here and role.resource.gpu > 0)
+    return [Problem(("roles", name, "resource", "gpu"), "constraint", message) for name in asking]
 
 
 @noted

@@ -31,6 +31,7 @@ from launcher.schedulers.docker.labels import (
     PART,
     WAITING_PART,
     WAITS_FOR,
+    WATCHER,
     Labels,
     app_labels,
     attempt_labels,
@@ -41,6 +42,8 @@ from launcher.schedulers.docker.request.derive import bind_request, build_reques
 from launcher.schedulers.docker.request.job import DockerContainer, DockerJob, job_labels
 from launcher.schedulers.docker.reserve import ReservedId
 from launcher.schedulers.docker.watching.client import WatcherClient, place_again, wait_for_exit
+from launcher.schedulers.docker.watching.ends import discard
+from launcher.schedulers.docker.watching.revive import ensure_watched
 from launcher.schedulers.owner import this_process
 from launcher.specs import needs
 from launcher.specs.app import AppDef, CfgVal
@@ -82,7 +85,9 @@ class Submission:
         self._app_dir = lock.app_dir
         self._marker = marker
         self._attached = attached
+        self._report = report
         self._setup = ContainerSetup(engine, report, fresh)
+        self._is_on_engine = False  # the watcher, which has the record from then on
         self._watcher: WatcherClient | None = None
         self._to_start: list[tuple[str, DockerContainer]] = []
         self._rules: Mapping[str, Mapping[str, Any]] = {}
@@ -111,7 +116,7 @@ class Submission:
         dealt: tuple[str, ...] = ()
         if self._place is not None:
             dealt, common = self._place.dealt, {**common, **share.label_of(self._place)}
-        self._spawn(job.app_id)
+        self._spawn(job, common)
         self._setup.create(job, common, os.environ, dealt)
         if self._marker:
             self._engine.remove(self._marker)
@@ -126,7 +131,7 @@ class Submission:
         The watcher starts the replicas that wait for other roles.
         """
         self._place = place_again(self._engine, app.containers[0])
-        self._spawn(job.app_id)
+        self._spawn(job, app.containers[0].labels)
         self._rules, self._counts = job.role_rules, job.counts
         of = {(each.role, each.replica): each for each in job.containers}
         pending = [each for each in app.view.replicas if each.state == "pending" and not each.waits]
@@ -138,7 +143,13 @@ class Submission:
         `start` then leaves the app to its watcher, which creates the app once all of `waits_for` have
         succeeded and its turn has come.
         """
-        self._spawn(job.app_id)
+        if WATCHER in common and any(map(os.path.isabs, job.needs.values())):
+            raise SchedulerError(
+                f"{job.app_id} reads the output folder of a job of this machine, which its watcher on the"
+                " engine cannot see",
+                hint="leave out `watcher: engine`, or run both jobs on the engine",
+            )
+        self._spawn(job, common)
         self._held = {
             "job": _handover(job, os.environ),
             "labels": dict(common),
@@ -148,11 +159,19 @@ class Submission:
         self._setup.create(trial(job), common, os.environ)
         self._setup.undo()
 
-    def _spawn(self, app_id: str) -> None:
+    def _spawn(self, job: DockerJob, labels: Mapping[str, str]) -> None:
         """Find or start the watcher, before any request: it loads its modules while the engine works."""
-        self._watcher = WatcherClient.spawn(
-            self._lock, app_id, attached=self._attached, place=self._place, engine=self._engine
-        )
+        if WATCHER in labels:
+            from launcher.schedulers.docker.watching.container import EngineWatcher
+
+            self._is_on_engine = True
+            self._watcher = EngineWatcher(
+                self._engine, self._lock, labels, policy=job.image_pull, report=self._report
+            )
+        else:
+            self._watcher = WatcherClient.spawn(
+                self._lock, job.app_id, attached=self._attached, place=self._place, engine=self._engine
+            )
 
     def start(self) -> None:
         """Start every replica that waits for no other, or leave the app to its watcher where it waits.
@@ -169,7 +188,8 @@ class Submission:
             else:
                 self._watcher.go(self._declared)
                 self._start_all()
-                self._watcher.started()
+                if not self._watcher.started() and self._is_on_engine:
+                    ensure_watched(self._engine, self.app_id)
         except EngineUnreachable as error:
             self.close()
             then = "cancels the app" if self._attached else "starts the rest"
@@ -184,9 +204,15 @@ class Submission:
         except BaseException:
             self.close()
             raise
-        self._lock.release()
+        self._let_go()
         if not self._attached:
             self.close()
+
+    def _let_go(self) -> None:
+        """Release the lock; the record here goes, too, where the watcher on the engine has its own."""
+        if self._is_on_engine:
+            discard(self._lock)
+        self._lock.release()
 
     def _hold(self, message: dict[str, Any], watcher: WatcherClient) -> None:
         """Make the container that represents the held app, and hand the app to its watcher."""
@@ -235,7 +261,7 @@ class Submission:
         """Close the connection to the watcher: an attached app is cancelled."""
         if self._watcher is not None:
             self._watcher.close()
-        self._lock.release()
+        self._let_go()
 
     @property
     def app_id(self) -> str:
@@ -272,12 +298,13 @@ def _declaration(job: DockerJob, labels: Mapping[str, str]) -> dict[str, Any]:
     return declaration(Labels(labels), counts)
 
 
-def discard(lock: RecordLock) -> None:
-    """Remove the record of a lock, if the lock is still valid."""
-    if lock.is_valid:
-        record.remove(lock.app_dir)
-    rows.remove(os.path.basename(lock.app_dir))  # also where the watcher removed the record first
-    lock.release()
+def watcher_label(engine: Engine, cfg: Mapping[str, CfgVal]) -> dict[str, str]:
+    """The label of an app whose options put its watcher on the engine; {} for any other app."""
+    if cfg.get("watcher") != "engine":
+        return {}
+    from launcher.schedulers.docker.watching.container import name_of
+
+    return {WATCHER: name_of(engine, cfg)}
 
 
 def launch(
@@ -303,6 +330,7 @@ def launch(
     check_head(info.request, build_request(app, cfg, session=session))
     request = bind_request(info.request, app_id)
     common = app_labels(app, cfg, app_id, session, time.time(), this_process()) | job_labels(request)
+    common |= {} if attached else watcher_label(engine, cfg)
     lock = record.claim(record.folder(app_id))
     submission = Submission(engine, lock, report, attached=attached)
     try:
@@ -336,6 +364,7 @@ class DockerReservation(BackendReservation):
         self._engine = engine
         self._report = report
         self._labels = attempt_labels(attempt, this_process())
+        self._labels |= watcher_label(engine, attempt.document.get("cfg") or {})
         self.reserved = ReservedId(
             engine, attempt, self._labels, take_over=take_over, report=report, fresh=self.fresh
         )

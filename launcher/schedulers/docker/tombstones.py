@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from launcher.schedulers.docker.client.objects import Labelled
     from launcher.schedulers.docker.client.view import EngineView
     from launcher.schedulers.docker.status import DockerAppView
+    from launcher.schedulers.owner import Owner
     from launcher.specs.attempt import Attempt
     from launcher.specs.jobkey import JobKey
 
@@ -241,9 +242,17 @@ def decide(engine: Engine, waiting: Container, decision: str, *, take_over: bool
             return OVER
         decider = from_json(taken.labels.get(_BY, ""))
         decided = taken.labels.get(TURN, OVER)
-        if is_end(decided) or (decider is not None and decider.is_alive(math.inf, take_over=take_over)):
+        if is_end(decided) or (decider is not None and _is_alive(engine, decider, take_over=take_over)):
             return decided
         number += 1
+
+
+def _is_alive(engine: Engine, decider: Owner, *, take_over: bool) -> bool:
+    from launcher.schedulers.docker import watchers
+
+    if watchers.is_of_engine(decider):
+        return watchers.is_alive(engine, decider)
+    return decider.is_alive(math.inf, take_over=take_over)
 
 
 def forget(engine: Engine, app_id: str) -> None:

@@ -191,7 +191,7 @@ def error_of(answer: Mapping[str, Any]) -> SchedulerError | StateError | None:
 
 _SITE = "launcher.schedulers.slurm.site"
 _EMPTY = ("launcher", "launcher.schedulers", "launcher.schedulers.slurm")
-_LOGIN_NODE = ("bundle.py", "unpack.py")
+_LOGIN_NODE = ("/bundle.py", "/unpack.py")
 _OF_AGENT = (
     "launcher.filelock",
     "launcher.holding.journal",
@@ -206,7 +206,6 @@ _OF_NODES = (
     "launcher.schedulers.probes",
     "launcher.schedulers.usage",
 )
-_FIRST_DAY = (1980, 1, 1, 0, 0, 0)
 
 
 def source(name: str) -> bytes:
@@ -233,26 +232,14 @@ def program_name() -> str:
 @cache
 def program() -> bytes:
     """The zip that runs on the nodes; the same bytes each time."""
-    import zipfile
+    from launcher.schedulers.programs import modules, zipped
 
-    buffer = io.BytesIO()
-    with zipfile.ZipFile(buffer, "w") as file:
-        for name, text in sorted(_files().items()):
-            about = zipfile.ZipInfo(name, _FIRST_DAY)
-            about.compress_type, about.external_attr = zipfile.ZIP_DEFLATED, 0o600 << 16
-            file.writestr(about, text)
-    return buffer.getvalue()
-
-
-def _files() -> dict[str, bytes]:
-    found = {f"{each.replace('.', '/')}/__init__.py": b"" for each in _EMPTY}
-    found.update((f"{module.replace('.', '/')}.py", _read(module)) for module in _OF_NODES)
-    for package in ("launcher.holding", _SITE):
-        for name, text in _package(package):
-            if name not in _LOGIN_NODE:
-                found[f"{package.replace('.', '/')}/{name}"] = text
-    found["__main__.py"] = found.pop(f"{_SITE.replace('.', '/')}/__main__.py")
-    return found
+    files = {f"{each.replace('.', '/')}/__init__.py": b"" for each in _EMPTY}
+    files.update((f"{module.replace('.', '/')}.py", _read(module)) for module in _OF_NODES)
+    of_site = modules(_SITE)
+    files["__main__.py"] = of_site.pop(f"{_SITE.replace('.', '/')}/__main__.py")
+    files |= modules("launcher.holding") | of_site
+    return zipped({name: text for name, text in files.items() if not name.endswith(_LOGIN_NODE)})
 
 
 def _package(package: str) -> list[tuple[str, bytes]]:

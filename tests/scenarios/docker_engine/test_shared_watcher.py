@@ -13,7 +13,8 @@ import pytest
 
 from launcher.schedulers.docker import record
 from launcher.schedulers.docker.watching import rendezvous
-from launcher.schedulers.docker.watching.client import ensure_watched, wait_for_exit
+from launcher.schedulers.docker.watching.client import wait_for_exit
+from launcher.schedulers.docker.watching.revive import ensure_watched
 from launcher.specs.app import AppDef, RetryPolicy
 from launcher.specs.appstate import AppState
 from launcher.turns.line import HOLDS, QUEUED

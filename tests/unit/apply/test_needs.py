@@ -209,6 +209,19 @@ def test_a_need_on_an_engine_that_the_scheduler_cannot_wait_for_is_refused(world
     assert failed.value.hint == "apply it once `prepare` has succeeded, or run both on one engine"
 
 
+@pytest.mark.parametrize("what", ["needs", "inputs"])
+def test_an_app_that_is_held_elsewhere_waits_for_no_other_engine_and_has_no_inputs(world, monkeypatch, what):
+    made = world.steps(prepare="true", train="true")
+    train = after(made["train"], made["prepare"], scheduler="local_dir")
+    check_held(train, train.needs, world.engines)
+    local = world.engines.get("local_cwd")
+    monkeypatch.setattr(type(local), "is_held_here", lambda *_: False)
+    if what == "inputs":
+        train = replace(train, launch=replace(train.launch, inputs_digest="i", inputs=("data/*",)))
+    with pytest.raises(SchedulerError, match="cannot wait for one of" if what == "needs" else "its `inputs`"):
+        check_held(train, train.needs if what == "needs" else (), world.engines)
+
+
 def reading(step: Step, argument: str) -> Step:
     app = step.launch.app
     app = replace(app, roles=[replace(app.roles[0], args=[argument])])

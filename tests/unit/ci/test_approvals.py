@@ -134,9 +134,9 @@ def test_a_temporary_runner_withholds_jobs_that_need_a_watcher_for_a_remote_engi
     fields: dict[str, Any],
 ) -> None:
     made = job("train", scheduler="boxes", **fields)
-    found = withheld([made], {"boxes": "ssh://gpu1"})
+    found = withheld([made], {made.key: "ssh://gpu1"})
     assert list(found) == ([made.key] if fields else [])
-    assert withheld([made], {"boxes": ""}) == {}
+    assert withheld([made], {}) == {}
     approval = Approval(id="p1", starts={start_of(made): 0})
     (left,) = without(Merged(approvals=(approval,), pulls={}), found)
     assert len(left.starts) == (0 if fields else 1)

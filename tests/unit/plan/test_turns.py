@@ -72,6 +72,16 @@ def test_jobs_that_together_ask_for_more_than_the_machine_has_take_turns(
     assert f"turns: {output}" in lines(made)
 
 
+def test_a_job_that_is_held_elsewhere_takes_no_turn_and_has_no_limit() -> None:
+    jobs = sweep(2, cpu=2, matrix="sweep", max_parallel=1)
+    made = planned(jobs, room=replace(HERE, elsewhere=frozenset({jobs[0].key})))
+    assert made.turns == ()
+    assert [step.notes for step in made.steps] == [
+        ("`max_parallel` has no effect: apps held elsewhere take no turns here",),
+        (),
+    ]
+
+
 def test_the_limit_that_lets_the_fewest_jobs_run_is_named() -> None:
     assert planned(sweep(6, cpu=2, memMB=1, matrix="sweep", max_parallel=4)).turns[:-1] == (
         "6 jobs ask for 12 cores of 2: 1 at a time, in this order",

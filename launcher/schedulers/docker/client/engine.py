@@ -17,6 +17,7 @@ from launcher.schedulers.docker.client.errors import Conflict, EngineError, NotF
 from launcher.schedulers.docker.client.objects import Labelled, labelled
 from launcher.schedulers.docker.client.streams import (
     OPTIONS,
+    ExecSocket,
     Report,
     ResponseStream,
     built,
@@ -104,6 +105,17 @@ class Engine(EngineView):
         made = self._make(path, doing, _id, json=body)
         self._do("POST", f"/exec/{quoted(made)}/start", doing, json={"Detach": True})
         return made
+
+    def converse(self, container: str, argv: Sequence[str]) -> ExecSocket:
+        """Start a command in a running container; returns its input and output. Raises as `execute`."""
+        doing, streams = f"run {argv[0]} in {container}", ("AttachStdin", "AttachStdout", "AttachStderr")
+        body = {"Cmd": list(argv), **dict.fromkeys(streams, True)}
+        made = self._make(f"/containers/{quoted(container)}/exec", doing, _id, json=body)
+        return ExecSocket(*self._wire.upgrade(f"/exec/{quoted(made)}/start", doing, {"Detach": False}))
+
+    def restart_always(self, container: str) -> None:
+        """Have the engine start a container again whenever it ends, and when the engine itself starts."""
+        self._post(container, "update", json={"RestartPolicy": {"Name": "always"}})
 
     def _post(self, container: str, verb: str, **options: Any) -> Any:
         return self._do("POST", f"/containers/{quoted(container)}/{verb}", f"{verb} {container}", **options)

@@ -270,6 +270,39 @@ def frames(pieces: Iterable[bytes]) -> Iterator[tuple[str, bytes]]:
         left = data[start:]
 
 
+class ExecSocket:
+    """The input and output of a command in a container, with the methods of a socket.
+
+    Args:
+        connection: the connection to the engine, which frames the output.
+        left: the first bytes on it.
+    """
+
+    def __init__(self, connection: socket.socket, left: bytes) -> None:
+        self._connection = connection
+        self._left = left
+        self._output = b""
+        self.settimeout = connection.settimeout
+        self.shutdown = connection.shutdown
+        self.close = connection.close
+
+    def sendall(self, data: bytes, _flags: int = 0) -> None:
+        self._connection.sendall(data)  # ssl takes no flags
+
+    def recv(self, size: int) -> bytes:
+        """The next bytes of stdout; b"" at the end. It may be called again after a TimeoutError."""
+        while not self._output:
+            found = list(frames([self._left]))
+            self._left = self._left[sum(len(payload) + _HEADER.size for _, payload in found) :]
+            self._output = b"".join(payload for stream, payload in found if stream == "stdout")
+            if not found:
+                if not (piece := self._connection.recv(_PIECE)):
+                    return b""
+                self._left += piece
+        piece, self._output = self._output[:size], self._output[size:]
+        return piece
+
+
 # Messages about a pull, push or build
 
 PAUSE_S = 0.1  # between two reports of a transfer: an engine sends hundreds of messages a second

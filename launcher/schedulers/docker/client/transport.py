@@ -14,7 +14,7 @@ import ssl
 import time
 from base64 import b64encode
 from collections.abc import Iterable, Mapping
-from http.client import HTTPConnection, HTTPException, HTTPResponse
+from http.client import BadStatusLine, HTTPConnection, HTTPException, HTTPResponse
 from json import dumps
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote, urlencode, urlsplit
@@ -222,6 +222,9 @@ def _tls(options: Mapping[str, Any]) -> ssl.SSLContext:
 
 # Requests
 
+_UPGRADE = {"Content-Type": "application/json", "Connection": "Upgrade", "Upgrade": "tcp"}
+_PIECE = 1 << 16
+
 
 class Session:
     """Sends requests to one engine, from any number of threads.
@@ -276,6 +279,32 @@ class Session:
             text = f"cannot reach the Docker engine at {self._host}: {said}"
             raise EngineUnreachable(text, hint=hint) from None
         return answer
+
+    def upgrade(self, path: str, body: object, timeout: float) -> tuple[socket.socket, bytes, int]:
+        """Send a request after which the connection is a stream of bytes in both directions.
+
+        Returns the connection, the bytes that came behind the head of the response, and its status. Raises
+        OSError, HTTPException.
+        """
+        found, data = self._dialer.dial(timeout), dumps(body).encode()
+        try:
+            found.settimeout(timeout)
+            name, headers = self._dialer.authority[0], {**self._dialer.headers, **_UPGRADE}
+            head = [f"POST {self._dialer.prefix}{path} HTTP/1.1", f"Host: {name}"]
+            head += [f"{key}: {value}" for key, value in {**headers, "Content-Length": len(data)}.items()]
+            found.sendall("\r\n".join([*head, "", ""]).encode() + data)
+            answer = b""
+            while b"\r\n\r\n" not in answer:
+                if not (piece := found.recv(_PIECE)):
+                    raise BadStatusLine(answer.decode("utf-8", "replace"))
+                answer += piece
+            first, _, rest = answer.partition(b"\r\n\r\n")
+            status = int(first.split(None, 2)[1])
+            found.settimeout(None)
+            return found, rest, status
+        except BaseException:
+            found.close()
+            raise
 
     def _connection(self, timeout: float | None, *, fresh: bool) -> _Connection:
         while self._idle and not fresh:

@@ -35,6 +35,7 @@ from launcher.schedulers.docker.client.transport import Session, dialer
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
+    from socket import socket
     from typing import Any, TypeVar
 
     from launcher.schedulers.docker.client.configuration import Endpoint
@@ -135,11 +136,7 @@ class Wire:
         """The response, or `decode` of it. A request that only reads is repeated after a failure."""
         if self._readonly and method not in _READS:
             raise ValueError(f"{method} {path}: this connection only reads")
-        with self._asking:
-            if not self._version:
-                newest = repeated(lambda: self._newest(doing))
-                self._version = self._given or newest
-        target = f"/v{self._version}{path}"
+        target = f"/v{self._agreed(doing)}{path}"
 
         def once() -> Any:
             with self.translating_errors(doing):
@@ -159,6 +156,24 @@ class Wire:
         if answer.status_code >= 400:
             raise refusal(answer.status_code, _explanation(answer), doing)
         return answer
+
+    def upgrade(self, path: str, doing: str, body: object) -> tuple[socket, bytes]:
+        """A connection that is a stream of bytes, and the first bytes on it; see `Session.upgrade`."""
+        target = f"/v{self._agreed(doing)}{path}"
+        with self.translating_errors(doing):
+            found, rest, status = self._session.upgrade(target, body, ANSWER_S)
+        if status >= 300:
+            found.close()
+            raise refusal(status, rest.decode("utf-8", "replace").strip(), doing)
+        return found, rest
+
+    def _agreed(self, doing: str) -> str:
+        """The API version of all requests."""
+        with self._asking:
+            if not self._version:
+                newest = repeated(lambda: self._newest(doing))
+                self._version = self._given or newest
+            return self._version
 
     def _newest(self, doing: str) -> str:
         """The newest API version that both sides have; an older one needs an engine that still supports it.

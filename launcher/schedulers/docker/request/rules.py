@@ -14,7 +14,7 @@ from launcher.schedulers.checks import (
     overridden,
     role_option_problems,
 )
-from launcher.schedulers.docker.labels import DEFAULT_GRACE_S
+from launcher.schedulers.docker.labels import DEFAULT_GRACE_S, WATCHER_IMAGE
 from launcher.schedulers.docker.names import NETWORK, SCRATCH
 from launcher.specs.app import AppDef, CfgVal, Role
 from launcher.specs.check import Problem, macros_in
@@ -197,6 +197,10 @@ PULL_POLICIES = {
     "always": "Pull every image.",
     "never": "Pull none: an image that is missing is an error.",
 }
+WATCHERS = {
+    "client": "A process on the machine of the client that starts the app.",
+    "engine": "A container of the engine: the client's machine may go away.",
+}
 PORT_POLICIES = {
     "ephemeral": "The engine picks the port.",
     "fixed": "The same number; of one replica only.",
@@ -219,6 +223,7 @@ def options() -> runopts:
     _of_processes(opts)
     _of_files(opts)
     _of_images_and_logs(opts)
+    _of_watcher(opts)
     add_times(opts, DEFAULT_GRACE_S)
     return opts
 
@@ -374,3 +379,22 @@ def _of_images_and_logs(opts: runopts) -> None:
         wants="a size such as 100m or 1g",
     )
     opts.add("log_max_files", int, "log files per replica; older output is deleted", default=5, minimum=1)
+
+
+def _of_watcher(opts: runopts) -> None:
+    opts.add(
+        "watcher",
+        str,
+        "the process that acts on needs, time limits, restarts, probes and services: on the machine of the"
+        " client, or in a container of the engine",
+        default="client",
+        choices=WATCHERS,
+    )
+    opts.add(
+        "watcher_image",
+        str,
+        "image with Python 3.10 or newer that `watcher: engine` runs in",
+        default=WATCHER_IMAGE,
+        pattern=r"[^\s\x00]+",
+        wants="the name of an image",
+    )

@@ -70,6 +70,10 @@ def cancel(engine: Engine, app_id: str, grace_s: float | None = None, *, interru
             continue
         if not intended:
             record.append(app_dir, "cancel", **request)
+            if found and (watcher := Labels(found[0].labels).watcher):
+                from launcher.schedulers.docker.watching.container import tell
+
+                tell(engine, watcher, {"op": "cancel", "app_id": app_id, "request": request})
             intended = True
         if seen.live or not seen.ended:
             why = _decide(app_dir, request, is_done=seen.done)

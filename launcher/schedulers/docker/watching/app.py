@@ -146,6 +146,8 @@ class WatchedApp:
         """
         if op == "go":
             self._is_going = True
+            if "declared" in message:  # the client cannot write to this record
+                record.begin(self._app_dir, message["declared"], "starting")
         elif op == "close":
             self._events.closed = True
         elif op == "abort":

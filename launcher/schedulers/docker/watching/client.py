@@ -13,8 +13,8 @@ from contextlib import suppress
 from functools import partial
 
 from launcher.schedulers.docker import record
-from launcher.schedulers.docker.labels import SHARE, Labels
-from launcher.schedulers.docker.record import HeldError, RecordLock
+from launcher.schedulers.docker.labels import SHARE
+from launcher.schedulers.docker.record import RecordLock
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
     from launcher.schedulers.docker.client.engine import Engine
     from launcher.schedulers.docker.client.objects import Container
+    from launcher.schedulers.docker.client.streams import ExecSocket
     from launcher.schedulers.owner import Owner
     from launcher.specs.attempt import AttemptState
     from launcher.turns.table import Place
@@ -63,7 +64,7 @@ class WatcherClient:
         self._order = order
         self._place = place
         self._name = name
-        self._control: socket | None = None
+        self._control: socket | ExecSocket | None = None
         self._child = 0
 
     @property
@@ -250,7 +251,8 @@ class WatcherClient:
         data = json.dumps(message).encode() + b"\n"
         try:
             if fds:
-                data = data[self._control.sendmsg([data], packed(fds), NO_SIGPIPE) :]
+                ours: Any = self._control  # descriptors go to watchers of this machine alone
+                data = data[ours.sendmsg([data], packed(fds), NO_SIGPIPE) :]
             self._control.sendall(data, NO_SIGPIPE)
         except OSError:
             return False
@@ -297,46 +299,6 @@ def _wait_for_holder(app_dir: str, holder: Owner, timeout_s: float) -> bool:
     from launcher.schedulers.docker.watching import rendezvous
 
     return rendezvous.await_end(app_dir, name, timeout_s)
-
-
-def ensure_watched(engine: Engine, app_id: str, *, take_over: bool = False) -> bool:
-    """Start a watch of an app that needs one and has none; returns whether this call has started one.
-
-    It does so only on the machine that started the app, unless `take_over`: a live watcher shows only there.
-    """
-    from launcher.schedulers.docker.apps import inspect_app
-
-    if record.is_locked(record.folder(app_id)):
-        return False
-    seen, found = inspect_app(engine, app_id)
-    if seen is None or not seen.needs_watcher or not _is_ours(found[0], app_id, take_over=take_over):
-        return False
-    try:
-        lock = record.claim(record.folder(app_id))
-    except HeldError:
-        return False
-    try:
-        seen, found = inspect_app(engine, app_id)  # the last holder of the lock may have finished
-        if seen is None or not seen.needs_watcher:
-            return False
-        if record.journal(lock.app_dir) is None:
-            record.append(lock.app_dir, "adopted")
-        place = place_again(engine, found[0]) if found else None
-        watcher = WatcherClient.spawn(lock, app_id, resumed=True, place=place, engine=engine)
-        watcher.confirm()
-        watcher.close()
-        return True
-    finally:
-        lock.release()
-
-
-def _is_ours(container: Container, app_id: str, *, take_over: bool) -> bool:
-    owner = Labels(container.labels).owner
-    if owner is None or record.exists(record.folder(app_id)):
-        return True
-    if not owner.is_here:
-        return take_over or owner.host == os.uname().nodename  # the machine was rebooted since
-    return not owner.home or not record.is_locked(record.folder_below(owner.home, app_id))
 
 
 def place_again(engine: Engine, container: Container) -> Place | None:

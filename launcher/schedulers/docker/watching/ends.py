@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Mapping
 from contextlib import suppress
@@ -10,7 +11,7 @@ from queue import Empty, SimpleQueue
 from threading import Thread
 
 from launcher.holding.phrases import INPUTS_CUT_SHORT
-from launcher.schedulers.docker import apps, record, rows, tombstones
+from launcher.schedulers.docker import apps, record, rows, tombstones, watchers
 from launcher.schedulers.docker.apps import DockerApp, list_containers
 from launcher.schedulers.docker.client.engine import Engine
 from launcher.schedulers.docker.client.errors import Conflict
@@ -18,8 +19,10 @@ from launcher.schedulers.docker.client.objects import Container
 from launcher.schedulers.docker.client.view import run_parallel
 from launcher.schedulers.docker.labels import APP_ID, INPUTS, OWNER, Labels
 from launcher.schedulers.docker.names import is_replica, is_reservation, is_waiting, waiting_container
+from launcher.schedulers.docker.record import RecordLock
 from launcher.schedulers.docker.status import DockerAppView
-from launcher.schedulers.docker.watching.client import ensure_watched, wait_for_exit
+from launcher.schedulers.docker.watching.client import wait_for_exit
+from launcher.schedulers.docker.watching.revive import ensure_watched
 from launcher.specs.attempt import WAITING_STATES, Attempt, AttemptState
 from launcher.specs.inputs import UNDER
 from launcher.specs.launch import InputRef
@@ -60,7 +63,7 @@ def write_end(engine: Engine, app_dir: str, seen: DockerAppView, labels: Mapping
 def record_end(engine: Engine, app_id: str) -> None:
     """Record how an app without a watcher ended, if it has."""
     found = apps.find(engine, app_id)
-    if found is None or record.locked_elsewhere(app_id, found.labels.owner):
+    if found is None or apps.is_held_elsewhere(engine, found.labels):
         return
     if found.view.ended and not found.view.live and not found.view.final:
         write_end(engine, found.app_dir, found.view, found.containers[0].labels if found.containers else {})
@@ -69,6 +72,7 @@ def record_end(engine: Engine, app_id: str) -> None:
 def record_ends(engine: Engine) -> list[Attempt]:
     """Record the ends of apps that have a record here. Returns the attempts whose end is new."""
     rows.match_records()
+    watchers.start_all(engine)
     if not (ids := set(record.app_ids())):
         return []
     record.sweep()
@@ -84,6 +88,10 @@ def _end_of(engine: Engine, app: DockerApp) -> Attempt | None:
                 record.remove(app.app_dir)
                 rows.remove(app.app_id)
                 lock.release()
+        return None
+    if app.labels.watcher and app.journal is None:  # a client was killed before it had removed its record
+        with suppress(record.HeldError):
+            discard(record.claim(app.app_dir))
         return None
     if app.view.needs_watcher:
         ensure_watched(engine, app.app_id)
@@ -186,6 +194,14 @@ def changed_inputs(app_dir: str, labels: Mapping[str, str]) -> str:
 
 
 # -- removal -----------------------------------------------------------------------------------------------
+
+
+def discard(lock: RecordLock) -> None:
+    """Remove the record of a lock, if the lock is still valid."""
+    if lock.is_valid:
+        record.remove(lock.app_dir)
+    rows.remove(os.path.basename(lock.app_dir))  # also where the watcher removed the record first
+    lock.release()
 
 
 def remove_app(engine: Engine, app_id: str, *, force: bool) -> bool:

@@ -15,6 +15,7 @@ from launcher.specs.attempt import UNSTARTED_STATES, WAITING_STATES
 
 _EXIT_S = 30.0
 _LOOK_S = 1.0
+_SOON_S = 0.1
 _END_ACTIONS = frozenset({"die", "destroy", "rename"})
 
 
@@ -48,7 +49,7 @@ def _wait_for_end(engine: EngineView, app_id: str, deadline: float | None) -> Do
             return found
         if found.view.final:
             return found
-        if found.view.ended and not record.locked_elsewhere(app_id, found.labels.owner):
+        if found.view.ended and not apps.is_held_elsewhere(engine, found.labels):
             return found  # else a watcher of another state folder may be about to record how it ended
     return None
 
@@ -105,6 +106,8 @@ def _wait_for_watchers(found: DockerApp, most_s: float) -> None:
     wait_for_exit(found.app_dir, most_s)
     if there := record.locked_elsewhere(found.app_id, found.labels.owner):
         wait_for_exit(there, most_s)
+    elif found.labels.watcher:  # the engine reports no end of a watch
+        time.sleep(min(most_s, _SOON_S))
 
 
 def _listen(engine: EngineView, app_id: str, deadline: float | None) -> DockerApp | None:

@@ -28,7 +28,7 @@ from functools import partial
 from threading import Lock, Thread
 from typing import TYPE_CHECKING, Any
 
-from launcher.schedulers.docker import record
+from launcher.schedulers.docker import apps, record
 from launcher.schedulers.docker.client.engine import Engine, connect
 from launcher.schedulers.docker.client.errors import EngineError, EngineUnreachable
 from launcher.schedulers.docker.client.streams import Event
@@ -64,6 +64,8 @@ class _Task:
         timed_at: the earliest time for which the loop has a timer; None for none.
         fds: the descriptors that the loop watches for it.
         followers: the connections of clients that wait for the end of its watch.
+        is_given_up: the engine was away for too long: the app has not ended.
+        awaits_hold: the client is yet to be told in which state the app is held.
     """
 
     def __init__(self, client: Connection) -> None:
@@ -76,13 +78,22 @@ class _Task:
         self.is_running = False
         self.is_due = False
         self.is_over = False
+        self.is_given_up = False
+        self.awaits_hold = False
         self.has_lost_client = False
 
 
 class Watcher:
-    """Watches the apps that clients hand over. `run` returns when no app is left."""
+    """Watches the apps that clients hand over. `run` returns when no app is left.
 
-    def __init__(self, engine: Engine, listening: Listening | None = None) -> None:
+    Args:
+        patience_s: how long it waits for its first client; 0 for a watcher that has one. Such a watcher owns
+            the records of its apps, and removes each at the end of the watch.
+    """
+
+    def __init__(
+        self, engine: Engine, listening: Listening | None = None, *, patience_s: float = 0.0
+    ) -> None:
         self.engine = engine
         self._listening = listening
         self._loop = Loop()
@@ -100,6 +111,9 @@ class Watcher:
         for fd in (self._woken, self._bell):
             os.set_blocking(fd, False)
         self._is_lost = False
+        self._owns_records = patience_s > 0.0
+        self._is_early = patience_s > 0.0
+        self._loop.after(patience_s, self._stop_waiting)
         self._most = _open_many() // _FDS_OF_APP
         self._loop.watch(self._woken, self._run_posted)
         if listening is not None:
@@ -122,17 +136,22 @@ class Watcher:
 
     def _may_end(self) -> bool:
         """Whether no app is left, and no client can hand over one any more."""
-        if self._tasks or self._new:
+        if self._tasks or self._new or self._is_early:
             return False
         late = [] if self._listening is None else self._listening.retire(self._let_go)
         for each in late:
             self.serve(each)
         return not late
 
+    def _stop_waiting(self) -> None:
+        self._is_early = False
+
     def _let_go(self) -> None:
         """Release the locks of the apps whose watch is over, before any client learns of the end."""
         while self._over:
             task = self._over.pop()
+            if self._owns_records and not task.is_given_up:
+                record.remove(task.app.lock.app_dir)
             task.app.lock.release()
             for each in (task.client, *task.followers):
                 self._leave(each)
@@ -241,6 +260,7 @@ class Watcher:
                 self._meet(connection, message)
             elif connection.task is not None:
                 connection.task.app.put(message)
+                connection.task.awaits_hold |= message.get("op") == "wait" and self._owns_records
             if message.get("op") == "end":
                 self._loop.forget(connection.fileno())
                 self.post(partial(self._lose_client, connection))  # behind the step that its end causes
@@ -266,6 +286,11 @@ class Watcher:
         if message.get("op") == "await" and known is not None:
             known.followers.add(connection)
             connection.awaited = known
+        elif message.get("op") == "cancel" and known is not None:
+            record.append(known.app.lock.app_dir, "cancel", **message["request"])
+            connection.answer({})
+            self._leave(connection)
+            self._wake(known)
         elif "op" in message or known is not None or len(self._tasks) >= self._most:
             self._leave(connection)  # so a client that waits for an answer begins anew
             if known is not None:
@@ -275,14 +300,18 @@ class Watcher:
 
     def _begin(self, connection: Connection, order: Mapping[str, Any]) -> None:
         """Take an app over from its client."""
-        lock_fd, *bells = connection.fds
-        sys.path += [each for each in order["path"] if each not in sys.path]
+        self._is_early = False
+        if connection.fds:
+            lock_fd, *bells = connection.fds
+            lock = RecordLock(order["app_dir"], lock_fd)
+            sys.path += [each for each in order["path"] if each not in sys.path]
+        else:
+            lock, order = self._own_record(order)
         place = None
         if "place" in order:
             from launcher.schedulers.docker import share
 
             place = share.from_json(order["place"], bells)
-        lock = RecordLock(order["app_dir"], lock_fd)
         lock.sign(watcher=self._listening.name if self._listening is not None else "")
         task = _Task(connection)
         task.app = WatchedApp(
@@ -296,6 +325,18 @@ class Watcher:
             self._reader = Thread(target=self._read_stream, daemon=True)
             self._reader.start()
         self._wake(task)
+
+    def _own_record(self, order: Mapping[str, Any]) -> tuple[RecordLock, Mapping[str, Any]]:
+        """Make the record of an app whose client is on another machine, or take the one that is here.
+
+        Returns its lock, and the order by the clock of this machine.
+        """
+        lock = record.claim(record.folder(order["app_id"]))
+        if "labels" in order:
+            record.write_attempt(lock.app_dir, apps.facts(self.engine, order["labels"]))
+        if order["resumed"] and record.journal(lock.app_dir) is None:
+            record.append(lock.app_dir, "adopted")
+        return lock, {**order, "at": time.time()}
 
     # -- apps ----------------------------------------------------------------------------------------------
 
@@ -316,7 +357,8 @@ class Watcher:
             if rest is None:
                 task.app.close()
         except EngineUnreachable:
-            task.app.close()  # the engine is away for too long
+            task.is_given_up = True  # the engine is away for too long
+            task.app.close()
         except Exception:
             record.note_failure(task.app.lock.app_dir, traceback.format_exc())
             task.app.close()
@@ -325,6 +367,9 @@ class Watcher:
 
     def _rest(self, task: _Task, rest: Rest | None) -> None:
         task.is_running = False
+        if task.awaits_hold and (journal := record.journal(task.app.lock.app_dir)) is not None:
+            task.awaits_hold = False
+            task.client.answer({"state": journal.held[0] if journal.held is not None else "running"})
         if rest is None:
             self._drop(task)
         elif task.is_due:

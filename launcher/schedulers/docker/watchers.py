@@ -1,0 +1,73 @@
+"""Watchers in containers of the engine, as all clients see them: whether they run, and which apps they have.
+
+Such a watcher has its records in a volume of its own, and removes that of an app at the end of the watch: so
+the engine shows whether an app is watched. A process of such a watcher has the name of the container as its
+host.
+"""
+
+from __future__ import annotations
+
+from launcher.schedulers.docker.client.engine import Engine
+from launcher.schedulers.docker.client.errors import NotFound
+from launcher.schedulers.docker.client.objects import Container
+from launcher.schedulers.docker.client.view import EngineView
+from launcher.schedulers.docker.labels import PART, WATCHER_PART, Labels
+from launcher.schedulers.owner import Owner, from_json
+
+PREFIX = "launcher-watcher-"
+"""How the names of their containers begin."""
+HOME = "/launcher/home"
+"""The LAUNCHER_HOME of a watcher, in its container."""
+PROCESS = f"{HOME}/watcher.json"
+"""The file that names the process, in its container."""
+_MOST_BYTES = 4096
+
+
+def is_of_engine(process: Owner) -> bool:
+    """Whether the process is one of a watcher on an engine."""
+    return process.host.startswith(PREFIX)
+
+
+def is_alive(engine: EngineView, process: Owner) -> bool:
+    """Whether this process of a watcher on the engine runs."""
+    container, file = engine.inspect(process.host), engine.path_stat(process.host, PROCESS)
+    if container is None or container.state != "running" or file is None:
+        return False
+    if (file.written_at or 0.0) < (container.started_at or 0.0):
+        return False  # the file of a process before, which was killed
+    text = engine.read_file(process.host, PROCESS, _MOST_BYTES)
+    return text is not None and from_json(text.decode(errors="replace")) == process
+
+
+def is_held(engine: EngineView, labels: Labels) -> bool:
+    """Whether a running watcher on the engine has the app with these labels."""
+    if not labels.watcher:
+        return False
+    found = engine.inspect(labels.watcher)
+    return found is not None and found.state == "running" and has_record(engine, labels)
+
+
+def has_record(engine: EngineView, labels: Labels) -> bool:
+    """Whether the container of the app's watcher, running or not, has the record of the app."""
+    return engine.path_stat(labels.watcher, f"{HOME}/docker/apps/{labels.app_id}") is not None
+
+
+def start(engine: Engine, container: Container) -> bool:
+    """Start a watcher that was killed; False when it is gone."""
+    try:
+        engine.start(container.id)
+    except NotFound:
+        return False
+    return True
+
+
+def start_all(engine: Engine) -> None:
+    """Start every watcher that was killed, for the apps in its volume."""
+    for each in engine.containers(f"{PART}={WATCHER_PART}"):
+        if each.ended and has_come_up(engine, each):
+            start(engine, each)
+
+
+def has_come_up(engine: EngineView, container: Container) -> bool:
+    """Whether the watcher in this container has ever run: then there may be records in its volume."""
+    return engine.path_stat(container.id, PROCESS) is not None

@@ -1,0 +1,307 @@
+"""The watcher in a container of the engine, for clients: make it, start it, and hand apps over to it.
+
+::
+
+    launcher-watcher-<hash>     its container, for each image, version of launcher, and socket of the engine
+        /launcher/watcher.zip   the modules of launcher that it needs
+        /launcher/engine/       the folder of the engine's socket
+        /launcher/home/         its LAUNCHER_HOME, an anonymous volume
+
+Every container of an app that it watches names it in the label `launcher.watcher`. A client needs no record
+of such an app: the record lies in the volume as long as the app is watched, see `watchers.py`.
+
+When the container does not run, the next client that needs it starts it again; when it is gone, the client
+makes another one, and hands over the app.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import tarfile
+import time
+from collections.abc import Mapping
+from contextlib import closing, suppress
+from functools import cache, partial
+from hashlib import sha256
+from posixpath import basename, dirname
+from typing import Any
+from urllib.parse import unquote, urlsplit
+
+from launcher.errors import SchedulerError
+from launcher.schedulers.docker.client.engine import Engine
+from launcher.schedulers.docker.client.errors import (
+    Conflict,
+    EngineError,
+    NameTaken,
+    NotFound,
+    explained,
+)
+from launcher.schedulers.docker.client.objects import Container
+from launcher.schedulers.docker.client.streams import ExecSocket, Report
+from launcher.schedulers.docker.client.view import EngineView
+from launcher.schedulers.docker.images import pull
+from launcher.schedulers.docker.labels import APP_ID, PART, WATCHER, WATCHER_IMAGE, WATCHER_PART, Labels
+from launcher.schedulers.docker.record import RecordLock
+from launcher.schedulers.docker.watchers import HOME, PREFIX, has_come_up
+from launcher.schedulers.docker.watching.client import WatcherClient
+from launcher.schedulers.docker.watching.rendezvous import ANSWER_S
+from launcher.schedulers.owner import Owner
+from launcher.schedulers.programs import modules, zipped
+from launcher.specs.attempt import AttemptState
+
+_PROGRAM = "/launcher/watcher.zip"
+_ENGINE = "/launcher/engine"
+_PUMP = ("python3", "-I", _PROGRAM)
+"""The command that connects a client to the watcher."""
+_DEFAULT_SOCKET = "/var/run/docker.sock"
+_UP_S = 60.0
+_AGAIN_S = 0.1
+_TRIES = 4
+_MOST_BYTES = 4096
+_LEAVE_S = 5.0
+_WANTED = "name an image with Python 3.10 or newer: the run option watcher_image"
+
+_PACKAGES = (
+    "launcher",
+    "launcher.holding",
+    "launcher.schedulers",
+    "launcher.schedulers.docker",
+    "launcher.schedulers.docker.client",
+    "launcher.schedulers.docker.images",
+    "launcher.schedulers.docker.request",
+    "launcher.schedulers.docker.watching",
+    "launcher.specs",
+    "launcher.state",
+    "launcher.turns",
+    "launcher.workspace",
+)
+MAIN = b"""import sys
+if sys.version_info < (3, 10):
+    sys.exit("its Python is %d.%d, and the watcher needs 3.10 or newer" % tuple(sys.version_info[:2]))
+if len(sys.argv) < 2:
+    from launcher.schedulers.docker.watching.pump import main
+    main()
+else:
+    from launcher.schedulers.docker.watching.inside import main
+    main(sys.argv[1])
+"""
+
+
+@cache
+def program() -> Mapping[str, bytes]:
+    """The modules that the container executes, as a zip: path → text."""
+    files = {"__main__.py": MAIN}
+    for package in _PACKAGES:
+        files |= modules(package)
+    return files
+
+
+def name_of(engine: EngineView, cfg: Mapping[str, Any]) -> str:
+    """The name of the container that watches apps with these options."""
+    facts = [image_of(cfg).encode(), socket_of(engine.host).encode(), *program().values()]
+    return PREFIX + sha256(b"".join(sha256(each).digest() for each in facts)).hexdigest()[:16]
+
+
+def image_of(cfg: Mapping[str, Any]) -> str:
+    return str(cfg.get("watcher_image") or WATCHER_IMAGE)
+
+
+def socket_of(host: str) -> str:
+    """The path of the engine's socket on its own machine."""
+    where = urlsplit(host)
+    path = unquote(where.path) if where.scheme in ("unix", "ssh") else ""
+    return path if path.strip("/") else _DEFAULT_SOCKET
+
+
+# -- its client --------------------------------------------------------------------------------------------
+
+
+class EngineWatcher(WatcherClient):
+    """A watcher on the engine that watches an app for this process.
+
+    It keeps the record of the app itself. So the order has the app's `labels`, and no descriptor comes with
+    it; `go` has the event `declared`; and the watcher answers a message `wait` with the `state` of the app,
+    once it has recorded that.
+
+    Args:
+        lock: of the record here, which stays the caller's.
+        labels: of a container of the app, which name the watcher.
+        policy: see `pull.ensure_image`.
+
+    Raises SchedulerError where the image cannot run it.
+    """
+
+    def __init__(
+        self,
+        engine: Engine,
+        lock: RecordLock,
+        labels: Mapping[str, str],
+        *,
+        resumed: bool = False,
+        policy: str = pull.MISSING,
+        report: Report | None = None,
+    ) -> None:
+        order = {"app_id": labels[APP_ID], "labels": dict(labels), "attached": False, "resumed": resumed}
+        super().__init__(lock, order, None, labels[WATCHER])
+        image = image_of(Labels(labels).document.get("cfg") or {})
+        self._find = partial(_connect, engine, labels[WATCHER], image, policy, report)
+        self._process: Owner | None = None
+        self._reach()
+
+    @property
+    def owner(self) -> Owner:
+        assert self._process is not None, "a watcher has answered"
+        return self._process
+
+    def _reach(self) -> None:
+        self._control = self._stream = self._find()
+        self._send(self._order)
+
+    def confirm(self) -> None:
+        for _ in range(_TRIES):
+            if self._lock is None:
+                return
+            answer = self._answer(ANSWER_S)
+            if answer is not None:
+                self._process = Owner(**answer)
+                self._pass_on()
+                return
+            self._stream.close()
+            self._reach()
+        raise SchedulerError(
+            f"the watcher {self._name} on the engine does not answer",
+            hint=f"`docker logs {self._name}` may say why",
+        )
+
+    def go(self, declared: dict[str, Any] | None = None) -> None:
+        self.confirm()
+        self._send({"op": "go", "declared": declared})
+
+    def hold(self, message: dict[str, Any]) -> AttemptState | None:
+        self.confirm()
+        self._send({"op": "wait", **message})
+        answer = self._answer(None)
+        return None if answer is None else answer["state"]
+
+    def close(self, timeout_s: float = 0.0) -> bool:
+        """See `WatcherClient.close`. It waits a moment: else the last message might be lost on its way."""
+        return super().close(max(timeout_s, _LEAVE_S))
+
+    def _answer(self, timeout_s: float | None) -> dict[str, Any] | None:
+        return _answer_on(self._stream, timeout_s)
+
+
+def tell(engine: Engine, name: str, message: Mapping[str, Any]) -> None:
+    """Give the watcher in this container a message, and wait until it has it. A dead one misses it."""
+    with suppress(Conflict, NotFound, OSError), closing(engine.converse(name, _PUMP)) as stream:
+        stream.sendall(json.dumps(message).encode() + b"\n")
+        _answer_on(stream, ANSWER_S)
+
+
+def _answer_on(stream: ExecSocket, timeout_s: float | None) -> dict[str, Any] | None:
+    """The next answer of the watcher; None when it has ended, or does not answer in time."""
+    data = b""
+    try:
+        stream.settimeout(timeout_s)
+        while not data.endswith(b"\n"):
+            if not (piece := stream.recv(_MOST_BYTES)):
+                return None
+            data += piece
+        stream.settimeout(None)
+        found: dict[str, Any] = json.loads(data)
+    except (OSError, ValueError):  # ValueError: the engine says why it cannot run the command
+        return None
+    return found
+
+
+def _connect(engine: Engine, name: str, image: str, policy: str, report: Report | None) -> ExecSocket:
+    """A connection to the watcher in this container, which is made or started where it does not run."""
+    began = time.monotonic()
+    while True:
+        found = engine.inspect(name)
+        try:
+            if found is not None and found.live:
+                return engine.converse(name, _PUMP)
+            if found is None:
+                _make(engine, name, image, policy, report)
+                continue
+            if found.ended:
+                _start_again(engine, found, image)
+                continue
+            if time.monotonic() - began > _UP_S / 2:  # its client was killed before it had started it
+                engine.remove(found.id)
+        except (Conflict, NotFound) as error:  # it ends or starts at this moment
+            if time.monotonic() - began > _UP_S:
+                text = f"the watcher {name} on the engine cannot be reached: {error.cause}"
+                raise SchedulerError(text, hint=f"`docker logs {name}` may say why") from error
+        time.sleep(_AGAIN_S)
+
+
+def _make(engine: Engine, name: str, image: str, policy: str, report: Report | None) -> None:
+    """Make and start the container, unless another client is faster."""
+    folder = dirname(socket_of(engine.host))
+    try:
+        pull.ensure_image(engine, image, policy, report)
+        made = engine.create(name, _body(name, image, folder, basename(socket_of(engine.host))))
+    except NameTaken:
+        return
+    except EngineError as error:
+        raise explained(error, f"the engine cannot make a watcher of {image}: {error.cause}") from error
+    try:
+        engine.put_archive(made, "/", _archive())
+        engine.start(made)
+    except EngineError as error:
+        engine.remove(made, force=True)
+        text = f"the watcher cannot run in the image {image}: {error.cause}"
+        raise SchedulerError(text, hint=_WANTED) from error
+
+
+def _start_again(engine: Engine, found: Container, image: str) -> None:
+    """Start a watcher that was killed. One that has never come up is removed: SchedulerError says why."""
+    if has_come_up(engine, found):
+        engine.start(found.id)
+        return
+    with closing(engine.log_frames(found.id, tty=False)) as frames:
+        lines = b"".join(text for _, text in frames).decode(errors="replace").split("\n")
+    engine.remove(found.id)
+    why = next((line.strip() for line in reversed(lines) if line.strip()), "it ended at once")
+    raise SchedulerError(f"the watcher cannot run in the image {image}: {why}", hint=_WANTED)
+
+
+def _body(name: str, image: str, folder: str, socket: str) -> dict[str, Any]:
+    """The container: root of the engine's machine, with its network, so that probes reach all replicas."""
+    home = {"Type": "volume", "Target": HOME, "VolumeOptions": {"Labels": {WATCHER: name}}}
+    # The folder, not the socket: a restarted engine makes another socket. Without the mounts below it, which
+    # may be the engine's own: it would mount them once more for each look into the container.
+    engine: dict[str, Any] = {"Type": "bind", "Source": folder, "Target": _ENGINE, "ReadOnly": True}
+    engine["BindOptions"] = {"NonRecursive": True}
+    return {
+        "Image": image,
+        "Entrypoint": [*_PUMP, name],
+        "Cmd": [],
+        "Env": [f"DOCKER_HOST=unix://{_ENGINE}/{socket}", f"LAUNCHER_HOME={HOME}"],
+        "Hostname": name,
+        "User": "0:0",
+        "WorkingDir": "/",
+        "StopSignal": "SIGKILL",
+        "Healthcheck": {"Test": ["NONE"]},
+        "Labels": {PART: WATCHER_PART, WATCHER: name},
+        "HostConfig": {
+            "Mounts": [home, engine],
+            "NetworkMode": "host",
+            "UsernsMode": "host",
+            "SecurityOpt": ["label=disable"],
+            "LogConfig": {"Type": "json-file", "Config": {"max-size": "1m", "max-file": "2"}},
+        },
+    }
+
+
+def _archive() -> bytes:
+    """A tar archive of the program."""
+    out, data = io.BytesIO(), zipped(program())
+    with tarfile.open(fileobj=out, mode="w") as tar:
+        entry = tarfile.TarInfo(_PROGRAM.lstrip("/"))
+        entry.size, entry.mode = len(data), 0o600
+        tar.addfile(entry, io.BytesIO(data))
+    return out.getvalue()

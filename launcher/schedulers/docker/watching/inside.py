@@ -1,0 +1,75 @@
+"""The watcher in a container of the engine: the shared watcher of all clients that name its image.
+
+It has the engine's socket at DOCKER_HOST, and a volume with the records of its apps at LAUNCHER_HOME. Clients
+reach it through the engine, see `container.py`, by commands that run in its container, see `pump.py`.
+
+It waits a while for its first client. At the end of its last app it removes its container, and the volume
+with it. When it is killed, the engine starts it again, and it goes on with the apps that it finds in the
+volume. The requests of waiting apps, which have the values of secrets, are in memory alone: these apps are
+abandoned then.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import sys
+import time
+from functools import partial
+
+from launcher import paths
+from launcher.schedulers.docker import record
+from launcher.schedulers.docker.apps import inspect_app
+from launcher.schedulers.docker.client.engine import Engine, connect
+from launcher.schedulers.docker.client.errors import EngineError
+from launcher.schedulers.docker.client.wire import Patience
+from launcher.schedulers.docker.watching import rendezvous
+from launcher.schedulers.docker.watching.pump import SOCKET
+from launcher.schedulers.docker.watching.watcher import Watcher
+from launcher.schedulers.owner import this_process
+
+FIRST_CLIENT_S = 20.0
+PROCESS = "watcher.json"
+"""The file below LAUNCHER_HOME that names the process."""
+_UP_S = 10.0
+
+
+def main(container: str) -> None:
+    """Be the watcher. `container`: the name of its container."""
+    os.chdir("/")
+    engine = connect()
+    try:
+        Patience(engine.host, time.monotonic() + _UP_S, holds=True).persist(engine.answer_anew)
+        engine.restart_always(container)
+    except EngineError as error:
+        sys.exit(f"the watcher cannot reach its engine: {error}")
+    paths.ensure(rendezvous.folder())
+    with rendezvous.Locked() as locked:
+        listener = socket.socket(fileno=locked.listen(SOCKET).detach())
+    watcher = Watcher(engine, rendezvous.Listening(listener, SOCKET), patience_s=FIRST_CLIENT_S)
+    resume(engine, watcher)
+    with open(os.path.join(paths.home(), PROCESS), "w", encoding="utf-8") as file:
+        file.write(this_process().to_json())
+    watcher.run()
+    watcher.close()
+    if record.app_ids():  # the engine was away for too long: go on when it starts this again
+        os._exit(1)
+    engine.remove(container, force=True)
+
+
+def resume(engine: Engine, watcher: Watcher) -> None:
+    """Go on with the apps of the process before this one; forget those that have not begun, or have ended."""
+    record.sweep()
+    for app_id in record.app_ids():
+        app_dir = record.folder(app_id)
+        journal = record.journal(app_dir)
+        seen, _ = Patience(engine.host, holds=True).persist(partial(inspect_app, engine, app_id))
+        is_begun = journal is not None and journal.outcome is None and not journal.is_before_start
+        if is_begun or (journal is None and seen is not None and seen.needs_watcher):
+            ours, theirs = socket.socketpair()
+            watcher.serve(theirs)
+            ours.sendall(json.dumps({"app_id": app_id, "attached": False, "resumed": True}).encode() + b"\n")
+            ours.close()
+        else:
+            record.remove(app_dir)

@@ -1,0 +1,27 @@
+"""Programs that travel: modules of launcher in one zip, which Python executes where nothing is installed."""
+
+from __future__ import annotations
+
+import io
+import zipfile
+from collections.abc import Mapping
+from importlib import resources
+
+_FIRST_DAY = (1980, 1, 1, 0, 0, 0)
+
+
+def zipped(files: Mapping[str, bytes]) -> bytes:
+    """The zip of these files, by their paths; the same bytes each time."""
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w") as file:
+        for name, text in sorted(files.items()):
+            about = zipfile.ZipInfo(name, _FIRST_DAY)
+            about.compress_type, about.external_attr = zipfile.ZIP_DEFLATED, 0o600 << 16
+            file.writestr(about, text)
+    return buffer.getvalue()
+
+
+def modules(package: str) -> dict[str, bytes]:
+    """The modules of a package without its subpackages: path → text."""
+    folder, files = package.replace(".", "/"), resources.files(package).iterdir()
+    return {f"{folder}/{each.name}": each.read_bytes() for each in files if each.name.endswith(".py")}

@@ -1,0 +1,237 @@
+"""The watcher in a container of the engine: apps go on without the client's machine, and nothing is left."""
+
+import json
+import os
+import shutil
+import subprocess
+import time
+from collections.abc import Callable, Iterator
+from functools import partial
+from pathlib import Path
+
+import pytest
+
+from tests import engines, processes
+from tests.contract.test_holding import Gate
+from tests.docker_scenario import DockerScenario
+from tests.engines import require
+from tests.engines.docker import Daemon
+from tests.engines.images import PYTHON_IMAGE, RECIPES, SHELL_IMAGE, make_images
+from tests.engines.own import OwnEngine
+from tests.engines.sshd import OPTIONS, Sshd
+
+pytestmark = pytest.mark.timeout(600)
+PATIENCE_S = 120.0
+SECRET = "value-of-a-secret-of-the-tests"
+
+
+def until(is_true: Callable[[], object], shown: Callable[[], object] = str) -> None:
+    deadline = time.monotonic() + PATIENCE_S
+    while not is_true():
+        assert time.monotonic() < deadline, f"not in time: {shown()}"
+        time.sleep(0.05)
+
+
+class Watched:
+    """A scenario whose jobs are watched on the engine, by a watcher that no other test shares."""
+
+    def __init__(self, scenario: DockerScenario, image: str = PYTHON_IMAGE) -> None:
+        self.scenario = scenario
+        self.image = f"launcher-test/watcher:{scenario.token}"
+        scenario.daemon.tag(image, self.image)
+
+    def job(self, script: str, *, name: str = "job", top: str = "", role: str = "") -> Path:
+        cfg = f"cfg: {{watcher: engine, watcher_image: '{self.image}'}}"
+        return self.scenario.job(script, name=name, top=f"{cfg}\n{top}", role=role)
+
+    def watchers(self) -> list[str]:
+        """The ids of the containers of watchers."""
+        found = self.scenario.daemon.ask("GET", "/containers/json", all="1")
+        return [each["Id"] for each in found if each["Image"] == self.image]
+
+    @property
+    def pid(self) -> int:
+        [watcher] = self.watchers()
+        found: int = self.scenario.daemon.inspect(watcher)["State"]["Pid"]
+        return found
+
+    def volumes(self) -> set[str]:
+        """The names of the volumes of watchers."""
+        found = (self.scenario.daemon.inspect(each)["Mounts"] for each in self.watchers())
+        return {each["Name"] for mounts in found for each in mounts if each["Type"] == "volume"}
+
+    def forget_client(self) -> None:
+        """Kill every process of the client's state folder, and remove the folder."""
+        processes.kill(processes.of_home(str(self.scenario.home)))
+        shutil.rmtree(self.scenario.home)
+
+    def outcomes(self) -> dict[str, str]:
+        """Job → outcome, by what the engine keeps."""
+        return {
+            each.labels["launcher.job"]: each.labels["launcher.outcome"]
+            for each in self.scenario.things()
+            if "launcher.tombstone" in each.labels
+        }
+
+    def ends(self, **outcomes: str) -> None:
+        """Wait for these outcomes, and until nothing of the watcher is left."""
+        volumes = self.volumes()
+        until(lambda: self.outcomes() == outcomes, self.scenario.things)
+        until(lambda: not self.watchers())
+        until(lambda: volumes.isdisjoint(each.name for each in self.scenario.daemon.volumes()))
+
+
+@pytest.fixture
+def watched(scenario: DockerScenario) -> Iterator[Watched]:
+    make_images()
+    made = Watched(scenario)
+    yield made
+    for each in made.watchers():
+        scenario.daemon.ask("DELETE", f"/containers/{each}", force="1", v="1")
+    scenario.daemon.remove_image(made.image)
+
+
+@pytest.fixture
+def gate(scenario: DockerScenario) -> Gate:
+    return Gate(scenario.folder / "gate")
+
+
+@pytest.fixture(params=["unix", "ssh"])
+def way(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[None]:
+    """The way of all commands to the engine."""
+    if request.param == "unix":
+        yield
+        return
+    require("sshd")
+    with Sshd(tmp_path / "sshd") as sshd, pytest.MonkeyPatch.context() as patched:
+        folder, known = tmp_path / "bin", tmp_path / "known_hosts"
+        folder.mkdir()
+        known.write_text(f"{sshd.known_hosts}\n")
+        options = f"-i {tmp_path}/sshd/key -o UserKnownHostsFile={known} {OPTIONS}"
+        (folder / "ssh").write_text(f'#!/bin/sh\nexec {shutil.which("ssh")} {options} "$@"\n')
+        (folder / "ssh").chmod(0o755)
+        patched.setenv("PATH", f"{folder}:{os.environ['PATH']}")
+        patched.setenv("DOCKER_HOST", f"ssh://{sshd.address}{Daemon().socket_path}")
+        yield
+
+
+def test_all_work_goes_on_without_the_client_and_its_state_folder(
+    scenario: DockerScenario, watched: Watched, gate: Gate, way: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    log = scenario.folder / "log"
+    monkeypatch.setenv("TOKEN", SECRET)
+    service = (
+        f"{{image: '{SHELL_IMAGE}', run: 'exec nc -ll -p 7000 -e true', service: true,"
+        " ready: {port: 7000, every: 1s}, resource: {}}"
+    )
+    watched.job(gate.script, name="prepare")
+    file = watched.job(
+        f'echo "$TOKEN" >>{log}; [ $(wc -l <{log}) -gt 1 ]',
+        name="train",
+        top="needs: [prepare]",
+        role='env: {TOKEN: {secret: "env:TOKEN"}}\nmax_retries: 1\nretry_policy: application\n'
+        "depends_on: {db: ready}",
+    )
+    file.write_text(f"{file.read_text()}  db: {service}\n")
+    watched.job("exec sleep 1000", name="limited", top="timeout: 2s")
+    scenario.apply(".")
+    watched.forget_client()
+    [watcher] = watched.watchers()
+    shown = json.dumps([scenario.daemon.inspect(each.id) for each in scenario.containers()])
+    assert SECRET not in shown + json.dumps(scenario.daemon.inspect(watcher))
+    gate.open()
+    watched.ends(prepare="succeeded", train="succeeded", limited="failed")
+    assert log.read_text() == f"{SECRET}\n" * 2
+
+
+@pytest.mark.parametrize("how", ["kill", "stop", pytest.param("remove", marks=pytest.mark.slow)])
+def test_an_app_and_a_waiting_attempt_go_on_after_the_end_of_their_watcher(
+    scenario: DockerScenario, watched: Watched, gate: Gate, how: str
+) -> None:
+    log = scenario.folder / "log"
+    runs = 1 if how == "remove" else 2  # the restarts of an app whose record is lost are unknown
+    script = f"{gate.script}; echo run >>{log}; [ $(wc -l <{log}) = {runs} ]"
+    watched.job(script, name="first", role="max_retries: 1\nretry_policy: application")
+    watched.job(f"echo second >>{log}", name="second", top="needs: [first]")
+    scenario.apply(".")
+    watched.forget_client()
+    pid, [watcher] = watched.pid, watched.watchers()
+    if how == "kill":
+        processes.kill([pid])
+    elif how == "stop":
+        scenario.daemon.kill(watcher)
+    else:
+        scenario.daemon.ask("DELETE", f"/containers/{watcher}", force="1", v="1")
+    assert processes.gone([pid], timeout_s=PATIENCE_S)
+    assert scenario.status("second")["attempt_state"] == "waiting"
+    until(lambda: scenario.actions(".") == {"first": "keep", "second": "resume"})
+    scenario.status("first")
+    scenario.apply(".")
+    watched.forget_client()
+    gate.open()
+    watched.ends(first="succeeded", second="succeeded")
+    assert log.read_text().split() == [*["run"] * runs, "second"]
+    assert scenario.actions(".") == {"first": "keep", "second": "keep"}
+
+
+def test_a_killed_watcher_keeps_a_pause_before_a_restart_and_counts_all_restarts(
+    scenario: DockerScenario, watched: Watched
+) -> None:
+    log = scenario.folder / "log"
+
+    def runs(number: int) -> bool:
+        return log.exists() and log.read_text().count("run") == number
+
+    retries = "max_retries: 2\nretry_policy: application\nretry_delay: 3s"
+    watched.job(f"echo run >>{log}; exit 3", role=retries)
+    scenario.apply(".")
+    for number in (1, 2):
+        until(partial(runs, number))
+        until(lambda: scenario.containers()[0].state == "exited")
+        processes.kill([watched.pid])
+        assert scenario.status("job")["attempt_state"] == "running"
+    watched.ends(job="failed")
+    assert log.read_text().split() == ["run"] * 3
+
+
+def test_a_cancelled_app_and_a_cancelled_waiting_attempt_leave_no_watcher(
+    scenario: DockerScenario, watched: Watched, gate: Gate
+) -> None:
+    watched.job(gate.script, name="first")
+    watched.job("true", name="second", top="needs: [first]")
+    scenario.apply(".")
+    scenario.cancel("second")
+    scenario.cancel("first")
+    watched.ends(first="cancelled", second="cancelled")
+
+
+def test_an_image_without_python_is_refused_and_leaves_nothing(
+    scenario: DockerScenario, watched: Watched
+) -> None:
+    scenario.daemon.tag(SHELL_IMAGE, watched.image)
+    watched.job("true")
+    done = scenario.launcher("apply", ".", "--yes", code=1)
+    assert f"the watcher cannot run in the image {watched.image}" in done.err
+    assert "python3" in done.err
+    assert "watcher_image" in done.err
+    assert watched.watchers() == []
+    assert scenario.containers() == []
+
+
+def test_apps_are_judged_after_a_restart_of_the_engine_and_waiting_attempts_are_submitted_again(
+    scenario: DockerScenario, engine: OwnEngine, gate: Gate
+) -> None:
+    recipe = Path(engines.__file__).parent / RECIPES[PYTHON_IMAGE]
+    subprocess.run([recipe, PYTHON_IMAGE], check=True)
+    watched = Watched(scenario)
+    watched.job(gate.script, name="first")
+    watched.job("true", name="second", top="needs: [first]")
+    scenario.apply(".")
+    watched.forget_client()
+    engine.stop()
+    engine.up()
+    until(lambda: scenario.status("first")["attempt_state"] == "lost")
+    gate.open()
+    scenario.apply(".", "--rerun", "first")
+    watched.forget_client()
+    watched.ends(first="succeeded", second="succeeded")

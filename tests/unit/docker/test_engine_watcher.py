@@ -1,0 +1,114 @@
+"""Watchers on the engine: the modules that travel, their names, and the apps that they cannot hold."""
+
+import ast
+import socket
+import sys
+from copy import deepcopy
+from dataclasses import replace
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from launcher.schedulers.docker.client.streams import ExecSocket
+from launcher.schedulers.docker.request.rules import options
+from launcher.schedulers.docker.scheduler import DockerScheduler
+from launcher.schedulers.docker.watching.container import MAIN, name_of, program, socket_of
+from launcher.specs.app import AppDef, Resource, Role
+from launcher.specs.probe import Probe
+from tests.unit.test_layers import modules
+
+ON_ENGINE = {"watcher": "engine"}
+PATIENCE_S = 60.0
+
+
+class WithoutTypes(ast.NodeTransformer):
+    """Removes the imports for type checkers."""
+
+    def visit_If(self, node: ast.If) -> ast.AST:
+        return node if ast.unparse(node.test) != "TYPE_CHECKING" else ast.Pass()
+
+
+def imported(module: str) -> set[str]:
+    """The modules of launcher that a module imports at run time."""
+    tree = WithoutTypes().visit(deepcopy(modules()[module]))
+    nodes = [each for each in ast.walk(tree) if isinstance(each, ast.ImportFrom)]
+    names = {f"{node.module}.{alias.name}" for node in nodes for alias in node.names}
+    return {each for each in names | {str(node.module) for node in nodes} if each in modules()}
+
+
+def test_the_zip_has_every_module_that_the_watcher_imports() -> None:
+    todo = {f"launcher.schedulers.docker.watching.{name}" for name in ("inside", "pump")}
+    shipped = {path.removesuffix(".py").removesuffix("/__init__").replace("/", ".") for path in program()}
+    found: set[str] = set()
+    while todo := todo - found:
+        found |= todo
+        todo = set().union(*map(imported, todo))
+    missing = {each for each in found - shipped if not each.startswith("launcher.schedulers.local")}
+    assert missing == set()  # what clears the shares of local apps has no work there
+
+
+def test_an_old_python_names_the_version_that_the_watcher_needs(monkeypatch: pytest.MonkeyPatch) -> None:
+    ast.parse(MAIN, feature_version=(3, 4))
+    old = SimpleNamespace(version_info=(3, 6, 8), exit=sys.exit, argv=["watcher.zip", "x"])
+    monkeypatch.setitem(sys.modules, "sys", old)
+    with pytest.raises(SystemExit) as failed:
+        exec(MAIN)
+    assert failed.value.code == "its Python is 3.6, and the watcher needs 3.10 or newer"
+
+
+@pytest.mark.parametrize(
+    ("host", "path"),
+    [
+        ("unix:///run/user/1000/docker.sock", "/run/user/1000/docker.sock"),
+        ("ssh://me@gpu1:2222", "/var/run/docker.sock"),
+        ("ssh://gpu1/srv/docker.sock", "/srv/docker.sock"),
+        ("tcp://gpu1:2376", "/var/run/docker.sock"),
+    ],
+)
+def test_the_socket_is_that_of_the_address_or_the_usual_one(host: str, path: str) -> None:
+    assert socket_of(host) == path
+
+
+def test_apps_with_another_image_or_socket_have_another_watcher() -> None:
+    here: Any = SimpleNamespace(host="unix:///var/run/docker.sock")
+    there: Any = SimpleNamespace(host="ssh://gpu1/srv/docker.sock")
+    through: Any = SimpleNamespace(host="ssh://gpu1")
+    other = {"watcher_image": "python:3.13"}
+    assert name_of(here, {}) == name_of(through, {})
+    assert len({name_of(here, {}), name_of(there, {}), name_of(here, other)}) == 3
+
+
+def found(monkeypatch: pytest.MonkeyPatch, host: str, cfg: dict[str, Any], **role: Any) -> list[str]:
+    """The messages of the problems of an app with one role."""
+    monkeypatch.setenv("DOCKER_HOST", host)
+    app = AppDef("train", [replace(Role("main", "python:3.12-slim", entrypoint="true"), **role)])
+    problems = DockerScheduler("test", detach=True).app_problems(app, options().resolve(cfg))
+    return [each.message for each in problems]
+
+
+def test_the_watcher_on_the_engine_probes_ports_there(monkeypatch: pytest.MonkeyPatch) -> None:
+    probe = Probe(port=8000)
+    assert len(found(monkeypatch, "ssh://gpu1", {}, ready=probe)) == 1
+    assert found(monkeypatch, "ssh://gpu1", ON_ENGINE, ready=probe) == []
+
+
+def test_gpus_of_this_machine_are_refused_without_turns(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = Resource(cpu=1, memMB=-1, gpu=1)
+    [message] = found(monkeypatch, "unix:///var/run/docker.sock", ON_ENGINE, resource=asked)
+    assert "leave `watcher` out" in message
+    assert found(monkeypatch, "ssh://gpu1", ON_ENGINE, resource=asked) == []
+
+
+def test_the_output_of_a_command_is_read_from_frames_that_are_cut_anywhere() -> None:
+    ours, theirs = socket.socketpair()
+    out, err = b"\1\0\0\0\0\0\0\5hello", b"\2\0\0\0\0\0\0\3err"
+    with ours, theirs:
+        made = ExecSocket(ours, out[:3])
+        made.settimeout(0.01)
+        with pytest.raises(TimeoutError):
+            made.recv(10)
+        made.settimeout(PATIENCE_S)
+        theirs.sendall(out[3:] + err + out)
+        theirs.shutdown(socket.SHUT_WR)
+        assert b"".join(iter(lambda: made.recv(3), b"")) == b"hellohello"
