@@ -104,6 +104,13 @@ class OutputFolders:
         """
         raise SchedulerError(f"{self._scheduler} cannot copy output folders")
 
+    def digest(self, attempt: Attempt) -> str:
+        """The digest of the files that the attempt's output folder has now, as `contents.output_digest`.
+
+        Raises SchedulerError.
+        """
+        raise SchedulerError(f"{self._scheduler} cannot read output folders")
+
     def path(self, name: str) -> str:
         """The absolute path of an output folder on this machine; "" where only the engine's apps reach it."""
         return ""

@@ -115,7 +115,7 @@ def read(app_id: str) -> AppRecord | None:
         found.state, found.message, found.exit_code = outcome.state, outcome.message, outcome.code
         found.ended_at = outcome.at
         found.inputs_changed = outcome.inputs_changed or journal.app.inputs_changed
-        found.used = journal.app.used
+        found.used, found.output_digest = journal.app.used, journal.app.output_digest
     return found
 
 
@@ -144,6 +144,7 @@ def attempt_elsewhere(engine: EngineView, app_id: str) -> Attempt | None:
             exit_code=outcome.code,
             ended_at=outcome.at,
             inputs_changed=journal.app.inputs_changed if journal is not None else "",
+            output_digest=journal.app.output_digest if journal is not None else "",
             used=journal.app.used if journal is not None else {},
         )
     began = journal.started_at if journal is not None else None
