@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import field, fields
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 from launcher.dataclass import dataclass
 from launcher.holding import use
@@ -62,7 +62,7 @@ class Attempt:
         needs: the attempts of other jobs that it stands on, sorted by job.
         order_only: the jobs among `needs` with `rerun: never`.
         effect: digest of its start (`launcher.plan.effects`); "" for one of an older version.
-        review: review digest of its document, where it differs from `digest`; "" otherwise.
+        review: review digest of its document; "" for one of an older version.
         approval: id of the approved plan that it was started under, or that its repeats go back to.
         pull_request: number of the pull request that showed that plan; "" without one.
         run_url: address of the CI run that applied it; "" outside of CI.
@@ -206,3 +206,29 @@ class Attempt:
         known["used"] = use.from_json(known.get("used"))
         known["order_only"] = tuple(known.get("order_only", ()))
         return cls(**{**known, "key": JobKey(*data["key"])})
+
+
+class Recorded(NamedTuple):
+    """An attempt as one of an engine's records has it.
+
+    Attributes:
+        name: of the record, such as "its containers".
+        is_outcome: whether the record says how the attempt ended, and not only what its replicas show.
+    """
+
+    name: str
+    attempt: Attempt
+    is_outcome: bool = True
+
+
+class ImageNow(NamedTuple):
+    """An image that an engine has.
+
+    Attributes:
+        workspace: digest of the workspace that it was built of; "" for another image.
+        digests: its `REPOSITORY@sha256:…`, by the registries that it came from.
+    """
+
+    id: str
+    workspace: str = ""
+    digests: Collection[str] = ()

@@ -17,7 +17,7 @@ from launcher.schedulers.appstore import open_store
 from launcher.schedulers.docker import record
 from launcher.schedulers.docker.labels import APP_ID, SCHEDULER, Labels, read_labels
 from launcher.schedulers.record import SeenApp, row_of
-from launcher.state.records import AppRecord, of_attempt
+from launcher.state.records import AppRecord, as_seen, of_attempt
 
 if TYPE_CHECKING:
     from collections.abc import Collection
@@ -153,6 +153,14 @@ def attempt_elsewhere(engine: EngineView, app_id: str) -> Attempt | None:
         state, _ = journal.held
     host = str(facts.get("host"))
     return replace(found, state=state, started_at=began, message=f"at the engine {host}", elsewhere=host)
+
+
+def attempt_here(app_id: str) -> Attempt | None:
+    """The attempt of an app that has begun, by its record in this state folder alone."""
+    app, facts = read(app_id), record.read_attempt(record.folder(app_id)) or {}
+    labels = read_labels(facts.get("labels") or {})
+    found = labels.attempt if labels is not None else None
+    return None if found is None or app is None else as_seen(found, app)
 
 
 def elsewhere(engine: EngineView, app_id: str) -> SeenApp | None:
