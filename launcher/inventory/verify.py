@@ -350,9 +350,9 @@ class _Checks:
             old, new = ((each.attempt.state, each.attempt.exit_code) for each in (first, other))
             if old[0] != new[0] or (None not in (old[1], new[1]) and old[1] != new[1]):
                 return found("wrong", "records differ in how it ended", **_pair(first, other))
-        shown = [each for each in self.records if not each.is_outcome and each.name != LEDGER]
-        for each in shown:
-            if self.attempt.state == "succeeded" and each.attempt.state == "failed":
+        shown = [each for each in self.records if not each.is_outcome and each.attempt.state in ENDED_STATES]
+        for each in shown if ends else ():
+            if _contradicts(ends[0].attempt, each.attempt):
                 return found("wrong", "records differ in how it ended", **_pair(ends[0], each))
         told = [each.name for each in (*ends, *shown)]
         if len(told) < 2:
@@ -411,6 +411,13 @@ def _tree_of(origin: str) -> Repository | None:
     if here is not None and origin in (here.origin, here.root):
         return here
     return repository(origin) if os.path.isabs(origin) and os.path.isdir(origin) else None
+
+
+def _contradicts(told: Attempt, shown: Attempt) -> bool:
+    """Whether replicas that ended as `shown` exclude an end; what stopped them is not to be seen."""
+    if told.state == "succeeded":
+        return shown.state == "failed"
+    return told.state == "failed" and bool(told.exit_code) and shown.state == "succeeded"
 
 
 def _pair(first: Recorded, other: Recorded) -> dict[str, str]:

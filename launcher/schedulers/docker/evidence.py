@@ -11,7 +11,7 @@ from launcher.schedulers.docker.client.objects import Container
 from launcher.schedulers.docker.client.view import EngineView
 from launcher.schedulers.docker.images.pull import WORKSPACE_LABEL
 from launcher.schedulers.docker.labels import Labels
-from launcher.schedulers.docker.names import is_replica
+from launcher.schedulers.docker.names import is_replica, where
 from launcher.schedulers.docker.status import view
 from launcher.specs.attempt import Attempt, ImageNow, Recorded
 
@@ -32,12 +32,13 @@ def recorded(engine: EngineView, app_id: str) -> list[Recorded]:
 def _by_labels(replicas: list[Container]) -> Iterator[tuple[str, Attempt]]:
     """The attempt of containers by their labels; one for all containers that say the same."""
     shown = view(replicas, labels=Labels(replicas[0].labels)) if replicas else None
+    images = {where(each)[0]: each.image_id for each in replicas}
     known: list[Attempt] = []
     for each in replicas:
         attempt = Labels(each.labels).attempt
         if attempt is not None and shown is not None and attempt not in known:
             known.append(attempt)
-            state = replace(attempt, state=shown.state, exit_code=shown.exit_code, images=shown.images)
+            state = replace(attempt, state=shown.state, exit_code=shown.exit_code, images=images)
             yield ("its containers" if len(known) == 1 else f"the container {each.name}"), state
 
 
