@@ -121,18 +121,24 @@ class _Checks:
 
     def links(self) -> list[Link]:
         """The links in the order of the chain. Records that contradict each other make a link wrong."""
-        checks: list[tuple[str, str, Sequence[str], Callable[[], Link]]] = [
-            ("pull request", self._pull, ("pull_request", "run_url", "commit"), self._pull_request),
-            ("approval", self.attempt.approval, ("approval", "effect", "review"), self._approval),
-            ("document", self.attempt.digest, ("digest", "document"), self._document),
-            ("workspace", self._workspace_digests, (), self._workspace),
-            ("image", self._images, ("images",), self._image),
-            ("exit", self._end, (), self._exit),
-            ("outputs", self.attempt.output_digest, ("output_digest",), self._outputs),
+        return [
+            self._judged("pull request", self._pull_request, "pull_request", "run_url", "commit"),
+            self._judged("approval", self._approval, "approval", "effect", "review"),
+            self._judged("document", self._document, "digest", "document"),
+            self._judged("workspace", self._workspace),
+            self._judged("image", self._image, "images"),
+            self._judged("exit", self._exit),
+            self._judged("outputs", self._outputs, "output_digest"),
         ]
-        return [self._contradiction(name, value, fields) or check() for name, value, fields, check in checks]
 
-    def _contradiction(self, name: str, value: str, fields: Sequence[str]) -> Link | None:
+    def _judged(self, name: str, check: Callable[[], Link], *fields: str) -> Link:
+        try:
+            return self._contradiction(name, fields) or check()
+        except (LookupError, TypeError, AttributeError, ValueError) as error:  # it was written by hand
+            why = f"its document cannot be read: {type(error).__name__}: {error}"
+            return Link(name=name, mark="wrong", why=why, expected="a document", found="another value")
+
+    def _contradiction(self, name: str, fields: Sequence[str]) -> Link | None:
         """A wrong link, for a field that two records have differently; None where they agree.
 
         A record lacks images and output digest where it was not there at the end.
@@ -145,7 +151,7 @@ class _Checks:
                 if old != new:
                     expected, found = f"{first} has {_text(old)}", f"{other} has {_text(new)}"
                     why = f"records differ in `{field}`"
-                    return Link(name=name, mark="wrong", value=value, why=why, expected=expected, found=found)
+                    return Link(name=name, mark="wrong", why=why, expected=expected, found=found)
         return None
 
     @property

@@ -67,6 +67,10 @@ def test_every_link_of_a_job_that_a_pull_request_has_started_is_checked(repo: Re
     assert "holds le1:" in links["approval"]["why"]
     shown = run(repo, "verify", "train@1")
     assert (shown.code, shown.out.splitlines()[-1]) == (0, "7 links: 7 checked, 0 missing, 0 wrong")
+    assert run(repo, "synced").code == 0
+    (model,) = repo.home.glob("local/outputs/*/model")
+    model.write_text("9\n")
+    assert verified(repo, code=8)["outputs"]["why"] == "its files have changed"
 
 
 class Records:
@@ -97,6 +101,7 @@ class Records:
         self.set(in_file=False, **dict(zip(self._names, self._row, strict=True)))
 
 
+@pytest.mark.slow
 def test_each_record_that_was_changed_makes_its_link_wrong(repo: Repository) -> None:
     records = Records(repo.home)
     before = repo.push({"src/data": "2\n"})
@@ -110,6 +115,10 @@ def test_each_record_that_was_changed_makes_its_link_wrong(repo: Repository) -> 
         "effect of both": ("approval", lambda: records.set(effect="le1:" + "0" * 20)),
         "review digest of both": ("approval", lambda: records.set(review="lr1:sha256:" + "0" * 64)),
         "document of the folder": ("document", lambda: records.edit(other_document)),
+        "no document": (
+            "document",
+            lambda: records.edit(lambda attempt: {**attempt, "document": {"roles": 3}}),
+        ),
         "digest of both": ("document", lambda: records.set(digest="lr1:sha256:" + "0" * 64)),
         "commit of both": ("workspace", lambda: records.set(git_commit=before)),
         "end in the ledger": ("exit", lambda: records.set(in_file=False, state="failed", exit_code="3")),
@@ -127,6 +136,7 @@ def test_each_record_that_was_changed_makes_its_link_wrong(repo: Repository) -> 
     verified(repo, code=0)
 
 
+@pytest.mark.slow
 def test_changed_files_of_the_output_folder_are_wrong(repo: Repository, scenario: Scenario) -> None:
     (model,) = repo.home.glob("local/outputs/*/model")
     was = model.read_bytes()
@@ -143,6 +153,7 @@ def test_changed_files_of_the_output_folder_are_wrong(repo: Repository, scenario
         assert verified(repo, code=0)["outputs"]["mark"] == "checked"
 
 
+@pytest.mark.slow
 def test_a_plan_of_another_effect_on_github_makes_the_approval_wrong(
     repo: Repository, github: FakeGitHub
 ) -> None:
@@ -152,15 +163,25 @@ def test_a_plan_of_another_effect_on_github_makes_the_approval_wrong(
     assert verified(repo, "--online", code=8)["pull request"]["found"] == "an unmerged pull request"
 
 
-def test_synced_counts_the_merges_since_the_last_applied_commit(repo: Repository) -> None:
-    def shown(code: int) -> str:
-        done = run(repo, "synced")
-        assert done.code == code, done.out + done.err
-        return done.out
+def synced(repo: Repository, *argv: str, code: int) -> str:
+    done = run(repo, "synced", *argv)
+    assert done.code == code, done.out + done.err
+    return done.out
 
+
+@pytest.mark.slow
+def test_synced_counts_the_merges_since_the_last_applied_commit(repo: Repository) -> None:
     commit = repo.push({"README": "no job changes"})
-    assert shown(0) == f"main is applied up to {commit[:7]}\n"
+    assert synced(repo, code=0) == f"main is applied up to {commit[:7]}\n"
+    repo.pull_request(2, {"base.launcher.yaml": BASE.replace("'true'", "pwd")})
+    repo.plan(2)
     repo.push({"other.launcher.yaml": BASE.replace("base", "other")})
-    repo.push({"README": "again"})
-    assert ", 3 merges behind\n  pending  default/other, has not run\n" in shown(2)
-    assert "no job file" not in shown(2)
+    newest = repo.merge(2)
+    shown = synced(repo, code=2)
+    assert ", 3 merges behind\n  pending  default/base, attempt 1 has run\n" in shown
+    repo.apply(code=4)
+    shown = synced(repo, code=0)
+    assert shown == f"main is applied up to {newest[:7]}, 1 job held\n  held     default/other, has not run\n"
+    found = json.loads(synced(repo, "--json", code=0))
+    assert found.keys() == {"branch", "commit", "applied", "behind", "pending", "held"}
+    assert (found["commit"], found["held"][0]["job"], found["behind"]) == (newest, "other", 0)

@@ -26,7 +26,10 @@ EXEMPT = {
 }
 """Commands without --json, and why."""
 
-ELSEWHERE = {"ci": "tests/scenarios/ci/test_results.py, on a runner"}
+ELSEWHERE = {
+    "ci": "tests/scenarios/ci/test_results.py, on a runner",
+    "synced": "tests/scenarios/ci/test_verify.py, in a repository",
+}
 """Commands that succeed in another test."""
 
 SUCCESS = {
@@ -48,6 +51,7 @@ SUCCESS = {
     "describe": [["describe", "good"]],
     "history": [["history"], ["history", "good"]],
     "diff": [["diff", "good", "good.launcher.yaml"]],
+    "verify": [["verify", "good"]],
     "logs": [["logs", "good"], ["logs", "good/main/0", "--tail", "1"], ["logs", "good", "--restart", "0"]],
     "output": [["output", "good"]],
     "grep": [["grep", "hello"], ["grep", "hello", "good", "--tail", "1"]],
@@ -79,12 +83,14 @@ FAILURES = {
     "run": (["run", "bad.launcher.yaml"], "job-file"),
     "convert": (["convert", "utils.ecco"], "usage"),
     "ci": (["ci", "plan"], "error"),
+    "synced": (["synced"], "error"),
     "configure": (["configure", "-s", "nowhere"], "usage"),
     "list": (["list", "-s", "nowhere"], "usage"),
     "status": (["status", "nothing"], "app-not-found"),
     "describe": (["describe", "nothing"], "app-not-found"),
     "history": (["history", "nothing"], "app-not-found"),
     "diff": (["diff", "good", "good@7"], "app-not-found"),
+    "verify": (["verify", "nothing"], "app-not-found"),
     "logs": (["logs", "nothing"], "app-not-found"),
     "output": (["output", "nothing"], "app-not-found"),
     "grep": (["grep", "("], "usage"),
