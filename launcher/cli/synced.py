@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from json import dumps
 from typing import Any
 
@@ -48,9 +49,14 @@ def run(args: Any, console: Console) -> int:
     branch = args.branch or tree.default_branch()
     commits = [oid for oid, _ in tree.first_parents(MOST_COMMITS, _commit(tree, branch))]
 
+    @cache
     def launches_at(commit: str) -> tuple[Launch, ...]:
         return jobs.accepted(compiled_at(commit, args.files, args), args, console)
 
+    if not launches_at(commits[0]):
+        raise LauncherError(
+            f"{branch} has no job files at {', '.join(args.files) or '.'}", hint="name a folder that has some"
+        )
     found = synced(commits, launches_at)
     if args.json:
         console.print(dumps(_json(found, branch), indent=2, ensure_ascii=False))

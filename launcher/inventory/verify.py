@@ -253,7 +253,7 @@ class _Checks:
         if os.path.isabs(root) and not self._differing(ref, root):
             return found("checked", "the checkout here has these files")
         if self._commit and self._commit != self.attempt.commit:
-            return found("missing", f"the checkout had edited files: commit {self.attempt.commit[-6:]}")
+            return found("missing", f"not checked: the checkout had edited files, of commit {commit}")
         return found("missing", self._no_commit)
 
     def _differing(self, ref: WorkspaceRef, root: str) -> dict[str, str]:
@@ -384,7 +384,11 @@ class _Checks:
         if not is_there:
             return found("missing", f"not checked: the folder is gone: {self.attempt.output}")
         if not digest:
-            why = "it has no file" if not now else "not recorded: it was empty, or an older version ran it"
+            why = (
+                "it has no file"
+                if not now
+                else "not recorded: it was empty, hashing was cut short, or an older version ran it"
+            )
             return found("checked" if not now else "missing", why)
         if now != digest:
             return found("wrong", "its files have changed", expected=digest, found=now or "no file")

@@ -50,6 +50,7 @@ LABEL = f"{PREFIX}output"
 """Marks the volume of an output folder; its value is the volume's name."""
 LOCAL = ("local_cwd", "local_dir")
 """The schedulers whose output folders are folders of this machine."""
+_BLOCK = 1 << 20
 _OF_JOB = tuple(f"{PREFIX}{name}" for name in ("project", "target", "job"))
 
 
@@ -283,7 +284,7 @@ def archive_digest(pieces: Iterator[bytes], top: str, most_s: float = MOST_S) ->
     try:
         with (
             closing(pieces),  # type: ignore[type-var]  # a generator
-            tarfile.open(fileobj=BufferedReader(PieceReader(pieces)), mode="r|") as archive,
+            tarfile.open(fileobj=BufferedReader(PieceReader(pieces), _BLOCK), mode="r|") as archive,
         ):
             for member in archive:
                 archive.members.clear()  # type: ignore[attr-defined]  # else it remembers them all
@@ -309,7 +310,7 @@ def _entry(archive: tarfile.TarFile, member: tarfile.TarInfo, path: str) -> tupl
     if member.issym():
         return Entry(_bytes(path), b"l", 0), sha256(_bytes(member.linkname)).digest()
     whole, source = sha256(), archive.extractfile(member)
-    while source is not None and (chunk := source.read(1 << 20)):
+    while source is not None and (chunk := source.read(_BLOCK)):
         whole.update(chunk)
     return Entry(_bytes(path), b"x" if member.mode & 0o100 else b"f", member.size), whole.digest()
 
