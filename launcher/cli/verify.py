@@ -5,7 +5,9 @@ from __future__ import annotations
 from json import dumps
 from typing import Any
 
+from launcher.ci.verified import asked
 from launcher.cli.arguments import add_target
+from launcher.cli.ci.common import github_of
 from launcher.cli.console import Console
 from launcher.cli.render.verify_text import chain_json, chain_text
 from launcher.inventory.find import find_app
@@ -45,9 +47,6 @@ def add_arguments(parser: Any) -> None:
 def run(args: Any, console: Console) -> int:
     chain = verify(find_app(args.app, args.target))
     if args.online and chain.attempt.pull_request:
-        from launcher.ci.verified import asked
-        from launcher.cli.ci.common import github_of
-
         chain = asked(chain, github_of(chain.attempt.origin))
     if args.json:
         console.print(dumps(chain_json(chain), indent=2, ensure_ascii=False))

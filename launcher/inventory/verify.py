@@ -89,8 +89,10 @@ def verify(app: AppRecord) -> Chain:
 
 
 def _with_findings(attempt: Attempt, records: Iterable[Recorded]) -> Attempt:
-    """The attempt with what only some of its records know."""
+    """The attempt with what only some of its records know: how it ended, for example."""
     for each in records:
+        if attempt.is_live and each.is_outcome and each.attempt.state in ENDED_STATES:
+            attempt = replace(attempt, state=each.attempt.state, exit_code=each.attempt.exit_code)
         attempt = replace(
             attempt,
             output_digest=attempt.output_digest or each.attempt.output_digest,
@@ -303,7 +305,7 @@ class _Checks:
             return found("checked", f"none: {self.attempt.scheduler} runs programs of its machines")
         if not self.attempt.images:
             return found("missing", "not recorded: its containers are gone, or have not run")
-        told = [each.name for each in self.records if each.attempt.images]
+        having = [each.name for each in self.records if each.attempt.images]
         judged = [
             self._of_role(named[role], id, now) for role, id in self.attempt.images.items() if role in named
         ]
@@ -313,9 +315,9 @@ class _Checks:
                 "wrong", "the image is not the one of the document", expected=wrong, found=self._images
             )
         words = list(dict.fromkeys(why for _, why in judged if why))
-        if len(told) > 1:
-            words.insert(0, f"{' and '.join(told)} agree")
-        is_checked = len(told) > 1 or all(mark == "checked" for mark, _ in judged)
+        if len(having) > 1:
+            words.insert(0, f"{' and '.join(having)} agree")
+        is_checked = len(having) > 1 or all(mark == "checked" for mark, _ in judged)
         return found("checked" if is_checked else "missing", "; ".join(words))
 
     def _of_role(self, name: str, id: str, now: Mapping[str, ImageNow]) -> tuple[Mark, str]:
@@ -325,8 +327,8 @@ class _Checks:
         if workspace is not None and not workspace.projects:
             if image is None:
                 return "missing", f"the image built on {name} is gone"
-            if image.workspace and image.workspace != workspace.digest:
-                return "wrong", f"an image with {workspace.digest}, got {image.workspace}"
+            if image.workspace != workspace.digest:
+                return "wrong", f"an image built from {workspace.digest}"
             return "checked", f"built from the workspace on {name}"
         if "@sha256:" in name:
             digest = name.partition("@")[2]
@@ -360,10 +362,10 @@ class _Checks:
         for each in shown if ends else ():
             if _contradicts(ends[0].attempt, each.attempt):
                 return found("wrong", "records differ in how it ended", **_pair(ends[0], each))
-        told = [each.name for each in (*ends, *shown)]
-        if len(told) < 2:
-            return found("missing", f"nothing confirms it beside {told[0] if told else 'the engine'}")
-        return found("checked", f"{', '.join(told[:-1])} and {told[-1]} agree")
+        names = [each.name for each in (*ends, *shown)]
+        if len(names) < 2:
+            return found("missing", f"nothing confirms it beside {names[0] if names else 'the engine'}")
+        return found("checked", f"{', '.join(names[:-1])} and {names[-1]} agree")
 
     def _outputs(self) -> Link:
         digest = self.attempt.output_digest
@@ -423,11 +425,11 @@ def _tree_of(origin: str) -> Repository | None:
     return repository(origin) if os.path.isabs(origin) and os.path.isdir(origin) else None
 
 
-def _contradicts(told: Attempt, shown: Attempt) -> bool:
+def _contradicts(recorded_end: Attempt, shown: Attempt) -> bool:
     """Whether replicas that ended as `shown` exclude an end; what stopped them is not to be seen."""
-    if told.state == "succeeded":
+    if recorded_end.state == "succeeded":
         return shown.state == "failed"
-    return told.state == "failed" and bool(told.exit_code) and shown.state == "succeeded"
+    return recorded_end.state == "failed" and bool(recorded_end.exit_code) and shown.state == "succeeded"
 
 
 def _pair(first: Recorded, other: Recorded) -> dict[str, str]:

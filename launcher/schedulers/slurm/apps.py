@@ -88,8 +88,8 @@ class SlurmApps(EngineApps):
             app.take(event)
         if app.has_ended:
             state: Any = app.state
-            told = replace(attempt, state=state, exit_code=app.code, output_digest=app.output_digest)
-            out.append(Recorded("its events on the cluster", told))
+            by_events = replace(attempt, state=state, exit_code=app.code, output_digest=app.output_digest)
+            out.append(Recorded("its events on the cluster", by_events))
         return out
 
     def read_ended(

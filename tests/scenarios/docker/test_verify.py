@@ -21,7 +21,8 @@ def links(scenario, code: int = 0) -> dict[str, dict[str, Any]]:
 @pytest.fixture
 def ended(scenario):
     """A scenario in which the job has succeeded, and the state folder is gone."""
-    scenario.run_to_end(scenario.job(SCRIPT))
+    scenario.write("src/data", "1")
+    scenario.run_to_end(scenario.job(SCRIPT, top="workspace: src"))
     shutil.rmtree(scenario.home)
     return scenario
 
@@ -64,12 +65,13 @@ def other_files(scenario) -> None:
         scenario.daemon.ask("DELETE", f"/containers/{made}")
 
 
-def test_the_engine_alone_confirms_document_image_exit_and_outputs(ended):
+def test_the_engine_alone_confirms_document_workspace_image_exit_and_outputs(ended):
     found = links(ended)
     marks = {name: link["mark"] for name, link in found.items()}
     assert [name for name, mark in marks.items() if mark == "missing"] == ["pull request", "approval"], found
     assert "wrong" not in marks.values()
-    assert f"{SHELL_IMAGE} names it" in found["image"]["why"]
+    assert f"built from the workspace on {SHELL_IMAGE}" in found["image"]["why"]
+    assert found["workspace"]["why"] == "the checkout here has these files"
     assert "is its effect" in found["approval"]["why"]
 
 
