@@ -88,6 +88,10 @@ class History:
             approvals=tuple(approvals.values()), pulls=pulls, without=without, unreviewed=unreviewed
         )
 
+    def last_applied(self, scope: Scope) -> str:
+        """The newest commit that was applied, by its check run. Raises StaleError where none was."""
+        return self._commits[len(self._since_applied(scope))][0]
+
     def _since_applied(self, scope: Scope) -> list[Commit]:
         """The commits after the last applied one, newest first."""
         found: list[Commit] = []

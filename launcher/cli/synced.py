@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import cache
 from json import dumps
 from typing import Any
 
+from launcher.ci.apply import MOST_COMMITS, Commit, History
+from launcher.ci.approvals import Scope
 from launcher.cli import jobs
 from launcher.cli.base import compiled_at
-from launcher.cli.ci.common import work_tree
+from launcher.cli.ci.common import github_of, work_tree
 from launcher.cli.console import Console
 from launcher.errors import LauncherError
 from launcher.git import Repository
@@ -16,7 +19,6 @@ from launcher.inventory.synced import Synced, synced
 from launcher.specs.launch import JobKey, Launch
 from launcher.text import paint, plural, printable
 
-MOST_COMMITS = 200
 BEHIND = 2
 
 USAGE = "synced [FILE…] [OPTIONS]"
@@ -41,13 +43,20 @@ def add_arguments(parser: Any) -> None:
     parser.add_argument(
         "--branch", metavar="BRANCH", help="the branch (default: the one that work is merged into)"
     )
+    parser.add_argument(
+        "--online",
+        action="store_true",
+        help="ask GitHub for the last commit that `ci apply` has applied, with the token in GITHUB_TOKEN; "
+        "else it is the last one that a job was started from",
+    )
     parser.add_argument("--json", action="store_true", help="print one JSON object")
 
 
 def run(args: Any, console: Console) -> int:
     tree = work_tree()
     branch = args.branch or tree.default_branch()
-    commits = [oid for oid, _ in tree.first_parents(MOST_COMMITS, _commit(tree, branch))]
+    history = tree.first_parents(MOST_COMMITS, _commit(tree, branch))
+    commits = [oid for oid, _ in history]
 
     @cache
     def launches_at(commit: str) -> tuple[Launch, ...]:
@@ -57,12 +66,22 @@ def run(args: Any, console: Console) -> int:
         raise LauncherError(
             f"{branch} has no job files at {', '.join(args.files) or '.'}", hint="name a folder that has some"
         )
-    found = synced(commits, launches_at)
+    applied = _last_applied(launches_at(commits[0]), history, branch, tree) if args.online else ""
+    found = synced(commits, launches_at, applied)
     if args.json:
         console.print(dumps(_json(found, branch), indent=2, ensure_ascii=False))
     else:
         console.print(_text(found, branch, color=console.color))
     return BEHIND if found.pending else 0
+
+
+def _last_applied(
+    launches: tuple[Launch, ...], history: Sequence[Commit], branch: str, tree: Repository
+) -> str:
+    """The last commit that `ci apply` has applied for every project and target, by its check runs."""
+    checks = History(github_of(tree.origin or ""), history, branch)
+    found = {checks.last_applied(Scope(*launch.key[:2])) for launch in launches}
+    return max(found, key=[oid for oid, _ in history].index)
 
 
 def _commit(tree: Repository, branch: str) -> str:

@@ -184,4 +184,15 @@ def test_synced_counts_the_merges_since_the_last_applied_commit(repo: Repository
     assert shown == f"main is applied up to {newest[:7]}, 1 job held\n  held     default/other, has not run\n"
     found = json.loads(synced(repo, "--json", code=0))
     assert found.keys() == {"branch", "commit", "applied", "behind", "pending", "held"}
-    assert (found["commit"], found["held"][0]["job"], found["behind"]) == (newest, "other", 0)
+    assert (found["applied"], found["held"][0]["job"], found["behind"]) == (newest, "other", 0)
+
+
+@pytest.mark.slow
+def test_synced_takes_the_last_applied_commit_from_github(repo: Repository, github: FakeGitHub) -> None:
+    commit = repo.push({"late.launcher.yaml": BASE.replace("base", "late")})
+    assert "1 merge behind\n  pending  default/late" in synced(repo, "--online", code=2)
+    (*_, check) = [each for each in github.checks if each["name"].startswith("launcher apply")]
+    github.checks.append({**check, "head_sha": commit})  # nothing of the commit was approved
+    assert "1 merge behind" in synced(repo, code=2)
+    shown = synced(repo, "--online", code=0)
+    assert shown == f"main is applied up to {commit[:7]}, 1 job held\n  held     default/late, has not run\n"
