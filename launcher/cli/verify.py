@@ -51,5 +51,5 @@ def run(args: Any, console: Console) -> int:
     if args.json:
         console.print(dumps(chain_json(chain), indent=2, ensure_ascii=False))
     else:
-        console.print(chain_text(chain, color=console.color))
+        console.print(chain_text(chain, color=console.color, columns=console.columns))
     return WRONG if chain.marked("wrong") or (args.strict and chain.marked("missing")) else 0

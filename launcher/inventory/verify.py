@@ -11,7 +11,7 @@ import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import pairwise, permutations, product
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 from launcher.dataclass import dataclass
 from launcher.errors import LauncherError
@@ -34,6 +34,8 @@ from launcher.workspace.context import project_digest
 from launcher.workspace.ignore import WorkspaceError
 
 Mark = Literal["checked", "missing", "wrong"]
+MARKS: tuple[Mark, ...] = get_args(Mark)
+LINKS = ("pull request", "approval", "document", "workspace", "image", "exit", "outputs")
 LEDGER = "the ledger"
 _MOST_COMMITS = 200
 _SHORT = 7
@@ -194,7 +196,8 @@ class _Checks:
             return found("wrong", "its effect is not that of its record", expected=effect, found=made)
         if not self.attempt.approval:
             return found("missing", f"not recorded: it was applied without one; {effect} is its effect")
-        return found("checked", f"{effect} is its effect; --online asks whether the approval holds that")
+        online = "; --online asks whether the approval holds that" if self.attempt.pull_request else ""
+        return found("checked", f"{effect} is its effect{online}")
 
     def _effects(self) -> Iterator[str]:
         """The effects that the attempt may have had.

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from launcher.cli.render.tables import wrapped
+from launcher.inventory.verify import MARKS
 from launcher.text import paint, plural, printable
 
 if TYPE_CHECKING:
@@ -13,24 +15,30 @@ _STYLES = {"checked": ("ok", "green"), "missing": ("--", "yellow"), "wrong": ("!
 _WIDTH = 14
 
 
-def chain_text(chain: Chain, *, color: bool) -> str:
-    """The links, one below the other, and how many are of which mark."""
+def chain_text(chain: Chain, *, color: bool, columns: int | None = None) -> str:
+    """The links, one below the other, and how many are of which mark.
+
+    Args:
+        columns: the width of the terminal; None does not wrap.
+    """
     attempt = chain.attempt
     lines = [paint(f"{attempt.key.job}@{attempt.number}", "bold", color) + f"  {printable(attempt.handle)}"]
     for link in chain.links:
-        lines += _link_lines(link, color)
-    counts = [f"{len(chain.marked(mark))} {mark}" for mark in ("checked", "missing", "wrong")]
+        mark, style = _STYLES[link.mark]
+        first, *more = _said(link, columns)
+        lines.append(f"{paint(mark, style, color)}  {link.name.ljust(_WIDTH)}{first}".rstrip())
+        lines += [f"{' ' * (_WIDTH + 4)}{text}" for text in more]
+    counts = [f"{len(chain.marked(mark))} {mark}" for mark in MARKS]
     return "\n".join([*lines, f"{plural(len(chain.links), 'link')}: {', '.join(counts)}"])
 
 
-def _link_lines(link: Link, color: bool) -> list[str]:
-    mark, style = _STYLES[link.mark]
-    said = [printable(text) for text in (link.value, link.why) if text]
-    head = f"{paint(mark, style, color)}  {link.name.ljust(_WIDTH)}"
-    indent = " " * (_WIDTH + 4)
-    lines = [f"{head}{said[0] if said else ''}".rstrip(), *(f"{indent}{text}" for text in said[1:])]
+def _said(link: Link, columns: int | None) -> list[str]:
+    said = [link.value, link.why]
     if link.mark == "wrong":
-        lines += [f"{indent}expected: {printable(link.expected)}", f"{indent}found: {printable(link.found)}"]
+        said += [f"expected: {link.expected}", f"found: {link.found}"]
+    lines = []
+    for text in map(printable, filter(None, said)):
+        lines += wrapped(text, columns - _WIDTH - 4) if columns else [text]
     return lines
 
 

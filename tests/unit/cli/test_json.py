@@ -13,7 +13,7 @@ from jsonschema import Draft202012Validator
 from launcher.cli.arguments import Arguments
 from launcher.cli.commands import command, names
 from launcher.cli.main import main
-from launcher.cli.render.schemas import error_schema, result_schema
+from launcher.cli.render.schemas import error_schema, result_schema, verify_schema
 from launcher.errors import LauncherError
 from launcher.state.store import Store
 from tests.conftest import ROOT
@@ -112,7 +112,7 @@ LINES = {"logs", "grep"}
 """Commands that print a document for each line."""
 
 ERROR = Draft202012Validator(error_schema())
-SCHEMAS = {"plan": "plan-v3", "apply": "result-v1", "validate": "diagnostics-v1"}
+SCHEMAS = {"plan": "plan-v3", "apply": "result-v1", "validate": "diagnostics-v1", "verify": "verify-v1"}
 WITH_JSON = [name for name in names() if name not in EXEMPT]
 BAD = "version: 1\nname: bad\nroles: {main: {entrypont: echo, num_replicas: 0}}\n"
 
@@ -154,7 +154,11 @@ def judge(name):
 
 
 def test_the_published_schemas_are_printed(world):
-    for name, schema in (("error", error_schema()), ("result", result_schema())):
+    for name, schema in (
+        ("error", error_schema()),
+        ("result", result_schema()),
+        ("verify", verify_schema()),
+    ):
         Draft202012Validator.check_schema(schema)
         text = (ROOT / "schemas" / f"{name}-v1.schema.json").read_text()
         assert text == world.launcher("schema", name).out
