@@ -12,7 +12,7 @@ from __future__ import annotations
 import os
 import stat
 from collections import namedtuple
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -211,8 +211,10 @@ def _clear_left_behind() -> None:
 
     for folder in glob(os.path.join(gettempdir(), f"{_EXPORT}*-*")):
         pid = os.path.basename(folder).removeprefix(_EXPORT).partition("-")[0]
-        if pid.isdigit() and os.lstat(folder).st_uid == os.getuid() and not os.path.exists(f"/proc/{pid}"):
-            rmtree(folder, ignore_errors=True)
+        with suppress(FileNotFoundError):  # its process has just removed it
+            is_own = pid.isdigit() and os.lstat(folder).st_uid == os.getuid()
+            if is_own and not os.path.exists(f"/proc/{pid}"):
+                rmtree(folder, ignore_errors=True)
 
 
 _NUMBER = r"\(#([1-9][0-9]{0,9})\)\s*\Z|\AMerge pull request #([1-9][0-9]{0,9}) "

@@ -248,13 +248,15 @@ class _Checks:
         ref, commit = self._workspace_ref, self._commit[:_SHORT]
         if ref is None:
             return found("checked", "none: no files travelled with the job")
+        root = self._tree.root if self._tree is not None else self.attempt.origin
+        if outside := [part.path for part in ref.parts if not self._place(part, root)]:
+            return found("missing", f"not checked: {outside[0]} is outside of the repository")
         if self._has_commit and self._commit == self.attempt.commit and self._tree is not None:
-            with self._tree.exported(self._commit) as root:
-                differs = self._differing(ref, root)
+            with self._tree.exported(self._commit) as exported:
+                differs = self._differing(ref, exported)
             if not differs:
                 return found("checked", f"commit {commit} has these files")
             return found("wrong", **differs, why=f"commit {commit} has other files")
-        root = self._tree.root if self._tree is not None else self.attempt.origin
         if os.path.isabs(root) and not self._differing(ref, root):
             return found("checked", "the checkout here has these files")
         if self._commit and self._commit != self.attempt.commit:
@@ -266,7 +268,7 @@ class _Checks:
         for part in ref.parts:
             path = self._place(part, root)
             try:
-                made = project_digest(path) if path else "a folder outside of the repository"
+                made = project_digest(path)
             except WorkspaceError as error:
                 made = str(error).replace(root, ".")
             if made != part.digest:
@@ -282,7 +284,8 @@ class _Checks:
 
     @property
     def _has_commit(self) -> bool:
-        return bool(self._tree is not None and self._commit and self._tree.commit_of(self._commit))
+        oid = self._commit  # in full: a record that was written by hand may name a branch
+        return bool(self._tree is not None and oid and self._tree.commit_of(oid) == oid)
 
     @property
     def _no_commit(self) -> str:

@@ -303,7 +303,8 @@ class Supervisor(Keeper):
 def is_filled(folder: str) -> bool:
     """Whether there is a folder with something in it."""
     try:
-        return bool(folder and os.listdir(folder))
+        with os.scandir(folder) as found:  # a list of all names may be long
+            return next(found, None) is not None
     except OSError:
         return False
 
