@@ -12,11 +12,13 @@ from __future__ import annotations
 import os
 import stat
 from collections import namedtuple
+from contextlib import contextmanager, suppress
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Mapping
+    from collections.abc import Collection, Iterable, Iterator, Mapping
 
+_EXPORT = "launcher-base-"
 _TIMEOUT_S = 60.0  # seconds: a slow disk takes its time; a longer call hangs
 _PATHS = 500
 _SAFE = ("-c", "core.fsmonitor=", "-c", "core.hooksPath=/dev/null", "-c", "protocol.allow=never")
@@ -126,9 +128,11 @@ class Repository:
         found = "".join(self._git("ls-files", "-z", "--", *part) for part in parts)
         return tuple(path for path in found.split("\0") if path)
 
-    def first_parents(self, limit: int) -> list[tuple[str, str]]:
-        """The ids and subjects of the commit checked out and of its first parents, the newest first."""
-        text = self._git("log", "--first-parent", f"--max-count={limit}", "-z", "--format=%H %s", "HEAD")
+    def first_parents(self, limit: int, commit: str = "HEAD") -> list[tuple[str, str]]:
+        """The ids and subjects of a commit and of its first parents, the newest first."""
+        text = self._git(
+            "log", "--first-parent", f"--max-count={limit}", "-z", "--format=%H %s", commit, "--"
+        )
         return [(line[:40], line[41:]) for line in text.split("\0") if line]
 
     def commit_of(self, revision: str) -> str:
@@ -159,6 +163,22 @@ class Repository:
                 if os.path.exists(name):
                     os.remove(name)
 
+    @contextmanager
+    def exported(self, commit: str) -> Iterator[str]:
+        """The path of a private temporary folder with the files of a commit."""
+        from shutil import rmtree
+        from tempfile import mkdtemp
+
+        _clear_left_behind()
+        folder = os.path.realpath(mkdtemp(prefix=f"{_EXPORT}{os.getpid()}-"))
+        try:
+            root = os.path.join(folder, "tree")
+            os.mkdir(root)
+            self.export(commit, root)
+            yield root
+        finally:
+            rmtree(folder, ignore_errors=True)
+
     def _own_filters(self) -> list[str]:
         """Return options that disable the filters of the repository's own configuration.
 
@@ -181,6 +201,31 @@ class Repository:
         fixed = {**dict.fromkeys(_NOT_OURS), **_SAFE_ENV, "GIT_OPTIONAL_LOCKS": "0", "LC_ALL": "C"}
         argv = ["git", *_SAFE, "-C", self.root, *args]
         return command.run(argv, input=input, timeout_s=_TIMEOUT_S, env={**fixed, **(env or {})}, ok=ok)
+
+
+def _clear_left_behind() -> None:
+    """Remove the exported commits of processes that were killed."""
+    from glob import glob
+    from shutil import rmtree
+    from tempfile import gettempdir
+
+    for folder in glob(os.path.join(gettempdir(), f"{_EXPORT}*-*")):
+        pid = os.path.basename(folder).removeprefix(_EXPORT).partition("-")[0]
+        with suppress(FileNotFoundError):  # its process has just removed it
+            is_own = pid.isdigit() and os.lstat(folder).st_uid == os.getuid()
+            if is_own and not os.path.exists(f"/proc/{pid}"):
+                rmtree(folder, ignore_errors=True)
+
+
+_NUMBER = r"\(#([1-9][0-9]{0,9})\)\s*\Z|\AMerge pull request #([1-9][0-9]{0,9}) "
+
+
+def pull_request_in(subject: str) -> int | None:
+    """The number of the pull request that the subject of a merge or a squashed commit names."""
+    import re
+
+    found = re.search(_NUMBER, subject)
+    return int(found[1] or found[2]) if found is not None else None
 
 
 _KNOWN: dict[str, tuple[_Stamp, Repository]] = {}

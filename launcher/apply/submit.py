@@ -176,6 +176,7 @@ def _input_ref(step: Step, launch: Launch) -> InputRef | None:
 
 def _attempt(step: Step, launch: Launch, provenance: Mapping[str, Any]) -> Attempt:
     order_only = {need.job for need in launch.needs if not need.rerun}
+    start = start_of(launch, step.digest)
     return Attempt(
         key=step.key,
         number=step.number,
@@ -195,7 +196,8 @@ def _attempt(step: Step, launch: Launch, provenance: Mapping[str, Any]) -> Attem
         edition=step.edition,
         needs=step.needs,
         order_only=tuple(each.job for each in step.needs if each.job in order_only),
-        effect=start_of(launch, step.digest).digest,
+        effect=start.digest,
+        review=start.review,
         approval=step.approval or str(provenance["plan_id"]),
         pull_request=step.pull_request,
         **provenance,

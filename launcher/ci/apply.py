@@ -9,7 +9,6 @@ the commit itself.
 from __future__ import annotations
 
 import json
-import re
 import time
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
@@ -19,6 +18,7 @@ from launcher.ci.approvals import Scope, approval_in, names
 from launcher.ci.github import Check, GitHub, Pull
 from launcher.dataclass import dataclass
 from launcher.errors import StaleError
+from launcher.git import pull_request_in
 from launcher.plan.effects import Approval
 from launcher.plan.model import Plan
 from launcher.specs.launch import JobKey, Launch
@@ -30,7 +30,6 @@ MOST_COMMITS: Final = 200
 """How many first parents are searched for the last applied commit."""
 _TRIES = 4
 _PAUSE_S = 2.0
-_NUMBER = re.compile(r"\(#([1-9][0-9]{0,9})\)\s*\Z|\AMerge pull request #([1-9][0-9]{0,9}) ")
 
 Commit = tuple[str, str]
 """Id and subject."""
@@ -89,6 +88,10 @@ class History:
             approvals=tuple(approvals.values()), pulls=pulls, without=without, unreviewed=unreviewed
         )
 
+    def last_applied(self, scope: Scope) -> str:
+        """The newest commit that was applied, by its check run. Raises StaleError where none was."""
+        return self._commits[len(self._since_applied(scope))][0]
+
     def _since_applied(self, scope: Scope) -> list[Commit]:
         """The commits after the last applied one, newest first."""
         found: list[Commit] = []
@@ -110,7 +113,7 @@ class History:
         return self._pulls[commit[0]]
 
     def _look_up(self, sha: str, subject: str) -> Pull | None:
-        named = _NUMBER.search(subject)
+        named = pull_request_in(subject)
         for tried in range(_TRIES):
             merged = [pull for pull in self._github.pulls_of(sha) if pull.merged]
             exact = [pull for pull in merged if pull.merge_commit_sha == sha]
@@ -123,7 +126,7 @@ class History:
                 self._sleep(_PAUSE_S * 2**tried)  # GitHub links a squashed commit a moment after the merge
         if named is None:
             return None
-        pull = self._github.pull(int(named[1] or named[2]))
+        pull = self._github.pull(named)
         return pull if pull is not None and pull.merged and pull.merge_commit_sha == sha else None
 
 

@@ -5,17 +5,12 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from copy import copy
-from glob import glob
-from shutil import rmtree
-from tempfile import gettempdir, mkdtemp
 from typing import Any
 
 from launcher.cli import jobs
 from launcher.errors import LauncherError
 from launcher.git import Repository, repository
 from launcher.jobfile import Checkout, Compiled
-
-_PREFIX = "launcher-base-"
 
 
 def compiled_at(revision: str, files: Sequence[str], args: Any) -> Compiled:
@@ -28,12 +23,7 @@ def compiled_at(revision: str, files: Sequence[str], args: Any) -> Compiled:
     if tree is None:
         raise LauncherError("--base needs a git repository, and there is none here")
     commit = _commit(tree, revision)
-    _clear_left_behind()
-    folder = os.path.realpath(mkdtemp(prefix=f"{_PREFIX}{os.getpid()}-"))
-    try:
-        root = os.path.join(folder, "tree")
-        os.mkdir(root)
-        tree.export(commit, root)
+    with tree.exported(commit) as root:
         cwd = os.path.join(root, os.path.relpath(os.getcwd(), os.path.realpath(tree.root)))
         os.makedirs(cwd, exist_ok=True)
         moved = [_moved(path, tree.root, root) for path in files or ["."]]
@@ -44,16 +34,6 @@ def compiled_at(revision: str, files: Sequence[str], args: Any) -> Compiled:
         known = copy(args)
         known.var_file = [_var_file(path, cwd) for path in args.var_file]
         return jobs.compiled(there, known, cwd=cwd, checkout=checkout)
-    finally:
-        rmtree(folder, ignore_errors=True)
-
-
-def _clear_left_behind() -> None:
-    """Remove the folders of commands that were killed."""
-    for folder in glob(os.path.join(gettempdir(), f"{_PREFIX}*-*")):
-        pid = os.path.basename(folder).removeprefix(_PREFIX).partition("-")[0]
-        if pid.isdigit() and os.lstat(folder).st_uid == os.getuid() and not os.path.exists(f"/proc/{pid}"):
-            rmtree(folder, ignore_errors=True)
 
 
 def _var_file(path: str, cwd: str) -> str:

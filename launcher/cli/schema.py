@@ -9,7 +9,7 @@ from typing import Any
 from launcher.apply.event_schema import event_schema
 from launcher.cli.console import Console
 from launcher.cli.render.findings import findings_schema
-from launcher.cli.render.schemas import error_schema, result_schema
+from launcher.cli.render.schemas import error_schema, result_schema, verify_schema
 from launcher.jobfile import job_schema
 from launcher.jobfile.schema.options import Declared
 from launcher.jobfile.schema.project import project_schema
@@ -17,7 +17,7 @@ from launcher.plan.codec import plan_schema
 from launcher.schedulers import DEFAULT_SCHEDULERS, get_scheduler
 from launcher.schedulers.registry import imported
 
-USAGE = "schema job|project|plan|event|result|error|diagnostics"
+USAGE = "schema job|project|plan|event|result|error|diagnostics|verify"
 HELP = """\
 Print a JSON Schema (draft 2020-12).
 
@@ -27,7 +27,8 @@ plan         saved plans: what `launcher plan --out` writes
 event        a line of `launcher apply --format jsonl`
 result       what `launcher apply --json` prints
 error        what any command with --json prints when it fails
-diagnostics  what `launcher validate --json` prints"""
+diagnostics  what `launcher validate --json` prints
+verify       what `launcher verify --json` prints"""
 EXAMPLES = "  launcher schema job >schemas/job-v1.schema.json"
 
 _SCHEMAS: dict[str, Callable[[], dict[str, Any]]] = {
@@ -38,6 +39,7 @@ _SCHEMAS: dict[str, Callable[[], dict[str, Any]]] = {
     "result": result_schema,
     "error": error_schema,
     "diagnostics": findings_schema,
+    "verify": verify_schema,
 }
 KINDS = tuple(_SCHEMAS)
 
@@ -47,7 +49,7 @@ def add_arguments(parser: Any) -> None:
         "kind",
         metavar="KIND",
         choices=KINDS,
-        help="job, project, plan, event, result, error or diagnostics",
+        help="job, project, plan, event, result, error, diagnostics or verify",
     )
     parser.add_argument("--json", action="store_true", help="print errors as JSON too")
 

@@ -35,6 +35,7 @@ class AppState:
         stop_why, stop_by, stop_reason: fields of the last `stopping` event.
         num_restarts: restarts of the app, of its roles and of single replicas, together.
         inputs_changed: its input files that changed while it waited or ran, as text.
+        output_digest: the digest of its output folder at its end, or why there is none; "" for none.
         used_by_rest: the use of processes that outlived their replica; None where nothing is known.
         active: number of replicas that are starting or running.
         to_stop: replicas to stop → grace period in s, None for the app's own; the holder empties it. Folded
@@ -50,7 +51,7 @@ class AppState:
         self.code = None  # type: Optional[int]
         self.needs = []  # type: list[str]
         self.warnings = []  # type: list[str]
-        self.inputs_changed = ""
+        self.inputs_changed = self.output_digest = ""
         self.used_by_rest = None  # type: Optional[Use]
         self.created_at = self.started_at = self.ended_at = None  # type: Optional[float]
         self.last_at = 0.0
@@ -91,6 +92,11 @@ class AppState:
     def is_done(self) -> bool:
         """Whether every replica of every role that is no service has succeeded."""
         return self._counted > 0 and not self._left
+
+    @property
+    def succeeds(self) -> bool:
+        """Whether the app has succeeded, or will once nothing of it is left."""
+        return self.is_done if self.stop is None else bool(self.stop["state"] == "succeeded")
 
     def shown(self, replica: Replica) -> "tuple[str, str]":
         """State and message of a replica: pending, running, succeeded, failed, cancelled or lost."""
@@ -233,6 +239,9 @@ class AppState:
 
     def _on_inputs(self, event: "Event", at: float) -> None:
         self.inputs_changed = self.inputs_changed or event["changed"]
+
+    def _on_output(self, event: "Event", at: float) -> None:
+        self.output_digest = event["digest"]
 
     def _on_warning(self, event: "Event", at: float) -> None:
         self.warnings.append(event["message"])

@@ -42,6 +42,8 @@ if TYPE_CHECKING:
         @property
         def inputs_changed(self) -> str: ...
         @property
+        def output_digest(self) -> str: ...
+        @property
         def used(self) -> Mapping[str, Use]: ...
 
 
@@ -123,7 +125,7 @@ def in_state(record: AppRecord, view: View) -> AppRecord:
     record.state, record.message, record.exit_code = view.state, view.message, view.code
     record.started_at, record.ended_at = view.started_at, view.ended_at
     record.num_restarts, record.inputs_changed = view.num_restarts, view.inputs_changed
-    record.used = view.used
+    record.used, record.output_digest = view.used, view.output_digest
     return record
 
 

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from launcher.schedulers.responses import Stream
     from launcher.schedulers.workspaces import BoundWorkspace
     from launcher.specs.app import AppDef, CfgVal
-    from launcher.specs.attempt import Attempt, AttemptState
+    from launcher.specs.attempt import Attempt, AttemptState, ImageNow, Recorded
     from launcher.specs.launch import InputRef, JobKey
     from launcher.specs.needs import StoodOn
     from launcher.state.records import AppRecord
@@ -103,6 +103,13 @@ class OutputFolders:
         Raises SchedulerError; while the pieces are read, too.
         """
         raise SchedulerError(f"{self._scheduler} cannot copy output folders")
+
+    def digest(self, attempt: Attempt) -> str:
+        """The digest of the files that the attempt's output folder has now, as `contents.output_digest`.
+
+        Raises SchedulerError.
+        """
+        raise SchedulerError(f"{self._scheduler} cannot read output folders")
 
     def path(self, name: str) -> str:
         """The absolute path of an output folder on this machine; "" where only the engine's apps reach it."""
@@ -246,6 +253,17 @@ class StagedScheduler(Scheduler[T]):
     @abstractmethod
     def attempt(self, app_id: str) -> Attempt | None:
         """One recorded attempt in its present state; None when it is unknown. Writes nothing."""
+
+    def recorded(self, app_id: str) -> list[Recorded]:
+        """The attempt as each record of the engine has it, made apart from the others. Writes nothing."""
+        from launcher.specs.attempt import Recorded
+
+        found = self.attempt(app_id)
+        return [] if found is None else [Recorded(f"the record of {self.backend}", found)]
+
+    def images_now(self, names: Collection[str]) -> Mapping[str, ImageNow] | None:
+        """Name or id → the image that it means; without those that are gone. None without images at all."""
+        return None
 
     def ended_attempt(self, app_id: str, timeout_s: float | None = None) -> Attempt | None:
         """Block until the attempt has ended, for at most `timeout_s`; returns it, None when it is unknown."""

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import field, fields
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 from launcher.dataclass import dataclass
 from launcher.holding import use
@@ -89,6 +89,7 @@ class Attempt:
         needs: the attempts of other jobs that it stands on, sorted by job.
         order_only: the jobs among `needs` with `rerun: never`.
         effect: digest of its start (`launcher.plan.effects`); "" for one of an older version.
+        review: review digest of its document; "" for one of an older version.
         approval: id of the approved plan that it was started under, or that its repeats go back to.
         pull_request: number of the pull request that showed that plan; "" without one.
         run_url: address of the CI run that applied it; "" outside of CI.
@@ -103,6 +104,9 @@ class Attempt:
         message: the reason of the outcome, in a short sentence.
         exit_code: of the replica that decided a failure; None when unknown.
         inputs_changed: the files among `inputs` that changed while it waited or ran, as text; "" for none.
+        output_digest: digest of the files in its output folder after a success, or why there is none
+            (`launcher.schedulers.contents`); "" for no file, and for one of an older version.
+        images: role → id of the image that its containers were made of, once they ran; {} without images.
         used: role → what its runs have used; "" → what processes have used that outlived their replica. {}
             where that is unknown.
         unstarted: replicas that were never started, of an attempt of which others were.
@@ -132,6 +136,7 @@ class Attempt:
     needs: tuple[StoodOn, ...] = ()
     order_only: tuple[str, ...] = ()
     effect: str = ""
+    review: str = ""
     approval: str = ""
     pull_request: str = ""
     run_url: str = ""
@@ -149,6 +154,8 @@ class Attempt:
     message: str = ""
     exit_code: int | None = None
     inputs_changed: str = ""
+    output_digest: str = ""
+    images: Mapping[str, str] = field(default_factory=dict)
     used: Mapping[str, Use] = field(default_factory=dict)
     unstarted: int = 0
     drift: str = ""
@@ -197,6 +204,7 @@ class Attempt:
             ],
             **({"inputs": self.inputs} if self.inputs else {}),
             **({"inputs_changed": self.inputs_changed} if self.inputs_changed else {}),
+            **({"output_digest": self.output_digest} if self.output_digest else {}),
             "metadata": dict(self.metadata),
             "digest": self.digest,
             "document": dict(self.document),
@@ -213,6 +221,7 @@ class Attempt:
             "needs": needs_.to_json(self.needs),
             "order_only": list(self.order_only),
             "seen": dict(self.seen),
+            "images": dict(self.images),
             "used": use.to_json(self.used),
         }
 
@@ -224,3 +233,29 @@ class Attempt:
         known["used"] = use.from_json(known.get("used"))
         known["order_only"] = tuple(known.get("order_only", ()))
         return cls(**{**known, "key": JobKey(*data["key"])})
+
+
+class Recorded(NamedTuple):
+    """An attempt as one of an engine's records has it.
+
+    Attributes:
+        name: of the record, such as "its containers".
+        is_outcome: whether the record says how the attempt ended, and not only what its replicas show.
+    """
+
+    name: str
+    attempt: Attempt
+    is_outcome: bool = True
+
+
+class ImageNow(NamedTuple):
+    """An image that an engine has.
+
+    Attributes:
+        workspace: digest of the workspace that it was built of; "" for another image.
+        digests: its `REPOSITORY@sha256:…`, by the registries that it came from.
+    """
+
+    id: str
+    workspace: str = ""
+    digests: Collection[str] = ()

@@ -8,8 +8,9 @@ the content of its files differs.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from hashlib import sha256
+from itertools import combinations
 from typing import NamedTuple
 
 from launcher.text import printable
@@ -77,6 +78,7 @@ def _path(path: str, old: InputFiles, new: InputFiles) -> str:
 
 
 _PREFIX = "tr1:"
+_MOST_GLOBS = 8
 
 
 def combine(digests: Mapping[str, str]) -> str:
@@ -100,6 +102,15 @@ def adopted(before: str, now: str) -> str:
     """Return `before` for the globs of `now`: a glob that was not watched yet gets its present digest."""
     old, new = _split(before), _split(now)
     return _join({mark: old.get(mark, content) for mark, content in new.items()}) if new else ""
+
+
+def earlier(digest: str) -> Iterator[str]:
+    """The trigger digests that `adopted` may have made this one of: of the same files or fewer."""
+    contents = _split(digest)
+    yield digest
+    for count in range(len(contents)) if len(contents) <= _MOST_GLOBS else ():
+        for marks in combinations(contents, count):
+            yield _join({mark: contents[mark] for mark in marks}) if marks else ""
 
 
 def _mark(glob: str) -> str:

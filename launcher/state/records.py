@@ -35,6 +35,7 @@ class AppRecord:
         exit_code: exit code of the replica that decided a failure.
         message: the reason of the outcome, in a short sentence.
         inputs_changed: as in `Attempt`, as the scheduler reports it. Not read from the store.
+        output_digest, images: as in `Attempt`. Not read from the store.
         num_restarts: of the app, of its roles and of single replicas together.
         output: address of its output folder, a path or the name of a volume; "" for none. It is made when the
             app starts.
@@ -49,10 +50,10 @@ class AppRecord:
     """
 
     __slots__ = (
-        "abandoned", "actor", "app_id", "commit", "created_at", "digest", "ended_at", "exit_code", "in_use",
-        "inputs_changed", "job", "logs_removed", "matrix", "message", "name", "num_restarts", "number",
-        "output", "own", "plan_id", "project", "replicas", "scheduler", "session", "started_at", "state",
-        "target", "used", "warnings",
+        "abandoned", "actor", "app_id", "commit", "created_at", "digest", "ended_at", "exit_code", "images",
+        "in_use", "inputs_changed", "job", "logs_removed", "matrix", "message", "name", "num_restarts",
+        "number", "output", "output_digest", "own", "plan_id", "project", "replicas", "scheduler",
+        "session", "started_at", "state", "target", "used", "warnings",
     )  # fmt: skip
 
     def __init__(
@@ -92,11 +93,12 @@ class AppRecord:
         self.ended_at = ended_at
         self.message = message
         self.exit_code = exit_code
-        self.inputs_changed = ""
+        self.inputs_changed = self.output_digest = ""
         self.output = output
         self.matrix = matrix
         self.commit = self.actor = ""
         self.num_restarts = 0
+        self.images: Mapping[str, str] = {}
         self.used: Mapping[str, Use] = {}
         self.replicas: Sequence[ReplicaRecord] = ()
         self.warnings: Sequence[str] = ()
@@ -151,6 +153,7 @@ class AppRecord:
             self.started_at = seen.started_at or self.started_at
         self.ended_at, self.message, self.exit_code = seen.ended_at, seen.message, seen.exit_code
         self.inputs_changed, self.used = seen.inputs_changed, seen.used
+        self.output_digest, self.images = seen.output_digest, seen.images
         self.num_restarts, self.warnings, self.replicas = seen.num_restarts, seen.warnings, seen.replicas
         self.abandoned, self.logs_removed = seen.abandoned, seen.logs_removed
 
@@ -246,6 +249,7 @@ def of_attempt(attempt: Attempt) -> AppRecord:
     )
     made.inputs_changed, made.used = attempt.inputs_changed, attempt.used
     made.commit, made.actor = attempt.commit, attempt.actor
+    made.output_digest, made.images = attempt.output_digest, attempt.images
     return made
 
 
@@ -267,5 +271,7 @@ def as_seen(attempt: Attempt, record: AppRecord, owner: str = "") -> Attempt:
         message=record.message,
         exit_code=record.exit_code,
         inputs_changed=record.inputs_changed,
+        output_digest=record.output_digest or attempt.output_digest,
+        images=record.images or attempt.images,
         used=record.used,
     )

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from launcher.holding.use import Use
     from launcher.specs.attempt import Attempt
 
-VERSION = 9
+VERSION = 10
 FIRST_WITH_APPS = 3
 """The first version with a row for each app."""
 
@@ -49,7 +49,8 @@ _STANDS_ON = ("order_only", "home", "inputs", "seen", "output", "inputs_changed"
 _APPROVED = ("effect", "approval", "pull_request")
 _USED = ("used",)
 _SINCE_9 = ("matrix", "reason")
-_ADDED = (*_NEXT, *_STANDS_ON, *_APPROVED, *_USED, *_SINCE_9)
+_SINCE_10 = ("review", "output_digest", "images")
+_ADDED = (*_NEXT, *_STANDS_ON, *_APPROVED, *_USED, *_SINCE_9, *_SINCE_10)
 
 SCHEMA = f"""
 CREATE TABLE attempts (
@@ -92,6 +93,7 @@ UPGRADES = {
     6: _added(_APPROVED),
     7: _added(_USED),
     8: _added(_SINCE_9),
+    9: _added(_SINCE_10),
 }
 """Version of the schema → the statements that upgrade it to the next version."""
 
@@ -102,9 +104,9 @@ _PLAIN = (
     "action", "plan_digest", "plan_id", "created_at",
     "state", "started_at", "ended_at", "owner", "message", "exit_code", "trigger_digest",
     "home", "inputs", "output", "inputs_changed", "effect", "approval", "pull_request", "run_url",
-    "matrix", "reason",
+    "matrix", "reason", "review", "output_digest",
 )  # fmt: skip
-COLUMNS = (*_KEY, *_PLAIN, "edition", "needs", "order_only", "seen", "metadata", "used", "document")
+COLUMNS = (*_KEY, *_PLAIN, "edition", "needs", "order_only", "seen", "metadata", "used", "images", "document")
 _FIELDS = tuple("commit" if name == "git_commit" else name for name in _PLAIN)  # COMMIT is a word of SQL
 
 
@@ -196,6 +198,7 @@ def from_attempt(attempt: Attempt) -> tuple[Any, ...]:
         _text(attempt.seen) if attempt.seen else "",
         _text(attempt.metadata),
         used_text(attempt.used),
+        images_text(attempt.images),
         _pack(attempt.document),
     )
 
@@ -214,7 +217,7 @@ def to_attempts(rows: Iterable[tuple[Any, ...]]) -> list[Attempt]:
 
     read = cache(json.loads)  # jobs of one matrix have the same texts
     found = []
-    for *plain, edition, stood_on, order_only, seen, metadata, used, document in rows:
+    for *plain, edition, stood_on, order_only, seen, metadata, used, images, document in rows:
         try:
             values = dict(zip(_FIELDS, plain[3:], strict=True))
             made = Attempt(
@@ -226,6 +229,7 @@ def to_attempts(rows: Iterable[tuple[Any, ...]]) -> list[Attempt]:
                 seen=read(seen or "{}"),
                 metadata=read(metadata),
                 used=read_used(used),
+                images=read(images or "{}"),
                 document=LateDocument(partial(_read, document, plain[:4])),
             )
         except (ValueError, TypeError, RecursionError) as error:
@@ -261,6 +265,11 @@ def used_text(used: Mapping[str, Use]) -> str:
     from launcher.holding import use
 
     return _text(use.to_json(used))
+
+
+def images_text(images: Mapping[str, str]) -> str:
+    """The value of the column `images`; "" for none."""
+    return _text(images) if images else ""
 
 
 def read_used(text: str) -> dict[str, Use]:

@@ -21,6 +21,7 @@ from launcher.state.rows import (
     LIVE,
     from_attempt,
     from_record,
+    images_text,
     read_used,
     to_attempts,
     to_record,
@@ -59,12 +60,20 @@ UPDATE attempts
 SET state = :state, ended_at = :ended_at, started_at = coalesce(:started_at, started_at),
     message = :message, exit_code = :exit_code, owner = '',
     inputs_changed = coalesce(nullif(:inputs_changed, ''), inputs_changed),
-    used = coalesce(nullif(:used, ''), used)
+    used = coalesce(nullif(:used, ''), used),
+    output_digest = coalesce(nullif(:output_digest, ''), output_digest),
+    images = coalesce(nullif(:images, ''), images)
 WHERE app_id = :app_id AND {_OPEN.format(table="attempts", live=LIVE, new=":state")}
 """
 
-# Clients see the end of a container before its watcher has recorded what it has used.
-_ADD_USED = "UPDATE attempts SET used = :used WHERE app_id = :app_id AND state = :state AND used = ''"
+# Clients see the end of a container before its watcher has recorded what it has used and left.
+_ADD_FOUND = """
+UPDATE attempts
+SET used = coalesce(nullif(used, ''), :used),
+    output_digest = coalesce(nullif(output_digest, ''), :output_digest)
+WHERE app_id = :app_id AND state = :state
+    AND ((used = '' AND :used <> '') OR (output_digest = '' AND :output_digest <> ''))
+"""
 
 _END_APP = f"""
 UPDATE apps
@@ -396,13 +405,17 @@ def _used_or_nothing(text: str) -> dict[str, Use]:
 
 
 def _end(db: sqlite3.Connection, app: AppRecord) -> bool:
-    fields = ("app_id", "state", "started_at", "ended_at", "message", "exit_code", "inputs_changed")
+    fields = (
+        "app_id", "state", "started_at", "ended_at", "message", "exit_code", "inputs_changed",
+        "output_digest",
+    )  # fmt: skip
     known = db.execute("SELECT 1 FROM attempts WHERE app_id = ?", (app.app_id,)).fetchone()
-    end = {**{name: getattr(app, name) for name in fields}, "used": used_text(app.used)}
+    end = {name: getattr(app, name) for name in fields}
+    end |= {"used": used_text(app.used), "images": images_text(app.images)}
     changed = db.execute(_END if known else _END_APP, end).rowcount > 0
     if known:
-        if end["used"] and not changed:
-            db.execute(_ADD_USED, end)
+        if not changed:
+            db.execute(_ADD_FOUND, end)
         db.execute(_COPY_END, (app.app_id,))
     return changed
 

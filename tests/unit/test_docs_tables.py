@@ -11,6 +11,7 @@ import pytest
 import launcher.errors
 from launcher.cli import main
 from launcher.cli.exit_codes import EXIT_CODES
+from launcher.cli.verify import WRONG
 from launcher.errors import NOT_SUCCEEDED, LauncherError
 from launcher.plan.model import FAIL_ON
 from launcher.plan.reasons import REASONS
@@ -85,11 +86,11 @@ def test_every_field_of_a_lifecycle_is_in_the_table():
 def test_every_exit_code_is_in_the_table():
     codes = {int(row[0]) for row in rows("exit-codes") if row[0].isdigit()}
     raised = {kind.exit_code for kind in exceptions()}
-    pending = 2  # plan --detailed-exitcode
+    pending = 2  # plan --detailed-exitcode, synced
     assert (
         codes
         == EXIT_CODES.keys()
-        == {0, pending, NOT_SUCCEEDED, main.CLOSED, main.INTERRUPTED, main.TERMINATED} | raised
+        == {0, pending, NOT_SUCCEEDED, WRONG, main.CLOSED, main.INTERRUPTED, main.TERMINATED} | raised
     )
 
 

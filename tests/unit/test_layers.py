@@ -108,7 +108,7 @@ SHARED_BY_ENGINES |= {"launcher.schedulers.responses", "launcher.schedulers.logs
 SHARED_BY_ENGINES |= {f"launcher.schedulers.{name}" for name in ("appfolder", "appstore")}
 SHARED_BY_ENGINES |= {
     f"launcher.schedulers.{name}"
-    for name in ("checks", "descriptors", "devices", "folder", "holder", "last_line", "leftovers")
+    for name in ("checks", "contents", "descriptors", "devices", "folder", "holder", "last_line", "leftovers")
 }
 SHARED_BY_ENGINES |= {
     f"launcher.schedulers.{name}"

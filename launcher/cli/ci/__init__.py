@@ -11,6 +11,7 @@ from launcher.ci.runner import Runner, runner_of
 from launcher.cli import jobs
 from launcher.cli.arguments import choose_format
 from launcher.cli.ci.apply import apply_merged
+from launcher.cli.ci.common import TOKENS
 from launcher.cli.ci.doctor import diagnose
 from launcher.cli.ci.plan import plan_pull_request
 from launcher.cli.ci.report import report_ends
@@ -46,7 +47,6 @@ _STEPS: dict[str, _Step] = {
     "report": report_ends,
     "doctor": diagnose,
 }
-_TOKENS = ("GITHUB_TOKEN", "GH_TOKEN")
 
 
 def add_arguments(parser: Any) -> None:
@@ -73,7 +73,7 @@ def run(args: Any, console: Console) -> int:
     if args.step != "apply" and (args.digest or args.without_review):
         raise UsageError("--digest and --without-review are for `launcher ci apply`")
     runner = runner_of(os.environ)
-    for name in _TOKENS:  # jobs of this machine inherit the environment
+    for name in TOKENS:  # jobs of this machine inherit the environment
         os.environ.pop(name, None)
     code, result = _STEPS[args.step](args, runner, console.aside() if args.json else console)
     if args.json:

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from launcher.apply.plans import Choices
-from launcher.ci.github import GitHubError
+from launcher.ci.github import GitHub, GitHubError
 from launcher.cli import jobs, plan_options
 from launcher.cli.console import Console
 from launcher.cli.render.findings import exit_code, findings, in_short
@@ -18,6 +18,7 @@ from launcher.git import Repository, repository
 from launcher.specs import Launch
 
 SUMMARY_BYTES = 60_000
+TOKENS = ("GITHUB_TOKEN", "GH_TOKEN")
 
 
 def work_tree() -> Repository:
@@ -25,6 +26,21 @@ def work_tree() -> Repository:
     if tree is None:
         raise LauncherError("the current directory is in no git repository", hint="check it out first")
     return tree
+
+
+def github_of(origin: str) -> GitHub:
+    """GitHub, for the repository of an origin such as `github.com/owner/name`, or of the runner.
+
+    Raises LauncherError without a token, or for another origin.
+    """
+    token = next(filter(None, map(os.environ.get, TOKENS)), "")
+    host, _, path = origin.partition("/")
+    repository = os.environ.get("GITHUB_REPOSITORY") or (path if host == "github.com" else "")
+    if not token or repository.count("/") != 1:
+        why = "needs a token" if not token else f"cannot find the repository of {origin} on GitHub"
+        hint = "set GITHUB_TOKEN" if not token else "set GITHUB_REPOSITORY=OWNER/NAME, or leave out --online"
+        raise LauncherError(f"--online {why}", hint=hint)
+    return GitHub(os.environ.get("GITHUB_API_URL") or "https://api.github.com", repository, token)
 
 
 @contextmanager

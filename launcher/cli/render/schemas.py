@@ -1,4 +1,4 @@
-"""The published schemas of errors, and of the result of an apply."""
+"""The published schemas of errors, of the result of an apply, and of a verified attempt."""
 
 from __future__ import annotations
 
@@ -6,6 +6,8 @@ from typing import Any
 
 from launcher.cli.render.failures import ERROR_FIELDS
 from launcher.cli.render.findings import findings_schema, object_schema
+from launcher.inventory.verify import LINKS
+from launcher.inventory.verify import MARKS as MARKS_OF_LINKS
 from launcher.plan.step import MARKS
 
 
@@ -56,5 +58,32 @@ def result_schema() -> dict[str, Any]:
                 "description": "A job that could not be applied, and why.",
                 **object_schema(what={**text, "description": "The name of the job."}, **ERROR_FIELDS),
             },
+        },
+    }
+
+
+def verify_schema() -> dict[str, Any]:
+    """The schema of a verified attempt; the published file is this one, byte for byte."""
+    text, absent = {"type": "string"}, {"type": ["string", "null"]}
+    return {
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "$id": "urn:launcher:verify-v1",
+        "title": "launcher verify",
+        "description": "What `launcher verify --json` prints.",
+        **object_schema(
+            **dict.fromkeys(("handle", "app_id", "project", "target", "job"), text),
+            attempt={"type": "integer"},
+            records={"type": "array", "items": text, "description": "The records that were compared."},
+            links={"type": "array", "items": {"$ref": "#/$defs/link"}},
+        ),
+        "$defs": {
+            "link": object_schema(
+                name={"enum": [*LINKS]},
+                mark={"enum": [*MARKS_OF_LINKS]},
+                value={**absent, "description": "What is on record, such as a digest."},
+                why=text,
+                expected=absent,
+                found=absent,
+            )
         },
     }

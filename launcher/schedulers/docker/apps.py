@@ -85,6 +85,7 @@ class DockerApp:
     def to_record(self) -> AppRecord:
         """The app as a list shows it, without its replicas."""
         found = in_state(of_labels(self.app_id, self.labels), self.view)
+        found.images = self.view.images
         found.abandoned, found.logs_removed = self.is_abandoned, self.has_no_logs
         return found
 
@@ -238,8 +239,14 @@ def _view(
         view = shown(engine_started_at=engine.started_at())
     if view is None:
         return None
-    if stone is not None and (view.started_at is None or not view.used):
-        view = replace(view, started_at=view.started_at or stone.started_at, used=view.used or stone.used)
+    if stone is not None:
+        view = replace(
+            view,
+            started_at=view.started_at or stone.started_at,
+            used=view.used or stone.used,
+            output_digest=view.output_digest or stone.labels.text("output-digest"),
+            images=view.images or stone.labels.image_ids,
+        )
     is_gone = not (found or view.final or lock_held) and view.message == status.GONE
     if is_gone and record.is_locked(record.folder(labels.app_id)):
         return DockerAppView(state="waiting")  # its watcher is about to record that
@@ -331,6 +338,8 @@ def attempt_of(app: DockerApp) -> Attempt | None:
         unstarted=view.unstarted,
         drift=view.drift,
         inputs_changed=view.inputs_changed,
+        output_digest=view.output_digest,
+        images=view.images,
         used=view.used,
     )
 

@@ -58,7 +58,9 @@ SCHEDULER = "local_docker"
 DEFAULT_GRACE_S = 10.0
 TEXTS = ("digest", "origin", "path", "commit", "actor", "action", "plan_digest", "plan_id", "trigger_digest")
 """Fields of an attempt that are labels of the same names, with dashes."""
-OPTIONAL_TEXTS = ("home", "inputs", "effect", "approval", "pull_request", "run_url", "matrix", "reason")
+OPTIONAL_TEXTS = (
+    "home", "inputs", "effect", "approval", "review", "pull_request", "run_url", "matrix", "reason",
+)  # fmt: skip
 """Such fields without a label where they are empty."""
 _CONDITIONS = ("started", "ready", "succeeded")
 
@@ -226,6 +228,11 @@ class Labels:
         return self.text("output-volume")
 
     @property
+    def image_ids(self) -> Mapping[str, str]:
+        """Role → the id of the image that ran, as a tombstone has them."""
+        return {role: str(image) for role, image in _mapping(self.text("image-ids")).items()}
+
+    @property
     def attempt_number(self) -> int:
         return int(_number(self.text("attempt"), 0))
 
@@ -252,6 +259,8 @@ class Labels:
             order_only=tuple(self.text("order-only").split()),
             output=self.output,
             inputs_changed=self.text("inputs-changed"),
+            output_digest=self.text("output-digest"),
+            images=self.image_ids,
             created_at=self.created_at,
             **texts,
         )

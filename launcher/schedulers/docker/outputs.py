@@ -6,14 +6,32 @@ local jobs are folders of this machine, and mounted as such.
 
 from __future__ import annotations
 
+import math
 import os
+import tarfile
+import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import closing
 from dataclasses import replace
+from hashlib import sha256
+from io import BufferedReader
 
 from launcher.errors import SchedulerError
+from launcher.schedulers.contents import (
+    CONTENTS,
+    MOST_BYTES,
+    MOST_FILES,
+    MOST_S,
+    TOO_LARGE,
+    TOO_MANY,
+    TOO_SLOW,
+    Entry,
+    digest_of,
+)
 from launcher.schedulers.docker.client.configuration import endpoint, shares_folders
 from launcher.schedulers.docker.client.engine import Engine, writable
-from launcher.schedulers.docker.client.errors import Conflict
+from launcher.schedulers.docker.client.errors import Conflict, EngineError, EngineUnreachable, NotFound
+from launcher.schedulers.docker.client.objects import Container
 from launcher.schedulers.docker.client.view import EngineView
 from launcher.schedulers.docker.images.pull import any_of
 from launcher.schedulers.docker.labels import PREFIX, SCHEDULER, Labels
@@ -26,11 +44,13 @@ from launcher.schedulers.staged import OutputFolders, StagedScheduler
 from launcher.specs.app import AppDef
 from launcher.specs.attempt import Attempt
 from launcher.specs.outputs import has_output, needs_variable, output_macro, own_output, read_outputs
+from launcher.unpacking import PieceReader, UnpackError
 
 LABEL = f"{PREFIX}output"
 """Marks the volume of an output folder; its value is the volume's name."""
 LOCAL = ("local_cwd", "local_dir")
 """The schedulers whose output folders are folders of this machine."""
+_BLOCK = 1 << 20
 _OF_JOB = tuple(f"{PREFIX}{name}" for name in ("project", "target", "job"))
 
 
@@ -179,6 +199,10 @@ class DockerOutputs(OutputFolders):
         pieces = _archive(writable(self._engine), own_output(attempt), images, only)
         return pieces, "" if only else ARCHIVED
 
+    def digest(self, attempt: Attempt) -> str:
+        pieces, top = self.archive(attempt)
+        return archive_digest(pieces, top, math.inf)
+
     def unreadable(self, other: str) -> str:
         if other not in LOCAL:
             return super().unreadable(other)
@@ -226,6 +250,73 @@ def _archive(engine: Engine, name: str, images: Iterable[str], only: str) -> Ite
         yield from engine.archive(made, f"{OUTPUT}/{only}" if only else OUTPUT)
     finally:
         engine.remove(made)
+
+
+def digest_at_end(engine: Engine, containers: Iterable[Container]) -> str:
+    """The digest of the files that an app has left in its output folder; see `contents.output_digest`.
+
+    Args:
+        containers: replicas of the app, each of which mounts the folder; the first that is there is read.
+
+    Raises EngineUnreachable.
+    """
+    for each in containers:
+        try:
+            return archive_digest(engine.archive(each.id, OUTPUT), ARCHIVED)
+        except NotFound:
+            continue
+        except EngineUnreachable:
+            raise
+        except (EngineError, UnpackError) as error:
+            return f"it could not be read at the end: {error}"
+    return "its containers were gone at the end"
+
+
+def archive_digest(pieces: Iterator[bytes], top: str, most_s: float = MOST_S) -> str:
+    """The digest of the files of an archive, below its folder `top`; see `contents.output_digest`.
+
+    An archive with more bytes than the bound has no digest: only reading all of it would tell the sizes.
+    Raises UnpackError.
+    """
+    deadline = time.monotonic() + most_s
+    found: dict[str, tuple[Entry, bytes]] = {}
+    size = 0
+    try:
+        with (
+            closing(pieces),  # type: ignore[type-var]  # a generator
+            tarfile.open(fileobj=BufferedReader(PieceReader(pieces), _BLOCK), mode="r|") as archive,
+        ):
+            for member in archive:
+                archive.members.clear()  # type: ignore[attr-defined]  # else it remembers them all
+                size += member.size
+                if size > MOST_BYTES or len(found) >= MOST_FILES:
+                    return TOO_LARGE if size > MOST_BYTES else TOO_MANY
+                if time.monotonic() > deadline:
+                    return TOO_SLOW
+                if (path := member.name.removeprefix(f"{top}/")) != member.name:
+                    if member.islnk():
+                        entry, content = found[member.linkname.removeprefix(f"{top}/")]
+                        found[path] = entry._replace(path=_bytes(path)), content
+                    elif member.isreg() or member.issym():
+                        found[path] = _entry(archive, member, path)
+    except (tarfile.TarError, KeyError) as error:
+        raise UnpackError(f"the archive is damaged: {error}") from error
+    hashes = dict(found.values())
+    return digest_of(CONTENTS, hashes, hashes.__getitem__)
+
+
+def _entry(archive: tarfile.TarFile, member: tarfile.TarInfo, path: str) -> tuple[Entry, bytes]:
+    """A file or link of an archive, and the SHA-256 of its content."""
+    if member.issym():
+        return Entry(_bytes(path), b"l", 0), sha256(_bytes(member.linkname)).digest()
+    whole, source = sha256(), archive.extractfile(member)
+    while source is not None and (chunk := source.read(_BLOCK)):
+        whole.update(chunk)
+    return Entry(_bytes(path), b"x" if member.mode & 0o100 else b"f", member.size), whole.digest()
+
+
+def _bytes(path: str) -> bytes:
+    return path.encode("utf-8", "surrogateescape")
 
 
 def _mounts(job: DockerJob) -> Iterable[tuple[str, str]]:

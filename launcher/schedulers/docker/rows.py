@@ -17,7 +17,7 @@ from launcher.schedulers.appstore import open_store
 from launcher.schedulers.docker import record
 from launcher.schedulers.docker.labels import APP_ID, SCHEDULER, Labels, read_labels
 from launcher.schedulers.record import SeenApp, row_of
-from launcher.state.records import AppRecord, of_attempt
+from launcher.state.records import AppRecord, as_seen, of_attempt
 
 if TYPE_CHECKING:
     from collections.abc import Collection
@@ -115,7 +115,7 @@ def read(app_id: str) -> AppRecord | None:
         found.state, found.message, found.exit_code = outcome.state, outcome.message, outcome.code
         found.ended_at = outcome.at
         found.inputs_changed = outcome.inputs_changed or journal.app.inputs_changed
-        found.used = journal.app.used
+        found.used, found.output_digest = journal.app.used, journal.app.output_digest
     return found
 
 
@@ -144,6 +144,7 @@ def attempt_elsewhere(engine: EngineView, app_id: str) -> Attempt | None:
             exit_code=outcome.code,
             ended_at=outcome.at,
             inputs_changed=journal.app.inputs_changed if journal is not None else "",
+            output_digest=journal.app.output_digest if journal is not None else "",
             used=journal.app.used if journal is not None else {},
         )
     began = journal.started_at if journal is not None else None
@@ -152,6 +153,14 @@ def attempt_elsewhere(engine: EngineView, app_id: str) -> Attempt | None:
         state, _ = journal.held
     host = str(facts.get("host"))
     return replace(found, state=state, started_at=began, message=f"at the engine {host}", elsewhere=host)
+
+
+def attempt_here(app_id: str) -> Attempt | None:
+    """The attempt of an app that has begun, by its record in this state folder alone."""
+    app, facts = read(app_id), record.read_attempt(record.folder(app_id)) or {}
+    labels = read_labels(facts.get("labels") or {})
+    found = labels.attempt if labels is not None else None
+    return None if found is None or app is None else as_seen(found, app)
 
 
 def elsewhere(engine: EngineView, app_id: str) -> SeenApp | None:

@@ -16,7 +16,7 @@ from launcher.schedulers.docker import records_root, shared_engine
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
     from typing import Any
 
     from launcher.schedulers.docker.client.engine import Engine
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from launcher.schedulers.readback import AppLogs
     from launcher.schedulers.workspaces import BoundWorkspace
     from launcher.specs.app import AppDef, CfgVal
-    from launcher.specs.attempt import Attempt
+    from launcher.specs.attempt import Attempt, ImageNow, Recorded
     from launcher.specs.check import Problem
     from launcher.specs.dryrun import AppDryRunInfo
     from launcher.specs.runopts import runopts
@@ -159,6 +159,16 @@ class DockerScheduler(EngineScheduler["DockerJob"]):
             return sys.platform == "linux" and endpoint().host.startswith("unix://")
         except SchedulerError:  # no engine, as the first request to it says
             return False
+
+    def recorded(self, app_id: str) -> list[Recorded]:
+        from launcher.schedulers.docker.evidence import recorded
+
+        return recorded(self.view, app_id)
+
+    def images_now(self, names: Collection[str]) -> Mapping[str, ImageNow]:
+        from launcher.schedulers.docker.evidence import images_now
+
+        return images_now(self.view, names)
 
     # Staged submission
 

@@ -81,7 +81,7 @@ class DockerAppView:
         unstarted: number of replicas never started, in an app with started ones. Replicas that wait for
             another role do not count: the app's watcher starts them.
         inputs_changed: its input files that changed while it waited or ran, as text; "" for none.
-        used: see `Attempt`.
+        output_digest, images, used: see `Attempt`.
         drift: a change that another program made to its containers; "" for none.
         final: the outcome is final; no watcher is needed.
         live: ids of running containers.
@@ -99,6 +99,8 @@ class DockerAppView:
     unstarted: int = 0
     drift: str = ""
     inputs_changed: str = ""
+    output_digest: str = ""
+    images: Mapping[str, str] = field(default_factory=dict)
     used: Mapping[str, Use] = field(default_factory=dict)
     final: bool = False
     started: bool = False
@@ -243,6 +245,8 @@ def _shown_app(
         "drift": _drift(app),
         "done": app.is_done,
         "inputs_changed": app.inputs_changed,
+        "output_digest": app.output_digest,
+        "images": {where(each)[0]: each.image_id for each in containers if each.image_id},
         "used": app.used,
     }
     if outcome is not None:

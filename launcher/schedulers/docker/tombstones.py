@@ -113,6 +113,8 @@ def body(labels: Mapping[str, str], view: DockerAppView) -> dict[str, str]:
         "started-at": view.started_at,
         "ended-at": view.ended_at,
         "used": json.dumps(use.to_json(view.used)) if view.used else "",
+        "output-digest": view.output_digest,
+        "image-ids": json.dumps(view.images, sort_keys=True) if view.images else "",
     }
     ours = {name: text for name, text in labels.items() if name.startswith(PREFIX)}
     return {

@@ -1,7 +1,8 @@
-"""Compare the input files of an app with those of its plan, in a process beside the supervisor.
+"""Compare the input files of an app with those of its plan, and hash the files of its output folder.
 
-Hashing takes as long as reading: the supervisor's loop never waits for it, nor does the supervisor load more
-modules. The process prints `=` and the changes, "" for none, once it has compared everything.
+Hashing takes as long as reading: a process beside the supervisor does it, so that the supervisor's loop never
+waits, nor does the supervisor load more modules. The process prints `=` and the digest of the output folder,
+and on the next line the changes, "" for none, once it has read everything.
 """
 
 from __future__ import annotations
@@ -28,32 +29,41 @@ _MAIN = (
 
 
 class Comparison:
-    """The input files of one app, and the process that compares them at the moment.
+    """The files of one app, and the process that reads them at the moment.
 
     Args:
-        asked: `args`, the fields of an InputRef, globs last; and `env`, the variables that `main` needs.
+        asked: `args`, the fields of an InputRef, globs last; and `env`, the variables that `main` needs. Both
+            are empty for an app without input files.
+
+    Attributes:
+        output_digest: as `contents.output_digest` has it, once an output folder was read; "" before.
     """
 
     def __init__(self, loop: Loop, asked: Mapping[str, list[str]]) -> None:
         self._loop = loop
         self.asked = asked
-        self._argv = [sys.executable, "-I", "-S", "-X", "utf8", "-c", _MAIN]
-        self._argv += [str(os.getpid()), *asked["args"]]
+        self._argv = [sys.executable, "-I", "-S", "-X", "utf8", "-c", _MAIN, str(os.getpid())]
         self._env = dict(each.split("=", 1) for each in asked["env"])
         self._pid = 0
         self._said = b""
         self._otherwise = NOT_COMPARED
+        self.output_digest = ""
 
-    def begin(self, then: Callable[[str], None]) -> None:
-        """Compare, and call `then` with the changed files, "" for none."""
-        self._said, self._otherwise = b"", NOT_COMPARED
+    def begin(self, then: Callable[[str], None], output: str = "") -> None:
+        """Compare, and call `then` with the changed files, "" for none.
+
+        Args:
+            output: the output folder to read; "" for none.
+        """
+        self._said, self._otherwise = b"", NOT_COMPARED if self.asked["args"] else ""
         read, write = os.pipe()
         actions = [(os.POSIX_SPAWN_DUP2, write, 1)]
+        argv = [*self._argv, output, *self.asked["args"]]
         try:
-            self._pid = os.posix_spawn(self._argv[0], self._argv, self._env, file_actions=actions)
+            self._pid = os.posix_spawn(argv[0], argv, self._env, file_actions=actions)
         except OSError:
             os.close(read)
-            self._loop.after(0, lambda: then(NOT_COMPARED))
+            self._loop.after(0, lambda: then(self._otherwise))
             return
         finally:
             os.close(write)
@@ -64,7 +74,7 @@ class Comparison:
         """End a running comparison without a result; False when there is none."""
         if not self._pid:
             return False
-        self._otherwise = INPUTS_CUT_SHORT
+        self._otherwise = INPUTS_CUT_SHORT if self.asked["args"] else ""
         os.kill(self._pid, _signal.SIGKILL)
         return True
 
@@ -78,21 +88,30 @@ class Comparison:
             self._loop.remove(fd)
             os.close(fd)
             self._pid = 0
-            is_whole = self._said.startswith(b"=") and self._said.endswith(b"\n")
-            then(self._said[1:-1].decode(errors="replace") if is_whole else self._otherwise)
+            digest, line, changes = self._said[1:-1].decode(errors="replace").partition("\n")
+            is_whole = self._said.startswith(b"=") and self._said.endswith(b"\n") and bool(line)
+            self.output_digest = digest if is_whole else ""
+            then(changes if is_whole else self._otherwise)
 
 
 def main() -> None:
-    """Compare, and print `=` and the changes. Arguments: the supervisor's pid, the fields of an InputRef.
+    """Read the files, and print what the module says. It ends with the supervisor.
 
-    It ends with the supervisor.
+    Arguments: the supervisor's pid, the output folder or "", and the fields of an InputRef or none.
     """
+    from launcher.schedulers.contents import output_digest  # only this process needs it, not the supervisor
     from launcher.schedulers.local import kernel
-    from launcher.specs.inputs import UNDER  # only this process needs these imports, not the supervisor
+
+    parent, output, *fields = sys.argv[1:]
+    kernel.die_with_parent()
+    if os.getppid() == int(parent):
+        found = output_digest(output) if output else ""
+        print(f"={found}\n{_changes(*fields) if fields else ''}")
+
+
+def _changes(digest: str, directory: str, root: str, *globs: str) -> str:
+    from launcher.specs.inputs import UNDER
     from launcher.specs.launch import InputRef
     from launcher.workspace.inputs import changed_since
 
-    parent, digest, directory, root, *globs = sys.argv[1:]
-    kernel.die_with_parent()
-    if os.getppid() == int(parent):
-        print(f"={changed_since(InputRef(digest, directory, root, tuple(globs)), UNDER)}")
+    return changed_since(InputRef(digest, directory, root, globs), UNDER)

@@ -216,11 +216,12 @@ class UnstartedApp:
         else:
             self.go()
 
-    def compare_with(self, inputs: Mapping[str, list[str]]) -> None:
+    def compare_with(self, inputs: Mapping[str, list[str]]) -> Comparison:
         """Set the comparison of its input files with these."""
         from launcher.schedulers.local.comparison import Comparison
 
         self.comparison = Comparison(self._loop, inputs)
+        return self.comparison
 
     def note(self, kind: str, **fields: Any) -> None:
         """Record an event, and the decisions that follow from it."""

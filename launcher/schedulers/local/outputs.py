@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import stat
 from collections.abc import Collection, Iterable, Iterator, Mapping
+from math import inf
 
 from launcher import paths
 from launcher.errors import SchedulerError
@@ -49,6 +50,11 @@ class LocalOutputs(OutputFolders):
 
     def archive(self, attempt: Attempt, only: str = "") -> tuple[Iterator[bytes], str]:
         return _packed(self.path(own_output(attempt)), only), ""
+
+    def digest(self, attempt: Attempt) -> str:
+        from launcher.schedulers.contents import output_digest
+
+        return output_digest(self.path(own_output(attempt)), inf)
 
     def unreadable(self, other: str) -> str:
         return "" if other in rundir.SCHEDULERS else super().unreadable(other)

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
 MAX_OPEN_LOGS = 1024
 TAKE_BACK_GRACE_S = 1.0
+NO_INPUTS: Mapping[str, list[str]] = {"args": [], "env": []}
 
 
 class Left(Exception):
@@ -51,7 +52,7 @@ class Supervisor(Keeper):
         self._going = False
         self._error: SpawnError | None = None  # why the submission is undone
         self._reported_started = False
-        self._closing = False  # the app has succeeded, and its input files are being compared
+        self._closing = False  # the app has succeeded, and its files are being read
         self._reported_loss = False
         self._reported_drop = False
         self._output = ""  # the folder to make before the app starts; "" for none
@@ -226,23 +227,23 @@ class Supervisor(Keeper):
             raise error
 
     def _swept(self) -> None:
-        """Go on when no process of the app is left."""
+        """Go on when no process of the app is left. After a success, files are compared and hashed."""
         held = self._held
         if held.app.stop is not None or held.app.is_done:
             held.give_up_place()
-        if held.comparison and self._succeeds():
+        output = self._output if is_filled(self._output) else ""
+        if held.app.succeeds and (held.comparison or output):
             self._closing = True
-            held.comparison.begin(self._is_quiet)
+            comparison = held.comparison or held.compare_with(NO_INPUTS)
+            comparison.begin(self._is_quiet, output)
         else:
             self._is_quiet()
-
-    def _succeeds(self) -> bool:
-        stop = self._held.app.stop
-        return self._held.app.is_done if stop is None else bool(stop["state"] == "succeeded")
 
     def _is_quiet(self, inputs_changed: str = "") -> None:
         if inputs_changed and not self._held.app.inputs_changed:
             self._tell("inputs", changed=inputs_changed)
+        if self._held.comparison and (digest := self._held.comparison.output_digest):
+            self._tell("output", digest=digest)
         rest = self._driver.processes.take_rest() if self._driver else ()
         more: dict[str, Any] = {"use": rest} if rest else {}
         self._tell("quiet", **more)
@@ -297,6 +298,15 @@ class Supervisor(Keeper):
         if not self._reported_started:
             self._reported_started = True
             self.answer({"ok": "started"})
+
+
+def is_filled(folder: str) -> bool:
+    """Whether there is a folder with something in it."""
+    try:
+        with os.scandir(folder) as found:  # a list of all names may be long
+            return next(found, None) is not None
+    except OSError:
+        return False
 
 
 def main() -> None:

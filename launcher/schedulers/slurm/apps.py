@@ -8,9 +8,11 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Collection, Iterable, Iterator, Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from launcher.errors import LauncherError, SchedulerError
+from launcher.holding.state import AppState
 from launcher.schedulers.appstore import open_store
 from launcher.schedulers.backend import EngineApps
 from launcher.schedulers.slurm import known
@@ -30,7 +32,7 @@ from launcher.schedulers.slurm.state import (
 )
 from launcher.schedulers.slurm.stops import is_left_behind, places_of, stop_all, take_back
 from launcher.schedulers.staged import current
-from launcher.specs.attempt import Attempt
+from launcher.specs.attempt import Attempt, Recorded
 from launcher.specs.jobkey import JobKey
 from launcher.state.records import LIVE, WAITING, AppRecord
 
@@ -73,6 +75,22 @@ class SlurmApps(EngineApps):
         cluster, facts = found
         facts = {**facts, **settled(cluster, {app_id: facts})[app_id]}
         return whole_app(facts, self._view(facts))
+
+    def recorded(self, app_id: str) -> list[Recorded]:
+        """See `StagedScheduler.recorded`: the outcome, and the events that led to it."""
+        found = self._clusters.find(app_id)
+        attempt = None if found is None else seen_app(found[1], self._judged(*found)).attempt()
+        if found is None or attempt is None:
+            return []
+        out = [Recorded("its outcome on the cluster", attempt)]
+        app = AppState()
+        for event in found[0].ask("events", app_id=app_id)["events"]:
+            app.take(event)
+        if app.has_ended:
+            state: Any = app.state
+            by_events = replace(attempt, state=state, exit_code=app.code, output_digest=app.output_digest)
+            out.append(Recorded("its events on the cluster", by_events))
+        return out
 
     def read_ended(
         self, app_id: str, timeout_s: float | None = None, *, whole: bool = False

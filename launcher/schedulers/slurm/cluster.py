@@ -196,11 +196,13 @@ _OF_AGENT = (
     "launcher.filelock",
     "launcher.holding.journal",
     "launcher.schedulers.appfolder",
+    "launcher.schedulers.contents",
     f"{_SITE}.owners",
 )
 _OF_NODES = (
     "launcher.filelock",
     "launcher.schedulers.appfolder",
+    "launcher.schedulers.contents",
     "launcher.schedulers.last_line",
     "launcher.schedulers.loop",
     "launcher.schedulers.probes",

@@ -45,6 +45,10 @@ class SlurmOutputs(OutputFolders):
     def archive(self, attempt: Attempt, only: str = "") -> tuple[Iterator[bytes], str]:
         return self._clusters.at(_place_of(attempt)).pack(own_output(attempt), only), ""
 
+    def digest(self, attempt: Attempt) -> str:
+        cluster = self._clusters.at(_place_of(attempt))
+        return str(cluster.ask("hash_output", name=own_output(attempt))["digest"])
+
     def path(self, name: str) -> str:
         here = (expanduser(job_dir) for host, job_dir in known.places() if not host)
         found = [join(folder, "outputs", name) for folder in here]

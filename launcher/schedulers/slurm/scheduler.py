@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from launcher.schedulers.slurm.submit import SlurmReservation
     from launcher.schedulers.workspaces import BoundWorkspace
     from launcher.specs.app import AppDef, CfgVal
-    from launcher.specs.attempt import Attempt
+    from launcher.specs.attempt import Attempt, Recorded
     from launcher.specs.check import Problem
     from launcher.specs.dryrun import AppDryRunInfo
     from launcher.specs.launch import JobKey
@@ -153,6 +153,9 @@ class SlurmScheduler(EngineScheduler["SlurmRequest"]):
     def attempts_of(self, keys: Collection[JobKey]) -> list[Attempt]:
         """Read the attempts from the folders of apps, without asking Slurm."""
         return self.apps.observe(keys, look=False)
+
+    def recorded(self, app_id: str) -> list[Recorded]:
+        return self.apps.recorded(app_id)
 
     def refresh(self, app_ids: Iterable[str]) -> Iterable[AppRecord]:
         return self.apps.refresh(app_ids)

@@ -49,8 +49,8 @@ class View:
     """
 
     __slots__ = (
-        "code", "ended_at", "inputs_changed", "is_new_end", "message", "num_restarts", "owner", "started_at",
-        "state", "used",
+        "code", "ended_at", "inputs_changed", "is_new_end", "message", "num_restarts", "output_digest",
+        "owner", "started_at", "state", "used",
     )  # fmt: skip
 
     def __init__(self, state: str, message: str = "", *, owner: str = "") -> None:
@@ -62,6 +62,7 @@ class View:
         self.ended_at: float | None = None
         self.num_restarts = 0
         self.inputs_changed = ""  # a cluster does not see the checkout
+        self.output_digest = ""
         self.used: dict[str, Use] = {}
         self.is_new_end = False
 
@@ -137,6 +138,7 @@ def _of_outcome(outcome: Outcome) -> View:
     view.started_at, view.ended_at = outcome.get("started_at"), outcome.get("ended_at")
     view.num_restarts = int(outcome.get("restarts") or 0)
     view.used = use.from_json(outcome.get("used"))
+    view.output_digest = str(outcome.get("output_digest") or "")
     return view
 
 

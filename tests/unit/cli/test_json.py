@@ -13,7 +13,7 @@ from jsonschema import Draft202012Validator
 from launcher.cli.arguments import Arguments
 from launcher.cli.commands import command, names
 from launcher.cli.main import main
-from launcher.cli.render.schemas import error_schema, result_schema
+from launcher.cli.render.schemas import error_schema, result_schema, verify_schema
 from launcher.errors import LauncherError
 from launcher.state.store import Store
 from tests.conftest import ROOT
@@ -26,7 +26,10 @@ EXEMPT = {
 }
 """Commands without --json, and why."""
 
-ELSEWHERE = {"ci": "tests/scenarios/ci/test_results.py, on a runner"}
+ELSEWHERE = {
+    "ci": "tests/scenarios/ci/test_results.py, on a runner",
+    "synced": "tests/scenarios/ci/test_verify.py, in a repository",
+}
 """Commands that succeed in another test."""
 
 SUCCESS = {
@@ -48,6 +51,7 @@ SUCCESS = {
     "describe": [["describe", "good"]],
     "history": [["history"], ["history", "good"]],
     "diff": [["diff", "good", "good.launcher.yaml"]],
+    "verify": [["verify", "good"]],
     "logs": [["logs", "good"], ["logs", "good/main/0", "--tail", "1"], ["logs", "good", "--restart", "0"]],
     "output": [["output", "good"]],
     "grep": [["grep", "hello"], ["grep", "hello", "good", "--tail", "1"]],
@@ -79,12 +83,14 @@ FAILURES = {
     "run": (["run", "bad.launcher.yaml"], "job-file"),
     "convert": (["convert", "utils.ecco"], "usage"),
     "ci": (["ci", "plan"], "error"),
+    "synced": (["synced"], "error"),
     "configure": (["configure", "-s", "nowhere"], "usage"),
     "list": (["list", "-s", "nowhere"], "usage"),
     "status": (["status", "nothing"], "app-not-found"),
     "describe": (["describe", "nothing"], "app-not-found"),
     "history": (["history", "nothing"], "app-not-found"),
     "diff": (["diff", "good", "good@7"], "app-not-found"),
+    "verify": (["verify", "nothing"], "app-not-found"),
     "logs": (["logs", "nothing"], "app-not-found"),
     "output": (["output", "nothing"], "app-not-found"),
     "grep": (["grep", "("], "usage"),
@@ -106,7 +112,7 @@ LINES = {"logs", "grep"}
 """Commands that print a document for each line."""
 
 ERROR = Draft202012Validator(error_schema())
-SCHEMAS = {"plan": "plan-v3", "apply": "result-v1", "validate": "diagnostics-v1"}
+SCHEMAS = {"plan": "plan-v3", "apply": "result-v1", "validate": "diagnostics-v1", "verify": "verify-v1"}
 WITH_JSON = [name for name in names() if name not in EXEMPT]
 BAD = "version: 1\nname: bad\nroles: {main: {entrypont: echo, num_replicas: 0}}\n"
 
@@ -148,7 +154,11 @@ def judge(name):
 
 
 def test_the_published_schemas_are_printed(world):
-    for name, schema in (("error", error_schema()), ("result", result_schema())):
+    for name, schema in (
+        ("error", error_schema()),
+        ("result", result_schema()),
+        ("verify", verify_schema()),
+    ):
         Draft202012Validator.check_schema(schema)
         text = (ROOT / "schemas" / f"{name}-v1.schema.json").read_text()
         assert text == world.launcher("schema", name).out

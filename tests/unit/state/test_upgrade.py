@@ -129,6 +129,9 @@ def test_the_third_version_gets_indexes_that_know_waiting_attempts(first_version
     assert version(first_version) == VERSION
 
 
+IN_10 = ("review", "output_digest", "images")
+
+
 def write_without(path: Path, number: int, *later: str) -> None:
     """A ledger of a version that lacked these columns, with ATTEMPTS."""
     schema = SCHEMA
@@ -148,7 +151,7 @@ def write_without(path: Path, number: int, *later: str) -> None:
 
 def test_the_eighth_version_gets_columns_for_matrix_and_reason(first_version: Path):
     first_version.unlink()
-    write_without(first_version, 8, "matrix", "reason")
+    write_without(first_version, 8, "matrix", "reason", *IN_10)
     new = attempt(number=3, matrix="sweep", reason="asked for with --rerun")
     with Store.open() as store:
         assert [(each.matrix, each.reason) for each in store.attempts(key())] == [("", "")] * 2, "unknown"
@@ -158,9 +161,22 @@ def test_the_eighth_version_gets_columns_for_matrix_and_reason(first_version: Pa
     assert version(first_version) == VERSION
 
 
+def test_the_ninth_version_gets_columns_for_what_verify_checks(first_version: Path):
+    first_version.unlink()
+    write_without(first_version, 9, *IN_10)
+    new = attempt(
+        number=3, review="lr1:sha256:ab", output_digest="ou1:sha256:cd", images={"main": "sha256:ef"}
+    )
+    with Store.open() as store:
+        found = [(each.review, each.output_digest, each.images) for each in store.attempts(key())]
+        assert found == [("", "", {})] * 2, "unknown"
+        store.record(new)
+        assert store.attempts(key(), 1) == [new]
+
+
 def test_an_upgrade_of_a_ledger_with_rows_of_apps_reads_no_records_of_schedulers(first_version: Path):
     first_version.unlink()
-    write_without(first_version, 8, "matrix", "reason")
+    write_without(first_version, 8, "matrix", "reason", *IN_10)
     for readonly in (True, False):
         with Store.open(readonly=readonly, source=lambda version: pytest.fail("asked")) as store:
             assert len(store.attempts(key())) == 2
@@ -169,13 +185,15 @@ def test_an_upgrade_of_a_ledger_with_rows_of_apps_reads_no_records_of_schedulers
 def test_a_client_of_the_version_before_goes_on_recording_what_it_has_begun(first_version: Path):
     """It opened the ledger before the upgrade, as an `apply --wait` that still runs has."""
     first_version.unlink()
-    write_without(first_version, 8, "matrix", "reason")
+    write_without(first_version, 8, "matrix", "reason", *IN_10)
     older = sqlite3.connect(first_version)
     assert older.execute("SELECT count(*) FROM attempts").fetchone() == (2,)
     with Store.open() as store:
         new = attempt(number=3, matrix="sweep")
         store.record(new)
-        names = ", ".join(name for name in COLUMNS if name not in ("matrix", "reason", "number", "app_id"))
+        names = ", ".join(
+            name for name in COLUMNS if name not in ("matrix", "reason", *IN_10, "number", "app_id")
+        )
         with older:
             older.execute("UPDATE attempts SET state = 'succeeded', ended_at = 9.0 WHERE number = 2")
             older.execute(
@@ -194,7 +212,7 @@ def test_a_client_of_the_version_before_goes_on_recording_what_it_has_begun(firs
 
 def test_the_seventh_version_gets_a_column_for_use(first_version: Path):
     first_version.unlink()
-    write_without(first_version, 7, "used", "matrix", "reason")
+    write_without(first_version, 7, "used", "matrix", "reason", *IN_10)
     with Store.open(readonly=True) as store:
         assert [each.used for each in store.attempts(key())] == [{}, {}], "unknown, and nothing is written"
     assert version(first_version) == 7

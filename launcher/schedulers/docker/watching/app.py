@@ -334,7 +334,7 @@ class WatchedApp:
         )
         assert seen is not None, "an app without containers and events does not end"
         end = replace(seen, state=event["state"], message=event["message"], exit_code=event["code"])
-        ends.write_end(self._engine, self._app_dir, end, self._found[0].labels if self._found else {})
+        ends.write_end(self._engine, self._app_dir, end, self._found)
 
 
 class _Recorder(Recorder):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from queue import Empty, SimpleQueue
@@ -36,18 +36,24 @@ _UNKNOWN = "its input files were not compared when it ended: the record that nam
 # -- the end of an app -------------------------------------------------------------------------------------
 
 
-def write_end(engine: Engine, app_dir: str, seen: DockerAppView, labels: Mapping[str, str]) -> None:
+def write_end(engine: Engine, app_dir: str, seen: DockerAppView, containers: Sequence[Container]) -> None:
     """Write how the app ended, at the engine and in its record; of several writers the first one counts.
 
-    The input files of a success are compared with those of its plan.
+    The input files of a success are compared with those of its plan, and its output folder is hashed.
 
     Args:
-        labels: the labels of a container, for an app without a record here.
+        containers: of the app; the labels of one are used for an app without a record here.
     """
-    own = (record.read_attempt(app_dir) or {}).get("labels") or labels
+    own = (record.read_attempt(app_dir) or {}).get("labels") or (containers[0].labels if containers else {})
     if seen.state == "succeeded" and not seen.inputs_changed and (changed := changed_inputs(app_dir, own)):
         record.append(app_dir, "inputs", changed=changed)
         seen = replace(seen, inputs_changed=changed)
+    if seen.state == "succeeded" and Labels(own).output and not seen.output_digest:
+        from launcher.schedulers.docker.outputs import digest_at_end  # most apps have none
+
+        if digest := digest_at_end(engine, filter(is_replica, containers)):
+            record.append(app_dir, "output", digest=digest)
+            seen = replace(seen, output_digest=digest)
     tombstones.write(engine, own, seen)
     record.append(
         app_dir,
@@ -66,7 +72,7 @@ def record_end(engine: Engine, app_id: str) -> None:
     if found is None or apps.is_held_elsewhere(engine, found.labels):
         return
     if found.view.ended and not found.view.live and not found.view.final:
-        write_end(engine, found.app_dir, found.view, found.containers[0].labels if found.containers else {})
+        write_end(engine, found.app_dir, found.view, found.containers)
 
 
 def record_ends(engine: Engine) -> list[Attempt]:
@@ -163,7 +169,7 @@ def carry_out(engine: Engine, waiting: Container, decided: str) -> None:
 def record_unstarted(engine: Engine, waiting: Container, state: AttemptState, message: str) -> None:
     """Record how a waiting attempt has ended."""
     view = DockerAppView(state=state, message=message, ended_at=time.time(), final=True)
-    write_end(engine, record.folder(waiting.labels[APP_ID]), view, waiting.labels)
+    write_end(engine, record.folder(waiting.labels[APP_ID]), view, [waiting])
 
 
 # -- input files -------------------------------------------------------------------------------------------

@@ -10,6 +10,7 @@ from typing import Any, Optional, Sequence
 
 from launcher.holding.app import App
 from launcher.holding.replica import Replica
+from launcher.schedulers.contents import output_digest
 from launcher.schedulers.loop import Loop
 from launcher.schedulers.slurm.site.job import (
     Job,
@@ -109,8 +110,17 @@ class Driver:
         found, self._steps.facts = facts[:count], facts[count:]
         if not found and self._wants_quiet and (self._is_over or not self._steps):
             self._wants_quiet = False
-            return [{"e": "quiet"}]
+            return [*self._output(), {"e": "quiet"}]
         return found
+
+    def _output(self) -> "list[Json]":
+        """The fact with the digest of the output folder of a success; none where Slurm leaves no time."""
+        if not self._app.succeeds or self._record.is_hurried:
+            return []
+        replicas = [each for role in self._settings["roles"] for each in role["replicas"]]
+        folders = {each["env"].get("LAUNCHER_OUTPUT_DIR", "") for each in replicas} - {""}
+        digests = [output_digest(folder) for folder in folders]
+        return [{"e": "output", "digest": digest} for digest in digests if digest]
 
     def _grace_s(self, *given: float) -> float:
         """The grace period of a stop: the app's own, or the shortest of those that clients have given."""

@@ -116,6 +116,8 @@ class Record:
         app.take(event)
         made = {"state": app.state, "message": app.message, "exit_code": app.code}  # type: Json
         made.update(started_at=app.started_at, ended_at=app.ended_at, restarts=app.num_restarts)
+        if app.output_digest:
+            made["output_digest"] = app.output_digest
         rows = [row(app, each) for each in app.replicas]
         # When Slurm ends the job, it kills this program soon: then the record of the conductor is enough.
         if not self.is_hurried:

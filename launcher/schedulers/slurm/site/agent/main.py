@@ -19,7 +19,8 @@ MODULES: Dict[str, str] = {
         ("read", "read tail events"),
         (
             "removal",
-            "abort abort_all cancel withdraw end remove remove_logs sweep outputs make_output remove_output",
+            "abort abort_all cancel withdraw end remove remove_logs sweep outputs make_output hash_output"
+            " remove_output",
         ),
     )
     for op in ops.split()

@@ -1,6 +1,7 @@
 """Remove ended apps, the remains of dead clients, and output folders."""
 
 import json
+import math
 import os
 import re
 import time
@@ -8,6 +9,7 @@ from contextlib import ExitStack
 from typing import List, Optional, Sequence, Set, Tuple
 
 from launcher.schedulers.appfolder import AppFolder, remove_tree
+from launcher.schedulers.contents import output_digest
 from launcher.schedulers.slurm.site.agent.folder import (
     FULL,
     NAME,
@@ -345,6 +347,11 @@ def make_output(site: Site, op: Json) -> Json:
     path = os.path.join(site.outputs, checked(op["name"]))
     os.makedirs(path, 0o700, exist_ok=True)
     return {"folder": path}
+
+
+def hash_output(site: Site, op: Json) -> Json:
+    """The digest of the files that an output folder has now."""
+    return {"digest": output_digest(os.path.join(site.outputs, checked(op["name"])), math.inf)}
 
 
 def remove_output(site: Site, op: Json) -> Json:

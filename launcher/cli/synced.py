@@ -1,0 +1,133 @@
+"""`launcher synced`: up to which commit a branch is applied, and which jobs are not."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cache
+from json import dumps
+from typing import Any
+
+from launcher.ci.apply import MOST_COMMITS, Commit, History
+from launcher.ci.approvals import Scope
+from launcher.cli import jobs
+from launcher.cli.base import compiled_at
+from launcher.cli.ci.common import github_of, work_tree
+from launcher.cli.console import Console
+from launcher.errors import LauncherError
+from launcher.git import Repository
+from launcher.inventory.synced import Synced, synced
+from launcher.specs.launch import JobKey, Launch
+from launcher.text import paint, plural, printable
+
+BEHIND = 2
+
+USAGE = "synced [FILE…] [OPTIONS]"
+HELP = """\
+Show up to which commit a branch is applied: the job files of its newest commit
+are compared with the latest attempt of each job, in ledger and engines. The
+checkout is neither read nor changed; fetch first to see what was merged.
+
+A job is pending if a later commit has changed it, and held if the last applied
+commit has it as it is, and it was not started then: for want of an approval,
+for example."""
+EXAMPLES = """\
+  git fetch && launcher synced
+  launcher synced jobs/ --branch release
+  launcher synced --json | jq .pending
+
+Exit codes: 0 applied (held jobs are named), 2 behind."""
+
+
+def add_arguments(parser: Any) -> None:
+    jobs.add_arguments(parser, is_kept=False)
+    parser.add_argument(
+        "--branch", metavar="BRANCH", help="the branch (default: the one that work is merged into)"
+    )
+    parser.add_argument(
+        "--online",
+        action="store_true",
+        help="ask GitHub for the last commit that `ci apply` has applied, with the token in GITHUB_TOKEN; "
+        "else it is the last one that a job was started from",
+    )
+    parser.add_argument("--json", action="store_true", help="print one JSON object")
+
+
+def run(args: Any, console: Console) -> int:
+    tree = work_tree()
+    branch = args.branch or tree.default_branch()
+    history = tree.first_parents(MOST_COMMITS, _commit(tree, branch))
+    commits = [oid for oid, _ in history]
+
+    @cache
+    def launches_at(commit: str) -> tuple[Launch, ...]:
+        return jobs.accepted(compiled_at(commit, args.files, args), args, console)
+
+    if not launches_at(commits[0]):
+        raise LauncherError(
+            f"{branch} has no job files at {', '.join(args.files) or '.'}", hint="name a folder that has some"
+        )
+    applied = _last_applied(launches_at(commits[0]), history, branch, tree) if args.online else ""
+    found = synced(commits, launches_at, applied)
+    if args.json:
+        console.print(dumps(_json(found, branch), indent=2, ensure_ascii=False))
+    else:
+        console.print(_text(found, branch, color=console.color))
+    return BEHIND if found.pending else 0
+
+
+def _last_applied(
+    launches: tuple[Launch, ...], history: Sequence[Commit], branch: str, tree: Repository
+) -> str:
+    """The last commit that `ci apply` has applied for every project and target, by its check runs."""
+    checks = History(github_of(tree.origin or ""), history, branch)
+    found = {checks.last_applied(Scope(*launch.key[:2])) for launch in launches}
+    return max(found, key=[oid for oid, _ in history].index)
+
+
+def _commit(tree: Repository, branch: str) -> str:
+    """The newest commit of a branch as it was fetched, else of the local branch."""
+    names = (f"refs/remotes/origin/{branch}", f"refs/heads/{branch}", branch)
+    commit = next(filter(None, map(tree.commit_of, names)), "")
+    if not commit:
+        raise LauncherError(f"this clone has no branch `{branch}`", hint="name one: --branch main")
+    return commit
+
+
+def _text(found: Synced, branch: str, *, color: bool) -> str:
+    if found.applied:
+        words = [f"{printable(branch)} is applied up to {found.applied[:7]}"]
+    else:
+        words = [f"nothing of {printable(branch)} is applied"]
+    if found.behind and found.applied:
+        words.append(f"{plural(found.behind, 'merge')} behind")
+    if found.held:
+        words.append(f"{plural(len(found.held), 'job')} held")
+    lines = [paint(", ".join(words), "bold", color)]
+    lines += [f"  pending  {_name(key, found)}" for key in found.pending]
+    lines += [f"  held     {_name(key, found)}" for key in found.held]
+    return "\n".join(lines)
+
+
+def _name(key: JobKey, found: Synced) -> str:
+    attempt = found.attempts.get(key)
+    return printable(str(key)) + (f", attempt {attempt.number} has run" if attempt else ", has not run")
+
+
+def _json(found: Synced, branch: str) -> dict[str, Any]:
+    def listed(keys: Any) -> list[dict[str, Any]]:
+        return [
+            {
+                **dict(zip(("project", "target", "job"), key, strict=True)),
+                "attempt": attempt.number if (attempt := found.attempts.get(key)) is not None else None,
+            }
+            for key in keys
+        ]
+
+    return {
+        "branch": branch,
+        "commit": found.commit,
+        "applied": found.applied or None,
+        "behind": found.behind,
+        "pending": listed(found.pending),
+        "held": listed(found.held),
+    }

@@ -1,0 +1,55 @@
+"""`launcher verify`: check every link of an attempt, from its pull request to the files that it left."""
+
+from __future__ import annotations
+
+from json import dumps
+from typing import Any
+
+from launcher.ci.verified import asked
+from launcher.cli.arguments import add_target
+from launcher.cli.ci.common import github_of
+from launcher.cli.console import Console
+from launcher.cli.render.verify_text import chain_json, chain_text
+from launcher.inventory.find import find_app
+from launcher.inventory.verify import verify
+
+WRONG = 8
+
+USAGE = "verify JOB@ATTEMPT [OPTIONS]"
+HELP = """\
+Check an attempt link by link: pull request, approval, document, workspace,
+image, exit and the files that it left. Digests are computed again, the records
+of ledger and engine are compared, and the workspace with the commit of the
+clone that this is run in. Nothing is written.
+
+Marks: ok checked, -- missing (not recorded, or nothing to check it with), !!
+wrong (a record was changed, or the files are others)."""
+EXAMPLES = """\
+  launcher verify train@3
+  launcher verify train --strict              also fail if a link is missing
+  launcher verify train@3 --json | jq '.links[] | select(.mark == "wrong")'
+
+Exit codes: 0 no link is wrong, 8 a link is wrong, or missing with --strict."""
+
+
+def add_arguments(parser: Any) -> None:
+    parser.add_argument("app", metavar="APP", help="job name, JOB@ATTEMPT, app id or handle")
+    add_target(parser)
+    parser.add_argument("--strict", action="store_true", help="exit with 8 also if a link is missing")
+    parser.add_argument(
+        "--online",
+        action="store_true",
+        help="ask GitHub for pull request and approval, with the token in GITHUB_TOKEN",
+    )
+    parser.add_argument("--json", action="store_true", help="print one JSON object")
+
+
+def run(args: Any, console: Console) -> int:
+    chain = verify(find_app(args.app, args.target))
+    if args.online and chain.attempt.pull_request:
+        chain = asked(chain, github_of(chain.attempt.origin))
+    if args.json:
+        console.print(dumps(chain_json(chain), indent=2, ensure_ascii=False))
+    else:
+        console.print(chain_text(chain, color=console.color, columns=console.columns))
+    return WRONG if chain.marked("wrong") or (args.strict and chain.marked("missing")) else 0
