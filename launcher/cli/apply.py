@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from typing import Any
 
@@ -19,6 +20,8 @@ from launcher.errors import BlockedError, StaleError, UsageError
 from launcher.plan.effects import is_superseded
 from launcher.plan.model import Plan, approves
 from launcher.specs import Launch
+from launcher.specs.notify import Destination, MalformedAddressError, parse
+from launcher.specs.secret import MalformedSecretException, Secret
 
 USAGE = "apply FILE… [OPTIONS]"
 HELP = """\
@@ -77,6 +80,24 @@ def add_arguments(parser: Any) -> None:
         help="how many of the started jobs run at once, at most; the others wait in line",
     )
     _add_progress(parser.add_argument_group("Progress"))
+    _add_receivers(parser.add_argument_group("Notifications"))
+
+
+def _add_receivers(group: Any) -> None:
+    group.add_argument(
+        "--notify",
+        metavar="RECEIVER",
+        action="append",
+        default=[],
+        help="send the outcome of each attempt that starts to a URL (or env:NAME, file:PATH of one), or to a "
+        "command, on its standard input; may be repeated; besides [notify] of launcher.toml",
+    )
+    group.add_argument(
+        "--notify-secret",
+        metavar="REFERENCE",
+        default="",
+        help="env:NAME or file:PATH of the key (whsec_…) that signs what the URLs of --notify get",
+    )
 
 
 def _add_progress(group: Any) -> None:
@@ -138,6 +159,7 @@ def _check_arguments(args: Any) -> None:
                 )
     elif args.root is not None:
         raise UsageError("--root is only for saved plans")
+    _receivers(args)
     if args.logs and not args.wait:
         raise UsageError(
             "--logs needs --wait", hint="add --wait, or run `launcher logs JOB --follow` afterwards"
@@ -166,10 +188,25 @@ def _apply_files(args: Any, console: Console) -> int:
             allow_destructive=args.allow_destructive or agreed is not None or args.expect_digest is not None,
             wait=args.wait,
             parallel=args.parallel,
+            notify=_receivers(args),
             watching=watch.watching(),
             lock_timeout_s=args.lock_timeout,
         )
         return watch.finish(result)
+
+
+def _receivers(args: Any) -> list[Destination]:
+    """The receivers that the command line names. Raises UsageError."""
+    option = "--notify-secret"
+    try:
+        secret = str(Secret.parse(args.notify_secret)) if args.notify_secret else ""
+        option = "--notify"
+        found = [parse(each, secret=secret, folder=os.getcwd()) for each in args.notify]
+    except (MalformedAddressError, MalformedSecretException) as error:
+        raise UsageError(f"{option}: {error}", hint=error.hint) from error
+    if secret and not any(each.url for each in found):
+        raise UsageError("--notify-secret needs a URL that it signs for", hint="add --notify URL")
+    return found
 
 
 def _agreed(launches: Sequence[Launch], choices: Any, args: Any, console: Console) -> Plan:
@@ -237,6 +274,7 @@ def _apply_saved(args: Any, console: Console) -> int:
             approve=approve,
             wait=args.wait,
             parallel=args.parallel,
+            notify=_receivers(args),
             watching=watch.watching(),
             lock_timeout_s=args.lock_timeout,
         )

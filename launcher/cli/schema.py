@@ -13,11 +13,12 @@ from launcher.cli.render.schemas import error_schema, result_schema
 from launcher.jobfile import job_schema
 from launcher.jobfile.schema.options import Declared
 from launcher.jobfile.schema.project import project_schema
+from launcher.notify.message import notification_schema
 from launcher.plan.codec import plan_schema
 from launcher.schedulers import DEFAULT_SCHEDULERS, get_scheduler
 from launcher.schedulers.registry import imported
 
-USAGE = "schema job|project|plan|event|result|error|diagnostics"
+USAGE = "schema job|project|plan|event|result|notification|error|diagnostics"
 HELP = """\
 Print a JSON Schema (draft 2020-12).
 
@@ -26,6 +27,7 @@ project      launcher.toml: for editors
 plan         saved plans: what `launcher plan --out` writes
 event        a line of `launcher apply --format jsonl`
 result       what `launcher apply --json` prints
+notification what `apply --notify` and [notify] of launcher.toml send
 error        what any command with --json prints when it fails
 diagnostics  what `launcher validate --json` prints"""
 EXAMPLES = "  launcher schema job >schemas/job-v1.schema.json"
@@ -36,6 +38,7 @@ _SCHEMAS: dict[str, Callable[[], dict[str, Any]]] = {
     "plan": plan_schema,
     "event": event_schema,
     "result": result_schema,
+    "notification": notification_schema,
     "error": error_schema,
     "diagnostics": findings_schema,
 }
@@ -47,7 +50,7 @@ def add_arguments(parser: Any) -> None:
         "kind",
         metavar="KIND",
         choices=KINDS,
-        help="job, project, plan, event, result, error or diagnostics",
+        help="job, project, plan, event, result, notification, error or diagnostics",
     )
     parser.add_argument("--json", action="store_true", help="print errors as JSON too")
 
