@@ -16,6 +16,7 @@ from launcher.cli.plan_file import read_approval, read_plan
 from launcher.cli.plan_options import empty_state_warning, matched
 from launcher.cli.render.plan_text import plan_text
 from launcher.cli.watch import Watch
+from launcher.components.calls import are_allowed
 from launcher.errors import BlockedError, StaleError, UsageError
 from launcher.plan.effects import is_superseded
 from launcher.plan.model import Plan, approves
@@ -238,6 +239,12 @@ def _check(plan: Plan, agreed: Plan | None, args: Any) -> None:
         raise StaleError(
             f"apply would do what is not approved; nothing was changed:\n  {lines}",
             hint="review a new plan: `launcher plan --out FILE`, then `launcher apply --approved FILE`",
+        )
+    commands = [each for each in plan.receivers if each.command]
+    if commands and (args.no_components or not are_allowed(os.environ)):
+        raise BlockedError(
+            f"[notify] of launcher.toml sends outcomes to {commands[0]}, and no code of the checkout may run",
+            hint="check what it runs, then leave out --no-components (or LAUNCHER_COMPONENTS=never)",
         )
     if agreed is not None and not approves(agreed.plan_digest, plan):
         raise StaleError(

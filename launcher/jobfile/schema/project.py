@@ -98,7 +98,8 @@ def _own() -> dict[str, Schema]:
             **plain_model(NotifySpec),
             **_words("notify", notify, {"url": "https://example.com/hook", "secret": "env:HOOK_KEY"}),
             "anyOf": [{"required": ["url"]}, {"required": ["command"]}],
-            "dependentRequired": {"secret": ["url"]},
+            "if": {"required": ["secret"]},
+            "then": {"required": ["url"]},
         },
         "ci": _mapping("ci", "What `launcher ci` does with pull requests and merges.", {"prune": True}, ci),
     }
