@@ -104,25 +104,35 @@ def is_due(group: str) -> bool:
     """Whether a record of the group is due."""
     now = time.time()
     with os.scandir(group) as found:
-        return any(each.stat().st_mtime <= now for each in found if not each.name.endswith(".new"))
+        return any(each.stat().st_mtime <= now for each in found if "." not in each.name)
 
 
 def records(group: str) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Yield the app id and the content of each record of a group; damaged records are removed."""
-    import json
+    """Yield the app id and the content of each record of a group. Damaged records are removed."""
+    from launcher.files import remove_leftovers
 
     for name in sorted(os.listdir(group)):
-        path = os.path.join(group, name)
-        try:
-            with open(path, encoding="utf-8") as file:
-                found = json.load(file)
-            if found["version"] == VERSION:
-                yield name, found
-        except FileNotFoundError:
-            continue
-        except (ValueError, TypeError, KeyError):
-            if not name.endswith(".new"):
-                os.unlink(path)
+        app_id, is_unfinished, _ = name.partition(".")
+        if is_unfinished:
+            remove_leftovers(os.path.join(group, f"{app_id}."), ".new")
+        elif (found := read(group, app_id)) is not None:
+            yield app_id, found
+
+
+def read(group: str, app_id: str) -> dict[str, Any] | None:
+    """The content of a record; None without one. A damaged one is removed."""
+    import json
+
+    path = os.path.join(group, app_id)
+    try:
+        with open(path, encoding="utf-8") as file:
+            found: dict[str, Any] = json.load(file)
+        return found if found["version"] == VERSION else None
+    except (ValueError, TypeError, KeyError):
+        os.unlink(path)
+    except FileNotFoundError:
+        pass
+    return None
 
 
 def write(group: str, app_id: str, record: Mapping[str, Any], due_at: float) -> None:
@@ -139,12 +149,9 @@ def write(group: str, app_id: str, record: Mapping[str, Any], due_at: float) -> 
 
 def troubles(app_id: str) -> list[str]:
     """The reasons why receivers have not got an outcome of an app, as sentences."""
-    found = []
-    for group in groups():
-        for name, record in records(group) if os.path.exists(os.path.join(group, app_id)) else ():
-            if name == app_id:
-                found += [each["error"] for each in record.get("left", ()) if each.get("error")]
-    return found
+    found = (read(group, app_id) for group in groups())
+    left = [each for record in found if record is not None for each in record.get("left", ())]
+    return [each["error"] for each in left if each["error"]]
 
 
 def _start(group: str, *, replaces: bool) -> None:
