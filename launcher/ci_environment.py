@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import os
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Mapping
+from collections.abc import Mapping
 
 _LONGEST = 500
 # By these variables, runners of GitHub, Azure and Jenkins find the processes to kill at the end of a CI job.

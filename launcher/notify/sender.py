@@ -37,6 +37,7 @@ _GROWTH: Final = 1.3
 _COST: Final = 50  # a look takes at most this part of the time
 _AGAIN_S: Final = 3600.0  # between looks whether a real outcome has replaced `lost`
 _AT_ONCE: Final = 8
+_STUCK_S: Final = 60.0  # between looks at apps whose client, or holder, has died before they started
 _REPLACE_S: Final = 120.0
 _POLL_S: Final = 0.05
 _LONGEST_ERROR: Final = 500
@@ -71,18 +72,20 @@ class Sender:
 
     def _round(self) -> float | None:
         """Look at the apps and make the tries that are due; returns when to go on, None for never."""
-        records = dict(outbox.records(self._group))
         began = time.monotonic()
+        records = dict(outbox.records(self._group))
         apps = self._present(records)
         look_s = time.monotonic() - began
-        live = [app for app in apps.values() if not app.has_ended]
         for app_id, record in records.items():
             self._take_outcome(app_id, record, apps.get(app_id))
         self._send(records)
         left = [each for record in records.values() for each in record.get("left", ())]
         times = [each["due_at"] for each in left if not (each["given_up"] or each["unreadable"])]
-        if live:
+        if live := [app for app in apps.values() if not app.has_ended and not _is_stuck(app)]:
             times.append(time.time() + self._pause(live, look_s))
+        if not times:
+            for app in filter(_is_stuck, apps.values()):
+                outbox.write(self._group, app.app_id, records[app.app_id], time.time() + _STUCK_S)
         return min(times, default=None)
 
     def _present(self, records: Mapping[str, Record]) -> dict[str, AppRecord]:
@@ -154,6 +157,11 @@ class Sender:
                 outbox.write(self._group, app_id, record, time.time() + _AGAIN_S)
 
 
+def _is_stuck(app: AppRecord) -> bool:
+    """Whether nothing happens to a live app until another apply submits it again."""
+    return app.abandoned or app.state in ("reserved", "created")
+
+
 def _judge(delivery: Record, error: LauncherError | None) -> None:
     """Note the result of a try in the delivery."""
     if error is None:
@@ -161,7 +169,7 @@ def _judge(delivery: Record, error: LauncherError | None) -> None:
         return
     now, receiver = time.time(), str(from_json(delivery["to"]))
     delivery["unreadable"] = isinstance(error, SecretError)
-    pause_s = min(_LONGEST_S, _FIRST_S * 3 ** delivery["tries"])
+    pause_s = min(_LONGEST_S, _FIRST_S * 3 ** min(delivery["tries"], 9))
     delivery["tries"] += 1
     delivery["due_at"] = now + pause_s
     late = now - delivery["since"] > GIVE_UP_S and delivery["tries"] > _LEAST_TRIES

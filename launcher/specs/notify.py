@@ -14,7 +14,7 @@ OUTCOMES: Final = ("succeeded", "failed", "cancelled", "skipped", "lost")
 """The states of attempts that have ended."""
 _PREFIX: Final = "whsec_"
 _REFERENCE: Final = ("env:", "file:")
-URL_PATTERN: Final = r"https?://(\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._-]+)(:[0-9]{1,5})?([/?#][\x21-\x7e]*)?"
+URL_PATTERN: Final = r"https?://(\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._-]+)(:[0-9]{1,5})?([/?#][A-Za-z0-9._~:/?#@!$&'()*+,;=%\[\]-]*)?"
 _WITH_PASSWORD: Final = re.compile(r"https?://[^/?#]*@", re.IGNORECASE)
 
 

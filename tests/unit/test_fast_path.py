@@ -39,7 +39,7 @@ _FAST = {
     ),
     "launcher.schedulers.slurm": "known scheduler",
     "launcher.specs": "jobkey runopts",
-    "launcher.state": "reader records rows store storefile",
+    "launcher.state": "outbox reader records rows store storefile",
     "launcher.turns": "ask bells deal line lines queue table",
 }
 FAST = frozenset(f"{package}.{name}" for package, names in _FAST.items() for name in names.split())
