@@ -31,6 +31,7 @@ from launcher.state.records import AppRecord
 from launcher.text import with_cause
 
 GIVE_UP_S, _LEAST_TRIES = 3 * 86400.0, 20
+_KEPT_S: Final = 3 * 86400.0  # how long a record stays of which nothing is left to be sent
 _FIRST_S, _LONGEST_S = 5.0, 3600.0  # between two tries of one delivery
 _LOOKS: Final = 20  # the longest pause between two looks at an app, in pauses of its scheduler
 _GROWTH: Final = 1.3
@@ -151,7 +152,7 @@ class Sender:
             outbox.write(self._group, app_id, record, min(times))
         else:
             record.setdefault("settled_at", time.time())
-            if time.time() - record["settled_at"] > GIVE_UP_S:
+            if time.time() - record["settled_at"] > _KEPT_S:
                 outbox.remove(app_id)
             else:
                 outbox.write(self._group, app_id, record, time.time() + _AGAIN_S)

@@ -131,6 +131,22 @@ def test_no_command_of_a_checkout_runs_where_its_components_may_not(scenario):
     assert scenario.attempts() == []
 
 
+def test_a_sender_does_not_wait_for_an_attempt_whose_client_was_killed_before_its_start(scenario, sink):
+    project(scenario, sink)
+    file = scenario.job("true")
+    killed = [sys.executable, "-m", "tests.kill_at", "step", "starting", "1", "--", "apply", file, "--yes"]
+    assert scenario.spawn(list(map(str, killed))).wait() == -9
+    [group] = outbox.groups()
+    scenario.launcher("list")
+    deadline = time.monotonic() + PATIENCE_S
+    while outbox.is_due(group) or senders():
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+    scenario.apply(file)
+    assert len(sink.wait()) == 1
+    until_sent()
+
+
 def ended_unseen(scenario: Scenario, sink: Sink) -> None:
     """Leave an outcome that no command has seen yet."""
     project(scenario, sink)
