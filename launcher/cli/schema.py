@@ -18,18 +18,18 @@ from launcher.plan.codec import plan_schema
 from launcher.schedulers import DEFAULT_SCHEDULERS, get_scheduler
 from launcher.schedulers.registry import imported
 
-USAGE = "schema job|project|plan|event|result|notification|error|diagnostics"
+USAGE = "schema KIND [--json]"
 HELP = """\
 Print a JSON Schema (draft 2020-12).
 
-job          job files: for editors that check and complete YAML and TOML
-project      launcher.toml: for editors
-plan         saved plans: what `launcher plan --out` writes
-event        a line of `launcher apply --format jsonl`
-result       what `launcher apply --json` prints
-notification what `apply --notify` and [notify] of launcher.toml send
-error        what any command with --json prints when it fails
-diagnostics  what `launcher validate --json` prints"""
+job           job files: for editors that check and complete YAML and TOML
+project       launcher.toml: for editors
+plan          saved plans: what `launcher plan --out` writes
+event         a line of `launcher apply --format jsonl`
+result        what `launcher apply --json` prints
+notification  what `apply --notify` and [notify] of launcher.toml send
+error         what any command with --json prints when it fails
+diagnostics   what `launcher validate --json` prints"""
 EXAMPLES = "  launcher schema job >schemas/job-v1.schema.json"
 
 _SCHEMAS: dict[str, Callable[[], dict[str, Any]]] = {

@@ -35,7 +35,7 @@ _KEPT_S: Final = 3 * 86400.0  # how long a record stays of which nothing is left
 _FIRST_S, _LONGEST_S = 5.0, 3600.0  # between two tries of one delivery
 _LOOKS: Final = 20  # the longest pause between two looks at an app, in pauses of its scheduler
 _GROWTH: Final = 1.3
-_COST: Final = 50  # a look takes at most this part of the time
+_COST: Final = 30  # the shortest pause between two looks, in CPU times of a look
 _AGAIN_S: Final = 3600.0  # between looks whether a real outcome has replaced `lost`
 _AT_ONCE: Final = 8
 _STUCK_S: Final = 60.0  # between looks at apps whose client, or holder, has died before they started
@@ -73,10 +73,10 @@ class Sender:
 
     def _round(self) -> float | None:
         """Look at the apps and make the tries that are due; returns when to go on, None for never."""
-        began = time.monotonic()
+        began = time.process_time()
         records = dict(outbox.records(self._group))
         apps = self._present(records)
-        look_s = time.monotonic() - began
+        look_s = time.process_time() - began
         for app_id, record in records.items():
             self._take_outcome(app_id, record, apps.get(app_id))
         self._send(records)
@@ -95,7 +95,11 @@ class Sender:
         return {app.app_id: app for app in current([*known.values()])}
 
     def _pause(self, live: Sequence[AppRecord], look_s: float) -> float:
-        """Seconds until the next look at live apps: longer from look to look, and where looks take long."""
+        """Seconds until the next look at live apps: longer from look to look, and where looks take long.
+
+        Args:
+            look_s: CPU time of the last look.
+        """
         every_s = max(get_scheduler(name, "").describe_every_s for name in {app.scheduler for app in live})
         self._pause_s = min(max(every_s, self._pause_s * _GROWTH), _LOOKS * every_s)
         return max(self._pause_s, _COST * look_s)
@@ -115,6 +119,7 @@ class Sender:
             fresh |= {"since": time.time(), "given_up": False, "unreadable": False}
             record["left"] = [*record.get("left", ()), *({**fresh, "to": each} for each in wanted)]
             record["taken"] = [*record.get("taken", ()), app.state]
+            self._pause_s = 0.0  # others end at about the same time
             self._keep(app_id, record)
 
     def _send(self, records: Mapping[str, Record]) -> None:
