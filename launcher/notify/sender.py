@@ -40,6 +40,7 @@ _AGAIN_S: Final = 3600.0  # between looks whether a real outcome has replaced `l
 _AT_ONCE: Final = 8
 _STUCK_S: Final = 60.0  # between looks at apps whose client, or holder, has died before they started
 _REPLACE_S: Final = 120.0
+_PROBE_S: Final = 0.5  # a command that looks whether a sender runs holds the lock for a moment
 _POLL_S: Final = 0.05
 _LONGEST_ERROR: Final = 500
 
@@ -189,11 +190,12 @@ def main() -> None:
     group, replaces, *path = sys.argv[1:]
     sys.path += [each for each in path if each not in sys.path]
     os.chdir("/")
-    deadline = time.monotonic() + (_REPLACE_S if replaces == "1" else 0.0)
+    deadline = time.monotonic() + (_REPLACE_S if replaces == "1" else _PROBE_S)
     while not _lock(f"{group}.lock"):
         if time.monotonic() >= deadline:
             os._exit(0)
-        _ring(f"{group}.bell")
+        if replaces == "1":
+            _ring(f"{group}.bell")
         time.sleep(_POLL_S)
     try:
         Sender(group, _hang_bell(f"{group}.bell")).run()
