@@ -23,6 +23,7 @@ from launcher.inventory.listing import current
 from launcher.inventory.status import cause, inspect
 from launcher.notify.delivery import DeliveryError, Try, deliver_all
 from launcher.notify.message import body_of, id_of
+from launcher.schedulers.local import kernel
 from launcher.schedulers.registry import get_scheduler
 from launcher.specs.notify import from_json
 from launcher.state import outbox
@@ -190,6 +191,7 @@ def main() -> None:
     group, replaces, *path = sys.argv[1:]
     sys.path += [each for each in path if each not in sys.path]
     os.chdir("/")
+    kernel.close_from(3)  # a reader of a pipe that the command has inherited waits for its end
     deadline = time.monotonic() + (_REPLACE_S if replaces == "1" else _PROBE_S)
     while not _lock(f"{group}.lock"):
         if time.monotonic() >= deadline:

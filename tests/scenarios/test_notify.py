@@ -81,6 +81,21 @@ def test_the_next_command_replaces_a_killed_sender(scenario, sink):
     until_sent()
 
 
+def test_a_sender_keeps_no_pipe_of_the_command_open(scenario, sink):
+    project(scenario, sink)
+    gate = scenario.gate()
+    read, write = os.pipe()
+    argv = [sys.executable, "-m", "launcher", "apply", str(scenario.job(gate.script)), "--yes"]
+    assert scenario.spawn(argv, pass_fds=(write,)).wait() == 0
+    os.close(write)
+    with os.fdopen(read) as pipe:
+        assert pipe.read() == ""
+    gate.entered()
+    gate.open()
+    sink.wait()
+    until_sent()
+
+
 def test_an_outcome_that_no_receiver_has_got_is_named_by_status_and_sent_later(scenario, sink):
     project(scenario, sink)
     sink.answer = 503
