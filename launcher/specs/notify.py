@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from base64 import b64decode
 from collections.abc import Mapping
 from typing import Any, Final, NamedTuple
 
@@ -96,6 +95,8 @@ def check_url(text: str) -> str:
 
 def key_bytes(key: str) -> bytes:
     """The bytes of a key that signs. Raises MalformedAddressError unless it is Base64 behind `whsec_`."""
+    from base64 import b64decode
+
     try:
         found = b64decode(key.removeprefix(_PREFIX), validate=True) if key.startswith(_PREFIX) else b""
     except ValueError:

@@ -115,6 +115,7 @@ ON_BRANCH = {
     "launcher.secrets": "typing, for every process that reads a secret",
     "launcher.specs.handle": "typing, for a NamedTuple that only type checkers see",
     "launcher.specs.resources": "the table of AWS instances and the plug-ins, for roles that name none",
+    "launcher.specs.notify": "Base64, for commands that use no key of a receiver",
     "launcher.state.lock": "threads, for applies that do not wait for another one",
 }
 """Module → what it imports inside a function, and for whom it does not import it at the top."""

@@ -107,9 +107,8 @@ def test_doctor_names_a_missing_secret(repo: Repository, monkeypatch: pytest.Mon
 
 @pytest.mark.slow
 def test_doctor_names_a_missing_key_of_a_receiver(repo: Repository) -> None:
-    receiver = '\n[notify]\nurl = "https://example.com/hook"\nsecret = "env:HOOK_KEY"\n'
-    file = repo.work / "launcher.toml"
-    file.write_text((file.read_text() if file.exists() else "") + receiver)
+    receiver = '[notify]\nurl = "https://example.com/hook"\nsecret = "env:HOOK_KEY"\n'
+    repo.push({"launcher.toml": receiver})
     assert "not here: HOOK_KEY" in repo.doctor(code=1)
 
 
