@@ -2,9 +2,23 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 
 _LONGEST = 500
+# By these variables, runners of GitHub, Azure and Jenkins find the processes to kill at the end of a CI job.
+_TRACKING = {
+    "RUNNER_TRACKING_ID",
+    "VSTS_PROCESS_LOOKUP_ID",
+    "HUDSON_SERVER_COOKIE",
+    "JENKINS_NODE_COOKIE",
+    "JENKINS_SERVER_COOKIE",
+}
+
+
+def inherited() -> dict[str, str]:
+    """The environment for processes that outlive this one: its own, without the marks of a CI job."""
+    return {name: value for name, value in os.environ.items() if name not in _TRACKING}
 
 
 def is_runner(environ: Mapping[str, str]) -> bool:

@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from launcher.apply.approval import (
     check_approved,
@@ -42,6 +42,8 @@ from launcher.plan.reconcile import select
 from launcher.plan.step import Step
 from launcher.schedulers.appstore import open_store
 from launcher.specs.launch import JobKey, Launch
+from launcher.specs.notify import Destination
+from launcher.state import outbox
 from launcher.state.lock import apply_lock
 from launcher.state.store import Store
 
@@ -69,6 +71,7 @@ class Goal:
         plan: the plan to apply as it was made; None when job files are applied.
         holds_alone: a job that is protected, or can never start here, is held and blocks no other.
         limits: the limits of the group of all jobs that it starts.
+        notify: receivers of the outcomes of its attempts, beside those that the projects name.
         timeout_s: how long to wait for other clients; None for no limit.
     """
 
@@ -81,6 +84,7 @@ class Goal:
     plan: Plan | None = None
     holds_alone: bool = False
     limits: Sequence[Limit] = ()
+    notify: Sequence[Destination] = ()
     timeout_s: float | None
 
 
@@ -93,6 +97,7 @@ def apply_launches(
     allow_destructive: bool = False,
     wait: bool = False,
     parallel: int | None = None,
+    notify: Sequence[Destination] = (),
     watching: Watching = UNWATCHED,
     lock_timeout_s: float | None = LOCK_TIMEOUT_S,
 ) -> Result:
@@ -105,6 +110,7 @@ def apply_launches(
         allow_destructive: live attempts may be stopped, also where the job does not say so.
         wait: follow every declared job until it has ended.
         parallel: how many of the jobs that it starts run at once; None for as many as there is room for.
+        notify: receivers of the outcomes of its attempts, beside those that the projects name.
 
     Raises BlockedError when a step needs approval or a policy forbids it, LockTimeoutError.
     """
@@ -125,6 +131,7 @@ def apply_launches(
         take_over=choices.take_over,
         holds_alone=approvals is not None,
         limits=limits,
+        notify=notify,
         timeout_s=lock_timeout_s,
     )
     return _apply(goal, wait, watching)
@@ -137,6 +144,7 @@ def apply_plan(
     approve: Callable[[Plan], None] | None = None,
     wait: bool = False,
     parallel: int | None = None,
+    notify: Sequence[Destination] = (),
     watching: Watching = UNWATCHED,
     lock_timeout_s: float | None = LOCK_TIMEOUT_S,
 ) -> Result:
@@ -149,7 +157,7 @@ def apply_plan(
     Args:
         root: the checkout with a saved plan's job files; None for the checkout of the current directory.
         approve: called with the rest of the plan, under the lock, before the first write; raises to stop.
-        parallel: as in `apply_launches`.
+        parallel, notify: as in `apply_launches`.
 
     Raises StaleError with the expected and the found attempt, BlockedError, LockTimeoutError.
     """
@@ -173,6 +181,7 @@ def apply_plan(
         take_over=plan.selection.take_over,
         plan=plan,
         limits=limits_of_apply(parallel),
+        notify=notify,
         timeout_s=lock_timeout_s,
     )
     return _apply(goal, wait, watching)
@@ -190,6 +199,7 @@ def _apply(goal: Goal, wait: bool, watching: Watching) -> Result:
             todo = _plan_when_free(goal, store, engines, events)
             _check(todo, goal)
             outcomes = _carry_out(todo, goal, store, engines, events)
+        outbox.wake(anew=[each.app_id for each in outcomes if each.app_id])
         if not wait:
             return Result(outcomes=outcomes)
         ended = follow(outcomes, engines=engines, store=store, events=events, watching=watching)
@@ -243,7 +253,7 @@ def _check(todo: Plan, goal: Goal) -> None:
     if goal.plan is not None:
         check_workspaces(todo)  # workspaces of job files were hashed when the files were compiled
     check_inputs(todo)
-    check_secrets(todo)
+    check_secrets(todo, goal.notify)
 
 
 def _carry_out(todo: Plan, goal: Goal, store: Store, engines: Engines, events: Events) -> tuple[Outcome, ...]:
@@ -255,7 +265,8 @@ def _carry_out(todo: Plan, goal: Goal, store: Store, engines: Engines, events: E
 
     def carry_out(steps: Sequence[Step]) -> tuple[Outcome, ...]:
         plan = goal.plan or todo
-        return execute(steps, plan=plan, engines=engines, store=store, events=events, limits=goal.limits)
+        more: dict[str, Any] = {"limits": goal.limits, "notify": goal.notify}
+        return execute(steps, plan=plan, engines=engines, store=store, events=events, **more)
 
     steps, outcomes = list(todo.steps), list(carry_out(todo.steps))
     deadline = None if goal.timeout_s is None else time.monotonic() + goal.timeout_s

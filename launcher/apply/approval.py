@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from launcher import secrets
@@ -12,6 +12,7 @@ from launcher.plan.model import Plan
 from launcher.plan.reasons import Reason
 from launcher.specs.binding import BoundLaunch
 from launcher.specs.launch import JobKey
+from launcher.specs.notify import Destination, check_url, key_bytes
 from launcher.specs.secret import Secret
 
 if TYPE_CHECKING:
@@ -89,9 +90,14 @@ def unapproved_stops(plan: Plan) -> list[str]:
     return [str(step.key) for step in plan.steps if step.destructive and not step.consented]
 
 
-def check_secrets(plan: Plan) -> None:
-    """Raise SecretError naming job, role and variable of every secret that cannot be read."""
+def check_secrets(plan: Plan, notify: Iterable[Destination] = ()) -> None:
+    """Raise SecretError naming job, role and variable of every secret that cannot be read.
+
+    Args:
+        notify: receivers of outcomes beside those of the projects.
+    """
     lines = [line for step in plan.steps if step.bound for line in _missing(step.bound)]
+    lines += _missing_of_receivers((*notify, *plan.receivers))
     if lines:
         raise SecretError(
             "secrets are missing:" + "".join(f"\n  {line}" for line in lines),
@@ -107,6 +113,15 @@ def _missing(bound: BoundLaunch) -> Iterator[str]:
             if reference in reasons:
                 where = f"{bound.launch.key}: role `{role.name}`"
                 yield f"{where}: {name} (secret {reference}): {reasons[reference]}"
+
+
+def _missing_of_receivers(receivers: Iterable[Destination]) -> Iterator[str]:
+    checks = {"url": check_url, "secret": key_bytes}
+    for name, reference in dict.fromkeys(pair for each in receivers for pair in each.references.items()):
+        try:
+            checks[name](secrets.resolve(reference))
+        except LauncherError as error:
+            yield f"notify: {name} ({reference}): {error}"
 
 
 def check_workspaces(plan: Plan) -> None:

@@ -21,6 +21,7 @@ from launcher.schedulers.staged import Batches, Member, Reservation
 from launcher.specs.attempt import Attempt
 from launcher.specs.launch import JobKey
 from launcher.specs.needs import StoodOn
+from launcher.state import outbox
 from launcher.state.store import Store
 from launcher.turns.ask import Limit
 
@@ -230,6 +231,8 @@ class _Work:
         self._drop(self._make_way())
         # Recorded before they run, so that clients find them by name even when this process dies now.
         self._store.record_all([replace(each.attempt, state="created") for each in self.open.values()])
+        for each in self.open.values():
+            each.note_receivers()
         self._start()
 
     def _reserve(self) -> None:
@@ -311,5 +314,6 @@ class _Work:
             for app_id in submissions:
                 if app_id not in found:
                     self._store.forget(app_id)
+                    outbox.remove(app_id)
                 elif found[app_id].is_live:
                     self._store.record(found[app_id])  # the start had begun: it keeps running

@@ -29,6 +29,7 @@ from launcher.plan.step import Step, in_order, keys_after
 from launcher.specs.attempt import ENDED_STATES, Attempt
 from launcher.specs.inputs import adopted
 from launcher.specs.launch import JobKey, Launch
+from launcher.specs.notify import Destination
 from launcher.state.home import actor, make_token
 from launcher.state.records import of_attempt
 from launcher.state.store import Store
@@ -50,6 +51,7 @@ def execute(
     store: Store,
     events: Events,
     limits: Sequence[Limit] = (),
+    notify: Sequence[Destination] = (),
 ) -> tuple[Outcome, ...]:
     """Carry out the steps; returns their outcomes in order. A failed job holds back only jobs that need it.
 
@@ -61,9 +63,10 @@ def execute(
     Args:
         plan: recorded as the origin of new attempts; `steps` may be a part of it.
         limits: the limits of the apply that these steps are a part of.
+        notify: receivers of the outcomes of all attempts, beside those that their projects name.
     """
     turns = _turns(steps, engines, limits)
-    execution = _Execution(turns, _provenance(plan, steps), engines, store, events)
+    execution = _Execution(turns, _provenance(plan, steps), engines, store, events, notify)
     ready = make_way(steps, engines=engines, store=store, events=events)
     return execution.run(ready, _batches(ready, plan, engines, limits))
 
@@ -98,8 +101,10 @@ class _Execution:
         engines: Engines,
         store: Store,
         events: Events,
+        notify: Sequence[Destination],
     ) -> None:
         self._turns = turns
+        self._notify = notify
         self._provenance = provenance
         self._files = CheckoutFiles(engines)
         self._inputs = InputCheck()
@@ -222,7 +227,13 @@ class _Execution:
     def _submission(self, step: Step, launch: Launch) -> Submission:
         about = {**self._provenance[launch.origin], "seen": self._files.of(launch).record()}
         return Submission(
-            step, about, engines=self._engines, store=self._store, events=self._events, inputs=self._inputs
+            step,
+            about,
+            engines=self._engines,
+            store=self._store,
+            events=self._events,
+            inputs=self._inputs,
+            notify=self._notify,
         )
 
     def _start(self, step: Step, launch: Launch, turn: Turn | None) -> Outcome:

@@ -20,6 +20,8 @@ from launcher.specs.attempt import Attempt
 from launcher.specs.binding import BoundLaunch
 from launcher.specs.launch import InputRef, JobKey, Launch
 from launcher.specs.needs import StoodOn
+from launcher.specs.notify import Destination
+from launcher.state import outbox
 from launcher.state.records import AppRecord
 from launcher.state.store import Store
 
@@ -33,6 +35,7 @@ class Submission:
 
     Args:
         provenance: the fields of the attempt that name its origin (actor, commit, plan …).
+        notify: receivers of its outcome beside those that the project names.
     """
 
     def __init__(
@@ -44,11 +47,13 @@ class Submission:
         store: Store,
         events: Events,
         inputs: InputCheck,
+        notify: Sequence[Destination] = (),
     ) -> None:
         assert step.bound is not None, "what a plan starts is bound before it is carried out"
         self._step, self.bound = step, step.bound
         self._engines, self._store, self._events = engines, store, events
         self._inputs = inputs
+        self._receivers = (*step.bound.launch.notify, *notify)
         self.scheduler = engines.get(step.bound.launch.scheduler)
         attempt = _attempt(step, step.bound.launch, provenance)
         self.attempt = replace(attempt, output=self.scheduler.output_of(attempt, step.bound.launch.app))
@@ -80,6 +85,7 @@ class Submission:
                 turn.follow()
             # Recorded before it runs, so that clients find it by name even when this process dies now.
             self._store.record(replace(self.attempt, state="created"))
+            self.note_receivers()
             self.emit("starting")
             self.scheduler.start(reservation)
         except BaseException:
@@ -127,6 +133,10 @@ class Submission:
         for old in self._step.stops:
             stop(old, self._step, engines=self._engines, store=self._store, events=self._events)
 
+    def note_receivers(self) -> None:
+        """Note the receivers of the outcome. A client that finishes the submission later does so again."""
+        outbox.add(self.app_id, self._receivers, self.bound.launch.root)
+
     def _create(self, reservation: Reservation) -> None:
         """Build the workspace and create the checked app. The scheduler derives the request anew from the
         same app and options, for the app id and the session of the reservation."""
@@ -144,6 +154,7 @@ class Submission:
             left = self.scheduler.attempt(self._step.app_id)
             if left is None:
                 self._store.forget(self._step.app_id)
+                outbox.remove(self.app_id)
             elif left.is_live:
                 self._store.record(left)  # interrupted after the start had begun: the app keeps running
 

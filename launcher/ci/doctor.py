@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
 
 from launcher import secrets
@@ -169,13 +169,16 @@ def _of_branch(launches: Sequence[Launch], github: GitHub, branch: str) -> Findi
     )
 
 
-def _of_secrets(launches: Iterable[Launch]) -> Finding:
+def _of_secrets(launches: Sequence[Launch]) -> Finding:
     references = {
         str(value)
         for launch in launches
         for role in launch.app.roles
         for value in role.env.values()
         if isinstance(value, Secret)
+    }
+    references |= {
+        text for launch in launches for each in launch.notify for text in each.references.values()
     }
     missing = secrets.missing(sorted(references))
     if missing:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from typing import Any
 
@@ -15,10 +16,13 @@ from launcher.cli.plan_file import read_approval, read_plan
 from launcher.cli.plan_options import empty_state_warning, matched
 from launcher.cli.render.plan_text import plan_text
 from launcher.cli.watch import Watch
+from launcher.components.calls import are_allowed
 from launcher.errors import BlockedError, StaleError, UsageError
 from launcher.plan.effects import is_superseded
 from launcher.plan.model import Plan, approves
 from launcher.specs import Launch
+from launcher.specs.notify import Destination, MalformedAddressError, parse
+from launcher.specs.secret import MalformedSecretException, Secret
 
 USAGE = "apply FILE… [OPTIONS]"
 HELP = """\
@@ -77,6 +81,24 @@ def add_arguments(parser: Any) -> None:
         help="how many of the started jobs run at once, at most; the others wait in line",
     )
     _add_progress(parser.add_argument_group("Progress"))
+    _add_receivers(parser.add_argument_group("Notifications"))
+
+
+def _add_receivers(group: Any) -> None:
+    group.add_argument(
+        "--notify",
+        metavar="RECEIVER",
+        action="append",
+        default=[],
+        help="send the outcome of each attempt that starts to a URL (or env:NAME, file:PATH of one), or to a "
+        "command, on its standard input; may be repeated; besides [notify] of launcher.toml",
+    )
+    group.add_argument(
+        "--notify-secret",
+        metavar="REFERENCE",
+        default="",
+        help="env:NAME or file:PATH of the key (whsec_…) that signs what the URLs of --notify get",
+    )
 
 
 def _add_progress(group: Any) -> None:
@@ -138,6 +160,7 @@ def _check_arguments(args: Any) -> None:
                 )
     elif args.root is not None:
         raise UsageError("--root is only for saved plans")
+    _receivers(args)
     if args.logs and not args.wait:
         raise UsageError(
             "--logs needs --wait", hint="add --wait, or run `launcher logs JOB --follow` afterwards"
@@ -166,10 +189,25 @@ def _apply_files(args: Any, console: Console) -> int:
             allow_destructive=args.allow_destructive or agreed is not None or args.expect_digest is not None,
             wait=args.wait,
             parallel=args.parallel,
+            notify=_receivers(args),
             watching=watch.watching(),
             lock_timeout_s=args.lock_timeout,
         )
         return watch.finish(result)
+
+
+def _receivers(args: Any) -> list[Destination]:
+    """The receivers that the command line names. Raises UsageError."""
+    option = "--notify-secret"
+    try:
+        secret = str(Secret.parse(args.notify_secret)) if args.notify_secret else ""
+        option = "--notify"
+        found = [parse(each, secret=secret, folder=os.getcwd()) for each in args.notify]
+    except (MalformedAddressError, MalformedSecretException) as error:
+        raise UsageError(f"{option}: {error}", hint=error.hint) from error
+    if secret and not any(each.url for each in found):
+        raise UsageError("--notify-secret needs a URL that it signs for", hint="add --notify URL")
+    return found
 
 
 def _agreed(launches: Sequence[Launch], choices: Any, args: Any, console: Console) -> Plan:
@@ -201,6 +239,12 @@ def _check(plan: Plan, agreed: Plan | None, args: Any) -> None:
         raise StaleError(
             f"apply would do what is not approved; nothing was changed:\n  {lines}",
             hint="review a new plan: `launcher plan --out FILE`, then `launcher apply --approved FILE`",
+        )
+    commands = [each for each in plan.receivers if each.command]
+    if commands and (args.no_components or not are_allowed(os.environ)):
+        raise BlockedError(
+            f"[notify] of launcher.toml sends outcomes to {commands[0]}, and no code of the checkout may run",
+            hint="check what it runs, then leave out --no-components (or LAUNCHER_COMPONENTS=never)",
         )
     if agreed is not None and not approves(agreed.plan_digest, plan):
         raise StaleError(
@@ -237,6 +281,7 @@ def _apply_saved(args: Any, console: Console) -> int:
             approve=approve,
             wait=args.wait,
             parallel=args.parallel,
+            notify=_receivers(args),
             watching=watch.watching(),
             lock_timeout_s=args.lock_timeout,
         )

@@ -7,6 +7,7 @@ writes the error object to stdout.
 
 from __future__ import annotations
 
+import os
 import sys
 
 from launcher.cli.commands import ALIASES, command, names, overview
@@ -88,6 +89,7 @@ def dispatch(argv: Sequence[str], console: Console) -> int:
         code: int = module.run(args, console)
     finally:
         _warn_of_damage(name, console)
+        _wake_senders(name)
     return code
 
 
@@ -109,6 +111,16 @@ def _warn_of_damage(command: str, console: Console) -> None:
         for text in store.notices:
             console.warn(text)
         store.notices.clear()
+
+
+def _wake_senders(command: str) -> None:
+    """Start the missing senders of outcomes. Most state folders have no outbox."""
+    from launcher import paths
+
+    if command != "completion" and os.path.isdir(os.path.join(paths.home(), "notify")):
+        from launcher.state import outbox
+
+        outbox.wake()
 
 
 def unknown_command(name: str) -> UsageError:

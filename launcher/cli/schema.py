@@ -13,22 +13,24 @@ from launcher.cli.render.schemas import error_schema, result_schema, verify_sche
 from launcher.jobfile import job_schema
 from launcher.jobfile.schema.options import Declared
 from launcher.jobfile.schema.project import project_schema
+from launcher.notify.message import notification_schema
 from launcher.plan.codec import plan_schema
 from launcher.schedulers import DEFAULT_SCHEDULERS, get_scheduler
 from launcher.schedulers.registry import imported
 
-USAGE = "schema job|project|plan|event|result|error|diagnostics|verify"
+USAGE = "schema KIND [--json]"
 HELP = """\
 Print a JSON Schema (draft 2020-12).
 
-job          job files: for editors that check and complete YAML and TOML
-project      launcher.toml: for editors
-plan         saved plans: what `launcher plan --out` writes
-event        a line of `launcher apply --format jsonl`
-result       what `launcher apply --json` prints
-error        what any command with --json prints when it fails
-diagnostics  what `launcher validate --json` prints
-verify       what `launcher verify --json` prints"""
+job           job files: for editors that check and complete YAML and TOML
+project       launcher.toml: for editors
+plan          saved plans: what `launcher plan --out` writes
+event         a line of `launcher apply --format jsonl`
+result        what `launcher apply --json` prints
+notification  what `apply --notify` and [notify] of launcher.toml send
+error         what any command with --json prints when it fails
+diagnostics   what `launcher validate --json` prints
+verify        what `launcher verify --json` prints"""
 EXAMPLES = "  launcher schema job >schemas/job-v1.schema.json"
 
 _SCHEMAS: dict[str, Callable[[], dict[str, Any]]] = {
@@ -37,6 +39,7 @@ _SCHEMAS: dict[str, Callable[[], dict[str, Any]]] = {
     "plan": plan_schema,
     "event": event_schema,
     "result": result_schema,
+    "notification": notification_schema,
     "error": error_schema,
     "diagnostics": findings_schema,
     "verify": verify_schema,
@@ -49,7 +52,7 @@ def add_arguments(parser: Any) -> None:
         "kind",
         metavar="KIND",
         choices=KINDS,
-        help="job, project, plan, event, result, error, diagnostics or verify",
+        help="job, project, plan, event, result, notification, error, diagnostics or verify",
     )
     parser.add_argument("--json", action="store_true", help="print errors as JSON too")
 

@@ -80,13 +80,15 @@ def run(args: Any, console: Console) -> int:
 
 
 def _next(app: AppRecord) -> dict[str, str]:
-    """Return the command that would start a skipped app."""
-    if app.state != "skipped":
-        return {}
-    from launcher.inventory.needs import what_starts
+    """Return the command that would start a skipped app, and the receivers that lack an outcome."""
+    from launcher.state import outbox
 
-    starts = what_starts(app)
-    return {"starts": starts} if starts else {}
+    found = {"outcome": "\n".join(outbox.troubles(app.app_id))}
+    if app.state == "skipped":
+        from launcher.inventory.needs import what_starts
+
+        found["starts"] = what_starts(app)
+    return {name: text for name, text in found.items() if text}
 
 
 def _group(args: Any, console: Console, apps: list[AppRecord]) -> int:

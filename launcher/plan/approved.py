@@ -30,6 +30,7 @@ _WORDS: Mapping[str, str] = {
     "needs": "its `needs` changed",
     "origin": "the job file lives in another repository",
     "path": "the job file has another path",
+    "notify": "`[notify]` of launcher.toml changed",
 }
 """Field of a start → the sentence for a start that differs in it; the first one that does is enough."""
 

@@ -30,6 +30,7 @@ from launcher.plan.step import Guard, Step
 from launcher.specs import canonical
 from launcher.specs.launch import Budget, Caps, JobKey, Launch, Lifecycle, Trigger
 from launcher.specs.needs import Need, StoodOn
+from launcher.specs.notify import from_json
 
 __all__ = ["PlanFileError", "SealError", "decode", "dumps", "encode", "loads", "plan_schema"]
 _FAULTS_SHOWN = 20
@@ -264,6 +265,7 @@ def _to_launch(key: JobKey, launch: Mapping[str, Any]) -> Launch:
         max_parallel=launch.get("max_parallel"),
         caps=Caps(**launch.get("caps", {})),
         budget=Budget(**launch.get("budget", {})),
+        notify=tuple(map(from_json, launch.get("notify", ()))),
         review_digest=launch.get("review_digest", ""),
         trigger_digest=launch.get("trigger_digest", ""),
         inputs=tuple(launch.get("inputs", ())),
@@ -381,6 +383,7 @@ def _launch(step: Step, launch: Launch) -> dict[str, Any]:
         "max_parallel": launch.max_parallel,
         "caps": _given(launch.caps._asdict()),
         "budget": _given(launch.budget._asdict()),
+        "notify": [each.to_json() for each in launch.notify],
         "review_digest": launch.review_digest,
         "trigger_digest": launch.trigger_digest,
         "inputs": list(launch.inputs),

@@ -31,6 +31,7 @@ class Start(NamedTuple):
         workspace: digest of the files that travel with the job, also part of the document; "" for none.
         trigger: digest of the files of `rerun_on`; inputs: digest of the files of `inputs`; "" for none.
         needs: the jobs that it needs, sorted; with ` (rerun: never)` where the file says so.
+        notify: the receivers of its outcomes that the project names, as JSON, sorted.
     """
 
     key: JobKey
@@ -41,11 +42,12 @@ class Start(NamedTuple):
     needs: tuple[str, ...]
     origin: str
     path: str
+    notify: tuple[str, ...] = ()
 
     @property
     def digest(self) -> str:
         """`le1:` and 20 hexadecimal characters."""
-        return _digest("start", *self)
+        return _digest("start", *(self if self.notify else self[:-1]))
 
     def __str__(self) -> str:
         return f"start {self.key}"
@@ -125,6 +127,7 @@ def start_of(launch: Launch, digest: str = "") -> Start:
         needs=tuple(sorted(need.job + ("" if need.rerun else " (rerun: never)") for need in launch.needs)),
         origin=launch.origin,
         path=launch.file,
+        notify=tuple(sorted(json.dumps(each.to_json(), sort_keys=True) for each in launch.notify)),
     )
 
 

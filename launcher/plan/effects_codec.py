@@ -72,6 +72,7 @@ def _effect(effect: Effect, after: int) -> dict[str, Any]:
         "trigger": effect.trigger,
         "inputs": effect.inputs,
         "needs": list(effect.needs),
+        "notify": list(effect.notify),
     }
     start = {
         "key": key,
@@ -97,4 +98,5 @@ def _to_effect(item: Mapping[str, Any]) -> Effect:
         needs=tuple(start.get("needs", ())),
         origin=start["origin"],
         path=start["path"],
+        notify=tuple(start.get("notify", ())),
     )

@@ -12,6 +12,7 @@ from launcher.plan.effects import Effect, Refusal, covers, effects_of, plan_dige
 from launcher.plan.reasons import ReasonCode
 from launcher.plan.step import MARKS, ActionKind, Guard, Step
 from launcher.specs.launch import JobKey
+from launcher.specs.notify import Destination
 
 _COUNT_WORDS: Final[dict[ActionKind, str]] = {
     "create": "to create",
@@ -101,6 +102,12 @@ class Plan:
     def effects(self) -> tuple[Effect, ...]:
         """Everything that it starts and stops."""
         return effects_of(self.steps)
+
+    @property
+    def receivers(self) -> tuple[Destination, ...]:
+        """The receivers of the outcomes of the attempts that it starts, as their projects name them."""
+        starting = (step.launch for step in self.steps if step.starts and step.launch is not None)
+        return tuple(dict.fromkeys(each for launch in starting for each in launch.notify))
 
     @property
     def plan_digest(self) -> str:

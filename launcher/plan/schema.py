@@ -26,6 +26,7 @@ from launcher.plan.shapes import (
     Whole,
 )
 from launcher.plan.step import MARKS, Blocked, GuardState
+from launcher.specs.notify import OUTCOMES
 from launcher.specs.probe import Condition
 from launcher.specs.rolefields import (
     ALWAYS,
@@ -211,6 +212,16 @@ _LIFECYCLE = Record(
     "The policies of the job; what it does not say is absent.",
 )
 
+_DESTINATION = Record(
+    {},
+    {
+        "url": Text("An http or https URL, or the reference of a secret that is one."),
+        "command": Items(Text(), "A program and its arguments."),
+        "secret": Text("The reference of the key that signs what the URL gets."),
+        "on": Items(Text(choices=OUTCOMES), "The outcomes that it gets; all where it is absent."),
+    },
+)
+
 _LAUNCH = Record(
     {
         "app": Text("Name of the AppDef."),
@@ -246,6 +257,7 @@ _LAUNCH = Record(
             {"gpu_hours": Number(), "core_hours": Number()},
             "What the jobs that one plan starts for the project and target may take together.",
         ),
+        "notify": Items(_DESTINATION, "The receivers of the outcomes of its attempts."),
         "review_digest": Text(
             "Digest of the document with the values of `$<git.…>` left symbolic, where that is another one.",
             pattern=r"lr\d+:sha256:[0-9a-f]{64}",
@@ -337,6 +349,7 @@ _START = Record(
         "trigger": Text("Digest of the files of `rerun_on`."),
         "inputs": Text("Digest of the files of `inputs`."),
         "needs": Items(Text(), "The jobs that it needs, sorted."),
+        "notify": Items(Text(), "The receivers of its outcomes."),
     },
 )
 

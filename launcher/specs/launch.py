@@ -11,6 +11,7 @@ from launcher.dataclass import dataclass
 from launcher.specs.app import AppDef
 from launcher.specs.jobkey import DEFAULT_PROJECT, DEFAULT_TARGET, JobKey, attempt_id
 from launcher.specs.needs import Need
+from launcher.specs.notify import Destination
 
 __all__ = [
     "DEFAULT_PROJECT",
@@ -174,6 +175,8 @@ class Launch:
     """The caps of its project."""
     budget: Budget = NO_BUDGET
     """The budget of its project and target."""
+    notify: tuple[Destination, ...] = ()
+    """The receivers of the outcomes of its attempts. Outside the document; approvals hold them."""
     trigger_digest: str = ""
     """Hash of all files that the globs of `lifecycle.rerun_on` match; "" where there are none."""
     inputs: tuple[str, ...] = ()

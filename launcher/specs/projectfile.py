@@ -13,7 +13,7 @@ TABLES = ("schedulers", "components", "cli")
 SHARED = ("vars", "defaults", "targets")
 """The tables of a project's launcher.toml that are a layer below its job files."""
 
-FIELDS = ("project", "target", "lifecycle", *SHARED, "queue", "budget", "ci", "exclude", *TABLES)
+FIELDS = ("project", "target", "lifecycle", *SHARED, "queue", "budget", "notify", "ci", "exclude", *TABLES)
 DEFAULTS = ("role", "scheduler", "workspace", "timeout", "metadata")
 """The keys of the table `[defaults]`: fields of every job that does not set them."""
 
@@ -23,6 +23,9 @@ QUEUE = ("cpu", "memory", "gpus", "max_parallel")
 BUDGET = ("gpu_hours", "core_hours")
 """The keys of the table `[budget]` and of its tables for single targets: how much the jobs that one plan
 starts may take together."""
+
+NOTIFY = ("url", "secret", "command", "on")
+"""The keys of the table `[notify]`: the receivers of the outcomes of attempts."""
 
 CI = ("prune", "components")
 """The keys of the table `[ci]`: whether merges stop the apps of removed jobs, and whether plans of pull
@@ -77,6 +80,8 @@ def faults(
     yield from _of_table("defaults", DEFAULTS, value.get("defaults", {}))
     yield from _of_table("queue", QUEUE, value.get("queue", {}))
     yield from _of_budget(value.get("budget", {}))
+    if "notify" in value:
+        yield from _of_notify(value["notify"])
     yield from _of_table("ci", CI, value.get("ci", {}))
     table = value.get("ci", {})
     for key in CI if isinstance(table, dict) else ():
@@ -109,6 +114,19 @@ def _of_budget(table: Any) -> Iterator[Fault]:
     for target, part in targets.items():
         for fault in _of_table(f"budget.{target}", BUDGET, part):
             yield fault._replace(path=("budget", target, *fault.path[1:]))
+
+
+def _of_notify(table: Any) -> Iterator[Fault]:
+    yield from _of_table("notify", NOTIFY, table)
+    if not isinstance(table, dict):
+        return
+    if "url" not in table and "command" not in table:
+        yield Fault(
+            ("notify",), "missing-field", "`notify` names no receiver", remedy="add `url` or `command`"
+        )
+    elif "secret" in table and "url" not in table:
+        message = "`secret` signs what a `url` gets, and there is none"
+        yield Fault(("notify", "secret"), "constraint", message, remedy="add `url`, or remove it")
 
 
 def _of_section(section: str, tables: Any, schedulers: Collection[str] | None) -> Iterator[Fault]:

@@ -49,7 +49,8 @@ def checkout(scenario):
     evil = f"open({str(canary)!r}, 'a').write('component')\nwhile True: pass\n"
     for path in ("repo/jobs/evil.py", "repo/evil.py", "evil.py", "repo/sitecustomize.py", "repo/jobs/f.py"):
         scenario.write(path, evil)
-    scenario.write("repo/launcher.toml", "[components.'evil.f']\nx = 1\n")
+    receiver = f"[notify]\ncommand = ['{program}']\n"
+    scenario.write("repo/launcher.toml", f"[components.'evil.f']\nx = 1\n{receiver}")
     scenario.write("repo/jobs/src/.launcherignore", ("*a" * 30 + "b\n") * 60)
     scenario.write("repo/jobs/src/" + "a" * 200, "")
     scenario.write("repo/.gitattributes", "* filter=evil diff=evil\n")

@@ -39,7 +39,7 @@ _FAST = {
     ),
     "launcher.schedulers.slurm": "known scheduler",
     "launcher.specs": "jobkey runopts",
-    "launcher.state": "reader records rows store storefile",
+    "launcher.state": "outbox reader records rows store storefile",
     "launcher.turns": "ask bells deal line lines queue table",
 }
 FAST = frozenset(f"{package}.{name}" for package, names in _FAST.items() for name in names.split())
@@ -120,6 +120,7 @@ ON_BRANCH = {
     "launcher.secrets": "typing, for every process that reads a secret",
     "launcher.specs.handle": "typing, for a NamedTuple that only type checkers see",
     "launcher.specs.resources": "the table of AWS instances and the plug-ins, for roles that name none",
+    "launcher.specs.notify": "Base64, for commands that use no key of a receiver",
     "launcher.state.lock": "threads, for applies that do not wait for another one",
 }
 """Module → what it imports inside a function, and for whom it does not import it at the top."""

@@ -43,6 +43,7 @@ RANK |= {
     "apply": 5,
     "inventory": 6,
     "ci": 7,
+    "notify": 7,
     "cli": 8,
     "__main__": 9,
 }

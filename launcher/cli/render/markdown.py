@@ -15,7 +15,7 @@ from launcher.cli.render.values import asked_for
 from launcher.plan.budget import overruns, total_of
 from launcher.plan.model import Plan
 from launcher.plan.step import Step
-from launcher.text import fenced, plural
+from launcher.text import fenced, listing, plural
 
 MAX_BYTES = 60_000  # GitHub refuses comments beyond 65,536 characters
 
@@ -84,6 +84,8 @@ def _page(plan: Plan, rows: Sequence[str], details: Sequence[str], left_out: str
     lines += [line for each in plan.shared for line in (f"- {plain_html(each)}", "")]
     if plan.turns:
         lines += [f"Turns: {plain_html('; '.join(plan.turns))}", ""]
+    if plan.receivers:
+        lines += [f"Outcomes are sent to {plain_html(listing(list(map(str, plan.receivers))))}", ""]
     facts = [] if plan.is_empty else [f"Digest `{plan.plan_digest}`"]
     facts += [f"commit `{commit}`" for commit in sorted(set(plan.commits.values())) if commit]
     lines += [" · ".join(facts)] if facts else []

@@ -106,6 +106,8 @@ def plan_text(plan: Plan, *, color: bool = False, columns: int | None = None, in
     lines += [""] if lines else []
     lines.append(paint(plan.summary(), "bold", color))
     lines += _costs(plan, color, columns)
+    if plan.receivers:
+        lines += _note(f"Outcomes are sent to {listing(list(map(str, plan.receivers)))}", columns)
     if not plan.is_empty:
         lines += [paint(line, "dim", color) for line in ("Digest:", plan.plan_digest)]
     return "\n".join(lines)

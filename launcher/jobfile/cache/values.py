@@ -15,6 +15,7 @@ _HOMES = {
     "launcher.specs.launch": "Budget Caps Launch Lifecycle ProjectRef Trigger WorkspaceRef",
     "launcher.specs.mounts": "BindMount DeviceMount VolumeMount",
     "launcher.specs.needs": "Need",
+    "launcher.specs.notify": "Destination",
     "launcher.specs.probe": "Probe",
     "launcher.specs.secret": "Secret",
 }

@@ -215,6 +215,7 @@ def _launch(
         inputs_digest=work.folders.inputs_digest(job.inputs, work.directory, home.root, problems),
         caps=home.config.caps,
         budget=home.config.budget_of(target),
+        notify=home.config.notify,
         enabled=job.enabled,
         needs=needs,
         description=job.description,

@@ -24,13 +24,14 @@ from launcher.jobfile.messages.names import got
 from launcher.jobfile.messages.wording import report
 from launcher.jobfile.messages.wording_fields import LABEL_RULE
 from launcher.jobfile.model.base import LABEL, Model
-from launcher.jobfile.model.job_file import BudgetSpec, LifecycleSpec, QueueSpec
+from launcher.jobfile.model.job_file import BudgetSpec, LifecycleSpec, NotifySpec, QueueSpec
 from launcher.jobfile.text.document import Document, Path, Spot
 from launcher.jobfile.text.parse import parse_values
 from launcher.jobfile.text.source import leads_out, read_source
 from launcher.specs import DEFAULT_PROJECT
 from launcher.specs.launch import NO_BUDGET, NO_CAPS, Budget, Caps
-from launcher.specs.projectfile import BUDGET, DEFAULTS, QUEUE, faults
+from launcher.specs.notify import Destination
+from launcher.specs.projectfile import BUDGET, DEFAULTS, NOTIFY, QUEUE, faults
 
 GIT_NAMES = ("git.sha", "git.short_sha", "git.branch")
 _SHORT = 7  # fixed, as git's short ids grow with the repository: one commit has one digest everywhere
@@ -112,6 +113,7 @@ class Config:
         lifecycle: policies, which those of a job file override.
         caps: the limits of what its jobs take of a machine together.
         budgets: target → the limits of what the jobs of one plan may take together; "" → for other targets.
+        notify: the receivers of the outcomes of its attempts.
         prunes: `launcher ci apply` stops the apps of jobs that no file declares any more.
         shared: the variables, fields and targets of all job files, as a layer below them.
         document: the parsed file, which has the places of these values; None without a file.
@@ -124,6 +126,7 @@ class Config:
     lifecycle: LifecycleSpec = field(default_factory=LifecycleSpec.model_construct)
     caps: Caps = NO_CAPS
     budgets: Mapping[str, Budget] = field(default_factory=dict)
+    notify: tuple[Destination, ...] = ()
     prunes: bool = False
     shared: Document | None = None
     document: Document | None = None
@@ -159,6 +162,7 @@ def read_config(file: str, path: str, schedulers: Schedulers | None, *, componen
         lifecycle=_part(LifecycleSpec, "lifecycle", value.get("lifecycle", {}), problems),
         caps=Caps(queue.cpu, queue.memory, queue.gpus, queue.max_parallel),
         budgets=dict(_budgets(value.get("budget"), problems)),
+        notify=tuple(_destinations(value.get("notify"), problems)),
         prunes=isinstance(ci := value.get("ci"), dict) and ci.get("prune") is True,
         shared=_shared(document),
         document=document,
@@ -184,6 +188,16 @@ def _budgets(table: Any, problems: Collector) -> Iterator[tuple[str, Budget]]:
             path = ("budget", target) if target else ("budget",)
             found = _part(BudgetSpec, path, _known(part, BUDGET), problems)
             yield target, Budget(found.gpu_hours, found.core_hours)
+
+
+def _destinations(table: Any, problems: Collector) -> Iterator[Destination]:
+    """Yield the receivers that the table names."""
+    found = _part(NotifySpec, "notify", _known(table, NOTIFY), problems)
+    on = tuple(found.on or ())
+    if found.url:
+        yield Destination(url=found.url, secret=str(found.secret or ""), on=on)
+    if found.command:
+        yield Destination(command=tuple(found.command), on=on)
 
 
 def _shared(document: Document) -> Document | None:

@@ -34,6 +34,7 @@ _VALUE = re.compile(r""""(?:[^"\\]|\\.)*"|'[^']*'|[^\s"',\[\]{}#][^,\]}#]*""")
 _FLAG = re.compile(
     r"""(?<![\w-])(--?([A-Za-z][\w-]{0,63})["']?(?:\s*,\s*|\s+)["']?)([^\s"',\[\]{}$-][^\s"',\]}]*)"""
 )
+_USER_OF_URL = re.compile(r"(?<=://)[^/\s\"'@]+(?=@)")
 _REFERENCES = ("$", "&", "*", "|", ">", "env:", "file:")
 
 
@@ -60,7 +61,8 @@ def code_frame(
 # A file of one long line may have a problem every few characters of it.
 @lru_cache(maxsize=4)
 def without_secrets(line: str) -> str:
-    """Return a line with literals under sensitive-looking names starred out; its length stays the same.
+    """Return a line with its secrets starred out, as long as before: literals under sensitive-looking names,
+    and what precedes the host in a URL.
 
     Frames go into the logs of CI systems and onto pull requests.
     """
@@ -68,7 +70,8 @@ def without_secrets(line: str) -> str:
     def starred_flag(match: re.Match[str]) -> str:
         return match[1] + "*" * len(match[3]) if is_sensitive(match[2]) else match[0]
 
-    return _FLAG.sub(starred_flag, "".join(_without_values(line)))
+    shown = _FLAG.sub(starred_flag, "".join(_without_values(line)))
+    return _USER_OF_URL.sub(lambda match: "*" * len(match[0]), shown)
 
 
 def _without_values(line: str) -> Iterator[str]:

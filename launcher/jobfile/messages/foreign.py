@@ -41,6 +41,8 @@ _PARALLEL = (
     "`max_parallel` of a job with a `matrix`, or of [queue] in launcher.toml, limits how many run at once"
 )
 
+_RECEIVERS = "`[notify]` of launcher.toml, or `launcher apply --notify`, sends outcomes to a URL or a command"
+
 _MOUNTS = "`mounts` is a list of `{type: bind, src: …, dst: …}`"
 _OPTIONS = "`cfg` of the role has options of its containers: `cfg: {shm_size: 1g}`, on local_docker"
 _PORTS = "`port_map: {web: 80}` names the ports of a replica"
@@ -230,6 +232,12 @@ _JOB: Mapping[str, tuple[Word, ...]] = {
     ),
     "networks": (Word("Compose", {"front": {}}, _HOSTS),),
     "update": (Word("Nomad", {"max_parallel": 1}, _RULES),),
+    "notify": (Word("", {"url": "https://example.com/hook"}, _RECEIVERS),),
+    "notifications": (Word("Travis CI", {"webhooks": "https://example.com/hook"}, _RECEIVERS),),
+    "webhook_notifications": (Word("Databricks", {"on_failure": [{"id": "a"}]}, _RECEIVERS),),
+    "email_notifications": (Word("Databricks", {"on_failure": ["ada@example.com"]}, _RECEIVERS),),
+    "mail_type": (Word("Slurm", "END", _RECEIVERS),),
+    "on_failure_callback": (Word("Airflow", "notify", _RECEIVERS),),
 }
 _RESOURCE: Mapping[str, tuple[Word, ...]] = {
     "cpus": (Word("Compose", 2, to.field("cpu")),),

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from functools import cache
 from typing import Annotated, Any, Literal
 
-from pydantic import BeforeValidator, Discriminator, Field, Tag, TypeAdapter
+from pydantic import AfterValidator, BeforeValidator, Discriminator, Field, Tag, TypeAdapter
 
 from launcher.jobfile.model.base import (
     VAR_NAME,
@@ -27,9 +27,13 @@ from launcher.jobfile.model.base import (
     without_plugins,
 )
 from launcher.jobfile.model.quantities import (
+    ADDRESS_PATTERN,
     MEMORY_PATTERN,
+    SECRET_PATTERN,
+    address_of,
     memory_of_project,
     seconds,
+    secret_of,
     switched,
 )
 from launcher.jobfile.model.role import RoleSpec
@@ -365,6 +369,41 @@ class BudgetSpec(Model):
 
     gpu_hours: Hours | None = Field(None, description="GPUs times hours.", examples=[100])
     core_hours: Hours | None = Field(None, description="Cores times hours.", examples=[2000])
+
+
+Outcome = Literal["succeeded", "failed", "cancelled", "skipped", "lost"]
+OUTCOMES = {
+    "succeeded": "All of its replicas have ended with 0.",
+    "failed": "A replica has failed, after its restarts.",
+    "cancelled": "A user stopped it.",
+    "skipped": "It never started, since a job that it needs did not succeed, or a plan withdrew it.",
+    "lost": "The process that held it died, and left no outcome.",
+}
+
+
+class NotifySpec(Model):
+    """`[notify]` of launcher.toml: who gets the outcomes of attempts."""
+
+    url: Annotated[str, AfterValidator(address_of)] | None = Field(
+        None,
+        description="An http or https URL that gets them, or the reference `env:NAME` or `file:PATH` of one.",
+        examples=["https://example.com/hook"],
+        json_schema_extra={"pattern": ADDRESS_PATTERN},
+    )
+    secret: Annotated[str, AfterValidator(secret_of)] | None = Field(
+        None,
+        description="The reference of the key that signs them, which begins with `whsec_`.",
+        examples=["env:HOOK_KEY"],
+        json_schema_extra={"pattern": SECRET_PATTERN},
+    )
+    command: Annotated[list[Annotated[str, Field(min_length=1)]], Field(min_length=1)] | None = Field(
+        None,
+        description="A program and its arguments, which gets them on its standard input.",
+        examples=[["notify-me", "--urgent"]],
+    )
+    on: Annotated[list[Outcome] | None, Field(min_length=1), Traits(choices=OUTCOMES)] = Field(
+        None, description="The outcomes that are sent; all where it is absent.", examples=[["failed", "lost"]]
+    )
 
 
 def _all_traits() -> Iterator[tuple[str, Traits]]:

@@ -11,6 +11,7 @@ from pydantic_core import PydanticCustomError
 from launcher.specs import Secret, parse_mounts
 from launcher.specs.app import LONGEST_DELAY_S
 from launcher.specs.mounts import InvalidMountException, Mount
+from launcher.specs.notify import URL_PATTERN, MalformedAddressError, check_address
 from launcher.specs.probe import LEAST_EVERY_S, LONGEST_S
 from launcher.specs.secret import MalformedSecretException
 from launcher.text import DURATION_PATTERN, DURATION_UNITS, duration_meant, is_number, seconds_in
@@ -57,6 +58,7 @@ _UNITS_HINT = "units: KiB MiB GiB TiB, Ki Mi Gi Ti, kB MB GB TB, B, and Docker's
 _MEMORY = re.compile(r"([0-9]{1,15}(?:\.[0-9]{1,6})?) ?([A-Za-z]+)\Z")
 MEMORY_PATTERN = r"^[0-9]+(\.[0-9]+)? ?(([KMGT]i|[kKMGT])B|[KMGT]i|[Bbkmgt])$"
 
+ADDRESS_PATTERN = rf"^(env:[A-Za-z_][A-Za-z0-9_]*|file:[\s\S]*\S[\s\S]*|{URL_PATTERN})$"
 SECRET_PATTERN = r"^(env:[A-Za-z_][A-Za-z0-9_]*|file:[\s\S]*\S[\s\S]*)$"
 _LONGEST_NUMBER = 15
 """The most digits of a number that advice repeats; a longer number is no sensible amount."""
@@ -238,3 +240,11 @@ def secret_of(text: str) -> Secret:
         if text.startswith(("/", "./", "~/")):
             raise problem("invalid-value", str(error), f'write "file:{text}"') from error
         raise problem("invalid-value", str(error), error.hint or "") from error
+
+
+def address_of(text: str) -> str:
+    """An http or https URL, or the reference of a secret that is one."""
+    try:
+        return check_address(text)
+    except MalformedAddressError as error:
+        raise problem("invalid-value", f"`url`: {error}", error.hint or "") from error

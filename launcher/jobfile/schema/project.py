@@ -7,7 +7,7 @@ from typing import Any
 
 from launcher.jobfile.messages.collector import entry
 from launcher.jobfile.model.base import LABEL
-from launcher.jobfile.model.job_file import BudgetSpec, LifecycleSpec, QueueSpec
+from launcher.jobfile.model.job_file import BudgetSpec, LifecycleSpec, NotifySpec, QueueSpec
 from launcher.jobfile.schema.components import arguments
 from launcher.jobfile.schema.job import language, plain_model, whole
 from launcher.jobfile.schema.options import Schedulers, options_of
@@ -78,6 +78,7 @@ def _own() -> dict[str, Schema]:
     exclude = "Job files that are left out where a command is given a folder: patterns as in .dockerignore."
     lifecycle = "What happens to attempts of each job that does not say otherwise."
     queue = "How much of a machine the jobs of the project take together."
+    notify = "Who gets the outcomes of the attempts that an apply starts."
     ci = {key: {**_words(key, _CI[key], True), "type": "boolean"} for key in CI}
     return {
         "project": {**_words("project", "The project of the job files that name none.", "vision"), **_NAME},
@@ -93,6 +94,13 @@ def _own() -> dict[str, Schema]:
         },
         "queue": {**plain_model(QueueSpec), **_words("queue", queue, {"gpus": 2, "max_parallel": 4})},
         "budget": _budget(),
+        "notify": {
+            **plain_model(NotifySpec),
+            **_words("notify", notify, {"url": "https://example.com/hook", "secret": "env:HOOK_KEY"}),
+            "anyOf": [{"required": ["url"]}, {"required": ["command"]}],
+            "if": {"required": ["secret"]},
+            "then": {"required": ["url"]},
+        },
         "ci": _mapping("ci", "What `launcher ci` does with pull requests and merges.", {"prune": True}, ci),
     }
 

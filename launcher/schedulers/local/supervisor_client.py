@@ -12,6 +12,7 @@ from signal import SIGKILL
 from typing import TYPE_CHECKING, Any
 
 from launcher import paths
+from launcher.ci_environment import inherited
 from launcher.errors import SchedulerError, StartError
 from launcher.schedulers import pids
 from launcher.schedulers.descriptors import send_with
@@ -28,14 +29,6 @@ if TYPE_CHECKING:
     from launcher.specs.launch import InputRef
     from launcher.turns.ask import Ask
 
-# By these variables, runners of GitHub, Azure and Jenkins find the processes to kill at the end of a CI job.
-_TRACKING = {
-    "RUNNER_TRACKING_ID",
-    "VSTS_PROCESS_LOOKUP_ID",
-    "HUDSON_SERVER_COOKIE",
-    "JENKINS_NODE_COOKIE",
-    "JENKINS_SERVER_COOKIE",
-}
 _APP = b"a"
 ACCEPTED: dict[str, AttemptState] = {"waiting": "waiting", "queued": "queued"}
 
@@ -321,11 +314,6 @@ def _role(request: PopenRequest, name: str, secrets: Mapping[str, str]) -> dict[
             for param, folder in zip(request.role_params[name], request.role_log_dirs[name], strict=True)
         ],
     }
-
-
-def inherited() -> dict[str, str]:
-    """The environment that replicas inherit: this process's own, without the marks of a CI job."""
-    return {name: value for name, value in os.environ.items() if name not in _TRACKING}
 
 
 def _values_to_mask(request: PopenRequest, secrets: Mapping[str, str]) -> list[str]:

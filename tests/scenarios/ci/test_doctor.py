@@ -106,6 +106,13 @@ def test_doctor_names_a_missing_secret(repo: Repository, monkeypatch: pytest.Mon
 
 
 @pytest.mark.slow
+def test_doctor_names_a_missing_key_of_a_receiver(repo: Repository) -> None:
+    receiver = '[notify]\nurl = "https://example.com/hook"\nsecret = "env:HOOK_KEY"\n'
+    repo.push({"launcher.toml": receiver})
+    assert "not here: HOOK_KEY" in repo.doctor(code=1)
+
+
+@pytest.mark.slow
 def test_doctor_names_an_empty_ledger(repo: Repository, tmp_path: Path) -> None:
     repo.home = tmp_path / "other-home"
     assert states(repo, code=1) == {"ledger": "missing"}

@@ -12,7 +12,7 @@ from jsonschema import Draft202012Validator
 from launcher.cli import schema as published
 from launcher.jobfile.compile.project import read_config
 from launcher.runner.config import dump
-from launcher.specs.projectfile import BUDGET, CI, COMMANDS, DEFAULTS, FIELDS, QUEUE, SHARED
+from launcher.specs.projectfile import BUDGET, CI, COMMANDS, DEFAULTS, FIELDS, NOTIFY, QUEUE, SHARED
 from tests.unit.jobfile.test_schema import OBEYED, WORDS, schemas
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -39,6 +39,7 @@ def test_the_project_schema_has_the_fields_that_the_readers_of_the_file_know():
     assert FIELDS_OF.keys() == {*FIELDS}
     assert FIELDS_OF["queue"]["properties"].keys() == {*QUEUE}
     assert FIELDS_OF["budget"]["properties"].keys() == {*BUDGET}
+    assert FIELDS_OF["notify"]["properties"].keys() == {*NOTIFY}
     assert FIELDS_OF["ci"]["properties"].keys() == {*CI}
     assert FIELDS_OF["defaults"]["properties"].keys() == {*DEFAULTS}
     assert {
@@ -92,6 +93,15 @@ WRONG = {
     "[budget.prod]\ngpu_hours = true": "wrong-type",
     "[budget.gpu_hours]\nprod = 1": "wrong-type",
     '[budget."not a label"]\ngpu_hours = 1': "invalid-name",
+    '[notify]\nurl = "ftp://example.com"': "invalid-value",
+    '[notify]\nurl = "https://user:word@example.com"': "invalid-value",
+    '[notify]\nurl = "https://example.com"\nsecret = "whsec_AAAA"': "invalid-value",
+    '[notify]\ncommand = "mail"': "wrong-type",
+    "[notify]\ncommand = []": "missing-field",
+    '[notify]\nurl = "https://example.com"\non = ["ended"]': "unknown-variant",
+    '[notify]\non = ["failed"]': "missing-field",
+    '[notify]\ncommand = ["mail"]\nsecret = "env:KEY"': "constraint",
+    '[notify]\nuri = "https://example.com"\nurl = "https://example.com"': "unknown-field",
     '[ci]\nprune = "yes"': "wrong-type",
     '[cli.run]\nsheduler = "slurm"': "unknown-field",
     "[lifecycle]\nmax_attempts = 0": "out-of-range",
@@ -116,7 +126,11 @@ def test_the_reader_and_the_project_schema_refuse_the_same_texts(text, tmp_path)
 def test_the_docs_page_of_launcher_toml_names_every_entry():
     page = (ROOT / "docs" / "launcher-toml.md").read_text()
     table = page[page.index("## Every table") :]
-    inner = [key for name in ("queue", "budget", "ci", "defaults") for key in FIELDS_OF[name]["properties"]]
+    inner = [
+        key
+        for name in ("queue", "budget", "notify", "ci", "defaults")
+        for key in FIELDS_OF[name]["properties"]
+    ]
     inner += [key for command in FIELDS_OF["cli"]["properties"].values() for key in command["properties"]]
     assert [key for key in FIELDS_OF if not re.search(rf"^\| `\[?{key}\b", table, re.M)] == []
     assert [key for key in inner if f"`{key}`" not in table] == []

@@ -1,0 +1,1 @@
+"""Send the outcomes of attempts to URLs and commands."""

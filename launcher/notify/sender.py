@@ -1,0 +1,232 @@
+"""The sender of a group: a process that waits for the ends of attempts and sends their outcomes.
+
+Run as `python -I -c '…; main()' GROUP REPLACES PATH…`; see `launcher/state/outbox.py`. It ends when every
+outcome is sent, or given up. A record is removed after the last receiver has answered, so a sender that is
+killed sends some outcomes twice and none not at all: the id is the same.
+"""
+
+from __future__ import annotations
+
+import os
+import select
+import sys
+import time
+import traceback
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from typing import Any, Final
+
+from launcher.errors import LauncherError, SecretError
+from launcher.filelock import try_lock
+from launcher.inventory import recorded
+from launcher.inventory.listing import current
+from launcher.inventory.status import cause, inspect
+from launcher.notify.delivery import DeliveryError, Try, deliver_all
+from launcher.notify.message import body_of, id_of
+from launcher.schedulers.local import kernel
+from launcher.schedulers.registry import get_scheduler
+from launcher.specs.notify import from_json
+from launcher.state import outbox
+from launcher.state.home import token
+from launcher.state.records import AppRecord
+from launcher.text import with_cause
+
+GIVE_UP_S, _LEAST_TRIES = 3 * 86400.0, 20
+_KEPT_S: Final = 3 * 86400.0  # how long a record stays of which nothing is left to be sent
+_FIRST_S, _LONGEST_S = 5.0, 3600.0  # between two tries of one delivery
+_LOOKS: Final = 20  # the longest pause between two looks at an app, in pauses of its scheduler
+_GROWTH: Final = 1.3
+_COST: Final = 30  # the shortest pause between two looks, in CPU times of a look
+_AGAIN_S: Final = 3600.0  # between looks whether a real outcome has replaced `lost`
+_AT_ONCE: Final = 8
+_STUCK_S: Final = 60.0  # between looks at apps whose client, or holder, has died before they started
+_REPLACE_S: Final = 120.0
+_PROBE_S: Final = 0.5  # a command that looks whether a sender runs holds the lock for a moment
+_POLL_S: Final = 0.05
+_LONGEST_ERROR: Final = 500
+
+Record = dict[str, Any]
+
+
+class Sender:
+    """Sends the outcomes of one group.
+
+    Args:
+        group: the folder of its records.
+        bell: the descriptor that becomes readable when another sender is to replace this one.
+    """
+
+    def __init__(self, group: str, bell: int) -> None:
+        self._group = group
+        self._bell = bell
+        self._pause_s = 0.0
+        self._home = token()
+
+    def run(self) -> None:
+        """Send until nothing is left to be sent, or the bell rings."""
+        while True:
+            due_at = self._round()
+            if due_at is None or self._rests(max(0.0, due_at - time.time())):
+                return
+
+    def _rests(self, seconds: float) -> bool:
+        """Wait for the next look; True when the bell rings."""
+        return bool(select.select([self._bell], [], [], seconds)[0])
+
+    def _round(self) -> float | None:
+        """Look at the apps and make the tries that are due; returns when to go on, None for never."""
+        began = time.process_time()
+        records = dict(outbox.records(self._group))
+        apps = self._present(records)
+        look_s = time.process_time() - began
+        for app_id, record in records.items():
+            self._take_outcome(app_id, record, apps.get(app_id))
+        self._send(records)
+        left = [each for record in records.values() for each in record.get("left", ())]
+        times = [each["due_at"] for each in left if not (each["given_up"] or each["unreadable"])]
+        if live := [app for app in apps.values() if not app.has_ended and not _is_stuck(app)]:
+            times.append(time.time() + self._pause(live, look_s))
+        if not times:
+            for app in filter(_is_stuck, apps.values()):
+                outbox.write(self._group, app.app_id, records[app.app_id], time.time() + _STUCK_S)
+        return min(times, default=None)
+
+    def _present(self, records: Mapping[str, Record]) -> dict[str, AppRecord]:
+        """App id → the present state of the apps of the records; ids of unknown apps are absent."""
+        known = recorded.apps(records)
+        return {app.app_id: app for app in current([*known.values()])}
+
+    def _pause(self, live: Sequence[AppRecord], look_s: float) -> float:
+        """Seconds until the next look at live apps: longer from look to look, and where looks take long.
+
+        Args:
+            look_s: CPU time of the last look.
+        """
+        every_s = max(get_scheduler(name, "").describe_every_s for name in {app.scheduler for app in live})
+        self._pause_s = min(max(every_s, self._pause_s * _GROWTH), _LOOKS * every_s)
+        return max(self._pause_s, _COST * look_s)
+
+    def _take_outcome(self, app_id: str, record: Record, app: AppRecord | None) -> None:
+        """Note the deliveries that a new outcome asks for. The record of an unknown app is removed."""
+        if app is None:
+            outbox.remove(app_id)
+            record.clear()
+        elif app.has_ended and app.state not in record.get("taken", ()):
+            with suppress(LauncherError):
+                if app.state in ("failed", "lost"):
+                    app.message = with_cause(app.message, cause(inspect(app)))
+            body = body_of(app)
+            wanted = [each for each in record["to"] if from_json(each).wants(app.state)]
+            fresh = {"state": app.state, "body": body, "due_at": 0.0, "tries": 0, "error": ""}
+            fresh |= {"since": time.time(), "given_up": False, "unreadable": False}
+            record["left"] = [*record.get("left", ()), *({**fresh, "to": each} for each in wanted)]
+            record["taken"] = [*record.get("taken", ()), app.state]
+            self._pause_s = 0.0  # others end at about the same time
+            self._keep(app_id, record)
+
+    def _send(self, records: Mapping[str, Record]) -> None:
+        """Make the tries that are due; a record is written after each of its tries."""
+        now = time.time()
+        due = [
+            (app_id, each)
+            for app_id, record in records.items()
+            for each in record.get("left", ())
+            if each["due_at"] <= now and not each["given_up"]
+        ]
+
+        while due and not self._rests(0.0):
+            some, due = due[:_AT_ONCE], due[_AT_ONCE:]
+            tries = [self._try(app_id, each, records[app_id]) for app_id, each in some]
+            for (app_id, delivery), error in zip(some, deliver_all(tries), strict=True):
+                record = records[app_id]
+                _judge(delivery, error)
+                record["left"] = [each for each in record["left"] if not each.get("done")]
+                self._keep(app_id, record)
+        for app_id, record in records.items():
+            if record.get("taken") and all(each["given_up"] for each in record["left"]):
+                self._keep(app_id, record)
+
+    def _try(self, app_id: str, delivery: Record, record: Record) -> Try:
+        id = id_of(app_id, delivery["state"], self._home)
+        return from_json(delivery["to"]), id, delivery["body"], record["folder"]
+
+    def _keep(self, app_id: str, record: Record) -> None:
+        """Write a record, or remove it when nothing of it is left to do."""
+        times = [each["due_at"] for each in record["left"] if not each["given_up"]]
+        if not record["left"] and record["taken"][-1] != "lost":
+            outbox.remove(app_id)
+        elif times:
+            outbox.write(self._group, app_id, record, min(times))
+        else:
+            record.setdefault("settled_at", time.time())
+            if time.time() - record["settled_at"] > _KEPT_S:
+                outbox.remove(app_id)
+            else:
+                outbox.write(self._group, app_id, record, time.time() + _AGAIN_S)
+
+
+def _is_stuck(app: AppRecord) -> bool:
+    """Whether nothing happens to a live app until another apply submits it again."""
+    return app.abandoned or app.state in ("reserved", "created")
+
+
+def _judge(delivery: Record, error: LauncherError | None) -> None:
+    """Note the result of a try in the delivery."""
+    if error is None:
+        delivery["done"] = True
+        return
+    now, receiver = time.time(), str(from_json(delivery["to"]))
+    delivery["unreadable"] = isinstance(error, SecretError)
+    pause_s = min(_LONGEST_S, _FIRST_S * 3 ** min(delivery["tries"], 9))
+    delivery["tries"] += 1
+    delivery["due_at"] = now + pause_s
+    late = now - delivery["since"] > GIVE_UP_S and delivery["tries"] > _LEAST_TRIES
+    delivery["given_up"] = late or (isinstance(error, DeliveryError) and error.is_final)
+    then = "given up" if delivery["given_up"] else "it is tried again"
+    reason = " ".join(str(error).split())[:_LONGEST_ERROR]
+    delivery["error"] = f"{receiver} has not got the outcome `{delivery['state']}` ({then}): {reason}"
+
+
+def main() -> None:
+    group, replaces, *path = sys.argv[1:]
+    sys.path += [each for each in path if each not in sys.path]
+    os.chdir("/")
+    kernel.close_from(3)  # a reader of a pipe that the command has inherited waits for its end
+    deadline = time.monotonic() + (_REPLACE_S if replaces == "1" else _PROBE_S)
+    while not _lock(f"{group}.lock"):
+        if time.monotonic() >= deadline:
+            os._exit(0)
+        if replaces == "1":
+            _ring(f"{group}.bell")
+        time.sleep(_POLL_S)
+    try:
+        Sender(group, _hang_bell(f"{group}.bell")).run()
+    except Exception:
+        traceback.print_exc()
+    sys.stderr.flush()
+    os._exit(0)  # threads of tries without an answer do not count; the kernel releases the lock
+
+
+def _lock(path: str) -> bool:
+    """Take the lock until the end of this process; False while another process holds it."""
+    fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    if try_lock(fd):
+        return True
+    os.close(fd)
+    return False
+
+
+def _hang_bell(path: str) -> int:
+    """Make the FIFO and open it."""
+    with suppress(FileExistsError):
+        os.mkfifo(path, 0o600)
+    return os.open(path, os.O_RDWR | os.O_NONBLOCK | os.O_CLOEXEC)
+
+
+def _ring(bell: str) -> None:
+    with suppress(OSError):  # nothing holds it, or has not made it yet
+        fd = os.open(bell, os.O_WRONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+        try:
+            os.write(fd, b"!")
+        finally:
+            os.close(fd)
