@@ -92,7 +92,7 @@ def test_a_wrong_environment_is_a_launcher_error(
 
 
 def test_an_environment_outside_of_a_runner_is_refused() -> None:
-    with pytest.raises(LauncherError, match="GITHUB_ACTIONS is not set"):
+    with pytest.raises(LauncherError, match="neither GITHUB_ACTIONS nor GITLAB_CI is set"):
         runner_of({})
 
 
