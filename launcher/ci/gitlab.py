@@ -183,7 +183,7 @@ class GitLab(Api):
         return list(self._read(lambda: list(islice(self._pages(path), _MOST_ITEMS))))
 
     def _write(self, method: str, path: str, body: str) -> dict[str, Any]:
-        """Send a note. GitLab obeys lines that begin with a slash, `/merge`: a blank before it prevents that."""
+        """Send a note. GitLab obeys lines such as `/merge`, unless a blank is before the slash."""
         if not self._own:
             raise self._lacking("comment")
         return self._send(method, path, {"body": re.sub(r"^/", " /", body, flags=re.MULTILINE)})
