@@ -61,7 +61,7 @@ class FakeServer:
         self._server = ThreadingHTTPServer(("127.0.0.1", 0), self._handler())
 
     def __enter__(self: _Self) -> _Self:
-        Thread(target=self._server.serve_forever, daemon=True).start()
+        Thread(target=self._server.serve_forever, args=[0.01], daemon=True).start()
         return self
 
     def __exit__(self, *_: object) -> None:

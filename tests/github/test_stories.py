@@ -158,7 +158,6 @@ _NAMED = "version: 1\nname: same\nroles: {main: {run: 'true'}}\n"
 
 
 @pytest.mark.slow
-@BOTH
 def test_a_pull_request_mends_a_job_that_could_not_be_started(hub, scenario):
     text = "version: 1\nname: train\nroles:\n  main:\n    entrypoint: /no/such/program\n"
     hub.propose(1, {"train.launcher.yaml": text})
