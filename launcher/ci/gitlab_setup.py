@@ -22,9 +22,9 @@ def checks(facts: Facts, gitlab: GitLab, branch: str, sha: str) -> Checks:
     apply = jobs.get(APPLY_JOB)
     return Checks(
         token=_of_token(gitlab, branch, sha),
-        files=[_of_comments(gitlab), *_of_jobs(jobs), _of_group(apply, gitlab), _of_schedule(gitlab)],
+        files=[_of_comments(gitlab), *_of_jobs(jobs), _of_group(apply, gitlab), _of_schedule(gitlab, branch)],
         branch=of_branch(facts, branch, lambda: _is_queued(gitlab)),
-        requirement=None if apply is None else str((apply.get("variables") or {}).get("LAUNCHER", "")),
+        requirement=None if apply is None else str(_mapping(apply.get("variables")).get("LAUNCHER", "")),
         pin="pin it in the variable LAUNCHER, with `==` or a commit",
         deepen='set the variable GIT_DEPTH to "0"',
         secret="add them to the variables of the project: Settings, CI/CD, Variables",
@@ -40,11 +40,10 @@ def _jobs(facts: Facts, file: Mapping[str, Any]) -> Iterator[tuple[str, dict[str
 
 
 def _extended(job: Mapping[str, Any], every: Mapping[str, Any], depth: int) -> dict[str, Any]:
-    bases = job.get("extends", [])
+    bases = job.get("extends")
     made: dict[str, Any] = {}
-    for base in [bases] if isinstance(bases, str) else bases if isinstance(bases, list) and depth else ():
-        found = every.get(base)
-        made = _merged(made, _extended(found, every, depth - 1) if isinstance(found, dict) else {})
+    for base in (bases if isinstance(bases, list) else [bases]) if depth else ():
+        made = _merged(made, _extended(_mapping(every.get(str(base))), every, depth - 1))
     return _merged(made, job)
 
 
@@ -55,6 +54,10 @@ def _merged(below: Mapping[str, Any], above: Mapping[str, Any]) -> dict[str, Any
         old = made.get(name)
         made[name] = _merged(old, value) if isinstance(old, dict) and isinstance(value, dict) else value
     return made
+
+
+def _mapping(value: Any) -> Mapping[str, Any]:
+    return value if isinstance(value, dict) else {}
 
 
 def _of_token(gitlab: GitLab, branch: str, sha: str) -> Finding:
@@ -88,7 +91,7 @@ def _of_jobs(jobs: Mapping[str, Mapping[str, Any]]) -> Iterator[Finding]:
             detail = f"no job `{name}` runs `{name.replace(' ', ' ci ')}`"
             yield Finding("pipeline", "missing", detail, _INIT)
             return
-        artifacts = job.get("artifacts") or {}
+        artifacts = _mapping(job.get("artifacts"))
         if "launcher-ci" not in str(artifacts.get("paths", "")) or artifacts.get("when") != "always":
             wanted = "artifacts: {when: always, paths: [launcher-ci], expire_in: never}"
             yield Finding("artifacts", "missing", f"the job `{name}` keeps no launcher-ci", f"add `{wanted}`")
@@ -118,10 +121,11 @@ def _of_group(job: Mapping[str, Any] | None, gitlab: GitLab) -> Finding:
     return _asked("concurrency", judge, "the order of applies")
 
 
-def _of_schedule(gitlab: GitLab) -> Finding:
+def _of_schedule(gitlab: GitLab, branch: str) -> Finding:
     def judge() -> Finding:
         if not any(each.get("active") for each in gitlab.get("/pipeline_schedules?per_page=100")):
-            remedy = "glab schedule create --cron '17 * * * *' --ref main --description 'launcher report'"
+            when = f"--cron '17 * * * *' --ref {branch}"
+            remedy = f"glab schedule create {when} --description 'launcher report'"
             return Finding("schedule", "missing", "no pipeline schedule is active", remedy)
         return Finding("schedule", "ok", "a pipeline schedule is active")
 
