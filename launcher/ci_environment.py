@@ -35,6 +35,19 @@ def run_url(environ: Mapping[str, str]) -> str:
     return _line(environ.get("CI_JOB_URL", "")) if environ.get("GITLAB_CI") else ""
 
 
+def pull_request(number: str, run: str) -> tuple[str, str]:
+    """The name of a pull request, `#12`, or `!12` on GitLab, and its page; "" where that is not known.
+
+    Args:
+        run: the page of a run of its repository.
+    """
+    repository, is_gitlab, _ = run.partition("/-/jobs/")
+    if is_gitlab:
+        return f"!{number}", f"{repository}/-/merge_requests/{number}"
+    repository, is_github, _ = run.partition("/actions/runs/")
+    return f"#{number}", f"{repository}/pull/{number}" if is_github else ""
+
+
 def branch(environ: Mapping[str, str]) -> str:
     """The branch that a runner has checked out without naming it to git; "" where there is none."""
     if environ.get("GITHUB_ACTIONS") == "true":

@@ -140,6 +140,10 @@ class Repository:
         name = f"{revision}^{{commit}}"
         return self._git("rev-parse", "--verify", "--quiet", "--end-of-options", name, ok=(0, 1)).strip()
 
+    def merge_base(self, revision: str) -> str:
+        """The newest common ancestor of a revision and the commit checked out; "" where there is none."""
+        return self._git("merge-base", revision, "HEAD", ok=(0, 1, 128)).strip()
+
     def is_shallow(self) -> bool:
         """Whether this clone lacks commits before a certain one."""
         return self._git("rev-parse", "--is-shallow-repository").strip() == "true"

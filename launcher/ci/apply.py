@@ -15,10 +15,9 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
 from launcher.ci.approvals import Scope, approval_in, names
-from launcher.ci.github import Check, GitHub, Pull
+from launcher.ci.forge import Check, Forge, Pull
 from launcher.dataclass import dataclass
 from launcher.errors import StaleError
-from launcher.git import pull_request_in
 from launcher.plan.effects import Approval
 from launcher.plan.model import Plan
 from launcher.specs.launch import JobKey, Launch
@@ -53,16 +52,16 @@ class Merged:
 
 
 class History:
-    """The first parents of a commit, newest first, and their check runs and pull requests on GitHub."""
+    """The first parents of a commit, newest first, and their check runs and pull requests."""
 
     def __init__(
         self,
-        github: GitHub,
+        forge: Forge,
         commits: Sequence[Commit],
         branch: str,
         sleep: Callable[[float], None] = time.sleep,
     ) -> None:
-        self._github, self._commits, self._branch, self._sleep = github, commits[:MOST_COMMITS], branch, sleep
+        self._forge, self._commits, self._branch, self._sleep = forge, commits[:MOST_COMMITS], branch, sleep
         self._pulls: dict[str, Pull | None] = {}
 
     def merged(self, scope: Scope) -> Merged:
@@ -72,11 +71,11 @@ class History:
         without, unreviewed = [], []
         for commit in reversed(self._since_applied(scope)):
             pull = self._pull_of(commit)
-            queued = approval_in(self._github.check_runs(commit[0]), scope)
+            queued = approval_in(self._forge.check_runs(commit[0]), scope)
             if pull is None and queued is None:
                 without.append(commit[0])
                 continue
-            found = queued or approval_in(self._github.check_runs(pull.head_sha), scope) if pull else queued
+            found = queued or approval_in(self._forge.checks_of(pull), scope) if pull else queued
             number = str(pull.number) if pull is not None else ""
             if pull is not None:
                 pulls[number] = pull
@@ -96,14 +95,14 @@ class History:
         """The commits after the last applied one, newest first."""
         found: list[Commit] = []
         for commit in self._commits:
-            checks = self._github.check_runs(commit[0], f"launcher apply {scope}")
+            checks = self._forge.check_runs(commit[0], f"launcher apply {scope}")
             if any(check.conclusion in ("success", "neutral") for check in checks):
                 return found
             found.append(commit)
         raise StaleError(
             f"no commit of the last {len(self._commits)} was applied for {scope}: either none ever was, or "
             "the history was rewritten",
-            hint="review the plan, then run the workflow by hand with its digest",
+            hint=f"review the plan, then {self._forge.words.by_hand}",
         )
 
     def _pull_of(self, commit: Commit) -> Pull | None:
@@ -113,9 +112,9 @@ class History:
         return self._pulls[commit[0]]
 
     def _look_up(self, sha: str, subject: str) -> Pull | None:
-        named = pull_request_in(subject)
+        named = self._forge.number_in(subject)
         for tried in range(_TRIES):
-            merged = [pull for pull in self._github.pulls_of(sha) if pull.merged]
+            merged = [pull for pull in self._forge.pulls_of(sha) if pull.merged]
             exact = [pull for pull in merged if pull.merge_commit_sha == sha]
             into = [pull for pull in merged if pull.base_ref == self._branch]
             if exact or into:
@@ -126,7 +125,7 @@ class History:
                 self._sleep(_PAUSE_S * 2**tried)  # GitHub links a squashed commit a moment after the merge
         if named is None:
             return None
-        pull = self._github.pull(named)
+        pull = self._forge.pull(named)
         return pull if pull is not None and pull.merged and pull.merge_commit_sha == sha else None
 
 

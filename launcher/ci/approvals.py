@@ -16,7 +16,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from launcher.ci.github import MOST_CHARACTERS, Check, CheckRun
+from launcher.ci.forge import MOST_CHARACTERS, Check, CheckRun
 from launcher.errors import LauncherError
 from launcher.plan.effects_codec import approval_faults, approval_json, to_approval
 from launcher.plan.model import Plan

@@ -11,31 +11,31 @@ from launcher.specs.launch import JobKey
 _APPLIED = "<!-- launcher applied -->"
 
 if TYPE_CHECKING:
-    from launcher.ci.github import Comment, GitHub
+    from launcher.ci.forge import Comment, Forge
     from launcher.ci.runner import Runner
 
 
-def publish_effects(github: GitHub, runner: Runner, plan: Plan, scope: Scope) -> None:
+def publish_effects(forge: Forge, runner: Runner, plan: Plan, scope: Scope) -> None:
     """Keep the effects of a stamped plan in check runs on the head of the pull request.
 
     The commit that a merge queue tests becomes the commit on the branch, so the effects lie on that commit.
     """
     number = str(runner.pull_request or "")
     for check in effect_checks(plan, scope, number):
-        github.add_check(check, sha=runner.head_sha)
+        forge.add_check(check, sha=runner.head_sha)
 
 
-def publish_comment(github: GitHub, number: int, mark: str, text: str, *, is_news: bool) -> None:
+def publish_comment(forge: Forge, number: int, mark: str, text: str, *, is_news: bool) -> None:
     """Write the one comment that carries a mark, or replace its text.
 
     Args:
         is_news: whether a comment is written where there is none.
     """
-    for comment in _marked(github.comments(number), mark):
-        if comment.body == text or github.edit_comment(comment.id, text):
+    for comment in _marked(forge.comments(number), mark):
+        if comment.body.strip() == text.strip() or forge.edit_comment(number, comment.id, text):
             return
     if is_news:
-        github.add_comment(number, text)
+        forge.add_comment(number, text)
 
 
 def mark_of(scope: Scope) -> str:

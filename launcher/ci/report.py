@@ -15,13 +15,13 @@ from itertools import accumulate, chain
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from launcher.ci.approvals import Scope, names, plain
-from launcher.ci.github import MOST_CHARACTERS, Check, CheckRun
+from launcher.ci.forge import MOST_CHARACTERS, Check, CheckRun, ForgeError
 from launcher.folds import fold, named
 from launcher.inventory.results import Row, shown
 from launcher.text import fenced, natural, plural
 
 if TYPE_CHECKING:
-    from launcher.ci.github import GitHub
+    from launcher.ci.forge import Forge
 
 MOST_COMMITS: Final = 50
 """How many first parents of the branch are searched for applied commits."""
@@ -65,26 +65,37 @@ Look = Callable[[Sequence[Mapping[str, Any]]], Sequence[Ended]]
 """Returns the states of the jobs that a check run names."""
 
 
-def report(github: GitHub, commits: Sequence[str], look: Look) -> list[str]:
-    """Write the comments that are due; returns a line for each."""
+def report(
+    forge: Forge, commits: Sequence[str], look: Look, refused: Callable[[ForgeError], None]
+) -> list[str]:
+    """Write the comments that are due; returns a line for each.
+
+    Args:
+        refused: called where the token may not comment. The line is returned all the same.
+    """
     lines = []
     for sha in commits[:MOST_COMMITS]:
-        checks = github.check_runs(sha)
+        checks = forge.check_runs(sha)
         reported = {check.name for check in checks}
         for check in _newest_of_each(checks):
             scope, applied = _applied(check)
             if scope is None or f"launcher report {scope}" in reported:
                 continue
             due = {number: look(jobs) for number, jobs in applied.items() if jobs}
-            for number, jobs in due.items():
-                if number and _is_due(jobs) and _tell(github, int(number), sha, scope, jobs, applied, check):
-                    lines.append(f"#{number} {scope}: {_verdict(jobs)}")
+            try:
+                lines += _tell(forge, sha, scope, due, check)
+            except ForgeError as error:
+                if not error.is_forbidden:
+                    raise
+                refused(error)
+                lines += _lines(forge, scope, due)
+                continue
             if all(_is_due(jobs) for jobs in due.values()):
                 title = "reported" if due else "nothing was started"
                 done = Check(
                     f"launcher report {scope}", "success", title, title, "", f"launcher-report {scope}"
                 )
-                github.add_check(done, sha=sha)
+                forge.add_check(done, sha=sha)
     return lines
 
 
@@ -120,20 +131,23 @@ def _is_due(jobs: Sequence[Ended]) -> bool:
 
 
 def _tell(
-    github: GitHub,
-    number: int,
-    sha: str,
-    scope: Scope,
-    jobs: Sequence[Ended],
-    applied: Mapping[str, Any],
-    check: CheckRun,
-) -> bool:
-    """Write the comment, unless it is there; returns whether it was written."""
+    forge: Forge, sha: str, scope: Scope, due: Mapping[str, Sequence[Ended]], check: CheckRun
+) -> list[str]:
+    """Write the comments that are due and not there yet; returns a line for each."""
     mark = f"<!-- launcher report {scope} {sha} -->"
-    if any(comment.body.startswith(mark) for comment in github.comments(number)):
-        return False
-    github.add_comment(number, comment_text(mark, sha, jobs, check.url))
-    return True
+    new = {}
+    for number, jobs in due.items():
+        if not number or not _is_due(jobs):
+            continue
+        if not any(comment.body.startswith(mark) for comment in forge.comments(int(number))):
+            forge.add_comment(int(number), comment_text(mark, sha, jobs, check.url))
+            new[number] = jobs
+    return _lines(forge, scope, new)
+
+
+def _lines(forge: Forge, scope: Scope, told: Mapping[str, Sequence[Ended]]) -> list[str]:
+    sign = forge.words.sign
+    return [f"{sign}{number} {scope}: {_verdict(jobs)}" for number, jobs in told.items() if number]
 
 
 def comment_text(mark: str, sha: str, jobs: Sequence[Ended], url: str = "") -> str:

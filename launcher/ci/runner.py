@@ -1,6 +1,7 @@
-"""The environment of a CI runner: event, pull request, commits and token, as GitHub Actions gives them.
+"""The environment of a CI runner: event, pull request, commits and token, as GitHub and GitLab give them.
 
 https://docs.github.com/actions/reference/workflows-and-actions/variables
+https://docs.gitlab.com/ci/variables/predefined_variables/
 """
 
 from __future__ import annotations
@@ -10,36 +11,41 @@ import os
 import re
 from collections.abc import Mapping
 from dataclasses import field
-from typing import Any
+from typing import Any, Literal
 
+from launcher.ci_environment import run_url
 from launcher.dataclass import dataclass
 from launcher.errors import LauncherError
 from launcher.files import read_regular
 
 _SHA = re.compile(r"[0-9a-f]{40}([0-9a-f]{24})?")
+_NUMBER = re.compile(r"[1-9][0-9]{0,17}")
 _REPOSITORY = re.compile(r"[A-Za-z0-9_.-]+/[A-Za-z0-9_.-]+")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Runner:
-    """One run of a workflow.
+    """One run of a workflow, or one job of a pipeline.
 
     Attributes:
         event: `pull_request`, `merge_group`, `push`, `schedule`, `workflow_dispatch` or another one.
-        repository: `owner/name`.
+        repository: `owner/name`; the number of the project on GitLab.
         sha: the commit of the run; of a pull request, its merge with the base.
         head_sha: the commit that check runs belong to: the head of the pull request, else `sha`.
         base_sha, base_ref: of the pull request or merge group; "" for other events.
         before: the commit of the branch before a push; "" for other events.
         pull_request: its number; None for other events.
         is_fork: the pull request comes from another repository, so that the token may write nothing.
-        is_hosted: the machine is GitHub's, and is discarded after the run.
+        is_hosted: the machine is discarded after the run.
         is_public: everyone may read the repository, and with it its comments.
         summary_path, output_path: files that the runner reads; "" for none.
         inputs: of `workflow_dispatch`.
+        own_token: the access token with which GitLab lets this job comment; "" for none.
+        artifacts: the folder that GitLab keeps after the job.
+        job_id: of GitLab; it grows from job to job.
     """
 
-    provider: str = "github"
+    provider: Literal["github", "gitlab"] = "github"
     event: str
     repository: str
     sha: str
@@ -61,15 +67,20 @@ class Runner:
     summary_path: str = ""
     output_path: str = ""
     inputs: Mapping[str, str] = field(default_factory=dict)
+    own_token: str = field(default="", repr=False)
+    artifacts: str = ""
+    job_id: int = 0
 
 
 def runner_of(environ: Mapping[str, str]) -> Runner:
     """Return the run of this process. Raises LauncherError outside of a runner or for wrong variables."""
+    if environ.get("GITLAB_CI") == "true":
+        return _of_gitlab(environ)
     if environ.get("GITHUB_ACTIONS") != "true":
         raise LauncherError(
-            "this is no run of GitHub Actions: GITHUB_ACTIONS is not set",
-            hint="`launcher init --ci github` writes the workflow; by hand, `launcher plan --out` and "
-            "`launcher apply --approved` do the same",
+            "this is no run of GitHub Actions or GitLab CI: neither GITHUB_ACTIONS nor GITLAB_CI is set",
+            hint="`launcher init --ci github` writes the workflow, and `--ci gitlab` the pipeline; by hand, "
+            "`launcher plan --out` and `launcher apply --approved` do the same",
         )
     event, payload = environ.get("GITHUB_EVENT_NAME", ""), _payload(environ.get("GITHUB_EVENT_PATH", ""))
     repository = _matching(_REPOSITORY, environ.get("GITHUB_REPOSITORY", ""), "GITHUB_REPOSITORY")
@@ -118,6 +129,47 @@ def _of_event(event: str, payload: Mapping[str, Any], repository: str, sha: str)
     return {"head_sha": sha, "before": str(payload.get("before") or ""), "inputs": inputs}
 
 
+_SOURCES = {"merge_request_event": "pull_request", "web": "workflow_dispatch"}
+"""How GitLab has started a pipeline → the event of GitHub."""
+
+
+def _of_gitlab(environ: Mapping[str, str]) -> Runner:
+    sha = _matching(_SHA, environ.get("CI_COMMIT_SHA", ""), "CI_COMMIT_SHA")
+    source, digest = environ.get("CI_PIPELINE_SOURCE", ""), environ.get("LAUNCHER_DIGEST", "")
+    job, folder = environ.get("CI_JOB_ID", ""), environ.get("CI_PROJECT_DIR", "")
+    more: dict[str, Any] = {}
+    if source == "merge_request_event":
+        # The commits of source and target have names of their own only where the job runs on their merge.
+        head = environ.get("CI_MERGE_REQUEST_SOURCE_BRANCH_SHA") or sha
+        of_diff = environ.get("CI_MERGE_REQUEST_DIFF_BASE_SHA", "")
+        base = environ.get("CI_MERGE_REQUEST_TARGET_BRANCH_SHA") or of_diff
+        number = _matching(_NUMBER, environ.get("CI_MERGE_REQUEST_IID", ""), "CI_MERGE_REQUEST_IID")
+        projects = [environ.get(f"CI_MERGE_REQUEST_{side}PROJECT_ID", "") for side in ("SOURCE_", "")]
+        more = {
+            "head_sha": _matching(_SHA, head, "CI_MERGE_REQUEST_SOURCE_BRANCH_SHA"),
+            "base_sha": _matching(_SHA, base, "CI_MERGE_REQUEST_DIFF_BASE_SHA"),
+            "base_ref": environ.get("CI_MERGE_REQUEST_TARGET_BRANCH_NAME", ""),
+            "pull_request": int(number),
+            "is_fork": projects[0] != projects[1] or not projects[0],
+        }
+    return Runner(
+        provider="gitlab",
+        event=_SOURCES.get(source, source),
+        repository=_matching(_NUMBER, environ.get("CI_PROJECT_ID", ""), "CI_PROJECT_ID"),
+        sha=sha,
+        is_hosted=environ.get("CI_DISPOSABLE_ENVIRONMENT") == "true",
+        is_public=environ.get("CI_PROJECT_VISIBILITY") != "private",
+        default_branch=environ.get("CI_DEFAULT_BRANCH") or "main",
+        api_url=environ.get("CI_API_V4_URL") or "https://gitlab.com/api/v4",
+        run_url=run_url(environ),
+        token=environ.get("CI_JOB_TOKEN", ""),
+        own_token=environ.get("LAUNCHER_GITLAB_TOKEN", ""),
+        artifacts=os.path.join(folder, "launcher-ci"),
+        job_id=int(job) if job.isdigit() else 0,
+        **{"head_sha": sha, "inputs": {"digest": digest} if digest else {}, **more},
+    )
+
+
 def _payload(path: str) -> Mapping[str, Any]:
     try:
         value = json.loads(read_regular(path)) if path and os.path.exists(path) else {}
@@ -135,5 +187,5 @@ def _matching(pattern: re.Pattern[str], value: Any, name: str) -> str:
     if isinstance(value, str) and pattern.fullmatch(value):
         return value
     raise LauncherError(
-        f"{name} is {str(value)[:80]!r}", hint="run this step in a workflow of GitHub Actions"
+        f"{name} is {str(value)[:80]!r}", hint="run this step in a workflow of GitHub, or a job of GitLab"
     )

@@ -6,7 +6,8 @@ from dataclasses import replace
 from typing import Any
 
 from launcher.ci.approvals import Scope, approval_in
-from launcher.ci.github import GitHub, Pull
+from launcher.ci.forge import Pull
+from launcher.ci.github import GitHub
 from launcher.inventory.verify import Chain
 
 

@@ -11,10 +11,10 @@ from importlib.metadata import PackageNotFoundError, distribution
 from textwrap import indent
 from typing import Any, Literal, NamedTuple
 
-from launcher.cli import init_ci
+from launcher.cli import init_ci, init_gitlab
 from launcher.cli import init_templates as templates
 from launcher.cli.console import Console
-from launcher.cli.init_ci import ENGINES, WORKFLOW, Setup, asked_setup, workflow
+from launcher.cli.init_ci import ENGINES, PROVIDERS, WORKFLOW, Setup, asked_setup, workflow
 from launcher.cli.init_templates import PROJECT_SCHEMA, SCHEMA, SKILL
 from launcher.cli.render.skill_text import skill_page
 from launcher.cli.schema import schema as published
@@ -39,8 +39,9 @@ overwrites no other file, and leaves a launcher.toml that applies to DIR as it i
 most coding agents read on demand, and a section of AGENTS.md that leads to it.
 
 --ci github writes a workflow that plans pull requests, applies what is merged,
-and reports how it ended. At a terminal, init asks where jobs run; otherwise
-they are processes of a self-hosted runner, unless --ci-engine says more."""
+and reports how it ended; --ci gitlab writes a pipeline that does. At a terminal,
+init asks where jobs run; otherwise they are processes of a self-hosted runner,
+unless --ci-engine says more."""
 EXAMPLES = """\
   launcher init
   launcher init jobs/ --name train --toml
@@ -74,8 +75,8 @@ def add_arguments(parser: Any) -> None:
         "--ci",
         metavar="PROVIDER",
         type=init_ci.provider,
-        choices=("github",),
-        help="write the workflow of github: plan pull requests, apply on merge, report",
+        choices=tuple(PROVIDERS),
+        help="write the workflow of github or the pipeline of gitlab: plan for review, apply on merge",
     )
     ci.add_argument(
         "--ci-engine", metavar="ENGINE", choices=tuple(ENGINES), help="where jobs run: local, docker or slurm"
@@ -105,7 +106,7 @@ def run(args: Any, console: Console) -> int:
     files = [*_job_files(args, folder, name, has_jobs=bool(jobs))] if name else []
     files += _extra_files(args, _top_of(folder))
     if setup:
-        files.append(_File(os.path.join(_top_of(folder), WORKFLOW), workflow(setup), is_optional=True))
+        files += _ci_files(args.ci, setup, _top_of(folder))
     steps = [(_action(file, folder, force=args.force), file) for file in files]
     taken = [os.path.relpath(file.path) for action, file in steps if action == "taken"]
     if taken:
@@ -124,7 +125,7 @@ def run(args: Any, console: Console) -> int:
         )
     if not name:
         _advise_for_jobs(args, jobs, written, _top_of(folder), console)
-    is_new = setup is not None and any(path.endswith(WORKFLOW) for path in written)
+    is_new = any(path.endswith((WORKFLOW, init_gitlab.PIPELINE)) for path in written)
     steps_left = _next_steps(args, name, files[0].path if name else folder, setup if is_new else None)
     _show_next_steps(steps_left, console)
     if args.json:
@@ -146,11 +147,21 @@ def _ci_setup(args: Any, jobs: Sequence[str], top: str, console: Console) -> Set
     if not args.ci:
         given = [f"--ci-{name}" for name in ("engine", "host", "secret") if getattr(args, f"ci_{name}")]
         if given:
-            raise UsageError(f"{given[0]} belongs to a workflow", hint="add `--ci github`")
+            raise UsageError(f"{given[0]} belongs to a workflow", hint="add `--ci github` or `--ci gitlab`")
         return None
     tree = repository(top)
     branch = (tree.default_branch() if tree else "") or "main"
     return asked_setup(args, map(_read, jobs), branch, _requirement(), console)
+
+
+def _ci_files(provider: str, setup: Setup, top: str) -> Iterator[_File]:
+    if provider == "github":
+        yield _File(os.path.join(top, WORKFLOW), workflow(setup), is_optional=True)
+        return
+    texts = init_gitlab.files(setup)
+    yield _File(os.path.join(top, init_gitlab.PIPELINE), texts[init_gitlab.PIPELINE], is_optional=True)
+    include = texts[init_gitlab.INCLUDING]
+    yield _File(os.path.join(top, init_gitlab.INCLUDING), include, include, (init_gitlab.PIPELINE,))
 
 
 class _File(NamedTuple):
@@ -325,7 +336,9 @@ def _next_steps(args: Any, name: str, path: str, setup: Setup | None) -> list[st
         lines.append(f"launcher apply {file} --wait --logs")
     if args.pre_commit:
         lines.append("pre-commit install")
-    if setup:
+    if setup and args.ci == "gitlab":
+        lines += init_gitlab.next_steps(setup, init_ci.KEY, init_ci.KNOWN_HOSTS)
+    elif setup:
         lines += init_ci.next_steps(setup)
     return lines
 

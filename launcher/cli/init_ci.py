@@ -1,4 +1,7 @@
-"""The workflow of `launcher init --ci github`: plans pull requests, applies merged commits, reports ends."""
+"""The choices of `launcher init --ci`, and the workflow of GitHub.
+
+The workflow plans pull requests, applies merged commits, and reports ends; `init_gitlab.py` has the pipeline.
+"""
 
 from __future__ import annotations
 
@@ -10,9 +13,11 @@ from typing import Any, NamedTuple
 from launcher.cli.console import Console
 from launcher.errors import LauncherError, UsageError
 
+PROVIDERS = {"github": ("GITHUB_",), "gitlab": ("CI_", "GITLAB_")}
+"""Provider → the beginnings of variables that belong to it."""
 WORKFLOW = ".github/workflows/launcher.yml"
 KEY, KNOWN_HOSTS = "LAUNCHER_SSH_KEY", "LAUNCHER_KNOWN_HOSTS"
-"""The names of the repository secrets with which a runner reaches an engine by ssh."""
+"""The names of the repository secrets, or variables of type file, with which a runner reaches an engine."""
 
 _CHECKOUT = "actions/checkout@3d3c42e5aac5ba805825da76410c181273ba90b1 # v7.0.1"
 _SETUP_PYTHON = "actions/setup-python@5fda3b95a4ea91299a34e894583c3862153e4b97 # v7.0.0"
@@ -23,10 +28,8 @@ _SECRET_OF_JOB = re.compile(r"""\bsecret["']?\s*[:=]\s*["']?env:([A-Za-z_]\w*)""
 
 def provider(text: str) -> str:
     """The type of `--ci`."""
-    if text == "gitlab":
-        raise ValueError("launcher does not write the pipeline of GitLab yet; `--ci github` works")
-    if text != "github":
-        raise ValueError(f"`{text}` is not one of github")
+    if text not in PROVIDERS:
+        raise ValueError(f"`{text}` is not one of {', '.join(PROVIDERS)}")
     return text
 
 
@@ -35,7 +38,7 @@ class Engine(NamedTuple):
 
     Attributes:
         title: for questions and messages.
-        variable: names the address in the environment of the runner; "" for the runner itself.
+        variable: names the address in the environment of the runner; "" for the runner's own machine.
         scheme: URL scheme of the address in the variable; "" for a host without a port.
         cron: schedule of the report. GitHub bills hosted runners by the minute.
     """
@@ -69,6 +72,12 @@ class Setup(NamedTuple):
     branch: str
     requirement: str
 
+    @property
+    def scan(self) -> str:
+        """The command that prints the key of the engine."""
+        name, _, port = self.host.rpartition("@")[2].partition(":")
+        return f"ssh-keyscan -p {port} {name}" if port else f"ssh-keyscan {name}"
+
 
 def asked_setup(args: Any, jobs: Iterable[str], branch: str, requirement: str, console: Console) -> Setup:
     """Return the setup that options and, at a terminal, answers describe; else that of a self-hosted runner.
@@ -94,12 +103,15 @@ def asked_setup(args: Any, jobs: Iterable[str], branch: str, requirement: str, c
         raise UsageError(f"--ci-engine {name} needs the address of {engine.title}", hint=hint)
     if host and not engine.variable:
         raise UsageError("--ci-host is for an engine over ssh", hint="add --ci-engine docker or slurm")
-    secrets = [*args.ci_secret] or list(_secrets_in(jobs))
+    reserved = PROVIDERS[args.ci]
+    secrets = [*args.ci_secret] or list(_secrets_in(jobs, reserved))
     if can_ask and not args.ci_secret:
         answer = _answer(console, "Secrets that jobs read, by name:", " ".join(secrets))
         secrets = answer.replace(",", " ").split()
     host = _checked_host(host, engine) if host else ""
-    return Setup(engine, host, _checked_secrets(secrets), branch, requirement)
+    if not re.fullmatch(r"[\w./-]+", branch, re.ASCII):
+        raise LauncherError(f"a workflow cannot name the branch `{branch}`", hint="rename the branch")
+    return Setup(engine, host, _checked_secrets(secrets, reserved), branch, requirement)
 
 
 def _answer(console: Console, question: str, default: str) -> str:
@@ -112,10 +124,8 @@ def next_steps(setup: Setup) -> list[str]:
     if not setup.host:
         lines.append("register a runner: Settings, Actions, Runners, New self-hosted runner")
     else:
-        name, _, port = setup.host.rpartition("@")[2].partition(":")
-        scan = f"ssh-keyscan -p {port} {name}" if port else f"ssh-keyscan {name}"
         lines.append(f"gh secret set {KEY} <~/.ssh/id_ed25519  # a key that {setup.host} accepts")
-        lines.append(f"{scan} | gh secret set {KNOWN_HOSTS}")
+        lines.append(f"{setup.scan} | gh secret set {KNOWN_HOSTS}")
     return [*lines, *(f"gh secret set {name}" for name in setup.secrets)]
 
 
@@ -128,27 +138,25 @@ def _checked_host(text: str, engine: Engine) -> str:
     return host
 
 
-def _checked_secrets(names: Iterable[str]) -> tuple[str, ...]:
+def _checked_secrets(names: Iterable[str], reserved: tuple[str, ...]) -> tuple[str, ...]:
     """Names of secrets in their order, each once. Raises UsageError."""
     for name in names:
-        if not _SECRET.fullmatch(name) or name.upper().startswith("GITHUB_"):
+        if not _SECRET.fullmatch(name) or name.upper().startswith(reserved):
             raise UsageError(
                 f"--ci-secret: `{name}` cannot be the name of a secret",
-                hint="use letters, digits and `_`; GitHub reserves names that begin with GITHUB_",
+                hint=f"use letters, digits and `_`; names that begin with {reserved[-1]} are reserved",
             )
     return tuple(dict.fromkeys(names))
 
 
-def _secrets_in(texts: Iterable[str]) -> tuple[str, ...]:
+def _secrets_in(texts: Iterable[str], reserved: tuple[str, ...]) -> tuple[str, ...]:
     """The variables that job files name as secrets: `{secret: env:NAME}`, sorted."""
     found = {name for text in texts for name in _SECRET_OF_JOB.findall(text)}
-    return tuple(sorted(name for name in found if not name.upper().startswith("GITHUB_")))
+    return tuple(sorted(name for name in found if not name.upper().startswith(reserved)))
 
 
 def workflow(setup: Setup) -> str:
     """The text of the workflow file."""
-    if not re.fullmatch(r"[\w./-]+", setup.branch, re.ASCII):
-        raise LauncherError(f"a workflow cannot name the branch `{setup.branch}`", hint="rename the branch")
     engine = setup.engine
     is_local = not engine.variable
     address = "" if is_local else f'  {engine.variable}: "{engine.scheme}{setup.host}"\n'

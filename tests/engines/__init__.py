@@ -43,6 +43,11 @@ def _workflows() -> str:
     return f"there is no {', no '.join(missing)}; .ci/run installs them" if missing else ""
 
 
+def _pipelines() -> str:
+    is_there = editor_tool("gitlab-ci-local") and shutil.which("node")
+    return "" if is_there else "there is no gitlab-ci-local; .ci/run installs it"
+
+
 def _browser() -> str:
     missing = [] if browser.program() else ["chromium"]
     missing += [name for name in ("html-validate",) if not editor_tool(name)]
@@ -54,6 +59,7 @@ PROBES: dict[str, Callable[[], str]] = {
     "git": _command("git"),
     "editors": _editors,
     "workflows": _workflows,
+    "pipelines": _pipelines,
     "browser": _browser,
     "docker": docker.reason,
     "sshd": sshd.reason,

@@ -1,4 +1,4 @@
-"""Pull requests from their plan to their report, by the workflow that `init --ci github` writes."""
+"""Pull requests from their plan to their report, by the file that `init --ci` writes for GitHub or GitLab."""
 
 from __future__ import annotations
 
@@ -6,10 +6,13 @@ from collections.abc import Iterator
 
 import pytest
 
+from launcher.cli import init_gitlab
 from launcher.cli.init_ci import ENGINES, Setup, workflow
 from tests.github.fake import FakeGitHub
 from tests.github.hub import Hub, digest_in
 from tests.github.workflow import FILE
+from tests.gitlab import hub as gitlab
+from tests.gitlab.fake import FakeGitLab
 from tests.lanes import sampled
 
 REQUIREMENT = "launcher-jobs==0.1.0"
@@ -37,23 +40,30 @@ def engine() -> str:
     return "local"
 
 
+BOTH = pytest.mark.parametrize("provider", ["github", "gitlab"])
+"""For stories that are the same on both servers."""
+
+
 @pytest.fixture
-def new(tmp_path, scenario, engine) -> Iterator[Hub]:
+def provider() -> str:
+    return "github"
+
+
+@pytest.fixture
+def new(tmp_path, scenario, engine, provider, monkeypatch) -> Iterator[Hub]:
     """A repository with the workflow and one job, in which no commit was applied yet."""
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
     scenario.write("launcher.toml", 'project = "vision"\n')
-    with FakeGitHub() as github:
-        hub = Hub(tmp_path, github)
+    host = "me@gpu1" if ENGINES[engine].variable else ""
+    setup = Setup(ENGINES[engine], host, ("HF_TOKEN",), "main", REQUIREMENT)
+    kind, files = Hub, {FILE: workflow(setup)}
+    if provider == "gitlab":
+        kind = gitlab.Hub
+        files = init_gitlab.files(setup)
+    with FakeGitLab() if provider == "gitlab" else FakeGitHub() as server:
+        hub = kind(tmp_path, server)
         hub.runner.installed(REQUIREMENT)
-        file = workflow(
-            Setup(
-                ENGINES[engine],
-                "me@gpu1" if ENGINES[engine].variable else "",
-                ("HF_TOKEN",),
-                "main",
-                REQUIREMENT,
-            )
-        )
-        hub.push({FILE: file, "launcher.toml": 'project = "vision"\n[ci]\nprune = true\n', **job("first")})
+        hub.push({**files, "launcher.toml": 'project = "vision"\n[ci]\nprune = true\n', **job("first")})
         yield hub
 
 
@@ -65,14 +75,16 @@ def hub(new: Hub) -> Hub:
 
 
 @pytest.mark.slow
+@BOTH
 def test_a_run_by_hand_without_a_digest_names_the_missing_setup_and_starts_nothing(new, scenario):
     told = new.dispatched("")
     assert told.name == "launcher doctor"
     assert "ok       concurrency" in told.output
-    assert "missing" not in told.output
+    assert "missing  " not in told.output
     assert scenario.attempts("first", project="vision") == []
 
 
+@BOTH
 @pytest.mark.parametrize("engine", sampled(ENGINES, "local", every=2))
 def test_a_merged_pull_request_starts_its_job_and_reports_the_start(hub, scenario):
     planned = hub.propose(1, job("train", "echo trained"))
@@ -89,6 +101,7 @@ def test_a_merged_pull_request_starts_its_job_and_reports_the_start(hub, scenari
 
 
 @pytest.mark.slow
+@BOTH
 def test_one_comment_reports_the_ends_of_the_jobs_that_a_merge_started(hub, scenario):
     hub.propose(1, job("train", "echo no such data >&2; exit 3"))
     hub.land(1)
@@ -101,11 +114,13 @@ def test_one_comment_reports_the_ends_of_the_jobs_that_a_merge_started(hub, scen
 
 
 @pytest.mark.slow
+@BOTH
 def test_a_job_outlives_the_run_that_started_it_and_inherits_no_token(hub, scenario):
     gate = scenario.gate()
     hub.runner.secrets["HF_TOKEN"] = "hf-secret"
     script = (
-        f'echo "$$ ${{GITHUB_TOKEN-none}} ${{GH_TOKEN-none}} $HF_TOKEN" >{gate.enter}; read x <{gate.leave}'
+        f'echo "$$ ${{GITHUB_TOKEN-none}} ${{CI_JOB_TOKEN-none}} ${{LAUNCHER_GITLAB_TOKEN-none}} '
+        f'${{CI_REPOSITORY_URL-none}} $HF_TOKEN" >{gate.enter}; read x <{gate.leave}'
     )
     entry = (
         f"    entrypoint: sh\n    args: [-c, {script!r}]\n    env: {{HF_TOKEN: {{secret: 'env:HF_TOKEN'}}}}\n"
@@ -114,7 +129,7 @@ def test_a_job_outlives_the_run_that_started_it_and_inherits_no_token(hub, scena
     hub.propose(1, {"serve.launcher.yaml": text})
     hub.land(1)
     pid, *inherited = gate.entered().split()
-    assert inherited == ["none", "none", "hf-secret"]
+    assert inherited == ["none"] * 4 + ["hf-secret"]
     assert pid.isdigit()
     hub.propose(2, job("other"))  # checks another commit out, beside the files of the job that runs
     hub.land(2)
@@ -155,6 +170,7 @@ def test_a_pull_request_mends_a_job_that_could_not_be_started(hub, scenario):
 
 
 @pytest.mark.slow
+@BOTH
 def test_a_reverted_pull_request_runs_the_former_document_again(hub, scenario):
     for number, word in enumerate(("old", "new", "old"), 1):
         hub.propose(number, job("train", f"echo {word}"))
@@ -165,6 +181,7 @@ def test_a_reverted_pull_request_runs_the_former_document_again(hub, scenario):
 
 
 @pytest.mark.slow
+@BOTH
 def test_a_file_of_the_checkout_is_read_by_the_job_that_its_pull_request_adds(hub, scenario):
     """With `workspace: .` the digest of the files is the same in the checkouts of plan and apply."""
     hub.propose(1, {"words.txt": "hello\n", **job("read", "cat words.txt", "workspace: .\n")})

@@ -7,11 +7,12 @@ from collections.abc import Callable
 from json import dumps
 from typing import Any
 
-from launcher.ci.runner import Runner, runner_of
+from launcher.ci.gitlab import GitLab
+from launcher.ci.runner import runner_of
 from launcher.cli import jobs
 from launcher.cli.arguments import choose_format
 from launcher.cli.ci.apply import apply_merged
-from launcher.cli.ci.common import TOKENS
+from launcher.cli.ci.common import TOKENS, Run, forge_of
 from launcher.cli.ci.doctor import diagnose
 from launcher.cli.ci.plan import plan_pull_request
 from launcher.cli.ci.report import report_ends
@@ -20,10 +21,12 @@ from launcher.errors import UsageError
 
 USAGE = "ci plan|apply|report|doctor [FILE…] [OPTIONS]"
 HELP = """\
-Steps of a CI workflow; `launcher init --ci github` writes the workflow.
+Steps of a CI workflow; `launcher init --ci github` writes the workflow, and
+`--ci gitlab` the pipeline, where pull requests are merge requests.
 
 plan     on a pull request: show in a comment what its merge would start and
-         stop, and keep these effects in a check run, which approves them
+         stop, and keep these effects in a check run (on GitLab, an artifact),
+         which approves them
 apply    on a push to the default branch: carry out what the merged pull
          requests approve, and nothing else
 report   on a schedule: tell each pull request what became of its jobs
@@ -39,7 +42,7 @@ EXAMPLES = """\
 Exit codes of apply: 0 done, 1 a job could not be started, 3 the plan exceeds
 its budget, 4 a job is held for want of an approval, 6 an invalid job file."""
 
-_Step = Callable[[Any, Runner, Console], tuple[int, Any]]
+_Step = Callable[[Any, Run], tuple[int, Any]]
 """Returns the exit code, and the result as a JSON value."""
 _STEPS: dict[str, _Step] = {
     "plan": plan_pull_request,
@@ -75,7 +78,12 @@ def run(args: Any, console: Console) -> int:
     runner = runner_of(os.environ)
     for name in TOKENS:  # jobs of this machine inherit the environment
         os.environ.pop(name, None)
-    code, result = _STEPS[args.step](args, runner, console.aside() if args.json else console)
+    forge = forge_of(runner)
+    try:
+        code, result = _STEPS[args.step](args, Run(runner, forge, console.aside() if args.json else console))
+    finally:
+        if isinstance(forge, GitLab):
+            forge.finish()
     if args.json:
         console.print(dumps(result, indent=2, ensure_ascii=False))
     return code

@@ -12,13 +12,11 @@ from launcher.apply.events import Outcome, Result
 from launcher.apply.plans import Choices
 from launcher.ci.apply import MOST_COMMITS, History, Merged, applied_check, applied_words, withheld, without
 from launcher.ci.approvals import Scope
-from launcher.ci.github import GitHub
+from launcher.ci.forge import Forge
 from launcher.ci.plan import mark_of, with_applied
 from launcher.ci.runner import Runner
-from launcher.cli.ci.common import compiled_launches, degraded, work_tree
-from launcher.cli.console import Console
+from launcher.cli.ci.common import Run, compiled_launches, work_tree
 from launcher.cli.render.failures import problems_json
-from launcher.cli.render.github import shielded, warning
 from launcher.cli.render.outcomes import result_json
 from launcher.cli.render.plan_text import plan_text
 from launcher.cli.watch import Watch
@@ -34,16 +32,15 @@ if TYPE_CHECKING:
     from launcher.cli.render.failures import Problem
 
 
-def apply_merged(args: Any, runner: Runner, console: Console) -> tuple[int, dict[str, Any]]:
+def apply_merged(args: Any, run: Run) -> tuple[int, dict[str, Any]]:
     """Carry out what merged pull requests approve, and record each project in a check run.
 
     The result has the jobs of all projects, as `launcher apply --json` prints them.
     """
-    launches, choices = compiled_launches(args, console)
-    github = GitHub(runner.api_url, runner.repository, runner.token)
-    digest = args.digest or runner.inputs.get("digest", "")
-    by_hand = _by_hand(launches, choices, digest, runner) if digest or args.without_review else None
-    history = _history(github, runner)
+    launches, choices = compiled_launches(args, run)
+    digest = args.digest or run.runner.inputs.get("digest", "")
+    by_hand = _by_hand(launches, choices, digest, run.runner) if digest or args.without_review else None
+    history = History(run.forge, work_tree().first_parents(MOST_COMMITS), run.runner.default_branch)
     code = 0
     outcomes: list[Outcome] = []
     stale: list[Problem] = []
@@ -52,29 +49,25 @@ def apply_merged(args: Any, runner: Runner, console: Console) -> tuple[int, dict
         try:
             merged = by_hand or history.merged(scope)
         except StaleError as error:
-            console.error(error)
+            run.console.error(error)
             stale.append((str(scope), error))
             code = max(code, error.exit_code)
             continue
-        ended, done = _carry_out(mine, choices, merged, scope, github, runner, console)
+        ended, done = _carry_out(mine, choices, merged, scope, run)
         outcomes += done
         code = max(code, ended)
     if code == StaleError.exit_code:
-        _show_left(make_plan(launches, choices=choices), console)
+        _show_left(make_plan(launches, choices=choices), run)
     result = result_json(Result(outcomes=tuple(outcomes)))
     problems = [*result["problems"], *problems_json(stale)]
     return code, {"exit": code, "jobs": result["jobs"], "problems": problems}
 
 
-def _show_left(plan: Plan, console: Console) -> None:
+def _show_left(plan: Plan, run: Run) -> None:
     """Show the unapproved effects of all projects, with the digest that approves them by hand."""
-    console.print(shielded(plan_text(plan).rstrip("\n")))
-    words = "open a pull request, or run the workflow by hand with the digest"
-    console.print(warning(f"{words} {plan.plan_digest}"))
-
-
-def _history(github: GitHub, runner: Runner) -> History:
-    return History(github, work_tree().first_parents(MOST_COMMITS), runner.default_branch)
+    run.show(plan_text(plan).rstrip("\n"))
+    words = run.forge.words
+    run.warn(f"open a {words.request}, or {words.by_hand} {plan.plan_digest}")
 
 
 def _by_hand(launches: Sequence[Launch], choices: Choices, digest: str, runner: Runner) -> Merged:
@@ -96,18 +89,16 @@ def _carry_out(
     choices: Choices,
     merged: Merged,
     scope: Scope,
-    github: GitHub,
-    runner: Runner,
-    console: Console,
+    run: Run,
 ) -> tuple[int, Sequence[Outcome]]:
     plans: list[Plan] = []
-    kept = withheld(launches, _remote_engines(launches)) if runner.is_hosted else {}
+    kept = withheld(launches, _remote_engines(launches)) if run.runner.is_hosted else {}
 
     def approve(plan: Plan) -> None:
         plans[:] = [plan]
-        console.print(shielded(plan_text(plan).rstrip("\n")), flush=True)
+        run.show(plan_text(plan).rstrip("\n"))
 
-    with Watch(console, format="text", wait=False, logs=False) as watch:
+    with Watch(run.console, format="text", wait=False, logs=False) as watch:
         result = apply_launches(
             launches,
             choices=choices,
@@ -117,15 +108,15 @@ def _carry_out(
         )
         code = watch.finish(result)
     (plan,) = plans
-    check = applied_check(scope, plan, result.outcomes, merged, run_url=runner.run_url)
-    with degraded(console, "later applies begin before this commit"):
-        github.add_check(check, sha=runner.sha)
-    with degraded(console, "the pull requests do not show what was applied"):
-        _comment_applied(github, plan, result.outcomes, merged, scope, runner)
+    check = applied_check(scope, plan, result.outcomes, merged, run_url=run.runner.run_url)
+    with run.degraded("later applies begin before this commit"):
+        run.forge.add_check(check, sha=run.runner.sha)
+    with run.degraded(f"the {run.forge.words.request}s do not show what was applied"):
+        _comment_applied(run.forge, plan, result.outcomes, merged, scope, run.runner)
     for number in merged.unreviewed:
-        console.print(warning(f"`launcher ci plan` has left no plan on the last commit of #{number}"))
+        run.warn(f"`launcher ci plan` has left no plan on the last commit of {run.forge.words.sign}{number}")
     for refusal in plan.unapproved:
-        console.print(warning(str(refusal._replace(why=kept.get(refusal.effect.key, refusal.why)))))
+        run.warn(str(refusal._replace(why=kept.get(refusal.effect.key, refusal.why))))
     return max(code, StaleError.exit_code if plan.unapproved else 0), result.outcomes
 
 
@@ -140,12 +131,12 @@ def _remote_engines(launches: Sequence[Launch]) -> dict[JobKey, str]:
 
 
 def _comment_applied(
-    github: GitHub, plan: Plan, outcomes: Sequence[Outcome], merged: Merged, scope: Scope, runner: Runner
+    forge: Forge, plan: Plan, outcomes: Sequence[Outcome], merged: Merged, scope: Scope, runner: Runner
 ) -> None:
     """Add to the plan comment of each merged pull request a sentence on what was carried out."""
     mark = mark_of(scope)
     for number in merged.pulls:
         words = applied_words(number, plan, outcomes, runner.sha[:7])
-        for comment in github.comments(int(number)):
+        for comment in forge.comments(int(number)):
             if comment.body.startswith(mark):
-                github.edit_comment(comment.id, with_applied(comment.body, words))
+                forge.edit_comment(int(number), comment.id, with_applied(comment.body, words))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from json import dumps as to_json
 from json import loads
 from time import time
 from typing import Any
@@ -13,14 +14,13 @@ import tomli
 from launcher.apply import make_plan
 from launcher.apply.approval import check_plan
 from launcher.ci.approvals import part_of, scopes_of
-from launcher.ci.github import GitHub
+from launcher.ci.gitlab import GitLab
 from launcher.ci.plan import mark_of, publish_comment, publish_effects
 from launcher.ci.runner import Runner
 from launcher.cli.base import compiled_at
-from launcher.cli.ci.common import SUMMARY_BYTES, compiled_launches, degraded, work_tree
-from launcher.cli.console import Console
+from launcher.cli.ci.common import SUMMARY_BYTES, Run, compiled_launches, work_tree
 from launcher.cli.render.comparison import comparison_json, comparison_markdown, comparison_text
-from launcher.cli.render.github import error, publish, publish_text, shielded, warning
+from launcher.cli.render.github import publish, publish_text
 from launcher.cli.render.markdown import plan_markdown
 from launcher.cli.render.plan_text import plan_text
 from launcher.files import PROJECT_FILE
@@ -28,49 +28,72 @@ from launcher.git import Repository
 from launcher.plan.attribution import attributed, compared
 from launcher.plan.budget import overruns
 from launcher.plan.codec import dumps
-from launcher.plan.model import plan_exit_code
+from launcher.plan.model import Plan, plan_exit_code
 from launcher.specs import Launch
 
+_SHOWN_IN = {"github": "the summary of this run", "gitlab": "the widget, and in launcher-ci/plan.md"}
 
-def plan_pull_request(args: Any, runner: Runner, console: Console) -> tuple[int, dict[str, Any]]:
+
+def plan_pull_request(args: Any, run: Run) -> tuple[int, dict[str, Any]]:
     """Show the plan of a pull request, and leave its effects in check runs. The result is the plan document.
 
     For a fork's pull request, the result is what `launcher plan --offline` shows.
     """
-    tree = work_tree()
-    args.no_components = args.no_components or not _allows_components(tree, runner.base_sha)
-    launches, choices = compiled_launches(args, console)
-    base = compiled_at(runner.base_sha, args.files, args)
+    runner, tree = run.runner, work_tree()
+    base_sha = _base(tree, runner)
+    args.no_components = args.no_components or not _allows_components(tree, base_sha)
+    launches, choices = compiled_launches(args, run)
+    base = compiled_at(base_sha, args.files, args)
     if runner.is_fork:
-        return _compare(launches, base.launches, runner, console)
+        return _compare(launches, base.launches, run)
     plan = make_plan(launches, choices=choices).stamped(plan_id=str(uuid4()), created_at=time())
-    plan = attributed(plan, base.launches, runner.base_ref or "the base", "this pull request")
-    console.print(shielded(plan_text(plan).rstrip("\n")))
+    plan = attributed(plan, base.launches, runner.base_ref or "the base", f"this {run.forge.words.request}")
+    run.show(plan_text(plan).rstrip("\n"))
     check_plan(plan)
     publish(plan, max_bytes=SUMMARY_BYTES)
-    github = GitHub(runner.api_url, runner.repository, runner.token)
+    if isinstance(run.forge, GitLab):
+        _keep(run.forge, plan)
     for scope in scopes_of(plan):
         part = part_of(plan, scope)
-        with degraded(console, "the effects of this plan are approved by hand"):
-            publish_effects(github, runner, part, scope)
+        with run.degraded("the effects of this plan are approved by hand"):
+            publish_effects(run.forge, runner, part, scope)
         if runner.pull_request is not None:
             text = plan_markdown(part, max_bytes=SUMMARY_BYTES)
-            with degraded(console, "the plan is in the summary of this run"):
-                publish_comment(github, runner.pull_request, mark_of(scope), text, is_news=not part.is_empty)
+            with run.degraded(f"the plan is in {_SHOWN_IN[runner.provider]}"):
+                publish_comment(
+                    run.forge, runner.pull_request, mark_of(scope), text, is_news=not part.is_empty
+                )
     for each in overruns(plan.steps):
-        console.print(error(f"over budget: {each}; to go on, {each.remedy}"))
+        run.fail(f"over budget: {each}; to go on, {each.remedy}")
     return plan_exit_code(plan), loads(dumps(plan))
 
 
-def _compare(
-    head: Sequence[Launch], base: Sequence[Launch], runner: Runner, console: Console
-) -> tuple[int, dict[str, Any]]:
+def _base(tree: Repository, runner: Runner) -> str:
+    """The commit of the target that the checkout holds. A job of GitLab may have merged a newer one."""
+    merged = tree.merge_base(f"refs/remotes/origin/{runner.base_ref}") if runner.provider == "gitlab" else ""
+    return merged or runner.base_sha
+
+
+def _keep(forge: GitLab, plan: Plan) -> None:
+    """Keep the plan, its Markdown, and the counts that GitLab shows in the merge request."""
+    starts = [step for step in plan.steps if step.starts]
+    counts = {
+        "create": sum(not step.stops for step in starts),
+        "update": sum(bool(step.stops) for step in starts),
+        "delete": sum(bool(step.stops) and not step.starts for step in plan.steps),
+    }
+    texts = {"plan.json": dumps(plan), "plan.md": plan_markdown(plan), "widget.json": to_json(counts)}
+    for name, text in texts.items():
+        forge.keep(name, text)
+
+
+def _compare(head: Sequence[Launch], base: Sequence[Launch], run: Run) -> tuple[int, dict[str, Any]]:
     """Show what the pull request of a fork changes: its run may write nothing."""
     found = compared(head, base)
-    name = runner.base_ref or runner.base_sha
-    console.print(shielded(comparison_text(found, name)))
+    name = run.runner.base_ref or run.runner.base_sha
+    run.show(comparison_text(found, name))
     publish_text(comparison_markdown(found, name, max_bytes=SUMMARY_BYTES))
-    console.print(warning("a pull request of a fork: approve its effects by hand, or through a merge queue"))
+    run.warn(f"a {run.forge.words.request} of a fork: approve its effects by hand, or through a merge queue")
     return 0, comparison_json(found, name)
 
 

@@ -6,11 +6,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from launcher.ci import report
-from launcher.ci.github import GitHub
-from launcher.ci.runner import Runner
-from launcher.cli.ci.common import work_tree
-from launcher.cli.console import Console
-from launcher.cli.render.github import shielded
+from launcher.ci.forge import ForgeError
+from launcher.cli.ci.common import Run, work_tree
 from launcher.cli.render.values import asked_for, took
 from launcher.errors import LauncherError
 from launcher.inventory.find import find_app
@@ -24,17 +21,19 @@ _LINES = 20
 """How many lines of a failed job's output the comment shows."""
 
 
-def report_ends(args: Any, runner: Runner, console: Console) -> tuple[int, dict[str, Any]]:
+def report_ends(args: Any, run: Run) -> tuple[int, dict[str, Any]]:
     """Comment on pull requests how the jobs that their merges started ended. The result has the lines."""
-    github = GitHub(runner.api_url, runner.repository, runner.token)
     commits = [sha for sha, _ in work_tree().first_parents(report.MOST_COMMITS)]
 
     def look(entries: Sequence[Mapping[str, Any]]) -> Sequence[report.Ended]:
-        return _all_ended(entries, hides_output=runner.is_public)
+        return _all_ended(entries, hides_output=run.runner.is_public)
 
-    lines = report.report(github, commits, look)
-    for line in lines:
-        console.print(shielded(line))
+    refused: list[ForgeError] = []
+    lines = report.report(run.forge, commits, look, refused.append)
+    if lines:
+        run.show("\n".join(lines))
+    for error in refused[:1]:
+        run.warn(f"{error}: the ends are in this log, and in no comment")
     return 0, {"reported": lines}
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING, Any
 
+from launcher.ci_environment import pull_request
 from launcher.cli.render.tables import table
 from launcher.cli.render.values import ago, iso, state_cell, took
 from launcher.holding.use import to_json
@@ -35,7 +36,7 @@ def history_text(attempts: Sequence[Attempt], *, with_jobs: bool, color: bool) -
             ago(each.created_at, now),
             took(each.started_at, each.ended_at, now if each.is_live else None),
             _commit(each.commit),
-            f"#{each.pull_request}" if each.pull_request else _NONE,
+            pull_request(each.pull_request, each.run_url)[0] if each.pull_request else _NONE,
             each.actor,
             each.reason,
         ]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 
+from launcher.ci_environment import pull_request
 from launcher.cli.render import report_svg as svg
 from launcher.cli.render.report_parts import Shares, badge, cell, left_out, row, section, table
 from launcher.cli.render.report_svg import Node, html
@@ -122,12 +123,12 @@ def _origin(entry: Entry, report: Report) -> dict[str, str]:
 
 def _pull_request(number_: str, run_url: str) -> str:
     """The number, and the address of the run, as links where those are addresses of the web."""
-    shown = f"#{html(number_)}" if number_ else ""
+    name, page = pull_request(number_, run_url)
+    shown = html(name) if number_ else ""
     if not run_url.startswith(("https://", "http://")):
         return shown
-    repository, is_github, _ = run_url.partition("/actions/runs/")
-    if shown and is_github:
-        shown = f'<a href="{html(f"{repository}/pull/{number_}")}">{shown}</a>'
+    if shown and page:
+        shown = f'<a href="{html(page)}">{shown}</a>'
     return f'{shown} <a href="{html(run_url)}">run</a>'.strip()
 
 

@@ -156,5 +156,5 @@ def test_doctor_accepts_a_merge_queue_for_job_files_that_share_a_tree(
 @pytest.mark.slow
 def test_doctor_outside_of_a_runner_names_the_missing_variable(scenario: Scenario) -> None:
     shown = scenario.launcher("ci", "doctor", code=1).err
-    assert "GITHUB_ACTIONS is not set" in shown
+    assert "neither GITHUB_ACTIONS nor GITLAB_CI is set" in shown
     assert "launcher init --ci github" in shown

@@ -8,7 +8,7 @@ import pytest
 from launcher.apply.events import Outcome
 from launcher.ci.apply import Merged, applied_check, withheld, without
 from launcher.ci.approvals import Scope, approval_in, effect_checks
-from launcher.ci.github import CheckRun, Pull
+from launcher.ci.forge import CheckRun, Pull
 from launcher.errors import LauncherError
 from launcher.plan.approved import judged
 from launcher.plan.effects import Approval, Refusal, Start, start_of

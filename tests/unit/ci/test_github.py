@@ -4,7 +4,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from launcher.ci.github import Check, GitHub, GitHubError
+from launcher.ci.forge import Check
+from launcher.ci.github import GitHub, GitHubError
 from tests.github.fake import REPOSITORY, FakeGitHub
 
 SHA = "a" * 40
@@ -27,7 +28,7 @@ def check(name: str = "launcher") -> Check:
 def test_comments_are_written_edited_and_listed(fake: FakeGitHub) -> None:
     github = client(fake)
     made = github.add_comment(1, "one")
-    assert github.edit_comment(made.id, "two")
+    assert github.edit_comment(1, made.id, "two")
     assert [each.body for each in github.comments(1)] == ["two"]
     assert github.comments(2) == []
 
@@ -36,7 +37,7 @@ def test_a_comment_that_was_deleted_is_no_error(fake: FakeGitHub) -> None:
     github = client(fake)
     made = github.add_comment(1, "one")
     fake.comments.clear()
-    assert not github.edit_comment(made.id, "two")
+    assert not github.edit_comment(1, made.id, "two")
 
 
 @pytest.mark.slow

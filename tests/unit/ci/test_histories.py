@@ -7,7 +7,8 @@ import pytest
 
 from launcher.ci.apply import History, applied_check
 from launcher.ci.approvals import Scope, effect_checks
-from launcher.ci.github import Check, CheckRun, Pull
+from launcher.ci.forge import Check, CheckRun, Pull
+from launcher.ci.github import GitHub
 from launcher.errors import StaleError
 from launcher.plan.approved import judged
 from launcher.plan.effects import Approval, Start, started_by
@@ -30,6 +31,7 @@ class Memory:
     checks: list[CheckRun] = field(default_factory=list)
     pulls: dict[int, Pull] = field(default_factory=dict)
     merges: dict[str, int] = field(default_factory=dict)
+    words = GitHub.words
 
     def check_runs(self, sha: str, name: str = "") -> list[CheckRun]:
         found = [each for each in self.checks if each.sha == sha and name in ("", each.name)]
@@ -38,6 +40,12 @@ class Memory:
     def add(self, check: Check, sha: str) -> None:
         made = CheckRun(id=len(self.checks) + 1, sha=sha, **check._asdict())
         self.checks.append(made)
+
+    def checks_of(self, pull: Pull) -> list[CheckRun]:
+        return self.check_runs(pull.head_sha)
+
+    def number_in(self, subject: str) -> int | None:
+        return GitHub.number_in(self, subject)  # type: ignore[arg-type]
 
     def pulls_of(self, sha: str) -> list[Pull]:
         return [self.pulls[self.merges[sha]]] if sha in self.merges else []

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from launcher.ci.github import MOST_CHARACTERS
+from launcher.ci.forge import MOST_CHARACTERS
 from launcher.ci.report import Ended, comment_text
 from launcher.inventory.results import Row
 

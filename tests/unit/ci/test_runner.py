@@ -92,7 +92,7 @@ def test_a_wrong_environment_is_a_launcher_error(
 
 
 def test_an_environment_outside_of_a_runner_is_refused() -> None:
-    with pytest.raises(LauncherError, match="GITHUB_ACTIONS is not set"):
+    with pytest.raises(LauncherError, match="neither GITHUB_ACTIONS nor GITLAB_CI is set"):
         runner_of({})
 
 
@@ -105,3 +105,76 @@ def test_requests_that_github_does_not_describe_are_noticed() -> None:
     assert list(violations("POST", path, {}, {}))
     assert list(violations("GET", "/repos/acme/vision/pulls/1/nothing", {}, None))
     assert list(violations("GET", f"/repos/acme/vision/commits/{SHA}/check-runs", {"filter": "newest"}, None))
+
+
+def job(source: str, **more: str) -> Runner:
+    environ = {
+        "GITLAB_CI": "true",
+        "CI_PIPELINE_SOURCE": source,
+        "CI_COMMIT_SHA": SHA,
+        "CI_PROJECT_ID": "42",
+        "CI_PROJECT_DIR": "/builds/acme/vision",
+        "CI_JOB_ID": "77",
+        "CI_JOB_TOKEN": "s3cret",
+        "LAUNCHER_GITLAB_TOKEN": "s3cret too",
+        **more,
+    }
+    return runner_of(environ)
+
+
+def merge_request(**more: str) -> Runner:
+    return job(
+        "merge_request_event",
+        **{
+            "CI_MERGE_REQUEST_IID": "3",
+            "CI_MERGE_REQUEST_DIFF_BASE_SHA": "b" * 40,
+            "CI_MERGE_REQUEST_TARGET_BRANCH_NAME": "main",
+            "CI_MERGE_REQUEST_PROJECT_ID": "42",
+            "CI_MERGE_REQUEST_SOURCE_PROJECT_ID": "42",
+            **more,
+        },
+    )
+
+
+def test_a_merge_request_has_its_head_base_and_number() -> None:
+    found = merge_request()
+    assert (found.provider, found.event, found.pull_request) == ("gitlab", "pull_request", 3)
+    assert (found.head_sha, found.base_sha, found.base_ref, found.is_fork) == (SHA, "b" * 40, "main", False)
+    assert (found.repository, found.job_id) == ("42", 77)
+    assert found.artifacts == "/builds/acme/vision/launcher-ci"
+    assert "s3cret" not in repr(found)
+
+
+def test_a_pipeline_of_the_merged_result_names_the_heads_of_both_branches() -> None:
+    more = {
+        "CI_MERGE_REQUEST_SOURCE_BRANCH_SHA": "c" * 40,
+        "CI_MERGE_REQUEST_TARGET_BRANCH_SHA": "d" * 40,
+    }
+    found = merge_request(**more)
+    assert (found.sha, found.head_sha, found.base_sha) == (SHA, "c" * 40, "d" * 40)
+
+
+@pytest.mark.parametrize("project", ["43", ""])
+def test_a_merge_request_of_another_project_counts_as_from_a_fork(project: str) -> None:
+    assert merge_request(CI_MERGE_REQUEST_SOURCE_PROJECT_ID=project).is_fork
+
+
+def test_a_pipeline_by_hand_has_its_digest() -> None:
+    found = job("web", LAUNCHER_DIGEST="lp3:sha256:00", CI_DISPOSABLE_ENVIRONMENT="true")
+    assert (found.event, found.inputs, found.is_hosted) == (
+        "workflow_dispatch",
+        {"digest": "lp3:sha256:00"},
+        True,
+    )
+    assert (job("push").inputs, job("push").is_hosted) == ({}, False)
+
+
+@pytest.mark.parametrize(("visibility", "is_public"), [("private", False), ("internal", True), ("", True)])
+def test_only_a_private_project_is_not_public(visibility: str, is_public: bool) -> None:
+    assert job("schedule", CI_PROJECT_VISIBILITY=visibility).is_public is is_public
+
+
+@pytest.mark.parametrize("name", ["CI_COMMIT_SHA", "CI_PROJECT_ID", "CI_MERGE_REQUEST_IID"])
+def test_a_wrong_variable_of_gitlab_is_named(name: str) -> None:
+    with pytest.raises(LauncherError, match=f"{name} is '../x'"):
+        merge_request(**{name: "../x"})

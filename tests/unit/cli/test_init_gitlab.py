@@ -1,0 +1,159 @@
+"""The pipeline of `launcher init --ci gitlab`: what it holds, what init says, and what checkers say."""
+
+import os
+import re
+import subprocess
+from pathlib import Path
+
+import pytest
+from ruamel.yaml import YAML
+
+from launcher.cli.init_ci import ENGINES, Setup
+from launcher.cli.init_gitlab import INCLUDING, PIPELINE, files
+from tests import engines
+from tests.github.repository import git
+from tests.gitlab.pipeline import extended, starts
+
+HOSTS = {"local": "", "docker": "me@gpu1.example.org:2222", "slurm": "me@login1"}
+EVENTS = {
+    "merge_request_event": "launcher plan",
+    "push": "launcher apply",
+    "schedule": "launcher report",
+    "web": "launcher doctor",
+}
+"""How a pipeline starts → its job."""
+
+
+def text_of(engine: str) -> str:
+    setup = Setup(ENGINES[engine], HOSTS[engine], ("HF_TOKEN",), "main", "launcher-jobs==0.1.0")
+    return files(setup)[PIPELINE]
+
+
+def jobs_of(engine: str) -> dict[str, dict]:
+    config = YAML(typ="safe", pure=True).load(text_of(engine))
+    return {name: extended(job, config) for name, job in config.items() if name.startswith("launcher")}
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_the_pipeline_has_at_most_60_lines_and_nothing_to_fill_in(engine):
+    text = text_of(engine)
+    assert len(text.splitlines()) <= 60
+    assert not re.search(r"<[A-Z_]+>|^\s*#\s*-|: *$(?!\n +)", text)
+    assert "HF_TOKEN" not in text  # variables of the project are in every job
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_applies_run_one_at_a_time_and_are_recorded_as_deployments(engine):
+    apply = jobs_of(engine)["launcher apply"]
+    assert (apply["resource_group"], apply["environment"]) == ("launcher-apply", "launcher")
+    assert "interruptible" not in apply
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_plans_and_applies_leave_their_checks_after_a_failure_too(engine):
+    jobs = jobs_of(engine)
+    for name in ("launcher plan", "launcher apply"):
+        artifacts = jobs[name]["artifacts"]
+        assert (artifacts["when"], artifacts["paths"]) == ("always", ["launcher-ci"])
+        assert artifacts["expire_in"] == "never"
+    assert jobs["launcher plan"]["artifacts"]["reports"] == {"terraform": "launcher-ci/widget.json"}
+    assert all(job["variables"]["GIT_DEPTH"] == "0" for job in jobs.values())
+
+
+@pytest.mark.parametrize(("source", "name"), EVENTS.items())
+@pytest.mark.parametrize("branch", ["main", "change-1"])
+def test_each_event_starts_one_job_and_branches_start_none(source, name, branch):
+    known = {"CI_PIPELINE_SOURCE": source, "CI_DEFAULT_BRANCH": "main", "LAUNCHER_DIGEST": ""}
+    if source != "merge_request_event":
+        known["CI_COMMIT_BRANCH"] = branch
+    found = [each for each, job in jobs_of("local").items() if starts(job, known)]
+    on_main = branch == "main" or source in ("merge_request_event", "web")
+    assert found == ([name] if on_main else [])
+
+
+@pytest.mark.parametrize("engine", ["docker", "slurm"])
+def test_the_key_is_in_a_private_file_and_an_unknown_host_is_refused(engine, tmp_path):
+    lines = jobs_of(engine)["launcher apply"]["before_script"][1:]
+    (tmp_path / "key").write_text("private\nlines")
+    (tmp_path / "hosts").write_text("h ssh-ed25519 AAAA\n")
+    env = {
+        **os.environ,
+        "HOME": str(tmp_path),
+        "LAUNCHER_SSH_KEY": str(tmp_path / "key"),
+        "LAUNCHER_KNOWN_HOSTS": str(tmp_path / "hosts"),
+    }
+    subprocess.run(["bash", "-e", "-c", "\n".join(lines)], env=env, check=True)
+    found = {path.name: path for path in (tmp_path / ".ssh").iterdir()}
+    assert found["launcher"].read_text() == "private\nlines\n"
+    assert found["launcher"].stat().st_mode & 0o777 == 0o600
+    config = subprocess.run(
+        ["ssh", "-F", str(found["config"]), "-G", "h"], capture_output=True, text=True, check=True
+    ).stdout
+    assert "stricthostkeychecking true" in config
+
+
+def init(scenario, *argv, code=0):
+    return scenario.launcher("init", "--ci", "gitlab", *argv, code=code)
+
+
+def test_init_writes_the_pipeline_and_names_what_is_left_to_do(scenario):
+    scenario.job("true", role="env: {TOKEN: {secret: env:HF_TOKEN}}")
+    done = init(scenario, "--ci-engine", "docker", "--ci-host", "me@gpu1:22")
+    assert 'DOCKER_HOST: "ssh://me@gpu1:22"' in (scenario.folder / PIPELINE).read_text()
+    assert (scenario.folder / INCLUDING).read_text() == f"include:\n  - local: {PIPELINE}\n"
+    for line in (
+        "glab variable set LAUNCHER_SSH_KEY --type file <~/.ssh/id_ed25519",
+        "ssh-keyscan -p 22 gpu1 | glab variable set LAUNCHER_KNOWN_HOSTS --type file",
+        "printenv HF_TOKEN | glab variable set HF_TOKEN --masked --protected",
+        "glab schedule create --cron '17 * * * *' --ref main --description 'launcher report'",
+    ):
+        assert line in done.err
+
+
+def test_a_pipeline_that_exists_is_left_alone_with_the_line_to_add(scenario):
+    scenario.write(INCLUDING, "test: {script: make test}\n")
+    done = init(scenario)
+    assert (scenario.folder / INCLUDING).read_text() == "test: {script: make test}\n"
+    assert f"left {INCLUDING} unchanged; add to it:\n  include:\n    - local: {PIPELINE}" in done.err
+    scenario.write(INCLUDING, f"include: {PIPELINE}\n")
+    assert "add to it" not in init(scenario, "--force").err
+
+
+@pytest.mark.parametrize("name", ["CI_TOKEN", "GITLAB_KEY", "A-B"])
+def test_names_that_belong_to_gitlab_are_no_secrets(scenario, name):
+    assert "cannot be the name of a secret" in init(scenario, "--ci-secret", name, code=64).err
+
+
+@pytest.fixture
+def project(tmp_path) -> Path:
+    """A repository with the pipeline, whose engine is behind ssh."""
+    setup = Setup(ENGINES["docker"], "me@gpu1", (), "main", "launcher-jobs==0.1.0")
+    for name, text in files(setup).items():
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text(text)
+    git(tmp_path, "init", "-q", "-b", "main")
+    git(tmp_path, "remote", "add", "origin", "https://gitlab.invalid/acme/vision.git")
+    git(tmp_path, "add", ".gitlab", ".gitlab-ci.yml")
+    git(tmp_path, "commit", "-qm", "jobs")
+    return tmp_path
+
+
+@pytest.mark.slow
+def test_the_schema_of_gitlab_accepts_the_pipeline(project):
+    engines.require("workflows")
+    argv = [engines.editor_tool("check-jsonschema"), "--builtin-schema", "vendor.gitlab-ci"]
+    argv += [str(project / PIPELINE), str(project / INCLUDING)]
+    done = subprocess.run(argv, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("source", "name"), EVENTS.items())
+def test_gitlab_ci_local_starts_the_same_job(project, source, name):
+    engines.require("pipelines")
+    argv = [engines.editor_tool("gitlab-ci-local"), "--list-csv", "--no-json-schema-validation"]
+    argv += ["--ignore-predefined-vars", "CI_PIPELINE_SOURCE", "--variable", f"CI_PIPELINE_SOURCE={source}"]
+    done = subprocess.run(argv, cwd=project, capture_output=True, text=True, check=True)
+    header, *rows = done.stdout.splitlines()
+    assert header.startswith("name;")
+    assert [row.partition(";")[0] for row in rows] == [name]
