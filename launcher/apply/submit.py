@@ -209,6 +209,7 @@ def _attempt(step: Step, launch: Launch, provenance: Mapping[str, Any]) -> Attem
         order_only=tuple(each.job for each in step.needs if each.job in order_only),
         effect=start.digest,
         review=start.review,
+        receivers="\n".join(start.notify),
         approval=step.approval or str(provenance["plan_id"]),
         pull_request=step.pull_request,
         **provenance,

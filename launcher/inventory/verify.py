@@ -127,7 +127,7 @@ class _Checks:
         """The links in the order of the chain. Records that contradict each other make a link wrong."""
         return [
             self._judged("pull request", self._pull_request, "pull_request", "run_url", "commit"),
-            self._judged("approval", self._approval, "approval", "effect", "review"),
+            self._judged("approval", self._approval, "approval", "effect", "review", "receivers"),
             self._judged("document", self._document, "digest", "document"),
             self._judged("workspace", self._workspace),
             self._judged("image", self._image, "images"),
@@ -207,10 +207,11 @@ class _Checks:
         each, workspace = self.attempt, self._workspace_ref
         digests = [part.digest for part in workspace.parts] if workspace is not None else []
         needs = tuple(f"{need.job}{_NEVER if need.job in each.order_only else ''}" for need in each.needs)
+        to = tuple(each.receivers.split("\n")) if each.receivers else ()
         for trigger, order in product(earlier(each.trigger_digest), permutations(digests[:_MOST_PROJECTS])):
             workspaces = " ".join(order)
             fixed = (each.key, each.review, workspaces, trigger, each.inputs, needs, each.origin, each.path)
-            yield Start(*fixed).digest
+            yield Start(*fixed, to).digest
 
     @property
     def _not_again(self) -> str:

@@ -90,6 +90,7 @@ class Attempt:
         order_only: the jobs among `needs` with `rerun: never`.
         effect: digest of its start (`launcher.plan.effects`); "" for one of an older version.
         review: review digest of its document; "" for one of an older version.
+        receivers: the receivers of its outcome that the project names, as JSON, one a line.
         approval: id of the approved plan that it was started under, or that its repeats go back to.
         pull_request: number of the pull request that showed that plan; "" without one.
         run_url: address of the CI run that applied it; "" outside of CI.
@@ -137,6 +138,7 @@ class Attempt:
     order_only: tuple[str, ...] = ()
     effect: str = ""
     review: str = ""
+    receivers: str = ""
     approval: str = ""
     pull_request: str = ""
     run_url: str = ""

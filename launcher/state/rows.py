@@ -49,7 +49,7 @@ _STANDS_ON = ("order_only", "home", "inputs", "seen", "output", "inputs_changed"
 _APPROVED = ("effect", "approval", "pull_request")
 _USED = ("used",)
 _SINCE_9 = ("matrix", "reason")
-_SINCE_10 = ("review", "output_digest", "images")
+_SINCE_10 = ("review", "receivers", "output_digest", "images")
 _ADDED = (*_NEXT, *_STANDS_ON, *_APPROVED, *_USED, *_SINCE_9, *_SINCE_10)
 
 SCHEMA = f"""
@@ -104,7 +104,7 @@ _PLAIN = (
     "action", "plan_digest", "plan_id", "created_at",
     "state", "started_at", "ended_at", "owner", "message", "exit_code", "trigger_digest",
     "home", "inputs", "output", "inputs_changed", "effect", "approval", "pull_request", "run_url",
-    "matrix", "reason", "review", "output_digest",
+    "matrix", "reason", "review", "receivers", "output_digest",
 )  # fmt: skip
 COLUMNS = (*_KEY, *_PLAIN, "edition", "needs", "order_only", "seen", "metadata", "used", "images", "document")
 _FIELDS = tuple("commit" if name == "git_commit" else name for name in _PLAIN)  # COMMIT is a word of SQL

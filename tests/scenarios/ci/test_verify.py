@@ -22,6 +22,7 @@ workspace: src
 roles: {main: {entrypoint: sh, args: [-c, 'cp data "$LAUNCHER_OUTPUT_DIR/model" # $<git.sha>']}}
 """
 BASE = "version: 1\nname: base\nroles: {main: {entrypoint: 'true'}}\n"
+NOTIFY = '[notify]\ncommand = ["true"]\n'
 
 
 @pytest.fixture
@@ -34,7 +35,7 @@ def github() -> Iterator[FakeGitHub]:
 def repo(tmp_path: Path, github: FakeGitHub, scenario: Scenario) -> Repository:
     """A repository in which pull request 1 was merged and applied, and its job has succeeded."""
     made = Repository(tmp_path, github, scenario.home)
-    made.push({"base.launcher.yaml": BASE})
+    made.push({"base.launcher.yaml": BASE, "launcher.toml": NOTIFY})
     made.apply("--without-review", event="workflow_dispatch")
     made.pull_request(1, {"train.launcher.yaml": JOB, "src/data": "1\n"})
     made.plan(1)

@@ -129,7 +129,7 @@ def test_the_third_version_gets_indexes_that_know_waiting_attempts(first_version
     assert version(first_version) == VERSION
 
 
-IN_10 = ("review", "output_digest", "images")
+IN_10 = ("review", "receivers", "output_digest", "images")
 
 
 def write_without(path: Path, number: int, *later: str) -> None:
