@@ -25,7 +25,7 @@ from launcher.schedulers.staged import StagedScheduler
 from launcher.specs import canonical
 from launcher.specs.attempt import ENDED_STATES, Attempt, ImageNow, Recorded
 from launcher.specs.binding import bind_workspace
-from launcher.specs.inputs import earlier
+from launcher.specs.inputs import earlier, named
 from launcher.specs.launch import ProjectRef, WorkspaceRef
 from launcher.specs.outputs import own_output
 from launcher.state.records import AppRecord
@@ -161,8 +161,7 @@ class _Checks:
     @property
     def _agree(self) -> str:
         """The records that agree, as a phrase; "" for a single one."""
-        names = [each.name for each in self.records]
-        return f"{', '.join(names[:-1])} and {names[-1]} agree" if len(names) > 1 else ""
+        return f"{named([each.name for each in self.records])} agree" if len(self.records) > 1 else ""
 
     # -- from the pull request to the document -------------------------------------------------------------
 
@@ -175,9 +174,8 @@ class _Checks:
         if not self.attempt.pull_request:
             why = f"its commit came from none, in {self.attempt.run_url}" if self.attempt.run_url else ""
             return found("missing", why or "not recorded: it was applied outside of CI")
-        if not self._has_commit:
+        if self._tree is None or not self._has_commit:
             return found("missing", self._no_commit)
-        assert self._tree is not None
         for oid, subject in self._tree.first_parents(_MOST_COMMITS, self._commit):
             if str(pull_request_in(subject)) == self.attempt.pull_request:
                 return found("checked", f"commit {oid[:_SHORT]} of this clone merges it")
@@ -306,24 +304,22 @@ class _Checks:
         found = self._link("image", self._images)
         if self._away:
             return found("missing", f"not checked: {self._away}")
-        named = {str(role["name"]): str(role.get("image") or "") for role in self.attempt.document["roles"]}
-        now = self._scheduler.images_now([*named.values(), *self.attempt.images.values()])
+        wanted = {str(role["name"]): str(role.get("image") or "") for role in self.attempt.document["roles"]}
+        now = self._scheduler.images_now([*wanted.values(), *self.attempt.images.values()])
         if now is None:
             return found("checked", f"none: {self.attempt.scheduler} runs programs of its machines")
         if not self.attempt.images:
             return found("missing", "not recorded: its containers are gone, or have not run")
         having = [each.name for each in self.records if each.attempt.images]
-        judged = [
-            self._of_role(named[role], id, now) for role, id in self.attempt.images.items() if role in named
-        ]
+        ran = self.attempt.images.items()
+        judged = [self._of_role(wanted[role], id, now) for role, id in ran if role in wanted]
         wrong = next((why for mark, why in judged if mark == "wrong"), "")
         if wrong:
-            return found(
-                "wrong", "the image is not the one of the document", expected=wrong, found=self._images
-            )
+            why = "the image is not the one of the document"
+            return found("wrong", why, expected=wrong, found=self._images)
         words = list(dict.fromkeys(why for _, why in judged if why))
         if len(having) > 1:
-            words.insert(0, f"{' and '.join(having)} agree")
+            words.insert(0, f"{named(having)} agree")
         is_checked = len(having) > 1 or all(mark == "checked" for mark, _ in judged)
         return found("checked" if is_checked else "missing", "; ".join(words))
 
@@ -372,7 +368,7 @@ class _Checks:
         names = [each.name for each in (*ends, *shown)]
         if len(names) < 2:
             return found("missing", f"nothing confirms it beside {names[0] if names else 'the engine'}")
-        return found("checked", f"{', '.join(names[:-1])} and {names[-1]} agree")
+        return found("checked", f"{named(names)} agree")
 
     def _outputs(self) -> Link:
         digest = self.attempt.output_digest
@@ -407,15 +403,11 @@ class _Checks:
     @property
     def _overwritten(self) -> int | None:
         """The number of a later attempt that has run with the same output folder; None for none."""
-        later = attempts_of(self._app)
+        later = (each for each in attempts_of(self._app) if each.number > self.attempt.number)
         same = [
-            each.number
-            for each in later
-            if each.number > self.attempt.number
-            and each.edition == self.attempt.edition
-            and each.started_at is not None
+            each for each in later if each.edition == self.attempt.edition and each.started_at is not None
         ]
-        return min(same, default=None)
+        return min((each.number for each in same), default=None)
 
     def _link(self, name: str, value: str) -> Callable[..., Link]:
         def made(mark: Mark, why: str = "", *, expected: str = "", found: str = "") -> Link:
