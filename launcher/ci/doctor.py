@@ -177,9 +177,7 @@ def _of_secrets(launches: Sequence[Launch]) -> Finding:
         for value in role.env.values()
         if isinstance(value, Secret)
     }
-    references |= {
-        text for launch in launches for each in launch.notify for text in each.references.values()
-    }
+    references |= {text for launch in launches for each in launch.notify for text in each.references.values()}
     missing = secrets.missing(sorted(references))
     if missing:
         names = ", ".join(reference.partition(":")[2] for reference in missing)
