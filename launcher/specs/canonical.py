@@ -67,7 +67,7 @@ def document_of(app: AppDef, cfg: Mapping[str, CfgVal], scheduler: str) -> dict[
 
 def digest(document: Mapping[str, Any]) -> str:
     """ "lr1:sha256:<hex>" of a document."""
-    text = _ENCODER.encode(document)
+    text = _ENCODER.encode(dict(document))
     return f"{VERSION}:sha256:{sha256(text.encode('utf-8', 'surrogatepass')).hexdigest()}"
 
 
