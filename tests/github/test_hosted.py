@@ -13,7 +13,7 @@ import pytest
 
 from launcher.cli.init_ci import ENGINES, Setup, workflow
 from tests.engines import require
-from tests.engines.images import SHELL_IMAGE
+from tests.engines.images import PYTHON_IMAGE, SHELL_IMAGE, make_images
 from tests.engines.slurm import LOGIN
 from tests.engines.sshd import Sshd
 from tests.github.fake import FakeGitHub
@@ -160,3 +160,12 @@ def test_a_job_that_needs_a_holder_on_the_hosted_runner_is_refused(hub, scenario
     hub.propose(1, engine.job("timed", "true", "timeout: 1h\n"))
     assert "its watcher would end with this run" in hub.land(1, code=4).output
     assert "timed" not in scenario.launcher("list", "--all").out
+
+
+@ONE_ENGINE
+def test_a_job_with_its_watcher_on_the_engine_ends_at_its_time_limit_after_the_run(hub, scenario, engine):
+    make_images(PYTHON_IMAGE)
+    watched = f"timeout: 2s\ncfg: {{watcher: engine, watcher_image: '{PYTHON_IMAGE}'}}\n"
+    hub.propose(1, engine.job("timed", "sleep 1000", watched))
+    hub.land(1)
+    assert ends(hub, scenario, "timed") == [("1", "failed")]

@@ -169,8 +169,9 @@ def inspect(engine: EngineView, app: DockerApp) -> DockerApp:
 def needs_confirmation(app: DockerApp) -> bool:
     """Whether one read is not enough to act on: the app seems to have ended, or to have lost its owner."""
     view, is_inspected = app.view, all(each.inspected for each in app.containers)
-    if view.ended:  # the containers of a job may not show how it ended
-        return not view.final or (app.journal is None and app.labels.is_job and not is_inspected)
+    if view.ended:  # the containers of a job may not show how it ended; its outcome at the engine does
+        is_shown = is_inspected and not app.labels.watcher
+        return not view.final or (app.journal is None and app.labels.is_job and not is_shown)
     if app.paused_by is not None and not is_inspected:
         return True
     return not app.owner and (view.state != "running" or view.unstarted > 0)
