@@ -149,7 +149,8 @@ class TreeBuilder:
         before, name = self.nodes, event.anchor
         if kind is ScalarEvent:
             spot, levels = Spot(start, event.end_mark.index), 1
-            value = self._scalar(event)
+            is_plain = event.ctag is None and event.implicit[0]  # `tag` is a function around `ctag`
+            value = resolve_plain(event.value) if is_plain else self._scalar(event)
         elif depth > MAX_DEPTH:
             raise _Stop(too_deep(self.source, start))
         else:
@@ -162,8 +163,6 @@ class TreeBuilder:
         return value, spot, levels
 
     def _scalar(self, event: Any) -> Any:
-        if event.ctag is None and event.implicit[0]:  # `tag` is a function around `ctag`
-            return resolve_plain(event.value)
         if event.tag and event.tag != _STR:
             self._bad_tag(event)
         if event.style == '"' and not event.value.isascii():
@@ -232,7 +231,9 @@ class TreeBuilder:
     def _key(self, event: Any, depth: int) -> str | None:
         """Return the text of a key; None for a key that is no text, which is noted."""
         if type(event) is ScalarEvent and not event.anchor:
-            key = self._scalar(event)  # the usual case, without a spot
+            # The usual case, without a spot.
+            is_plain = event.ctag is None and event.implicit[0]
+            key = resolve_plain(event.value) if is_plain else self._scalar(event)
         else:
             key, _, _ = self._node(event, depth + 1)
         if isinstance(key, str):
