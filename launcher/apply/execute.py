@@ -111,6 +111,7 @@ class _Execution:
         self._engines = engines
         self._store = store
         self._events = events
+        self._is_interrupted = False
         self._begun: set[JobKey] = set()
         self._done: dict[JobKey, Outcome] = {}
 
@@ -135,7 +136,7 @@ class _Execution:
                 self._engines.get(step.launch.scheduler)
             for need in step.needs:
                 self._engines.get(need.scheduler)
-        from concurrent.futures import ThreadPoolExecutor
+        from concurrent.futures import CancelledError, ThreadPoolExecutor
 
         Result = Callable[[], Outcome]
         of_job: dict[JobKey, Result] = {}
@@ -143,8 +144,17 @@ class _Execution:
         def needed(step: Step) -> list[Result]:
             return [of_job[key] for key in keys_after(step) if key in of_job]
 
+        def outcomes(needed: Sequence[Result]) -> list[Outcome]:
+            found = [result() for result in needed]
+            if needed and self._is_interrupted:
+                raise CancelledError
+            return found
+
         def behind(step: Step, needed: Sequence[Result]) -> Outcome:
-            return self._carry_out(step, [result() for result in needed])
+            return self._carry_out(step, outcomes(needed))
+
+        def all_behind(batch: Batch, needed: Sequence[Sequence[Result]]) -> dict[JobKey, Outcome]:
+            return self._carry_out_batch(batch, [*map(outcomes, needed)])
 
         with ThreadPoolExecutor(max_workers=min(WORKERS, len(busy))) as pool:
             made: dict[int, Result] = {}
@@ -155,7 +165,7 @@ class _Execution:
                 if id(step) in made:
                     continue
                 if batch := batch_of.get(id(step)):
-                    results = pool.submit(self._carry_out_batch, batch, [*map(needed, batch.steps)]).result
+                    results = pool.submit(all_behind, batch, [*map(needed, batch.steps)]).result
                     made |= {id(each): partial(_of, each.key, results) for each in batch.steps}
                     of_job |= {each.key: made[id(each)] for each in batch.steps}
                     continue
@@ -165,6 +175,7 @@ class _Execution:
             try:
                 return tuple(made[id(step)]() for step in steps)
             except BaseException:
+                self._is_interrupted = True
                 pool.shutdown(wait=False, cancel_futures=True)
                 raise
 
@@ -198,26 +209,24 @@ class _Execution:
         self._events.emit("failed", step.key, message=str(error), hint=error.hint)
         return _failed(step, error)
 
-    def _carry_out_batch(
-        self, batch: Batch, needed: Sequence[Sequence[Callable[[], Outcome]]]
-    ) -> dict[JobKey, Outcome]:
+    def _carry_out_batch(self, batch: Batch, needed: Sequence[Sequence[Outcome]]) -> dict[JobKey, Outcome]:
         """The outcomes of jobs that are submitted at once. `needed`: the outcomes of the needs of each."""
         from launcher.apply.batches import submit_batch
 
         refused: dict[JobKey, Outcome] = {}
         of_key = {step.key: step for step in batch.steps}
-        for step, results in zip(batch.steps, needed, strict=True):
-            if outcome := _without(step, [result() for result in results], self._events):
+        for step, found in zip(batch.steps, needed, strict=True):
+            if outcome := _without(step, found, self._events):
                 refused[step.key] = outcome
                 del of_key[step.key]
         self._begun |= of_key.keys()
         submissions = [
             self._submission(step, step.launch) for step in of_key.values() if step.launch is not None
         ]
-        found = submit_batch(submissions, batch.at_once, engines=self._engines, store=self._store)
-        accepted = [each for each in found.values() if isinstance(each, Attempt)]
+        made = submit_batch(submissions, batch.at_once, engines=self._engines, store=self._store)
+        accepted = [each for each in made.values() if isinstance(each, Attempt)]
         warnings = record_starts(accepted, store=self._store, events=self._events)
-        for key, each in found.items():
+        for key, each in made.items():
             if isinstance(each, Attempt):
                 self._done[key] = replace(_outcome(of_key[key], each), warnings=warnings.get(key, ()))
             else:

@@ -1,9 +1,15 @@
 """Steps that need each other are carried out in order, and waiting apps are withdrawn in time."""
 
 import json
-from collections.abc import Iterator, Mapping
+import os
+import signal
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
+from types import FrameType
 from typing import Any
 
 import pytest
@@ -113,6 +119,36 @@ def test_jobs_are_submitted_behind_the_jobs_that_they_need(world: World) -> None
     assert begun == {job: outcome.handle for job, outcome in outcomes.items()}
     report = [(event["event"], event["job"]) for event in world.events]
     assert report.index(("started", "train")) < report.index(("ended", "train"))
+
+
+def test_an_interrupt_begins_no_job_that_waits_for_the_submission_of_another_one(world: World) -> None:
+    main = threading.main_thread().ident
+    assert main is not None
+
+    def interrupt(event: Mapping[str, Any]) -> None:
+        world.events.append(event)
+        if (event["event"], event["job"]) == ("starting", "prepare"):
+            os.kill(os.getpid(), signal.SIGINT)
+            wait_until(lambda: "shutdown" in names_of_frames(sys._current_frames()[main]))
+
+    steps = chain(world, "true")
+    with pytest.raises(KeyboardInterrupt):
+        execute(steps, plan=make_plan([]), engines=world.engines, store=world.store, events=Events(interrupt))
+    assert [event["job"] for event in world.seen("reserving")] == ["prepare"]
+    report = {event["job"]: event["message"] for event in world.seen("interrupted")}
+    assert (report["train"], report["evaluate"]) == ("was not begun", "was not begun")
+
+
+def wait_until(happened: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + 60
+    while not happened():
+        assert time.monotonic() < deadline, "it did not happen"
+        time.sleep(0.01)
+
+
+def names_of_frames(frame: FrameType | None) -> list[str]:
+    """The functions that a thread is in."""
+    return [] if frame is None else [frame.f_code.co_name, *names_of_frames(frame.f_back)]
 
 
 def test_a_need_that_has_succeeded_is_not_waited_for(world: World) -> None:
