@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -35,12 +35,16 @@ from launcher.state.records import of_attempt
 from launcher.state.store import Store
 
 if TYPE_CHECKING:
+    from concurrent.futures import ThreadPoolExecutor
+
     from launcher.apply.batches import Batch
     from launcher.apply.turns import Turn, Turns
     from launcher.turns.ask import Limit
 
 WORKERS = 8
 """Jobs submitted at the same time."""
+_Result = Callable[[], Outcome]
+"""Waits for the submission of a job."""
 
 
 def execute(
@@ -136,48 +140,60 @@ class _Execution:
                 self._engines.get(step.launch.scheduler)
             for need in step.needs:
                 self._engines.get(need.scheduler)
-        from concurrent.futures import CancelledError, ThreadPoolExecutor
-
-        Result = Callable[[], Outcome]
-        of_job: dict[JobKey, Result] = {}
-
-        def needed(step: Step) -> list[Result]:
-            return [of_job[key] for key in keys_after(step) if key in of_job]
-
-        def outcomes(needed: Sequence[Result]) -> list[Outcome]:
-            found = [result() for result in needed]
-            if needed and self._is_interrupted:
-                raise CancelledError
-            return found
-
-        def behind(step: Step, needed: Sequence[Result]) -> Outcome:
-            return self._carry_out(step, outcomes(needed))
-
-        def all_behind(batch: Batch, needed: Sequence[Sequence[Result]]) -> dict[JobKey, Outcome]:
-            return self._carry_out_batch(batch, [*map(outcomes, needed)])
+        from concurrent.futures import ThreadPoolExecutor
 
         with ThreadPoolExecutor(max_workers=min(WORKERS, len(busy))) as pool:
-            made: dict[int, Result] = {}
-            batch_of = {id(step): batch for batch in batches for step in batch.steps}
-            # In this order, a thread waits only for steps that were begun before. A batch is begun with its
-            # first step: the others wait for the same jobs, or for jobs of the same batch.
-            for step in self._turns.order(steps) if self._turns is not None else in_order(steps):
-                if id(step) in made:
-                    continue
-                if batch := batch_of.get(id(step)):
-                    results = pool.submit(all_behind, batch, [*map(needed, batch.steps)]).result
-                    made |= {id(each): partial(_of, each.key, results) for each in batch.steps}
-                    of_job |= {each.key: made[id(each)] for each in batch.steps}
-                    continue
-                made[id(step)] = pool.submit(behind, step, needed(step)).result
-                if step.launch is not None:
-                    of_job[step.key] = made[id(step)]
+            order = self._turns.order(steps) if self._turns is not None else in_order(steps)
+            made = self._begin(order, batches, pool)
             try:
                 return tuple(made[id(step)]() for step in steps)
             except BaseException:
                 self._is_interrupted = True
                 pool.shutdown(wait=False, cancel_futures=True)
                 raise
+
+    def _begin(
+        self, order: Iterable[Step], batches: Sequence[Batch], pool: ThreadPoolExecutor
+    ) -> dict[int, _Result]:
+        """Begin the steps in a pool of threads; id of each step → its result.
+
+        In this order, a thread waits only for steps that were begun before. A batch is begun with its first
+        step: the others wait for the same jobs, or for jobs of the same batch.
+        """
+        of_job: dict[JobKey, _Result] = {}
+        made: dict[int, _Result] = {}
+        batch_of = {id(step): batch for batch in batches for step in batch.steps}
+
+        def needed(step: Step) -> list[_Result]:
+            return [of_job[key] for key in keys_after(step) if key in of_job]
+
+        for step in order:
+            if id(step) in made:
+                continue
+            if batch := batch_of.get(id(step)):
+                results = pool.submit(self._all_behind, batch, [*map(needed, batch.steps)]).result
+                made |= {id(each): partial(_of, each.key, results) for each in batch.steps}
+                of_job |= {each.key: made[id(each)] for each in batch.steps}
+                continue
+            made[id(step)] = pool.submit(self._behind, step, needed(step)).result
+            if step.launch is not None:
+                of_job[step.key] = made[id(step)]
+        return made
+
+    def _behind(self, step: Step, needed: Sequence[_Result]) -> Outcome:
+        return self._carry_out(step, self._outcomes(needed))
+
+    def _all_behind(self, batch: Batch, needed: Sequence[Sequence[_Result]]) -> dict[JobKey, Outcome]:
+        return self._carry_out_batch(batch, [*map(self._outcomes, needed)])
+
+    def _outcomes(self, needed: Sequence[_Result]) -> list[Outcome]:
+        """Wait for the submission of jobs. Raises CancelledError after an interrupt."""
+        found = [result() for result in needed]
+        if needed and self._is_interrupted:
+            from concurrent.futures import CancelledError
+
+            raise CancelledError
+        return found
 
     def _carry_out(self, step: Step, needed: Sequence[Outcome] = ()) -> Outcome:
         turn = self._turns.of(step) if self._turns is not None else None

@@ -145,9 +145,9 @@ def _tell(
     return _lines(forge, scope, new)
 
 
-def _lines(forge: Forge, scope: Scope, told: Mapping[str, Sequence[Ended]]) -> list[str]:
+def _lines(forge: Forge, scope: Scope, ended: Mapping[str, Sequence[Ended]]) -> list[str]:
     sign = forge.words.sign
-    return [f"{sign}{number} {scope}: {_verdict(jobs)}" for number, jobs in told.items() if number]
+    return [f"{sign}{number} {scope}: {_verdict(jobs)}" for number, jobs in ended.items() if number]
 
 
 def comment_text(mark: str, sha: str, jobs: Sequence[Ended], url: str = "") -> str:

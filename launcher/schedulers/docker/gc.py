@@ -7,7 +7,7 @@ none while an app is being submitted, and no shared object that is younger than 
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from typing import NamedTuple
 
@@ -183,6 +183,19 @@ def leftovers(engine: EngineView, *, now: float | None = None) -> list[tuple[str
     ]
 
 
+def _of_dead_watchers(
+    engine: EngineView, containers: Sequence[Container]
+) -> Iterator[tuple[str, str, Labelled | Container]]:
+    """Yield kind, id and object of the containers and volumes of watchers on the engine that do not run."""
+    own = [each for each in containers if each.labels.get(PART) == WATCHER_PART]
+    for each in own:
+        if not (each.live or watchers.has_come_up(engine, each)):
+            yield "container", each.id, each
+    for volume in engine.volumes(WATCHER):
+        if volume.labels[WATCHER] not in {each.name for each in own}:
+            yield "volume", volume.name, volume
+
+
 def _shared(engine: EngineView, now: float | None) -> list[_SharedObject]:
     """All objects that apps share at this engine, without the volumes of existing apps."""
     containers = engine.containers()
@@ -204,13 +217,8 @@ def _shared(engine: EngineView, now: float | None) -> list[_SharedObject]:
     for volume in engine.volumes(APP_ID):
         if volume.labels[APP_ID] not in known:
             found.append(_SharedObject("volume", volume.name, [volume.name], why(volume)))
-    of_engine = [each for each in containers if each.labels.get(PART) == WATCHER_PART]
-    for each in of_engine:
-        if not (each.live or watchers.has_come_up(engine, each)):
-            found.append(_SharedObject("container", each.name, [each.id], why(each)))
-    for volume in engine.volumes(WATCHER):
-        if volume.labels[WATCHER] not in {each.name for each in of_engine}:
-            found.append(_SharedObject("volume", volume.name, [volume.name], why(volume)))
+    for kind, id, thing in _of_dead_watchers(engine, containers):
+        found.append(_SharedObject(kind, thing.name, [id], why(thing)))
     for network in engine.networks(NETWORK_LABEL):
         used = "apps that have not ended use it" if in_use else ""
         found.append(_SharedObject("network", network.name, [network.id], why(network, used)))

@@ -59,7 +59,8 @@ DEFAULT_GRACE_S = 10.0
 TEXTS = ("digest", "origin", "path", "commit", "actor", "action", "plan_digest", "plan_id", "trigger_digest")
 """Fields of an attempt that are labels of the same names, with dashes."""
 OPTIONAL_TEXTS = (
-    "home", "inputs", "effect", "approval", "review", "receivers", "pull_request", "run_url", "matrix", "reason",
+    "home", "inputs", "effect", "approval", "review", "receivers", "pull_request", "run_url", "matrix",
+    "reason",
 )  # fmt: skip
 """Such fields without a label where they are empty."""
 _CONDITIONS = ("started", "ready", "succeeded")

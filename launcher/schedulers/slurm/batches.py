@@ -133,15 +133,9 @@ def _create_array(
         return errors
     array = Array(name, len(apps), at_once)
     script = array_script(request.options, request.job_dir, request.setup, array, program_name())
-    op: dict[str, Any] = {
-        "op": "create_array",
-        "array": name,
-        "argv": ["sbatch"],
-        "script": script,
-        "at_once": at_once,
-    }
-    op |= {"aftercorr": cluster.about.get("aftercorr"), "program": program_name(), "apps": apps}
-    *made, answer = cluster.call(*before, op)
+    op = {"op": "create_array", "array": name, "argv": ["sbatch"], "script": script, "at_once": at_once}
+    more = {"aftercorr": cluster.about.get("aftercorr"), "program": program_name(), "apps": apps}
+    *made, answer = cluster.call(*before, {**op, **more})
     for done in made:
         checked(done)
     lost: dict[str, str] = checked(answer)["lost"]

@@ -65,7 +65,7 @@ class _Task:
         fds: the descriptors that the loop watches for it.
         followers: the connections of clients that wait for the end of its watch.
         is_given_up: the engine was away for too long: the app has not ended.
-        awaits_hold: the client is yet to be told in which state the app is held.
+        awaits_hold: the client still waits for the state in which the app is held.
     """
 
     def __init__(self, client: Connection) -> None:
