@@ -208,7 +208,7 @@ def _shared(engine: EngineView, now: float | None) -> list[_SharedObject]:
     for each in of_engine:
         if not (each.live or watchers.has_come_up(engine, each)):
             found.append(_SharedObject("container", each.name, [each.id], why(each)))
-    for volume in engine.volumes(WATCHER):
+    for volume in engine.volumes(f"{PART}={WATCHER_PART}"):
         if volume.labels[WATCHER] not in {each.name for each in of_engine}:
             found.append(_SharedObject("volume", volume.name, [volume.name], why(volume)))
     for network in engine.networks(NETWORK_LABEL):
