@@ -176,6 +176,7 @@ def test_an_app_and_a_waiting_attempt_go_on_after_the_end_of_their_watcher(
     assert scenario.actions(".") == {"first": "keep", "second": "keep"}
 
 
+@pytest.mark.slow
 def test_a_killed_watcher_keeps_a_pause_before_a_restart_and_counts_all_restarts(
     scenario: DockerScenario, watched: Watched
 ) -> None:
