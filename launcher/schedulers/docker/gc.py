@@ -191,7 +191,7 @@ def _of_dead_watchers(
     for each in own:
         if not (each.live or watchers.has_come_up(engine, each)):
             yield "container", each.id, each
-    for volume in engine.volumes(WATCHER):
+    for volume in engine.volumes(f"{PART}={WATCHER_PART}"):
         if volume.labels[WATCHER] not in {each.name for each in own}:
             yield "volume", volume.name, volume
 

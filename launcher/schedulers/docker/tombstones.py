@@ -43,7 +43,18 @@ if TYPE_CHECKING:
 
 _LEFT_OUT = frozenset(
     PREFIX + name
-    for name in ("app-id", "owner", "part", "role", "replica", "retries", "holder", "waits-for", "images")
+    for name in (
+        "app-id",
+        "owner",
+        "part",
+        "role",
+        "replica",
+        "retries",
+        "holder",
+        "waits-for",
+        "images",
+        "watcher",
+    )
 )
 _KEY = ("project", "target", "job")
 

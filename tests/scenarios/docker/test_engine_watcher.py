@@ -11,6 +11,8 @@ from pathlib import Path
 
 import pytest
 
+from launcher.schedulers.docker import gc
+from launcher.schedulers.docker.client.engine import connect
 from tests import engines, processes
 from tests.contract.test_holding import Gate
 from tests.docker_scenario import DockerScenario
@@ -174,6 +176,7 @@ def test_an_app_and_a_waiting_attempt_go_on_after_the_end_of_their_watcher(
     assert scenario.actions(".") == {"first": "keep", "second": "keep"}
 
 
+@pytest.mark.slow
 def test_a_killed_watcher_keeps_a_pause_before_a_restart_and_counts_all_restarts(
     scenario: DockerScenario, watched: Watched
 ) -> None:
@@ -203,6 +206,9 @@ def test_a_cancelled_app_and_a_cancelled_waiting_attempt_leave_no_watcher(
     scenario.cancel("second")
     scenario.cancel("first")
     watched.ends(first="cancelled", second="cancelled")
+    names = {each.name for each in scenario.things()}
+    shared = {name for each in gc._shared(connect(), time.time() + 2 * gc.FRESH_S) for name in each.names}
+    assert names.isdisjoint(shared)  # no gc takes the outcomes for what a watcher has left
 
 
 def test_an_image_without_python_is_refused_and_leaves_nothing(

@@ -109,9 +109,9 @@ def test_jobs_of_a_file_with_another_name_are_not_of_the_matrix(record, tmp_path
 
 
 def test_a_job_is_no_matrix_because_its_name_begins_like_another(record):
-    record(*of_matrix("train", "large"))
-    with pytest.raises(LauncherError, match="no job or app is named `train`"):
-        find_all("train")
+    record(*of_matrix("unheard-of", "large"))  # a name that no app of an engine here has
+    with pytest.raises(LauncherError, match="no job or app is named `unheard-of`"):
+        find_all("unheard-of")
 
 
 def test_a_job_comes_before_a_matrix_of_its_name(record):

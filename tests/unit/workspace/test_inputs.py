@@ -157,10 +157,20 @@ def test_a_process_of_its_own_compares_inputs_for_a_supervisor(checkout: Path, l
     asked = ref(checkout)
     keep(asked.digest)
     (checkout / "train.py").write_text("edited")
-    argv = [sys.executable, "-I", "-S", "-c", comparison._MAIN, str(os.getpid()), *asked[:3], *asked.globs]
+    argv = [
+        sys.executable,
+        "-I",
+        "-S",
+        "-c",
+        comparison._MAIN,
+        str(os.getpid()),
+        "",
+        *asked[:3],
+        *asked.globs,
+    ]
     env = {"LAUNCHER_HOME": str(launcher_home)}
     done = subprocess.run(argv, env=env, capture_output=True, text=True, check=True)
-    assert done.stdout == "=train.py changed while it waited or ran\n"
+    assert done.stdout == "=\ntrain.py changed while it waited or ran\n"
 
 
 def test_at_most_ten_files_are_named():

@@ -159,6 +159,8 @@ class Wire:
 
     def upgrade(self, path: str, doing: str, body: object) -> tuple[socket, bytes]:
         """A connection that is a stream of bytes, and the first bytes on it; see `Session.upgrade`."""
+        if self._readonly:
+            raise ValueError(f"POST {path}: this connection only reads")
         target = f"/v{self._agreed(doing)}{path}"
         with self.translating_errors(doing):
             found, rest, status = self._session.upgrade(target, body, ANSWER_S)

@@ -90,7 +90,7 @@ else:
 
 @cache
 def program() -> Mapping[str, bytes]:
-    """The modules that the container executes, as a zip: path → text."""
+    """The files of the zip that the container executes: path → text."""
     files = {"__main__.py": MAIN}
     for package in _PACKAGES:
         files |= modules(package)
@@ -271,7 +271,8 @@ def _start_again(engine: Engine, found: Container, image: str) -> None:
 
 def _body(name: str, image: str, folder: str, socket: str) -> dict[str, Any]:
     """The container: root of the engine's machine, with its network, so that probes reach all replicas."""
-    home = {"Type": "volume", "Target": HOME, "VolumeOptions": {"Labels": {WATCHER: name}}}
+    labels = {PART: WATCHER_PART, WATCHER: name}
+    home = {"Type": "volume", "Target": HOME, "VolumeOptions": {"Labels": labels}}
     # The folder, not the socket: a restarted engine makes another socket. Without the mounts below it, which
     # may be the engine's own: it would mount them once more for each look into the container.
     engine: dict[str, Any] = {"Type": "bind", "Source": folder, "Target": _ENGINE, "ReadOnly": True}
@@ -286,7 +287,7 @@ def _body(name: str, image: str, folder: str, socket: str) -> dict[str, Any]:
         "WorkingDir": "/",
         "StopSignal": "SIGKILL",
         "Healthcheck": {"Test": ["NONE"]},
-        "Labels": {PART: WATCHER_PART, WATCHER: name},
+        "Labels": labels,
         "HostConfig": {
             "Mounts": [home, engine],
             "NetworkMode": "host",
