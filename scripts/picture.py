@@ -286,7 +286,8 @@ def line(screen: pyte.Screen, number: int) -> Text:
     cells = [screen.buffer[number][column] for column in range(screen.columns)]
     text = Text()
     for (color, bold, reverse), run in groupby(cells, lambda cell: (cell.fg, cell.bold, cell.reverse)):
-        name = color.replace("bright", "bright_").replace("brown", "yellow")
+        is_mixed = re.fullmatch("[0-9a-f]{6}", color) is not None
+        name = f"#{color}" if is_mixed else color.replace("bright", "bright_").replace("brown", "yellow")
         style = Style(color=name, bold=bold, reverse=reverse)
         words = "".join(cell.data for cell in run)
         for part in re.split(r"(^ +| +$)", words):

@@ -7,6 +7,7 @@ import time
 from launcher.inventory import recorded
 from launcher.inventory.ends import EndRecorder, record_ends
 from launcher.inventory.recorded import scheduler_of
+from launcher.state.records import WAITING
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -141,7 +142,8 @@ def stop(
 ) -> Iterator[tuple[AppRecord, LauncherError | None]]:
     """Stop apps: ask all of them to end, then wait for each; yield each once it has ended.
 
-    The newest app is asked first, so that no app starts because an app before it in line has ended.
+    Apps that wait are asked first, and the newest before the others, so that no app starts because an app
+    before it in line has ended.
 
     Args:
         grace_s, on_wait: see `Scheduler.cancel` and `Scheduler.on_wait`.
@@ -153,7 +155,7 @@ def stop(
 
     known = {app.app_id: app for app in apps}
     of_each: dict[str, list[AppRecord]] = {}
-    for app in sorted(apps, key=lambda each: each.created_at or 0.0, reverse=True):
+    for app in sorted(apps, key=lambda each: (each.state in WAITING, each.created_at or 0.0), reverse=True):
         of_each.setdefault(app.scheduler, []).append(app)
     asked: list[Iterable[tuple[str, LauncherError | None]]] = []
     for each in of_each.values():

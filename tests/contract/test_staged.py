@@ -79,7 +79,7 @@ def test_observe_returns_the_attempt_as_it_was_reserved(case: Case, staged: Stag
     attempt = submit(case, staged, case.app("exec sleep 1000"))
     case.until_running(attempt.app_id)
     (found,) = observed(staged, job="other")
-    assert replace(found, state="reserved", started_at=None) == attempt
+    assert replace(found, state="reserved", started_at=None, images={}) == attempt
     assert staged.attempt(attempt.app_id) == found
 
 

@@ -39,6 +39,7 @@ BEYOND: Mapping[str, tuple[str, ...]] = {
     "what stands in another file, launcher.toml": (
         "project/bad-name/job.launcher.yaml",
         "project/lifecycle/job.launcher.yaml",
+        "project/notify/job.launcher.yaml",
         "project/number/job.launcher.yaml",
         "project/option-type/job.launcher.yaml",
         "project/syntax/job.launcher.yaml",

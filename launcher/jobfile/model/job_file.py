@@ -399,7 +399,7 @@ class NotifySpec(Model):
     command: Annotated[list[Annotated[str, Field(min_length=1)]], Field(min_length=1)] | None = Field(
         None,
         description="A program and its arguments, which gets them on its standard input.",
-        examples=[["notify-me", "--urgent"]],
+        examples=[["page", "--urgent"]],
     )
     on: Annotated[list[Outcome] | None, Field(min_length=1), Traits(choices=OUTCOMES)] = Field(
         None, description="The outcomes that are sent; all where it is absent.", examples=[["failed", "lost"]]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from launcher.jobfile.diagnostics.diagnostic import Diagnostic
 from launcher.jobfile.text.document import Document, leaves
 from launcher.jobfile.text.foreign_files import foreign_file
@@ -59,12 +61,20 @@ def _parsed(source: Source) -> Document:
     return parse_yaml(source)
 
 
+def _without_reference(value: Any) -> Any:
+    """The values of a file without the name of the key in `[notify]`: no value of a secret."""
+    table = value.get("notify") if isinstance(value, dict) else None
+    if not isinstance(table, dict) or not str(table.get("secret")).startswith(("env:", "file:")):
+        return value
+    return {**value, "notify": {name: each for name, each in table.items() if name != "secret"}}
+
+
 def _may_be_kept(document: Document) -> bool:
     """Whether results from a document may be cached: it has no component, and no value that may be secret."""
     text = document.source.text.lower()
     if not any(word in text for word in _UNKEPT):
         return True
-    value = document.value
+    value = _without_reference(document.value)
     if value is None or hide(value) != value:
         return False
     return not any(
