@@ -81,6 +81,7 @@ def test_the_next_command_replaces_a_killed_sender(scenario, sink):
     until_sent()
 
 
+@pytest.mark.slow
 def test_a_sender_keeps_no_pipe_of_the_command_open(scenario, sink):
     project(scenario, sink)
     gate = scenario.gate()
@@ -146,6 +147,7 @@ def test_no_command_of_a_checkout_runs_where_its_components_may_not(scenario):
     assert scenario.attempts() == []
 
 
+@pytest.mark.slow
 def test_a_sender_does_not_wait_for_an_attempt_whose_client_was_killed_before_its_start(scenario, sink):
     project(scenario, sink)
     file = scenario.job("true")
@@ -185,6 +187,7 @@ def kills(scenario: Scenario, sink: Sink, first: int, every: int) -> int:
     return int(done.stdout)
 
 
+@pytest.mark.slow
 def test_a_sender_killed_at_a_step_leaves_the_outcome_to_the_next_one(scenario, sink):
     assert kills(scenario, sink, 20, 150) > 2
 

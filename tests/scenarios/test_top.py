@@ -145,6 +145,7 @@ def test_an_app_whose_submission_has_only_begun_is_shown_in_each_pane(scenario, 
     assert answer(Asked(pane=pane, app=app, color=False)).lines
 
 
+@pytest.mark.slow
 def test_a_job_in_line_starts_at_once(scenario):
     scenario.write("launcher.toml", "[queue]\ncpu = 1\n")
     for name in ("first", "second"):
@@ -251,6 +252,7 @@ def test_top_without_a_terminal_names_the_command_that_prints_the_jobs(scenario)
     assert "launcher list" in done.err
 
 
+@pytest.mark.slow
 def test_top_without_its_library_runs_status_watch(scenario):
     script = "import sys; sys.modules['textual'] = None; from launcher.__main__ import main; main()"
     words = [sys.executable, "-c", script.replace("from", "sys.argv[1:] = ['top']; from", 1)]

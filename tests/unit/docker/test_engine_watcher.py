@@ -37,6 +37,7 @@ def imported(module: str) -> set[str]:
     return {each for each in names | {str(node.module) for node in nodes} if each in modules()}
 
 
+@pytest.mark.slow
 def test_the_zip_has_every_module_that_the_watcher_imports() -> None:
     todo = {f"launcher.schedulers.docker.watching.{name}" for name in ("inside", "pump")}
     shipped = {path.removesuffix(".py").removesuffix("/__init__").replace("/", ".") for path in program()}
