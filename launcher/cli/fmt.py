@@ -220,4 +220,4 @@ def _digests(path: str) -> list[str]:
     Calls no component of the checkout: formatting must not run code.
     """
     compiled = compile_files([path], environment=Environment(components=False), placeholders=True)
-    return [canonical.digest(canonical.document(launch)) for launch in compiled.launches]
+    return [canonical.digest_of(launch) for launch in compiled.launches]

@@ -89,5 +89,5 @@ def _is_applied(launch: Launch, attempt: Attempt | None) -> bool:
     if attempt.effect == start.digest:
         return True
     # Attempts of older versions lack the effect; a file that `rerun_on` names starts a job at its time.
-    is_same = attempt.digest == canonical.digest(canonical.document(launch))
+    is_same = attempt.digest == canonical.digest_of(launch)
     return not attempt.effect and is_same and attempt.inputs == launch.inputs_digest

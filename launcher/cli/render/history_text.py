@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from launcher.ci_environment import pull_request
 from launcher.cli.render.tables import table
-from launcher.cli.render.values import ago, iso, state_cell, took
+from launcher.cli.render.values import ago, iso, named, state_cell, took
 from launcher.holding.use import to_json
 from launcher.text import paint, printable
 
@@ -48,12 +48,7 @@ def history_text(attempts: Sequence[Attempt], *, with_jobs: bool, color: bool) -
 def attempt_json(attempt: Attempt) -> dict[str, Any]:
     """One attempt as `history --json` prints it."""
     return {
-        "handle": attempt.handle,
-        "app_id": attempt.app_id,
-        "project": attempt.key.project,
-        "target": attempt.key.target,
-        "job": attempt.key.job,
-        "attempt": attempt.number,
+        **named(attempt),
         "edition": attempt.edition,
         "state": attempt.state,
         "action": attempt.action,

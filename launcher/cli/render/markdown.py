@@ -11,11 +11,11 @@ from launcher.cli.render.document import flat
 from launcher.cli.render.families import Family, families, folded_rows
 from launcher.cli.render.plan_text import action, edited_lines, namer
 from launcher.cli.render.tables import text_of
-from launcher.cli.render.values import asked_for
+from launcher.cli.render.values import asked_for, sent_to
 from launcher.plan.budget import overruns, total_of
 from launcher.plan.model import Plan
 from launcher.plan.step import Step
-from launcher.text import fenced, listing, plural
+from launcher.text import fenced, plural
 
 MAX_BYTES = 60_000  # GitHub refuses comments beyond 65,536 characters
 
@@ -84,8 +84,8 @@ def _page(plan: Plan, rows: Sequence[str], details: Sequence[str], left_out: str
     lines += [line for each in plan.shared for line in (f"- {plain_html(each)}", "")]
     if plan.turns:
         lines += [f"Turns: {plain_html('; '.join(plan.turns))}", ""]
-    if plan.receivers:
-        lines += [f"Outcomes are sent to {plain_html(listing(list(map(str, plan.receivers))))}", ""]
+    if receivers := sent_to(plan):
+        lines += [plain_html(receivers), ""]
     facts = [] if plan.is_empty else [f"Digest `{plan.plan_digest}`"]
     facts += [f"commit `{commit}`" for commit in sorted(set(plan.commits.values())) if commit]
     lines += [" · ".join(facts)] if facts else []

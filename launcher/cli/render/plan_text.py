@@ -8,6 +8,7 @@ from launcher.cli.render.changes import role_lines
 from launcher.cli.render.cost import about, by_attempts, in_total
 from launcher.cli.render.families import BELOW, Family, families, family_of, folded_rows
 from launcher.cli.render.tables import wrapped
+from launcher.cli.render.values import sent_to
 from launcher.plan.budget import overruns, total_of
 from launcher.plan.diff import Change
 from launcher.plan.model import Plan
@@ -106,8 +107,8 @@ def plan_text(plan: Plan, *, color: bool = False, columns: int | None = None, in
     lines += [""] if lines else []
     lines.append(paint(plan.summary(), "bold", color))
     lines += _costs(plan, color, columns)
-    if plan.receivers:
-        lines += _note(f"Outcomes are sent to {listing(list(map(str, plan.receivers)))}", columns)
+    if receivers := sent_to(plan):
+        lines += _note(receivers, columns)
     if not plan.is_empty:
         lines += [paint(line, "dim", color) for line in ("Digest:", plan.plan_digest)]
     return "\n".join(lines)

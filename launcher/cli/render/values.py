@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 
-from launcher.text import core_count, cores, memory, plural
+from launcher.text import core_count, cores, listing, memory, plural
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -12,6 +12,8 @@ if TYPE_CHECKING:
     from typing import Any
 
     from launcher.holding.use import Use
+    from launcher.plan.model import Plan
+    from launcher.specs.attempt import Attempt
 
 STATE_STYLES = {
     "reserved": "dim",
@@ -158,3 +160,21 @@ def asked_and_used(asked: Mapping[str, Any], use: Use | None) -> tuple[str, ...]
     highest = amount("memory_bytes", use.memory) if use.memory else ""
     source, times = MEASURED.get(use.source, ""), (duration(use.cpu_s), duration(use.wall_s))
     return (cpu, core_count(use.cores), size, highest, source, *times)
+
+
+def sent_to(plan: Plan) -> str:
+    """The sentence that names the receivers of outcomes; "" where no project names one."""
+    receivers = plan.receivers
+    return f"Outcomes are sent to {listing([str(each) for each in receivers])}" if receivers else ""
+
+
+def named(attempt: Attempt) -> dict[str, Any]:
+    """The fields of a JSON object that say which attempt it is about."""
+    return {
+        "handle": attempt.handle,
+        "app_id": attempt.app_id,
+        "project": attempt.key.project,
+        "target": attempt.key.target,
+        "job": attempt.key.job,
+        "attempt": attempt.number,
+    }

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from launcher.cli.render.tables import wrapped
+from launcher.cli.render.values import named
 from launcher.inventory.verify import MARKS
 from launcher.text import paint, plural, printable
 
@@ -44,14 +45,8 @@ def _said(link: Link, columns: int | None) -> list[str]:
 
 def chain_json(chain: Chain) -> dict[str, Any]:
     """The chain as `verify --json` prints it."""
-    attempt = chain.attempt
     return {
-        "handle": attempt.handle,
-        "app_id": attempt.app_id,
-        "project": attempt.key.project,
-        "target": attempt.key.target,
-        "job": attempt.key.job,
-        "attempt": attempt.number,
+        **named(chain.attempt),
         "records": list(chain.records),
         "links": [
             {

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from queue import Empty, SimpleQueue
@@ -235,9 +235,8 @@ def remove_objects(engine: Engine, app_id: str, *, force: bool) -> bool:
     def is_own(labels: Mapping[str, str]) -> bool:
         return owner is None or labels.get(OWNER) == owner
 
-    def remove(kinds: Iterable[Callable[[Container], bool]]) -> None:
-        for kind in kinds:
-            run_parallel(lambda each: engine.remove(each.id, force=force), filter(kind, found))
+    def remove(kind: Callable[[Container], bool]) -> None:
+        run_parallel(lambda each: engine.remove(each.id, force=force), filter(kind, found))
 
     deadline = time.monotonic() + _IN_USE_S
     try:
@@ -245,13 +244,14 @@ def remove_objects(engine: Engine, app_id: str, *, force: bool) -> bool:
             found = [each for each in list_containers(engine, app_id) if is_own(each.labels)]
             if not force and any(each.was_started for each in found if is_replica(each)):
                 return False
-            remove([is_replica])
+            remove(is_replica)
             volumes = [each.name for each in engine.volumes(f"{APP_ID}={app_id}") if is_own(each.labels)]
             in_use = [each for each in volumes if not _is_removed(engine, each)]
             if not in_use or time.monotonic() > deadline:
                 break
             time.sleep(_LOOK_S)
-        remove([is_waiting, is_reservation])
+        remove(is_waiting)
+        remove(is_reservation)
     except Conflict:  # another process has just started a container
         return False
     return True
