@@ -27,7 +27,8 @@ class InLine:
 
     Attributes:
         position: 1 for the first in line.
-        waits_for: `1 GPU held by train-1-k3fwx`; "" when it is about to start.
+        waits_for: `1 GPU held by train-1-k3fwx`, or `1 core, behind train-1-k3fwx` where that is free;
+            "" when it is about to start.
     """
 
     __slots__ = ("position", "ticket", "waits_for")
@@ -99,10 +100,11 @@ class Tables:
     def _phrased(self, ticket: Ticket, position: int, first: Ticket) -> InLine:
         resource, label = _lacking(first, ticket)
         sharing = self._sharing(ticket, resource, label)
+        behind = f", behind {self._listed([first])}" if ticket is not first and not sharing else ""
         if resource == APPS:
             places = f"one of {len(sharing)} places" if len(sharing) > 1 else "the place"
-            return InLine(ticket, position, f"{places} of {label}" if sharing else "")
-        held = f" held by {self._listed(sharing)}" if sharing else ""
+            return InLine(ticket, position, f"{places} of {label}{behind}" if sharing or behind else "")
+        held = f" held by {self._listed(sharing)}" if sharing else behind
         return InLine(ticket, position, amount(resource, ticket.asks(resource)) + held)
 
     def _listed(self, holders: Sequence[Ticket]) -> str:

@@ -6,7 +6,7 @@ It imports nothing: the supervisor must stay small, and this module travels to c
 TAIL_BYTES = 8192
 """How much of the end of stderr is enough to find the line."""
 
-_WIDTH = 160
+_WIDTH, _HEAD = 160, 60
 
 
 def last_line(tail: bytes, secrets: "tuple[str, ...]" = (), *, whole: bool = True) -> str:
@@ -36,7 +36,9 @@ def _lines(tail: bytes, secrets: "tuple[str, ...]", whole: bool) -> "list[str]":
 def _shown(line: str) -> str:
     # As `launcher.text.printable`, which needs a newer Python.
     text = "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in line.expandtabs(4))
-    return text if len(text) <= _WIDTH else text[: _WIDTH - 2] + " …"
+    if len(text) <= _WIDTH:
+        return text
+    return "{} … {}".format(text[:_HEAD], text[len(text) - _WIDTH + _HEAD + 3 :])  # the cause is often last
 
 
 def _mask(text: str, secrets: "tuple[str, ...]") -> str:

@@ -76,7 +76,7 @@ def test_gpus_are_held_by_apps_of_every_table() -> None:
     assert why([mine, plain], [elsewhere, ahead, mine]) == {
         "other-2": "1st in line for 1 GPU held by other-1",
         "mine-1": "2nd in line for 1 GPU held by other-1",
-        "plain-1": "2nd in line for 1 core",
+        "plain-1": "2nd in line for 1 core, behind mine-1",
     }
 
 

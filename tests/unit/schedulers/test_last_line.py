@@ -32,8 +32,13 @@ def test_the_last_line_is_one_line_that_cannot_drive_a_terminal(tail: bytes, lin
     assert last_line(tail) == line
 
 
-def test_a_long_line_is_cut() -> None:
-    assert last_line(b"x" * 1000) == "x" * 158 + " …"
+def test_a_long_line_keeps_its_beginning_and_its_end() -> None:
+    assert last_line(b"x" * 1000) == "x" * 60 + " … " + "x" * 97
+    path = b"/a/long/path" * 20
+    found = last_line(b"python3: can't open file '%s': [Errno 2] No such file or directory" % path)
+    assert found.startswith("python3: can't open file '/a/long/path")
+    assert found.endswith("path': [Errno 2] No such file or directory")
+    assert len(found) == 160
 
 
 def test_a_line_without_its_beginning_does_not_count() -> None:
