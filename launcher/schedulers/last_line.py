@@ -38,7 +38,7 @@ def _shown(line: str) -> str:
     text = "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in line.expandtabs(4))
     if len(text) <= _WIDTH:
         return text
-    return "{} … {}".format(text[:_HEAD], text[len(text) - _WIDTH + _HEAD + 3 :])  # the cause is often last
+    return f"{text[:_HEAD]} … {text[len(text) - _WIDTH + _HEAD + 3 :]}"  # the cause is often last
 
 
 def _mask(text: str, secrets: "tuple[str, ...]") -> str:

@@ -13,12 +13,12 @@ CAUSES = {
     "wrong-path": ("python3 trian.py", "", ("main/0 exited with 2", "trian.py", "No such file or directory")),
     "missing-module": ('python3 -c "import torhc"', "", ("main/0 exited with 1", "No module named 'torhc'")),
     "out-of-memory": (LARGE, "", ("main/0 exited with 1", "MemoryError")),
-    "not-ready": ("sleep 1000", "ready: {file: ready, timeout: 2s}", ("main/0 was not ready after 2 s", "ready")),
+    "not-ready": ("sleep 1000", "ready: {file: ready, timeout: 2s}", ("main/0 was not ready after 2 s",)),
 }
 
 
 def shown_by_top(job, seen):
-    """The screen of `launcher top` once `seen(text)` is true of it: its row of the job, and the lower part."""
+    """The screen of `launcher top` once `seen(text)` is true of it."""
 
     async def main():
         top = Top([job])

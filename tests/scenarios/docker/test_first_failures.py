@@ -1,4 +1,4 @@
-"""The failures of a first day with containers: the same tests, and the kernel's end of one that is too large."""
+"""The failures of a first day with containers: the same tests, and a container that the kernel kills."""
 
 import pytest
 
