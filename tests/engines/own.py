@@ -46,6 +46,10 @@ class OwnEngine:
         self, kind: type[BaseException] | None, error: BaseException | None, tb: TracebackType | None
     ) -> None:
         self._dockerd("down")
+        # A killed engine that was just starting a container leaves the container's shim.
+        shims = [pid for pid in processes.everything() if str(self.folder) in processes.describe(pid)]
+        processes.kill(shims)
+        processes.gone(shims, timeout_s=_DEAD_S)
         shutil.rmtree(self.folder, ignore_errors=True)
 
     def up(self) -> None:
