@@ -9,10 +9,10 @@ from functools import partial
 from json import dumps
 from typing import Any
 
+from launcher.cli.compile import role_fields
 from launcher.cli.component_words import words_of
 from launcher.cli.console import Console
 from launcher.cli.init import label
-from launcher.cli.render.job_text import role_fields
 from launcher.cli.run_component import called
 from launcher.components import Component, ComponentArgs
 from launcher.convert.convert import KINDS, Converted, convert, is_file
@@ -27,8 +27,8 @@ from launcher.runner import get_runner
 from launcher.schedulers import get_default_scheduler_name
 from launcher.schedulers.rules import SchedulerRules
 from launcher.specs import AppDef
-from launcher.specs.difference import first_difference, plain
-from launcher.specs.yamltext import to_yaml
+from launcher.specs.appdata import first_difference, plain
+from launcher.specs.text import to_yaml
 
 USAGE = "convert [OPTIONS] (FILE | COMPONENT [ARGUMENTS])"
 HELP = """\

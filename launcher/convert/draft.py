@@ -16,7 +16,7 @@ from launcher.jobfile.text.parse import parse
 from launcher.jobfile.text.source import Source
 from launcher.specs.macros import escape
 from launcher.specs.secret import HIDDEN, is_sensitive
-from launcher.specs.yamltext import to_yaml
+from launcher.specs.text import to_yaml
 from launcher.text import printable
 
 Path = tuple[str | int, ...]

@@ -11,9 +11,8 @@ from launcher.apply.approval import check_plan
 from launcher.apply.events import Outcome, Result
 from launcher.apply.plans import Choices
 from launcher.ci.apply import MOST_COMMITS, History, Merged, applied_check, applied_words, withheld, without
-from launcher.ci.approvals import Scope
+from launcher.ci.approvals import Scope, mark_of, with_applied
 from launcher.ci.forge import Forge
-from launcher.ci.plan import mark_of, with_applied
 from launcher.ci.runner import Runner
 from launcher.cli.ci.common import Run, compiled_launches, work_tree
 from launcher.cli.render.failures import problems_json

@@ -85,7 +85,7 @@ def findings(
     if format == "json":
         return _json(envelope(found, jobs, strict=strict))
     if format == "sarif":
-        from launcher.cli.render.sarif import sarif_log
+        from launcher.cli.render.github import sarif_log
 
         return _json(sarif_log(found))
     if format == "github":

@@ -14,6 +14,7 @@ from launcher.dataclass import dataclass
 from launcher.jobfile.compile.compiled import Compiled
 from launcher.jobfile.compile.discover import FoundFile, find_files
 from launcher.jobfile.compile.inputs import Folders
+from launcher.jobfile.compile.layers import Parents
 from launcher.jobfile.compile.needs import (
     Declaration,
     Neighbours,
@@ -27,7 +28,6 @@ from launcher.jobfile.compile.needs import (
 from launcher.jobfile.compile.one_file import FileResult, compile_document
 from launcher.jobfile.compile.one_job import Work
 from launcher.jobfile.compile.options import Rules, Schedulers
-from launcher.jobfile.compile.parents import Parents
 from launcher.jobfile.compile.project import Checkout, Homes
 from launcher.jobfile.compile.trace import Trace
 from launcher.jobfile.compile.variables import ENVIRON, Inputs, VarFiles, read_var_files

@@ -10,8 +10,8 @@ from typing import NamedTuple
 from launcher.dataclass import dataclass
 from launcher.errors import CommandError
 from launcher.jobfile.compile.discover import files_of_project
+from launcher.jobfile.compile.layers import Parents
 from launcher.jobfile.compile.one_file import Declared, declared_in
-from launcher.jobfile.compile.parents import Parents
 from launcher.jobfile.compile.project import Homes
 from launcher.jobfile.compile.trace import Trace
 from launcher.jobfile.compile.variables import Inputs

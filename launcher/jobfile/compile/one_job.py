@@ -21,13 +21,13 @@ from launcher.jobfile.compile.build import (
     with_project,
 )
 from launcher.jobfile.compile.inputs import Folders
-from launcher.jobfile.compile.job_names import is_pattern, named
+from launcher.jobfile.compile.layers import Parents
 from launcher.jobfile.compile.matrix import NO_MATRIX, Combination, matrix_values
 from launcher.jobfile.compile.options import Rules, Schedulers, check_options, check_role_options, check_rules
-from launcher.jobfile.compile.parents import Parents
 from launcher.jobfile.compile.project import Home
 from launcher.jobfile.compile.references import References, names_in
 from launcher.jobfile.compile.variables import AnyVar, Inputs, Value
+from launcher.jobfile.compile.variants import is_pattern, named
 from launcher.jobfile.messages.collector import At, Collector
 from launcher.jobfile.messages.names import show
 from launcher.jobfile.messages.wording import report

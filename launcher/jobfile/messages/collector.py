@@ -1,20 +1,23 @@
-"""The problems of one file, placed by field path as they are found."""
+"""The problems of one file, placed by field path as they are found; secrets in their source lines are masked.
+
+A single line is not enough to judge that: the name may be on the line before, `--token` in the item before.
+"""
 
 from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import field
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import field, replace
 from typing import Any, Literal
 
 from launcher.dataclass import dataclass
 from launcher.jobfile.diagnostics.diagnostic import Diagnostic, Related, Severity, severity_of
 from launcher.jobfile.messages.names import listing, suggest
-from launcher.jobfile.text.document import Document, Path, Range
-from launcher.jobfile.text.source import Format
-from launcher.specs.text import command
-from launcher.specs.yamltext import to_flow
+from launcher.jobfile.text.document import Document, Path, Range, Spot
+from launcher.jobfile.text.source import Format, Source
+from launcher.specs.secret import is_sensitive
+from launcher.specs.text import command, to_flow
 
 _BARE = re.compile(r"[A-Za-z0-9_-]+")
 _AMOUNT = re.compile(r"(?!0x)[0-9]+[A-Za-z]{1,3}")
@@ -193,3 +196,54 @@ class Collector:
     @property
     def has_errors(self) -> bool:
         return any(diagnostic.severity == "error" for diagnostic in self.found)
+
+
+_VALUES = ("default", "choices")
+_REFERENCES = ("$", "env:", "file:")
+
+
+def masked(found: Iterable[Diagnostic], document: Document) -> list[Diagnostic]:
+    """Return the diagnostics of a file and of its other layers, with secrets in source lines starred out."""
+    found = [*found]
+    for layer in document.layers or (document,) if found else ():
+        if layer.value is not None and (ranges := [*_secrets(layer.value, layer.root(), False)]):
+            found = [_masked(each, layer.source, ranges) for each in found]
+    return found
+
+
+def _masked(each: Diagnostic, source: Source, ranges: list[tuple[int, int]]) -> Diagnostic:
+    related = tuple(
+        replace(place, source_line=_line(place, source, ranges)) if place.file == source.file else place
+        for place in each.related
+    )
+    if each.file != source.file:
+        return replace(each, related=related)
+    return replace(each, source_line=_line(each, source, ranges), related=related)
+
+
+def _line(place: Diagnostic | Related, source: Source, ranges: list[tuple[int, int]]) -> str:
+    text = place.source_line
+    if place.span is None or not text:
+        return text
+    first = source.start_of(place.span.line)
+    for start, end in ranges:
+        low, high = max(start - first, 0), min(end - first, len(text))
+        if low < high:
+            text = text[:low] + "*" * (high - low) + text[high:]
+    return text
+
+
+def _secrets(value: Any, spot: Spot, is_hidden: bool) -> Iterator[tuple[int, int]]:
+    """The offsets of literals under sensitive-looking names, at any depth."""
+    if isinstance(value, dict):
+        for key, (_, _, inside) in (spot.entries or {}).items():
+            hidden = is_sensitive(key) or (is_hidden and key in _VALUES)
+            yield from _secrets(value.get(key), inside, hidden)
+    elif isinstance(value, list):
+        before: Any = ""
+        for item, inside in zip(value, spot.items or (), strict=False):
+            is_flag = isinstance(before, str) and before.startswith("-") and "=" not in before
+            yield from _secrets(item, inside, is_hidden or (is_flag and is_sensitive(before)))
+            before = item
+    elif is_hidden and value is not None and not str(value).startswith(_REFERENCES):
+        yield spot.start, spot.end

@@ -13,8 +13,14 @@ from typing import Literal
 from launcher import looks
 from launcher.dataclass import dataclass
 from launcher.files import is_below
-from launcher.jobfile.diagnostics.diagnostic import Diagnostic, Related, Severity, Span, severity_of
-from launcher.jobfile.diagnostics.frame import without_secrets
+from launcher.jobfile.diagnostics.diagnostic import (
+    Diagnostic,
+    Related,
+    Severity,
+    Span,
+    severity_of,
+    without_secrets,
+)
 from launcher.specs.secret import may_hold_secret
 from launcher.text import nearest
 

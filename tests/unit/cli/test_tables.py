@@ -1,4 +1,4 @@
-from launcher.cli.render.tables import table, width
+from launcher.cli.render.values import table, width
 
 
 def test_columns_are_as_wide_as_their_widest_cell():

@@ -7,7 +7,7 @@ import threading
 
 import pytest
 
-from launcher.components.output import stdout_to_stderr
+from launcher.components.component import stdout_to_stderr
 
 
 def test_stdout_of_python_of_descriptors_and_of_children_goes_to_stderr(
@@ -64,7 +64,7 @@ def test_a_process_without_stdout_or_stderr_is_left_as_it_is(closed: str) -> Non
     script = (
         "import os\n"
         f"for fd in ({closed},): os.close(fd)\n"
-        "from launcher.components.output import stdout_to_stderr\n"
+        "from launcher.components.component import stdout_to_stderr\n"
         "with stdout_to_stderr(): os.system('echo child')\n"
         "def is_open(fd):\n"
         "    try: return bool(os.fstat(fd))\n"

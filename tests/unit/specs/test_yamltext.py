@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from ruamel.yaml import YAML
 from ruamel.yaml.nodes import ScalarNode
 
-from launcher.specs.yamltext import to_flow, to_yaml
+from launcher.specs.text import to_flow, to_yaml
 
 TEXT = st.one_of(
     st.text(max_size=12),
