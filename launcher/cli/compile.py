@@ -10,7 +10,7 @@ from typing import Any
 from launcher.cli import jobs
 from launcher.cli.console import Console
 from launcher.jobfile import Compiled
-from launcher.jobfile.compile.trace import Trace
+from launcher.jobfile.compile.one_job import Trace
 from launcher.jobfile.model.role import RoleSpec
 from launcher.specs import Launch, Resource, Role, WorkspaceRef, digest, document
 from launcher.specs.resources import GPU_TYPE

@@ -8,8 +8,7 @@ from typing import Any
 
 from launcher.apply.event_schema import event_schema
 from launcher.cli.console import Console
-from launcher.cli.render.failures import ERROR_FIELDS
-from launcher.cli.render.findings import findings_schema, object_schema
+from launcher.cli.render.findings import ERROR_FIELDS, findings_schema, object_schema
 from launcher.inventory.verify import LINKS
 from launcher.inventory.verify import MARKS as MARKS_OF_LINKS
 from launcher.jobfile import job_schema

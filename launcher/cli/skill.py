@@ -7,8 +7,8 @@ from importlib.resources import files
 from json import dumps
 from typing import Any
 
-from launcher.cli.commands import COMMANDS, command
 from launcher.cli.console import Console
+from launcher.cli.main import COMMANDS, command
 from launcher.jobfile.messages.collector import entry
 from launcher.jobfile.model.base import Model
 from launcher.jobfile.model.job_file import JobFile

@@ -16,9 +16,8 @@ from launcher.git import repository
 from launcher.jobfile.compile.compiled import Compiled
 from launcher.jobfile.compile.files import compile_text
 from launcher.jobfile.diagnostics.diagnostic import Diagnostic, job_file_error
-from launcher.jobfile.text.document import Document
+from launcher.jobfile.text.document import Document, Source, leads_out, read_source
 from launcher.jobfile.text.parse import PROCFILE, kind_of_file, parse_values
-from launcher.jobfile.text.source import Source, leads_out, read_source
 from launcher.schedulers.registry import get_scheduler_factories
 from launcher.schedulers.rules import SchedulerRules
 from launcher.schedulers.slurm.options import minutes_of

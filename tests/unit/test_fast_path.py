@@ -19,7 +19,7 @@ _FAST = {
     "launcher": "__main__ database errors files lazy noted text",
     "launcher.apply": "engines",
     "launcher.cli": (
-        "arguments cancel commands completion_names console describe interrupts "
+        "arguments cancel completion_names console describe interrupts "
         "list log_reader logs main queue start status wait"
     ),
     "launcher.cli.render": "apps document status_text values",
@@ -64,7 +64,6 @@ ON_BRANCH = {
     "launcher.cli.component_words": "packages with components, for job files",
     "launcher.cli.jobs": "job files, for commands that get a saved plan or a component",
     "launcher.cli.render.findings": "JSON, SARIF and GitHub, for text; texts of diagnostics, for none",
-    "launcher.cli.render.plan_text": "differences of texts and workspaces, for plans without a change",
     "launcher.cli.plan": "what explains one job, Markdown and GitHub, for plans as text",
     "launcher.cli.plan_file": "the codec of saved plans, for applies of job files",
     "launcher.cli.run": "components, for job files",

@@ -15,8 +15,8 @@ from launcher.cli import jobs
 from launcher.cli.ci.common import Run, work_tree
 from launcher.git import Repository
 from launcher.jobfile import Diagnostic
+from launcher.jobfile.text.document import read_source
 from launcher.jobfile.text.parse import parse_values
-from launcher.jobfile.text.source import read_source
 from launcher.schedulers.registry import get_scheduler
 from launcher.specs import Launch
 

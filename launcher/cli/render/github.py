@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from secrets import token_hex
 from typing import Any
 from urllib.parse import quote
@@ -49,12 +49,9 @@ def error(text: str) -> str:
     return f"::error title=launcher::{_data(text)}"
 
 
-def shielded(text: str, token: str | None = None) -> str:
-    """Return `text` with workflow commands disabled: text of a job file must not control the runner.
-
-    `token` re-enables them, so it must be unguessable.
-    """
-    word = token or token_hex(16)
+def shielded(text: str) -> str:
+    """Return `text` with workflow commands disabled: text of a job file must not control the runner."""
+    word = token_hex(16)  # enables them again, so it must be unguessable
     return f"::stop-commands::{word}\n{text}\n::{word}::"
 
 
@@ -98,9 +95,7 @@ def outputs(plan: Plan) -> dict[str, str]:
     }
 
 
-def publish(
-    plan: Plan, *, max_bytes: int, warning: str = "", environ: Mapping[str, str] | None = None
-) -> None:
+def publish(plan: Plan, *, max_bytes: int, warning: str = "") -> None:
     """Append the plan to the step's summary and outputs, if the environment names their files.
 
     Args:
@@ -108,33 +103,24 @@ def publish(
 
     Raises LauncherError if a file cannot be written.
     """
-    env = os.environ if environ is None else environ
     above = f"> [!WARNING]\n> {warning}\n\n" if warning else ""
-    _append(env.get("GITHUB_STEP_SUMMARY"), above + plan_markdown(plan, max_bytes=max_bytes))
-    _append(
-        env.get("GITHUB_OUTPUT"),
-        "".join(f"{name}={text_of(value)}\n" for name, value in outputs(plan).items()),
-    )
+    publish_text(above + plan_markdown(plan, max_bytes=max_bytes))
+    _append("GITHUB_OUTPUT", "".join(f"{name}={text_of(value)}\n" for name, value in outputs(plan).items()))
 
 
-def publish_refusal(
-    found: Sequence[Diagnostic], in_short: str, *, environ: Mapping[str, str] | None = None
-) -> None:
+def publish_refusal(found: Sequence[Diagnostic], in_short: str) -> None:
     """Append to the step's summary why planning failed. Raises LauncherError."""
-    env = os.environ if environ is None else environ
     more = f"\n\nand {len(found) - _SUMMARY} more" if len(found) > _SUMMARY else ""
-    _append(
-        env.get("GITHUB_STEP_SUMMARY"),
-        f"### No plan: {in_short}\n\n{fenced(render(found[:_SUMMARY]) + more, 'text')}\n",
-    )
+    publish_text(f"### No plan: {in_short}\n\n{fenced(render(found[:_SUMMARY]) + more, 'text')}\n")
 
 
-def publish_text(markdown: str, *, environ: Mapping[str, str] | None = None) -> None:
+def publish_text(markdown: str) -> None:
     """Append to the step's summary, if the environment names its file. Raises LauncherError."""
-    _append((os.environ if environ is None else environ).get("GITHUB_STEP_SUMMARY"), markdown)
+    _append("GITHUB_STEP_SUMMARY", markdown)
 
 
-def _append(path: str | None, text: str) -> None:
+def _append(variable: str, text: str) -> None:
+    path = os.environ.get(variable)
     if not path:
         return
     try:

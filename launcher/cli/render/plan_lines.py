@@ -23,7 +23,7 @@ from launcher.specs.launch import JobKey
 from launcher.specs.macros import with_brackets
 from launcher.specs.secret import HIDDEN, hide
 from launcher.text import FEW, named, plural, printable
-from launcher.workspace.manifest import Manifest, amount, changed_files, known
+from launcher.workspace.manifest import amount, changed_files, known
 
 _LEAST = 20  # minimum columns of a command line
 _BARE = r"[^\s\"'\\`]+\Z"
@@ -94,9 +94,6 @@ def _padded(text: str, size: int) -> str:
 MOST_FILES = 10
 """Changed files of a workspace that are listed; more are counted."""
 
-Known = Callable[[str], "Manifest | None"]
-"""Returns the recorded files of a workspace by its digest; None if unknown."""
-
 
 class Line(NamedTuple):
     """`op`: "+" added, "-" removed, "~" changed, "" several. `depth`: 0 or 1."""
@@ -106,10 +103,10 @@ class Line(NamedTuple):
     depth: int = 0
 
 
-def change_lines(change: Change, columns: int, *, files: Known = known) -> Iterator[Line]:
+def change_lines(change: Change, columns: int) -> Iterator[Line]:
     """Lines of one change that fit `columns` if possible: a heading, and details below it."""
     if is_workspace_digest(change.path):
-        heading, *pieces = _workspace(change, files)
+        heading, *pieces = _workspace(change)
         yield from (heading, *_packed(pieces, columns - 4))
     elif _is_role(change):
         yield Line("+", f"{field(change.path)}: {what_runs(change.new)}")
@@ -120,13 +117,13 @@ def change_lines(change: Change, columns: int, *, files: Known = known) -> Itera
         yield Line(change.op, str(change)[2:])
 
 
-def diff_lines(change: Change, columns: int, *, files: Known = known) -> Iterator[str]:
+def diff_lines(change: Change, columns: int) -> Iterator[str]:
     """Lines of one change as a diff: a replaced value is a removed and an added line."""
     if _is_role(change):
         yield from (f"+ {line}" for line in flat({"roles": [change.new]}))
         return
     is_workspace = is_workspace_digest(change.path)
-    lines = [*(_workspace(change, files) if is_workspace else change_lines(change, columns))]
+    lines = [*(_workspace(change) if is_workspace else change_lines(change, columns))]
     if change.op == "~" and len(lines) == 1 and not is_workspace and change.old != HIDDEN:
         path, (old, new) = field(change.path), show_both(change.path, change.old, change.new)
         lines = [Line("-", f"{path} = {old}"), Line("+", f"{path} = {new}")]
@@ -134,11 +131,11 @@ def diff_lines(change: Change, columns: int, *, files: Known = known) -> Iterato
         yield f"{op if op and (op, depth) != ('~', 0) else ' '} {text}"
 
 
-def _workspace(change: Change, files: Known) -> Iterator[Line]:
+def _workspace(change: Change) -> Iterator[Line]:
     """The changed files, if the earlier ones are recorded, and the present size."""
     name = field(change.path)
-    old = files(change.old) if isinstance(change.old, str) else None
-    new = files(change.new) if isinstance(change.new, str) else None
+    old = known(change.old) if isinstance(change.old, str) else None
+    new = known(change.new) if isinstance(change.new, str) else None
     if new is None:
         yield Line(change.op, str(change)[2:])
     elif change.op == "+":

@@ -9,6 +9,7 @@ from launcher.cli.render.plan_lines import (
     Family,
     about,
     by_attempts,
+    change_lines,
     families,
     family_of,
     folded_rows,
@@ -244,8 +245,6 @@ class _Page:
                 yield from ((line, "dim") for line in _note(f"note: {note}", self._terminal))
 
     def _change(self, change: Change) -> Iterator[tuple[str, str]]:
-        from launcher.cli.render.plan_lines import change_lines
-
         for op, text, depth in change_lines(change, self._columns - 2):
             yield _DEEPER * depth + f"{op} {text}".lstrip(), _CHANGE_STYLES.get(op or change.op, "")
 

@@ -24,7 +24,7 @@ from launcher.text import cores, memory, paint, printable
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterator, Mapping
 
     from launcher.cli.render.values import Cell
     from launcher.specs.replica_error import ReplicaError
@@ -186,21 +186,12 @@ def root_cause_text(replica: ReplicaRecord, error: ReplicaError, app: str, *, co
     lines = [f"{paint('ROOT CAUSE', 'bold red', color)}  {paint(head, 'bold', color)}"]
     if any(facts):
         lines.append("  " + "  ".join(fact for fact in facts if fact))
-    more = _more(error)
-    lines += [f"  {paint('|', 'dim', color)} {line}".rstrip() for line in _last(more)]
+    more = error.callstack.strip("\n").splitlines() or error.message.strip().splitlines()[1:]
+    lines += [f"  {paint('|', 'dim', color)} {line}".rstrip() for line in map(_line, more[-_LAST_LINES:])]
     if len(more) > _LAST_LINES:
         hint = f"all {len(more)} lines are in `launcher status {app} --json`"
         lines.append(f"  {paint('hint:', 'bold cyan', color)} {hint}")
     return "\n".join(lines)
-
-
-def _more(error: ReplicaError) -> list[str]:
-    """The call stack, or the message without its first line."""
-    return error.callstack.strip("\n").splitlines() or error.message.strip().splitlines()[1:]
-
-
-def _last(lines: Sequence[str]) -> Iterator[str]:
-    return map(_line, lines[-_LAST_LINES:])
 
 
 def _line(text: str, width: int = _WIDTH) -> str:

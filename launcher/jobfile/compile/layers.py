@@ -33,9 +33,8 @@ from launcher.jobfile.messages.names import got, listing, show, suggest
 from launcher.jobfile.messages.wording_fields import bad_label
 from launcher.jobfile.model.base import LABEL, VERSION
 from launcher.jobfile.model.job_file import BESIDE_JOBS
-from launcher.jobfile.text.document import Document, Path, Range, Spot
+from launcher.jobfile.text.document import Document, Path, Range, Spot, leads_out, read_source
 from launcher.jobfile.text.parse import parse
-from launcher.jobfile.text.source import leads_out, read_source
 from launcher.specs import DEFAULT_TARGET
 
 _MOST_PARENTS = 16

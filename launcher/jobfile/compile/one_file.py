@@ -15,11 +15,10 @@ from launcher.jobfile.compile.build import check_defaults
 from launcher.jobfile.compile.inputs import Folders
 from launcher.jobfile.compile.layers import Layered, Parents, is_known_version, layered
 from launcher.jobfile.compile.matrix import NO_MATRIX, Combination, Matrix
-from launcher.jobfile.compile.one_job import Expanded, Work, compile_job
+from launcher.jobfile.compile.one_job import Expanded, Trace, Work, compile_job
 from launcher.jobfile.compile.overlay import WHOLE, Placed, holding, laid_over, swept, without
 from launcher.jobfile.compile.project import STAND_INS, Home
 from launcher.jobfile.compile.references import References, names_in
-from launcher.jobfile.compile.trace import Trace
 from launcher.jobfile.compile.variables import AnyVar, Inputs, Value, resolve_variables, without_secrets
 from launcher.jobfile.compile.variants import (
     Variant,

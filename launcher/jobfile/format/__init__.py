@@ -13,10 +13,9 @@ from launcher.errors import LauncherError
 from launcher.files import PROJECT_FILE
 from launcher.jobfile.format.order import ITEM, JOB, PROJECT, Path, fields
 from launcher.jobfile.format.yaml_nodes import Odd
-from launcher.jobfile.text.document import Document, leaves
+from launcher.jobfile.text.document import Document, Source, leaves
 from launcher.jobfile.text.document import Path as Place
 from launcher.jobfile.text.parse import parse
-from launcher.jobfile.text.source import Source
 
 __all__ = ["Unformattable", "format_text"]
 

@@ -14,8 +14,7 @@ from typing import Any, Literal
 from launcher.dataclass import dataclass
 from launcher.jobfile.diagnostics.diagnostic import Diagnostic, Related, Severity, severity_of
 from launcher.jobfile.messages.names import listing, suggest
-from launcher.jobfile.text.document import Document, Path, Range, Spot
-from launcher.jobfile.text.source import Format, Source
+from launcher.jobfile.text.document import Document, Format, Path, Range, Source, Spot
 from launcher.specs.secret import is_sensitive
 from launcher.specs.text import command, to_flow
 

@@ -8,8 +8,7 @@ from shlex import quote
 from typing import Any, NamedTuple
 
 from launcher.jobfile.diagnostics.diagnostic import Diagnostic
-from launcher.jobfile.text.document import Document, leaves
-from launcher.jobfile.text.source import Format, Source
+from launcher.jobfile.text.document import Document, Format, Source, leaves
 from launcher.noted import is_noting, not_repeatable
 from launcher.specs.secret import hide, may_hold_secret
 

@@ -4,8 +4,8 @@ import re
 
 from ruamel.yaml import YAML
 
-from launcher.cli.commands import names
 from launcher.cli.init_templates import SKILL
+from launcher.cli.main import names
 from launcher.cli.skill import EXIT_CODES, skill_page
 from launcher.jobfile.schema.words import PARTS
 
