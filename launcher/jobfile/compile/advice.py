@@ -12,8 +12,7 @@ from launcher import looks
 from launcher.jobfile.compile.references import names_in
 from launcher.jobfile.compile.shell_advice import SHELLS, advise_shell_text
 from launcher.jobfile.compile.variables import AnyVar, reads_secret
-from launcher.jobfile.messages.collector import Collector
-from launcher.jobfile.messages.names import nearest
+from launcher.jobfile.messages.collector import Collector, nearest
 from launcher.jobfile.model.fields import around
 from launcher.jobfile.model.job_file import JobFile
 from launcher.jobfile.model.role import RoleSpec

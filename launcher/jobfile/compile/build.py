@@ -8,8 +8,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from launcher.jobfile.compile.inputs import triggers
-from launcher.jobfile.messages.collector import Collector
-from launcher.jobfile.messages.names import listing, suggest
+from launcher.jobfile.messages.collector import Collector, listing, suggest
 from launcher.jobfile.messages.wording_fields import missing_field
 from launcher.jobfile.model.job_file import JobFile, LifecycleSpec
 from launcher.jobfile.model.role import (

@@ -31,8 +31,7 @@ from launcher.jobfile.compile.options import Rules, Schedulers
 from launcher.jobfile.compile.project import Checkout, Homes
 from launcher.jobfile.compile.variables import ENVIRON, Inputs, VarFiles, read_var_files
 from launcher.jobfile.diagnostics.diagnostic import Diagnostic, Span, in_order, job_file_error
-from launcher.jobfile.messages.collector import Collector
-from launcher.jobfile.messages.names import listing, suggest
+from launcher.jobfile.messages.collector import Collector, listing, suggest
 from launcher.jobfile.text.document import Source, leads_out, read_source, source_of
 from launcher.jobfile.text.parse import parse
 from launcher.noted import not_repeatable

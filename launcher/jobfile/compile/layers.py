@@ -28,8 +28,7 @@ from launcher.jobfile.compile.project import Home
 from launcher.jobfile.compile.references import names_in
 from launcher.jobfile.compile.variants import is_pattern
 from launcher.jobfile.diagnostics.diagnostic import Diagnostic
-from launcher.jobfile.messages.collector import Collector, masked
-from launcher.jobfile.messages.names import got, listing, show, suggest
+from launcher.jobfile.messages.collector import Collector, got, listing, masked, show, suggest
 from launcher.jobfile.messages.wording_fields import bad_label
 from launcher.jobfile.model.base import LABEL, VERSION
 from launcher.jobfile.model.job_file import BESIDE_JOBS

@@ -30,8 +30,7 @@ from launcher.jobfile.compile.variants import (
     named,
 )
 from launcher.jobfile.diagnostics.diagnostic import Diagnostic
-from launcher.jobfile.messages.collector import Collector, masked
-from launcher.jobfile.messages.names import got
+from launcher.jobfile.messages.collector import Collector, got, masked
 from launcher.jobfile.messages.wording import report
 from launcher.jobfile.model.base import VERSION
 from launcher.jobfile.model.fields import JOB_FIELDS, ROLE

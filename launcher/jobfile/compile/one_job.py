@@ -28,8 +28,7 @@ from launcher.jobfile.compile.project import Config, Home
 from launcher.jobfile.compile.references import References, names_in
 from launcher.jobfile.compile.variables import AnyVar, Inputs, Value
 from launcher.jobfile.compile.variants import Variant, is_pattern, named
-from launcher.jobfile.messages.collector import At, Collector
-from launcher.jobfile.messages.names import show
+from launcher.jobfile.messages.collector import At, Collector, show
 from launcher.jobfile.messages.wording import report
 from launcher.jobfile.messages.wording_fields import bad_label
 from launcher.jobfile.model.base import LABEL, VERSION

@@ -19,8 +19,7 @@ from launcher.jobfile.compile.discover import wrong_pattern
 from launcher.jobfile.compile.options import Schedulers, check_option
 from launcher.jobfile.compile.variables import ENVIRON, Value
 from launcher.jobfile.diagnostics.diagnostic import Diagnostic
-from launcher.jobfile.messages.collector import Collector
-from launcher.jobfile.messages.names import got
+from launcher.jobfile.messages.collector import Collector, got
 from launcher.jobfile.messages.wording import report
 from launcher.jobfile.messages.wording_fields import LABEL_RULE
 from launcher.jobfile.model.base import LABEL, Model

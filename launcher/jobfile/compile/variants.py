@@ -24,8 +24,7 @@ from launcher.jobfile.compile.overlay import (
     without,
 )
 from launcher.jobfile.compile.project import Home
-from launcher.jobfile.messages.collector import Collector
-from launcher.jobfile.messages.names import got, place_name, suggest
+from launcher.jobfile.messages.collector import Collector, got, place_name, suggest
 from launcher.jobfile.messages.wording_fields import bad_label, label_like
 from launcher.jobfile.model.base import LABEL
 from launcher.jobfile.model.fields import JOB, fields_at, place_at

@@ -6,8 +6,8 @@ from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
 from launcher.jobfile.messages import foreign_values as to
+from launcher.jobfile.messages.collector import spelt_alike
 from launcher.jobfile.messages.foreign_values import Fields, Write
-from launcher.jobfile.messages.names import spelt_alike
 from launcher.jobfile.text.document import Path
 
 
