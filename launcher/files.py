@@ -1,4 +1,4 @@
-"""Find the project file above a folder, read files within limits, write them atomically."""
+"""Find the project file above a folder, read files within limits, write them whole, hold many open."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from _thread import get_ident
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import BinaryIO
+
 
 PROJECT_FILE = "launcher.toml"
 GONE = (FileNotFoundError, NotADirectoryError)
@@ -182,3 +183,26 @@ def new_file(path: str, mode: int) -> int:
     except FileExistsError:  # left by a killed process with the same id
         os.unlink(path)
         return os.open(path, flags, mode)
+
+
+_OTHERS = 64  # descriptors that this process opens for other purposes
+
+
+def allow_open_files(count: int) -> bool:
+    """Make room for `count` files open at once; False when the hard limit forbids it.
+
+    The soft limit is often 1024 for programs that use select(), which launcher does not.
+    """
+    import resource
+
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = count + _OTHERS
+    if soft == resource.RLIM_INFINITY or wanted <= soft:
+        return True
+    if hard != resource.RLIM_INFINITY and wanted > hard:
+        return False
+    try:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
+    except (OSError, ValueError):  # macOS has an additional limit
+        return False
+    return True

@@ -1,4 +1,4 @@
-"""Text that several layers read or write: durations, near names, colours, plural forms. No I/O.
+"""Text that several layers read or write: durations, near names, colours, plurals, folded tables. No I/O.
 
 Every command imports this module, so it imports nothing.
 """
@@ -7,7 +7,11 @@ from __future__ import annotations
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Callable, Hashable, Iterable, Sequence
+    from typing import TypeVar
+
+    T = TypeVar("T")
+
 
 DEFAULT_TARGET = "default"
 """The target of a job without an overlay."""
@@ -273,3 +277,34 @@ def _is_part(word: str, candidate: str) -> bool:
     if len(short) < _LEAST_PART:
         return False
     return long.startswith(short) or short in long.replace(".", "-").split("-")
+
+
+def fold(
+    items: Sequence[T],
+    family_of: Callable[[T], Hashable],
+    kind_of: Callable[[T], Hashable],
+    matters: Callable[[T], object],
+) -> list[list[T]]:
+    """Return the items of each line; a line has the position of its first item.
+
+    Args:
+        family_of: returns the family of an item, such as its matrix; a falsy value for none.
+        kind_of: items of a large family with the same kind share a line.
+        matters: whether the first FEW items of a kind always have lines of their own, as failures have.
+    """
+    from collections import Counter
+
+    sizes = Counter((family_of(each), kind_of(each)) for each in items)
+    shown: Counter[Hashable] = Counter()
+    lines: dict[Hashable, list[T]] = {}
+    for number, item in enumerate(items):
+        kind = family_of(item), kind_of(item)
+        shown[kind] += 1
+        is_alone = not kind[0] or sizes[kind] <= FEW or (matters(item) and shown[kind] <= FEW)
+        lines.setdefault(number if is_alone else kind, []).append(item)
+    return list(lines.values())
+
+
+def named(names: Sequence[str]) -> str:
+    """`sweep-1`, or `sweep-1 and 11 more`."""
+    return names[0] if len(names) == 1 else f"{names[0]} and {len(names) - 1:,} more"

@@ -16,9 +16,9 @@ from launcher.plan.snapshot import Snapshot, merge
 from launcher.schedulers.registry import SHARED_ENGINES
 from launcher.specs.app import Role
 from launcher.specs.attempt import ENDED_STATES, Attempt
+from launcher.specs.inputs import NOTHING_SEEN, Seen, differing, recorded_paths
 from launcher.specs.launch import JobKey, Launch
 from launcher.specs.macros import substitute
-from launcher.specs.seen import NOTHING_SEEN, Seen, differing, recorded_paths
 from launcher.state.home import token
 from launcher.state.store import Store
 

@@ -1,4 +1,4 @@
-"""Effects in check runs: how the plan of a pull request becomes an approval once the pull request is merged.
+"""Effects in check runs: the plan of a pull request becomes an approval once the pull request is merged.
 
 A check run on the head of a pull request holds the effects of its plan, compressed. Only a GitHub app may
 write check runs, and the token of a workflow belongs to one; every user who may push can write a commit
@@ -16,13 +16,17 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from launcher.ci.forge import MOST_CHARACTERS, Check, CheckRun
+from launcher.ci.forge import MOST_CHARACTERS, Check, CheckRun, Pull
+from launcher.ci.github import GitHub
 from launcher.errors import LauncherError
+from launcher.inventory.verify import Chain
 from launcher.plan.effects_codec import approval_faults, approval_json, to_approval
 from launcher.plan.model import Plan
+from launcher.specs.launch import JobKey
 
 if TYPE_CHECKING:
     from launcher.plan.effects import Approval
+
 
 _MOST: Final = 16 << 20
 """Bytes of a decompressed list of effects."""
@@ -132,3 +136,96 @@ def plain(text: str) -> str:
 def names(values: Sequence[str]) -> str:
     """`a`, `a and b`, `a, b and c`."""
     return " and ".join(filter(None, [", ".join(values[:-1]), *values[-1:]]))
+
+
+def asked(chain: Chain, github: GitHub) -> Chain:
+    """The chain with its pull request and approval checked at GitHub. Raises GitHubError, LauncherError."""
+    number = chain.attempt.pull_request
+    if not number.isdecimal():
+        return chain
+    pull = github.pull(int(number))
+    judged = {"pull request": _pull(pull), "approval": _approval(chain, pull, github)}
+    links = [
+        replace(link, **judged[link.name]) if link.mark != "wrong" and judged.get(link.name) else link
+        for link in chain.links
+    ]
+    return replace(chain, links=links)
+
+
+def _pull(pull: Pull | None) -> dict[str, Any]:
+    if pull is None or not pull.merged:
+        expected = "a merged pull request"
+        return {
+            "mark": "wrong",
+            "why": "GitHub has not merged it",
+            "expected": expected,
+            "found": _state(pull),
+        }
+    return {"mark": "checked", "why": f"merged as {pull.merge_commit_sha[:7]}, says GitHub"}
+
+
+def _state(pull: Pull | None) -> str:
+    return "no such pull request" if pull is None else "an unmerged pull request"
+
+
+def _approval(chain: Chain, pull: Pull | None, github: GitHub) -> dict[str, Any]:
+    """The judgement on the approval: one of the lists of effects must hold that of the attempt."""
+    attempt = chain.attempt
+    if pull is None or not attempt.effect:
+        return {}
+    scope = Scope(*attempt.key[:2])
+    commits = filter(None, (pull.head_sha, pull.merge_commit_sha, attempt.commit.partition("-")[0]))
+    lists = [approval_in(github.check_runs(commit), scope) for commit in dict.fromkeys(commits)]
+    starts = [start.digest for each in lists if each for start in each.starts if start.key == attempt.key]
+    if attempt.effect in starts:
+        return {"mark": "checked", "why": f"its check run on GitHub holds {attempt.effect}"}
+    if not any(lists):
+        return {"mark": "missing", "why": "not checked: GitHub has no check run with effects for it"}
+    held = ", ".join(starts) or "no start of this job"
+    why = "its check run on GitHub does not hold the effect"
+    return {"mark": "wrong", "why": why, "expected": attempt.effect, "found": held}
+
+
+_APPLIED = "<!-- launcher applied -->"
+
+if TYPE_CHECKING:
+    from launcher.ci.forge import Comment, Forge
+    from launcher.ci.runner import Runner
+
+
+def publish_effects(forge: Forge, runner: Runner, plan: Plan, scope: Scope) -> None:
+    """Keep the effects of a stamped plan in check runs on the head of the pull request.
+
+    The commit that a merge queue tests becomes the commit on the branch, so the effects lie on that commit.
+    """
+    number = str(runner.pull_request or "")
+    for check in effect_checks(plan, scope, number):
+        forge.add_check(check, sha=runner.head_sha)
+
+
+def publish_comment(forge: Forge, number: int, mark: str, text: str, *, is_news: bool) -> None:
+    """Write the one comment that carries a mark, or replace its text.
+
+    Args:
+        is_news: whether a comment is written where there is none.
+    """
+    for comment in _marked(forge.comments(number), mark):
+        if comment.body.strip() == text.strip() or forge.edit_comment(number, comment.id, text):
+            return
+    if is_news:
+        forge.add_comment(number, text)
+
+
+def mark_of(scope: Scope) -> str:
+    """The hidden line that the comment of a project and target begins with."""
+    return f"<!-- launcher plan: {JobKey(scope.project, scope.target, '').session} -->"
+
+
+def with_applied(body: str, words: str) -> str:
+    """Return a comment's text with a sentence on what was applied, which replaces an earlier one."""
+    return f"{body.partition(_APPLIED)[0].rstrip()}\n\n{_APPLIED}\n{words}\n"
+
+
+def _marked(comments: list[Comment], mark: str) -> list[Comment]:
+    """The comments that begin with a mark, the newest first."""
+    return [comment for comment in reversed(comments) if comment.body.startswith(mark)]

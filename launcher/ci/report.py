@@ -16,9 +16,8 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from launcher.ci.approvals import Scope, names, plain
 from launcher.ci.forge import MOST_CHARACTERS, Check, CheckRun, ForgeError
-from launcher.folds import fold, named
 from launcher.inventory.results import Row, shown
-from launcher.text import fenced, natural, plural
+from launcher.text import fenced, fold, named, natural, plural
 
 if TYPE_CHECKING:
     from launcher.ci.forge import Forge

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from launcher.cli.console import Console
-    from launcher.cli.render.failures import Problem
+    from launcher.cli.render.findings import Problem
     from launcher.state.records import AppRecord
 
 USAGE = "cancel APP… [-t TARGET] [--grace TIME] [--yes] [--json]"
@@ -79,7 +79,7 @@ def run(args: Any, console: Console, *, always_asks: bool = False) -> int:
     _cancel_all(live, args.grace, problems, console)
     code = int(bool(problems))
     if args.json:
-        from launcher.cli.render.failures import apps_result
+        from launcher.cli.render.findings import apps_result
         from launcher.inventory.listing import current
 
         console.print(apps_result(current(seen), problems, code))

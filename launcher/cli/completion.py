@@ -8,9 +8,9 @@ from typing import Any
 import shtab
 
 from launcher.cli.arguments import Argument, Arguments
-from launcher.cli.commands import COMMANDS, command
 from launcher.cli.completion_names import KINDS, SHELLS, function_of, names
 from launcher.cli.console import Console
+from launcher.cli.main import COMMANDS, command
 from launcher.errors import UsageError
 
 USAGE = "completion SHELL"

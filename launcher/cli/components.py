@@ -7,11 +7,10 @@ from textwrap import wrap
 from typing import Any
 
 from launcher.cli.console import Console
-from launcher.cli.render.tables import table
+from launcher.cli.render.values import table
 from launcher.components import component_help, get_builtin_source, get_component
 from launcher.components.finder import survey
-from launcher.components.signature import parameters_of
-from launcher.components.types import type_name
+from launcher.components.signature import parameters_of, type_name
 from launcher.errors import UsageError
 from launcher.runner.config import component_defaults
 

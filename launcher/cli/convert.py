@@ -9,10 +9,10 @@ from functools import partial
 from json import dumps
 from typing import Any
 
+from launcher.cli.compile import role_fields
 from launcher.cli.component_words import words_of
 from launcher.cli.console import Console
 from launcher.cli.init import label
-from launcher.cli.render.job_text import role_fields
 from launcher.cli.run_component import called
 from launcher.components import Component, ComponentArgs
 from launcher.convert.convert import KINDS, Converted, convert, is_file
@@ -21,14 +21,14 @@ from launcher.jobfile.compile.build import script_of
 from launcher.jobfile.compile.files import compile_text
 from launcher.jobfile.format import format_text
 from launcher.jobfile.model.role import RoleSpec
+from launcher.jobfile.text.document import Source, source_of
 from launcher.jobfile.text.parse import parse
-from launcher.jobfile.text.source import Source, source_of
 from launcher.runner import get_runner
 from launcher.schedulers import get_default_scheduler_name
 from launcher.schedulers.rules import SchedulerRules
 from launcher.specs import AppDef
-from launcher.specs.difference import first_difference, plain
-from launcher.specs.yamltext import to_yaml
+from launcher.specs.appdata import first_difference, plain
+from launcher.specs.text import to_yaml
 
 USAGE = "convert [OPTIONS] (FILE | COMPONENT [ARGUMENTS])"
 HELP = """\
@@ -89,7 +89,7 @@ def run(args: Any, console: Console) -> int:
     app, common = found[0].build(found[1]), _common(args, args.scheduler or "")
     whys = []
     for what in (_roles(app), _call(args.component, *found)):
-        text = _text({"name": args.name or _label(app), **common, **what})
+        text = _text({"name": args.name or label(app.name), **common, **what})
         why = _disproof(text, app)
         if why is None:
             _print(Converted(text, {}, (), ()), 0, args, console)
@@ -149,10 +149,6 @@ def _common(args: Any, scheduler: str) -> dict[str, Any]:
         cfg = runner.cfg_from_str(scheduler or get_default_scheduler_name(), *args.cfg)
     fields = {"scheduler": args.scheduler, "cfg": cfg, "workspace": args.workspace}
     return {key: value for key, value in fields.items() if value}
-
-
-def _label(app: AppDef) -> str:
-    return label(app.name)
 
 
 def _roles(app: AppDef) -> dict[str, Any]:

@@ -7,7 +7,7 @@ from textwrap import fill, indent
 from typing import Any
 
 from launcher.cli.console import Console
-from launcher.cli.render.tables import table
+from launcher.cli.render.values import table
 from launcher.errors import UsageError
 from launcher.jobfile.diagnostics.diagnostic import CODES, WARNINGS
 from launcher.jobfile.diagnostics.explain import explanations

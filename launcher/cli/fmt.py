@@ -9,7 +9,7 @@ from json import dumps
 from typing import TYPE_CHECKING, Any
 
 from launcher.cli.console import Console
-from launcher.cli.render.failures import problems_json
+from launcher.cli.render.findings import problems_json
 from launcher.dataclass import dataclass
 from launcher.errors import JobFileError, LauncherError
 from launcher.files import PROJECT_FILE, make_like, new_file, remove_leftovers
@@ -17,13 +17,13 @@ from launcher.jobfile import render
 from launcher.jobfile.compile.discover import find_files
 from launcher.jobfile.compile.files import Environment, compile_files
 from launcher.jobfile.format import Unformattable, format_text
+from launcher.jobfile.text.document import Source, read_source
 from launcher.jobfile.text.parse import parse
-from launcher.jobfile.text.source import Source, read_source
 from launcher.specs import canonical
 from launcher.text import paint, plural
 
 if TYPE_CHECKING:
-    from launcher.cli.render.failures import Problem
+    from launcher.cli.render.findings import Problem
 
 USAGE = "fmt [FILE…] [--check] [--json]"
 HELP = """\

@@ -11,9 +11,8 @@ from launcher.apply.engines import Engines
 from launcher.apply.gc import Collected, Rule, collect, ended
 from launcher.cli.arguments import count, duration
 from launcher.cli.console import Console
-from launcher.cli.render.failures import problems_json
-from launcher.cli.render.tables import Cell, table
-from launcher.cli.render.values import ago, iso
+from launcher.cli.render.findings import problems_json
+from launcher.cli.render.values import Cell, ago, iso, table
 from launcher.errors import UsageError
 from launcher.inventory.recorded import with_apps_here
 from launcher.schedulers.appstore import open_store

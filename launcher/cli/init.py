@@ -11,13 +11,13 @@ from importlib.metadata import PackageNotFoundError, distribution
 from textwrap import indent
 from typing import Any, Literal, NamedTuple
 
-from launcher.cli import init_ci, init_gitlab
+from launcher.cli import init_ci
 from launcher.cli import init_templates as templates
 from launcher.cli.console import Console
 from launcher.cli.init_ci import ENGINES, PROVIDERS, WORKFLOW, Setup, asked_setup, workflow
 from launcher.cli.init_templates import PROJECT_SCHEMA, SCHEMA, SKILL
-from launcher.cli.render.skill_text import skill_page
 from launcher.cli.schema import schema as published
+from launcher.cli.skill import skill_page
 from launcher.errors import LauncherError, UsageError
 from launcher.files import PROJECT_FILE, project_file, read_regular, write_whole
 from launcher.git import repository
@@ -125,7 +125,7 @@ def run(args: Any, console: Console) -> int:
         )
     if not name:
         _advise_for_jobs(args, jobs, written, _top_of(folder), console)
-    is_new = any(path.endswith((WORKFLOW, init_gitlab.PIPELINE)) for path in written)
+    is_new = any(path.endswith((WORKFLOW, init_ci.PIPELINE)) for path in written)
     steps_left = _next_steps(args, name, files[0].path if name else folder, setup if is_new else None)
     _show_next_steps(steps_left, console)
     if args.json:
@@ -158,10 +158,10 @@ def _ci_files(provider: str, setup: Setup, top: str) -> Iterator[_File]:
     if provider == "github":
         yield _File(os.path.join(top, WORKFLOW), workflow(setup), is_optional=True)
         return
-    texts = init_gitlab.files(setup)
-    yield _File(os.path.join(top, init_gitlab.PIPELINE), texts[init_gitlab.PIPELINE], is_optional=True)
-    include = texts[init_gitlab.INCLUDING]
-    yield _File(os.path.join(top, init_gitlab.INCLUDING), include, include, (init_gitlab.PIPELINE,))
+    texts = init_ci.pipeline_files(setup)
+    yield _File(os.path.join(top, init_ci.PIPELINE), texts[init_ci.PIPELINE], is_optional=True)
+    include = texts[init_ci.INCLUDING]
+    yield _File(os.path.join(top, init_ci.INCLUDING), include, include, (init_ci.PIPELINE,))
 
 
 class _File(NamedTuple):
@@ -337,9 +337,9 @@ def _next_steps(args: Any, name: str, path: str, setup: Setup | None) -> list[st
     if args.pre_commit:
         lines.append("pre-commit install")
     if setup and args.ci == "gitlab":
-        lines += init_gitlab.next_steps(setup, init_ci.KEY, init_ci.KNOWN_HOSTS)
+        lines += init_ci.gitlab_steps(setup)
     elif setup:
-        lines += init_ci.next_steps(setup)
+        lines += init_ci.github_steps(setup)
     return lines
 
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from launcher.errors import LauncherError
+from launcher.files import allow_open_files
 from launcher.inventory.logs import records
 from launcher.inventory.recorded import scheduler_of
-from launcher.limits import allow_open_files
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -1,4 +1,4 @@
-"""Find the command, parse its arguments, run it, and turn errors into exit codes.
+"""List the commands; find one, parse its arguments, run it, and turn errors into exit codes.
 
 The only place that catches errors for the user: a LauncherError is shown as `error: …` and sets the exit
 code; a closed stdout ends the command silently; Ctrl-C gives 130 and SIGTERM 143. A command that prints JSON
@@ -10,14 +10,110 @@ from __future__ import annotations
 import os
 import sys
 
-from launcher.cli.commands import ALIASES, command, names, overview
 from launcher.cli.console import Console, OutputClosed
 from launcher.errors import JobFileError, LauncherError, Terminated, UsageError
+from launcher.text import paint
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from typing import Any
+
+
+# (title, {command: summary}). A command is implemented by the module of its name, imported when it runs:
+# HELP, USAGE, EXAMPLES, `add_arguments(parser)` and `run(args, console) -> exit code`.
+COMMANDS: tuple[tuple[str, dict[str, str]], ...] = (
+    (
+        "Job files",
+        {
+            "init": "write a first job file; editor, agent and CI settings",
+            "fmt": "format job files",
+            "validate": "check job files and report every problem",
+            "compile": "show the resolved jobs, and where each value comes from",
+            "plan": "show what apply would do, and why",
+            "apply": "start, replace and re-run jobs as planned",
+            "synced": "show up to which commit a branch is applied",
+            "run": "run one job file or component attached to this terminal",
+            "convert": "print the job file of a script, compose file or component",
+            "ci": "plan on a pull request, apply what was merged, report",
+            "configure": "write a launcher.toml with run options of schedulers",
+        },
+    ),
+    (
+        "Apps",
+        {
+            "list": "list the newest apps and their states",
+            "top": "watch and steer all jobs on one screen",
+            "status": "show the running apps, or one app with its replicas",
+            "describe": "show all details of an app",
+            "history": "list the attempts of a job, and why each ran",
+            "diff": "show what differs between two attempts",
+            "verify": "check an attempt from its pull request to its outputs",
+            "use": "compare what jobs asked for with what they used",
+            "report": "write a page of what ran, what it used, why it failed",
+            "logs": "show the output of an app's replicas",
+            "grep": "search the logs of all attempts",
+            "output": "print where a job's output folder is, or copy its files",
+            "wait": "wait until apps have ended",
+            "cancel": "stop apps",
+            "queue": "show what apps hold of this machine, and who is in line",
+            "start": "start apps in line at once",
+            "metrics": "print metrics for Prometheus, or write them to a file",
+            "gc": "remove logs, records and containers of ended apps",
+        },
+    ),
+    (
+        "Reference",
+        {
+            "explain": "explain a code in a message, with examples",
+            "components": "list the components, or the arguments of one",
+            "schedulers": "list the schedulers",
+            "runopts": "list the run options of schedulers",
+            "schema": "print the JSON Schema of job files, plans, events",
+            "skill": "print a page for coding agents: plan, ask, apply",
+            "completion": "print a completion script for your shell",
+            "version": "print the versions of launcher and Python",
+        },
+    ),
+)
+
+
+ALIASES = {"show": "describe"}
+"""Other names of commands, which the help does not list."""
+
+
+def names() -> list[str]:
+    """Every command, in the order of the help."""
+    return [name for _, group in COMMANDS for name in group]
+
+
+def command(name: str) -> Any:
+    """Import and return the module of a command."""
+    from importlib import import_module
+
+    return import_module(f"launcher.cli.{name}")
+
+
+_EXAMPLES = """\
+  launcher apply examples/hello --yes --wait    run the first example, show output
+  launcher plan jobs/ --out plan.json           save a plan, to apply it later
+  launcher logs train --follow                  follow the output of a job
+"""
+
+
+def overview(color: bool) -> str:
+    """The text of `launcher --help`, composed without argparse to start fast."""
+    lines = ["Declare jobs in files, see what a change would do, apply it.", ""]
+    lines += [paint("Usage:", "bold", color) + " launcher COMMAND [OPTIONS]", ""]
+    for title, group in COMMANDS:
+        lines.append(paint(f"{title}:", "bold", color))
+        for name, summary in group.items():
+            lines.append(f"  {paint(name.ljust(12), 'cyan', color)}  {summary}")
+        lines.append("")
+    lines += [paint("Examples:", "bold", color), _EXAMPLES]
+    lines.append("`launcher COMMAND --help` explains a command; `launcher --version` prints the version.")
+    return "\n".join(lines) + "\n"
+
 
 CLOSED = 141  # as a shell reports a program killed by SIGPIPE
 INTERRUPTED = 130
@@ -141,7 +237,7 @@ def report(error: LauncherError, console: Console) -> int:
     if isinstance(error, JobFileError) and error.diagnostics:
         error = _in_short(error, console)
     if console.as_json:
-        from launcher.cli.render.failures import failure
+        from launcher.cli.render.findings import failure
 
         _print_json(failure(error), console)
     console.error(error)
@@ -151,7 +247,7 @@ def report(error: LauncherError, console: Console) -> int:
 def _report_interrupt(code: int, console: Console) -> int:
     """Print the object of an interrupt where JSON is asked for; return the exit code."""
     if console.as_json:
-        from launcher.cli.render.failures import interruption
+        from launcher.cli.render.findings import interruption
 
         _print_json(interruption(code), console)
     return code
@@ -160,7 +256,7 @@ def _report_interrupt(code: int, console: Console) -> int:
 def _report_fault(error: Exception, console: Console) -> None:
     """Print the object of an unexpected error, whose traceback follows, where JSON is asked for."""
     if console.as_json:
-        from launcher.cli.render.failures import fault
+        from launcher.cli.render.findings import fault
 
         _print_json(fault(error), console)
 

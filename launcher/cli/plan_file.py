@@ -53,7 +53,7 @@ def _json(path: str, raw: bytes) -> Any:
 
 def _unreadable(path: str, error: OSError) -> LauncherError:
     from launcher.jobfile import job_file_error
-    from launcher.jobfile.text.source import unreadable
+    from launcher.jobfile.text.document import unreadable
 
     return job_file_error([unreadable(path, path, error)])
 

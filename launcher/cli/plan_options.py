@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from os.path import commonpath, isdir, join, realpath, relpath
 from typing import Any
 
@@ -92,14 +92,13 @@ def matched(plan: Plan, fail_on: Sequence[str]) -> list[str]:
     return [f"{word}: {', '.join(map(str, keys))}" for word, keys in matches(plan, fail_on).items()]
 
 
-def empty_state_warning(launches: Iterable[Launch], environ: Mapping[str, str] | None = None) -> str:
+def empty_state_warning(launches: Iterable[Launch]) -> str:
     """The warning as one paragraph; "" if it does not apply.
 
     It applies on a CI runner (`CI` is set) with an empty state folder, for jobs of schedulers that store
     outcomes nowhere else. Contacts no engine.
     """
-    is_runner = ci_environment.is_runner(os.environ if environ is None else environ)
-    if not is_runner or os.path.exists(paths.ledger()):
+    if not ci_environment.is_runner(os.environ) or os.path.exists(paths.ledger()):
         return ""
     named = dict.fromkeys(launch.scheduler for launch in launches)
     without_engine = [name for name in named if not get_scheduler(name, "").shared_engine]

@@ -8,7 +8,7 @@ from json import dumps
 from typing import Any
 
 from launcher.cli.console import Console
-from launcher.cli.render.tables import table
+from launcher.cli.render.values import table
 from launcher.errors import LauncherError
 from launcher.schedulers import (
     DEFAULT_SCHEDULERS,

@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from importlib.resources import files
 from json import dumps
 from typing import Any
 
 from launcher.cli.console import Console
-from launcher.cli.render.skill_text import skill_page
+from launcher.cli.main import COMMANDS, command
+from launcher.jobfile.messages.collector import entry
+from launcher.jobfile.model.base import Model
+from launcher.jobfile.model.job_file import JobFile
+from launcher.jobfile.model.role import RoleSpec
+from launcher.jobfile.schema.words import PARTS
 
 USAGE = "skill [--json]"
 HELP = """\
@@ -27,3 +34,64 @@ def run(args: Any, console: Console) -> int:
     text = skill_page()
     console.print(dumps({"text": text}, indent=2, ensure_ascii=False) + "\n" if args.json else text, end="")
     return 0
+
+
+EXIT_CODES: dict[int, str] = {
+    0: "done",
+    1: "an error: of an engine, of files, or a job could not be applied; or `fmt --check` found "
+    "a file to format, or `grep` no line that matches",
+    2: "changes are pending (`plan --detailed-exitcode`, `synced`)",
+    3: "blocked: approval is needed, a job is protected, the plan exceeds its budget, or `--fail-on` matched",
+    4: "a saved plan is stale, expired, edited, or for another engine; or the plan is not the "
+    "one of `--expect-digest`",
+    5: "applied, but an app did not succeed, or did not end in time (`apply --wait`, `wait`, "
+    "`run`, `status --watch`)",
+    6: "a job file is invalid; with `convert --strict`, something of the file has no place",
+    7: "another apply held the lock for too long",
+    8: "a link of an attempt is wrong, or missing with --strict (`verify`)",
+    64: "wrong usage: an unknown command, option, scheduler, component or run option",
+    130: "interrupted by Ctrl-C",
+    141: "the reader of the output has exited, as in `launcher list | head -1`",
+    143: "ended by SIGTERM",
+}
+
+
+_IN_FULL = (JobFile, RoleSpec)
+"""The mappings whose fields have a line each; for other mappings, only the names are listed."""
+
+
+def skill_page() -> str:
+    """The text of a SKILL.md, the same on every machine."""
+    page = files("launcher.cli").joinpath("skill.md").read_text(encoding="utf-8")
+    for name, lines in (("commands", _commands()), ("exit codes", _exit_codes()), ("fields", _fields())):
+        page = page.replace(f"<!-- {name} -->", "\n".join(lines))
+    return page
+
+
+def _commands() -> Iterator[str]:
+    for _, group in COMMANDS:
+        for name, summary in group.items():
+            yield f"- `launcher {command(name).USAGE.splitlines()[0]}`: {summary}"
+
+
+def _exit_codes() -> Iterator[str]:
+    return (f"- {code}: {meaning}" for code, meaning in EXIT_CODES.items())
+
+
+def _fields() -> Iterator[str]:
+    others: dict[str, dict[str, None]] = {}  # place → the fields of all mappings that may stand there
+    for _, where, cls in PARTS:
+        if cls in _IN_FULL:
+            yield from (f"{where}\n", *_lines(cls), "")
+        else:
+            others.setdefault(where.partition(". ")[0].rstrip("."), {}).update(
+                dict.fromkeys(cls.model_fields)
+            )
+    yield "Fields below these:\n"
+    yield from (f"- {where}: {', '.join(f'`{name}`' for name in names)}" for where, names in others.items())
+
+
+def _lines(cls: type[Model]) -> Iterator[str]:
+    for name, info in cls.model_fields.items():
+        example = f"`{entry(name, info.examples[0], 'yaml')}`" if info.examples else f"`{name}`"
+        yield f"- {example}: {info.description}"

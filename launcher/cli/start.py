@@ -9,7 +9,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from launcher.cli.console import Console
-    from launcher.cli.render.failures import Problem
+    from launcher.cli.render.findings import Problem
     from launcher.errors import LauncherError
     from launcher.state.records import AppRecord
 
@@ -76,7 +76,7 @@ def run(args: Any, console: Console, *, always_asks: bool = False) -> int:
         console.error(late)
         problems.append((app.handle, late))
     if args.json:
-        from launcher.cli.render.failures import apps_result
+        from launcher.cli.render.findings import apps_result
         from launcher.inventory.listing import current
 
         console.print(apps_result(current(seen), problems, int(bool(problems))))

@@ -15,10 +15,9 @@ from launcher.git import repository
 from launcher.inventory.groups import declared, file_of, matrix_of
 from launcher.inventory.use import Amount, JobUse, asked_at, asked_in
 from launcher.jobfile import Compiled, Environment, compile_files
-from launcher.jobfile.compile.trace import Trace
-from launcher.jobfile.text.document import Path, Range
+from launcher.jobfile.compile.one_job import Trace
+from launcher.jobfile.text.document import Path, Range, Source, read_source
 from launcher.jobfile.text.parse import parse
-from launcher.jobfile.text.source import Source, read_source
 from launcher.plan.notation import field, show_at
 from launcher.specs import DEFAULT_TARGET, JobKey, document
 

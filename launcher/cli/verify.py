@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 from json import dumps
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from launcher.ci.verified import asked
+from launcher.ci.approvals import asked
 from launcher.cli.arguments import add_target
 from launcher.cli.ci.common import github_of
 from launcher.cli.console import Console
-from launcher.cli.render.verify_text import chain_json, chain_text
+from launcher.cli.render.values import named, wrapped
 from launcher.inventory.find import find_app
-from launcher.inventory.verify import verify
+from launcher.inventory.verify import MARKS, verify
+from launcher.text import paint, plural, printable
+
+if TYPE_CHECKING:
+    from launcher.inventory.verify import Chain, Link
+
 
 WRONG = 8
 
@@ -53,3 +58,53 @@ def run(args: Any, console: Console) -> int:
     else:
         console.print(chain_text(chain, color=console.color, columns=console.columns))
     return WRONG if chain.marked("wrong") or (args.strict and chain.marked("missing")) else 0
+
+
+_STYLES = {"checked": ("ok", "green"), "missing": ("--", "yellow"), "wrong": ("!!", "bold red")}
+_WIDTH = 14
+
+
+def chain_text(chain: Chain, *, color: bool, columns: int | None = None) -> str:
+    """The links, one below the other, and how many are of which mark.
+
+    Args:
+        columns: the width of the terminal; None does not wrap.
+    """
+    attempt = chain.attempt
+    lines = [paint(f"{attempt.key.job}@{attempt.number}", "bold", color) + f"  {printable(attempt.handle)}"]
+    for link in chain.links:
+        mark, style = _STYLES[link.mark]
+        first, *more = _said(link, columns)
+        lines.append(f"{paint(mark, style, color)}  {link.name.ljust(_WIDTH)}{first}".rstrip())
+        lines += [f"{' ' * (_WIDTH + 4)}{text}" for text in more]
+    counts = [f"{len(chain.marked(mark))} {mark}" for mark in MARKS]
+    return "\n".join([*lines, f"{plural(len(chain.links), 'link')}: {', '.join(counts)}"])
+
+
+def _said(link: Link, columns: int | None) -> list[str]:
+    said = [link.value, link.why]
+    if link.mark == "wrong":
+        said += [f"expected: {link.expected}", f"found: {link.found}"]
+    lines = []
+    for text in map(printable, filter(None, said)):
+        lines += wrapped(text, columns - _WIDTH - 4) if columns else [text]
+    return lines
+
+
+def chain_json(chain: Chain) -> dict[str, Any]:
+    """The chain as `verify --json` prints it."""
+    return {
+        **named(chain.attempt),
+        "records": list(chain.records),
+        "links": [
+            {
+                "name": link.name,
+                "mark": link.mark,
+                "value": link.value or None,
+                "why": link.why,
+                "expected": link.expected or None,
+                "found": link.found or None,
+            }
+            for link in chain.links
+        ],
+    }

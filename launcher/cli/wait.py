@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from launcher.cli.console import Console
-    from launcher.cli.render.failures import Problem
+    from launcher.cli.render.findings import Problem
     from launcher.state.records import AppRecord
 
 USAGE = "wait APP… [-t TARGET] [--timeout TIME] [--json]"
@@ -71,7 +71,7 @@ def run(args: Any, console: Console) -> int:
                 codes.add(_show(app, shown, in_full=number < FEW and not app.is_held))
     code = min(codes - {0}, default=0)  # exit code 1 is worse than 5
     if args.json:
-        from launcher.cli.render.failures import apps_result
+        from launcher.cli.render.findings import apps_result
 
         console.print(apps_result(seen, problems, code))
     return code

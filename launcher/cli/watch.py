@@ -14,8 +14,7 @@ from launcher import outages
 from launcher.apply.events import Outcome, Result, event, of_job
 from launcher.apply.follow import Watching
 from launcher.cli.console import Console, OutputClosed, OutputError
-from launcher.cli.live_display import LiveDisplay
-from launcher.cli.render.image_text import IMAGE_EVENTS
+from launcher.cli.live_display import IMAGE_EVENTS, LiveDisplay
 from launcher.cli.render.log_lines import Shaper, prefixes, terminal_text
 from launcher.cli.render.outcomes import (
     EventLines,

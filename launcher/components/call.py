@@ -14,8 +14,18 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import field
 from typing import Any, NamedTuple
 
-from launcher.components.signature import Parameter, Parameters, component_help, parameters_of
-from launcher.components.types import EMPTY, Spelt, WrongValueException, from_text, from_value, type_name
+from launcher.components.signature import (
+    EMPTY,
+    Parameter,
+    Parameters,
+    Spelt,
+    WrongValueException,
+    component_help,
+    from_text,
+    from_value,
+    parameters_of,
+    type_name,
+)
 from launcher.dataclass import dataclass
 from launcher.errors import LauncherError, UsageError
 from launcher.specs.app import AppDef

@@ -11,12 +11,10 @@ from launcher.components.component import (
     ComponentNotFoundException,
     ComponentValidationException,
 )
-from launcher.components.signature import ComponentSignatureException
-from launcher.components.types import type_name
+from launcher.components.signature import ComponentSignatureException, type_name
 from launcher.errors import LauncherError
 from launcher.specs import AppDef, check_app, parse_mounts
-from launcher.specs.appjson import from_json, to_json
-from launcher.specs.difference import first_difference, plain
+from launcher.specs.appdata import first_difference, from_json, plain, to_json
 from launcher.specs.mounts import InvalidMountException
 
 

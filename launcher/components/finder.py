@@ -13,9 +13,18 @@ from importlib.metadata import entry_points
 from types import ModuleType
 from typing import Any, NamedTuple
 
-from launcher.components.component import Component, ComponentNotFoundException, ComponentValidationException
+from launcher.components.component import (
+    Component,
+    ComponentNotFoundException,
+    ComponentValidationException,
+    Load,
+    defined_in,
+    executing,
+    importing,
+    module_files,
+    spec_of,
+)
 from launcher.components.linter import ComponentFunctionValidator, lint, syntax_error
-from launcher.components.loading import Load, defined_in, executing, importing, module_files, spec_of
 from launcher.components.signature import parse_docstring
 from launcher.components.source import ComponentFile, locate, read_component_file
 from launcher.specs.projectfile import Fault

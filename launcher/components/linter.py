@@ -8,9 +8,8 @@ import typing
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 
-from launcher.components.signature import parse_docstring
+from launcher.components.signature import from_value, parse_docstring
 from launcher.components.source import Function, read_component_file
-from launcher.components.types import from_value
 from launcher.dataclass import dataclass
 
 _MAPPINGS = {"Dict", "dict"}

@@ -7,8 +7,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 
 from launcher.convert.compose_fields import ALWAYS, FIELDS, IGNORED, Job, Service, Spec, command
-from launcher.convert.compose_text import Invalid, Texts
-from launcher.convert.compose_words import REASONS
+from launcher.convert.compose_text import REASONS, Invalid, Texts
 from launcher.convert.draft import Draft, label
 from launcher.errors import LauncherError
 from launcher.jobfile.diagnostics.diagnostic import Diagnostic, in_order, job_file_error

@@ -10,8 +10,7 @@ from functools import partial
 from math import ceil
 from typing import Any
 
-from launcher.convert.compose_text import Invalid, Texts, parts
-from launcher.convert.compose_words import COMMANDS
+from launcher.convert.compose_text import COMMANDS, Invalid, Texts, parts
 from launcher.convert.draft import Draft, memory_text
 from launcher.dataclass import dataclass
 from launcher.jobfile.text.document import Document

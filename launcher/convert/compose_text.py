@@ -1,4 +1,4 @@
-"""The texts of a compose file: `${VAR}` as variables of the job, names of services as hosts of roles."""
+"""The texts of a compose file: `${VAR}` as variables, services as hosts, remedies for keys without place."""
 
 from __future__ import annotations
 
@@ -11,6 +11,69 @@ from launcher.convert.draft import Draft, masked
 from launcher.dataclass import dataclass
 from launcher.specs.macros import escape
 from launcher.specs.secret import is_sensitive
+
+COMMANDS: Mapping[str, Sequence[str]] = {
+    "httpd": ["httpd-foreground"],
+    "influxdb": ["influxd"],
+    "mariadb": ["mariadbd"],
+    "memcached": ["memcached"],
+    "mongo": ["mongod"],
+    "mysql": ["mysqld"],
+    "nginx": ["nginx", "-g", "daemon off;"],
+    "postgres": ["postgres"],
+    "rabbitmq": ["rabbitmq-server"],
+    "redis": ["redis-server"],
+    "valkey": ["valkey-server"],
+    "zookeeper": ["zkServer.sh", "start-foreground"],
+}
+"""Official image → its own command."""
+REASONS: Mapping[str, str] = {
+    "annotations": "`metadata` of the role is for people and tools",
+    "blkio_config": "containers share the disk alike",
+    "build": "`docker compose build` makes the image; or put the files into `workspace`, with its Dockerfile",
+    "cap_drop": "containers keep the capabilities of the engine",
+    "cgroup": "containers have the cgroup of the engine",
+    "configs": "mount the file: `type=bind,src=./FILE,dst=/FILE,readonly`",
+    "container_name": "launcher names containers after the app; roles find each other by `$<role.NAME.host>`",
+    "cpu_shares": "`resource: {cpu: …}` is a limit",
+    "cpuset": "`resource: {cpu: …}` limits how many cores it takes",
+    "develop": "a change of `workspace` runs the job again",
+    "dns": "containers have the name servers of the engine",
+    "domainname": "roles find each other by `$<role.NAME.host>`",
+    "env_file": "it is not read: name each variable in `env`, secrets as `{secret: env:NAME}`",
+    "extends": "write the fields of that service here, or give `docker compose config` to convert",
+    "external_links": "containers of other apps are not on this network: `network` in cfg names another one",
+    "group_add": "containers have the groups of their user",
+    "hostname": "roles find each other by `$<role.NAME.host>`",
+    "include": "give `docker compose config` to convert, which puts all files into one",
+    "ipc": "containers have an IPC namespace of their own",
+    "isolation": "launcher runs Linux containers",
+    "labels": "`metadata` of the role is for people and tools",
+    "logging": "launcher keeps the output for `launcher logs`: see log_max_size in cfg",
+    "mac_address": "the engine chooses it",
+    "mem_reservation": "`resource: {memory: …}` is a limit",
+    "mem_swappiness": "it belongs to the engine's host",
+    "memswap_limit": "it belongs to the engine's host",
+    "networks": "all roles of a job are on one network; `network` in cfg names another one",
+    "oom_kill_disable": "it belongs to the engine's host",
+    "oom_score_adj": "it belongs to the engine's host",
+    "pid": "containers have a PID namespace of their own",
+    "pids_limit": "containers have no such limit",
+    "platform": "name an image of that platform by its digest",
+    "runtime": "`resource: {gpu: 1}` gives it GPUs",
+    "secrets": "`{secret: file:PATH}` gives it to a variable in `env`",
+    "security_opt": "containers have the security options of the engine",
+    "stdin_open": "replicas read nothing from standard input",
+    "stop_signal": "replicas get TERM, and KILL after grace_s of cfg",
+    "storage_opt": "it belongs to the engine",
+    "sysctls": "containers have those of the engine",
+    "tty": "output is kept without a terminal",
+    "userns_mode": "it belongs to the engine",
+    "uts": "containers have a host name of their own",
+    "volumes_from": "name the same volumes in `mounts`",
+}
+"""Key of a service, or of the file → what to do in its place."""
+
 
 _DOLLAR = re.compile(
     r"\$(?:(?P<dollar>\$)|(?P<plain>[A-Za-z_]\w*)|\{(?P<name>[A-Za-z_]\w*)(?P<sign>:?[-?+])?)"

@@ -12,11 +12,11 @@ from typing import Any
 
 from launcher.dataclass import dataclass
 from launcher.jobfile.format import Unformattable, format_text
+from launcher.jobfile.text.document import Source
 from launcher.jobfile.text.parse import parse
-from launcher.jobfile.text.source import Source
 from launcher.specs.macros import escape
 from launcher.specs.secret import HIDDEN, is_sensitive
-from launcher.specs.yamltext import to_yaml
+from launcher.specs.text import to_yaml
 from launcher.text import printable
 
 Path = tuple[str | int, ...]

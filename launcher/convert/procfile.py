@@ -7,7 +7,7 @@ import re
 
 from launcher.convert.draft import Draft, label
 from launcher.errors import LauncherError
-from launcher.jobfile.text.source import Source
+from launcher.jobfile.text.document import Source
 
 _LINE = re.compile(r"(?P<name>[A-Za-z0-9_-]+):\s*(?P<command>\S.*)")
 _RELEASE = "release"

@@ -15,7 +15,7 @@ from launcher.convert.sbatch_script import NO_VALUE, SHORT_OF_SRUN, Script, mebi
 from launcher.dataclass import dataclass
 from launcher.errors import LauncherError
 from launcher.jobfile.compile.matrix import MAX_JOBS
-from launcher.jobfile.text.source import Source
+from launcher.jobfile.text.document import Source
 from launcher.schedulers.slurm.options import KNOWN, OWN_OPTION, REFUSED
 from launcher.specs.secret import is_sensitive
 from launcher.text import nearest, plural

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 from launcher.convert.draft import masked
 from launcher.dataclass import dataclass
 from launcher.errors import LauncherError
-from launcher.jobfile.text.source import Source
+from launcher.jobfile.text.document import Source
 from launcher.schedulers.slurm.options import KNOWN
 
 _MARK = re.compile(r"#SBATCH(?=\s)")

@@ -171,8 +171,8 @@ def declared(origin: str, path: str) -> tuple[str, str] | None:
 
 def _group(text: str, path: str) -> str:
     """Return the `matrix.group` of a job file. The file is parsed, as few matrices are named there."""
+    from launcher.jobfile.text.document import Source
     from launcher.jobfile.text.parse import parse
-    from launcher.jobfile.text.source import Source
 
     document = parse(Source(path, "toml" if path.endswith(".toml") else "yaml", text))
     matrix = (document.value or {}).get("matrix")

@@ -13,9 +13,9 @@ from launcher.plan.grounds import Desired, Ground, Knows
 from launcher.plan.snapshot import Snapshot
 from launcher.plan.step import Step
 from launcher.specs.attempt import Attempt
+from launcher.specs.inputs import recorded_paths
 from launcher.specs.launch import Launch
 from launcher.specs.needs import StoodOn
-from launcher.specs.seen import recorded_paths
 from launcher.text import plural
 
 What = Literal["document", "workspace", "need", "inputs", "files", "seen"]

@@ -7,8 +7,8 @@ import re
 from enum import Enum
 from typing import Any, Final
 
+from launcher.specs.app import DOCUMENT_FIELDS
 from launcher.specs.macros import with_brackets
-from launcher.specs.rolefields import DOCUMENT_FIELDS
 from launcher.specs.secret import HIDDEN, reference_in
 
 _ROLE = r"roles(?:\.[A-Za-z0-9_-]+|\[\"(?:[^\"\\]|\\.)*\"\])\."

@@ -26,9 +26,7 @@ from launcher.plan.shapes import (
     Whole,
 )
 from launcher.plan.step import MARKS, Blocked, GuardState
-from launcher.specs.notify import OUTCOMES
-from launcher.specs.probe import Condition
-from launcher.specs.rolefields import (
+from launcher.specs.app import (
     ALWAYS,
     CONDITIONS,
     DOCUMENT_FIELDS,
@@ -39,6 +37,8 @@ from launcher.specs.rolefields import (
     VARIABLES,
     RoleField,
 )
+from launcher.specs.notify import OUTCOMES
+from launcher.specs.probe import Condition
 
 VERSION: Final = "launcher.plan/v3"
 READ: Final = ("launcher.plan/v1", "launcher.plan/v2", VERSION)

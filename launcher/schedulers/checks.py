@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Iterator
 
 from launcher.errors import SchedulerError
-from launcher.specs.app import AppDef, Role
+from launcher.specs.app import CAPABILITIES, AppDef, Role
 from launcher.specs.check import SET_FOR_REPLICAS, Problem, check_app, macros_in
 from launcher.specs.macros import needs_host
 from launcher.specs.outputs import references
-from launcher.specs.rolefields import CAPABILITIES
 from launcher.specs.runopts import get_type_name, runopts
 
 BUILT_IMAGE = "workspace:built"

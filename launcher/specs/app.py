@@ -1,11 +1,14 @@
 """AppDef, Role and Resource: what the user wants to run.
 
 These are the plain dataclasses that component functions fill in. Launcher treats them as values: it copies
-with `dataclasses.replace` and never edits a caller's.
+with `dataclasses.replace` and never edits a caller's. Documents, checks, macros and the schema of plans
+follow from ROLE_FIELDS, which is derived from `Role`: a new field of that class reaches all of them.
 """
 
 from __future__ import annotations
 
+import dataclasses
+from collections.abc import Mapping
 from copy import deepcopy
 from dataclasses import dataclass, field
 from enum import Enum
@@ -97,7 +100,7 @@ class Role:
     app has succeeded. `ready` is the probe that says when a replica is ready, `depends_on` the roles that
     this one waits for, each with a condition ("started", "ready" or "succeeded").
 
-    A field added here is in documents, checks and plans (`launcher.specs.rolefields`). It needs a default,
+    A field added here is in documents, checks and plans (ROLE_FIELDS). It needs a default,
     and a document leaves that out: no digest changes.
     """
 
@@ -139,3 +142,67 @@ class AppDef:
     roles: list[Role] = field(default_factory=list)
     metadata: dict[str, str] = field(default_factory=dict)
     output: bool = False
+
+
+VARIABLES = "dict[str, str]"
+"""The kind of `env`: its values may be references to secrets."""
+JSON = "dict[str, Any]"
+PROBE = "Probe"
+CONDITIONS = "dict[str, Condition]"
+OPTIONS = "dict[str, CfgVal]"
+MOUNTS = "list[BindMount | VolumeMount | DeviceMount]"
+
+
+class RoleField:
+    """One field of a role.
+
+    Attributes:
+        kind: its type in `Role` without the option of None: "int", "list[str]".
+        default: the value that a document leaves out; None where there is no default.
+        least, most: the bounds of a number; None for no bound.
+        by_capability: whether only some schedulers take a value for it.
+        takes_macros: whether the run fills in `$<app_id>` and its like.
+    """
+
+    __slots__ = ("by_capability", "default", "kind", "least", "most", "name", "takes_macros")
+
+    def __init__(self, name: str, kind: str, default: Any, metadata: Mapping[str, Any]) -> None:
+        self.name = name
+        self.kind = kind
+        self.default = default
+        self.least: int | None = metadata.get("least")
+        self.most: int | None = metadata.get("most")
+        self.by_capability: bool = metadata.get("by_capability", False)
+        self.takes_macros: bool = metadata.get("takes_macros", False)
+
+    @property
+    def is_mutable(self) -> bool:
+        return self.default is not None and type(self.default).__hash__ is None
+
+
+def _read_off() -> dict[str, RoleField]:
+    table = {}
+    for each in dataclasses.fields(Role):
+        default = each.default if each.default_factory is dataclasses.MISSING else each.default_factory()
+        table[each.name] = RoleField(
+            each.name,
+            str(each.type).removesuffix(" | None"),
+            {"image": ""}.get(each.name) if default is dataclasses.MISSING else default,
+            each.metadata,
+        )
+    return table
+
+
+ROLE_FIELDS = _read_off()
+"""Name → field, in the order of the arguments of `Role`."""
+
+ALWAYS = ("name", "entrypoint")
+"""The fields that every role of a document has."""
+
+_ORDER = "args env image base_image resource mounts port_map num_replicas min_replicas max_retries"
+_ORDER += " retry_policy metadata"
+DOCUMENT_FIELDS = [ROLE_FIELDS[name] for name in dict.fromkeys((*ALWAYS, *_ORDER.split(), *ROLE_FIELDS))]
+"""The fields in the order in which documents have them since `lr1`; fields of later versions follow."""
+
+CAPABILITIES = [each for each in ROLE_FIELDS.values() if each.by_capability]
+"""The fields that a scheduler may leave to others; see `Scheduler.supports`."""

@@ -17,22 +17,26 @@ from json import JSONEncoder
 from typing import Any
 
 from launcher.errors import LauncherError
-from launcher.specs.app import NULL_RESOURCE, AppDef, CfgVal, Resource, Role
-from launcher.specs.launch import Launch, ProjectRef, WorkspaceRef
-from launcher.specs.mounts import BindMount, DeviceMount, Mount, VolumeMount
-from launcher.specs.probe import Probe
-from launcher.specs.rolefields import (
+from launcher.specs.app import (
     ALWAYS,
     CONDITIONS,
     DOCUMENT_FIELDS,
     JSON,
     MOUNTS,
+    NULL_RESOURCE,
     OPTIONS,
     PROBE,
     ROLE_FIELDS,
     VARIABLES,
+    AppDef,
+    CfgVal,
+    Resource,
+    Role,
     RoleField,
 )
+from launcher.specs.launch import Launch, ProjectRef, WorkspaceRef
+from launcher.specs.mounts import BindMount, DeviceMount, Mount, VolumeMount
+from launcher.specs.probe import Probe
 from launcher.specs.secret import Secret, reference_in
 
 VERSION = "lr1"

@@ -9,13 +9,25 @@ from enum import Enum
 from functools import partial
 from typing import Any, NamedTuple
 
-from launcher.specs.app import MISSING, NULL_RESOURCE, AppDef, Resource, Role
+from launcher.specs.app import (
+    JSON,
+    MISSING,
+    MOUNTS,
+    NULL_RESOURCE,
+    OPTIONS,
+    PROBE,
+    ROLE_FIELDS,
+    VARIABLES,
+    AppDef,
+    Resource,
+    Role,
+    RoleField,
+)
 from launcher.specs.macros import RUN_MACROS, find_macros, is_run_macro
 from launcher.specs.mounts import BindMount, DeviceMount, Mount, VolumeMount
 from launcher.specs.order import host_problems, order_problems
 from launcher.specs.probe import Probe
 from launcher.specs.resources import GPU_TYPE, GPU_TYPE_FORM
-from launcher.specs.rolefields import JSON, MOUNTS, OPTIONS, PROBE, ROLE_FIELDS, VARIABLES, RoleField
 from launcher.specs.secret import MalformedSecretException, Secret
 from launcher.text import name_hint, unusable_in
 

@@ -1,4 +1,4 @@
-"""Digests of files that attempts record: of `inputs`, and of the triggers in `rerun_on`. Reads no file.
+"""Files that attempts record: `inputs`, the triggers in `rerun_on`, seen files of a checkout. Reads no file.
 
 Triggers have one digest per glob, because policies are no part of what a job is: editing the list of globs
 must not look as if files had changed. A glob fires when both the attempt and the job file have it, and
@@ -42,7 +42,7 @@ UNDER = "while it waited or ran"
 """The time of a change that a holder found, in a message."""
 
 
-def differing(old: InputFiles, new: InputFiles) -> list[str]:
+def _changed_paths(old: InputFiles, new: InputFiles) -> list[str]:
     """Return the sorted paths whose content differs or that only one of the two has."""
     return sorted(path for path in {*old.files, *new.files} if old.files.get(path) != new.files.get(path))
 
@@ -53,7 +53,7 @@ def changes(old: InputFiles, new: InputFiles, when: str = "") -> str:
     Args:
         when: text that follows "changed".
     """
-    paths = [_path(path, old, new) for path in differing(old, new)]
+    paths = [_path(path, old, new) for path in _changed_paths(old, new)]
     parts = [f"{named(paths)} changed {when}".rstrip()] if paths else []
     for word, globs in (
         ("now has", {*new.globs} - {*old.globs}),
@@ -127,3 +127,51 @@ def _split(text: str) -> dict[str, str]:
         return {}
     pairs = (pair.partition(".") for pair in text.removeprefix(_PREFIX).split("+"))
     return {mark: content for mark, _, content in pairs}
+
+
+DIGITS = 16
+"""Hex digits of a recorded digest."""
+
+_MORE = ""
+"""The key that marks an incomplete record. No path is empty."""
+
+
+class Seen(NamedTuple):
+    """The files of a checkout that a job names or imports, as they are now.
+
+    Attributes:
+        files: path below the root of the repository → digest; "" for a file that is gone.
+        modules: the paths among `files` of the modules that its Python files import.
+        is_complete: whether no limit cut the search short.
+    """
+
+    files: Mapping[str, str]
+    modules: frozenset[str] = frozenset()
+    is_complete: bool = True
+
+    def record(self) -> dict[str, str]:
+        """Return the form that an attempt records."""
+        return dict(self.files) if self.is_complete else {**self.files, _MORE: "more"}
+
+
+NOTHING_SEEN = Seen({})
+
+
+def recorded_paths(record: Mapping[str, str]) -> list[str]:
+    """The paths in the record of an attempt."""
+    return [path for path in record if path != _MORE]
+
+
+def differing(record: Mapping[str, str], now: Seen) -> tuple[str, ...]:
+    """Return the sorted files that differ from those an attempt ran: changed, gone, or newly imported.
+
+    A new file that the words of a job name does not count, as the job may have written it. A new module does
+    not count where a limit cut the record or the search short. An attempt without a record has no
+    differences.
+    """
+    if not record:
+        return ()
+    changed = {path for path in recorded_paths(record) if now.files.get(path, "") != record[path]}
+    is_complete = now.is_complete and _MORE not in record
+    new = {path for path in now.modules if path not in record} if is_complete else set()
+    return tuple(sorted(changed | new))

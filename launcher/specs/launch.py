@@ -104,7 +104,7 @@ class Lifecycle:
     `on_change` is None where the file does not say: then a live attempt is replaced, but only with approval.
     `max_attempts` bounds automatic re-runs per digest; those that `rerun_on` causes were asked for and are
     not bounded. With `on_edit: rerun` a job that has ended runs again when a file of the checkout that it
-    runs has changed (`launcher.specs.seen`); else plans say so. Without `queue` the job takes its share of
+    runs has changed (`launcher.specs.inputs`); else plans say so. Without `queue` the job takes its share of
     the machine at once, instead of in its turn.
     """
 

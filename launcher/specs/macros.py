@@ -21,9 +21,8 @@ from typing import Any
 
 from launcher.dataclass import dataclass
 from launcher.errors import LauncherError
-from launcher.specs.app import Resource, Role
+from launcher.specs.app import MOUNTS, ROLE_FIELDS, Resource, Role, RoleField
 from launcher.specs.mounts import BindMount, DeviceMount, VolumeMount
-from launcher.specs.rolefields import MOUNTS, ROLE_FIELDS, RoleField
 from launcher.specs.secret import Secret
 
 SYMBOLIC_APP_ID = "$<app_id>"

@@ -21,7 +21,7 @@ from launcher.specs.appstate import (
     is_terminal,
 )
 from launcher.specs.replica_error import ReplicaError, read_error
-from launcher.specs.yamltext import to_yaml
+from launcher.specs.text import to_yaml
 from launcher.text import printable
 
 __all__ = [

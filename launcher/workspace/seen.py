@@ -15,7 +15,7 @@ from time import time_ns
 from typing import NamedTuple
 
 from launcher.files import is_below, read_regular
-from launcher.specs.seen import DIGITS, Seen
+from launcher.specs.inputs import DIGITS, Seen
 from launcher.workspace.context import file_hash
 from launcher.workspace.imports import Import, imports_of
 

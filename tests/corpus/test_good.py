@@ -8,8 +8,8 @@ import pytest
 
 from launcher.cli.main import main
 from launcher.jobfile.format import Unformattable, format_text
+from launcher.jobfile.text.document import Source, source_of
 from launcher.jobfile.text.parse import parse
-from launcher.jobfile.text.source import Source, source_of
 from launcher.specs import digest, document
 from tests.corpus.words import FOLDER, GOOD, compiled, jobs_of, name_of
 from tests.lanes import sampled

@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from launcher.jobfile.format import format_text
+from launcher.jobfile.text.document import Source
 from launcher.jobfile.text.parse import parse
-from launcher.jobfile.text.source import Source
 from launcher.specs import digest, document
 from tests.corpus.words import FOLDER, jobs_of
 

@@ -11,9 +11,8 @@ from typing import Any
 import pytest
 from jsonschema import Draft202012Validator
 
-from launcher.jobfile.text.document import Document
+from launcher.jobfile.text.document import Document, Source, source_of
 from launcher.jobfile.text.parse import parse
-from launcher.jobfile.text.source import Source, source_of
 from tests.corpus.words import BAD, FOLDER, GOOD, compiled, name_of
 
 SCHEMA = FOLDER.parents[1] / "schemas" / "job-v1.schema.json"

@@ -17,8 +17,8 @@ from launcher.jobfile.compile.one_file import compile_document
 from launcher.jobfile.compile.one_job import Work
 from launcher.jobfile.compile.project import Homes
 from launcher.jobfile.compile.variables import Inputs
+from launcher.jobfile.text.document import Source
 from launcher.jobfile.text.parse import parse
-from launcher.jobfile.text.source import Source
 from launcher.schedulers.rules import SchedulerRules
 from launcher.specs import Launch
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from launcher.cli import init_gitlab
+from launcher.cli import init_ci
 from launcher.cli.init_ci import ENGINES, Setup, workflow
 from tests.github.fake import FakeGitHub
 from tests.github.hub import Hub, digest_in
@@ -59,7 +59,7 @@ def new(tmp_path, scenario, engine, provider, monkeypatch) -> Iterator[Hub]:
     kind, files = Hub, {FILE: workflow(setup)}
     if provider == "gitlab":
         kind = gitlab.Hub
-        files = init_gitlab.files(setup)
+        files = init_ci.pipeline_files(setup)
     with FakeGitLab() if provider == "gitlab" else FakeGitHub() as server:
         hub = kind(tmp_path, server)
         hub.runner.installed(REQUIREMENT)

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from launcher.cli import init_gitlab
+from launcher.cli import init_ci
 from launcher.cli.init_ci import ENGINES, Setup
 from tests.github.hub import digest_in
 from tests.github.test_stories import APPLIED, REQUIREMENT, attempts, job
@@ -24,7 +24,7 @@ def hub(tmp_path, scenario, monkeypatch) -> Iterator[Hub]:
     with FakeGitLab() as gitlab:
         hub = Hub(tmp_path, gitlab)
         hub.runner.installed(REQUIREMENT)
-        hub.push({**init_gitlab.files(setup), "launcher.toml": 'project = "vision"\n', **job("first")})
+        hub.push({**init_ci.pipeline_files(setup), "launcher.toml": 'project = "vision"\n', **job("first")})
         hub.dispatched(digest_in(hub.pushed(code=4).output))
         yield hub
 

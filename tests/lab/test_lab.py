@@ -14,8 +14,8 @@ from typing import Any
 import pytest
 
 from launcher.jobfile import Environment, compile_files, render
+from launcher.jobfile.text.document import Source, read_source
 from launcher.jobfile.text.parse import parse
-from launcher.jobfile.text.source import Source, read_source
 from launcher.schedulers.rules import SchedulerRules
 from launcher.specs import Launch, digest, document
 from tests.lanes import thinned

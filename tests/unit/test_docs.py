@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from launcher.cli.arguments import Arguments
-from launcher.cli.commands import command, names
-from launcher.cli.render.skill_text import skill_page
+from launcher.cli.main import command, names
+from launcher.cli.skill import skill_page
 from launcher.runner import Runner
 from launcher.schedulers import Scheduler, StagedScheduler
 from launcher.schedulers.backend import BackendScheduler

@@ -12,7 +12,7 @@ from ruamel.yaml import YAML as Yaml
 
 import launcher.errors
 from launcher.cli.arguments import Arguments
-from launcher.cli.commands import command, names
+from launcher.cli.main import command, names
 from launcher.jobfile.compile.project import GIT_NAMES
 from launcher.jobfile.model.base import model_classes
 from launcher.jobfile.model.fields import JOB_FIELDS, ROLE

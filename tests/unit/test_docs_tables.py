@@ -10,7 +10,7 @@ import pytest
 
 import launcher.errors
 from launcher.cli import main
-from launcher.cli.exit_codes import EXIT_CODES
+from launcher.cli.skill import EXIT_CODES
 from launcher.cli.verify import WRONG
 from launcher.errors import NOT_SUCCEEDED, LauncherError
 from launcher.plan.model import FAIL_ON

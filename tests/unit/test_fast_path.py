@@ -16,13 +16,13 @@ import pytest
 from tests.unit.test_layers import modules
 
 _FAST = {
-    "launcher": "__main__ database errors files folds lazy limits noted text",
+    "launcher": "__main__ database errors files lazy noted text",
     "launcher.apply": "engines",
     "launcher.cli": (
-        "arguments cancel commands completion_names console describe interrupts "
+        "arguments cancel completion_names console describe interrupts "
         "list log_reader logs main queue start status wait"
     ),
-    "launcher.cli.render": "apps document queue_text status_text tables values",
+    "launcher.cli.render": "apps document status_text values",
     "launcher.holding": "app events hold journal order phrases probes replica state use waiting",
     "launcher.inventory": ("ends find groups held listing logs needs project recorded status turns"),
     "launcher.schedulers": (
@@ -64,8 +64,6 @@ ON_BRANCH = {
     "launcher.cli.component_words": "packages with components, for job files",
     "launcher.cli.jobs": "job files, for commands that get a saved plan or a component",
     "launcher.cli.render.findings": "JSON, SARIF and GitHub, for text; texts of diagnostics, for none",
-    "launcher.cli.render.plan_text": "differences of texts and workspaces, for plans without a change",
-    "launcher.cli.live_display": "rich, for output that is no terminal",
     "launcher.cli.plan": "what explains one job, Markdown and GitHub, for plans as text",
     "launcher.cli.plan_file": "the codec of saved plans, for applies of job files",
     "launcher.cli.run": "components, for job files",
@@ -74,6 +72,7 @@ ON_BRANCH = {
     "launcher.jobfile.compile.compiled": "errors, for outcomes without any",
     "launcher.jobfile.cache.lookup": "dataclasses, for outcomes without shared files",
     "launcher.plan.recheck": "dates, for plans that do not expire",
+    "launcher.cli.live_display": "rich, for output that is no terminal",
     "launcher.cli.watch": "progress bars, for output that is no terminal",
     "launcher.apply.execute": "turns, for jobs that ask for nothing; the message of an interrupt",
     "launcher.apply.plans": "turns, for jobs that ask for nothing",
@@ -87,7 +86,7 @@ ON_BRANCH = {
     "launcher.git": "launcher.command, for folders outside of work trees",
     "launcher.jobfile.compile.build": "components, for job files that have none",
     "launcher.jobfile.compile.project": "the defaults of components, for projects without any",
-    "launcher.jobfile.format.format": "YAML for TOML files, and TOML for YAML files",
+    "launcher.jobfile.format": "YAML for TOML files, and TOML for YAML files",
     "launcher.jobfile.compile.inputs": "workspaces and triggers, for jobs without them",
     "launcher.jobfile.messages.remedies": "components, for job files that have none",
     "launcher.jobfile.text.parse": "TOML for YAML files, and YAML for TOML files",

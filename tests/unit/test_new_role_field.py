@@ -152,7 +152,7 @@ def test_an_app_with_the_new_field_crosses_to_another_process(package: Path) -> 
     _run(
         package,
         """
-from launcher.specs.appjson import from_json, to_json
+from launcher.specs.appdata import from_json, to_json
 from launcher.specs.macros import macros
 app = launch("    novelty: 5").app
 assert from_json(json.loads(json.dumps(to_json(app)))) == app
@@ -186,7 +186,7 @@ def test_compile_and_convert_write_the_new_field(package: Path) -> None:
         """
 import pathlib
 from launcher.cli.convert import _roles
-from launcher.cli.render.job_text import job_text
+from launcher.cli.compile import job_text
 from launcher.jobfile.compile.files import compile_files
 pathlib.Path("train.launcher.yaml").write_text(JOB % "    novelty: 5")
 made = compile_files(["train.launcher.yaml"])
@@ -205,9 +205,7 @@ ALLOWED = {
     "jobfile/messages/foreign_values.py": "values of other tools, written for them",
     "jobfile/messages/remedies.py": "values of another type, written for them",
     "jobfile/compile/build.py": "fields that a job file spells otherwise than an AppDef",
-    "cli/render/job_text.py": "the same, the other way round",
-    "specs/app.py": "the table",
-    "specs/rolefields.py": "the order in which documents are written since lr1",
+    "specs/app.py": "the table, and the order in which documents are written since lr1",
     "specs/check.py": "rules over several fields",
 }
 """Files of the language that may name a field of a role, and why."""

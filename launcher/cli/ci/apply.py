@@ -11,12 +11,11 @@ from launcher.apply.approval import check_plan
 from launcher.apply.events import Outcome, Result
 from launcher.apply.plans import Choices
 from launcher.ci.apply import MOST_COMMITS, History, Merged, applied_check, applied_words, withheld, without
-from launcher.ci.approvals import Scope
+from launcher.ci.approvals import Scope, mark_of, with_applied
 from launcher.ci.forge import Forge
-from launcher.ci.plan import mark_of, with_applied
 from launcher.ci.runner import Runner
 from launcher.cli.ci.common import Run, compiled_launches, work_tree
-from launcher.cli.render.failures import problems_json
+from launcher.cli.render.findings import problems_json
 from launcher.cli.render.outcomes import result_json
 from launcher.cli.render.plan_text import plan_text
 from launcher.cli.watch import Watch
@@ -29,7 +28,7 @@ from launcher.specs import Launch
 from launcher.specs.launch import JobKey
 
 if TYPE_CHECKING:
-    from launcher.cli.render.failures import Problem
+    from launcher.cli.render.findings import Problem
 
 
 def apply_merged(args: Any, run: Run) -> tuple[int, dict[str, Any]]:

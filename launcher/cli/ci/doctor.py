@@ -8,15 +8,15 @@ from typing import Any
 
 from launcher.apply import make_plan
 from launcher.apply.plans import Choices
-from launcher.ci import doctor, github_setup, gitlab_setup
+from launcher.ci import doctor
 from launcher.ci.forge import Forge, ForgeError
 from launcher.ci.gitlab import GitLab
 from launcher.cli import jobs
 from launcher.cli.ci.common import Run, work_tree
 from launcher.git import Repository
 from launcher.jobfile import Diagnostic
+from launcher.jobfile.text.document import read_source
 from launcher.jobfile.text.parse import parse_values
-from launcher.jobfile.text.source import read_source
 from launcher.schedulers.registry import get_scheduler
 from launcher.specs import Launch
 
@@ -38,11 +38,11 @@ def diagnose(args: Any, run: Run) -> tuple[int, list[dict[str, Any]]]:
     applied = _was_applied(run.forge, tree, launches)
     branch, sha = run.runner.default_branch, run.runner.sha
     if isinstance(run.forge, GitLab):
-        facts = doctor.Facts(launches, engines, attempts, applied, _files(tree, *gitlab_setup.FILES))
-        checks = gitlab_setup.checks(facts, run.forge, branch, sha)
+        facts = doctor.Facts(launches, engines, attempts, applied, _files(tree, *doctor.FILES))
+        checks = doctor.gitlab_checks(facts, run.forge, branch, sha)
     else:
-        facts = doctor.Facts(launches, engines, attempts, applied, _files(tree, github_setup.WORKFLOWS))
-        checks = github_setup.checks(facts, run.forge, branch, sha)
+        facts = doctor.Facts(launches, engines, attempts, applied, _files(tree, doctor.WORKFLOWS))
+        checks = doctor.github_checks(facts, run.forge, branch, sha)
     found = list(doctor.findings(facts, checks, tree))
     run.show("\n".join(map(str, found)))
     code = 1 if any(each.state == "missing" for each in found) else 0

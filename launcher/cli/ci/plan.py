@@ -13,9 +13,8 @@ import tomli
 
 from launcher.apply import make_plan
 from launcher.apply.approval import check_plan
-from launcher.ci.approvals import part_of, scopes_of
+from launcher.ci.approvals import mark_of, part_of, publish_comment, publish_effects, scopes_of
 from launcher.ci.gitlab import GitLab
-from launcher.ci.plan import mark_of, publish_comment, publish_effects
 from launcher.ci.runner import Runner
 from launcher.cli.base import compiled_at
 from launcher.cli.ci.common import SUMMARY_BYTES, Run, compiled_launches, work_tree

@@ -4,18 +4,16 @@ from __future__ import annotations
 
 import time
 
-from launcher.cli.render.tables import GAP, table, text_of, width
-from launcher.cli.render.values import ago, iso, shortened, state_cell, took
-from launcher.folds import fold, named
+from launcher.cli.render.values import GAP, ago, iso, shortened, state_cell, table, text_of, took, width
 from launcher.state.records import ENDED, LIVE
-from launcher.text import plural
+from launcher.text import fold, named, plural
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Hashable, Mapping, Sequence
     from typing import Any
 
-    from launcher.cli.render.tables import Cell
+    from launcher.cli.render.values import Cell
     from launcher.state.records import AppRecord, ReplicaRecord
 
 _HEADINGS = ("NAME", "ATTEMPT", "STATE", "CREATED", "TOOK", "APP", "WHY")

@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections.abc import Hashable, Sequence
 from typing import Any, NamedTuple
 
-from launcher.cli.render.changes import diff_lines
-from launcher.folds import fold, named
+from launcher.cli.render.plan_lines import diff_lines
 from launcher.plan.attribution import Compared
 from launcher.plan.diff import Change
 from launcher.plan.notation import field
 from launcher.specs.launch import JobKey
-from launcher.text import fenced, paint, plural
+from launcher.text import fenced, fold, named, paint, plural
 
 _COLUMNS = 100
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from launcher.cli.render.tables import Cell, table
-from launcher.cli.render.values import iso, timestamp
+from launcher.cli.render.values import Cell, iso, table, timestamp
 from launcher.plan.codec import encode
 from launcher.plan.explain import Explanation, Part
 from launcher.plan.model import Plan

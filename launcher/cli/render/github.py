@@ -1,16 +1,21 @@
-"""Output for GitHub Actions: annotations, the summary of a step, outputs for later steps."""
+"""Output for GitHub: annotations, the summary of a step, outputs for later steps; SARIF for code scanning."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from secrets import token_hex
+from typing import Any
+from urllib.parse import quote
 
+from launcher import __version__
 from launcher.cli.console import visible
 from launcher.cli.render.markdown import plan_markdown
-from launcher.cli.render.tables import text_of
+from launcher.cli.render.values import text_of
 from launcher.errors import LauncherError
-from launcher.jobfile import Diagnostic, render
+from launcher.jobfile import Diagnostic, Related, Span, render
+from launcher.jobfile.diagnostics.diagnostic import CODES, WARNINGS
+from launcher.jobfile.diagnostics.explain import explanations
 from launcher.plan.model import Plan
 from launcher.text import fenced
 
@@ -44,12 +49,9 @@ def error(text: str) -> str:
     return f"::error title=launcher::{_data(text)}"
 
 
-def shielded(text: str, token: str | None = None) -> str:
-    """Return `text` with workflow commands disabled: text of a job file must not control the runner.
-
-    `token` re-enables them, so it must be unguessable.
-    """
-    word = token or token_hex(16)
+def shielded(text: str) -> str:
+    """Return `text` with workflow commands disabled: text of a job file must not control the runner."""
+    word = token_hex(16)  # enables them again, so it must be unguessable
     return f"::stop-commands::{word}\n{text}\n::{word}::"
 
 
@@ -93,9 +95,7 @@ def outputs(plan: Plan) -> dict[str, str]:
     }
 
 
-def publish(
-    plan: Plan, *, max_bytes: int, warning: str = "", environ: Mapping[str, str] | None = None
-) -> None:
+def publish(plan: Plan, *, max_bytes: int, warning: str = "") -> None:
     """Append the plan to the step's summary and outputs, if the environment names their files.
 
     Args:
@@ -103,33 +103,24 @@ def publish(
 
     Raises LauncherError if a file cannot be written.
     """
-    env = os.environ if environ is None else environ
     above = f"> [!WARNING]\n> {warning}\n\n" if warning else ""
-    _append(env.get("GITHUB_STEP_SUMMARY"), above + plan_markdown(plan, max_bytes=max_bytes))
-    _append(
-        env.get("GITHUB_OUTPUT"),
-        "".join(f"{name}={text_of(value)}\n" for name, value in outputs(plan).items()),
-    )
+    publish_text(above + plan_markdown(plan, max_bytes=max_bytes))
+    _append("GITHUB_OUTPUT", "".join(f"{name}={text_of(value)}\n" for name, value in outputs(plan).items()))
 
 
-def publish_refusal(
-    found: Sequence[Diagnostic], in_short: str, *, environ: Mapping[str, str] | None = None
-) -> None:
+def publish_refusal(found: Sequence[Diagnostic], in_short: str) -> None:
     """Append to the step's summary why planning failed. Raises LauncherError."""
-    env = os.environ if environ is None else environ
     more = f"\n\nand {len(found) - _SUMMARY} more" if len(found) > _SUMMARY else ""
-    _append(
-        env.get("GITHUB_STEP_SUMMARY"),
-        f"### No plan: {in_short}\n\n{fenced(render(found[:_SUMMARY]) + more, 'text')}\n",
-    )
+    publish_text(f"### No plan: {in_short}\n\n{fenced(render(found[:_SUMMARY]) + more, 'text')}\n")
 
 
-def publish_text(markdown: str, *, environ: Mapping[str, str] | None = None) -> None:
+def publish_text(markdown: str) -> None:
     """Append to the step's summary, if the environment names its file. Raises LauncherError."""
-    _append((os.environ if environ is None else environ).get("GITHUB_STEP_SUMMARY"), markdown)
+    _append("GITHUB_STEP_SUMMARY", markdown)
 
 
-def _append(path: str | None, text: str) -> None:
+def _append(variable: str, text: str) -> None:
+    path = os.environ.get(variable)
     if not path:
         return
     try:
@@ -137,3 +128,86 @@ def _append(path: str | None, text: str) -> None:
             file.write(visible(text))
     except OSError as error:
         raise LauncherError(f"cannot write {path}: {error.strerror or error}") from error
+
+
+SCHEMA = "https://json.schemastore.org/sarif-2.1.0.json"
+ROOT = "%SRCROOT%"  # the conventional name of the root of the checkout
+
+
+def sarif_log(found: Sequence[Diagnostic], *, root: str | None = None) -> dict[str, Any]:
+    """A log with one run.
+
+    Args:
+        root: folder that URIs are relative to; by default the workspace of the GitHub job, else the current
+            directory.
+    """
+    base = os.path.abspath(root or os.environ.get("GITHUB_WORKSPACE") or os.getcwd())
+    codes = sorted({diagnostic.code for diagnostic in found})
+    driver = {
+        "name": "launcher",
+        "version": __version__,
+        "rules": [_rule(code) for code in codes],
+    }
+    run = {
+        "tool": {"driver": driver},
+        "columnKind": "unicodeCodePoints",
+        "originalUriBaseIds": {ROOT: {"description": {"text": "The root of the checkout."}}},
+        "results": [_result(diagnostic, codes, base) for diagnostic in found],
+    }
+    return {"$schema": SCHEMA, "version": "2.1.0", "runs": [run]}
+
+
+def _rule(code: str) -> dict[str, Any]:
+    summary = CODES[code]
+    rule: dict[str, Any] = {
+        "id": code,
+        "shortDescription": {"text": summary[:1].upper() + summary[1:]},
+        "defaultConfiguration": {"level": "warning" if code in WARNINGS else "error"},
+    }
+    if found := explanations().get(code):
+        why, right = found["Why"].text, str(found["Right"])
+        rule["fullDescription"] = {"text": why}
+        rule["help"] = {"text": f"{why}\n\n{right}", "markdown": f"{why}\n\n```\n{right}```\n"}
+    return rule
+
+
+def _result(diagnostic: Diagnostic, codes: Sequence[str], base: str) -> dict[str, Any]:
+    result: dict[str, Any] = {
+        "ruleId": diagnostic.code,
+        "ruleIndex": codes.index(diagnostic.code),
+        "level": diagnostic.severity,
+        "message": {"text": diagnostic.text},
+        # An undeclared variable has no location.
+        "locations": [_location(diagnostic, base)] if diagnostic.has_file else [],
+    }
+    if diagnostic.related:
+        result["relatedLocations"] = [
+            {"id": number, **_location(place, base), "message": {"text": place.message}}
+            for number, place in enumerate(diagnostic.related, start=1)
+        ]
+    return result
+
+
+def _location(place: Diagnostic | Related, base: str) -> dict[str, Any]:
+    physical: dict[str, Any] = {"artifactLocation": _artifact(place.file, base)}
+    if place.span is not None:
+        physical["region"] = _region(place.span)
+    return {"physicalLocation": physical}
+
+
+def _artifact(file: str, base: str) -> dict[str, str]:
+    """A URI relative to the root, or absolute for a file outside of it."""
+    path = os.path.abspath(file)
+    below = os.path.relpath(path, base).replace(os.sep, "/")
+    if below.split("/")[0] == "..":
+        return {"uri": "file://" + quote(path.replace(os.sep, "/"))}
+    return {"uri": quote(below), "uriBaseId": ROOT}
+
+
+def _region(span: Span) -> dict[str, int]:
+    return {
+        "startLine": span.line,
+        "startColumn": span.column,
+        "endLine": span.end_line,
+        "endColumn": span.end_column,
+    }

@@ -6,15 +6,14 @@ import time
 from typing import TYPE_CHECKING, Any
 
 from launcher.ci_environment import pull_request
-from launcher.cli.render.tables import table
-from launcher.cli.render.values import ago, iso, named, state_cell, took
+from launcher.cli.render.values import ago, iso, named, state_cell, table, took
 from launcher.holding.use import to_json
 from launcher.text import paint, printable
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from launcher.cli.render.tables import Cell
+    from launcher.cli.render.values import Cell
     from launcher.inventory.difference import Difference
     from launcher.specs.attempt import Attempt
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from launcher.cli.console import OutputClosed, OutputError
 from launcher.cli.render.log_lines import terminal_text
-from launcher.cli.render.tables import width
+from launcher.cli.render.values import width
 
 if TYPE_CHECKING:
     from launcher.cli.console import Console

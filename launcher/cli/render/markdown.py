@@ -5,13 +5,10 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Sequence
 
-from launcher.cli.render.changes import diff_lines
-from launcher.cli.render.cost import about, in_total
 from launcher.cli.render.document import flat
-from launcher.cli.render.families import Family, families, folded_rows
+from launcher.cli.render.plan_lines import Family, about, diff_lines, families, folded_rows, in_total
 from launcher.cli.render.plan_text import action, edited_lines, namer
-from launcher.cli.render.tables import text_of
-from launcher.cli.render.values import asked_for, sent_to
+from launcher.cli.render.values import asked_for, sent_to, text_of
 from launcher.plan.budget import overruns, total_of
 from launcher.plan.model import Plan
 from launcher.plan.step import Step

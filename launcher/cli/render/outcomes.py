@@ -7,12 +7,10 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from launcher.apply.events import Outcome, Result
-from launcher.cli.render.image_text import IMAGE_EVENTS, image_line
-from launcher.cli.render.tables import GAP, Cell, table, text_of, width
-from launcher.cli.render.values import shortened, state_cell
-from launcher.folds import fold, named
+from launcher.cli.live_display import IMAGE_EVENTS, image_line
+from launcher.cli.render.values import GAP, Cell, shortened, state_cell, table, text_of, width
 from launcher.specs.launch import JobKey
-from launcher.text import FEW, paint
+from launcher.text import FEW, fold, named, paint
 
 _DONE = {
     "keep": "unchanged",

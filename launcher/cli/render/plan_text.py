@@ -4,11 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 
-from launcher.cli.render.changes import role_lines
-from launcher.cli.render.cost import about, by_attempts, in_total
-from launcher.cli.render.families import BELOW, Family, families, family_of, folded_rows
-from launcher.cli.render.tables import wrapped
-from launcher.cli.render.values import sent_to
+from launcher.cli.render.plan_lines import (
+    BELOW,
+    Family,
+    about,
+    by_attempts,
+    change_lines,
+    families,
+    family_of,
+    folded_rows,
+    in_total,
+    role_lines,
+)
+from launcher.cli.render.values import sent_to, wrapped
 from launcher.plan.budget import overruns, total_of
 from launcher.plan.diff import Change
 from launcher.plan.model import Plan
@@ -237,8 +245,6 @@ class _Page:
                 yield from ((line, "dim") for line in _note(f"note: {note}", self._terminal))
 
     def _change(self, change: Change) -> Iterator[tuple[str, str]]:
-        from launcher.cli.render.changes import change_lines
-
         for op, text, depth in change_lines(change, self._columns - 2):
             yield _DEEPER * depth + f"{op} {text}".lstrip(), _CHANGE_STYLES.get(op or change.op, "")
 

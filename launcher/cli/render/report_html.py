@@ -14,8 +14,8 @@ from launcher import __version__
 from launcher.cli.render import report_svg as svg
 from launcher.cli.render import report_tables as tables
 from launcher.cli.render.apps import ran_for
-from launcher.cli.render.report_parts import PRINT_RULE, TITLES, Shares, badge, left_out, section, state_of
 from launcher.cli.render.report_svg import Scale, html
+from launcher.cli.render.report_tables import PRINT_RULE, TITLES, Shares, badge, left_out, section, state_of
 from launcher.cli.render.report_text import (
     commands,
     counted,

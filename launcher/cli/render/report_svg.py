@@ -11,8 +11,7 @@ from html import escape
 from typing import NamedTuple
 
 from launcher.cli.console import visible
-from launcher.cli.render.tables import width
-from launcher.cli.render.values import duration, shortened, timestamp
+from launcher.cli.render.values import duration, shortened, timestamp, width
 from launcher.inventory.report import Report
 from launcher.inventory.timeline import Span
 

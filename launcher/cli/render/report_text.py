@@ -6,18 +6,17 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from launcher.cli.render.apps import app_json, in_order, ran_for
-from launcher.cli.render.changes import what_runs
 from launcher.cli.render.document import flat
 from launcher.cli.render.history_text import attempt_json
 from launcher.cli.render.markdown import MAX_BYTES, cell, plain_html
+from launcher.cli.render.plan_lines import what_runs
 from launcher.cli.render.values import asked_and_used, asked_for, duration, iso, timestamp
-from launcher.folds import fold, named
 from launcher.holding.use import Use
 from launcher.inventory.outputs import rerun_command
 from launcher.inventory.report import Entry, Failure, Report, RoleUse
 from launcher.inventory.results import shown
 from launcher.inventory.timeline import Span
-from launcher.text import FEW, fenced, listing, plural
+from launcher.text import FEW, fenced, fold, listing, named, plural
 
 _BAD = ("failed", "lost")
 

@@ -1,21 +1,35 @@
-"""Render one app as text: a few facts, then a table of its replicas."""
+"""Render one app as text: a few facts, the root cause of a failure, a table of its replicas.
+
+Errors come from programs: their lines are cut, and unprintable characters are escaped.
+"""
 
 from __future__ import annotations
 
 import time
 
 from launcher.cli.render.apps import ran_for
-from launcher.cli.render.tables import table, width
-from launcher.cli.render.values import WAITING, ago, is_waiting, state_cell, timestamp, took, used
+from launcher.cli.render.values import (
+    WAITING,
+    ago,
+    is_waiting,
+    state_cell,
+    table,
+    timestamp,
+    took,
+    used,
+    width,
+)
 from launcher.inventory.status import root_cause
-from launcher.text import cores, memory, paint
+from launcher.text import cores, memory, paint, printable
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from launcher.cli.render.tables import Cell
+    from launcher.cli.render.values import Cell
+    from launcher.specs.replica_error import ReplicaError
     from launcher.state.records import AppRecord, ReplicaRecord
+
 
 _GOOD = ("running", "succeeded")  # in these states, messages of replicas are notes, such as their ports
 _COLUMNS = 80  # the table of replicas drops the column of use where it would be wider than this
@@ -39,8 +53,6 @@ def status_text(app: AppRecord, *, more: Mapping[str, str] | None = None, color:
     ]
     cause = root_cause(app)
     if cause and (error := cause.error):
-        from launcher.cli.render.error_text import root_cause_text
-
         lines += ["", root_cause_text(cause, error, app.handle, color=color)]
     if app.replicas:
         lines += ["", _replicas(app, now, color)]
@@ -145,6 +157,51 @@ def _why(replica: ReplicaRecord) -> str:
         message = message.removeprefix(WAITING)
     if error is None:
         return message
-    from launcher.cli.render.error_text import short
 
     return f"{short(error)} ({message})" if message else short(error)
+
+
+_LAST_LINES = 8
+_WIDTH = 160
+_SHORT = 80
+
+
+def short(error: ReplicaError) -> str:
+    """The error in one short line, for a table."""
+    return _line(error.summary, _SHORT)
+
+
+def root_cause_text(replica: ReplicaRecord, error: ReplicaError, app: str, *, color: bool = False) -> str:
+    """Several lines: replica, error, exit code, time, host, and the end of its call stack.
+
+    Args:
+        app: the handle to show in the hint.
+    """
+    facts = [
+        f"exit code {error.exit_code}" if error.exit_code is not None else "",
+        f"at {_moment(error.time)}" if _moment(error.time) else "",
+        f"on {_line(replica.host)}" if replica.host else "",
+    ]
+    head = f"{replica.role}/{replica.k}: {error.summary}"
+    lines = [f"{paint('ROOT CAUSE', 'bold red', color)}  {paint(head, 'bold', color)}"]
+    if any(facts):
+        lines.append("  " + "  ".join(fact for fact in facts if fact))
+    more = error.callstack.strip("\n").splitlines() or error.message.strip().splitlines()[1:]
+    lines += [f"  {paint('|', 'dim', color)} {line}".rstrip() for line in map(_line, more[-_LAST_LINES:])]
+    if len(more) > _LAST_LINES:
+        hint = f"all {len(more)} lines are in `launcher status {app} --json`"
+        lines.append(f"  {paint('hint:', 'bold cyan', color)} {hint}")
+    return "\n".join(lines)
+
+
+def _line(text: str, width: int = _WIDTH) -> str:
+    short = text if len(text) <= width else f"{text[: width - 2]} …"
+    return printable(short.expandtabs(4))
+
+
+def _moment(time: float | None) -> str:
+    """The time as text; "" if it is out of range."""
+    try:
+        return timestamp(time)
+    except (ValueError, OverflowError, OSError):
+        return ""

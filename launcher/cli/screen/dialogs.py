@@ -14,9 +14,8 @@ from textual.containers import Vertical
 from textual.screen import ModalScreen
 
 from launcher.cli.arguments import Arguments
-from launcher.cli.commands import command
 from launcher.cli.console import Console
-from launcher.cli.main import report
+from launcher.cli.main import command, report
 from launcher.cli.screen.feed import Post
 from launcher.cli.screen.widgets import Line, TextPane
 from launcher.errors import LauncherError

@@ -6,13 +6,11 @@ from array import array
 from collections.abc import Collection, Hashable, Iterator, Mapping, Sequence
 
 from launcher.cli.render.apps import ran_for
-from launcher.cli.render.tables import text_of, width
-from launcher.cli.render.values import ago, shortened, state_cell
+from launcher.cli.render.values import ago, shortened, state_cell, text_of, width
 from launcher.dataclass import dataclass
-from launcher.folds import fold, named
 from launcher.state.records import ENDED, LIVE, AppRecord
 from launcher.state.rows import WORDS_OF
-from launcher.text import natural
+from launcher.text import fold, named, natural
 
 Cell = tuple[str, str]  # text, style
 PAGE = 200

@@ -12,8 +12,7 @@ from launcher.cli.console import visible
 from launcher.cli.log_reader import LogRequest, read
 from launcher.cli.render.log_lines import last_frames, terminal_text
 from launcher.cli.render.status_text import status_text
-from launcher.cli.render.tables import table
-from launcher.cli.render.values import asked_and_used, duration
+from launcher.cli.render.values import asked_and_used, duration, table
 from launcher.cli.screen.model import VIEWS
 from launcher.dataclass import dataclass
 from launcher.errors import LauncherError

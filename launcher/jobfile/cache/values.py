@@ -8,8 +8,7 @@ from importlib import import_module
 from typing import Any
 
 _HOMES = {
-    "launcher.jobfile.diagnostics.diagnostic": "Diagnostic Related",
-    "launcher.jobfile.diagnostics.frame": "Span",
+    "launcher.jobfile.diagnostics.diagnostic": "Diagnostic Related Span",
     "launcher.specs.app": "AppDef Resource RetryPolicy Role",
     "launcher.specs.jobkey": "JobKey",
     "launcher.specs.launch": "Budget Caps Launch Lifecycle ProjectRef Trigger WorkspaceRef",

@@ -12,13 +12,11 @@ from launcher import looks
 from launcher.jobfile.compile.references import names_in
 from launcher.jobfile.compile.shell_advice import SHELLS, advise_shell_text
 from launcher.jobfile.compile.variables import AnyVar, reads_secret
-from launcher.jobfile.messages.collector import Collector
-from launcher.jobfile.messages.names import nearest
+from launcher.jobfile.messages.collector import Collector, nearest
 from launcher.jobfile.model.fields import around
 from launcher.jobfile.model.job_file import JobFile
 from launcher.jobfile.model.role import RoleSpec
-from launcher.jobfile.text.document import Document, Path, leaves
-from launcher.jobfile.text.source import BLANKS, blank_name
+from launcher.jobfile.text.document import BLANKS, Document, Path, blank_name, leaves
 from launcher.jobfile.text.toml_positions import newer_toml
 from launcher.specs.check import SET_FOR_REPLICAS
 from launcher.specs.secret import is_sensitive, may_hold_secret

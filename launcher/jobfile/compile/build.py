@@ -8,8 +8,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from launcher.jobfile.compile.inputs import triggers
-from launcher.jobfile.messages.collector import Collector
-from launcher.jobfile.messages.names import listing, suggest
+from launcher.jobfile.messages.collector import Collector, listing, suggest
 from launcher.jobfile.messages.wording_fields import missing_field
 from launcher.jobfile.model.job_file import JobFile, LifecycleSpec
 from launcher.jobfile.model.role import (
@@ -22,6 +21,7 @@ from launcher.jobfile.model.role import (
 )
 from launcher.jobfile.text.document import Path, leaves
 from launcher.specs import NULL_RESOURCE, AppDef, Lifecycle, Resource, RetryPolicy, Role, check_app, mounts
+from launcher.specs.app import ROLE_FIELDS
 from launcher.specs.check import Problem
 from launcher.specs.probe import Condition, Probe
 from launcher.specs.resources import (
@@ -30,7 +30,6 @@ from launcher.specs.resources import (
     get_named_resources,
     named_resources,
 )
-from launcher.specs.rolefields import ROLE_FIELDS
 
 # Imported with the first component: a job file without one does not pay for what calls them.
 if TYPE_CHECKING:

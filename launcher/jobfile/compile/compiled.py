@@ -7,7 +7,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
-    from launcher.jobfile.compile.trace import Trace
+    from launcher.jobfile.compile.one_job import Trace
     from launcher.jobfile.diagnostics.diagnostic import Diagnostic
     from launcher.specs import JobKey, Launch
 

@@ -16,7 +16,7 @@ from launcher.errors import CommandError
 from launcher.files import GONE, PROJECT_FILE, project_file, read_regular, upwards
 from launcher.git import repository
 from launcher.jobfile.diagnostics.diagnostic import Diagnostic
-from launcher.jobfile.text.source import MAX_BYTES
+from launcher.jobfile.text.document import MAX_BYTES
 from launcher.noted import noted
 from launcher.workspace.ignore import BadPatternError, Ignore
 

@@ -16,6 +16,7 @@ from launcher.dataclass import dataclass
 from launcher.jobfile.compile.compiled import Compiled
 from launcher.jobfile.compile.discover import FoundFile, find_files
 from launcher.jobfile.compile.inputs import Folders
+from launcher.jobfile.compile.layers import Parents
 from launcher.jobfile.compile.needs import (
     Declaration,
     Neighbours,
@@ -27,17 +28,14 @@ from launcher.jobfile.compile.needs import (
     unknown_needs,
 )
 from launcher.jobfile.compile.one_file import FileResult, compile_document
-from launcher.jobfile.compile.one_job import Work
+from launcher.jobfile.compile.one_job import Trace, Work
 from launcher.jobfile.compile.options import Rules, Schedulers
-from launcher.jobfile.compile.parents import Parents
 from launcher.jobfile.compile.project import Checkout, Homes
-from launcher.jobfile.compile.trace import Trace
 from launcher.jobfile.compile.variables import ENVIRON, Inputs, VarFiles, read_var_files
 from launcher.jobfile.diagnostics.diagnostic import Diagnostic, Span, in_order, job_file_error
-from launcher.jobfile.messages.collector import Collector
-from launcher.jobfile.messages.names import listing, suggest
+from launcher.jobfile.messages.collector import Collector, listing, suggest
+from launcher.jobfile.text.document import Source, leads_out, read_source, source_of
 from launcher.jobfile.text.parse import parse
-from launcher.jobfile.text.source import Source, leads_out, read_source, source_of
 from launcher.noted import not_repeatable
 from launcher.specs import JobKey, Launch
 from launcher.specs.secret import hide, is_sensitive

@@ -17,8 +17,7 @@ from typing import Any
 
 from launcher.dataclass import dataclass
 from launcher.jobfile.compile.variables import Value, show_text
-from launcher.jobfile.messages.collector import Collector
-from launcher.jobfile.messages.names import got, nearest, show, suggest
+from launcher.jobfile.messages.collector import Collector, got, nearest, show, suggest
 from launcher.jobfile.messages.remedies import axis_remedy
 from launcher.jobfile.model.base import VAR_NAME
 from launcher.jobfile.text.document import Path

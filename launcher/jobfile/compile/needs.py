@@ -10,17 +10,15 @@ from typing import NamedTuple
 from launcher.dataclass import dataclass
 from launcher.errors import CommandError
 from launcher.jobfile.compile.discover import files_of_project
+from launcher.jobfile.compile.layers import Parents
 from launcher.jobfile.compile.one_file import Declared, declared_in
-from launcher.jobfile.compile.parents import Parents
+from launcher.jobfile.compile.one_job import Trace
 from launcher.jobfile.compile.project import Homes
-from launcher.jobfile.compile.trace import Trace
 from launcher.jobfile.compile.variables import Inputs
 from launcher.jobfile.diagnostics.diagnostic import Diagnostic
-from launcher.jobfile.messages.collector import Collector
-from launcher.jobfile.messages.names import listing
-from launcher.jobfile.text.document import Document, Path
+from launcher.jobfile.messages.collector import Collector, listing
+from launcher.jobfile.text.document import Document, Path, leads_out, read_source
 from launcher.jobfile.text.parse import parse
-from launcher.jobfile.text.source import leads_out, read_source
 from launcher.specs import JobKey, Launch
 from launcher.specs.needs import Need
 from launcher.text import did_you_mean

@@ -13,22 +13,24 @@ from launcher.dataclass import dataclass
 from launcher.jobfile.compile.advice import advise, advise_text, advise_variables
 from launcher.jobfile.compile.build import check_defaults
 from launcher.jobfile.compile.inputs import Folders
-from launcher.jobfile.compile.job_names import beginning, check_names, group_of, named
-from launcher.jobfile.compile.layers import Layered, layered
+from launcher.jobfile.compile.layers import Layered, Parents, is_known_version, layered
 from launcher.jobfile.compile.matrix import NO_MATRIX, Combination, Matrix
-from launcher.jobfile.compile.one_job import Expanded, Work, compile_job
+from launcher.jobfile.compile.one_job import Expanded, Trace, Work, compile_job
 from launcher.jobfile.compile.overlay import WHOLE, Placed, holding, laid_over, swept, without
-from launcher.jobfile.compile.parents import Parents
 from launcher.jobfile.compile.project import STAND_INS, Home
 from launcher.jobfile.compile.references import References, names_in
-from launcher.jobfile.compile.trace import Trace
 from launcher.jobfile.compile.variables import AnyVar, Inputs, Value, resolve_variables, without_secrets
-from launcher.jobfile.compile.variants import Variant, Variants, chosen_target
-from launcher.jobfile.compile.version import is_known_version
+from launcher.jobfile.compile.variants import (
+    Variant,
+    Variants,
+    beginning,
+    check_names,
+    chosen_target,
+    group_of,
+    named,
+)
 from launcher.jobfile.diagnostics.diagnostic import Diagnostic
-from launcher.jobfile.messages.collector import Collector
-from launcher.jobfile.messages.excerpts import masked
-from launcher.jobfile.messages.names import got
+from launcher.jobfile.messages.collector import Collector, got, masked
 from launcher.jobfile.messages.wording import report
 from launcher.jobfile.model.base import VERSION
 from launcher.jobfile.model.fields import JOB_FIELDS, ROLE

@@ -9,8 +9,7 @@ from typing import Any, get_origin
 from launcher import looks
 from launcher.jobfile.compile.build import as_written, code_of
 from launcher.jobfile.diagnostics.diagnostic import severity_of
-from launcher.jobfile.messages.collector import At, Collector
-from launcher.jobfile.messages.names import got, listing, place_name, suggest
+from launcher.jobfile.messages.collector import At, Collector, got, listing, place_name, suggest
 from launcher.jobfile.model.job_file import JobFile
 from launcher.jobfile.text.document import Path
 from launcher.specs import AppDef, Role, check_app, runopts

@@ -19,15 +19,13 @@ from launcher.jobfile.compile.discover import wrong_pattern
 from launcher.jobfile.compile.options import Schedulers, check_option
 from launcher.jobfile.compile.variables import ENVIRON, Value
 from launcher.jobfile.diagnostics.diagnostic import Diagnostic
-from launcher.jobfile.messages.collector import Collector
-from launcher.jobfile.messages.names import got
+from launcher.jobfile.messages.collector import Collector, got
 from launcher.jobfile.messages.wording import report
 from launcher.jobfile.messages.wording_fields import LABEL_RULE
 from launcher.jobfile.model.base import LABEL, Model
 from launcher.jobfile.model.job_file import BudgetSpec, LifecycleSpec, NotifySpec, QueueSpec
-from launcher.jobfile.text.document import Document, Path, Spot
+from launcher.jobfile.text.document import Document, Path, Spot, leads_out, read_source
 from launcher.jobfile.text.parse import parse_values
-from launcher.jobfile.text.source import leads_out, read_source
 from launcher.specs import DEFAULT_PROJECT
 from launcher.specs.launch import NO_BUDGET, NO_CAPS, Budget, Caps
 from launcher.specs.notify import Destination

@@ -10,8 +10,7 @@ from typing import Any
 from launcher.jobfile.compile.matrix import MARK, NO_MATRIX, Combination, fitted, slug
 from launcher.jobfile.compile.project import GIT_NAMES, GitFacts, Trouble
 from launcher.jobfile.compile.variables import Value
-from launcher.jobfile.messages.collector import At, Collector
-from launcher.jobfile.messages.names import listing, nearest, place_name
+from launcher.jobfile.messages.collector import At, Collector, listing, nearest, place_name
 from launcher.jobfile.model.fields import WHERE_RUN, Place
 from launcher.jobfile.text.document import Path
 from launcher.specs import RUN_MACROS, find_macros, substitute, substitute_partial

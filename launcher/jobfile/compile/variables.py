@@ -15,12 +15,10 @@ from typing import Any
 from launcher import looks
 from launcher.dataclass import dataclass
 from launcher.jobfile.diagnostics.diagnostic import Diagnostic, Related
-from launcher.jobfile.messages.collector import At, Collector
-from launcher.jobfile.messages.names import got, listing, show, suggest
+from launcher.jobfile.messages.collector import At, Collector, got, listing, show, suggest
 from launcher.jobfile.model.job_file import BoolVar, FloatVar, IntVar, StrVar
-from launcher.jobfile.text.document import Path
+from launcher.jobfile.text.document import Path, read_source
 from launcher.jobfile.text.parse import parse_values
-from launcher.jobfile.text.source import read_source
 from launcher.noted import not_repeatable
 from launcher.specs.secret import HIDDEN, hide, is_sensitive
 

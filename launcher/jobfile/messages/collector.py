@@ -1,20 +1,141 @@
-"""The problems of one file, placed by field path as they are found."""
+"""The problems of one file, placed by field path as they are found; names and values in their messages.
+
+Secrets in source lines are masked. A single line is not enough to judge that: the name may be on the line
+before, `--token` in the item before.
+"""
 
 from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import field
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import field, replace
+from functools import lru_cache
 from typing import Any, Literal
 
 from launcher.dataclass import dataclass
 from launcher.jobfile.diagnostics.diagnostic import Diagnostic, Related, Severity, severity_of
-from launcher.jobfile.messages.names import listing, suggest
-from launcher.jobfile.text.document import Document, Path, Range
-from launcher.jobfile.text.source import Format
-from launcher.specs.text import command
-from launcher.specs.yamltext import to_flow
+from launcher.jobfile.text.document import Document, Format, Path, Range, Source, Spot
+from launcher.specs.secret import is_sensitive, may_hold_secret
+from launcher.specs.text import command, to_flow
+from launcher.text import nearest as _nearest
+
+_SHOWN = 60
+
+# Names in other tools → our values.
+_FOREIGN_VALUES: Mapping[str, str] = {
+    "boolean": "bool",
+    "completed": "succeeded",
+    "done": "succeeded",
+    "double": "float",
+    "healthy": "ready",
+    "integer": "int",
+    "job": "application",
+    "number": "float",
+    "pod": "replica",
+    "restart": "rerun",
+    "retry": "rerun",
+    "running": "started",
+    "service_completed_successfully": "succeeded",
+    "service_healthy": "ready",
+    "service_started": "started",
+    "string": "str",
+    "success": "succeeded",
+    "text": "str",
+}
+
+
+def nearest(name: str, known: Iterable[str]) -> str | None:
+    """Return the known name that was probably meant: spelled alike, or like its name in another tool."""
+    names = list(known)
+    spelt = name.lower().replace("-", "_")
+    foreign = {other: ours for other, ours in _FOREIGN_VALUES.items() if ours in names}
+    is_known = spelt in (candidate.lower().replace("-", "_") for candidate in names)
+    if spelt in foreign and not is_known:
+        return foreign[spelt]
+    return spelt_alike(name, (*names,)) or foreign.get(spelt_alike(spelt, (*foreign,)) or "")
+
+
+@lru_cache(maxsize=1024)
+def spelt_alike(name: str, names: tuple[str, ...]) -> str | None:
+    """As `launcher.text.nearest`; the jobs of a matrix repeat a misspelt name thousands of times."""
+    return _nearest(name, names)
+
+
+def suggest(name: str, known: Iterable[str]) -> str:
+    """ "did you mean `x`?", or "" when nothing is near."""
+    near = nearest(name, known)
+    return f"did you mean `{near}`?" if near else ""
+
+
+def listing(title: str, names: Iterable[str], limit: int = 24) -> str:
+    """ "fields here: args, env, …" for a help line."""
+    found = sorted(names)
+    if not found:
+        return ""
+    more = ", …" if len(found) > limit else ""
+    return f"{title}: {', '.join(found[:limit])}{more}"
+
+
+def place_name(path: Path) -> str:
+    """Return the name of a mapping or list in a message: "role `trainer`", "mount 2 of role `trainer`"."""
+    if not path:
+        return "the job"
+    if path[0] == "vars" and len(path) == 2:
+        return f"variable `{path[1]}`"
+    if path == ("defaults", "role"):
+        return "`defaults.role`"
+    if path[0] == "roles" and len(path) == 2:
+        return f"role `{path[1]}`"
+    if path[0] == "needs" and len(path) == 2:
+        return f"need {path[1] + 1}" if isinstance(path[1], int) else f"need `{path[1]}`"
+    if isinstance(path[-1], int):
+        word = {"mounts": "mount", "args": "argument"}.get(str(path[-2]), f"`{path[-2]}` item")
+        return f"{word} {path[-1] + 1}{_owner(path[:-2])}"
+    return f"`{path[-1]}`{_owner(path[:-1])}"
+
+
+def _owner(path: Path) -> str:
+    if not path or path in (("roles",), ("vars",)):
+        return ""
+    if path[0] == "roles" and len(path) > 2:
+        # Two levels suffice: "`LR` in `env` of role `trainer`".
+        return f" {'in' if len(path) == 3 else 'of'} {place_name(path)}"
+    return f" {'in' if path in (('metadata',), ('cfg',), ('lifecycle',)) else 'of'} {place_name(path)}"
+
+
+def got(value: Any) -> str:
+    """Return the description of a value, for "must be a number, not …"."""
+    if value is None:
+        return "nothing"
+    if isinstance(value, bool):
+        return f"`{str(value).lower()}`"
+    if isinstance(value, int | float):
+        return f"the number {_shortened(value)}"
+    if isinstance(value, str):
+        return "a text" if may_hold_secret(value) else f"the text {show(value)}"
+    if isinstance(value, list):
+        return "a list"
+    return "a mapping" if isinstance(value, dict) else "a date or time"
+
+
+def show(value: Any) -> str:
+    """Return a value as a file would write it, cut to a readable length."""
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, str):
+        text = value if len(value) <= _SHOWN else value[:_SHOWN] + "…"
+        return f'"{text}"'
+    if isinstance(value, int | float):
+        return _shortened(value)
+    return got(value)
+
+
+def _shortened(value: float) -> str:
+    if isinstance(value, int) and abs(value) >= 10**_SHOWN:
+        return "of more than 60 digits"  # str() refuses integers of more than 4,300 digits
+    return str(value)
+
 
 _BARE = re.compile(r"[A-Za-z0-9_-]+")
 _AMOUNT = re.compile(r"(?!0x)[0-9]+[A-Za-z]{1,3}")
@@ -193,3 +314,54 @@ class Collector:
     @property
     def has_errors(self) -> bool:
         return any(diagnostic.severity == "error" for diagnostic in self.found)
+
+
+_VALUES = ("default", "choices")
+_REFERENCES = ("$", "env:", "file:")
+
+
+def masked(found: Iterable[Diagnostic], document: Document) -> list[Diagnostic]:
+    """Return the diagnostics of a file and of its other layers, with secrets in source lines starred out."""
+    found = [*found]
+    for layer in document.layers or (document,) if found else ():
+        if layer.value is not None and (ranges := [*_secrets(layer.value, layer.root(), False)]):
+            found = [_masked(each, layer.source, ranges) for each in found]
+    return found
+
+
+def _masked(each: Diagnostic, source: Source, ranges: list[tuple[int, int]]) -> Diagnostic:
+    related = tuple(
+        replace(place, source_line=_line(place, source, ranges)) if place.file == source.file else place
+        for place in each.related
+    )
+    if each.file != source.file:
+        return replace(each, related=related)
+    return replace(each, source_line=_line(each, source, ranges), related=related)
+
+
+def _line(place: Diagnostic | Related, source: Source, ranges: list[tuple[int, int]]) -> str:
+    text = place.source_line
+    if place.span is None or not text:
+        return text
+    first = source.start_of(place.span.line)
+    for start, end in ranges:
+        low, high = max(start - first, 0), min(end - first, len(text))
+        if low < high:
+            text = text[:low] + "*" * (high - low) + text[high:]
+    return text
+
+
+def _secrets(value: Any, spot: Spot, is_hidden: bool) -> Iterator[tuple[int, int]]:
+    """The offsets of literals under sensitive-looking names, at any depth."""
+    if isinstance(value, dict):
+        for key, (_, _, inside) in (spot.entries or {}).items():
+            hidden = is_sensitive(key) or (is_hidden and key in _VALUES)
+            yield from _secrets(value.get(key), inside, hidden)
+    elif isinstance(value, list):
+        before: Any = ""
+        for item, inside in zip(value, spot.items or (), strict=False):
+            is_flag = isinstance(before, str) and before.startswith("-") and "=" not in before
+            yield from _secrets(item, inside, is_hidden or (is_flag and is_sensitive(before)))
+            before = item
+    elif is_hidden and value is not None and not str(value).startswith(_REFERENCES):
+        yield spot.start, spot.end

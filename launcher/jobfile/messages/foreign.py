@@ -6,8 +6,8 @@ from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
 from launcher.jobfile.messages import foreign_values as to
+from launcher.jobfile.messages.collector import spelt_alike
 from launcher.jobfile.messages.foreign_values import Fields, Write
-from launcher.jobfile.messages.names import spelt_alike
 from launcher.jobfile.text.document import Path
 
 
@@ -45,7 +45,6 @@ _RECEIVERS = "`[notify]` of launcher.toml, or `launcher apply --notify`, sends o
 
 _MOUNTS = "`mounts` is a list of `{type: bind, src: …, dst: …}`"
 _OPTIONS = "`cfg` of the role has options of its containers: `cfg: {shm_size: 1g}`, on local_docker"
-_PORTS = "`port_map: {web: 80}` names the ports of a replica"
 _PROBES = "`ready: {port: 80}` says how a replica is seen to be ready"
 _AMOUNTS = "write its fields here: there is one amount, which is the limit too"
 _COUNTS = "`num_replicas` of a role runs it several times; `matrix` makes several jobs"

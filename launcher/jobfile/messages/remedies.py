@@ -12,14 +12,12 @@ from typing import Any
 from pydantic_core import PydanticCustomError
 
 from launcher.jobfile.messages import foreign_values
-from launcher.jobfile.messages.collector import Collector
+from launcher.jobfile.messages.collector import Collector, nearest, show
 from launcher.jobfile.messages.foreign import word_for
-from launcher.jobfile.messages.names import nearest, show
 from launcher.jobfile.messages.wording_fields import holds_secret, script_remedy, wrongly_indented
 from launcher.jobfile.model.fields import fields_at
 from launcher.jobfile.model.quantities import compose_mount, cores, memory_mib
-from launcher.jobfile.text.document import Path
-from launcher.jobfile.text.source import blank_after_colon, blank_name
+from launcher.jobfile.text.document import Path, blank_after_colon, blank_name
 from launcher.specs.secret import may_hold_secret
 from launcher.specs.text import shell_words
 from launcher.text import is_number

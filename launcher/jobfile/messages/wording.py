@@ -8,8 +8,7 @@ from typing import Any
 
 from pydantic_core import ErrorDetails
 
-from launcher.jobfile.messages.collector import Collector
-from launcher.jobfile.messages.names import got, listing, place_name, show, suggest
+from launcher.jobfile.messages.collector import Collector, got, listing, place_name, show, suggest
 from launcher.jobfile.messages.remedies import list_remedy, mount_remedy, need_remedy, type_remedy
 from launcher.jobfile.messages.wording_fields import (
     ENV_RULE,

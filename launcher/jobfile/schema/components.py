@@ -11,9 +11,8 @@ from typing import Any, get_args, get_origin
 
 from launcher.components.component import Component
 from launcher.components.finder import BUILTIN, HOMES, ModuleComponentsFinder
-from launcher.components.signature import Parameter, parameters_of
-from launcher.components.types import without_none
-from launcher.jobfile.schema.words import NOT_EMPTY, described, nullable
+from launcher.components.signature import Parameter, parameters_of, without_none
+from launcher.jobfile.schema.words import described, nullable, open_choice
 
 Schema = dict[str, Any]
 
@@ -34,15 +33,7 @@ def builtins() -> list[Component]:
 
 def component_name() -> Schema:
     """Return the schema of a component's name: a built-in one, or any text."""
-    found = builtins()
-    texts = [_sentence(component.description) for component in found]
-    ours: Schema = {
-        "type": "string",
-        "enum": [component.name for component in found],
-        "enumDescriptions": texts,
-        "markdownEnumDescriptions": list(texts),
-    }
-    return {"anyOf": [ours, {"type": "string", "pattern": NOT_EMPTY}]}
+    return open_choice({each.name: _sentence(each.description) for each in builtins()})
 
 
 def either_roles_or_component() -> Schema:

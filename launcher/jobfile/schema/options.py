@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, NamedTuple, get_origin
 
-from launcher.jobfile.schema.words import NOT_EMPTY, described, nullable
+from launcher.jobfile.schema.words import described, nullable, open_choice
 from launcher.specs.jobkey import DEFAULT_SCHEDULER
 from launcher.specs.runopts import runopt, runopts
 
@@ -34,14 +34,7 @@ _EXAMPLES: dict[Any, Any] = {str: "text", int: 1, float: 0.5, list: ["text"], di
 
 def scheduler_name(schedulers: Schedulers) -> Schema:
     """Return the schema of a scheduler's name: a known one, or any text."""
-    texts = [declared.about for declared in schedulers.values()]
-    known: Schema = {
-        "type": "string",
-        "enum": [*schedulers],
-        "enumDescriptions": texts,
-        "markdownEnumDescriptions": list(texts),
-    }
-    return {"anyOf": [known, {"type": "string", "pattern": NOT_EMPTY}]}
+    return open_choice({name: declared.about for name, declared in schedulers.items()})
 
 
 def options_of(options: runopts, or_reference: Callable[[Schema], Schema] | None = None) -> dict[str, Schema]:

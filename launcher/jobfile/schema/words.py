@@ -11,11 +11,13 @@ from json import dumps
 from typing import Any
 
 from launcher.jobfile.messages.wording_fields import LABEL_RULE
-from launcher.jobfile.model.base import ENV_NAME, LABEL
+from launcher.jobfile.model import job_file as model
+from launcher.jobfile.model import role as model_role
+from launcher.jobfile.model.base import ENV_NAME, LABEL, Model
 from launcher.jobfile.model.job_file import choices
 from launcher.jobfile.model.quantities import MEMORY_PATTERN, SECRET_PATTERN
 from launcher.specs.resources import GPU_TYPE_FORM
-from launcher.specs.yamltext import to_yaml
+from launcher.specs.text import to_yaml
 from launcher.text import DURATION_PATTERN
 
 Schema = dict[str, Any]
@@ -146,11 +148,11 @@ def wants(pattern: str) -> str:
 
 def dressed(whole: Schema) -> Schema:
     """Return the schema with names, and texts of choices and patterns. Edits `whole`."""
-    for name, model in whole["$defs"].items():
+    for name, definition in whole["$defs"].items():
         if "." in name:
             continue  # options of a component or a scheduler have a title already
         plain = name.removesuffix("Overlay")
-        model["title"] = _TITLES[name] if name in _TITLES else f"{_TITLES[plain]}, laid over"
+        definition["title"] = _TITLES[name] if name in _TITLES else f"{_TITLES[plain]}, laid over"
     meanings = {**_CHOICES, **choices()}
     for part in subschemas(whole):
         if "enum" in part and "enumDescriptions" not in part:
@@ -187,6 +189,18 @@ def subschemas(schema: Any) -> Iterator[Schema]:
             yield from subschemas(part)
 
 
+def open_choice(texts: Mapping[str, str]) -> Schema:
+    """Return the schema of a known name, each with its text, or of any other name."""
+    shown = [*texts.values()]
+    known = {
+        "type": "string",
+        "enum": [*texts],
+        "enumDescriptions": shown,
+        "markdownEnumDescriptions": list(shown),
+    }
+    return {"anyOf": [known, {"type": "string", "pattern": NOT_EMPTY}]}
+
+
 def nullable(value: Schema) -> Schema:
     """Return a schema of `value` or null, with the field's texts repeated beside references to models."""
     words: Schema = {key: value[key] for key in WORDS if key in value}
@@ -216,3 +230,28 @@ def or_reference(value: Schema) -> Schema:
     if "pattern" in value and value["pattern"] != NOT_EMPTY:
         return {**value, "pattern": f"{value['pattern']}|{REFERENCE}"}
     return value
+
+
+PARTS: tuple[tuple[str, str, type[Model]], ...] = (
+    ("A job", "The top of the file.", model.JobFile),
+    (
+        "A need",
+        "A value in `needs:`, where it is no list. In the name of a job, `train-$<matrix.lr>`, values of\n"
+        "a matrix and numbers read as in the names that a matrix makes: `train-0p1`. Text reads as it is.",
+        model.NeedSpec,
+    ),
+    ("A role", "`roles:` has one mapping for each, by name.", model_role.RoleSpec),
+    ("Probes", "`ready:` of a role.", model_role.ProbeSpec),
+    ("Resources", "`resource:` of a role, where it is no name of a resource.", model_role.Resources),
+    ("Bind mounts", "An item of `mounts:`.", model_role.BindMount),
+    ("Volume mounts", "An item of `mounts:`.", model_role.VolumeMount),
+    ("Device mounts", "An item of `mounts:`.", model_role.DeviceMount),
+    ("Secrets", "A value in `env:`.", model_role.SecretRef),
+    ("Lifecycle", "`lifecycle:` of a job.", model.LifecycleSpec),
+    ("Triggers", "An item of `lifecycle.rerun_on`.", model.FilesTrigger),
+    ("Variables: whole numbers", "A value in `vars:`.", model.IntVar),
+    ("Variables: numbers", "A value in `vars:`.", model.FloatVar),
+    ("Variables: text", "A value in `vars:`.", model.StrVar),
+    ("Variables: truth values", "A value in `vars:`.", model.BoolVar),
+)
+"""The mappings of a job file in the order of reference pages: title, place and model of each."""

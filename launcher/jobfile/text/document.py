@@ -1,13 +1,237 @@
-"""A parsed job file: plain values and, beside them, the place of each key and value."""
+"""A job file that was read: its text within limits, plain values, and the place of each of them."""
 
 from __future__ import annotations
 
+import os
+import re
+import unicodedata
+from bisect import bisect_right
 from collections.abc import Callable, Iterator
-from typing import Any, NamedTuple
+from dataclasses import field
+from itertools import pairwise
+from typing import Any, Literal, NamedTuple
 
+from launcher import looks
 from launcher.dataclass import dataclass
-from launcher.jobfile.diagnostics.diagnostic import Diagnostic
-from launcher.jobfile.text.source import Format, Source
+from launcher.files import is_below
+from launcher.jobfile.diagnostics.diagnostic import (
+    Diagnostic,
+    Related,
+    Severity,
+    Span,
+    severity_of,
+    without_secrets,
+)
+from launcher.specs.secret import may_hold_secret
+from launcher.text import nearest
+
+Format = Literal["yaml", "toml"]
+
+MAX_BYTES = 1024 * 1024
+_LINE_END = re.compile(r"\r\n|\n|\r")
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """A file and its text. Offsets count characters from 0; positions count from 1.
+
+    Attributes:
+        file: the path as shown to the user.
+        text: without byte order mark, line ends as in the file.
+    """
+
+    file: str
+    format: Format
+    text: str
+    _starts: list[int] = field(default_factory=list, repr=False, compare=False)
+    _lines: dict[int, str] = field(default_factory=dict, repr=False, compare=False)
+
+    def position(self, offset: int) -> tuple[int, int]:
+        """Line and column of an offset."""
+        starts = self._line_starts()
+        line = bisect_right(starts, offset)
+        return line, offset - starts[line - 1] + 1
+
+    def span(self, start: int, end: int) -> Span:
+        """Return the range of two offsets without trailing white space, but with at least one character."""
+        while end > start + 1 and self.text[end - 1 : end].isspace():
+            end -= 1
+        line, column = self.position(start)
+        end_line, end_column = self.position(end) if end > start else (line, column + 1)
+        return Span(line=line, column=column, end_line=end_line, end_column=end_column)
+
+    def start_of(self, line: int) -> int:
+        """The offset of the first character of a line that the file has."""
+        return self._line_starts()[line - 1]
+
+    def line(self, number: int) -> str:
+        """The text of a line without its end; "" past the end of the file."""
+        starts = self._line_starts()
+        if number > len(starts):
+            return ""
+        if number not in self._lines:  # shared by all problems of a line: it may be long
+            end = starts[number] if number < len(starts) else len(self.text)
+            self._lines[number] = self.text[starts[number - 1] : end].rstrip("\r\n")
+        return self._lines[number]
+
+    def has_secret(self, offset: int) -> bool:
+        """Whether the line of an offset holds a literal that looks like a secret: no advice may repeat it."""
+        line = self.line(self.position(offset)[0])
+        return without_secrets(line) != line or may_hold_secret(line)
+
+    def diagnostic(
+        self,
+        start: int,
+        end: int,
+        code: str,
+        message: str,
+        *,
+        label: str = "",
+        hint: str = "",
+        severity: Severity | None = None,
+        related: tuple[Related, ...] = (),
+    ) -> Diagnostic:
+        """A diagnostic at two offsets of this file, with the severity of its code unless one is given."""
+        span = self.span(start, end)
+        return Diagnostic(
+            file=self.file,
+            span=span,
+            code=code,
+            message=message,
+            severity=severity or severity_of(code),
+            label=label,
+            hint=hint,
+            source_line=self.line(span.line),
+            related=related,
+        )
+
+    def related(self, start: int, end: int, message: str) -> Related:
+        """A second place in this file."""
+        span = self.span(start, end)
+        return Related(file=self.file, span=span, message=message, source_line=self.line(span.line))
+
+    def _line_starts(self) -> list[int]:
+        # Computed on first use: a file without problems never asks for a line.
+        if not self._starts:
+            self._starts.append(0)
+            self._starts.extend(match.end() for match in _LINE_END.finditer(self.text))
+        return self._starts
+
+
+def format_of(path: str) -> Format:
+    """Return the format: TOML by its suffix; other files are read as YAML, which includes JSON."""
+    return "toml" if path.lower().endswith(".toml") else "yaml"
+
+
+def read_source(file: str, path: str) -> Source | Diagnostic:
+    """Read `path`, shown to the user as `file`. An unreadable file or invalid UTF-8 gives a diagnostic."""
+    try:
+        data = looks.content(path, MAX_BYTES + 1)
+    except OSError as error:
+        return unreadable(file, path, error)
+    except ValueError:
+        return _whole_file(file, "no-such-file", "there is no such file: the path holds a NUL character")
+    return source_of(file, data)
+
+
+def source_of(file: str, data: bytes) -> Source | Diagnostic:
+    """The source for the bytes of a file."""
+    if len(data) > MAX_BYTES:
+        hint = "a job file says what to run; keep data in files of its own"
+        return _whole_file(file, "too-large", "the file is larger than 1 MiB", hint=hint)
+    try:
+        text = data.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        return _not_utf8(file, data, error)
+    return Source(file, format_of(file), text)
+
+
+def _not_utf8(file: str, data: bytes, error: UnicodeDecodeError) -> Diagnostic:
+    if data[:2] in (b"\xff\xfe", b"\xfe\xff"):
+        return _whole_file(file, "encoding", "the file is UTF-16 text", hint="save it as UTF-8")
+    body = data.removeprefix(b"\xef\xbb\xbf")
+    offset = error.start  # offset in the body: the codec drops a byte order mark before it counts
+    good = Source(file, "yaml", body[:offset].decode("utf-8") + "\ufffd")
+    at = len(good.text) - 1
+    message = f"byte 0x{body[offset]:02x} is no UTF-8 text"
+    return good.diagnostic(at, at + 1, "encoding", message, hint="save the file as UTF-8")
+
+
+def unreadable(file: str, path: str, error: OSError) -> Diagnostic:
+    """Return why `path`, shown to the user as `file`, could not be opened."""
+    if isinstance(error, FileNotFoundError | NotADirectoryError):
+        near = _neighbour(path)
+        hint = f"did you mean `{os.path.join(os.path.dirname(file), near)}`?" if near else ""
+        return _whole_file(file, "no-such-file", "there is no such file", hint=hint)
+    reason = error.strerror or os.strerror(error.errno or 0)
+    return _whole_file(file, "unreadable", f"the file cannot be read: {reason}")
+
+
+def leads_out(file: str, path: str, root: str) -> Diagnostic | None:
+    """Return the message on a file that a link puts outside the real path `root`: its text is not shown."""
+    if is_below(looks.real_path(path), root):
+        return None
+    hint = "copy the file into the repository"
+    return _whole_file(file, "unreadable", "the file is a link that leads out of the repository", hint=hint)
+
+
+def _neighbour(path: str) -> str | None:
+    """Return the name beside `path` that was probably meant: spelled alike, or typed without its suffix."""
+    try:
+        names = looks.names_in(os.path.dirname(path) or os.curdir)
+    except OSError:
+        return None
+    wanted = os.path.basename(path)
+    longer = [name for name in names if name.startswith(f"{wanted}.launcher.")]
+    return longer[0] if longer else nearest(wanted, names)
+
+
+def _whole_file(file: str, code: str, message: str, *, hint: str = "") -> Diagnostic:
+    return Diagnostic(file=file, span=None, code=code, message=message, hint=hint)
+
+
+BLANKS = "\u00a0\u1680\u202f\u205f\u2060\u3000\ufeff" + "".join(map(chr, range(0x2000, 0x200C)))
+"""White space beyond ASCII: no-break, thin, ideographic, zero-width."""
+
+
+def blank_name(char: str) -> str:
+    """ "no-break space (U+00A0)"."""
+    return f"{unicodedata.name(char, 'blank').lower()} (U+{ord(char):04X})"
+
+
+def blank_after_colon(text: str) -> str:
+    """Return the first such white space directly behind a colon; "" for none."""
+    return next((after for before, after in pairwise(text) if before == ":" and after in BLANKS), "")
+
+
+_FENCE = re.compile(r"^```.*$", re.MULTILINE)
+
+
+def fence(source: Source) -> Diagnostic | None:
+    """The first fence of Markdown in a text that could not be parsed; None where there is none."""
+    found = [*_FENCE.finditer(source.text)]
+    if not found:
+        return None
+    code = "toml-syntax" if source.format == "toml" else "yaml-syntax"
+    above = ", and all above it" if source.text[: found[0].start()].strip() and len(found) > 1 else ""
+    hint = "and the other one below the text" if len(found) > 1 else ""
+    message = "this is a fence of Markdown around the file"
+    label = f"delete this line{above}"
+    return source.diagnostic(*found[0].span(), code, message, label=label, hint=hint)
+
+
+_BEGINS = re.compile(r"^<{7}(?: .*)?$", re.MULTILINE)
+
+
+def conflict(source: Source) -> Diagnostic | None:
+    """The first merge conflict of a text that could not be parsed; None where there is none."""
+    found = _BEGINS.search(source.text)
+    if found is None:
+        return None
+    code = "toml-syntax" if source.format == "toml" else "yaml-syntax"
+    label = "keep one side or both, and delete the lines of `<`, `=` and `>`"
+    return source.diagnostic(*found.span(), code, "a merge conflict begins here", label=label)
+
 
 Path = tuple[str | int, ...]
 

@@ -1,13 +1,14 @@
-"""Parse text into a document, by its format."""
+"""Parse text into a document, by its format; recognise files of other tools by their keys or text."""
 
 from __future__ import annotations
 
-from typing import Any
+import re
+from collections.abc import Callable, Mapping
+from shlex import quote
+from typing import Any, NamedTuple
 
 from launcher.jobfile.diagnostics.diagnostic import Diagnostic
-from launcher.jobfile.text.document import Document, leaves
-from launcher.jobfile.text.foreign_files import foreign_file
-from launcher.jobfile.text.source import Format, Source
+from launcher.jobfile.text.document import Document, Format, Source, leaves
 from launcher.noted import is_noting, not_repeatable
 from launcher.specs.secret import hide, may_hold_secret
 
@@ -83,3 +84,174 @@ def _may_be_kept(document: Document) -> bool:
         or (isinstance(leaf, str) and may_hold_secret(leaf))
         for path, leaf in leaves(value)
     )
+
+
+Fields = Mapping[str, Any]
+_OURS = frozenset({"roles", "component"})
+_OF_A_JOB = frozenset({"name", "description", "project", "scheduler", "timeout", "run", "image", "command"})
+_COMMANDS = "its commands go into `run` of a role"
+_CONTAINERS = "a container of it is a role: `image`, `entrypoint`, `args`, `env`, `resource`"
+_TASKS = "each task of it is a job, which `needs` others; its commands go into `run` of a role"
+
+
+class _Shape(NamedTuple):
+    """A kind of file.
+
+    Attributes:
+        kind: its name in messages: "a Compose file".
+        sign: a key of the file, at which the problem is noted; for a text, a pattern.
+        is_alike: whether a mapping with this key is such a file.
+        hint: the places of its parts in a job file; "" for a file that `launcher convert` reads.
+    """
+
+    kind: str
+    sign: str
+    is_alike: Callable[[Fields], bool] = lambda value: True
+    hint: str = ""
+
+
+def _parts(value: Any) -> list[Fields]:
+    """The mappings that a mapping or list holds."""
+    inner = value.values() if isinstance(value, dict) else value if isinstance(value, list) else []
+    return [each for each in inner if isinstance(each, dict)]
+
+
+def _any_has(value: Any, *names: str) -> bool:
+    return any(name in part for part in _parts(value) for name in names)
+
+
+def _is_workflow(value: Fields) -> bool:
+    return isinstance(value["jobs"], dict) and ("on" in value or _any_has(value["jobs"], "runs-on", "steps"))
+
+
+def _is_procfile(value: Fields) -> bool:
+    """Whether all values are commands, at least one of which has arguments. A job file may lack its roles."""
+    if _OF_A_JOB & value.keys():
+        return False
+    texts = [each for each in value.values() if isinstance(each, str)]
+    plain = all(re.fullmatch(r"[A-Za-z][\w-]*", key) for key in value)
+    return plain and len(texts) == len(value) and any(len(text.split()) > 1 for text in texts)
+
+
+PROCFILE = "a Procfile"
+_SHAPES = (
+    _Shape("a Compose file", "services", lambda value: isinstance(value["services"], dict)),
+    _Shape(
+        "a workflow of Argo",
+        "apiVersion",
+        lambda value: str(value["apiVersion"]).startswith("argoproj.io/") and "kind" in value,
+        _TASKS,
+    ),
+    _Shape(
+        "a Kubernetes manifest",
+        "apiVersion",
+        lambda value: isinstance(value["apiVersion"], str) and isinstance(value.get("kind"), str),
+        _CONTAINERS,
+    ),
+    _Shape(
+        "a configuration of CircleCI",
+        "jobs",
+        lambda value: str(value.get("version", "")).startswith("2") and _is_workflow(value),
+        _TASKS,
+    ),
+    _Shape("a workflow of GitHub Actions", "jobs", _is_workflow, _TASKS),
+    _Shape(
+        "a pipeline of GitLab",
+        "stages",
+        lambda value: isinstance(value["stages"], list) and _any_has(value, "script", "trigger"),
+        _TASKS,
+    ),
+    _Shape("a pipeline of GitLab", "", lambda value: _any_has(value, "script"), _TASKS),
+    _Shape("a pipeline of Azure", "steps", lambda value: bool({"pool", "trigger"} & value.keys()), _TASKS),
+    _Shape(
+        "a Snakefile",
+        "",
+        lambda value: any(re.match(r"(?:rule|checkpoint) \w+\Z", key) for key in value),
+        _TASKS,
+    ),
+    _Shape("a job of Nomad", "Job", lambda value: "TaskGroups" in str(value["Job"]), _TASKS),
+    _Shape(
+        "a configuration of dstack",
+        "type",
+        lambda value: value["type"] in ("task", "service", "dev-environment"),
+        _COMMANDS,
+    ),
+    _Shape(
+        "a task of SkyPilot",
+        "run",
+        lambda value: bool({"setup", "resources", "num_nodes", "workdir", "file_mounts"} & value.keys()),
+        "`run` and `setup` go into `run` of a role, `resources` into its `resource`",
+    ),
+    _Shape(
+        "a pyproject.toml",
+        "build-system",
+        hint="a job file has a name of its own, such as train.launcher.toml",
+    ),
+    _Shape(PROCFILE, "", _is_procfile),
+)
+_TEXTS = (
+    _Shape("a Snakefile", r"^(?:rule|checkpoint) \w+:[ \t]*$", hint=_TASKS),
+    _Shape("an sbatch script", r"\A#!.*\n(?:.*\n)*?#SBATCH[ \t]"),
+    _Shape("a shell script", r"\A#!\S*(?:/|env )\w*sh\b", hint=_COMMANDS),
+    _Shape(
+        "a Python script", r"\A#!.*python", hint="name it in `args` of a role, below `entrypoint: python`"
+    ),
+    _Shape("a job of Nomad", r'\Ajob "[^"\n]+" \{', hint=_TASKS),
+    _Shape(
+        "a Dockerfile",
+        r"\A(?:#.*\n|[ \t]*\n)*(?:ARG .*\n)*FROM \S+.*\n(?:.*\n)*(?:RUN|CMD|COPY|ENTRYPOINT) ",
+        hint="build and push its image, and name that in `image` of a role",
+    ),
+    _Shape(
+        "a crontab",
+        r"\A(?:#.*\n|[ \t]*\n)*(?:[0-9*/,-]+[ \t]+){5}\S",
+        hint="nothing starts by itself: a crontab may run `launcher apply`",
+    ),
+    _Shape("a Kubernetes manifest", r"^apiVersion: .*\nkind: ", hint=_CONTAINERS),
+    _Shape("a Makefile", r"^[\w./-]+:[^=\n]*\n\t\S", hint=_COMMANDS),
+)
+
+
+def foreign_file(document: Document) -> Diagnostic | None:
+    """The one diagnostic for a file of another tool; None for other files."""
+    shape = _shape_of(document)
+    if shape is None:
+        return None
+    start, end = 0, 1
+    if document.value:
+        _, start, end = document.key_range((shape.sign or next(iter(document.value)),))
+    return _note(document, shape, start, end)
+
+
+def kind_of_file(document: Document) -> str:
+    """The kind of a file of another tool, "a Dockerfile"; "" for other files."""
+    shape = _shape_of(document)
+    return shape.kind if shape else ""
+
+
+def _shape_of(document: Document) -> _Shape | None:
+    source = document.source
+    value = document.value
+    if value is None:
+        if re.search(r"^(?:version|name|roles) *[:=]", source.text, re.MULTILINE):
+            return None
+        found = (each for each in _TEXTS if re.search(each.sign, source.text, re.MULTILINE))
+        return next(found, None) if source.text.strip() else None
+    if not value or _OURS & value.keys() or value.get("version") == 1:
+        return None
+    for shape in _SHAPES:
+        if shape.kind == PROCFILE and source.format != "yaml":
+            continue
+        if (not shape.sign or shape.sign in value) and shape.is_alike(value):
+            return shape
+    return None
+
+
+def _note(document: Document, shape: _Shape, start: int, end: int) -> Diagnostic:
+    source = document.source
+    begin = "`version: 1`, `name: …`" if source.format == "yaml" else '`version = 1`, `name = "…"`'
+    hint = f"{shape.hint}; it begins with {begin} and `roles`, and `launcher init` writes one"
+    if not shape.hint:
+        hint = f"`launcher convert {quote(source.file)}` writes a job file from it"
+    message = f"this is {shape.kind} and no job file"
+    return source.diagnostic(start, end, "unknown-field", message, hint=hint)

@@ -10,8 +10,20 @@ from typing import Any
 import tomli
 
 from launcher.jobfile.diagnostics.diagnostic import Diagnostic, Related
-from launcher.jobfile.text.document import MAX_DEPTH, MAX_NODES, Document, Path, Spot, too_deep, too_many
-from launcher.jobfile.text.source import BLANKS, Source, blank_name, conflict, fence
+from launcher.jobfile.text.document import (
+    BLANKS,
+    MAX_DEPTH,
+    MAX_NODES,
+    Document,
+    Path,
+    Source,
+    Spot,
+    blank_name,
+    conflict,
+    fence,
+    too_deep,
+    too_many,
+)
 from launcher.jobfile.text.toml_positions import NotToml, Statement, paths, scan, statements
 
 _DUPLICATE = re.compile(r"Cannot overwrite|Cannot declare|Duplicate inline|Cannot redefine|Cannot mutate")

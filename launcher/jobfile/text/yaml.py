@@ -24,8 +24,17 @@ from ruamel.yaml.events import (
 )
 
 from launcher.jobfile.diagnostics.diagnostic import Diagnostic, Related
-from launcher.jobfile.text.document import MAX_DEPTH, MAX_NODES, Document, Spot, too_deep, too_many
-from launcher.jobfile.text.source import BLANKS, Source, blank_name
+from launcher.jobfile.text.document import (
+    BLANKS,
+    MAX_DEPTH,
+    MAX_NODES,
+    Document,
+    Source,
+    Spot,
+    blank_name,
+    too_deep,
+    too_many,
+)
 from launcher.jobfile.text.yaml_syntax import describe_key, describe_syntax
 from launcher.text import nearest
 

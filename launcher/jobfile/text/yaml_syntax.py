@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from launcher.jobfile.diagnostics.diagnostic import Diagnostic
-from launcher.jobfile.text.source import Source, blank_after_colon, blank_name, conflict, fence
+from launcher.jobfile.text.document import Source, blank_after_colon, blank_name, conflict, fence
 
 if TYPE_CHECKING:
     from ruamel.yaml.error import MarkedYAMLError

@@ -67,7 +67,7 @@ class LocalLogs(RecordedLogs):
     def followed(
         self, replicas: Sequence[Where], part: LogPart, notes: RestartNotes | None, *, marks: bool
     ) -> Iterator[tuple[Where, LogRecord]]:
-        from launcher.limits import allow_open_files
+        from launcher.files import allow_open_files
         from launcher.schedulers.local.logrecords import FILES_PER_READER, RecordReader, follow_logs
 
         keep_open = not marks and allow_open_files(FILES_PER_READER * len(replicas))

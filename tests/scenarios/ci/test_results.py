@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from jsonschema import Draft202012Validator
 
-from launcher.cli.render.schemas import result_schema
+from launcher.cli.schema import result_schema
 from launcher.plan.codec import plan_schema
 from tests.github.fake import FakeGitHub
 from tests.github.repository import Repository

@@ -11,7 +11,7 @@ import pytest
 from launcher.apply import events as made_by
 from launcher.apply.event_schema import EVENTS, event_schema
 from launcher.apply.events import EventName, Events, Outcome, Result
-from launcher.cli.render.image_text import image_progress
+from launcher.cli.live_display import image_progress
 from launcher.cli.render.outcomes import event_line
 from launcher.specs.launch import JobKey
 from launcher.state.records import AppRecord

@@ -6,10 +6,8 @@ from typing import Any
 import pytest
 from ruamel.yaml import YAML
 
-from launcher.ci.doctor import Facts
-from launcher.ci.gitlab_setup import checks
-from launcher.cli.init_ci import ENGINES, Setup
-from launcher.cli.init_gitlab import files
+from launcher.ci.doctor import Facts, gitlab_checks
+from launcher.cli.init_ci import ENGINES, Setup, pipeline_files
 from tests.gitlab.fake import FakeGitLab
 from tests.unit.ci.test_gitlab import SHA, client
 from tests.unit.plan.world import job
@@ -24,14 +22,14 @@ def fake() -> Iterator[FakeGitLab]:
 
 
 def parsed() -> dict[str, Any]:
-    texts = files(Setup(ENGINES["local"], "", (), "main", "launcher-jobs==0.1.0"))
+    texts = pipeline_files(Setup(ENGINES["local"], "", (), "main", "launcher-jobs==0.1.0"))
     read = YAML(typ="safe", pure=True).load
     return {name: value for text in texts.values() for name, value in read(text).items()}
 
 
 def states(fake: FakeGitLab, config: Mapping[str, Any], **more: Any) -> dict[str, str]:
     facts = Facts([job("train")], {}, 0, None, {"a": config})
-    found = checks(facts, client(fake, **more), "main", SHA)
+    found = gitlab_checks(facts, client(fake, **more), "main", SHA)
     every = [found.token, *found.files, found.branch]
     assert all(each.remedy for each in every if each.state != "ok")
     return {each.subject: each.state for each in every if each.state != "ok"}
@@ -40,7 +38,7 @@ def states(fake: FakeGitLab, config: Mapping[str, Any], **more: Any) -> dict[str
 def test_nothing_is_missing_in_a_complete_set_up(fake: FakeGitLab) -> None:
     assert states(fake, parsed()) == {}
     facts = Facts([], {}, 0, None, {"a": parsed()})
-    assert checks(facts, client(fake), "main", SHA).requirement == "launcher-jobs==0.1.0"
+    assert gitlab_checks(facts, client(fake), "main", SHA).requirement == "launcher-jobs==0.1.0"
 
 
 BROKEN: dict[str, tuple[Edit, str]] = {

@@ -16,7 +16,7 @@ from launcher.cli.render.findings import (
     findings_schema,
     in_short,
 )
-from launcher.cli.render.sarif import sarif_log
+from launcher.cli.render.github import sarif_log
 from launcher.jobfile import Diagnostic, Related, Span
 
 WARNS = "version: 1\nname: job\nroles:\n  main:\n    image: x:latest\n    entrypoint: 'true'\n"

@@ -12,7 +12,7 @@ import pytest
 from launcher.cli.render.log_lines import TerminalText, terminal_text
 from launcher.cli.render.markdown import plan_markdown
 from launcher.cli.render.status_text import _below
-from launcher.cli.render.tables import table
+from launcher.cli.render.values import table
 from tests.scenarios.test_terminal import read
 from tests.unit.cli.worlds import launch, plan
 

@@ -234,9 +234,12 @@ def test_an_engine_that_all_runners_share_needs_no_warning(scenario, monkeypatch
 
     top = "scheduler: local_docker"
     launch = load_job(scenario.job("true", role="image: busybox:1.37", top=top))
-    assert empty_state_warning([launch], {"CI": "true"}) == ""
-    assert "local_cwd" in empty_state_warning([load_job(scenario.job("true"))], {"CI": "1"})
-    assert empty_state_warning([load_job(scenario.job("true"))], {"CI": "false"}) == ""
+    local = load_job(scenario.job("true"))
+    monkeypatch.setenv("CI", "true")
+    assert empty_state_warning([launch]) == ""
+    assert "local_cwd" in empty_state_warning([local])
+    monkeypatch.setenv("CI", "false")
+    assert empty_state_warning([local]) == ""
 
 
 @pytest.fixture(params=ENGINES)

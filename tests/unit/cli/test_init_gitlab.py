@@ -8,8 +8,7 @@ from pathlib import Path
 import pytest
 from ruamel.yaml import YAML
 
-from launcher.cli.init_ci import ENGINES, Setup
-from launcher.cli.init_gitlab import INCLUDING, PIPELINE, files
+from launcher.cli.init_ci import ENGINES, INCLUDING, PIPELINE, Setup, pipeline_files
 from tests import engines
 from tests.github.repository import git
 from tests.gitlab.pipeline import extended, starts
@@ -26,7 +25,7 @@ EVENTS = {
 
 def text_of(engine: str) -> str:
     setup = Setup(ENGINES[engine], HOSTS[engine], ("HF_TOKEN",), "main", "launcher-jobs==0.1.0")
-    return files(setup)[PIPELINE]
+    return pipeline_files(setup)[PIPELINE]
 
 
 def jobs_of(engine: str) -> dict[str, dict]:
@@ -128,7 +127,7 @@ def test_names_that_belong_to_gitlab_are_no_secrets(scenario, name):
 def project(tmp_path) -> Path:
     """A repository with the pipeline, whose engine is behind ssh."""
     setup = Setup(ENGINES["docker"], "me@gpu1", (), "main", "launcher-jobs==0.1.0")
-    for name, text in files(setup).items():
+    for name, text in pipeline_files(setup).items():
         (tmp_path / name).parent.mkdir(exist_ok=True)
         (tmp_path / name).write_text(text)
     git(tmp_path, "init", "-q", "-b", "main")

@@ -11,9 +11,8 @@ import pytest
 from jsonschema import Draft202012Validator
 
 from launcher.cli.arguments import Arguments
-from launcher.cli.commands import command, names
-from launcher.cli.main import main
-from launcher.cli.render.schemas import error_schema, result_schema, verify_schema
+from launcher.cli.main import command, main, names
+from launcher.cli.schema import error_schema, result_schema, verify_schema
 from launcher.errors import LauncherError
 from launcher.state.store import Store
 from tests.conftest import ROOT

@@ -8,8 +8,8 @@ import sys
 
 import pytest
 
-from launcher.cli.commands import COMMANDS, names
 from launcher.cli.completion_names import KINDS
+from launcher.cli.main import COMMANDS, names
 
 
 def test_every_command_has_a_readable_help_of_80_columns(scenario):

@@ -4,7 +4,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from launcher.cli.commands import names
+from launcher.cli.main import names
 from launcher.cli.render.apps import apps_table
 from launcher.cli.render.progress import Progress
 from launcher.cli.render.values import shortened

@@ -5,8 +5,8 @@ from typing import get_args
 
 import pytest
 
-from launcher.cli.render.changes import command
 from launcher.cli.render.markdown import plan_markdown
+from launcher.cli.render.plan_lines import command
 from launcher.cli.render.plan_text import plan_text
 from launcher.plan.step import Blocked
 from launcher.specs import Probe, Role

@@ -120,7 +120,7 @@ def test_a_wrong_number_of_gpus_is_an_error(scenario, monkeypatch):
 
 
 def test_lines_fit_a_terminal_of_80_columns(take):
-    from launcher.cli.render.queue_text import queue_text
+    from launcher.cli.queue import queue_text
     from launcher.inventory.turns import Tables
 
     take("train-resnet-1-k3fwx", 1, SWEEP, cpu=1, memory_mb=2000, gpus=2)

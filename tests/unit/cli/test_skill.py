@@ -4,11 +4,10 @@ import re
 
 from ruamel.yaml import YAML
 
-from launcher.cli.commands import names
-from launcher.cli.exit_codes import EXIT_CODES
 from launcher.cli.init_templates import SKILL
-from launcher.cli.render.skill_text import skill_page
-from launcher.jobfile.schema.parts import PARTS
+from launcher.cli.main import names
+from launcher.cli.skill import EXIT_CODES, skill_page
+from launcher.jobfile.schema.words import PARTS
 
 PAGE = skill_page()
 

@@ -1,7 +1,7 @@
 import pytest
 
 from launcher.cli.render.apps import ran_for
-from launcher.cli.render.values import ago, asked_and_used, duration, iso, took
+from launcher.cli.render.values import ago, asked_and_used, duration, iso, table, took, width
 from launcher.holding.use import Use
 from launcher.state.records import AppRecord, ReplicaRecord
 from launcher.text import listing
@@ -80,3 +80,35 @@ def test_amounts_asked_for_and_used_are_written_alike():
     assert asked_and_used(asked, use) == ("1.5", "1.5", "1.5 GiB", "1.5 GiB", "peak", "3.0s", "2.0s")
     assert asked_and_used(asked, None) == ("1.5", "", "1.5 GiB", "", "", "", "")
     assert asked_and_used({"cpu_millis": -1}, Use((0.0, 0.0, 0, ""), 2.0))[:4] == ("", "0", "", "")
+
+
+def test_columns_are_as_wide_as_their_widest_cell():
+    assert table(["A", "LONG"], [["xyz", "1"], ["x", "2"]]) == "A    LONG\nxyz  1\nx    2"
+
+
+def test_no_line_ends_in_blanks():
+    assert table(["A", "B"], [["1", ""], ["2", "x"]]).splitlines()[1] == "1"
+
+
+def test_a_column_without_a_cell_is_left_out():
+    assert table(["A", "B", "C"], [["1", "", "3"]]) == "A  C\n1  3"
+
+
+def test_a_table_without_rows_is_its_headings():
+    assert table(["A", "B"], []) == "A  B"
+
+
+def test_colours_do_not_change_the_alignment():
+    rows = [[("ok", "green"), "1"], [("failed", "bold red"), "2"]]
+    plain = table(["STATE", "N"], rows)
+    painted = table(["STATE", "N"], rows, color=True)
+    assert "\x1b[1;31mfailed\x1b[0m" in painted
+    for code in ("\x1b[1;31m", "\x1b[32m", "\x1b[2m", "\x1b[0m"):
+        painted = painted.replace(code, "")
+    assert painted == plain
+
+
+def test_wide_characters_take_two_columns_and_combining_characters_none():
+    assert width("日本") == 4
+    assert width("e\u0301") == 1
+    assert table(["A", "B"], [["日本", "1"], ["x", "2"]]).splitlines()[2] == "x     2"

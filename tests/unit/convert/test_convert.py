@@ -16,8 +16,8 @@ from launcher.convert.sbatch_script import read
 from launcher.errors import LauncherError
 from launcher.jobfile.compile.files import compile_text
 from launcher.jobfile.format import format_text
+from launcher.jobfile.text.document import Source
 from launcher.jobfile.text.parse import parse_values
-from launcher.jobfile.text.source import Source
 from launcher.schedulers.rules import SchedulerRules
 from launcher.schedulers.slurm.options import KNOWN, OWN_OPTION, REFUSED
 from launcher.specs import Launch

@@ -5,9 +5,8 @@ from hypothesis import HealthCheck, assume, given
 from hypothesis import strategies as st
 
 from launcher.jobfile.format import Unformattable, format_text
-from launcher.jobfile.text.document import Document
+from launcher.jobfile.text.document import Document, Source, source_of
 from launcher.jobfile.text.parse import parse
-from launcher.jobfile.text.source import Source, source_of
 from tests.unit.formatting.strategies import yaml_files
 from tests.unit.formatting.words import read
 from tests.unit.jobfile.test_fuzz import damaged

@@ -3,8 +3,8 @@
 import textwrap
 
 from launcher.jobfile.format import format_text
+from launcher.jobfile.text.document import Source, source_of
 from launcher.jobfile.text.parse import parse
-from launcher.jobfile.text.source import Source, source_of
 
 
 def read(text: str, name: str) -> Source:

@@ -21,8 +21,7 @@ from launcher.jobfile.messages.collector import Collector
 from launcher.jobfile.messages.wording import _SAYINGS, WANTED, report
 from launcher.jobfile.model.base import Model
 from launcher.jobfile.model.job_file import JobFile
-from launcher.jobfile.text.document import Document, Path, Spot
-from launcher.jobfile.text.source import Source
+from launcher.jobfile.text.document import Document, Path, Source, Spot
 
 ERRORS: Mapping[str, Mapping[str, Any]] = {str(error["type"]): error for error in list_all_errors()}
 WORDED = {*WANTED, *_SAYINGS, "missing", "extra_forbidden"}

@@ -8,8 +8,7 @@ from hypothesis import strategies as st
 
 from launcher.jobfile import render
 from launcher.jobfile.diagnostics.diagnostic import CODES
-from launcher.jobfile.text.document import Document
-from launcher.jobfile.text.source import Source, source_of
+from launcher.jobfile.text.document import Document, Source, source_of
 from launcher.jobfile.text.toml import parse_toml
 from launcher.jobfile.text.yaml import parse_pure, parse_yaml
 from tests.unit.jobfile.test_compile import FULL, FULL_TOML

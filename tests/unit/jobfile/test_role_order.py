@@ -16,7 +16,7 @@ from launcher.specs import (
     document,
     renormalise,
 )
-from launcher.specs.appjson import from_json, to_json
+from launcher.specs.appdata import from_json, to_json
 
 HEAD = "version: 1\nname: job\nroles:\n"
 SERVER = "  server: {entrypoint: s, service: true, ready: {port: 80}}\n"

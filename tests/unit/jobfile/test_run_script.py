@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
+from launcher.cli.compile import origins
 from launcher.cli.main import main
-from launcher.cli.render.job_text import origins
 from launcher.jobfile.compile.files import compile_files, compile_text
 from launcher.specs import Launch, digest, document
 

@@ -11,7 +11,7 @@ from jsonschema import Draft202012Validator
 
 from launcher.cli import schema as published
 from launcher.jobfile.model.fields import JOB, Place, place_at
-from launcher.jobfile.text.source import Source
+from launcher.jobfile.text.document import Source
 from launcher.jobfile.text.yaml import parse_yaml
 from tests.unit.jobfile.words import HEAD
 

@@ -16,7 +16,7 @@ from jsonschema import Draft202012Validator
 
 from launcher.jobfile import job_schema
 from launcher.jobfile.schema.options import Declared
-from launcher.jobfile.text.source import Source
+from launcher.jobfile.text.document import Source
 from launcher.jobfile.text.yaml import parse_yaml
 from launcher.specs.projectfile import DEFAULTS
 from tests.unit.jobfile.mutations import Mutation, at, mutations, paths

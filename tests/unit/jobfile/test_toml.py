@@ -6,8 +6,7 @@ from typing import Any
 import pytest
 import tomli
 
-from launcher.jobfile.text.document import Path, Spot
-from launcher.jobfile.text.source import Source
+from launcher.jobfile.text.document import Path, Source, Spot
 from launcher.jobfile.text.toml import parse_toml
 from launcher.jobfile.text.toml_positions import NotToml, scan
 

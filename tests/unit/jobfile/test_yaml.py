@@ -5,8 +5,7 @@ from typing import Any
 
 import pytest
 
-from launcher.jobfile.text.document import Document
-from launcher.jobfile.text.source import Source
+from launcher.jobfile.text.document import Document, Source
 from launcher.jobfile.text.yaml import parse_pure, parse_yaml, resolve_plain
 
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from launcher.jobfile.text.source import Source
+from launcher.jobfile.text.document import Source
 from launcher.jobfile.text.yaml import parse_yaml
 
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 
 from launcher.specs import AppDef, Role
-from launcher.specs.appjson import from_json, to_json
+from launcher.specs.appdata import from_json, to_json
 from tests.unit.specs import strategies
 
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from launcher.specs.seen import NOTHING_SEEN, Seen, differing
+from launcher.specs.inputs import NOTHING_SEEN, Seen, differing
 from launcher.workspace import seen as seen_
 from launcher.workspace.seen import Command, SeenFiles
 

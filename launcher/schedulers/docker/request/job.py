@@ -20,7 +20,7 @@ from launcher.errors import SchedulerError
 from launcher.schedulers.docker.labels import DEFAULT_GRACE_S, PREFIX, order_label
 from launcher.schedulers.replica_request import shown_value
 from launcher.specs.secret import Secret, hide
-from launcher.specs.yamltext import to_yaml
+from launcher.specs.text import to_yaml
 from launcher.text import did_you_mean
 
 

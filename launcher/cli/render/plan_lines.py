@@ -1,0 +1,341 @@
+"""Lines that plans have as text and as Markdown: roles, changes, folded matrices, estimates as ranges.
+
+Long texts are cut to what differs. Steps of a matrix that stop, are held or differ are shown by themselves.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from itertools import chain
+from typing import Any, NamedTuple
+
+from launcher.cli.render.document import flat
+from launcher.cli.render.values import GAP, duration, width
+from launcher.dataclass import dataclass
+from launcher.plan.budget import Total
+from launcher.plan.cost import UNITS, Estimate, in_hours
+from launcher.plan.diff import Change, differences
+from launcher.plan.notation import field, is_workspace_digest, show, show_both
+from launcher.plan.step import Step
+from launcher.specs.launch import JobKey
+from launcher.specs.macros import with_brackets
+from launcher.specs.secret import HIDDEN, hide
+from launcher.text import FEW, named, plural, printable
+from launcher.workspace.manifest import amount, changed_files, known
+
+_LEAST = 20  # minimum columns of a command line
+_BARE = r"[^\s\"'\\`]+\Z"
+
+
+def role_lines(document: Mapping[str, Any], columns: int) -> Iterator[str]:
+    """`greeter ×2  sh -c "echo …"  local_cwd` for each role, in columns; long commands are cut at their end.
+
+    The line below a role says whether it is a service, and for which roles it waits: `after server (ready)`.
+    Hides literals under sensitive-looking names, as plans do.
+    """
+    rows = [
+        (
+            show_name(role),
+            command(role),
+            " ".join(filter(None, (document["scheduler"], role.get("image", "")))),
+        )
+        for role in document["roles"]
+    ]
+    names, _, places = (max((width(row[k]) for row in rows), default=0) for k in range(3))
+    room = max(_LEAST, columns - names - places - 2 * len(GAP))
+    size = min(room, max((width(row[1]) for row in rows), default=0))
+    for role, (name, line, place) in zip(document["roles"], rows, strict=True):
+        short = line if width(line) <= size else line[: size - 1] + "…"
+        yield GAP.join((_padded(name, names), _padded(short, size), place))
+        if order := _order(role):
+            yield f"{' ' * names}{GAP}{order}"
+
+
+def _order(role: Mapping[str, Any]) -> str:
+    """`service, after db (ready), data (succeeded)`; "" for a role without an order that is no service."""
+    waits = ", ".join(f"{other} ({condition})" for other, condition in role.get("depends_on", {}).items())
+    return ", ".join(filter(None, ("service" if role.get("service") else "", waits and f"after {waits}")))
+
+
+def what_runs(role: Mapping[str, Any]) -> str:
+    """`×2  python eval.py`, for a role of a document."""
+    return GAP.join(filter(None, (_times(role), command(role), role.get("image", ""))))
+
+
+def show_name(role: Mapping[str, Any]) -> str:
+    return f"{role['name']} {_times(role)}".rstrip()
+
+
+def _times(role: Mapping[str, Any]) -> str:
+    count = role.get("num_replicas", 1)
+    return "" if count == 1 else f"×{count}"
+
+
+def command(role: Mapping[str, Any]) -> str:
+    """The command line of a role of a document, on one line."""
+    return " ".join(map(_quoted, [role["entrypoint"], *hide(role.get("args", []), "args")]))
+
+
+def _quoted(word: str) -> str:
+    """Quote a word with blanks or quotes; as JSON if it needs escapes."""
+    if word.isprintable() and re.match(_BARE, word):
+        return with_brackets(word)
+    if word.isprintable() and "'" not in word and ('"' in word or "\\" in word):
+        return f"'{with_brackets(word)}'"
+    return show(word)
+
+
+def _padded(text: str, size: int) -> str:
+    return text + " " * (size - width(text))
+
+
+MOST_FILES = 10
+"""Changed files of a workspace that are listed; more are counted."""
+
+
+class Line(NamedTuple):
+    """`op`: "+" added, "-" removed, "~" changed, "" several. `depth`: 0 or 1."""
+
+    op: str
+    text: str
+    depth: int = 0
+
+
+def change_lines(change: Change, columns: int) -> Iterator[Line]:
+    """Lines of one change that fit `columns` if possible: a heading, and details below it."""
+    if is_workspace_digest(change.path):
+        heading, *pieces = _workspace(change)
+        yield from (heading, *_packed(pieces, columns - 4))
+    elif _is_role(change):
+        yield Line("+", f"{field(change.path)}: {what_runs(change.new)}")
+    elif _are_texts(change) and width(str(change)) > columns:
+        yield Line("~", f"{field(change.path)}:")
+        yield from (Line(op, text, 1) for op, text in differences(change.old, change.new, columns - 6))
+    else:
+        yield Line(change.op, str(change)[2:])
+
+
+def diff_lines(change: Change, columns: int) -> Iterator[str]:
+    """Lines of one change as a diff: a replaced value is a removed and an added line."""
+    if _is_role(change):
+        yield from (f"+ {line}" for line in flat({"roles": [change.new]}))
+        return
+    is_workspace = is_workspace_digest(change.path)
+    lines = [*(_workspace(change) if is_workspace else change_lines(change, columns))]
+    if change.op == "~" and len(lines) == 1 and not is_workspace and change.old != HIDDEN:
+        path, (old, new) = field(change.path), show_both(change.path, change.old, change.new)
+        lines = [Line("-", f"{path} = {old}"), Line("+", f"{path} = {new}")]
+    for op, text, depth in lines:
+        yield f"{op if op and (op, depth) != ('~', 0) else ' '} {text}"
+
+
+def _workspace(change: Change) -> Iterator[Line]:
+    """The changed files, if the earlier ones are recorded, and the present size."""
+    name = field(change.path)
+    old = known(change.old) if isinstance(change.old, str) else None
+    new = known(change.new) if isinstance(change.new, str) else None
+    if new is None:
+        yield Line(change.op, str(change)[2:])
+    elif change.op == "+":
+        yield Line("+", f"{name}: {amount(new)}")
+    elif old is None:
+        yield Line("~", f"{name}: changed (earlier files not recorded); now {amount(new)}")
+    else:
+        changed = changed_files(old, new)
+        yield Line("~", f"{name}: {len(changed)} changed; now {amount(new)}")
+        yield from (Line(op, printable(path), 1) for op, path in changed[:MOST_FILES])
+        if len(changed) > MOST_FILES:
+            yield Line("", f"… and {len(changed) - MOST_FILES} more", 1)
+
+
+def _packed(lines: Sequence[Line], columns: int) -> Iterator[Line]:
+    """Join lines as long as they fit: `+ notes.txt, ~ train.py`."""
+    text = ""
+    for line in lines:
+        piece = f"{line.op} {line.text}".lstrip()
+        if text and width(f"{text}, {piece}") > columns:
+            yield Line("", f"{text},", 1)
+            text = piece
+        else:
+            text = f"{text}, {piece}" if text else piece
+    if text:
+        yield Line("", text, 1)
+
+
+def _is_role(change: Change) -> bool:
+    return (
+        change.op == "+"
+        and change.path.startswith("roles")
+        and isinstance(change.new, Mapping)
+        and "entrypoint" in change.new
+    )
+
+
+def _are_texts(change: Change) -> bool:
+    both: tuple[Any, ...] = (change.old, change.new)
+    return change.op == "~" and HIDDEN not in both and all(isinstance(value, str) for value in both)
+
+
+BELOW = "  "
+"""The indentation of a label below another line."""
+
+_WORDS = {"keep": "unchanged", "hold": "held"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Family:
+    """The steps of one matrix, most of which a plan shows together.
+
+    Attributes:
+        name: of the matrix.
+        counts: kind of step → number of such members, quiet ones included.
+        alike: groups of steps that differ in values alone; each group has one line.
+        alone: the steps that stop something or are held; each has a line of its own.
+        further: steps beyond the first FEW of `alone`, which are only counted.
+    """
+
+    name: str
+    counts: Mapping[str, int]
+    alike: Sequence[Sequence[Step]]
+    alone: Sequence[Step] = ()
+    further: Sequence[Step] = ()
+
+    @property
+    def title(self) -> str:
+        """`sweep (1,000 jobs)`."""
+        return f"{self.name} ({sum(self.counts.values()):,} jobs)"
+
+    @property
+    def summary(self) -> str:
+        """`12 create, 988 unchanged`."""
+        return in_words(self.counts)
+
+    @property
+    def members(self) -> Iterator[Step]:
+        """The steps that plans show, quiet ones left out."""
+        return chain(*self.alike, self.alone, self.further)
+
+    @property
+    def first(self) -> Step:
+        return self.alike[0][0] if self.alike else self.alone[0]
+
+
+def in_words(counts: Mapping[str, int]) -> str:
+    """`12 create, 988 unchanged`."""
+    last = sorted(counts.items(), key=lambda each: each[0] == "keep")
+    return ", ".join(f"{count:,} {_WORDS.get(kind, kind)}" for kind, count in last)
+
+
+def families(
+    steps: Sequence[Step], shown: Iterable[Step], own_notes: Callable[[Step], Hashable]
+) -> dict[JobKey, Family]:
+    """Return job → family, for the shown steps of matrices with more than FEW lines.
+
+    Args:
+        steps: all steps of the plan.
+        own_notes: the notes of a step that are not shown elsewhere.
+    """
+    wanted: dict[tuple[str, str], list[Step]] = {}
+    for step in shown:
+        if family_of(step)[1]:
+            wanted.setdefault(family_of(step), []).append(step)
+    large = {where: members for where, members in wanted.items() if len(members) > FEW}
+    counts: dict[tuple[str, str], Counter[str]] = {where: Counter() for where in large}
+    for step in steps:
+        if family_of(step) in counts:
+            counts[family_of(step)][step.kind] += 1
+    return {
+        step.key: family
+        for where, members in large.items()
+        for family in (_family(where[1], members, counts[where], own_notes),)
+        for step in members
+    }
+
+
+def _family(
+    name: str, members: Sequence[Step], counts: Mapping[str, int], own_notes: Callable[[Step], Hashable]
+) -> Family:
+    alike: dict[Hashable, list[Step]] = {}
+    alone = []
+    for step in members:
+        if step.stops or not step.starts:
+            alone.append(step)
+        else:
+            changes = tuple((change.op, field(change.path)) for change in step.changes)
+            codes = tuple(reason.code for reason in step.reasons)
+            alike.setdefault(
+                (step.kind, codes, changes, step.waits_for, bool(step.withdraws), own_notes(step)), []
+            ).append(step)
+    return Family(
+        name=name, counts=counts, alike=list(alike.values()), alone=alone[:FEW], further=alone[FEW:]
+    )
+
+
+def family_of(step: Step) -> tuple[str, str]:
+    """Return the session and the matrix of a job; the matrix is "" for a job outside of one."""
+    return step.key.session, step.launch.matrix if step.launch is not None else ""
+
+
+def folded_rows(
+    shown: Iterable[tuple[Step, int]], folded: Mapping[JobKey, Family], name: Callable[[Step], str]
+) -> Iterator[tuple[Step | Family | str, str]]:
+    """Yield the content of each line (a step, a family for its title, or a text) and the label of a step.
+
+    Args:
+        shown: the steps with their depths.
+        folded: as `families` returns it.
+    """
+    seen = set()
+    for step, depth in shown:
+        family = folded.get(step.key)
+        if family is None:
+            yield step, BELOW * depth + name(step)
+        elif id(family) not in seen:
+            seen.add(id(family))
+            below = BELOW * (depth + 1)
+            yield family, ""
+            yield from ((group[0], below + named([name(each) for each in group])) for group in family.alike)
+            yield from ((each, below + name(each)) for each in family.alone)
+            if family.further:
+                yield f"and more: {in_words(Counter(each.kind for each in family.further))}", ""
+
+
+_LEAST_CORE_HOURS = 0.1
+"""Fewer core-hours are not shown."""
+
+
+def about(estimate: Estimate) -> str:
+    """`about 2h00m (1h40m to 2h20m), 16 GPU-hours (13 to 19)`; core-hours for a job without GPUs."""
+    took = estimate.duration_s
+    bounds = f"({duration(took.low)} to {duration(took.high)})"
+    return ", ".join([f"about {duration(took.median)} {bounds}", *_hours(estimate)[:1]])
+
+
+def by_attempts(estimate: Estimate) -> str:
+    """`by 5 attempts`, `by 5 attempts of other documents`."""
+    others = "" if estimate.same_document else " of other documents"
+    return f"by {plural(estimate.attempts, 'attempt')}{others}"
+
+
+def in_total(total: Total) -> str:
+    """`about 16 GPU-hours (13 to 19), 120 core-hours (90 to 150)`; "" where the total is zero or unknown."""
+    hours = _hours(total)
+    if not hours:
+        return ""
+    unknown = (
+        f", without {plural(total.unknown, 'job')} of which too little is known" if total.unknown else ""
+    )
+    return f"about {', '.join(hours)}{unknown}"
+
+
+def _hours(cost: Estimate | Total) -> list[str]:
+    shown = {"gpu_hours": cost.gpu_hours, "core_hours": cost.core_hours}
+    if cost.core_hours is not None and cost.core_hours.median < _LEAST_CORE_HOURS:
+        shown["core_hours"] = None
+    return [
+        f"{in_hours(part.median)} {UNITS[unit]} ({in_hours(part.low)} to {in_hours(part.high)})"
+        for unit, part in shown.items()
+        if part
+    ]
