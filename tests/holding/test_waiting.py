@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from launcher.holding.waiting import way_to_start
+from launcher.holding.hold import way_to_start
 
 
 class Holder:

@@ -31,10 +31,10 @@ from launcher.schedulers.docker.client.objects import Image
 from launcher.schedulers.docker.client.streams import Report
 from launcher.schedulers.docker.client.view import run_parallel
 from launcher.schedulers.docker.images import pull
+from launcher.schedulers.docker.job import DockerContainer, DockerJob
 from launcher.schedulers.docker.labels import APP_ID, TURN, Labels
 from launcher.schedulers.docker.names import NETWORK, OUTPUT, SCRATCH
-from launcher.schedulers.docker.request.derive import with_gpus
-from launcher.schedulers.docker.request.job import DockerContainer, DockerJob
+from launcher.schedulers.docker.request import with_gpus
 from launcher.schedulers.docker.watching.probes import taken_port
 from launcher.secrets import resolve
 from launcher.specs.secret import Secret

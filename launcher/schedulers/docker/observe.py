@@ -1,27 +1,30 @@
-"""The apps of an engine: observed, listed, stopped and removed; their ends recorded."""
+"""The apps of an engine: observed, listed, stopped and removed; their ends recorded, and verified."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Collection, Iterable, Iterator, Mapping
+from dataclasses import replace
 
 from launcher.errors import LauncherError
 from launcher.schedulers.backend import EngineApps
 from launcher.schedulers.docker import apps, rows, tombstones
-from launcher.schedulers.docker.apps import DockerApp
+from launcher.schedulers.docker.apps import DockerApp, list_containers
 from launcher.schedulers.docker.client.engine import Engine, writable
 from launcher.schedulers.docker.client.errors import EngineError
+from launcher.schedulers.docker.client.objects import Container
 from launcher.schedulers.docker.client.view import INSPECTIONS, EngineView, run_parallel
 from launcher.schedulers.docker.client.wire import Patience
+from launcher.schedulers.docker.images.pull import WORKSPACE_LABEL
 from launcher.schedulers.docker.labels import PREFIX, Labels
-from launcher.schedulers.docker.names import error_file
-from launcher.schedulers.docker.status import DockerReplica
+from launcher.schedulers.docker.names import error_file, is_replica, where
+from launcher.schedulers.docker.status import DockerReplica, view
 from launcher.schedulers.docker.tombstones import Tombstone
 from launcher.schedulers.docker.watching import waiting
 from launcher.schedulers.docker.watching.revive import ensure_watched
 from launcher.schedulers.many import in_threads
 from launcher.schedulers.record import SeenApp
-from launcher.specs.attempt import Attempt
+from launcher.specs.attempt import Attempt, ImageNow, Recorded
 from launcher.specs.launch import JobKey
 from launcher.specs.replica_error import MOST_BYTES, error_text
 from launcher.state.records import AppRecord, ReplicaRecord, of_attempt
@@ -273,3 +276,38 @@ def _published_ports(replica: DockerReplica, labels: Labels) -> str:
     ports = (each.get("port_map", {}).items() for each in roles if each["name"] == replica.role)
     found = ((name, replica.ports.get(port)) for name, port in next(ports, ()))
     return ", ".join(f"{name} at {at[0]}:{at[1]}" for name, at in found if at is not None)
+
+
+def recorded(engine: EngineView, app_id: str) -> list[Recorded]:
+    """See `StagedScheduler.recorded`."""
+    found = []
+    stone = tombstones.read(engine, app_id)
+    if stone is not None and (attempt := stone.attempt()) is not None:
+        found.append(Recorded(f"the volume {stone.volume}", attempt))
+    replicas = engine.inspect_all(each.id for each in list_containers(engine, app_id) if is_replica(each))
+    found += [Recorded(name, attempt, is_outcome=False) for name, attempt in _by_labels(replicas)]
+    if (here := rows.attempt_here(app_id)) is not None:
+        found.append(Recorded("its record in LAUNCHER_HOME", here, is_outcome=here.state != "running"))
+    return found
+
+
+def _by_labels(replicas: list[Container]) -> Iterator[tuple[str, Attempt]]:
+    """The attempt of containers by their labels; one for all containers that say the same."""
+    shown = view(replicas, labels=Labels(replicas[0].labels)) if replicas else None
+    images = {where(each)[0]: each.image_id for each in replicas}
+    known: list[Attempt] = []
+    for each in replicas:
+        attempt = Labels(each.labels).attempt
+        if attempt is not None and shown is not None and attempt not in known:
+            known.append(attempt)
+            state = replace(attempt, state=shown.state, exit_code=shown.exit_code, images=images)
+            yield ("its containers" if len(known) == 1 else f"the container {each.name}"), state
+
+
+def images_now(engine: EngineView, names: Collection[str]) -> Mapping[str, ImageNow]:
+    """See `StagedScheduler.images_now`."""
+    found = {name: image for name in names if (image := engine.image(name)) is not None}
+    return {
+        name: ImageNow(image.id, image.labels.get(WORKSPACE_LABEL, ""), image.repo_digests)
+        for name, image in found.items()
+    }

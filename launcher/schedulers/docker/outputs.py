@@ -34,9 +34,9 @@ from launcher.schedulers.docker.client.errors import Conflict, EngineError, Engi
 from launcher.schedulers.docker.client.objects import Container
 from launcher.schedulers.docker.client.view import EngineView
 from launcher.schedulers.docker.images.pull import any_of
+from launcher.schedulers.docker.job import DockerContainer, DockerJob
 from launcher.schedulers.docker.labels import PREFIX, SCHEDULER, Labels
 from launcher.schedulers.docker.names import OUTPUT, is_of_need, output_of, output_of_need, output_volume
-from launcher.schedulers.docker.request.job import DockerContainer, DockerJob
 from launcher.schedulers.ids import random_id
 from launcher.schedulers.owner import from_json, this_process
 from launcher.schedulers.registry import get_scheduler

@@ -21,9 +21,9 @@ if TYPE_CHECKING:
 
     from launcher.schedulers.docker.client.engine import Engine
     from launcher.schedulers.docker.client.view import EngineView
+    from launcher.schedulers.docker.job import DockerJob
     from launcher.schedulers.docker.observe import DockerApps
     from launcher.schedulers.docker.outputs import DockerOutputs
-    from launcher.schedulers.docker.request.job import DockerJob
     from launcher.schedulers.docker.submission import DockerReservation, Submission
     from launcher.schedulers.readback import AppLogs
     from launcher.schedulers.workspaces import BoundWorkspace
@@ -84,12 +84,12 @@ class DockerScheduler(EngineScheduler["DockerJob"]):
     # Dry run and submission
 
     def _run_opts(self) -> runopts:
-        from launcher.schedulers.docker.request.rules import options
+        from launcher.schedulers.docker.rules import options
 
         return options()
 
     def app_problems(self, app: AppDef, cfg: Mapping[str, CfgVal]) -> Iterable[Problem]:
-        from launcher.schedulers.docker.request.rules import problems, unpinned
+        from launcher.schedulers.docker.rules import problems, unpinned
 
         found = [*problems(app, cfg), *unpinned(app)]
         return [*found, *(_out_of_reach(app) if self.is_held_here(cfg) else _of_this_machine(app))]
@@ -97,7 +97,7 @@ class DockerScheduler(EngineScheduler["DockerJob"]):
     def _submit_dryrun(self, app: AppDef, cfg: Mapping[str, CfgVal]) -> AppDryRunInfo[DockerJob]:
         from launcher.schedulers.checks import check_problems
         from launcher.schedulers.devices import gpu_type_notes
-        from launcher.schedulers.docker.request.derive import build_request
+        from launcher.schedulers.docker.request import build_request
         from launcher.schedulers.turns import asks
         from launcher.specs.dryrun import AppDryRunInfo
 
@@ -161,12 +161,12 @@ class DockerScheduler(EngineScheduler["DockerJob"]):
             return False
 
     def recorded(self, app_id: str) -> list[Recorded]:
-        from launcher.schedulers.docker.evidence import recorded
+        from launcher.schedulers.docker.observe import recorded
 
         return recorded(self.view, app_id)
 
     def images_now(self, names: Collection[str]) -> Mapping[str, ImageNow]:
-        from launcher.schedulers.docker.evidence import images_now
+        from launcher.schedulers.docker.observe import images_now
 
         return images_now(self.view, names)
 
@@ -283,7 +283,7 @@ def _out_of_reach(app: AppDef) -> Iterable[Problem]:
     if all(role.ready is None or role.ready.port is None for role in app.roles):
         return []
     from launcher.schedulers.docker.client.configuration import is_on_this_host
-    from launcher.schedulers.docker.request.rules import probed_from_here
+    from launcher.schedulers.docker.rules import probed_from_here
 
     try:
         host = _engine_host()

@@ -25,6 +25,7 @@ from launcher.schedulers.docker.client.streams import Report
 from launcher.schedulers.docker.containers import ContainerSetup, environment_of, start_all, trial
 from launcher.schedulers.docker.facts import declaration
 from launcher.schedulers.docker.images import pull
+from launcher.schedulers.docker.job import DockerContainer, DockerJob, job_labels
 from launcher.schedulers.docker.labels import (
     HOLDER,
     IMAGES,
@@ -38,8 +39,7 @@ from launcher.schedulers.docker.labels import (
 )
 from launcher.schedulers.docker.names import queued_name, waiting_name
 from launcher.schedulers.docker.record import RecordLock
-from launcher.schedulers.docker.request.derive import bind_request, build_request, check_head
-from launcher.schedulers.docker.request.job import DockerContainer, DockerJob, job_labels
+from launcher.schedulers.docker.request import bind_request, build_request, check_head
 from launcher.schedulers.docker.reserve import ReservedId
 from launcher.schedulers.docker.watching.client import WatcherClient, place_again, wait_for_exit
 from launcher.schedulers.docker.watching.ends import discard

@@ -203,10 +203,9 @@ _OF_NODES = (
     "launcher.filelock",
     "launcher.schedulers.appfolder",
     "launcher.schedulers.contents",
-    "launcher.schedulers.last_line",
+    "launcher.schedulers.ended_process",
     "launcher.schedulers.loop",
     "launcher.schedulers.probes",
-    "launcher.schedulers.usage",
 )
 
 

@@ -20,11 +20,10 @@ if TYPE_CHECKING:
 
     from launcher.schedulers.readback import AppLogs
     from launcher.schedulers.slurm.apps import SlurmApps
-    from launcher.schedulers.slurm.batches import SlurmBatches
     from launcher.schedulers.slurm.clusters import Clusters
     from launcher.schedulers.slurm.outputs import SlurmOutputs
     from launcher.schedulers.slurm.request import SlurmRequest
-    from launcher.schedulers.slurm.submit import SlurmReservation
+    from launcher.schedulers.slurm.submit import SlurmBatches, SlurmReservation
     from launcher.schedulers.workspaces import BoundWorkspace
     from launcher.specs.app import AppDef, CfgVal
     from launcher.specs.attempt import Attempt, Recorded
@@ -138,7 +137,7 @@ class SlurmScheduler(EngineScheduler["SlurmRequest"]):
 
     @property
     def batches(self) -> SlurmBatches:
-        from launcher.schedulers.slurm.batches import SlurmBatches
+        from launcher.schedulers.slurm.submit import SlurmBatches
 
         return SlurmBatches(self._clusters, take_over=self.take_over)
 

@@ -6,7 +6,7 @@ import textwrap
 
 import pytest
 
-from launcher.workspace.imports import Import, imports_of
+from launcher.workspace.seen import Import, imports_of
 from tests.lanes import sampled
 from tests.unit.test_layers import FILES
 

@@ -69,7 +69,6 @@ _PACKAGES = (
     "launcher.schedulers.docker",
     "launcher.schedulers.docker.client",
     "launcher.schedulers.docker.images",
-    "launcher.schedulers.docker.request",
     "launcher.schedulers.docker.watching",
     "launcher.specs",
     "launcher.state",
