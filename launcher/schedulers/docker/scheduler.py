@@ -10,13 +10,12 @@ from _thread import allocate_lock
 
 from launcher.errors import SchedulerError
 from launcher.noted import noted
-from launcher.schedulers.appfolder import is_id
 from launcher.schedulers.backend import EngineScheduler
-from launcher.schedulers.docker import records_root, shared_engine
+from launcher.schedulers.docker import records_root
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
     from typing import Any
 
     from launcher.schedulers.docker.client.engine import Engine
@@ -28,7 +27,7 @@ if TYPE_CHECKING:
     from launcher.schedulers.readback import AppLogs
     from launcher.schedulers.workspaces import BoundWorkspace
     from launcher.specs.app import AppDef, CfgVal
-    from launcher.specs.attempt import Attempt, ImageNow, Recorded
+    from launcher.specs.attempt import Attempt
     from launcher.specs.check import Problem
     from launcher.specs.dryrun import AppDryRunInfo
     from launcher.specs.runopts import runopts
@@ -160,16 +159,6 @@ class DockerScheduler(EngineScheduler["DockerJob"]):
         except SchedulerError:  # no engine, as the first request to it says
             return False
 
-    def recorded(self, app_id: str) -> list[Recorded]:
-        from launcher.schedulers.docker.observe import recorded
-
-        return recorded(self.view, app_id)
-
-    def images_now(self, names: Collection[str]) -> Mapping[str, ImageNow]:
-        from launcher.schedulers.docker.observe import images_now
-
-        return images_now(self.view, names)
-
     # Staged submission
 
     def fingerprint(self) -> str:
@@ -188,15 +177,6 @@ class DockerScheduler(EngineScheduler["DockerJob"]):
         from launcher.schedulers.docker.observe import DockerApps
 
         return DockerApps(self.view, take_over=self.take_over)
-
-    def kept_notes(self, kept: Mapping[str, AppDef]) -> Mapping[str, Sequence[str]]:
-        from launcher.schedulers.docker.images.pull import changed_tags
-
-        return changed_tags(self.view, kept)
-
-    @property
-    def shared_engine(self) -> str:
-        return shared_engine()
 
     def has_apps_here(self) -> bool:
         from os.path import isdir
@@ -243,12 +223,6 @@ class DockerScheduler(EngineScheduler["DockerJob"]):
             submission.leave()
             self._submissions.remove(submission)
 
-    def check_cancel(self, app_id: str) -> None:
-        from launcher.schedulers.docker import rows
-
-        if is_id(app_id):
-            rows.refuse_elsewhere(self.view, app_id)
-
     def close(self) -> None:
         """Cancel the attached apps, and wait until they have ended."""
         attached, self._submissions = self._submissions, []
@@ -266,11 +240,6 @@ class DockerScheduler(EngineScheduler["DockerJob"]):
         from launcher.schedulers.docker.outputs import DockerOutputs
 
         return DockerOutputs(lambda: self.view)
-
-    def leftovers(self) -> list[tuple[str, str]]:
-        from launcher.schedulers.docker import gc
-
-        return gc.leftovers(self.view)
 
     def logs(self, app_id: str) -> AppLogs:
         from launcher.schedulers.docker.app_logs import DockerLogs
