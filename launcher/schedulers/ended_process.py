@@ -13,7 +13,6 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from launcher.holding.use import Measured
 
-
 TAIL_BYTES = 8192
 """How much of the end of stderr is enough to find the line."""
 

@@ -16,7 +16,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
     from typing import Any
 
-
 _INT = 4
 ROOM = CMSG_SPACE(64 * _INT)
 """How many bytes of ancillary data a reader makes room for: descriptors beyond 64 would be lost."""

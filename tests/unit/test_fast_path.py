@@ -23,7 +23,7 @@ _FAST = {
         "list log_reader logs main queue start status wait"
     ),
     "launcher.cli.render": "apps document queue_text status_text tables values",
-    "launcher.holding": "app events hold journal order phrases probes replica state use",
+    "launcher.holding": "app events hold journal phrases probes replica state use",
     "launcher.inventory": ("ends find groups held listing logs needs project recorded status turns"),
     "launcher.schedulers": (
         "api appfolder appstore backend ended_process logs loop many messages pids probes readback "

@@ -8,14 +8,13 @@ from dataclasses import replace
 
 from launcher.errors import LauncherError
 from launcher.schedulers.backend import EngineApps
-from launcher.schedulers.docker import apps, rows, tombstones
+from launcher.schedulers.docker import apps, images, rows, tombstones
 from launcher.schedulers.docker.apps import DockerApp, list_containers
 from launcher.schedulers.docker.client.engine import Engine, writable
 from launcher.schedulers.docker.client.errors import EngineError
 from launcher.schedulers.docker.client.objects import Container
 from launcher.schedulers.docker.client.view import INSPECTIONS, EngineView, run_parallel
 from launcher.schedulers.docker.client.wire import Patience
-from launcher.schedulers.docker.images import pull
 from launcher.schedulers.docker.labels import PREFIX, Labels
 from launcher.schedulers.docker.names import error_file, is_replica, where
 from launcher.schedulers.docker.status import DockerReplica, view
@@ -230,12 +229,12 @@ class DockerApps(EngineApps):
     def images_now(self, names: Collection[str]) -> Mapping[str, ImageNow]:
         found = {name: image for name in names if (image := self._view.image(name)) is not None}
         return {
-            name: ImageNow(image.id, image.labels.get(pull.WORKSPACE_LABEL, ""), image.repo_digests)
+            name: ImageNow(image.id, image.labels.get(images.WORKSPACE_LABEL, ""), image.repo_digests)
             for name, image in found.items()
         }
 
     def kept_notes(self, kept: Mapping[str, AppDef]) -> Mapping[str, Sequence[str]]:
-        return pull.changed_tags(self._view, kept)
+        return images.changed_tags(self._view, kept)
 
 
 def _brief(found: DockerApp) -> SeenApp:

@@ -33,7 +33,7 @@ from launcher.schedulers.docker.client.engine import Engine, writable
 from launcher.schedulers.docker.client.errors import Conflict, EngineError, EngineUnreachable, NotFound
 from launcher.schedulers.docker.client.objects import Container
 from launcher.schedulers.docker.client.view import EngineView
-from launcher.schedulers.docker.images.pull import any_of
+from launcher.schedulers.docker.images import any_of
 from launcher.schedulers.docker.job import DockerContainer, DockerJob
 from launcher.schedulers.docker.labels import PREFIX, SCHEDULER, Labels
 from launcher.schedulers.docker.names import OUTPUT, is_of_need, output_of, output_of_need, output_volume

@@ -109,27 +109,27 @@ class DockerScheduler(EngineScheduler["DockerJob"]):
         return AppDryRunInfo(job, str)
 
     def workspace_app(self, app: AppDef, cfg: Mapping[str, CfgVal], workspace: BoundWorkspace) -> AppDef:
-        from launcher.schedulers.docker.images import build
+        from launcher.schedulers.docker import image_build
 
-        return build.workspace_app(app, self.run_opts().resolve(cfg), workspace)
+        return image_build.workspace_app(app, self.run_opts().resolve(cfg), workspace)
 
     def build_workspace(
         self, app: AppDef, cfg: Mapping[str, CfgVal], workspace: BoundWorkspace, *, app_id: str = ""
     ) -> AppDef:
-        from launcher.schedulers.docker.images import build
+        from launcher.schedulers.docker import image_build
         from launcher.schedulers.docker.submission import DockerReservation
 
         reserved = self._reserved.get(app_id)
         fresh = reserved.fresh if isinstance(reserved, DockerReservation) else None
         cfg = self.run_opts().resolve(cfg)
-        return build.build_workspace(self.engine, app, cfg, workspace, self._report(app_id), fresh)
+        return image_build.build_workspace(self.engine, app, cfg, workspace, self._report(app_id), fresh)
 
     def workspace_notes(
         self, app: AppDef, cfg: Mapping[str, CfgVal], workspace: BoundWorkspace
     ) -> Sequence[str]:
-        from launcher.schedulers.docker.images import build
+        from launcher.schedulers.docker import image_build
 
-        return build.notes(app, workspace)
+        return image_build.notes(app, workspace)
 
     def launch(self, app_id: str, info: AppDryRunInfo[DockerJob]) -> None:
         """Start an app; returns when every replica was started, or when the app is in line.

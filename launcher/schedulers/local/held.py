@@ -13,7 +13,7 @@ from launcher.holding.app import App
 from launcher.holding.events import created
 from launcher.holding.hold import decide
 from launcher.holding.journal import JournalWriter
-from launcher.holding.order import made_by_others
+from launcher.holding.replica import made_by_others
 from launcher.schedulers import pids
 from launcher.schedulers.appfolder import AppFolder
 from launcher.schedulers.local import rundir

@@ -18,7 +18,7 @@ from launcher.errors import SchedulerError, StartError, StateError
 from launcher.schedulers import packing
 from launcher.schedulers.slurm import known
 from launcher.schedulers.slurm.site import unpack
-from launcher.schedulers.slurm.site.agent import main as agent
+from launcher.schedulers.slurm.site.agent import site as agent
 from launcher.unpacking import PieceReader
 
 if TYPE_CHECKING:
