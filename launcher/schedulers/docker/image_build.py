@@ -162,9 +162,8 @@ def build_workspace(
     policy, repo = str(cfg.get("image_pull") or "missing"), cfg.get("image_repo")
     report = None if cfg.get("quiet") else report
     todo = list({work.name: work for work in _work(app, cfg, workspace).values()}.values())
-    there = images.ensure_images(
-        engine, [base for work in todo for base in work.bases], policy, report, fresh
-    )
+    bases = [base for work in todo for base in work.bases]
+    there = images.ensure_images(engine, bases, policy, report, fresh)
 
     def have(work: _Work) -> None:
         on = [there[base] for base in work.bases]

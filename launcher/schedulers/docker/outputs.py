@@ -75,7 +75,7 @@ def sources_of_needs(attempt: Attempt, host: str) -> dict[str, str]:
         if scheduler == SCHEDULER:
             return output_volume(name)
         keeper = get_scheduler(scheduler, "") if shares_folders(host) else None
-        return keeper.output_folder(name) if isinstance(keeper, StagedScheduler) else ""
+        return keeper.output_folders.path(name) if isinstance(keeper, StagedScheduler) else ""
 
     names = read_outputs(attempt)
     return {need.job: source(need.scheduler, names[need.job]) for need in attempt.needs}
