@@ -94,8 +94,7 @@ class DockerScheduler(EngineScheduler["DockerJob"]):
         return [*found, *(_out_of_reach(app) if self.is_held_here(cfg) else _of_this_machine(app))]
 
     def _submit_dryrun(self, app: AppDef, cfg: Mapping[str, CfgVal]) -> AppDryRunInfo[DockerJob]:
-        from launcher.schedulers.checks import check_problems
-        from launcher.schedulers.devices import gpu_type_notes
+        from launcher.schedulers.checks import check_problems, gpu_type_notes
         from launcher.schedulers.docker.request import build_request
         from launcher.schedulers.turns import asks
         from launcher.specs.dryrun import AppDryRunInfo

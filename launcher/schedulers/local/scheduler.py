@@ -105,7 +105,7 @@ class LocalScheduler(EngineScheduler["PopenRequest"]):
         return problems(app, cfg)
 
     def _submit_dryrun(self, app: AppDef, cfg: Mapping[str, CfgVal]) -> AppDryRunInfo[PopenRequest]:
-        from launcher.schedulers.devices import gpu_type_notes
+        from launcher.schedulers.checks import gpu_type_notes
         from launcher.specs.dryrun import AppDryRunInfo
 
         request = self._request(app, cfg, self.session_name)
