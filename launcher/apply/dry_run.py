@@ -172,7 +172,7 @@ def check_outputs(step: Step, engines: Engines) -> None:
         return
     read, scheduler = jobs_read(step.launch.app), engines.get(step.launch.scheduler)
     for each in step.needs:
-        if each.job in read and (why := scheduler.unreadable(each.scheduler)):
+        if each.job in read and (why := scheduler.output_folders.unreadable(each.scheduler)):
             raise SchedulerError(
                 f"it reads the output folder of `{each.job}`, which {each.scheduler} keeps, and {why}"
                 " (needs-across-engines)",

@@ -133,7 +133,7 @@ def _remove_outputs(
     used = {name for attempt in live for name in read_outputs(attempt).values()}
     used |= {own_output(attempt) for attempt in (*store.decisive(latest), *live)}
     why: Counter[str] = Counter()
-    for name in scheduler.outputs():
+    for name in scheduler.output_folders.names():
         key = job_of(name, latest)
         if key is None or not rule.concerns(key.project):
             why["of other users, state folders (LAUNCHER_HOME) or projects"] += 1
@@ -149,7 +149,7 @@ def _remove_outputs(
 def _is_removed(name: str, scheduler: StagedScheduler[Any], *, dry_run: bool) -> bool:
     try:
         if not dry_run:
-            scheduler.remove_output(name)
+            scheduler.output_folders.remove(name)
     except SchedulerError:
         return False
     return True

@@ -84,7 +84,7 @@ def _lost_outputs(engines: Engines, attempts: Iterable[Attempt], asked: Collecti
     for name, successes in by_scheduler.items():
         scheduler = engines.get(name)
         if name in asked or not scheduler.shared_engine:
-            lost |= scheduler.lost_outputs(successes)
+            lost |= scheduler.output_folders.lost(successes)
     return lost
 
 

@@ -56,7 +56,8 @@ class Submission:
         self._receivers = (*step.bound.launch.notify, *notify)
         self.scheduler = engines.get(step.bound.launch.scheduler)
         attempt = _attempt(step, step.bound.launch, provenance)
-        self.attempt = replace(attempt, output=self.scheduler.output_of(attempt, step.bound.launch.app))
+        output = self.scheduler.output_folders.address(attempt, step.bound.launch.app)
+        self.attempt = replace(attempt, output=output)
         self._about: dict[str, Any] = {
             "attempt": step.number,
             "app_id": step.app_id,

@@ -1,6 +1,5 @@
 """The state of an app, folded from its recorded events. Pure; Python >= 3.6. `app.py` decides by it."""
 
-from launcher.holding.order import Order
 from launcher.holding.phrases import (
     IN_LINE,
     STOPPED_AT_END,
@@ -8,7 +7,7 @@ from launcher.holding.phrases import (
     waits_for_jobs,
     waits_for_roles,
 )
-from launcher.holding.replica import ENDED, PENDING, RUNNING, Replica, Role
+from launcher.holding.replica import ENDED, PENDING, RUNNING, Order, Replica, Role
 from launcher.holding.use import Use
 
 TYPE_CHECKING = False

@@ -95,7 +95,7 @@ def tail_of(
     not be masked then.
     """
     from launcher.inventory.status import root_cause
-    from launcher.schedulers.last_line import last_lines
+    from launcher.schedulers.ended_process import last_lines
 
     if not app.replicas:
         return None, []

@@ -39,13 +39,13 @@ def output_of(app: AppRecord) -> Output:
     """Return the output folder of an app. Raises LauncherError when it has none, none yet, or it is gone."""
     attempt, scheduler = _attempt(app)
     try:
-        is_there = own_output(attempt) in scheduler.outputs()
+        is_there = own_output(attempt) in scheduler.output_folders.names()
     except SchedulerError as error:
         if not attempt.output:
             raise
         return Output(attempt=attempt, address=attempt.output, unseen=str(error))
     if is_there:  # also for attempts of an older version, which recorded no address
-        address = attempt.output or scheduler.output_of(attempt, AppDef("", output=True))
+        address = attempt.output or scheduler.output_folders.address(attempt, AppDef("", output=True))
         return Output(attempt=attempt, address=address)
     raise _missing(inspect(app), attempt)
 
@@ -58,7 +58,7 @@ def copy_output(app: AppRecord, found: Output, folder: str) -> Unpacked:
     check_free(folder)
     if found.unseen:
         raise LauncherError(found.unseen)
-    pieces, top = _attempt(app)[1].output_archive(found.attempt)
+    pieces, top = _attempt(app)[1].output_folders.archive(found.attempt)
     with closing(pieces):  # type: ignore[type-var]  # a generator
         return unpack(pieces, folder, top=top)
 
@@ -72,7 +72,7 @@ def read_output(app: AppRecord, name: str, most: int) -> Member | None:
     found = output_of(app)
     if found.unseen:
         raise LauncherError(found.unseen)
-    pieces, _ = _attempt(app)[1].output_archive(found.attempt, name)
+    pieces, _ = _attempt(app)[1].output_folders.archive(found.attempt, name)
     with closing(pieces):  # type: ignore[type-var]  # a generator
         return first_file(pieces, name, most)
 

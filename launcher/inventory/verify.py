@@ -382,7 +382,7 @@ class _Checks:
         if later := self._overwritten:
             return found("missing", f"not checked: attempt {later} used the same folder since")
         try:
-            is_there = own_output(self.attempt) in self._scheduler.outputs()
+            is_there = own_output(self.attempt) in self._scheduler.output_folders.names()
             now = self._scheduler.output_folders.digest(self.attempt) if is_there else ""
         except LauncherError as error:
             return found("missing", f"not checked: {error}")

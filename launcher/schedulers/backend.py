@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from launcher.schedulers.responses import DescribeAppResponse, ListAppResponse, Stream
     from launcher.schedulers.restarts import Restart
     from launcher.specs.app import AppDef, CfgVal
-    from launcher.specs.attempt import Attempt
+    from launcher.specs.attempt import Attempt, ImageNow, Recorded
     from launcher.specs.dryrun import AppDryRunInfo
     from launcher.specs.launch import JobKey
     from launcher.state.records import AppRecord
@@ -98,7 +98,10 @@ class BackendScheduler(StagedScheduler[T]):
 
     def launch(self, app_id: str, info: AppDryRunInfo[T]) -> None:
         """Start an app without a job; see `Scheduler.schedule`. Here: as the attempt number 0 of a job."""
-        reservation = self.claim(self._attempt_of_no_job(app_id, info.app, info.cfg))
+        from launcher.schedulers.record import attempt_of_app
+
+        attempt = attempt_of_app(info.app, info.cfg, self.backend, self.session_name, app_id)
+        reservation = self.claim(attempt)
         try:
             reservation.create(info.app, info.cfg)
             if not self._detach:
@@ -129,24 +132,6 @@ class BackendScheduler(StagedScheduler[T]):
         app_id = make_unique(normalise(app.name, limit=self.longest_name))
         self.launch(app_id, dryrun_info)
         return app_id
-
-    def _attempt_of_no_job(self, app_id: str, app: AppDef, cfg: Mapping[str, CfgVal]) -> Attempt:
-        import time
-
-        from launcher.specs.attempt import Attempt
-        from launcher.specs.canonical import document_of
-        from launcher.specs.jobkey import DEFAULT_TARGET, JobKey
-
-        return Attempt(
-            key=JobKey(self.session_name, DEFAULT_TARGET, app.name),
-            number=0,
-            app_id=app_id,
-            scheduler=self.backend,
-            digest="",
-            document=document_of(app, cfg, self.backend),
-            metadata=dict(app.metadata),
-            created_at=time.time(),
-        )
 
     def reserve(self, attempt: Attempt) -> BackendReservation:
         made = self._reserved[attempt.app_id] = self.claim(attempt)
@@ -358,6 +343,22 @@ class EngineApps(ABC):
     def forget_outcome(self, app_id: str) -> None:  # noqa: B027 (most engines keep none)
         """See `StagedScheduler`."""
 
+    def leftovers(self) -> list[tuple[str, str]]:
+        return []
+
+    def check_cancel(self, app_id: str) -> None:  # noqa: B027 (most engines reach each app that they know)
+        """See `Scheduler`."""
+
+    def recorded(self, app_id: str) -> list[Recorded] | None:
+        """None for an engine with one record of each app."""
+        return None
+
+    def images_now(self, names: Collection[str]) -> Mapping[str, ImageNow] | None:
+        return None
+
+    def kept_notes(self, kept: Mapping[str, AppDef]) -> Mapping[str, Sequence[str]]:
+        return {}
+
 
 class EngineScheduler(BackendScheduler[T]):
     """A scheduler with an `EngineApps` object, which the first method that needs it loads."""
@@ -365,6 +366,12 @@ class EngineScheduler(BackendScheduler[T]):
     @property
     @abstractmethod
     def apps(self) -> EngineApps: ...
+
+    @property
+    def shared_engine(self) -> str:
+        from launcher.schedulers.registry import SHARED_ENGINES, imported
+
+        return imported(SHARED_ENGINES[self.backend])() if self.backend in SHARED_ENGINES else ""
 
     def read(self, app_id: str, *, whole: bool = False) -> SeenApp | None:
         return self.apps.read(app_id, whole=whole)
@@ -419,3 +426,20 @@ class EngineScheduler(BackendScheduler[T]):
 
     def forget_outcome(self, app_id: str) -> None:
         self.apps.forget_outcome(app_id)
+
+    def leftovers(self) -> list[tuple[str, str]]:
+        return self.apps.leftovers()
+
+    def check_cancel(self, app_id: str) -> None:
+        if is_id(app_id):
+            self.apps.check_cancel(app_id)
+
+    def recorded(self, app_id: str) -> list[Recorded]:
+        found = self.apps.recorded(app_id)
+        return super().recorded(app_id) if found is None else found
+
+    def images_now(self, names: Collection[str]) -> Mapping[str, ImageNow] | None:
+        return self.apps.images_now(names)
+
+    def kept_notes(self, kept: Mapping[str, AppDef]) -> Mapping[str, Sequence[str]]:
+        return self.apps.kept_notes(kept)

@@ -1,14 +1,18 @@
-"""Checks that every scheduler applies before it creates anything."""
+"""Checks that every scheduler applies before it creates anything, and notes on requests that it ignores."""
 
 from __future__ import annotations
 
+import re
+from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator
+from itertools import pairwise
 
 from launcher.errors import SchedulerError
 from launcher.specs.app import CAPABILITIES, AppDef, Role
 from launcher.specs.check import SET_FOR_REPLICAS, Problem, check_app, macros_in
 from launcher.specs.macros import needs_host
 from launcher.specs.outputs import references
+from launcher.specs.resources import gpu_type
 from launcher.specs.runopts import get_type_name, runopts
 
 BUILT_IMAGE = "workspace:built"
@@ -145,3 +149,39 @@ def all_or_none(role: Role, scheduler: str) -> Iterator[str]:
     """A note where `min_replicas` of the role has no effect."""
     if role.min_replicas is not None and role.min_replicas < role.num_replicas:
         yield f"role `{role.name}`: {scheduler} starts all {role.num_replicas} replicas or none"
+
+
+def gpu_type_notes(app: AppDef, scheduler: str, *, is_here: bool) -> Iterator[str]:
+    """Yield a note for each role whose GPUs may be of another kind than it asks for.
+
+    Args:
+        is_here: whether replicas get GPUs of this machine; the GPUs of another machine are unknown.
+    """
+    kinds = {role.name: kind for role in app.roles if (kind := gpu_type(role.resource))}
+    if not kinds:
+        return
+    from launcher.turns.machine import gpu_names
+
+    names = gpu_names() if is_here else ()
+    for role, kind in kinds.items():
+        if not names:
+            yield (
+                f"role `{role}`: {scheduler} does not look at gpu_type `{kind}`: the GPUs of its machine are"
+                " unknown"
+            )
+        elif not all(is_gpu_of_type(name, kind) for name in names):
+            listed = ", ".join(f"{count} x {name}" for name, count in Counter(names).items())
+            yield (
+                f"role `{role}`: it asks for GPUs of the kind `{kind}`, and the machine has {listed};"
+                f" {scheduler} takes any of them"
+            )
+
+
+def is_gpu_of_type(name: str, kind: str) -> bool:
+    """Whether users call a GPU `kind` whose driver names it `name`, such as "NVIDIA A100-SXM4-80GB".
+
+    True for `a100`, `A100-80GB`, `nvidia_a100-sxm4-80gb`; `rtx4090` is "NVIDIA GeForce RTX 4090".
+    """
+    words, wanted = (re.findall(r"[a-z0-9]+", text.lower()) for text in (name, kind))
+    pairs = map("".join, pairwise(words))
+    return set(wanted) <= {*words, *pairs}

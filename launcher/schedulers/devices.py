@@ -1,17 +1,12 @@
-"""Map special devices, named as in clouds and Kubernetes, to device files of a host; kinds of GPUs."""
+"""Map special devices, named as in clouds and Kubernetes, to device files of a host."""
 
 from __future__ import annotations
 
-import re
 import warnings
-from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
-from itertools import pairwise
+from collections.abc import Callable, Mapping
 
-from launcher.specs.app import AppDef
 from launcher.specs.mounts import DeviceMount
 from launcher.specs.named_resources_aws import EFA_DEVICE, NEURON_DEVICE
-from launcher.specs.resources import gpu_type
 from launcher.text import name_hint
 
 
@@ -47,39 +42,3 @@ def get_device_mounts(devices: Mapping[str, int]) -> list[DeviceMount]:
             continue
         out += DEVICES[name](count)
     return out
-
-
-def gpu_type_notes(app: AppDef, scheduler: str, *, is_here: bool) -> Iterator[str]:
-    """Yield a note for each role whose GPUs may be of another kind than it asks for.
-
-    Args:
-        is_here: whether replicas get GPUs of this machine; the GPUs of another machine are unknown.
-    """
-    kinds = {role.name: kind for role in app.roles if (kind := gpu_type(role.resource))}
-    if not kinds:
-        return
-    from launcher.turns.machine import gpu_names
-
-    names = gpu_names() if is_here else ()
-    for role, kind in kinds.items():
-        if not names:
-            yield (
-                f"role `{role}`: {scheduler} does not look at gpu_type `{kind}`: the GPUs of its machine are"
-                " unknown"
-            )
-        elif not all(is_gpu_of_type(name, kind) for name in names):
-            listed = ", ".join(f"{count} x {name}" for name, count in Counter(names).items())
-            yield (
-                f"role `{role}`: it asks for GPUs of the kind `{kind}`, and the machine has {listed};"
-                f" {scheduler} takes any of them"
-            )
-
-
-def is_gpu_of_type(name: str, kind: str) -> bool:
-    """Whether users call a GPU `kind` whose driver names it `name`, such as "NVIDIA A100-SXM4-80GB".
-
-    True for `a100`, `A100-80GB`, `nvidia_a100-sxm4-80gb`; `rtx4090` is "NVIDIA GeForce RTX 4090".
-    """
-    words, wanted = (re.findall(r"[a-z0-9]+", text.lower()) for text in (name, kind))
-    pairs = map("".join, pairwise(words))
-    return set(wanted) <= {*words, *pairs}

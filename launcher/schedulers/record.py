@@ -81,6 +81,26 @@ def of_app(
     }
 
 
+def attempt_of_app(app: AppDef, cfg: Mapping[str, Any], scheduler: str, session: str, app_id: str) -> Attempt:
+    """The attempt number 0, for an app that no job file made."""
+    import time
+
+    from launcher.specs.attempt import Attempt
+    from launcher.specs.canonical import document_of
+    from launcher.specs.jobkey import DEFAULT_TARGET, JobKey
+
+    return Attempt(
+        key=JobKey(session, DEFAULT_TARGET, app.name),
+        number=0,
+        app_id=app_id,
+        scheduler=scheduler,
+        digest="",
+        document=document_of(app, cfg, scheduler),
+        metadata=dict(app.metadata),
+        created_at=time.time(),
+    )
+
+
 def reserved(attempt: Attempt) -> dict[str, Any]:
     """The contents of `attempt.json` for an attempt; number 0 is an app that no job file made."""
     recorded = attempt.to_json()

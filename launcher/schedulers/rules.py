@@ -60,7 +60,7 @@ class SchedulerRules(Mapping[str, "Callable[[], runopts]"]):
     def unreadable(self, name: str, other: str) -> str:
         """Why apps of one scheduler cannot read the output folders of another; "" when they can."""
         scheduler = self._scheduler(name)
-        return scheduler.unreadable(other) if isinstance(scheduler, StagedScheduler) else ""
+        return scheduler.output_folders.unreadable(other) if isinstance(scheduler, StagedScheduler) else ""
 
     def _supporting(self, field: str) -> list[str]:
         return [name for name in DEFAULT_SCHEDULERS if field in self._scheduler(name).supports]

@@ -401,36 +401,8 @@ class StagedScheduler(Scheduler[T]):
 
     @property
     def output_folders(self) -> OutputFolders:
-        """The output folders for the methods below; None in this class."""
+        """The output folders of its jobs; none in this class."""
         return OutputFolders(self.backend)
-
-    def outputs(self) -> list[str]:
-        """As `OutputFolders.names` does."""
-        return self.output_folders.names()
-
-    def output_of(self, attempt: Attempt, app: AppDef) -> str:
-        """As `OutputFolders.address` does."""
-        return self.output_folders.address(attempt, app)
-
-    def lost_outputs(self, attempts: Iterable[Attempt]) -> set[str]:
-        """As `OutputFolders.lost` does."""
-        return self.output_folders.lost(attempts)
-
-    def output_archive(self, attempt: Attempt, only: str = "") -> tuple[Iterator[bytes], str]:
-        """As `OutputFolders.archive` does."""
-        return self.output_folders.archive(attempt, only)
-
-    def output_folder(self, name: str) -> str:
-        """As `OutputFolders.path` does."""
-        return self.output_folders.path(name)
-
-    def unreadable(self, other: str) -> str:
-        """As `OutputFolders.unreadable` does."""
-        return self.output_folders.unreadable(other)
-
-    def remove_output(self, name: str) -> None:
-        """As `OutputFolders.remove` does."""
-        self.output_folders.remove(name)
 
     def sweep(self) -> list[str]:
         """Remove shared objects that no app uses any more; returns descriptions of the removed ones."""

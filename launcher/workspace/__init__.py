@@ -13,8 +13,8 @@ if TYPE_CHECKING:
     from launcher.workspace.context import WorkspaceError, content_digest, walk_workspace
     from launcher.workspace.dir_workspace import DirWorkspaceMixin, TmpDirWorkspaceMixin
     from launcher.workspace.ignore import Ignore, read_ignore
+    from launcher.workspace.inputs import trigger_digest
     from launcher.workspace.projects import Workspace
-    from launcher.workspace.triggers import trigger_digest
 
 __all__ = [
     "DirWorkspaceMixin",
@@ -38,7 +38,7 @@ _HOMES = {
     "WorkspaceError": "context",
     "content_digest": "context",
     "read_ignore": "ignore",
-    "trigger_digest": "triggers",
+    "trigger_digest": "inputs",
     "walk_workspace": "context",
 }
 

@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from launcher.schedulers.docker.images.build import DockerWorkspaceMixin
+from launcher.schedulers.docker.image_build import DockerWorkspaceMixin
 
 __all__ = ["DockerWorkspaceMixin"]

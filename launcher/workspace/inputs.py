@@ -1,21 +1,31 @@
-"""The files that `inputs` of a job file names: read for plans, remembered by digest, compared by holders."""
+"""The files that globs of a job file name, and their digests.
+
+Those of `inputs` are read for plans, remembered by digest and compared by holders; those of `rerun_on` are
+only hashed.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+import fnmatch
+import os
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import field
+from glob import has_magic
+from hashlib import sha256
 
 from launcher.dataclass import dataclass
 from launcher.errors import LauncherError
+from launcher.files import GONE, is_below
 from launcher.noted import noted
-from launcher.specs.inputs import InputFiles, changes
+from launcher.specs.inputs import InputFiles, changes, combine
 from launcher.specs.launch import InputRef
 from launcher.text import printable
+from launcher.workspace.context import MAX_BYTES, files_below, too_large, unreadable
 from launcher.workspace.ignore import Ignore, WorkspaceError
 from launcher.workspace.manifest import MOST_FILES, store, stored
 from launcher.workspace.seen import FileHashes
-from launcher.workspace.triggers import contents, leaves, matches
 
 _NO_RECORDS = Ignore(f"**/{name}" for name in (".git", ".hg", ".jj", ".svn", "__pycache__"))
 """Files that are no inputs of a folder: records of version control and Python, which most commands change."""
@@ -114,3 +124,182 @@ def changed_since(ref: InputRef, when: str = "", reader: InputReader | None = No
     return (
         changes(before, now, when) if before is not None else ""
     ) or f"its input files changed {when}".rstrip()
+
+
+MAX_STEPS = 500_000
+"""The most names that one glob is compared with; that takes about a second."""
+
+_ALL = Ignore()
+_LINK_STEPS = 100  # steps that following a link costs: links in a circle double the tree with each level
+
+
+@noted
+def trigger_digest(
+    directory: str, globs: Iterable[str], root: str | None = None, *, hashes: FileHashes | None = None
+) -> str:
+    """The digest of everything that `globs` match, below the absolute `directory`; "" for no globs.
+
+    Globs are those of `glob.glob`, with `**`; names that start with a dot match only where the glob has the
+    dot. A glob that names a folder means all files below it. Links are followed, except below such a folder.
+    Paths are hashed as the globs give them, relative to `directory`.
+
+    Args:
+        root: the folder that no glob and no link may leave.
+        hashes: reads the files.
+
+    Raises WorkspaceError for a file that cannot be read, a glob or link that leaves `root`, and a glob that
+    takes more than MAX_STEPS steps.
+    """
+    hashes = hashes or FileHashes()
+    found = {each: contents(directory, each, matches(directory, each, root), hashes) for each in globs}
+    return combine({glob: _content(files) for glob, files in found.items()})
+
+
+def matches(directory: str, pattern: str, root: str | None, ignore: Ignore = _ALL) -> list[str]:
+    """The paths of the files that a glob matches, sorted. Raises WorkspaceError, as `trigger_digest` does.
+
+    Args:
+        ignore: which files do not count below a folder that the glob names.
+    """
+    return sorted(_files(directory, pattern, root, ignore), key=os.fsencode)
+
+
+def contents(directory: str, pattern: str, paths: Iterable[str], hashes: FileHashes) -> dict[str, str]:
+    """The files that a glob matches: path → SHA-256 (hex). Raises WorkspaceError."""
+    found: dict[str, str] = {}
+    size = 0
+    for path in paths:
+        absolute = os.path.join(directory, path)
+        try:
+            size += os.stat(absolute).st_size
+            if size > MAX_BYTES:
+                raise too_large(f"what `{pattern}` matches")
+            found[path] = hashes.digest(absolute)
+        except GONE:
+            continue  # removed meanwhile
+        except OSError as error:
+            raise unreadable(absolute, error) from error
+    return found
+
+
+def leaves(directory: str, pattern: str, root: str) -> bool:
+    """Whether a glob's text leads out of the folder `root`: it begins at `/`, or has too many `..`."""
+    parts = os.path.normpath(os.path.join(directory, "")).split(os.sep)
+    for part in pattern.split("/"):
+        if part == "..":
+            parts = parts[:-1]
+        elif part not in ("", "."):
+            parts.append(part)
+        if not is_below(os.sep.join(parts) or os.sep, root):
+            return True
+    return pattern.startswith("/")
+
+
+def _content(files: Mapping[str, str]) -> str:
+    """Return the hash of the sorted files with their paths; a glob without matches has a hash as well."""
+    whole = sha256()
+    for path, content in files.items():
+        whole.update(os.fsencode(path) + b"\0" + bytes.fromhex(content))
+    return whole.hexdigest()
+
+
+def _files(directory: str, pattern: str, root: str | None, ignore: Ignore = _ALL) -> set[str]:
+    folder = os.path.join(directory, pattern)
+    walk = _Walk(directory, pattern, os.path.realpath(root) if root is not None else None)
+    if not has_magic(pattern) and os.path.isdir(folder):
+        walk.check_inside(pattern)
+        below = (e for e in files_below(folder, ignore) if e.kind != "link")
+        return {os.path.normpath(os.path.join(pattern, entry.path)) for entry in below}
+    return set(walk.files())
+
+
+class _Walk:
+    """One glob below one folder. Each pair of a folder and a part of the glob is visited once."""
+
+    def __init__(self, directory: str, pattern: str, root: str | None) -> None:
+        self._directory = directory
+        self._pattern = pattern
+        self._root = root
+        self._steps = 0
+        self._names: dict[str, list[str]] = {}
+        self._parts: list[str] = []
+        for part in pattern.split("/"):
+            if part not in ("", ".") and not (part == "**" and self._parts[-1:] == ["**"]):
+                self._parts.append(part)
+        self._matchers: list[Callable[[str], object]] = [
+            re.compile(fnmatch.translate(part)).match for part in self._parts
+        ]
+
+    def files(self) -> Iterator[str]:
+        """The paths of the regular files that match, as the glob gives them."""
+        if self._pattern.rpartition("/")[2] in ("", "."):
+            return  # a trailing slash matches only folders
+        start = "/" if self._pattern.startswith("/") else ""
+        waiting, seen = [(start, 0)], {(start, 0)}
+        while waiting:
+            path, at = waiting.pop()
+            for found in self._next(path, at):
+                self._step()
+                if found[1] == len(self._parts):
+                    if self._is_file(found[0]):
+                        yield os.path.normpath(found[0])
+                elif found not in seen:
+                    seen.add(found)
+                    waiting.append(found)
+
+    def _next(self, path: str, at: int) -> Iterator[tuple[str, int]]:
+        """The paths that the next part of the glob matches in a folder: (path, number of parts used)."""
+        part, last = self._parts[at], at + 1 == len(self._parts)
+        if part == "**":
+            if not last:
+                yield path, at + 1
+            for name in self._inside(path):
+                if not name.startswith("."):
+                    yield os.path.join(path, name), at
+                    if last:
+                        yield os.path.join(path, name), at + 1
+        elif has_magic(part):
+            matches, hidden = self._matchers[at], part.startswith(".")
+            for name in self._inside(path):
+                if (hidden or not name.startswith(".")) and matches(name):
+                    yield os.path.join(path, name), at + 1
+        else:
+            yield os.path.join(path, part), at + 1
+
+    def _inside(self, path: str) -> list[str]:
+        """The names in a folder; none when it is no folder, or cannot be read."""
+        if path not in self._names:
+            absolute = os.path.join(self._directory, path)
+            try:
+                if os.path.islink(absolute) or path.endswith(".."):
+                    self._step(_LINK_STEPS)
+                    self.check_inside(path)
+                self._names[path] = os.listdir(absolute)
+            except OSError:
+                self._names[path] = []
+        self._steps += len(self._names[path])
+        return self._names[path]
+
+    def _is_file(self, path: str) -> bool:
+        absolute = os.path.join(self._directory, path)
+        if not os.path.isfile(absolute):
+            return False
+        if self._root is not None and (os.path.islink(absolute) or not has_magic(self._pattern)):
+            self.check_inside(path)
+        return True
+
+    def check_inside(self, path: str) -> None:
+        """Raises WorkspaceError when a path leads out of the root."""
+        if self._root is None:
+            return
+        if not is_below(os.path.realpath(os.path.join(self._directory, path)), self._root):
+            hint = "globs name files of the repository: copy it, or write a narrower glob"
+            raise WorkspaceError(
+                f"`{path}`, which `{self._pattern}` matches, leads out of the repository", hint=hint
+            )
+
+    def _step(self, count: int = 1) -> None:
+        self._steps += count
+        if self._steps > MAX_STEPS:
+            message = f"`{self._pattern}` is compared with more than {MAX_STEPS:,} names"
+            raise WorkspaceError(message, hint="begin it with a folder, and use `**` once")

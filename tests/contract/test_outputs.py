@@ -104,13 +104,13 @@ def test_cleaning_up_after_an_app_leaves_its_output(case: Case, staged: Staged) 
 
 
 def recorded(staged: Staged, app: AppDef, attempt: Attempt) -> Attempt:
-    return replace(attempt, output=staged.output_of(attempt, app))
+    return replace(attempt, output=staged.output_folders.address(attempt, app))
 
 
 def lost(staged: Staged, *attempts: Attempt) -> set[str]:
     """Return the lost outputs that a plan finds after it has observed the jobs."""
     staged.observe([each.key for each in attempts])
-    return staged.lost_outputs(attempts)
+    return staged.output_folders.lost(attempts)
 
 
 def test_a_removed_output_folder_is_gone(case: Case, staged: Staged) -> None:
@@ -121,7 +121,7 @@ def test_a_removed_output_folder_is_gone(case: Case, staged: Staged) -> None:
     assert lost(staged, attempt) == set()
     staged.remove(attempt.app_id)
     assert lost(staged, attempt) == set()
-    staged.remove_output(own_output(attempt))
+    staged.output_folders.remove(own_output(attempt))
     assert lost(staged, attempt) == {attempt.app_id}
     assert lost(staged, replace(attempt, output="")) == set()  # of an older version
 
@@ -138,14 +138,14 @@ def test_a_job_gets_an_output_folder_with_output_true_alone(case: Case, staged: 
     silent, asking = case.app("true"), replace(case.app("true"), output=True)
     attempt = prepare(case, asking, 1)
     is_local = case.name in ("local_cwd", "local_dir")
-    assert bool(staged.output_of(attempt, silent)) == is_local
+    assert bool(staged.output_folders.address(attempt, silent)) == is_local
     attempt = recorded(staged, asking, attempt)
     ran(case, staged, asking, attempt)
-    assert own_output(attempt) in staged.outputs()
+    assert own_output(attempt) in staged.output_folders.names()
 
 
 def copied(staged: Staged, attempt: Attempt, folder: Path) -> Path:
-    pieces, top = staged.output_archive(attempt)
+    pieces, top = staged.output_folders.archive(attempt)
     unpack(pieces, str(folder), top=top)
     return folder
 
@@ -162,12 +162,12 @@ def test_the_files_of_an_output_folder_can_be_copied(case: Case, staged: Staged,
     assert (got / "deep" / "er" / "big").stat().st_size == 3_000_000
     staged.remove(attempt.app_id)  # and nothing of the copy keeps the folder in use
     assert os.listdir(copied(staged, attempt, tmp_path / "again")) != []
-    staged.remove_output(own_output(attempt))
+    staged.output_folders.remove(own_output(attempt))
 
 
 def only(staged: Staged, attempt: Attempt, name: str) -> bytes | None:
     """One file of the output folder; None where the archive has no such file, or cannot be made."""
-    pieces, top = staged.output_archive(attempt, name)
+    pieces, top = staged.output_folders.archive(attempt, name)
     assert top == ""
     try:
         found = first_file(pieces, name, most=100)
@@ -185,7 +185,7 @@ def test_one_file_of_an_output_folder_can_be_read(case: Case, staged: Staged) ->
     assert only(staged, attempt, "a") == b"x\n"
     assert [only(staged, attempt, name) for name in ("none", "big", "d", "link", "pipe")] == [None] * 5
     staged.remove(attempt.app_id)
-    staged.remove_output(own_output(attempt))
+    staged.output_folders.remove(own_output(attempt))
 
 
 LEADS_OUT = (
@@ -202,4 +202,4 @@ def test_an_output_folder_with_links_out_or_special_files_is_not_copied(case, st
         copied(staged, attempt, tmp_path / "got")
     assert "got" not in "".join(os.listdir(tmp_path))
     staged.remove(attempt.app_id)
-    staged.remove_output(own_output(attempt))
+    staged.output_folders.remove(own_output(attempt))

@@ -16,7 +16,7 @@ def ended(case, staged, script: str, number: int) -> Attempt:
     """An attempt that ran to its end, as recorded in the store."""
     app = case.app(script)
     attempt = attempt_of(case, app, number)
-    attempt = replace(attempt, output=staged.output_of(attempt, app))
+    attempt = replace(attempt, output=staged.output_folders.address(attempt, app))
     reservation = staged.reserve(attempt)
     staged.create(reservation, app, {})
     staged.start(reservation)

@@ -2,7 +2,7 @@
 
 import pytest
 
-from launcher.holding.order import has_order, made_by_others
+from launcher.holding.replica import has_order, made_by_others
 
 
 @pytest.mark.parametrize(

@@ -23,17 +23,17 @@ _FAST = {
         "list log_reader logs main queue start status wait"
     ),
     "launcher.cli.render": "apps document status_text values",
-    "launcher.holding": "app events hold journal order phrases probes replica state use waiting",
+    "launcher.holding": "app events hold journal phrases probes replica state use",
     "launcher.inventory": ("ends find groups held listing logs needs project recorded status turns"),
     "launcher.schedulers": (
-        "api appfolder appstore backend descriptors logs loop many pids probes readback record "
-        "registry staged usage"
+        "api appfolder appstore backend ended_process logs loop many messages pids probes readback "
+        "record registry staged"
     ),
     "launcher.schedulers.docker": "labels scheduler tombstones",
     "launcher.schedulers.docker.client": "errors view wire",
     "launcher.schedulers.docker.watching": "client rendezvous",
     "launcher.schedulers.local": (
-        "apprecord appview claim control driver filewatch held hold in_line kernel line_holder logfiles "
+        "apprecord appview claim driver filewatch held hold in_line kernel line_holder logfiles "
         "logrecords logs logwriter observe probes replicas rundir scheduler spawn starter "
         "stop supervisor together"
     ),
@@ -92,11 +92,11 @@ ON_BRANCH = {
     "launcher.jobfile.text.parse": "TOML for YAML files, and YAML for TOML files",
     "launcher.runner.config": "the signatures of components, for files without defaults for them",
     "launcher.runner.runner": "workspaces, for apps without one",
-    "launcher.schedulers.devices": "launcher.turns, for apps that ask for no kind of GPU",
+    "launcher.schedulers.checks": "launcher.turns, for apps that ask for no kind of GPU",
     "launcher.schedulers.docker.client.configuration": "warnings, for registries without credentials",
     "launcher.schedulers.docker.client.transport": "subprocess, without SSH; urllib.request, without a proxy",
     "launcher.schedulers.docker.observe": "what stops, ends and removes apps, for commands that only read",
-    "launcher.schedulers.docker.request.derive": "launcher.turns, for apps without GPUs",
+    "launcher.schedulers.docker.request": "launcher.turns, for apps without GPUs",
     "launcher.schedulers.docker.submission": (
         "the tables of turns, for apps that take none; the watcher on the engine, for apps without it"
     ),

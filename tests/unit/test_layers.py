@@ -101,17 +101,28 @@ SHARED_BY_ENGINES |= {
     "launcher.schedulers.readback",
     "launcher.schedulers.restarts",
     "launcher.schedulers.registry",
+    "launcher.schedulers.replica_request",
     "launcher.schedulers.turns",
 }
 SHARED_BY_ENGINES |= {"launcher.schedulers.responses", "launcher.schedulers.logs", "launcher.schedulers.ids"}
 SHARED_BY_ENGINES |= {f"launcher.schedulers.{name}" for name in ("appfolder", "appstore")}
 SHARED_BY_ENGINES |= {
     f"launcher.schedulers.{name}"
-    for name in ("checks", "contents", "descriptors", "devices", "folder", "holder", "last_line", "leftovers")
+    for name in ("checks", "contents", "devices", "ended_process", "folder", "holder", "leftovers")
 }
 SHARED_BY_ENGINES |= {
     f"launcher.schedulers.{name}"
-    for name in ("loop", "many", "owner", "packing", "pids", "probes", "programs", "replica_request", "usage")
+    for name in (
+        "loop",
+        "many",
+        "messages",
+        "owner",
+        "packing",
+        "pids",
+        "probes",
+        "programs",
+        "replica_request",
+    )
 }
 
 

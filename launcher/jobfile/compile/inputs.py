@@ -142,8 +142,7 @@ class Folders:
             return ""
 
     def _is_input(self, glob: str, directory: str, root: str, path: Path, problems: Collector) -> bool:
-        from launcher.workspace.inputs import input_paths
-        from launcher.workspace.triggers import leaves
+        from launcher.workspace.inputs import input_paths, leaves
 
         if leaves(directory, glob, root):
             hint = "it is relative to the job file, and names files of the repository"
@@ -192,7 +191,7 @@ def _stays_inside(lifecycle: LifecycleSpec, directory: str, root: str, problems:
     good = True
     for index, item in enumerate(lifecycle.rerun_on):
         for number, glob in enumerate(() if isinstance(item, str) else item.files):
-            from launcher.workspace.triggers import leaves
+            from launcher.workspace.inputs import leaves
 
             if leaves(directory, glob, root):
                 good = False

@@ -3,8 +3,8 @@
 ::
 
     client/      the engine's API: requests, streams, errors, the values it answers with
-    images/      pull images, build them from workspaces
-    request/     options, AppDef → the containers to create; nothing here asks an engine
+    images, image_build, build_lock          pull images, build them from workspaces
+    rules, request, job                      options, AppDef → the containers to create; asks no engine
     reserve, containers, submission, share   from a reserved app id to running replicas
     record, journal, rows                    the record of an app on this machine
     labels, names, network, tombstones       the objects of an app at the engine

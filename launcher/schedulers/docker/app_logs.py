@@ -18,12 +18,11 @@ from launcher.schedulers.docker.apps import DockerApp
 from launcher.schedulers.docker.client.objects import Container
 from launcher.schedulers.docker.client.streams import LogStream
 from launcher.schedulers.docker.client.view import EngineView
-from launcher.schedulers.docker.journal import Journal, translated
+from launcher.schedulers.docker.journal import Journal, OldJournal, translated
 from launcher.schedulers.docker.labels import Labels
 from launcher.schedulers.docker.log_reader import FollowedApp, LogReader, gone, open_log, shortly_before
 from launcher.schedulers.docker.names import expected_replicas
 from launcher.schedulers.docker.names import where as name_of
-from launcher.schedulers.docker.old_journal import OldJournal
 from launcher.schedulers.docker.watching.client import wait_for_exit
 from launcher.schedulers.logs import STDOUT, LogPart, LogRecord, LogsRemoved, Where
 from launcher.schedulers.many import as_they_come

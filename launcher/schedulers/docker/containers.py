@@ -16,8 +16,8 @@ from fnmatch import fnmatchcase
 from typing import Any
 
 from launcher.errors import ReservedError, SchedulerError, StartError
-from launcher.holding.order import made_by_others
-from launcher.schedulers.docker import network, outputs
+from launcher.holding.replica import made_by_others
+from launcher.schedulers.docker import images, network, outputs
 from launcher.schedulers.docker.apps import own_containers
 from launcher.schedulers.docker.client.engine import Engine
 from launcher.schedulers.docker.client.errors import (
@@ -30,11 +30,10 @@ from launcher.schedulers.docker.client.errors import (
 from launcher.schedulers.docker.client.objects import Image
 from launcher.schedulers.docker.client.streams import Report
 from launcher.schedulers.docker.client.view import run_parallel
-from launcher.schedulers.docker.images import pull
+from launcher.schedulers.docker.job import DockerContainer, DockerJob
 from launcher.schedulers.docker.labels import APP_ID, TURN, Labels
 from launcher.schedulers.docker.names import NETWORK, OUTPUT, SCRATCH
-from launcher.schedulers.docker.request.derive import with_gpus
-from launcher.schedulers.docker.request.job import DockerContainer, DockerJob
+from launcher.schedulers.docker.request import with_gpus
 from launcher.schedulers.docker.watching.probes import taken_port
 from launcher.secrets import resolve
 from launcher.specs.secret import Secret
@@ -53,7 +52,7 @@ class ContainerSetup:
     """Creates the objects of one app, and records them for `undo`.
 
     Args:
-        fresh: images that need not be pulled again; see `pull.ensure_images`.
+        fresh: images that need not be pulled again; see `images.ensure_images`.
     """
 
     def __init__(self, engine: Engine, report: Report | None, fresh: set[str] | None = None) -> None:
@@ -132,7 +131,7 @@ class ContainerSetup:
 
         def have(name: str) -> Image:
             try:
-                return pull.ensure_image(self.engine, name, job.image_pull, self._report, self._fresh)
+                return images.ensure_image(self.engine, name, job.image_pull, self._report, self._fresh)
             except EngineError as error:
                 text = f"cannot create {where(users[name])}: image {name}: {error.cause}"
                 raise explained(error, text) from error
@@ -186,8 +185,8 @@ class ContainerSetup:
         self, position: int, container: DockerContainer, config: Mapping[str, Any], image: Image
     ) -> None:
         """Check that the first container of a role has its executable."""
-        if not pull.has_executable(self.engine, self._made[position], image, config):
-            what = pull.executable(image, config)
+        if not images.has_executable(self.engine, self._made[position], image, config):
+            what = images.executable(image, config)
             raise StartError(
                 f"cannot start {where(container)}: there is no executable `{what}` in {container.image}"
                 f"\n  command: {command(container)}"

@@ -39,10 +39,9 @@ from launcher.holding.events import created, stopping
 from launcher.holding.replica import ENDED, RUNNING, Replica
 from launcher.schedulers.docker.client.errors import cause_of
 from launcher.schedulers.docker.client.objects import Container
-from launcher.schedulers.docker.journal import HeldApp, Journal
+from launcher.schedulers.docker.journal import HeldApp, Journal, restart_of_engine
 from launcher.schedulers.docker.labels import Labels, is_by_engine
 from launcher.schedulers.docker.names import AT_END, CANCELLED, STOPPED, TIMED_OUT, is_replica, mark_of, where
-from launcher.schedulers.docker.old_journal import restart_of_engine
 from launcher.schedulers.logs import Where
 
 Event = dict[str, Any]

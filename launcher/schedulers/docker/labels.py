@@ -12,7 +12,7 @@ from zlib import compress, decompress
 from zlib import error as ZlibError
 
 from launcher import __version__
-from launcher.holding.order import has_order
+from launcher.holding.replica import has_order
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -33,10 +33,10 @@ from launcher.schedulers.docker.client.engine import Engine, writable
 from launcher.schedulers.docker.client.errors import Conflict, EngineError, EngineUnreachable, NotFound
 from launcher.schedulers.docker.client.objects import Container
 from launcher.schedulers.docker.client.view import EngineView
-from launcher.schedulers.docker.images.pull import any_of
+from launcher.schedulers.docker.images import any_of
+from launcher.schedulers.docker.job import DockerContainer, DockerJob
 from launcher.schedulers.docker.labels import PREFIX, SCHEDULER, Labels
 from launcher.schedulers.docker.names import OUTPUT, is_of_need, output_of, output_of_need, output_volume
-from launcher.schedulers.docker.request.job import DockerContainer, DockerJob
 from launcher.schedulers.ids import random_id
 from launcher.schedulers.owner import from_json, this_process
 from launcher.schedulers.registry import get_scheduler
@@ -75,7 +75,7 @@ def sources_of_needs(attempt: Attempt, host: str) -> dict[str, str]:
         if scheduler == SCHEDULER:
             return output_volume(name)
         keeper = get_scheduler(scheduler, "") if shares_folders(host) else None
-        return keeper.output_folder(name) if isinstance(keeper, StagedScheduler) else ""
+        return keeper.output_folders.path(name) if isinstance(keeper, StagedScheduler) else ""
 
     names = read_outputs(attempt)
     return {need.job: source(need.scheduler, names[need.job]) for need in attempt.needs}

@@ -10,14 +10,13 @@ import time
 from collections.abc import Mapping
 
 from launcher.errors import ReservedError, SchedulerError
-from launcher.schedulers.docker import apps, record, rows, tombstones
+from launcher.schedulers.docker import apps, images, record, rows, tombstones
 from launcher.schedulers.docker.apps import DockerApp, list_containers
 from launcher.schedulers.docker.client.engine import Engine
 from launcher.schedulers.docker.client.errors import Conflict, EngineError, ImageNotFound, NameTaken
 from launcher.schedulers.docker.client.streams import Report
 from launcher.schedulers.docker.client.view import run_parallel
 from launcher.schedulers.docker.containers import is_foreign, name_taken
-from launcher.schedulers.docker.images import pull
 from launcher.schedulers.docker.labels import RESERVATION_LABELS
 from launcher.schedulers.docker.names import scratch_volume, waiting_container
 from launcher.schedulers.docker.record import RecordLock
@@ -33,7 +32,7 @@ class ReservedId:
     Args:
         labels: the labels of all containers of the attempt.
         take_over: see `StagedScheduler`.
-        fresh: the names of images pulled here are added; see `pull.ensure_images`.
+        fresh: the names of images pulled here are added; see `images.ensure_images`.
 
     Attributes:
         marker: id of the container with the app id as its name; "" when an app is resumed.
@@ -176,10 +175,10 @@ class ReservedId:
         name = str(document["roles"][0].get("image", ""))
         if name and self._engine.image(name) is not None:
             return name
-        policy = str(document.get("cfg", {}).get("image_pull", pull.MISSING))
-        if not name or policy == pull.NEVER:
-            if not (name := pull.any_of(self._engine) or name):
+        policy = str(document.get("cfg", {}).get("image_pull", images.MISSING))
+        if not name or policy == images.NEVER:
+            if not (name := images.any_of(self._engine) or name):
                 raise SchedulerError("the engine has no image to reserve an app id with")
             return name
-        pull.ensure_image(self._engine, name, pull.MISSING, self._report, self._fresh)
+        images.ensure_image(self._engine, name, images.MISSING, self._report, self._fresh)
         return name

@@ -10,25 +10,24 @@ from _thread import allocate_lock
 
 from launcher.errors import SchedulerError
 from launcher.noted import noted
-from launcher.schedulers.appfolder import is_id
 from launcher.schedulers.backend import EngineScheduler
-from launcher.schedulers.docker import records_root, shared_engine
+from launcher.schedulers.docker import records_root
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
     from typing import Any
 
     from launcher.schedulers.docker.client.engine import Engine
     from launcher.schedulers.docker.client.view import EngineView
+    from launcher.schedulers.docker.job import DockerJob
     from launcher.schedulers.docker.observe import DockerApps
     from launcher.schedulers.docker.outputs import DockerOutputs
-    from launcher.schedulers.docker.request.job import DockerJob
     from launcher.schedulers.docker.submission import DockerReservation, Submission
     from launcher.schedulers.readback import AppLogs
     from launcher.schedulers.workspaces import BoundWorkspace
     from launcher.specs.app import AppDef, CfgVal
-    from launcher.specs.attempt import Attempt, ImageNow, Recorded
+    from launcher.specs.attempt import Attempt
     from launcher.specs.check import Problem
     from launcher.specs.dryrun import AppDryRunInfo
     from launcher.specs.runopts import runopts
@@ -84,20 +83,19 @@ class DockerScheduler(EngineScheduler["DockerJob"]):
     # Dry run and submission
 
     def _run_opts(self) -> runopts:
-        from launcher.schedulers.docker.request.rules import options
+        from launcher.schedulers.docker.rules import options
 
         return options()
 
     def app_problems(self, app: AppDef, cfg: Mapping[str, CfgVal]) -> Iterable[Problem]:
-        from launcher.schedulers.docker.request.rules import problems, unpinned
+        from launcher.schedulers.docker.rules import problems, unpinned
 
         found = [*problems(app, cfg), *unpinned(app)]
         return [*found, *(_out_of_reach(app) if self.is_held_here(cfg) else _of_this_machine(app))]
 
     def _submit_dryrun(self, app: AppDef, cfg: Mapping[str, CfgVal]) -> AppDryRunInfo[DockerJob]:
-        from launcher.schedulers.checks import check_problems
-        from launcher.schedulers.devices import gpu_type_notes
-        from launcher.schedulers.docker.request.derive import build_request
+        from launcher.schedulers.checks import check_problems, gpu_type_notes
+        from launcher.schedulers.docker.request import build_request
         from launcher.schedulers.turns import asks
         from launcher.specs.dryrun import AppDryRunInfo
 
@@ -110,27 +108,27 @@ class DockerScheduler(EngineScheduler["DockerJob"]):
         return AppDryRunInfo(job, str)
 
     def workspace_app(self, app: AppDef, cfg: Mapping[str, CfgVal], workspace: BoundWorkspace) -> AppDef:
-        from launcher.schedulers.docker.images import build
+        from launcher.schedulers.docker import image_build
 
-        return build.workspace_app(app, self.run_opts().resolve(cfg), workspace)
+        return image_build.workspace_app(app, self.run_opts().resolve(cfg), workspace)
 
     def build_workspace(
         self, app: AppDef, cfg: Mapping[str, CfgVal], workspace: BoundWorkspace, *, app_id: str = ""
     ) -> AppDef:
-        from launcher.schedulers.docker.images import build
+        from launcher.schedulers.docker import image_build
         from launcher.schedulers.docker.submission import DockerReservation
 
         reserved = self._reserved.get(app_id)
         fresh = reserved.fresh if isinstance(reserved, DockerReservation) else None
         cfg = self.run_opts().resolve(cfg)
-        return build.build_workspace(self.engine, app, cfg, workspace, self._report(app_id), fresh)
+        return image_build.build_workspace(self.engine, app, cfg, workspace, self._report(app_id), fresh)
 
     def workspace_notes(
         self, app: AppDef, cfg: Mapping[str, CfgVal], workspace: BoundWorkspace
     ) -> Sequence[str]:
-        from launcher.schedulers.docker.images import build
+        from launcher.schedulers.docker import image_build
 
-        return build.notes(app, workspace)
+        return image_build.notes(app, workspace)
 
     def launch(self, app_id: str, info: AppDryRunInfo[DockerJob]) -> None:
         """Start an app; returns when every replica was started, or when the app is in line.
@@ -160,16 +158,6 @@ class DockerScheduler(EngineScheduler["DockerJob"]):
         except SchedulerError:  # no engine, as the first request to it says
             return False
 
-    def recorded(self, app_id: str) -> list[Recorded]:
-        from launcher.schedulers.docker.evidence import recorded
-
-        return recorded(self.view, app_id)
-
-    def images_now(self, names: Collection[str]) -> Mapping[str, ImageNow]:
-        from launcher.schedulers.docker.evidence import images_now
-
-        return images_now(self.view, names)
-
     # Staged submission
 
     def fingerprint(self) -> str:
@@ -188,15 +176,6 @@ class DockerScheduler(EngineScheduler["DockerJob"]):
         from launcher.schedulers.docker.observe import DockerApps
 
         return DockerApps(self.view, take_over=self.take_over)
-
-    def kept_notes(self, kept: Mapping[str, AppDef]) -> Mapping[str, Sequence[str]]:
-        from launcher.schedulers.docker.images.pull import changed_tags
-
-        return changed_tags(self.view, kept)
-
-    @property
-    def shared_engine(self) -> str:
-        return shared_engine()
 
     def has_apps_here(self) -> bool:
         from os.path import isdir
@@ -243,12 +222,6 @@ class DockerScheduler(EngineScheduler["DockerJob"]):
             submission.leave()
             self._submissions.remove(submission)
 
-    def check_cancel(self, app_id: str) -> None:
-        from launcher.schedulers.docker import rows
-
-        if is_id(app_id):
-            rows.refuse_elsewhere(self.view, app_id)
-
     def close(self) -> None:
         """Cancel the attached apps, and wait until they have ended."""
         attached, self._submissions = self._submissions, []
@@ -267,11 +240,6 @@ class DockerScheduler(EngineScheduler["DockerJob"]):
 
         return DockerOutputs(lambda: self.view)
 
-    def leftovers(self) -> list[tuple[str, str]]:
-        from launcher.schedulers.docker import gc
-
-        return gc.leftovers(self.view)
-
     def logs(self, app_id: str) -> AppLogs:
         from launcher.schedulers.docker.app_logs import DockerLogs
 
@@ -283,7 +251,7 @@ def _out_of_reach(app: AppDef) -> Iterable[Problem]:
     if all(role.ready is None or role.ready.port is None for role in app.roles):
         return []
     from launcher.schedulers.docker.client.configuration import is_on_this_host
-    from launcher.schedulers.docker.request.rules import probed_from_here
+    from launcher.schedulers.docker.rules import probed_from_here
 
     try:
         host = _engine_host()

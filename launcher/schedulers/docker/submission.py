@@ -17,14 +17,14 @@ from launcher.errors import SchedulerError
 from launcher.holding.app import App
 from launcher.holding.events import created
 from launcher.schedulers.backend import BackendReservation
-from launcher.schedulers.docker import apps, outputs, record, rows
+from launcher.schedulers.docker import apps, images, outputs, record, rows
 from launcher.schedulers.docker.apps import DockerApp
 from launcher.schedulers.docker.client.engine import Engine
 from launcher.schedulers.docker.client.errors import EngineError, EngineUnreachable
 from launcher.schedulers.docker.client.streams import Report
 from launcher.schedulers.docker.containers import ContainerSetup, environment_of, start_all, trial
 from launcher.schedulers.docker.facts import declaration
-from launcher.schedulers.docker.images import pull
+from launcher.schedulers.docker.job import DockerContainer, DockerJob, job_labels
 from launcher.schedulers.docker.labels import (
     HOLDER,
     IMAGES,
@@ -38,8 +38,7 @@ from launcher.schedulers.docker.labels import (
 )
 from launcher.schedulers.docker.names import queued_name, waiting_name
 from launcher.schedulers.docker.record import RecordLock
-from launcher.schedulers.docker.request.derive import bind_request, build_request, check_head
-from launcher.schedulers.docker.request.job import DockerContainer, DockerJob, job_labels
+from launcher.schedulers.docker.request import bind_request, build_request, check_head
 from launcher.schedulers.docker.reserve import ReservedId
 from launcher.schedulers.docker.watching.client import WatcherClient, place_again, wait_for_exit
 from launcher.schedulers.docker.watching.ends import discard
@@ -65,7 +64,7 @@ class Submission:
     It needs the lock of the app's record, which the watcher takes over.
 
     Args:
-        fresh: images that need not be pulled again; see `pull.ensure_images`.
+        fresh: images that need not be pulled again; see `images.ensure_images`.
         marker: id of the container that reserves the app's name; removed when all others exist.
         attached: the app is cancelled when this object is closed, or its process ends.
     """
@@ -287,7 +286,7 @@ def _handover(job: DockerJob, environ: Mapping[str, str]) -> dict[str, Any]:
         replace(each, kwargs={**each.kwargs, "environment": environment_of(each, job, environ)})
         for each in job.containers
     ]
-    policy = pull.NEVER if job.image_pull == pull.NEVER else pull.MISSING
+    policy = images.NEVER if job.image_pull == images.NEVER else images.MISSING
     return asdict(replace(job, containers=whole, copy_env=[], image_pull=policy))
 
 
@@ -353,7 +352,7 @@ class DockerReservation(BackendReservation):
     Attributes:
         reserved: the names and the lock that it holds.
         resumed: a dead owner had started a part of it.
-        fresh: images that were pulled for the attempt; see `pull.ensure_images`.
+        fresh: images that were pulled for the attempt; see `images.ensure_images`.
 
     Raises ReservedError, EngineError, StateError, with nothing left behind.
     """

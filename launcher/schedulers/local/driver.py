@@ -8,7 +8,7 @@ import time
 from launcher.holding.replica import Replica as HeldReplica
 from launcher.schedulers import pids
 from launcher.schedulers.appfolder import remove_tree
-from launcher.schedulers.last_line import last_line
+from launcher.schedulers.ended_process import last_line
 from launcher.schedulers.local import rundir
 from launcher.schedulers.local.logwriter import FILES_PER_REPLICA, NAMES, stderr_tail
 from launcher.schedulers.local.replicas import Replica, Replicas

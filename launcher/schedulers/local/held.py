@@ -13,15 +13,15 @@ from launcher.holding.app import App
 from launcher.holding.events import created
 from launcher.holding.hold import decide
 from launcher.holding.journal import JournalWriter
-from launcher.holding.order import made_by_others
+from launcher.holding.replica import made_by_others
 from launcher.schedulers import pids
 from launcher.schedulers.appfolder import AppFolder
 from launcher.schedulers.local import rundir
-from launcher.schedulers.local.control import Inbox, send
 from launcher.schedulers.local.driver import Preparation
 from launcher.schedulers.local.logwriter import ReplicaLog
 from launcher.schedulers.local.replicas import NO_PROBE, Replica, RunningRole
 from launcher.schedulers.local.spawn import SpawnError, pack
+from launcher.schedulers.messages import Inbox, send
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

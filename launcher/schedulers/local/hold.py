@@ -1,4 +1,4 @@
-"""Hold an app before its start, within the loop of its process: see `launcher.holding.waiting`.
+"""Hold an app before its start, within the loop of its process: see `launcher.holding.hold`.
 
 The process of a needed app is watched by a pidfd, and its record is read when it has ended: until then this
 process sleeps. An app in the line of another process is followed by its record, too. No import here may load
@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 
-from launcher.holding.waiting import way_to_start
+from launcher.holding.hold import way_to_start
 from launcher.schedulers import pids
 from launcher.schedulers.local import rundir
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import time
 
-from launcher.schedulers.last_line import TAIL_BYTES
+from launcher.schedulers.ended_process import TAIL_BYTES
 from launcher.schedulers.local import rundir
 
 TYPE_CHECKING = False

@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import time
 
-from launcher.schedulers import usage
+from launcher.schedulers import ended_process
 from launcher.schedulers.local import kernel
 from launcher.schedulers.local.logwriter import STDERR, STDOUT, ReplicaLog
 
@@ -132,7 +132,7 @@ class Replicas:
 
     def take_rest(self) -> Measured:
         """The use, since the last call, of processes that outlived their replica; empty for none."""
-        used, self._rest_s = usage.of_rest(*self._rest_s), [0.0, 0.0]
+        used, self._rest_s = ended_process.of_rest(*self._rest_s), [0.0, 0.0]
         return used
 
     def start(self, replica: Replica) -> None:
@@ -191,7 +191,7 @@ class Replicas:
                 pid, status, used = ended
                 replica = self._by_pid.pop(pid, None)
                 if replica:
-                    replica.use = usage.of_child(used)
+                    replica.use = ended_process.of_child(used)
                     self._leader_ended(replica, os.waitstatus_to_exitcode(status))
                 elif pid in self.others:
                     self.others.pop(pid)(os.waitstatus_to_exitcode(status))

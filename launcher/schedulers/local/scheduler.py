@@ -53,7 +53,6 @@ class LocalScheduler(EngineScheduler["PopenRequest"]):
 
     supports = ("retry_delay", "service", "ready", "depends_on", "hosts")
     holds = frozenset({CWD, DIR})
-    shared_engine = ""
 
     def __init__(
         self,
@@ -78,12 +77,8 @@ class LocalScheduler(EngineScheduler["PopenRequest"]):
         self._lock = allocate_lock()
         self._watch: AppsWatch | None = None
 
-    @property
-    def _state_dir(self) -> str:
-        return paths.local()
-
     def _app_dir(self, app_id: str) -> str:
-        return rundir.app_dir(self._state_dir, app_id)
+        return rundir.app_dir(paths.local(), app_id)
 
     # Dry run and submission
 
@@ -110,7 +105,7 @@ class LocalScheduler(EngineScheduler["PopenRequest"]):
         return problems(app, cfg)
 
     def _submit_dryrun(self, app: AppDef, cfg: Mapping[str, CfgVal]) -> AppDryRunInfo[PopenRequest]:
-        from launcher.schedulers.devices import gpu_type_notes
+        from launcher.schedulers.checks import gpu_type_notes
         from launcher.specs.dryrun import AppDryRunInfo
 
         request = self._request(app, cfg, self.session_name)
@@ -127,7 +122,7 @@ class LocalScheduler(EngineScheduler["PopenRequest"]):
             cfg,
             scheduler=self.backend,
             session=session,
-            apps_dir=rundir.apps_dir(self._state_dir),
+            apps_dir=rundir.apps_dir(paths.local()),
             images=images,
             extra_paths=self._extra_paths,
         )
@@ -141,7 +136,7 @@ class LocalScheduler(EngineScheduler["PopenRequest"]):
 
         with self._lock:
             if self._made is None:
-                self._made = Submitter(self._state_dir, self.output_folders)
+                self._made = Submitter(paths.local(), self.output_folders)
             return self._made
 
     def launch(self, app_id: str, info: AppDryRunInfo[PopenRequest]) -> None:
@@ -159,7 +154,7 @@ class LocalScheduler(EngineScheduler["PopenRequest"]):
         """The identity of this machine and this state folder."""
         from hashlib import sha256
 
-        text = f"{_machine_id()}\0{os.path.realpath(self._state_dir)}"
+        text = f"{_machine_id()}\0{os.path.realpath(paths.local())}"
         return f"local:{sha256(text.encode(errors='surrogateescape')).hexdigest()[:16]}"
 
     def on_this_machine(self) -> bool:
@@ -197,7 +192,7 @@ class LocalScheduler(EngineScheduler["PopenRequest"]):
         """The kernel reports each event that an app writes. The death of a supervisor shows no change."""
         from launcher.schedulers.local.filewatch import AppsWatch
 
-        self._watch = self._watch or AppsWatch(rundir.apps_dir(self._state_dir))
+        self._watch = self._watch or AppsWatch(rundir.apps_dir(paths.local()))
         return self._watch.changed({*app_ids})
 
     def has_apps_here(self) -> bool:
@@ -207,7 +202,7 @@ class LocalScheduler(EngineScheduler["PopenRequest"]):
     def apps(self) -> LocalApps:
         from launcher.schedulers.local.observe import LocalApps
 
-        return LocalApps(self._state_dir, self.backend, self.session_name, self.on_wait)
+        return LocalApps(paths.local(), self.backend, self.session_name, self.on_wait)
 
     # Outputs and logs
 
@@ -215,7 +210,7 @@ class LocalScheduler(EngineScheduler["PopenRequest"]):
     def output_folders(self) -> LocalOutputs:
         from launcher.schedulers.local.outputs import LocalOutputs
 
-        return LocalOutputs(self.backend, self._state_dir)
+        return LocalOutputs(self.backend, paths.local())
 
     def logs(self, app_id: str) -> AppLogs:
         from launcher.schedulers.local.logs import LocalLogs

@@ -11,12 +11,12 @@ import os
 
 from launcher.holding.hold import hold
 from launcher.schedulers.local import kernel
-from launcher.schedulers.local.control import CONTROL_FD, LOCK_FD
 from launcher.schedulers.local.driver import Driver
 from launcher.schedulers.local.held import Keeper, UnstartedApp
 from launcher.schedulers.local.logwriter import FILES_PER_REPLICA, LogWriter, ReplicaLog
 from launcher.schedulers.local.spawn import Spawner, SpawnError
 from launcher.schedulers.loop import Loop
+from launcher.schedulers.messages import CONTROL_FD, LOCK_FD
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

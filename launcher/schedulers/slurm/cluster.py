@@ -18,7 +18,7 @@ from launcher.errors import SchedulerError, StartError, StateError
 from launcher.schedulers import packing
 from launcher.schedulers.slurm import known
 from launcher.schedulers.slurm.site import unpack
-from launcher.schedulers.slurm.site.agent import main as agent
+from launcher.schedulers.slurm.site.agent import site as agent
 from launcher.unpacking import PieceReader
 
 if TYPE_CHECKING:
@@ -203,10 +203,9 @@ _OF_NODES = (
     "launcher.filelock",
     "launcher.schedulers.appfolder",
     "launcher.schedulers.contents",
-    "launcher.schedulers.last_line",
+    "launcher.schedulers.ended_process",
     "launcher.schedulers.loop",
     "launcher.schedulers.probes",
-    "launcher.schedulers.usage",
 )
 
 

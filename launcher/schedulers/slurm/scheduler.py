@@ -20,14 +20,13 @@ if TYPE_CHECKING:
 
     from launcher.schedulers.readback import AppLogs
     from launcher.schedulers.slurm.apps import SlurmApps
-    from launcher.schedulers.slurm.batches import SlurmBatches
     from launcher.schedulers.slurm.clusters import Clusters
     from launcher.schedulers.slurm.outputs import SlurmOutputs
     from launcher.schedulers.slurm.request import SlurmRequest
-    from launcher.schedulers.slurm.submit import SlurmReservation
+    from launcher.schedulers.slurm.submit import SlurmBatches, SlurmReservation
     from launcher.schedulers.workspaces import BoundWorkspace
     from launcher.specs.app import AppDef, CfgVal
-    from launcher.specs.attempt import Attempt, Recorded
+    from launcher.specs.attempt import Attempt
     from launcher.specs.check import Problem
     from launcher.specs.dryrun import AppDryRunInfo
     from launcher.specs.launch import JobKey
@@ -138,7 +137,7 @@ class SlurmScheduler(EngineScheduler["SlurmRequest"]):
 
     @property
     def batches(self) -> SlurmBatches:
-        from launcher.schedulers.slurm.batches import SlurmBatches
+        from launcher.schedulers.slurm.submit import SlurmBatches
 
         return SlurmBatches(self._clusters, take_over=self.take_over)
 
@@ -154,15 +153,8 @@ class SlurmScheduler(EngineScheduler["SlurmRequest"]):
         """Read the attempts from the folders of apps, without asking Slurm."""
         return self.apps.observe(keys, look=False)
 
-    def recorded(self, app_id: str) -> list[Recorded]:
-        return self.apps.recorded(app_id)
-
     def refresh(self, app_ids: Iterable[str]) -> Iterable[AppRecord]:
         return self.apps.refresh(app_ids)
-
-    @property
-    def shared_engine(self) -> str:
-        return known.shared_engine()
 
     def has_apps_here(self) -> bool:
         """See `Scheduler.has_apps_here`. True even after the last removal: output folders outlive apps."""

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from launcher.errors import LauncherError
-from launcher.schedulers.docker.images import pull
-from launcher.schedulers.docker.images.build import (
+from launcher.schedulers.docker import images
+from launcher.schedulers.docker.image_build import (
     BASES,
     FOLDER,
     LABEL,
@@ -164,7 +164,7 @@ def test_an_existing_image_is_not_built_again(place: Place) -> None:
     assert "built" in place.kinds
     made = place.own.engine.image(image)
     assert made is not None
-    assert pull.is_only_here(image, made)
+    assert images.is_only_here(image, made)
     place.kinds.clear()
     assert place.build() == image
     assert place.kinds == []

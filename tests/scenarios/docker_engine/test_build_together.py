@@ -12,10 +12,10 @@ from typing import Any
 import pytest
 
 from launcher.errors import LauncherError
+from launcher.schedulers.docker.build_lock import exclusive, once
 from launcher.schedulers.docker.client.engine import Engine, connect
 from launcher.schedulers.docker.client.errors import BuildFailed
-from launcher.schedulers.docker.images.build import LABEL, NAME, build_workspace, workspace_app
-from launcher.schedulers.docker.images.build_lock import exclusive, once
+from launcher.schedulers.docker.image_build import LABEL, NAME, build_workspace, workspace_app
 from tests.engines.docker import DEFAULT_HOST, Daemon
 from tests.engines.images import SHELL_IMAGE
 from tests.engines.proxy import Proxy, everything
@@ -29,7 +29,7 @@ BUILD = (
     "import sys\n"
     "from launcher.schedulers.workspaces import bind_workspace\n"
     "from launcher.schedulers.docker.client.engine import connect\n"
-    "from launcher.schedulers.docker.images.build import build_workspace\n"
+    "from launcher.schedulers.docker.image_build import build_workspace\n"
     "from launcher.specs import AppDef, Role\n"
     "engine = connect()\n"
     "workspace = bind_workspace(sys.argv[1])\n"

@@ -5,8 +5,8 @@ import contextlib
 import pytest
 
 from launcher.schedulers.docker.labels import read_labels
-from launcher.schedulers.docker.request.derive import bind_request, build_request
-from launcher.schedulers.docker.request.rules import options
+from launcher.schedulers.docker.request import bind_request, build_request
+from launcher.schedulers.docker.rules import options
 from launcher.specs import AppDef, Role, VolumeMount
 from tests.engines import require
 from tests.engines.images import SHELL_IMAGE

@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from launcher.errors import StartError
-from launcher.schedulers.docker.request.derive import build_request
-from launcher.schedulers.docker.request.job import DockerContainer, DockerJob
-from launcher.schedulers.docker.request.rules import options
+from launcher.schedulers.docker.job import DockerContainer, DockerJob
+from launcher.schedulers.docker.request import build_request
+from launcher.schedulers.docker.rules import options
 from launcher.specs import AppDef, AppState, Probe, Role
 from tests.contract.conftest import DockerCase
 

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from launcher.errors import SchedulerError
-from launcher.schedulers.docker.images import pull
-from launcher.schedulers.docker.images.build import build_workspace
+from launcher.schedulers.docker import images
+from launcher.schedulers.docker.image_build import build_workspace
 from launcher.schedulers.workspaces import bind_workspace
 from launcher.specs import AppDef, Role
 from tests.contract.conftest import DockerCase
@@ -169,7 +169,7 @@ def test_a_reservation_takes_another_image_when_its_own_is_removed(pulls, launch
     attempt = attempt_of(pulls.case, app)
     document = {**attempt.document, "cfg": {"image_pull": "never"}}
     found = iter(["sha256:" + "0" * 64, SHELL_IMAGE])
-    monkeypatch.setattr(pull, "any_of", lambda _: next(found))
+    monkeypatch.setattr(images, "any_of", lambda _: next(found))
     reservation = staged.reserve(replace(attempt, document=document))
     with pytest.raises(SchedulerError, match="cannot create r/0"):
         staged.create(reservation, app, {"image_pull": "never"})
@@ -185,7 +185,7 @@ def test_the_image_of_a_workspace_is_asked_of_no_registry(pulls: Pulls, tmp_path
     workspace = bind_workspace(tmp_path / "src")
     built = build_workspace(pulls.engine, app, {}, workspace).roles[0].image
     try:
-        assert pull.ensure_image(pulls.engine, built, "always", pulls.events.append) is not None
+        assert images.ensure_image(pulls.engine, built, "always", pulls.events.append) is not None
         assert pulls.events == []
     finally:
         Daemon().remove_image(built)

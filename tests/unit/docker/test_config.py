@@ -4,8 +4,8 @@ import contextlib
 
 import pytest
 
-from launcher.schedulers.docker.request.derive import bind_request, build_request, with_gpus
-from launcher.schedulers.docker.request.rules import options
+from launcher.schedulers.docker.request import bind_request, build_request, with_gpus
+from launcher.schedulers.docker.rules import options
 from launcher.specs import AppDef, BindMount, DeviceMount, Resource, RetryPolicy, Role
 from launcher.specs.secret import Secret
 from tests.engines import require

@@ -5,9 +5,9 @@ from dataclasses import replace
 import pytest
 
 from launcher.errors import SchedulerError
-from launcher.schedulers.docker.request.derive import bind_request, build_request, check_head
-from launcher.schedulers.docker.request.job import REFUSED, job_labels
-from launcher.schedulers.docker.request.rules import options
+from launcher.schedulers.docker.job import REFUSED, job_labels
+from launcher.schedulers.docker.request import bind_request, build_request, check_head
+from launcher.schedulers.docker.rules import options
 from launcher.specs import AppDef, Role
 
 docker = pytest.importorskip("docker")

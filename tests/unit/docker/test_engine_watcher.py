@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from launcher.schedulers.docker.client.streams import ExecSocket
-from launcher.schedulers.docker.request.rules import options
+from launcher.schedulers.docker.rules import options
 from launcher.schedulers.docker.scheduler import DockerScheduler
 from launcher.schedulers.docker.watching.container import MAIN, name_of, program, socket_of
 from launcher.specs.app import AppDef, Resource, Role

@@ -6,10 +6,10 @@ from typing import Any
 import pytest
 
 from launcher.schedulers.checks import RejectedAppError
+from launcher.schedulers.docker.job import DockerContainer, DockerJob
 from launcher.schedulers.docker.names import container_name
-from launcher.schedulers.docker.request.derive import bind_request, build_request
-from launcher.schedulers.docker.request.job import DockerContainer, DockerJob
-from launcher.schedulers.docker.request.rules import options
+from launcher.schedulers.docker.request import bind_request, build_request
+from launcher.schedulers.docker.rules import options
 from launcher.schedulers.docker.scheduler import DockerScheduler
 from launcher.specs import AppDef, Probe, Role
 

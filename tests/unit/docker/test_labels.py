@@ -13,7 +13,7 @@ from launcher.schedulers.docker.labels import (
     read_labels,
     replica_labels,
 )
-from launcher.schedulers.docker.request.rules import options
+from launcher.schedulers.docker.rules import options
 from launcher.schedulers.docker.status import DockerAppView
 from launcher.schedulers.owner import this_process
 from launcher.specs import AppDef, Attempt, JobKey, RetryPolicy, Role, app_from_document

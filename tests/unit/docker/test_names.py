@@ -6,8 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from launcher.schedulers.docker.names import container_name, error_file, scratch_volume
-from launcher.schedulers.docker.request.derive import build_request
-from launcher.schedulers.docker.request.rules import options
+from launcher.schedulers.docker.request import build_request
+from launcher.schedulers.docker.rules import options
 from launcher.schedulers.replica_request import RANK0_ENV
 from launcher.specs import AppDef, Role
 

@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from launcher.schedulers.docker.client.objects import Container
+from launcher.schedulers.docker.job import job_labels
 from launcher.schedulers.docker.labels import Labels, app_labels
-from launcher.schedulers.docker.request.derive import build_request
-from launcher.schedulers.docker.request.job import job_labels
+from launcher.schedulers.docker.request import build_request
 from launcher.schedulers.docker.status import DockerAppView, view
 from launcher.specs import AppDef, Probe, Role
 from tests.unit.docker.next_step import NOW, next_step, opened

@@ -6,8 +6,8 @@ from dataclasses import replace
 import pytest
 
 from launcher.schedulers.checks import RejectedAppError
-from launcher.schedulers.docker.request.derive import bind_request, build_request
-from launcher.schedulers.docker.request.rules import options
+from launcher.schedulers.docker.request import bind_request, build_request
+from launcher.schedulers.docker.rules import options
 from launcher.specs import (
     AppDef,
     BindMount,

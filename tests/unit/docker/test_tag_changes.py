@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from launcher.schedulers.docker.images.pull import changed_tags
+from launcher.schedulers.docker.images import changed_tags
 from launcher.specs import AppDef, Role
 from tests.unit.docker.fake_engine import fake_engine, reply
 

@@ -10,7 +10,7 @@ import pytest
 
 from launcher.errors import LauncherError, SchedulerError
 from launcher.runner import Runner, get_runner
-from launcher.schedulers.docker.images.build import LABEL
+from launcher.schedulers.docker.image_build import LABEL
 from launcher.specs import AppDef, AppDryRunInfo, AppState, CfgVal, Role, runopts
 from launcher.workspace import (
     DirWorkspaceMixin,

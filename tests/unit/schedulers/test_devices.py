@@ -5,7 +5,8 @@ import os
 import pytest
 
 from launcher.schedulers import get_scheduler
-from launcher.schedulers.devices import get_device_mounts, gpu_type_notes, is_gpu_of_type
+from launcher.schedulers.checks import gpu_type_notes, is_gpu_of_type
+from launcher.schedulers.devices import get_device_mounts
 from launcher.specs import AppDef, DeviceMount, Resource, Role, named_resources
 
 

@@ -7,8 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from launcher.schedulers import last_line as module
-from launcher.schedulers.last_line import last_line
+from launcher.paths import IMPORT_ROOT
+from launcher.schedulers import ended_process as module
+from launcher.schedulers.ended_process import last_line
 
 SECRET = "hunter2-0123456789"
 
@@ -72,13 +73,14 @@ def test_no_bytes_make_more_than_one_short_printable_line() -> None:
         assert line.isprintable()
 
 
-def test_the_code_for_the_last_line_runs_on_the_old_python_of_a_cluster() -> None:
-    """It becomes part of programs for Python 3.6: it has no import and no newer syntax."""
+def test_its_module_runs_on_the_old_python_of_a_cluster_and_loads_next_to_nothing() -> None:
+    """It is part of programs for Python 3.6: it has no newer syntax. Supervisors import it."""
     text = Path(module.__file__).read_text(encoding="utf-8")
     assert "\nfrom __future__" not in text
-    compile(text, "last_line", "exec", dont_inherit=True)
+    compile(text, "ended_process", "exec", dont_inherit=True)
+    program = f"import sys; sys.path.insert(0, {IMPORT_ROOT!r}); import {module.__name__}"
     loaded = subprocess.run(
-        [sys.executable, "-I", "-S", "-c", text + "\nimport sys; print('typing' in sys.modules)"],
+        [sys.executable, "-I", "-S", "-c", f"{program}; print('typing' in sys.modules)"],
         capture_output=True,
         check=True,
         text=True,

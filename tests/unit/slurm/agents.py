@@ -21,7 +21,7 @@ import pytest
 
 from launcher.schedulers.slurm.site.agent import observe, site, wait
 from launcher.schedulers.slurm.site.agent import read as read_
-from launcher.schedulers.slurm.site.agent.main import answer
+from launcher.schedulers.slurm.site.agent.site import answer
 
 ROOT = Path(__file__).resolve().parents[3]
 LIMIT_S = 150.0

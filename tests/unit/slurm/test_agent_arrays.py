@@ -7,8 +7,7 @@ import os
 import pytest
 
 from launcher.schedulers.slurm.site.agent.folder import OpError
-from launcher.schedulers.slurm.site.agent.main import answer
-from launcher.schedulers.slurm.site.agent.site import Slurm
+from launcher.schedulers.slurm.site.agent.site import Slurm, answer
 from tests.engines.slurm import SlurmCluster
 from tests.unit.slurm.agents import Login, until
 

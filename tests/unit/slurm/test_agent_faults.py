@@ -12,8 +12,8 @@ from types import SimpleNamespace
 import pytest
 
 from launcher.schedulers.slurm.site.agent import site, wait
-from launcher.schedulers.slurm.site.agent.main import answer
 from launcher.schedulers.slurm.site.agent.observe import SECOND_LOOK_S
+from launcher.schedulers.slurm.site.agent.site import answer
 from tests.unit.slurm.agents import ROOT, Login, commands, replace_sleep, until
 
 ROW = "\\036%s\\037%s\\0370\\037N/A\\037N/A\\037N/A\\037(null)\\037None\\037n3\\037/j/a-1/script-n1.sh"

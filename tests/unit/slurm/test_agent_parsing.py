@@ -7,14 +7,13 @@ from pathlib import Path
 import pytest
 
 from launcher.schedulers.slurm import site
-from launcher.schedulers.slurm.site.agent.main import answer
 from launcher.schedulers.slurm.site.agent.rows import (
     code_and_signal,
     parse_accounts,
     parse_column,
     parse_rows,
 )
-from launcher.schedulers.slurm.site.agent.site import BUSY, UNREACHABLE, refusal
+from launcher.schedulers.slurm.site.agent.site import BUSY, UNREACHABLE, answer, refusal
 from launcher.schedulers.slurm.site.owners import Owners
 
 SITE = Path(site.__file__).parent

@@ -11,9 +11,8 @@ import pytest
 
 from launcher.schedulers.slurm.site.agent import read
 from launcher.schedulers.slurm.site.agent.folder import Folder
-from launcher.schedulers.slurm.site.agent.main import answer
 from launcher.schedulers.slurm.site.agent.observe import add_replicas
-from launcher.schedulers.slurm.site.agent.site import SECOND_LOOK_S
+from launcher.schedulers.slurm.site.agent.site import SECOND_LOOK_S, answer
 from tests.unit.slurm.agents import ROOT, Login, commands, replace_sleep
 
 

@@ -493,7 +493,7 @@ def test_an_app_whose_end_a_client_has_recorded_runs_no_longer(site: Site) -> No
 
 @pytest.mark.slow
 def test_a_cancellation_is_found_without_its_signal(site: Site) -> None:
-    site.patch("driver", "LOOK_S = 30.0", "LOOK_S = 1.0")
+    site.patch("conduct", "LOOK_S = 30.0", "LOOK_S = 1.0")
     site.app(role("main", "echo up; exec sleep 1000"))
     process = started(site)
     (site.dir / "new").write_text(json.dumps({"grace_s": None, "interrupt": False}))

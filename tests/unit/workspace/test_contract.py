@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import pytest
 
 from launcher.schedulers.docker.client.engine import connect
-from launcher.schedulers.docker.images.build import BASES, FOLDER
+from launcher.schedulers.docker.image_build import BASES, FOLDER
 from launcher.specs import Role
 from launcher.workspace import (
     DirWorkspaceMixin,

@@ -1,13 +1,23 @@
-"""Seen files: files that the words of a command name, and files that its Python files import."""
+"""Seen files: files that the words of a command name, and files that its Python files import.
 
+Import statements are found wherever a statement begins, and nowhere else. Each file is read once.
+"""
+
+import ast
 import os
+import resource
+import textwrap
+import time
+from hashlib import sha256
 from pathlib import Path
 
 import pytest
 
 from launcher.specs.inputs import NOTHING_SEEN, Seen, differing
 from launcher.workspace import seen as seen_
-from launcher.workspace.seen import Command, SeenFiles
+from launcher.workspace.seen import Command, FileHashes, Import, SeenFiles, imports_of
+from tests.lanes import sampled
+from tests.unit.test_layers import FILES
 
 
 class Checkout:
@@ -198,3 +208,138 @@ def test_a_record_that_was_cut_short_claims_nothing_about_the_rest():
 def test_an_attempt_without_a_record_differs_in_nothing():
     assert differing({}, Seen(RECORD, frozenset(RECORD))) == ()
     assert NOTHING_SEEN.record() == {}
+
+
+def names(source: str) -> list[str]:
+    return [f"{'.' * each.level}{each.module}" for each in imports_of(textwrap.dedent(source).encode())]
+
+
+def test_every_form_of_import_is_read():
+    source = """
+        import a.b, c as d
+        from . import x, y
+        from ..p.q import (r,  # a comment )
+            s)
+        if True: import z
+        x = 1; import w
+        from \\
+            k import *
+        def f():
+            try:
+                from m import n
+            except ImportError: import o
+    """
+    assert names(source) == ["a.b", "c", ".", "..p.q", "z", "w", "k", "m", "o"]
+    found = list(imports_of(textwrap.dedent(source).encode()))
+    assert found[2:4] == [Import(1, "", ("x", "y")), Import(2, "p.q", ("r", "s"))]
+
+
+def test_text_and_comments_import_nothing():
+    source = '''
+        """A docstring.
+
+        import no
+        """
+        # import no
+        text = "it's \\" import no"
+        more = \'\'\'
+        from no import no \\\'\'\'
+        import no
+        \'\'\'
+        def f():
+            yield (1,
+                from no)
+        important = fromage = 1
+        import last
+    '''
+    assert names(source) == ["last"]
+
+
+@pytest.mark.slow
+def test_the_sources_of_this_repository_are_read_as_ast_reads_them():
+    for path in FILES:
+        nodes = [
+            n for n in ast.walk(ast.parse(path.read_bytes())) if isinstance(n, (ast.Import, ast.ImportFrom))
+        ]
+        want = [
+            f"{'.' * node.level}{node.module or ''}" if isinstance(node, ast.ImportFrom) else alias.name
+            for node in nodes
+            for alias in (node.names if isinstance(node, ast.Import) else node.names[:1])
+        ]
+        got = [f"{'.' * each.level}{each.module}" for each in imports_of(path.read_bytes())]
+        assert sorted(got) == sorted(want), path
+
+
+@pytest.mark.parametrize(
+    "source", [b"\xef\xbb\xbfimport a", b"# coding: latin-1\n# \xe9\nimport a", b"import a\r\n"]
+)
+def test_encodings_do_not_hide_imports(source: bytes):
+    assert [each.module for each in imports_of(source)] == ["a"]
+
+
+MANY = 1 << 20
+
+
+HOSTILE = [
+    "'" * MANY,
+    "'" + "\\" * MANY,
+    '"""' + "\\a" * (MANY // 2),
+    "import a\n" * (MANY // 9),
+    "from a import (\n" * (MANY // 16),
+    "#\n" * (MANY // 2),
+    'f"' + "{a}" * (MANY // 3) + '"',
+    ": " * (MANY // 2),
+    "import " + "a." * (MANY // 2) + "a",
+    ("import " + "a." * 150 + "a\n") * 3000,
+    "from a import " + "b," * (MANY // 2) + "b",
+    "from a import " + "(" * MANY,
+    "a" + "()" * (MANY // 2) + "\nimport (",
+    "import a\0",
+    "import 1\nfrom import\nimport a as\nfrom . import\n",
+    "\\\n" * (MANY // 2) + "import a",
+]
+
+
+@pytest.mark.parametrize("source", sampled(HOSTILE, *HOSTILE[::5]), ids=lambda text: repr(text[:12]))
+def test_hostile_source_takes_bounded_time(source: str):
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_utime
+    for _ in imports_of(source.encode()):
+        pass
+    assert resource.getrusage(resource.RUSAGE_SELF).ru_utime - before < 20
+
+
+def test_a_file_is_read_once_for_each_reader(tmp_path: Path):
+    file = tmp_path / "train.py"
+    file.write_bytes(b"one")
+    hashes = FileHashes()
+    first = hashes.digest(str(file))
+    file.write_bytes(b"two")
+    assert first == hashes.digest(str(file)) == sha256(b"one").hexdigest()
+    assert FileHashes().digest(str(file)) == sha256(b"two").hexdigest()
+
+
+def test_a_pipe_is_refused_without_waiting_for_its_writer(tmp_path: Path):
+    os.mkfifo(tmp_path / "pipe")
+    for name in ("pipe", "missing", "."):
+        with pytest.raises(OSError, match=r"pipe|No such|directory"):
+            FileHashes().digest(str(tmp_path / name))
+
+
+def test_a_file_at_rest_is_not_read_again_and_a_file_just_written_is(tmp_path, monkeypatch):
+    read: list[str] = []
+    real = seen_.file_hash
+    monkeypatch.setattr(seen_, "file_hash", lambda path: read.append(path) or real(path))
+    file = tmp_path / "train.py"
+    file.write_bytes(b"one")
+    FileHashes().digest(str(file))
+    FileHashes().digest(str(file))
+    assert len(read) == 2  # a change within the tick of the file system's clock would not show
+    later = time.time_ns() + 60_000_000_000
+    monkeypatch.setattr(seen_, "time_ns", lambda: later)
+    FileHashes().digest(str(file))
+    FileHashes().digest(str(file))
+    assert len(read) == 3
+    before = file.stat()
+    file.write_bytes(b"two")
+    os.utime(file, ns=(before.st_atime_ns, before.st_mtime_ns))  # the size and the time of the old content
+    assert FileHashes().digest(str(file)) == sha256(b"two").hexdigest()

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from launcher.specs.inputs import changed_globs
 from launcher.workspace import WorkspaceError, trigger_digest
-from launcher.workspace.triggers import _files, leaves
+from launcher.workspace.inputs import _files, leaves
 
 
 @pytest.fixture
@@ -126,6 +126,6 @@ def test_a_link_out_of_the_repository_is_not_followed(tmp_path: Path, pattern: s
 
 
 def test_a_glob_that_meets_too_many_names_says_so(folder: Path, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr("launcher.workspace.triggers.MAX_STEPS", 5)
+    monkeypatch.setattr("launcher.workspace.inputs.MAX_STEPS", 5)
     with pytest.raises(WorkspaceError, match="compared with more than 5 names"):
         trigger_digest(str(folder), ["**/*"])

@@ -11,7 +11,7 @@ import pytest
 
 from launcher.jobfile.compile.discover import find_files
 from launcher.jobfile.compile.files import compile_files
-from launcher.workspace import context, triggers
+from launcher.workspace import context, inputs
 from launcher.workspace.ignore import WorkspaceError
 
 CHURN = """
@@ -75,7 +75,7 @@ def test_a_workspace_is_hashed_while_its_files_vanish(churning: Path) -> None:
 @pytest.mark.parametrize("pattern", ["**/*.txt", ".", "*/a/b/y.txt"])
 def test_a_trigger_is_hashed_while_its_files_vanish(churning: Path, pattern: str) -> None:
     for _ in rounds():
-        assert triggers.trigger_digest(str(churning), [pattern])
+        assert inputs.trigger_digest(str(churning), [pattern])
 
 
 def test_a_directory_that_the_user_named_must_exist(tmp_path: Path) -> None:

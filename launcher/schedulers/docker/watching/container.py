@@ -29,6 +29,7 @@ from typing import Any
 from urllib.parse import unquote, urlsplit
 
 from launcher.errors import SchedulerError
+from launcher.schedulers.docker import images
 from launcher.schedulers.docker.client.engine import Engine
 from launcher.schedulers.docker.client.errors import (
     Conflict,
@@ -40,7 +41,6 @@ from launcher.schedulers.docker.client.errors import (
 from launcher.schedulers.docker.client.objects import Container
 from launcher.schedulers.docker.client.streams import ExecSocket, Report
 from launcher.schedulers.docker.client.view import EngineView
-from launcher.schedulers.docker.images import pull
 from launcher.schedulers.docker.labels import APP_ID, PART, WATCHER, WATCHER_IMAGE, WATCHER_PART, Labels
 from launcher.schedulers.docker.record import RecordLock
 from launcher.schedulers.docker.watchers import HOME, PREFIX, has_come_up
@@ -68,8 +68,6 @@ _PACKAGES = (
     "launcher.schedulers",
     "launcher.schedulers.docker",
     "launcher.schedulers.docker.client",
-    "launcher.schedulers.docker.images",
-    "launcher.schedulers.docker.request",
     "launcher.schedulers.docker.watching",
     "launcher.specs",
     "launcher.state",
@@ -127,7 +125,7 @@ class EngineWatcher(WatcherClient):
     Args:
         lock: of the record here, which stays the caller's.
         labels: of a container of the app, which name the watcher.
-        policy: see `pull.ensure_image`.
+        policy: see `images.ensure_image`.
 
     Raises SchedulerError where the image cannot run it.
     """
@@ -139,7 +137,7 @@ class EngineWatcher(WatcherClient):
         labels: Mapping[str, str],
         *,
         resumed: bool = False,
-        policy: str = pull.MISSING,
+        policy: str = images.MISSING,
         report: Report | None = None,
     ) -> None:
         order = {"app_id": labels[APP_ID], "labels": dict(labels), "attached": False, "resumed": resumed}
@@ -242,7 +240,7 @@ def _make(engine: Engine, name: str, image: str, policy: str, report: Report | N
     """Make and start the container, unless another client is faster."""
     folder = dirname(socket_of(engine.host))
     try:
-        pull.ensure_image(engine, image, policy, report)
+        images.ensure_image(engine, image, policy, report)
         made = engine.create(name, _body(name, image, folder, basename(socket_of(engine.host))))
     except NameTaken:
         return

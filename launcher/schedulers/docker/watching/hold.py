@@ -1,6 +1,6 @@
 """Hold an attempt that waits, in its watcher: until it creates the app, or gives the attempt up.
 
-See `launcher.holding.waiting`. Between two steps no thread waits for it.
+See `launcher.holding.hold`. Between two steps no thread waits for it.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from queue import SimpleQueue
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from launcher.errors import SchedulerError
-from launcher.holding.waiting import way_to_start
+from launcher.holding.hold import way_to_start
 from launcher.schedulers.docker import record, tombstones
 from launcher.schedulers.docker.apps import list_containers
 from launcher.schedulers.docker.client.engine import Engine
@@ -260,7 +260,7 @@ class Hold:
 
     def _create_all(self) -> None:
         from launcher.schedulers.docker.containers import ContainerSetup
-        from launcher.schedulers.docker.request.job import DockerContainer, DockerJob
+        from launcher.schedulers.docker.job import DockerContainer, DockerJob
 
         if not self._is_created:
             for each in list_containers(self._engine, self._app_id):  # left by a call that lost the engine

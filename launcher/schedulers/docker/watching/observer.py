@@ -21,7 +21,7 @@ from launcher.schedulers.docker.journal import Journal
 from launcher.schedulers.docker.labels import Labels
 from launcher.schedulers.docker.log_reader import shortly_before
 from launcher.schedulers.docker.names import expected_replicas, is_replica
-from launcher.schedulers.last_line import TAIL_BYTES, last_line
+from launcher.schedulers.ended_process import TAIL_BYTES, last_line
 from launcher.schedulers.logs import STDERR
 from launcher.specs.secret import SHORTEST_LITERAL, is_sensitive, reference_in
 

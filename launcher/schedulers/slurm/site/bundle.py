@@ -12,7 +12,7 @@ from importlib import import_module
 from importlib.machinery import ModuleSpec
 from typing import Any, Dict, Optional
 
-MAIN = "launcher.schedulers.slurm.site.agent.main"
+MAIN = "launcher.schedulers.slurm.site.agent.site"
 
 
 class Sources:

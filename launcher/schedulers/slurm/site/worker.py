@@ -17,7 +17,7 @@ import time
 from functools import partial
 from typing import Any
 
-from launcher.schedulers.last_line import TAIL_BYTES, last_line
+from launcher.schedulers.ended_process import TAIL_BYTES, last_line, of_child, peak_of_task
 from launcher.schedulers.loop import Loop
 from launcher.schedulers.probes import taken_port
 from launcher.schedulers.slurm.site.node import (
@@ -36,7 +36,6 @@ from launcher.schedulers.slurm.site.node import (
 )
 from launcher.schedulers.slurm.site.output import Log
 from launcher.schedulers.slurm.site.probe import Run
-from launcher.schedulers.usage import of_child, peak_of_task
 
 DRAIN_S = 0.5  # how long the rest of a replica may run, and its pipes stay open, after its leader ended
 PIPE_BYTES = 64 * 1024

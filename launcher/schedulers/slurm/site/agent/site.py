@@ -1,4 +1,7 @@
-"""The job directory of a user, and its cluster."""
+"""The job directory of a user, and its cluster; the answer to a request, whose operations it does.
+
+Loads only the modules of the requested operations.
+"""
 
 import base64
 import json
@@ -9,10 +12,19 @@ import subprocess
 import sys
 import time
 from contextlib import contextmanager
+from importlib import import_module
 from typing import Any, Dict, Iterator, List, Optional, Sequence, Tuple
 
 from launcher.schedulers.appfolder import AppFolder
-from launcher.schedulers.slurm.site.agent.folder import NAME, Folder, Json, OpError, checked, replace
+from launcher.schedulers.slurm.site.agent.folder import (
+    NAME,
+    Folder,
+    Json,
+    OpError,
+    answered,
+    checked,
+    replace,
+)
 from launcher.schedulers.slurm.site.agent.rows import (
     ACCOUNTS,
     FORMAT,
@@ -334,3 +346,52 @@ def hello(site: Site, op: Json) -> Json:
     here: Json = {"user": site.slurm.user, "home": os.path.expanduser("~"), "job_dir": site.job_dir}
     here["programs"] = os.listdir(site.programs) if os.path.isdir(site.programs) else []
     return dict(cached, python=".".join(str(each) for each in sys.version_info[:3]), **here)
+
+
+# -- requests ------------------------------------------------------------------------------------------------
+
+
+MODULES: Dict[str, str] = {
+    op: module
+    for module, ops in (
+        ("site", "hello put_program"),
+        ("submit", "reserve create start start_all"),
+        ("arrays", "copy_workspace create_array"),
+        ("observe", "observe"),
+        ("wait", "wait release"),
+        ("read", "read tail events"),
+        (
+            "removal",
+            "abort abort_all cancel withdraw end remove remove_logs sweep outputs make_output hash_output"
+            " remove_output",
+        ),
+    )
+    for op in ops.split()
+}
+"""Operation → the module with the function of its name."""
+
+
+def answer(request: Json) -> Json:
+    """Do the operations of a request in order; later operations run also after a failed one.
+
+    With `one_look` they are of the same kind, for many apps: Slurm is asked once for all jobs.
+    """
+    site = Site(request["job_dir"])
+    if not request.get("one_look"):
+        return {"ok": [_answer(site, op) for op in request["ops"]]}
+    with site.one_look():
+        return {"ok": [_answer(site, op) for op in request["ops"]]}
+
+
+def _answer(site: Site, op: Json) -> Json:
+    def do() -> Json:
+        module = import_module(f"launcher.schedulers.slurm.site.agent.{MODULES[op['op']]}")
+        return getattr(module, op["op"])(site, op)  # type: ignore[no-any-return]
+
+    return answered(do, site.job_dir)
+
+
+def main() -> None:
+    """Answer one request: a JSON object in, one out."""
+    request = json.loads(sys.stdin.buffer.read().decode("utf-8"))
+    sys.stdout.write(json.dumps(answer(request)) + "\n")

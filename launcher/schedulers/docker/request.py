@@ -14,6 +14,14 @@ from typing import Any
 
 from launcher.errors import SchedulerError
 from launcher.schedulers.devices import get_device_mounts
+from launcher.schedulers.docker.job import (
+    DockerContainer,
+    DockerJob,
+    argv,
+    check_parameters,
+    environment,
+    labels,
+)
 from launcher.schedulers.docker.labels import DEFAULT_GRACE_S, PREFIX, SCHEDULER, is_by_engine, replica_labels
 from launcher.schedulers.docker.names import (
     NETWORK,
@@ -26,15 +34,7 @@ from launcher.schedulers.docker.names import (
     scratch_volume,
     stem,
 )
-from launcher.schedulers.docker.request.job import (
-    DockerContainer,
-    DockerJob,
-    argv,
-    check_parameters,
-    environment,
-    labels,
-)
-from launcher.schedulers.docker.request.rules import check, notes, resolves_names, shares_host_name
+from launcher.schedulers.docker.rules import check, notes, resolves_names, shares_host_name
 from launcher.schedulers.replica_request import (
     RANK0_ENV,
     Surroundings,

@@ -17,13 +17,13 @@ from typing import Any, NamedTuple
 
 from launcher.errors import SchedulerError
 from launcher.files import read_regular
+from launcher.schedulers.docker import images
+from launcher.schedulers.docker.build_lock import once
 from launcher.schedulers.docker.client.engine import Engine, connect
 from launcher.schedulers.docker.client.errors import BuildFailed, Conflict, NotFound
 from launcher.schedulers.docker.client.objects import Image, Labelled
 from launcher.schedulers.docker.client.streams import Report
 from launcher.schedulers.docker.client.view import run_parallel
-from launcher.schedulers.docker.images import pull
-from launcher.schedulers.docker.images.build_lock import once
 from launcher.schedulers.workspaces import BoundWorkspace, bind_workspace
 from launcher.specs.app import AppDef, CfgVal, Role
 from launcher.specs.runopts import InvalidRunConfigException, runopts
@@ -32,7 +32,7 @@ from launcher.workspace.archive import archive
 from launcher.workspace.context import unreadable
 
 REPOSITORY = "launcher-workspace"
-LABEL = pull.WORKSPACE_LABEL
+LABEL = images.WORKSPACE_LABEL
 BASES = "launcher.workspace-bases"
 """Label with the ids of its base images: it is stale when the name of a base means another image."""
 
@@ -155,14 +155,15 @@ def build_workspace(
     """Build the images of `workspace_app`, and push them where `image_repo` is given. Returns that app.
 
     Args:
-        fresh: base images that need not be pulled again; see `pull.ensure_images`.
+        fresh: base images that need not be pulled again; see `images.ensure_images`.
 
     Raises BuildFailed, with nothing of a failed build left behind.
     """
     policy, repo = str(cfg.get("image_pull") or "missing"), cfg.get("image_repo")
     report = None if cfg.get("quiet") else report
     todo = list({work.name: work for work in _work(app, cfg, workspace).values()}.values())
-    there = pull.ensure_images(engine, [base for work in todo for base in work.bases], policy, report, fresh)
+    bases = [base for work in todo for base in work.bases]
+    there = images.ensure_images(engine, bases, policy, report, fresh)
 
     def have(work: _Work) -> None:
         on = [there[base] for base in work.bases]

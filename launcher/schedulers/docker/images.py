@@ -1,4 +1,4 @@
-"""Pull the images that an app needs, check that they have its executables, and find changed tags."""
+"""The images that an app needs: pull them, check that they have its executables, find changed tags."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from launcher.specs.app import AppDef
 
 ALWAYS, MISSING, NEVER = "always", "missing", "never"
 WORKSPACE_LABEL = "launcher.workspace"
-"""Label of every image that `build.py` builds from a workspace: the digest of the workspace in it."""
+"""Label of every image that `image_build.py` builds from a workspace: the digest of the workspace in it."""
 
 _HASH_TAG = re.compile(r":[0-9a-f]{20}\Z")  # a hash of its inputs, so that it never means another image
 _PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"  # the engine's default

@@ -1,1 +1,0 @@
-"""The request to the engine, derived from an AppDef. Pure."""
