@@ -56,7 +56,7 @@ class Submitter:
         self._lock = allocate_lock()
 
     @cached_property
-    def environment(self) -> Mapping[str, str]:
+    def environment(self) -> dict[str, str]:
         """The environment that all attempts inherit which this object submits: those of one apply."""
         return inherited()
 
@@ -72,7 +72,7 @@ class Submitter:
         self,
         made: Claim,
         request: PopenRequest,
-        environment: Mapping[str, str],
+        environment: dict[str, str],
         *,
         attached: bool,
         output: str = "",

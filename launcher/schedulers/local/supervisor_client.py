@@ -62,7 +62,7 @@ class SupervisorClient:
     def create(
         self,
         request: PopenRequest,
-        environment: Mapping[str, str],
+        environment: dict[str, str],
         *,
         attached: bool,
         secrets: Mapping[str, str] | None = None,
@@ -258,7 +258,7 @@ class HeldClient(SupervisorClient):
 def creation(
     app_dir: str,
     request: PopenRequest,
-    environment: Mapping[str, str],
+    environment: dict[str, str],
     *,
     attached: bool,
     secrets: Mapping[str, str],
@@ -329,7 +329,7 @@ def _role(
 
 
 def _values_to_mask(
-    request: PopenRequest, environment: Mapping[str, str], secrets: Mapping[str, str]
+    request: PopenRequest, environment: dict[str, str], secrets: Mapping[str, str]
 ) -> list[str]:
     """The values that no message may repeat: secrets, and literals under names of secrets.
 
