@@ -130,6 +130,7 @@ def _lock_order(table: str) -> tuple[bool, str]:
 
 
 _LOOK_S = 0.002
+_LOOK_AT_MOST_S = 0.1
 
 
 class Turn:
@@ -156,7 +157,8 @@ class Turn:
         turn = self.before
         while turn is not None:
             ticket = os.path.join(turn.ask.table, turn.ask.name)
-            while not turn.settled.wait(_LOOK_S) and not os.path.exists(ticket):
-                pass
+            look_s = _LOOK_S
+            while not turn.settled.wait(look_s) and not os.path.exists(ticket):
+                look_s = min(2 * look_s, _LOOK_AT_MOST_S)
             turn = None if turn._has_followed else turn.before
         self._has_followed = True

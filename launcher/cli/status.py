@@ -93,12 +93,11 @@ def _next(app: AppRecord) -> dict[str, str]:
 
 def _group(args: Any, console: Console, apps: list[AppRecord]) -> int:
     if args.json:
-        from json import dumps
-
         from launcher.cli.render.apps import status_json
+        from launcher.indented import indented
         from launcher.inventory.status import inspect_all
 
-        console.print(dumps(list(map(status_json, inspect_all(apps, console.warn))), indent=2))
+        console.print(indented(list(map(status_json, inspect_all(apps, console.warn)))))
         return 0
     from launcher.cli.render.apps import in_short
     from launcher.inventory.listing import current, say_why_held

@@ -10,6 +10,7 @@ from datetime import datetime, timezone
 from typing import Any
 
 from launcher.errors import LauncherError
+from launcher.indented import indented
 from launcher.plan.budget import overruns, total_of
 from launcher.plan.cost import to_estimate
 from launcher.plan.diff import Change
@@ -51,7 +52,7 @@ class SealError(PlanFileError):
 
 def dumps(plan: Plan) -> str:
     """The text of a saved plan, sealed. Stable for equal plans; ASCII, so that every string survives."""
-    return seal(json.dumps(encode(plan), indent=2) + "\n")
+    return seal(indented(encode(plan)) + "\n")
 
 
 def loads(text: str | bytes, *, name: str = "plan.json") -> Plan:

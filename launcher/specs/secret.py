@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from functools import lru_cache
 from typing import Any, Final
 
 from launcher.errors import LauncherError
@@ -24,6 +25,7 @@ _FOLDERS = ("PWD", "OLDPWD")
 _CAMEL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 
 
+@lru_cache(4096)
 def is_sensitive(name: str) -> bool:
     """Whether a value under this name should not be shown: `HF_TOKEN`, `apiKey`, `--db-password`."""
     if name in _FOLDERS:

@@ -228,7 +228,7 @@ def to_attempts(rows: Iterable[tuple[Any, ...]]) -> list[Attempt]:
                 order_only=tuple(order_only.split()),
                 seen=read(seen or "{}"),
                 metadata=read(metadata),
-                used=read_used(used),
+                used=LateDocument(partial(_read_used, used, plain[:4])) if used else {},
                 images=read(images or "{}"),
                 document=LateDocument(partial(_read, document, plain[:4])),
             )
@@ -247,6 +247,14 @@ def _read(packed: bytes, plain: Sequence[Any]) -> dict[str, Any]:
         document: dict[str, Any] = json.loads(zlib.decompress(packed))
         return document
     except (zlib.error, ValueError, TypeError, RecursionError) as error:
+        raise _damaged(plain, error) from error
+
+
+def _read_used(text: str, plain: Sequence[Any]) -> dict[str, Use]:
+    """The use in a row of `attempts` whose first values are `plain`. Raises DamagedError."""
+    try:
+        return read_used(text)
+    except (ValueError, TypeError, RecursionError) as error:
         raise _damaged(plain, error) from error
 
 

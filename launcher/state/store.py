@@ -42,6 +42,7 @@ if TYPE_CHECKING:
     """(project, target, job) of each."""
 
 _FULL = ", ".join(f"attempts.{name}" for name in COLUMNS)
+_STATE = COLUMNS.index("state")
 
 # Rows that may still change: live attempts, and lost ones whose outcome is found later.
 _OPEN = (
@@ -281,11 +282,15 @@ class Store(Reader):
         return {attempt.key: attempt for attempt in to_attempts(rows)}
 
     def decisive(self, keys: Iterable[JobKey]) -> list[Attempt]:
-        """The attempts that plans go by, in one query.
+        """The attempts that plans go by, in two queries.
 
-        For each key: the latest attempt, the latest that has run at all, and the latest success.
+        For each key: the latest attempt, the latest that has run at all, and the latest success. A success
+        is all three.
         """
-        return to_attempts(self._rows(_DECISIVE_OF, (json_rows(keys),)))
+        rows = self._rows(_LATEST_OF, (json_rows(keys),))
+        done = [row for row in rows if row[_STATE] == "succeeded"]
+        others = [row[:3] for row in rows if row[_STATE] != "succeeded"]
+        return to_attempts([*done, *self._rows(_DECISIVE_OF, (json_rows(others),))])
 
     def attempts(self, key: JobKey, limit: int | None = None) -> list[Attempt]:
         """The last `limit` attempts of a job (all when None), newest first."""

@@ -21,6 +21,7 @@ RANK = {
     "database": 0,
     "database_backup": 0,
     "identity": 0,
+    "indented": 0,
     "looks": 0,
     "noted": 0,
     "outages": 0,

@@ -122,8 +122,9 @@ def read_state(app_dir: str, *, ours: bool = False) -> AppView | None:
     if locked and process and view.state in ("created", *rundir.WAITING, "running"):
         locked = _outlasts(folder, process)
     if not locked:  # the app may have ended between the reads of record and lock: the record is complete now
-        record = folder.read("events.jsonl") or b""
-        view = fold(record, locked=False)
+        before, record = record, folder.read("events.jsonl") or b""
+        if record != before or view.lock_held:
+            view = fold(record, locked=False)
     if not record and not os.path.isdir(app_dir):
         return None
     if view.state == "lost" or (view.state in rundir.WAITING and not locked):

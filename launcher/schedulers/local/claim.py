@@ -40,7 +40,9 @@ class Claim:
 
 
 def claim(store: Store, state_dir: str, record: Record) -> Claim:
-    """Take the app id of `record` and write the record. Raises ReservedError, StateError.
+    """Take the app id of `record`, in the folder of all apps, and write the record.
+
+    Raises ReservedError, StateError.
 
     The row is written before the folder, so that no folder is ever without a row, and again after the folder,
     because another process may have removed the row as void.
@@ -48,7 +50,6 @@ def claim(store: Store, state_dir: str, record: Record) -> Claim:
     app_id = record["app_id"]
     app_dir = rundir.app_dir(state_dir, app_id)
     row = row_of(record["scheduler"], app_id, record)
-    paths.ensure(rundir.apps_dir(state_dir))
     while True:
         store.add(row)
         new = _make(app_dir)

@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 
 
 _READ_WITHIN_S = 60.0
+_MANY = 100  # jobs for which one listing is quicker than a look for each
 _PATIENCE_S = 5.0  # time for the exit of a supervisor that has recorded the end
 
 
@@ -105,22 +106,29 @@ class LocalApps(EngineApps):
     ) -> list[AppRecord]:
         """Rows for attempts with a folder, but no row, after the latest known one of each job, highest first.
 
-        App ids are deterministic: this checks one path per job, however many apps there are.
+        App ids are deterministic: this checks one path per job, however many apps there are. For many jobs
+        one listing names those that need it.
         """
         from launcher.specs.jobkey import attempt_id
 
         known: dict[tuple[str, str], int] = {}  # (job, hash of project and target) → the highest number
-        for app_id in (*settled, *(row.app_id for row in rows)):
+        ids = [row.app_id for row in rows]
+        for app_id in (*settled, *ids):
             job, text, scope = ("", "", *app_id.rsplit("-", 2))[-3:]
             if text.isdecimal():
                 known[job, scope] = max(int(text), known.get((job, scope), 0))
         out: list[AppRecord] = []
-        for key in keys:
+        for key in keys if len(keys) < _MANY else self._with_folders(keys, {*settled, *ids}):
             number = known.get((key.job, attempt_id(key, 0).rpartition("-")[2]), 0) + 1
             while os.path.isdir(self._dir(app_id := attempt_id(key, number))):
                 out += [app for app, _ in records(self._state_dir, [app_id])]
                 number += 1
         return [row for row in reversed(out) if row.job is not None]
+
+    def _with_folders(self, keys: Collection[JobKey], known: Collection[str]) -> list[JobKey]:
+        """The jobs of which attempts other than the known ones may have folders."""
+        jobs = {app_id.rsplit("-", 2)[0] for app_id in {*folders(self._state_dir)}.difference(known)}
+        return [key for key in keys if key.job in jobs]
 
     def _attempt(self, row: AppRecord) -> Attempt | None:
         """The attempt of a row. An attempt with a folder and without a record has no document."""

@@ -23,13 +23,16 @@ class LocalOutputs(OutputFolders):
     def __init__(self, scheduler: str, state_dir: str) -> None:
         super().__init__(scheduler)
         self._root = os.path.join(state_dir, "outputs")
+        self._has_root = False
 
     def make_root(self) -> None:
-        """Make the folder of all output folders. Raises StateError.
+        """Make the folder of all output folders, the first time. Raises StateError.
 
         A supervisor makes the app's folder in it when the app starts: an attempt that never ran leaves none.
         """
-        paths.ensure(self._root)
+        if not self._has_root:
+            paths.ensure(self._root)
+            self._has_root = True
 
     def names(self) -> list[str]:
         try:

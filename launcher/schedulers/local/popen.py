@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
-from dataclasses import asdict, field
+from dataclasses import field
 from typing import Any
 
 from launcher.dataclass import dataclass
@@ -86,11 +86,12 @@ class PopenRequest:
         return self.log_dir != os.path.join(self.app_dir, LOGS)
 
     def to_json(self) -> dict[str, Any]:
-        made = asdict(self)
-        for params in made["role_params"].values():
-            for param in params:
-                param["env"] = {name: _stored(value) for name, value in param["env"].items()}
-        return made
+        params = {role: [*map(_stored_param, each)] for role, each in self.role_params.items()}
+        return {**vars(self), "role_params": params}
+
+
+def _stored_param(param: ReplicaParam) -> dict[str, Any]:
+    return {**vars(param), "env": {name: _stored(value) for name, value in param.env.items()}}
 
 
 def _stored(value: str) -> str | dict[str, str]:

@@ -7,8 +7,11 @@ import sys
 import time
 from _thread import allocate_lock
 from collections.abc import Callable, Mapping, Sequence
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
+from launcher import paths
+from launcher.ci_environment import inherited
 from launcher.errors import SchedulerError
 from launcher.schedulers.appstore import open_store
 from launcher.schedulers.backend import BackendReservation
@@ -52,19 +55,33 @@ class Submitter:
         self._line: LineClient | None = None
         self._lock = allocate_lock()
 
+    @cached_property
+    def environment(self) -> dict[str, str]:
+        """The environment that all attempts inherit which this object submits: those of one apply."""
+        return inherited()
+
     def claim(self, recorded: Mapping[str, Any]) -> Claim:
         with self._lock:
             if self._store is None:
+                paths.ensure(rundir.apps_dir(self.state_dir))
                 # Open while submitting: SQLite syncs three times whenever the last connection closes.
                 self._store = open_store(durable=False)
         return claim(self._store, self.state_dir, dict(recorded))
 
     def create(
-        self, made: Claim, request: PopenRequest, *, attached: bool, output: str = "", held: bool = False
+        self,
+        made: Claim,
+        request: PopenRequest,
+        environment: dict[str, str],
+        *,
+        attached: bool,
+        output: str = "",
+        held: bool = False,
     ) -> SupervisorClient:
         """Start a supervisor that has prepared the app and waits for "go".
 
         Args:
+            environment: the variables that the replicas inherit.
             output: the output folder, which the supervisor makes when the app starts; "" for none.
             held: the app waits for others or takes its turn. The first such app has a supervisor; one process
                 holds the others.
@@ -87,7 +104,7 @@ class Submitter:
         self._supervisors = [each for each in self._supervisors if not each.reap()]
         self._supervisors.append(supervisor)
         try:
-            supervisor.create(request, attached=attached, secrets=secrets, output=output)
+            supervisor.create(request, environment, attached=attached, secrets=secrets, output=output)
         except BaseException:
             self.take_back(supervisor)
             raise
@@ -151,7 +168,8 @@ class Submitter:
         turn = ask_of_run(app, app_id, in_turn=in_turn)
         made = self.claim(recorded)
         request = bind_request(info.request, app_id)
-        supervisor = self.create(made, request if turn else without_gpus(request), attached=attached)
+        request = request if turn else without_gpus(request)
+        supervisor = self.create(made, request, inherited(), attached=attached)
         self.start(supervisor, turn=turn)
         if not attached:
             supervisor.close()
@@ -212,6 +230,7 @@ class LocalReservation(BackendReservation):
         self._supervisor = self._submitter.create(
             self._claim,
             bound,
+            self._submitter.environment,
             attached=False,
             output=folders.address(attempt, app),
             held=bool(self.waits_for or self.turn),

@@ -12,7 +12,6 @@ from signal import SIGKILL
 from typing import TYPE_CHECKING, Any
 
 from launcher import paths
-from launcher.ci_environment import inherited
 from launcher.errors import SchedulerError, StartError
 from launcher.schedulers import pids
 from launcher.schedulers.holder import NO_SIGPIPE, start_bare
@@ -62,6 +61,7 @@ class SupervisorClient:
     def create(
         self,
         request: PopenRequest,
+        environment: dict[str, str],
         *,
         attached: bool,
         secrets: Mapping[str, str] | None = None,
@@ -70,12 +70,15 @@ class SupervisorClient:
         """Let the supervisor prepare the app. Raises StartError naming role and command when it fails.
 
         Args:
+            environment: the variables that its replicas inherit.
             secrets: the value of each reference in the request; handed over in memory, written nowhere.
             output: the output folder to make when the app starts; "" for none.
         """
         self.attached = attached
-        message = creation(self.app_dir, request, attached=attached, secrets=secrets or {}, output=output)
-        self._ask({**message, "env": inherited()})
+        known = secrets or {}
+        self._ask(
+            creation(self.app_dir, request, environment, attached=attached, secrets=known, output=output)
+        )
 
     def go(
         self,
@@ -252,9 +255,16 @@ class HeldClient(SupervisorClient):
 
 
 def creation(
-    app_dir: str, request: PopenRequest, *, attached: bool, secrets: Mapping[str, str], output: str
+    app_dir: str,
+    request: PopenRequest,
+    environment: dict[str, str],
+    *,
+    attached: bool,
+    secrets: Mapping[str, str],
+    output: str,
 ) -> dict[str, Any]:
-    """The message "create", without the environment that the replicas inherit."""
+    """The message "create"."""
+    unbuffered = {} if "PYTHONUNBUFFERED" in environment else {"PYTHONUNBUFFERED": "x"}
     return {
         "op": "create",
         "app_dir": app_dir,
@@ -265,8 +275,9 @@ def creation(
         "grace_s": request.grace_s,
         "separate_streams": request.separate_streams,
         "log_max_bytes": (request.log_max_mb or 0) * 1_000_000,
-        "secrets": _values_to_mask(request, secrets),
-        "roles": [_role(request, name, secrets) for name in request.role_params],
+        "secrets": _values_to_mask(request, environment, secrets),
+        "roles": [_role(request, name, secrets, unbuffered) for name in request.role_params],
+        "env": environment,
     }
 
 
@@ -294,9 +305,10 @@ def outcome_of(answer: Mapping[str, Any] | None, app_dir: str) -> str:
     return ""
 
 
-def _role(request: PopenRequest, name: str, secrets: Mapping[str, str]) -> dict[str, Any]:
+def _role(
+    request: PopenRequest, name: str, secrets: Mapping[str, str], unbuffered: Mapping[str, str]
+) -> dict[str, Any]:
     retries, policy = request.role_retries.get(name, (0, "APPLICATION"))
-    unbuffered = {} if "PYTHONUNBUFFERED" in os.environ else {"PYTHONUNBUFFERED": "x"}
     return {
         "name": name,
         "max_retries": retries,
@@ -315,14 +327,15 @@ def _role(request: PopenRequest, name: str, secrets: Mapping[str, str]) -> dict[
     }
 
 
-def _values_to_mask(request: PopenRequest, secrets: Mapping[str, str]) -> list[str]:
+def _values_to_mask(
+    request: PopenRequest, environment: dict[str, str], secrets: Mapping[str, str]
+) -> list[str]:
     """The values that no message may repeat: secrets, and literals under names of secrets.
 
     A short literal does not count: it may be a word of any message.
     """
-    envs = [os.environ, *(param.env for params in request.role_params.values() for param in params)]
-    names = [name for name in {name for env in envs for name in env} if is_sensitive(name)]
-    found = {env[name] for env in envs for name in names if name in env}
+    envs = [environment, *(param.env for params in request.role_params.values() for param in params)]
+    found = {value for env in envs for name, value in env.items() if is_sensitive(name)}
     literals = [_exact(v) for v in found if not isinstance(v, Secret) and len(v) >= SHORTEST_LITERAL]
     return sorted({*secrets.values(), *literals})
 

@@ -11,9 +11,7 @@ import pytest
 from launcher.jobfile import load_job
 from launcher.runner import Runner, get_runner
 from launcher.schedulers import record
-from launcher.schedulers.appstore import open_store
 from launcher.schedulers.local import submit
-from launcher.schedulers.local.claim import claim
 from launcher.schedulers.local.request import bind_request
 from launcher.schedulers.local.scheduler import create_scheduler
 from launcher.specs import AppDef, AppState, Role
@@ -126,10 +124,11 @@ def test_a_created_app_whose_supervisor_is_suspended_is_taken_back(monkeypatch, 
     scheduler = create_scheduler("test", detach=True)
     info = scheduler.submit_dryrun(app("true"), {})
     recorded = record.of_app(app("true"), {}, "local_cwd", "test", "demo-1", 1.0)
-    with open_store(durable=False) as store:
-        made = claim(store, state_dir, recorded)
     submitter = submit.Submitter(state_dir, scheduler.output_folders)
-    supervisor = submitter.create(made, bind_request(info.request, "demo-1"), attached=False)
+    made = submitter.claim(recorded)
+    supervisor = submitter.create(
+        made, bind_request(info.request, "demo-1"), submitter.environment, attached=False
+    )
     os.kill(supervisor.pid, signal.SIGSTOP)
     submitter.take_back(supervisor)
     assert os.listdir(launcher_home / "local" / "apps") == []

@@ -28,6 +28,7 @@ RECORD = {
 
 
 def take(**changes: object) -> Claim:
+    paths.ensure(rundir.apps_dir(paths.local()))
     with open_store(durable=False) as store:
         return claim(store, paths.local(), {**RECORD, **changes})
 

@@ -103,10 +103,12 @@ def test_a_folder_whose_row_was_lost_gets_a_new_row() -> None:
         assert [app.app_id for app in store.newest()] == ["a"]
 
 
-def test_an_attempt_whose_row_was_lost_is_observed_by_the_name_of_its_folder() -> None:
+@pytest.mark.parametrize("others", [0, observe._MANY])
+def test_an_attempt_whose_row_was_lost_is_observed_by_the_name_of_its_folder(others: int) -> None:
     for number in (7, 8, 9):
         make_folder(attempt_id(KEY, number), KEY, number)
+    keys = [KEY, *(KEY._replace(job=f"other-{number}") for number in range(others))]
     settled = [attempt_id(KEY, 7)]
     apps = observe.LocalApps(paths.local(), "local_cwd")
-    assert [app.number for app in apps._without_rows([KEY], [], settled)] == [9, 8]
-    assert apps._without_rows([KEY], [], ["other", "a-b-c"]) == []
+    assert [app.number for app in apps._without_rows(keys, [], settled)] == [9, 8]
+    assert apps._without_rows(keys, [], ["other", "a-b-c"]) == []

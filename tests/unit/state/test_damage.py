@@ -156,5 +156,6 @@ def test_damaged_use_of_an_attempt_is_an_error_with_a_remedy(launcher_home: Path
     with Store.open() as store:
         store.record(attempt("train", 1, state="succeeded"))
         store._connection.execute("UPDATE attempts SET used = ?", (damaged,))
+        (latest,) = store.latest().values()
         with pytest.raises(DamagedError, match="is damaged"):
-            store.latest()
+            dict(latest.used)
