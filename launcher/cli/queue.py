@@ -8,6 +8,7 @@ if TYPE_CHECKING:
 
     from launcher.cli.console import Console
     from launcher.inventory.turns import Tables
+    from launcher.turns.machine import Machine
 
 USAGE = "queue [--all] [--json]"
 HELP = """\
@@ -17,7 +18,10 @@ the apps in line, in the order of their turns, with what each waits for.
 Apps take turns with those of the same state folder (LAUNCHER_HOME). For turns
 across state folders, set LAUNCHER_SLOTS to one folder for all of them. GPUs are
 shared by all apps of a user in any case. Apps that ask for no cores, memory or
-GPUs take no turns and are not listed."""
+GPUs take no turns and are not listed.
+
+Apps with `watcher: engine` take turns at their engine, whichever machine they
+come from. Its table comes last, while an app has a share or waits for one."""
 EXAMPLES = """\
   launcher queue
   launcher queue --json | jq -r '.line[].app_id'
@@ -32,18 +36,21 @@ def add_arguments(parser: Any) -> None:
 
 
 def run(args: Any, console: Console) -> int:
-    from launcher.inventory.turns import Tables
+    from launcher.inventory.turns import Tables, of_engines
 
-    tables = Tables.read()
+    tables, engines = Tables.read(), of_engines()
     if args.json:
         from json import dumps
 
-        from launcher.cli.render.queue_text import queue_json
-        from launcher.turns.machine import machine
-
-        console.print(dumps(queue_json(machine(with_gpus=True), tables, _cleared(tables)), indent=2))
+        document = _json(tables)
+        document["engines"] = [{"engine": each.engine, **_json(each)} for each in engines]
+        console.print(dumps(document, indent=2))
         return 0
-    console.print(as_text(tables, in_full=args.all, color=console.color, columns=console.columns))
+    shown = (
+        as_text(each, in_full=args.all, color=console.color, columns=console.columns)
+        for each in (tables, *engines)
+    )
+    console.print("\n\n".join(shown))
     for note in notes(tables):
         console.note(note)
     return 0
@@ -53,15 +60,35 @@ def as_text(tables: Tables, *, in_full: bool, color: bool, columns: int | None) 
     """Return the tables as text; see `queue_text`."""
     from launcher.cli.render.queue_text import queue_text
     from launcher.inventory.recorded import families as families_of
-    from launcher.turns.machine import machine
 
     families = {} if in_full else families_of([each.ticket.app for each in tables.line])
-    left, has = _cleared(tables), machine(with_gpus=True)
+    left, has = _cleared(tables), _machine(tables)
     return queue_text(has, tables, left, families=families, color=color, columns=columns)
 
 
+def _json(tables: Tables) -> dict[str, Any]:
+    from launcher.cli.render.queue_text import queue_json
+
+    return queue_json(_machine(tables), tables, _cleared(tables))
+
+
+def _machine(tables: Tables) -> Machine:
+    """Return the machine of the tables; of an engine's one, the GPUs are those that were dealt out."""
+    from launcher.turns.machine import machine
+
+    if tables.machine is None:
+        return machine(with_gpus=True)
+    dealt = dict.fromkeys(gpu for each in tables.holders for gpu in each.dealt)
+    return tables.machine._replace(gpus=tuple(dealt))
+
+
 def _cleared(tables: Tables) -> dict[tuple[int, str, str], list[int]]:
-    """Return the processes that keep the shares of dead holders, and have those shares cleared."""
+    """Return the processes that keep the shares of dead holders, and have those shares cleared.
+
+    An engine has had those of its machine looked at when it was asked.
+    """
+    if tables.engine:
+        return {}
     from launcher.inventory.turns import have_cleared, left_by
 
     left = {each.place: left_by(each) for each in tables.holders if each.is_left}

@@ -49,7 +49,8 @@ def queue_text(
         parts.append(table(["HOLDS ITS SHARE", "CORES", "MEMORY", "GPUS", "NOTE"], rows, color=color))
     if tables.line:
         parts.append(_line(tables.line, families or {}, color, columns))
-    parts.append(f"{paint('table', 'dim', color)}  {tables.folder}")
+    where = f"the engine {tables.engine}" if tables.engine else tables.folder
+    parts.append(f"{paint('table', 'dim', color)}  {where}")
     return "\n\n".join(parts)
 
 
@@ -98,9 +99,11 @@ def _slots(has: Machine, tables: Tables, color: bool) -> str:
         held = [each for each in has.gpus if _holders_of(each, tables)]
         free = [each for each in has.gpus if each not in held]
         rows.append(["GPUs", _ids(has.gpus), _ids(held), _ids(free)])
-    else:
+    elif not tables.engine:
         rows.append(["GPUs", "0", "0", "0"])
-    return table(["THIS MACHINE", "HAS", "HELD", "FREE"], rows, color=color)
+    return table(
+        ["THE ENGINE" if tables.engine else "THIS MACHINE", "HAS", "HELD", "FREE"], rows, color=color
+    )
 
 
 def _line(line: Sequence[InLine], families: Mapping[str, Hashable], color: bool, columns: int | None) -> str:

@@ -13,6 +13,7 @@ import pytest
 
 from launcher.schedulers.docker import gc
 from launcher.schedulers.docker.client.engine import connect
+from launcher.schedulers.docker.watchers import TURNS
 from tests import engines, processes
 from tests.contract.test_holding import Gate
 from tests.docker_scenario import DockerScenario
@@ -58,9 +59,9 @@ class Watched:
         return found
 
     def volumes(self) -> set[str]:
-        """The names of the volumes of watchers."""
+        """The names of the volumes of watchers, without the one that all of them share."""
         found = (self.scenario.daemon.inspect(each)["Mounts"] for each in self.watchers())
-        return {each["Name"] for mounts in found for each in mounts if each["Type"] == "volume"}
+        return {each["Name"] for mounts in found for each in mounts if each["Type"] == "volume"} - {TURNS}
 
     def forget_client(self) -> None:
         """Kill every process of the client's state folder, and remove the folder."""
