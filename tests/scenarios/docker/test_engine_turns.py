@@ -225,11 +225,11 @@ def test_jobs_share_the_cores_of_the_engine_and_their_volume_is_removed_by_gc(
     scenario.apply(".")
     [a] = scenario.attempts("a")
     assert scenario.status("b")["message"] == f"1st in line for {has} held by {a.app_id}"
-    assert "volume launcher-turns" not in scenario.launcher("gc").out
+    assert "volume launcher-turns" not in scenario.launcher("gc", "-s", "local_docker").out
     scenario.forget()
     gate.open()
     watched.ends(a="succeeded", b="succeeded")
     assert lines(log) == ["begin", "end", "b"]
     assert TURNS in {each.name for each in scenario.daemon.volumes()}
-    scenario.launcher("gc")
+    scenario.launcher("gc", "-s", "local_docker")
     assert TURNS not in {each.name for each in scenario.daemon.volumes()}
