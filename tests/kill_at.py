@@ -10,9 +10,9 @@ python -m tests.kill_at record NAME N -- ARGV   lives; the supervisors that it s
 python -m tests.kill_at watch NAME N -- ARGV    lives; the watchers that it spawns die when they have recorded
                                                     their N-th event NAME, or begun or done their N-th request
                                                     ("to start", "started", "to stop", "stopped", "renamed")
-python -m tests.kill_at engine N -- ARGV        lives; the watchers on the engine that it makes die once each, at
-                                                    their N-th request that changes something, before or after
-                                                    it, event or ticket
+python -m tests.kill_at engine N -- ARGV        lives; the watchers on the engine that it makes die once each
+                                                    at their N-th act: before or after a request that changes
+                                                    something, after an event, after a ticket
 python -m tests.kill_at steps FILE -- ARGV      lives; writes the events, one name a line, to FILE
 """
 
