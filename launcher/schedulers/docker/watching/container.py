@@ -190,6 +190,7 @@ class EngineWatcher(WatcherClient):
                 self._pass_on()
                 return
             self._stream.close()
+            self._control = None  # where no watcher can be reached, the caller gives the app up
             self._reach()
         raise SchedulerError(
             f"the watcher {self._name} on the engine does not answer",
