@@ -7,6 +7,7 @@ import subprocess
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 from launcher.schedulers.docker.watchers import TURNS
 from tests import engines, processes
@@ -37,8 +38,15 @@ class Watched:
 
     def watchers(self) -> list[str]:
         """The ids of the containers of watchers."""
+        return [each["Id"] for each in self._listed()]
+
+    def names(self) -> set[str]:
+        """The names of the containers of watchers."""
+        return {name.strip("/") for each in self._listed() for name in each["Names"]}
+
+    def _listed(self) -> list[dict[str, Any]]:
         found = self.scenario.daemon.ask("GET", "/containers/json", all="1")
-        return [each["Id"] for each in found if each["Image"] == self.image]
+        return [each for each in found if each["Image"] == self.image]
 
     @property
     def pid(self) -> int:
