@@ -233,3 +233,35 @@ def test_jobs_share_the_cores_of_the_engine_and_their_volume_is_removed_by_gc(
     assert TURNS in {each.name for each in scenario.daemon.volumes()}
     scenario.launcher("gc", "-s", "local_docker")
     assert TURNS not in {each.name for each in scenario.daemon.volumes()}
+
+
+def test_a_restarted_engine_has_no_shares_of_the_time_before(
+    scenario: DockerScenario, engine: OwnEngine, gate: Gate, log: Path, one_at_a_time: None
+) -> None:
+    make_own_image(PYTHON_IMAGE)
+    in_line(scenario, Watched(scenario), gate, log, "second")
+    scenario.forget()
+    engine.stop()
+    engine.up()
+    until(lambda: scenario.status("first")["attempt_state"] == "lost")
+    scenario.apply(".", "--rerun", "first")
+    until(lambda: lines(log) == ["first", "first"])
+    assert states(scenario, "first", "second") == ["running", "queued"]
+    gate.open()
+    Watched(scenario).ends(first="succeeded", second="succeeded")
+    assert lines(log) == ["first", "first", "second"]
+
+
+def test_apps_without_a_job_hold_their_shares_at_the_engine(
+    scenario: DockerScenario, watched: Watched, gate: Gate, log: Path
+) -> None:
+    for name in ("first", "second"):
+        watched.job(f"echo {name} >>{log}; {gate.script}", name=name, role="resource: {cpu: 0.25}")
+    scenario.launcher("run", "first.launcher.yaml", "--detach")
+    scenario.launcher("run", "second.launcher.yaml", "--detach", "--queue")
+    until(lambda: sorted(lines(log)) == ["first", "second"])
+    [engine] = json.loads(scenario.launcher("queue", "--json").out)["engines"]
+    held = [each["cpu"] for each in engine["holders"] if each["app_id"].startswith(("first-", "second-"))]
+    assert held == [0.25, 0.25]
+    gate.open()
+    until(lambda: not watched.watchers())

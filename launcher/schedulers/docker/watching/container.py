@@ -71,7 +71,9 @@ _PUMP = ("python3", "-I", _PROGRAM)
 _DEFAULT_SOCKET = "/var/run/docker.sock"
 _UP_S = 60.0
 _AGAIN_S = 0.1
-_TRIES = 4
+_TRIES, _ENDING_S = 4, 15.0
+"""Tries to hand over an app, at least, and the seconds of further ones: a busy engine takes as long to end a
+watcher whose last app has ended."""
 _MOST_BYTES = 4096
 _LEAVE_S = 5.0
 _WANTED = "name an image with Python 3.10 or newer: the run option watcher_image"
@@ -180,9 +182,12 @@ class EngineWatcher(WatcherClient):
         self._send(self._order)
 
     def confirm(self) -> None:
-        for _ in range(_TRIES):
+        tries, began = 0, time.monotonic()
+        while tries < _TRIES or time.monotonic() - began < _ENDING_S:
             if self._lock is None:
                 return
+            time.sleep(_AGAIN_S if tries else 0.0)
+            tries += 1
             answer = self._answer(ANSWER_S)
             if answer is not None:
                 self.turn = answer.pop("turn", {})
