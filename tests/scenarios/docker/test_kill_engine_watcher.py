@@ -16,7 +16,7 @@ pytestmark = pytest.mark.timeout(600)
 ALONE = "mkdir alone || echo overlap >>log"
 OUTCOMES = {"first": "succeeded", "limited": "failed", "needing": "succeeded", "serving": "succeeded"}
 RUNS = ["first", "first", "limited", "needing", "serving"]
-LEAST, MOST = 40, 72
+LEAST, MOST = 32, 64
 """Acts of the flow of these jobs, at least and at most: probes, for instance, differ in number."""
 
 
