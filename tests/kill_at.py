@@ -10,6 +10,9 @@ python -m tests.kill_at record NAME N -- ARGV   lives; the supervisors that it s
 python -m tests.kill_at watch NAME N -- ARGV    lives; the watchers that it spawns die when they have recorded
                                                     their N-th event NAME, or begun or done their N-th request
                                                     ("to start", "started", "to stop", "stopped", "renamed")
+python -m tests.kill_at engine N -- ARGV        lives; the watchers on the engine that it makes die once each
+                                                    at their N-th act: before or after a request that changes
+                                                    something, after an event, after a ticket
 python -m tests.kill_at steps FILE -- ARGV      lives; writes the events, one name a line, to FILE
 """
 
@@ -119,6 +122,45 @@ Engine.rename = around(Engine.rename, "to rename", "renamed")
 """
 
 
+def at_engine_act(number: int) -> bytes:
+    """Python text that a watcher on the engine runs first, to die at its `number`-th act.
+
+    The first process of a container cannot kill itself: it exits without any cleaning up. A file in the
+    volume that all watchers share says that it has died: the process that the engine starts next lives.
+    """
+    return f"""
+import os, sys
+from threading import Lock
+if len(sys.argv) > 1:
+    from launcher.holding.journal import JournalWriter
+    from launcher.schedulers.docker.client.wire import Wire
+    from launcher.turns.table import Place
+    mark, busy, seen = "/launcher/turns/killed." + sys.argv[1], Lock(), []
+    def did():
+        with busy:
+            seen.append(1)
+            if len(seen) == {number} and not os.path.exists(mark):
+                open(mark, "w").close()
+                os._exit(137)
+    def after(real):
+        def call(*args, **how):
+            made = real(*args, **how)
+            did()
+            return made
+        return call
+    def send(self, method, *args, real=Wire.send, **how):
+        if method == "GET" or method == "HEAD":
+            return real(self, method, *args, **how)
+        did()
+        made = real(self, method, *args, **how)
+        did()
+        return made
+    JournalWriter.append = after(JournalWriter.append)
+    Place.record = after(Place.record)
+    Wire.send = send
+""".encode()
+
+
 def arm(words: list[str]) -> Callable[[], None]:
     """Set the trap that `words` describe; return a function to be called at the end."""
     seen: list[Any] = []
@@ -143,6 +185,10 @@ def arm(words: list[str]) -> Callable[[], None]:
             first_run(SUPERVISOR, at_record(name, int(number)))
         case ["watch", name, number]:
             first_run(WATCHER, at_act(name, int(number)))
+        case ["engine", number]:
+            from launcher.schedulers.docker.watching import container
+
+            container.MAIN = at_engine_act(int(number)) + container.MAIN
         case ["steps", path]:
             on_every_event(seen.append)
             return lambda: write(path, "\n".join(seen))

@@ -1,4 +1,4 @@
-"""Take turns: the requests of an apply's steps to this machine, and their order."""
+"""Take turns: the requests of an apply's steps to the machines that run them, and their order."""
 
 from __future__ import annotations
 
@@ -6,18 +6,20 @@ import os
 import sys
 from collections.abc import Collection, Mapping, Sequence
 from threading import Event
+from typing import Any
 
 from launcher import paths
 from launcher.apply.engines import Engines
 from launcher.plan.step import Step, in_order
 from launcher.plan.turns import Room, crowds, limits_of
+from launcher.schedulers.staged import StagedScheduler
 from launcher.specs.launch import JobKey, Launch
 from launcher.state.home import make_token
 from launcher.turns.ask import Ask, Limit
-from launcher.turns.asking import ask_of
+from launcher.turns.asking import ask_of, ask_of_engine
 from launcher.turns.folders import gpu_table
-from launcher.turns.line import by_app, of_app
-from launcher.turns.machine import machine
+from launcher.turns.line import Ticket, by_app, of_app
+from launcher.turns.machine import given_gpus, machine
 from launcher.turns.table import draw, stir, tickets
 
 SUPPORTED = sys.platform == "linux"
@@ -44,28 +46,37 @@ class Turns:
         room = room_for(launches, engines, limits)
         asks: dict[JobKey, Ask] = {}
         for key, (step, launch) in starting.items():
-            if room.is_of(launch) and (ask := _ask(step, launch, room)) is not None:
+            is_one = room.is_of(launch) or key in room.on_engine
+            if is_one and (ask := _ask(step, launch, room)) is not None:
                 asks[key] = ask
-        is_shared = bool(asks) and _number(asks, steps)
+        here = {key: ask for key, ask in asks.items() if ask.table}
+        is_shared = bool(here) and _number(here, steps)
+        for name in dict.fromkeys(starting[key][1].scheduler for key in asks if key in room.on_engine):
+            of_engine = {key: ask for key, ask in asks.items() if starting[key][1].scheduler == name}
+            _inherit({key: ask for key, ask in of_engine.items() if not ask.table}, steps, engines.get(name))
         self._of = {key: Turn(ask) for key, ask in asks.items()}
         if is_shared or crowds([want for launch in launches if (want := room.want(launch)) is not None]):
-            self._link(steps)
+            self._link([step for step in steps if step.key in here and not step.after])
+        self._link([step for step in steps if step.key in asks.keys() - here.keys()])
 
     def of(self, step: Step) -> Turn | None:
         """The turn of a step; None for a job that asks for nothing, and belongs to no group with a limit."""
         return self._of.get(step.key) if step.starts else None
 
     def order(self, steps: Sequence[Step]) -> list[Step]:
-        """The steps by the numbers of their tickets, each behind the steps of the jobs that it needs."""
-        numbers = {key: turn.ask.number for key, turn in self._of.items()}
+        """The steps by the numbers of their tickets, each behind the steps of the jobs that it needs.
+
+        The apps that take turns at an engine come last, in the order of the plan: they have no numbers yet.
+        """
+        numbers = {key: turn.ask.number for key, turn in self._of.items() if turn.ask.table}
         return in_order(sorted(steps, key=lambda step: numbers.get(step.key, sys.maxsize)))
 
     def _link(self, steps: Sequence[Step]) -> None:
-        """Put each job that takes its turn when it is submitted behind the one before it."""
+        """Put each of these jobs, which take their turns at their submission, behind the one before it."""
         before: Turn | None = None
         for step in self.order(steps):
             turn = self.of(step)
-            if turn is not None and not turn.ask.at_once and not step.after:
+            if turn is not None and not turn.ask.at_once:
                 before = self._of[step.key] = Turn(turn.ask, before)
 
 
@@ -79,6 +90,9 @@ def room_for(launches: Collection[Launch], engines: Engines, limits: Sequence[Li
     local = frozenset(name for name in names if SUPPORTED and engines.get(name).on_this_machine())
     roles = (role for launch in launches if launch.scheduler in local for role in launch.app.roles)
     with_gpus = any(role.resource.gpu > 0 for role in roles)
+    on_engine = [launch for launch in launches if not engines.get(launch.scheduler).is_held_here(launch.cfg)]
+    gpus = given_gpus() if any(role.resource.gpu > 0 for each in on_engine for role in each.app.roles) else ()
+    sizes = (engines.get(name).engine_machine() for name in {each.scheduler for each in on_engine})
     return Room(
         machine=machine(with_gpus=with_gpus),
         schedulers=local,
@@ -86,18 +100,19 @@ def room_for(launches: Collection[Launch], engines: Engines, limits: Sequence[Li
         batching=frozenset(name for name in names if engines.get(name).batches),
         shared="LAUNCHER_SLOTS" in os.environ,
         supported=SUPPORTED,
-        elsewhere=frozenset(
-            launch.key for launch in launches if not engines.get(launch.scheduler).is_held_here(launch.cfg)
-        ),
+        on_engine=frozenset(launch.key for launch in on_engine),
+        engine=next(sizes, None),
+        engine_gpus=len(gpus) or None,
     )
 
 
 def _ask(step: Step, launch: Launch, room: Room) -> Ask | None:
     is_running = step.latest is not None and step.kind == "resume" and step.latest.state == "running"
-    if is_running or not launch.lifecycle.queue:
-        return ask_of(launch.app, step.app_id, room.machine, at_once=True, home=make_token())
-    limits = (*limits_of(launch), *room.limits)
-    return ask_of(launch.app, step.app_id, room.machine, limits=limits, home=make_token())
+    at_once = is_running or not launch.lifecycle.queue
+    limits = () if at_once else (*limits_of(launch), *room.limits)
+    if launch.key in room.on_engine:
+        return ask_of_engine(launch.app, step.app_id, limits=limits, at_once=at_once)
+    return ask_of(launch.app, step.app_id, room.machine, limits=limits, at_once=at_once, home=make_token())
 
 
 def _number(asks: Mapping[JobKey, Ask], steps: Sequence[Step]) -> bool:
@@ -106,12 +121,7 @@ def _number(asks: Mapping[JobKey, Ask], steps: Sequence[Step]) -> bool:
     tickets_of = by_app(ticket for table in tables for ticket in tickets(table))
     for step in steps:
         if ask := asks.get(step.key):
-            apps = [guard.app_id for guard in (*step.stops, *step.withdraws)]
-            apps += [step.app_id] * (step.kind == "resume")
-            inherited = (
-                each.number for app in apps for each in of_app(app, ask.home, tickets_of.get(app, ()))
-            )
-            ask.number = min(inherited, default=0)
+            _keep_place(ask, step, tickets_of)
     new = [ask for ask in asks.values() if not ask.number]
     for table in tables:
         stir(table)
@@ -122,6 +132,31 @@ def _number(asks: Mapping[JobKey, Ask], steps: Sequence[Step]) -> bool:
     for number, ask in enumerate(new, first):
         ask.number = number
     return bool(tickets_of)
+
+
+def _inherit(asks: Mapping[JobKey, Ask], steps: Sequence[Step], scheduler: StagedScheduler[Any]) -> None:
+    """Give each ask to an engine the number of the ticket that it takes over. The others draw one there."""
+    heirs = [step for step in steps if step.key in asks and _takes_over(step)]
+    found = scheduler.engine_tables() if heirs else None
+    if found is not None:
+        tickets_of = by_app((*found.own, *found.of_gpus))
+        for step in heirs:
+            _keep_place(asks[step.key], step, tickets_of)
+
+
+def _keep_place(ask: Ask, step: Step, tickets_of: Mapping[str, Sequence[Ticket]]) -> None:
+    """Give an ask the lowest number of the apps that its app takes over; 0 for a new number."""
+    inherited = (
+        each.number for app in _takes_over(step) for each in of_app(app, ask.home, tickets_of.get(app, ()))
+    )
+    ask.number = min(inherited, default=0)
+
+
+def _takes_over(step: Step) -> list[str]:
+    """The apps that the step replaces or resumes."""
+    return [guard.app_id for guard in (*step.stops, *step.withdraws)] + [step.app_id] * (
+        step.kind == "resume"
+    )
 
 
 def _lock_order(table: str) -> tuple[bool, str]:
@@ -156,9 +191,14 @@ class Turn:
         """
         turn = self.before
         while turn is not None:
-            ticket = os.path.join(turn.ask.table, turn.ask.name)
             look_s = _LOOK_S
-            while not turn.settled.wait(look_s) and not os.path.exists(ticket):
+            while not turn.settled.wait(look_s) and not turn._is_taken():
                 look_s = min(2 * look_s, _LOOK_AT_MOST_S)
             turn = None if turn._has_followed else turn.before
         self._has_followed = True
+
+    def _is_taken(self) -> bool:
+        """Whether the app has a ticket. At an engine the watcher takes it, and names itself in the ask."""
+        if self.ask.table:
+            return os.path.exists(os.path.join(self.ask.table, self.ask.name))
+        return bool(self.ask.engine)

@@ -27,7 +27,10 @@ the apps in line, in the order of their turns, with what each waits for.
 Apps take turns with those of the same state folder (LAUNCHER_HOME). For turns
 across state folders, set LAUNCHER_SLOTS to one folder for all of them. GPUs are
 shared by all apps of a user in any case. Apps that ask for no cores, memory or
-GPUs take no turns and are not listed."""
+GPUs take no turns and are not listed.
+
+Apps with `watcher: engine` take turns at their engine, whichever machine they
+come from. Its table comes last, while an app has a share or waits for one."""
 EXAMPLES = """\
   launcher queue
   launcher queue --json | jq -r '.line[].app_id'
@@ -42,17 +45,21 @@ def add_arguments(parser: Any) -> None:
 
 
 def run(args: Any, console: Console) -> int:
-    from launcher.inventory.turns import Tables
+    from launcher.inventory.turns import Tables, of_engines
 
-    tables = Tables.read()
+    tables, engines = Tables.read(), of_engines()
     if args.json:
         from json import dumps
 
-        from launcher.turns.machine import machine
-
-        console.print(dumps(queue_json(machine(with_gpus=True), tables, _cleared(tables)), indent=2))
+        document = _json(tables)
+        document["engines"] = [{"engine": each.engine, **_json(each)} for each in engines]
+        console.print(dumps(document, indent=2))
         return 0
-    console.print(as_text(tables, in_full=args.all, color=console.color, columns=console.columns))
+    shown = (
+        as_text(each, in_full=args.all, color=console.color, columns=console.columns)
+        for each in (tables, *engines)
+    )
+    console.print("\n\n".join(shown))
     for note in notes(tables):
         console.note(note)
     return 0
@@ -61,15 +68,33 @@ def run(args: Any, console: Console) -> int:
 def as_text(tables: Tables, *, in_full: bool, color: bool, columns: int | None) -> str:
     """Return the tables as text, matrices folded unless `in_full`."""
     from launcher.inventory.recorded import families as families_of
-    from launcher.turns.machine import machine
 
     families = {} if in_full else families_of([each.ticket.app for each in tables.line])
-    left, has = _cleared(tables), machine(with_gpus=True)
+    left, has = _cleared(tables), _machine(tables)
     return queue_text(has, tables, left, families=families, color=color, columns=columns)
 
 
+def _json(tables: Tables) -> dict[str, Any]:
+    return queue_json(_machine(tables), tables, _cleared(tables))
+
+
+def _machine(tables: Tables) -> Machine:
+    """Return the machine of the tables; of an engine's one, the GPUs are those that were dealt out."""
+    from launcher.turns.machine import machine
+
+    if tables.machine is None:
+        return machine(with_gpus=True)
+    dealt = dict.fromkeys(gpu for each in tables.holders for gpu in each.dealt)
+    return tables.machine._replace(gpus=tuple(dealt))
+
+
 def _cleared(tables: Tables) -> dict[tuple[int, str, str], list[int]]:
-    """Return the processes that keep the shares of dead holders, and have those shares cleared."""
+    """Return the processes that keep the shares of dead holders, and have those shares cleared.
+
+    An engine has had those of its machine looked at when it was asked.
+    """
+    if tables.engine:
+        return {}
     from launcher.inventory.turns import have_cleared, left_by
 
     left = {each.place: left_by(each) for each in tables.holders if each.is_left}
@@ -120,7 +145,8 @@ def queue_text(
         parts.append(table(["HOLDS ITS SHARE", "CORES", "MEMORY", "GPUS", "NOTE"], rows, color=color))
     if tables.line:
         parts.append(_line(tables.line, families or {}, color, columns))
-    parts.append(f"{paint('table', 'dim', color)}  {tables.folder}")
+    where = f"the engine {tables.engine}" if tables.engine else tables.folder
+    parts.append(f"{paint('table', 'dim', color)}  {where}")
     return "\n\n".join(parts)
 
 
@@ -136,17 +162,17 @@ def queue_json(has: Machine, tables: Tables, left: Left) -> dict[str, Any]:
             "gpus": [{"id": each, "held_by": _holders_of(each, tables)} for each in has.gpus],
         },
         "holders": [
-            {**_json(each, tables), "is_left": each.is_left, "left_pids": [*left.get(each.place, ())]}
+            {**_ticket_json(each, tables), "is_left": each.is_left, "left_pids": [*left.get(each.place, ())]}
             for each in tables.holders
         ],
         "line": [
-            {**_json(each.ticket, tables), "position": each.position, "message": each.why}
+            {**_ticket_json(each.ticket, tables), "position": each.position, "message": each.why}
             for each in tables.line
         ],
     }
 
 
-def _json(ticket: Ticket, tables: Tables) -> dict[str, Any]:
+def _ticket_json(ticket: Ticket, tables: Tables) -> dict[str, Any]:
     return {
         "app_id": ticket.app,
         "cpu": ticket.cpu,
@@ -169,9 +195,10 @@ def _slots(has: Machine, tables: Tables, color: bool) -> str:
         held = [each for each in has.gpus if _holders_of(each, tables)]
         free = [each for each in has.gpus if each not in held]
         rows.append(["GPUs", _ids(has.gpus), _ids(held), _ids(free)])
-    else:
+    elif not tables.engine:
         rows.append(["GPUs", "0", "0", "0"])
-    return table(["THIS MACHINE", "HAS", "HELD", "FREE"], rows, color=color)
+    title = "THE ENGINE" if tables.engine else "THIS MACHINE"
+    return table([title, "HAS", "HELD", "FREE"], rows, color=color)
 
 
 def _line(line: Sequence[InLine], families: Mapping[str, Hashable], color: bool, columns: int | None) -> str:

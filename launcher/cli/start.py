@@ -92,7 +92,7 @@ def _start(seen: list[AppRecord], console: Console, *, always_asks: bool) -> lis
         return []
     if always_asks:
         _ask(in_line, console)
-    started = start_now([app.app_id for app in in_line])
+    started = start_now(in_line)
     return [app for app in in_line if app.app_id in started]
 
 

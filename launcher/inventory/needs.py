@@ -24,7 +24,7 @@ def say_why_held(apps: Sequence[AppRecord], refresh: Refresh) -> None:
         refresh: the present records of recorded apps.
     """
     queued = [app for app in apps if app.state == "queued" and not app.abandoned]
-    phrases = _why_queued([app.app_id for app in queued])
+    phrases = _why_queued(queued)
     others = [app for app in apps if app.is_held and (app.abandoned or app.state != "queued")]
     attempts = _attempts({app.app_id: app.scheduler for app in others})
     waiting = [attempts[app.app_id] for app in others if not app.abandoned and app.app_id in attempts]
@@ -50,12 +50,12 @@ def what_starts(app: AppRecord) -> str:
     return f"when {job} succeeds: launcher apply {attempt.path}"
 
 
-def _why_queued(app_ids: Sequence[str]) -> Mapping[str, str]:
-    if not app_ids:
+def _why_queued(apps: Sequence[AppRecord]) -> Mapping[str, str]:
+    if not apps:
         return {}
     from launcher.inventory.turns import why_queued
 
-    return why_queued(app_ids)
+    return why_queued(apps)
 
 
 def _states(needs: Sequence[StoodOn], refresh: Refresh) -> dict[str, str]:

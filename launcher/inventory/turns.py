@@ -14,9 +14,14 @@ from launcher.turns.table import proof, stir, summon, tickets, watch
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Sequence
+    from collections.abc import Collection, Iterable, Iterator, Sequence
+    from typing import Any
 
+    from launcher.schedulers.staged import StagedScheduler
+    from launcher.state.records import AppRecord
+    from launcher.turns.engine_tables import EngineTables
     from launcher.turns.line import Ticket
+    from launcher.turns.machine import Machine
 
 OF_OTHERS = " of another state folder"
 _NAMED = 2  # holders in a phrase; more are counted
@@ -50,16 +55,20 @@ class Tables:
     Attributes:
         folder: of the table that the apps of this state folder share; gpu_folder: of the GPUs' table.
         home: the token of this state folder; "" before it has one.
+        engine: the address of the engine whose machine they are of; "" for this machine.
+        machine: the cores and memory of that machine; None for this machine.
         holders: the tickets of apps that have their share, in order; one for an app in both tables.
         line: the apps in line, in order.
     """
 
-    __slots__ = ("_own", "folder", "gpu_folder", "holders", "home", "line")
+    __slots__ = ("_own", "engine", "folder", "gpu_folder", "holders", "home", "line", "machine")
 
     def __init__(
         self, folder: str, gpu_folder: str, own: Sequence[Ticket], of_gpus: Sequence[Ticket], home: str = ""
     ) -> None:
         self.home = home
+        self.engine = ""
+        self.machine: Machine | None = None
         self.folder = folder
         self.gpu_folder = gpu_folder
         self._own = {each.place for each in own}
@@ -73,6 +82,13 @@ class Tables:
         """The tables that LAUNCHER_HOME and LAUNCHER_SLOTS name; empty where there are none yet."""
         folder, gpu_folder = slots_table(), gpu_table()
         return cls(folder, gpu_folder, tickets(folder), tickets(gpu_folder), token())
+
+    @classmethod
+    def of_engine(cls, found: EngineTables) -> Tables:
+        """The tables of an engine, whose apps every state folder knows."""
+        made = cls(found.folder, found.gpu_folder, found.own, found.of_gpus)
+        made.engine, made.machine = found.engine, found.machine
+        return made
 
     def is_elsewhere(self, ticket: Ticket) -> bool:
         """Whether the ticket's app belongs to another table, and shares only GPUs with the apps here."""
@@ -123,9 +139,54 @@ class Tables:
         return [each for each in holders if group in each.groups and each.asks(resource) > 0]
 
 
-def why_queued(app_ids: Collection[str]) -> dict[str, str]:
-    """Return why each app in line waits, as a phrase. Apps outside this machine's tables are left out."""
-    tables = Tables.read()
+def why_queued(apps: Sequence[AppRecord]) -> dict[str, str]:
+    """Return why each app in line waits, as a phrase. Apps outside of all known tables are left out."""
+    found = _why_in(Tables.read(), [each.app_id for each in apps])
+    for scheduler, app_ids in _by_scheduler(each for each in apps if each.app_id not in found):
+        if (tables := _of_engine(scheduler)) is not None:
+            found |= _why_in(tables, app_ids)
+    return found
+
+
+def of_engines() -> list[Tables]:
+    """Return the tables of the engines at which apps take turns, as far as they can be reached."""
+    from launcher.schedulers.registry import SHARED_ENGINES
+
+    found = (_of_engine(scheduler) for scheduler in _staged(SHARED_ENGINES))
+    return [tables for tables in found if tables is not None and (tables.holders or tables.line)]
+
+
+def _of_engine(scheduler: StagedScheduler[Any]) -> Tables | None:
+    """Return the tables of the scheduler's engine; None where no app takes turns there."""
+    from launcher.errors import LauncherError
+
+    try:
+        found = scheduler.engine_tables()
+    except LauncherError:  # it cannot be reached
+        return None
+    return None if found is None else Tables.of_engine(found)
+
+
+def _by_scheduler(apps: Iterable[AppRecord]) -> Iterator[tuple[StagedScheduler[Any], list[str]]]:
+    """Yield the schedulers of these apps that may have engines with tables, each with the ids of its apps."""
+    of_scheduler: dict[str, list[str]] = {}
+    for each in apps:
+        of_scheduler.setdefault(each.scheduler, []).append(each.app_id)
+    for scheduler in _staged(of_scheduler):
+        yield scheduler, of_scheduler[scheduler.backend]
+
+
+def _staged(names: Iterable[str]) -> Iterator[StagedScheduler[Any]]:
+    from launcher.schedulers.registry import get_scheduler
+    from launcher.schedulers.staged import StagedScheduler
+
+    for name in names:
+        scheduler = get_scheduler(name, "")
+        if isinstance(scheduler, StagedScheduler):
+            yield scheduler
+
+
+def _why_in(tables: Tables, app_ids: Collection[str]) -> dict[str, str]:
     why = {each.ticket.place: each.why for each in tables.line}
     listed = [*tables.holders, *(each.ticket for each in tables.line)]
     tickets_of = by_app(listed)
@@ -153,14 +214,21 @@ def have_cleared(tables: Tables) -> None:
         pass
 
 
-def start_now(app_ids: Collection[str]) -> set[str]:
-    """Make apps in line take their shares at once; returns those that were in line. Raises StateError."""
+def start_now(apps: Sequence[AppRecord]) -> set[str]:
+    """Make apps in line take their shares at once; returns the ids of those that were in line.
+
+    Raises StateError, and SchedulerError for an engine that cannot be reached.
+    """
+    found: set[str] = set()
     try:
-        return summon(slots_table(), app_ids, token())
+        found = summon(slots_table(), [each.app_id for each in apps], token())
     except FileNotFoundError:
-        return set()  # there is no table
+        pass  # there is no table
     except OSError as error:
         raise unusable(error, slots_table()) from error
+    for scheduler, app_ids in _by_scheduler(each for each in apps if each.app_id not in found):
+        found |= scheduler.start_now(app_ids)
+    return found
 
 
 def wait_in_line(app_id: str, timeout_s: float) -> bool:

@@ -1,4 +1,4 @@
-"""The requests of a plan's jobs to this machine, and the limits at which they take turns. Pure."""
+"""The requests of a plan's jobs to the machines that run them, and the limits at which they take turns."""
 
 from __future__ import annotations
 
@@ -29,7 +29,9 @@ class Room:
         batching: the names of the schedulers that limit the jobs of a matrix themselves.
         shared: whether apps of other state folders take turns with those of this one (LAUNCHER_SLOTS).
         supported: whether apps can take turns on this system at all.
-        elsewhere: the jobs of these schedulers that are held by no process of this machine.
+        on_engine: the jobs that no process of this machine holds: they take turns at their engine.
+        engine: the cores and memory of the engine's machine; None where they are unknown.
+        engine_gpus: how many GPUs of it LAUNCHER_GPUS counts; None where it counts none.
     """
 
     machine: Machine
@@ -38,21 +40,26 @@ class Room:
     batching: frozenset[str] = frozenset()
     shared: bool = False
     supported: bool = True
-    elsewhere: frozenset[JobKey] = frozenset()
+    on_engine: frozenset[JobKey] = frozenset()
+    engine: Machine | None = None
+    engine_gpus: int | None = None
 
     def is_of(self, launch: Launch) -> bool:
-        """Whether the machine has the job among those that share it."""
-        return launch.scheduler in self.schedulers and launch.key not in self.elsewhere
+        """Whether this machine has the job among those that share it."""
+        return launch.scheduler in self.schedulers and launch.key not in self.on_engine
 
-    def holds(self, launch: Launch) -> bool:
-        """Whether the job takes its turn on this machine."""
-        return launch.lifecycle.queue and self.is_of(launch)
+    def takes_turns(self, launch: Launch) -> bool:
+        """Whether the job takes its turn, on this machine or at its engine."""
+        return launch.lifecycle.queue and (self.is_of(launch) or launch.key in self.on_engine)
 
     def lack(self, launch: Launch) -> Reason | None:
-        """Why the job could never start here: it asks for more GPUs than there are."""
-        wanted = total(launch.app).gpus if self.holds(launch) else 0
+        """Why the job could never start: it asks for more GPUs than there are. Unknown ones are no reason."""
+        wanted = total(launch.app).gpus if self.takes_turns(launch) else 0
+        is_there = launch.key in self.on_engine
         for there, most in (
-            ("this machine has", len(self.machine.gpus)),
+            ("LAUNCHER_GPUS gives its engine", self.engine_gpus)
+            if is_there
+            else ("this machine has", len(self.machine.gpus)),
             (f"project {launch.key.project} may have", launch.caps.gpus),
         ):
             if most is not None and wanted > most:
@@ -62,14 +69,20 @@ class Room:
 
     def want(self, launch: Launch) -> Want | None:
         """The request of the job; None where it asks for nothing, and belongs to no group with a limit."""
-        if not self.holds(launch):
+        if not self.takes_turns(launch):
             return None
         wanted, groups = total(launch.app), (*limits_of(launch), *self.limits)
         if not wanted and not groups:
             return None
+        if launch.key in self.on_engine:
+            return Want(wanted, (self._of_engine(), *groups))
         has = self.machine
         shared = Limit(MACHINE, cpu=has.cpu, memory_mb=has.memory_mb, gpus=len(has.gpus))
         return Want(wanted, (shared, *groups))
+
+    def _of_engine(self) -> Limit:
+        cpu, memory_mb = (None, None) if self.engine is None else self.engine[:2]
+        return Limit(MACHINE, cpu=cpu, memory_mb=memory_mb, gpus=self.engine_gpus, label="the engine")
 
 
 class Want(NamedTuple):
@@ -156,15 +169,23 @@ def with_turns(plan: Plan, room: Room) -> Plan:
     starting = [step.launch for step in plan.steps if step.starts and step.launch is not None]
     if not starting:
         return plan
-    wants = [want for launch in starting if (want := room.want(launch)) is not None]
+    there = [each for each in starting if each.key in room.on_engine]
+    here = [each for each in starting if each.key not in room.on_engine]
     order = "in this order" if plan.is_in_order else "in the order of the file"
-    turns = [f"{each}, {order}" for each in crowds(wants)]
-    if not room.supported:
+    turns = [f"{each}, {order}" for each in _crowds(here, room)]
+    if not room.supported and here:
         turns = ["apps take turns on Linux only: here they all start at once"]
     elif turns and not room.shared:
         turns.append("taken by apps of this LAUNCHER_HOME; set LAUNCHER_SLOTS to share a table")
+    turns += [f"{each}, {order}" for each in _crowds(there, room)]
+    if room.engine is None and any(room.want(each) is not None for each in there):
+        turns.append(f"jobs with a watcher on the engine take turns there, {order}")
     steps = (replace(step, notes=(*step.notes, *_notes(step, room))) for step in plan.steps)
     return replace(plan, steps=tuple(steps), turns=(*plan.turns, *turns))
+
+
+def _crowds(launches: Sequence[Launch], room: Room) -> list[Crowd]:
+    return crowds([want for launch in launches if (want := room.want(launch)) is not None])
 
 
 def _notes(step: Step, room: Room) -> Iterator[str]:
@@ -172,11 +193,13 @@ def _notes(step: Step, room: Room) -> Iterator[str]:
     if launch is None or not step.starts:
         return
     limits_itself = launch.scheduler in room.batching and bool(launch.matrix)
-    if room.supported and not room.is_of(launch) and not limits_itself:
+    is_elsewhere = not (room.is_of(launch) or launch.key in room.on_engine)
+    if room.supported and is_elsewhere and not limits_itself:
         given = {"`max_parallel`": launch.max_parallel is not None, "--parallel": bool(room.limits)}
         for limit in (name for name, is_given in given.items() if is_given):
-            apps = "apps held elsewhere" if launch.key in room.elsewhere else f"apps of {launch.scheduler}"
-            yield f"{limit} has no effect: {apps} take no turns here"
+            yield f"{limit} has no effect: apps of {launch.scheduler} take no turns here"
+    if launch.key in room.on_engine and total(launch.app).gpus and room.engine_gpus is None:
+        yield "the engine chooses the GPUs; LAUNCHER_GPUS says how many jobs may share in turn"
     if (want := room.want(launch)) is not None:
         yield from _alone(want)
 

@@ -93,8 +93,10 @@ def _end_processes(ticket: Ticket) -> None:
 def _ask_engine(ticket: Ticket) -> None:
     """Free the share of an app that has ended, or whose holders died before they started it.
 
-    A running app gets a watcher, which takes the share again.
+    A running app gets a watcher, which takes the share again. A watcher on the engine is only started again:
+    the next client that looks at the app makes another one.
     """
+    from launcher.schedulers.docker import watchers
     from launcher.schedulers.docker.apps import find
     from launcher.schedulers.docker.client.engine import connect
     from launcher.schedulers.docker.client.errors import EngineUnreachable
@@ -104,17 +106,25 @@ def _ask_engine(ticket: Ticket) -> None:
     def is_its(containers: Iterable[Container]) -> bool:
         return any(is_of(ticket, each.labels) for each in containers)
 
-    os.environ["DOCKER_HOST"] = ticket.engine
-    os.environ["LAUNCHER_HOME"] = os.path.abspath(os.path.join(ticket.folder, *[os.pardir] * 3))
+    is_there = ticket.engine.startswith(watchers.PREFIX)  # its holder: this process is on the engine, too
+    if not is_there:
+        os.environ["DOCKER_HOST"] = ticket.engine
+        os.environ["LAUNCHER_HOME"] = os.path.abspath(os.path.join(ticket.folder, *[os.pardir] * 3))
     pause_s, deadline = _FIRST_PAUSE_S, time.monotonic() + _ENGINE_S
     while time.monotonic() < deadline:
         try:
             engine = connect()
             app = find(engine, ticket.app)
             if app is not None and app.view.needs_watcher and is_its(app.containers):
-                ensure_watched(engine, ticket.app)
-                return
-            if app is None or app.view.final or not app.owner or not is_its(app.containers):
+                if not is_there:
+                    ensure_watched(engine, ticket.app)
+                    return
+                if watchers.start_again(engine, ticket.engine):
+                    return
+                is_over = not app.view.live
+            else:
+                is_over = app is None or app.view.final or not app.owner or not is_its(app.containers)
+            if is_over:
                 table.forget(ticket)
                 return
         except EngineUnreachable:

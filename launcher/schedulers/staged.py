@@ -23,6 +23,8 @@ if TYPE_CHECKING:
     from launcher.specs.needs import StoodOn
     from launcher.state.records import AppRecord
     from launcher.turns.ask import Ask
+    from launcher.turns.engine_tables import EngineTables
+    from launcher.turns.machine import Machine
 
     T = TypeVar("T")
 
@@ -39,8 +41,8 @@ class Reservation:
     Attributes:
         waits_for: the attempts among `attempt.needs` that have not succeeded yet. Set between `reserve` and
             `create`; with any, `start` returns when the app's holder has recorded that it waits for them.
-        turn: the request of the app to this machine; None where it has none, or waits for no turn. Set
-            between `reserve` and `create`, for schedulers that are `on_this_machine`.
+        turn: the request of the app to this machine, or to that of its engine, see `is_held_here`; None where
+            it has none, or waits for no turn. Set between `reserve` and `create`.
         follow: returns when the turns before this one are taken. A scheduler whose `create` takes the turn
             calls it before that; it has been called before `start`.
         inputs: the input files that the app's holder compares at the start of an app that has waited, and
@@ -222,8 +224,24 @@ class StagedScheduler(Scheduler[T]):
         """Whether a process on this machine holds an app with these run options, or nothing holds it.
 
         Only such an app takes turns here, waits for apps of other engines, and has its input files compared.
+        Any other one takes turns at its engine.
         """
         return True
+
+    def engine_machine(self) -> Machine | None:
+        """The machine at which apps take turns that no process here holds, without GPUs.
+
+        None where it is unknown.
+        """
+        return None
+
+    def engine_tables(self) -> EngineTables | None:
+        """The tables of turns of that machine; None where no process there holds apps."""
+        return None
+
+    def start_now(self, app_ids: Collection[str]) -> set[str]:
+        """Make apps in line there take their shares at once; returns those that were in line."""
+        return set()
 
     def expect(self, cfg: Mapping[str, CfgVal]) -> None:
         """Note the run options of an app in a plan, before any other call for the plan.

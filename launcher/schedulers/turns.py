@@ -44,7 +44,7 @@ class Line:
         return False
 
 
-def ask_of_run(app: AppDef, app_id: str, *, in_turn: bool) -> Ask | None:
+def ask_of_run(app: AppDef, app_id: str, *, in_turn: bool, is_held_here: bool = True) -> Ask | None:
     """The ask of an app, behind all earlier asks; None where the app asks for nothing.
 
     None also on systems without turns. Raises StateError where the tables cannot be written, UsageError for a
@@ -52,15 +52,18 @@ def ask_of_run(app: AppDef, app_id: str, *, in_turn: bool) -> Ask | None:
 
     Args:
         in_turn: the app waits for its share; otherwise it takes the share at once.
+        is_held_here: see `StagedScheduler`.
     """
-    if sys.platform != "linux" or not asks(app):
+    if not asks(app) or (is_held_here and sys.platform != "linux"):
         return None
     from launcher import paths
     from launcher.state.home import make_token
-    from launcher.turns.asking import ask_of, total
+    from launcher.turns.asking import ask_of, ask_of_engine, total
     from launcher.turns.machine import machine
     from launcher.turns.table import draw
 
+    if not is_held_here:
+        return ask_of_engine(app, app_id, at_once=not in_turn)
     has = machine(with_gpus=total(app).gpus > 0)
     ask = ask_of(app, app_id, has, at_once=not in_turn, home=make_token())
     if ask is not None:

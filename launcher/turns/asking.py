@@ -8,7 +8,7 @@ from typing import NamedTuple
 from launcher.specs.app import AppDef
 from launcher.turns.ask import MACHINE, Ask, Limit
 from launcher.turns.folders import gpu_table_folder, table_folder
-from launcher.turns.machine import Machine
+from launcher.turns.machine import Machine, given_gpus
 
 
 class Total(NamedTuple):
@@ -66,4 +66,31 @@ def ask_of(
         gpu_table=gpu_table_folder() if wanted.gpus else "",
         at_once=at_once,
         home=home,
+    )
+
+
+def ask_of_engine(
+    app: AppDef, app_id: str, *, number: int = 0, limits: Iterable[Limit] = (), at_once: bool = False
+) -> Ask | None:
+    """The request of an app to the machine of its engine, which a process there completes and holds.
+
+    It names no state folder: app ids are unique on an engine. GPUs are dealt out where LAUNCHER_GPUS counts
+    them; otherwise the engine chooses them, and no app waits for one. None as in `ask_of`.
+
+    Args:
+        number: the number of the ticket that it takes over; 0 for a new one behind all others.
+    """
+    wanted, limits = total(app), tuple(limits)
+    if not wanted and not limits:
+        return None
+    return Ask(
+        app_id,
+        number=number,
+        cpu=wanted.cpu,
+        memory_mb=wanted.memory_mb,
+        gpus=wanted.gpus,
+        limits=limits,
+        devices=given_gpus() if wanted.gpus else (),
+        table="",
+        at_once=at_once,
     )

@@ -58,6 +58,11 @@ def gpus() -> tuple[str, ...]:
     return tuple(each for each in _listed(visible) if each in found or not each.isdecimal())
 
 
+def given_gpus() -> tuple[str, ...]:
+    """The ids of the GPUs of another machine, as far as LAUNCHER_GPUS counts them: see `gpus`."""
+    return gpus() if os.environ.get(GPUS_VARIABLE, "").strip() else ()
+
+
 def _listed(visible: str) -> list[str]:
     """The devices of CUDA_VISIBLE_DEVICES: numbers or UUIDs, up to the first invalid number.
 

@@ -28,6 +28,9 @@ def reason() -> str:
 class OwnEngine:
     """Below a short path: the engine's sockets lie there, and their names end at 107 bytes.
 
+    As on any machine, its data are not below the folder of its socket, which watchers on the engine mount:
+    else the engine would mount the folder within itself for each look into such a container.
+
     Args:
         options: of `dockerd`, at each start.
     """
@@ -35,7 +38,9 @@ class OwnEngine:
     def __init__(self, *options: str) -> None:
         self._options = options
         self.folder = Path(tempfile.mkdtemp(prefix="lt-"))
-        self.host = f"unix://{self.folder}/s"
+        self._socket = self.folder / "r" / "s"
+        self._socket.parent.mkdir()
+        self.host = f"unix://{self._socket}"
 
     def __enter__(self) -> OwnEngine:
         self.up()
@@ -77,7 +82,7 @@ class OwnEngine:
         return [self.folder / "d" / "pid", self.folder / "d" / "exec" / "containerd" / "containerd.pid"]
 
     def _environ(self) -> dict[str, str]:
-        return {**os.environ, "DOCKER_HOST": self.host, "SOCKET": f"{self.folder}/s"}
+        return {**os.environ, "DOCKER_HOST": self.host, "SOCKET": str(self._socket)}
 
     def _dockerd(self, word: str, *options: str) -> None:
         command = [str(_HERE / "dockerd"), word, str(self.folder / "d"), *options]

@@ -12,6 +12,7 @@ import time
 from collections.abc import Iterable
 from typing import IO
 
+from launcher.schedulers.docker.watchers import TURNS
 from tests.engines.docker import Daemon, Thing, is_ours
 from tests.engines.images import SHELL_IMAGE, lock_file, made_by_tests, make_images
 
@@ -90,6 +91,7 @@ def leave(before: Iterable[Thing]) -> list[Thing]:
         known = {thing.id for thing in before}
         daemon = Daemon()
         daemon.remove(made_by_tests())
+        daemon.remove(volume for volume in daemon.volumes() if volume.name == TURNS)
         deadline = time.monotonic() + _PATIENCE_S  # a busy engine frees the endpoints of containers late
         while shared := [net for net in daemon.networks() if net.name == "launcher" and net.id not in known]:
             for network in shared:

@@ -109,6 +109,7 @@ ON_BRANCH = {
     "launcher.schedulers.docker.watching.actions": (
         "probes, for apps without them; the watcher on the engine, for apps without it"
     ),
+    "launcher.schedulers.docker.watching.order": "turns, for apps that take none",
     "launcher.schedulers.docker.watching.app": "probes, needs and turns, for apps without them",
     "launcher.schedulers.docker.watching.watcher": "needs and turns, for apps without them",
     "launcher.schedulers.local.request": "launcher.turns, for apps without GPUs",

@@ -25,6 +25,7 @@ from launcher.schedulers.docker.labels import (
     PART,
     PREFIX,
     RESERVATION_PART,
+    TURNS_PART,
     WATCHER,
     WATCHER_PART,
     Labels,
@@ -219,6 +220,9 @@ def _shared(engine: EngineView, now: float | None) -> list[_SharedObject]:
             found.append(_SharedObject("volume", volume.name, [volume.name], why(volume)))
     for kind, id, thing in _of_dead_watchers(engine, containers):
         found.append(_SharedObject(kind, thing.name, [id], why(thing)))
+    if not any(each.labels.get(PART) == WATCHER_PART for each in containers):
+        for volume in engine.volumes(f"{PART}={TURNS_PART}"):
+            found.append(_SharedObject("volume", volume.name, [volume.name], ""))
     for network in engine.networks(NETWORK_LABEL):
         used = "apps that have not ended use it" if in_use else ""
         found.append(_SharedObject("network", network.name, [network.id], why(network, used)))

@@ -15,7 +15,7 @@ from launcher.schedulers.docker import records_root
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
     from typing import Any
 
     from launcher.schedulers.docker.client.engine import Engine
@@ -32,11 +32,12 @@ if TYPE_CHECKING:
     from launcher.specs.dryrun import AppDryRunInfo
     from launcher.specs.runopts import runopts
     from launcher.state.records import AppRecord
+    from launcher.turns.engine_tables import EngineTables
+    from launcher.turns.machine import Machine
 
 DOCKER = "local_docker"
 
 _NO_TURNS = "this engine is not on this machine, so its apps take no turns: the app starts at once"
-_NO_TURNS_THERE = "its watcher is on the engine, and takes no turns: the app starts at once"
 
 
 class DockerScheduler(EngineScheduler["DockerJob"]):
@@ -103,8 +104,8 @@ class DockerScheduler(EngineScheduler["DockerJob"]):
         is_held_here = self.is_held_here(cfg) or not self._detach
         check_problems(app, _out_of_reach(app) if is_held_here else _of_this_machine(app))
         job.notes += gpu_type_notes(app, self.backend, is_here=self.on_this_machine())
-        if asks(app) and not (is_held_here and self.on_this_machine()):
-            job.notes.append(_NO_TURNS if is_held_here else _NO_TURNS_THERE)
+        if asks(app) and is_held_here and not self.on_this_machine():
+            job.notes.append(_NO_TURNS)
         return AppDryRunInfo(job, str)
 
     def workspace_app(self, app: AppDef, cfg: Mapping[str, CfgVal], workspace: BoundWorkspace) -> AppDef:
@@ -139,8 +140,13 @@ class DockerScheduler(EngineScheduler["DockerJob"]):
         from launcher.schedulers.turns import ask_of_run
 
         attached, report = not self._detach, self._report(app_id)
-        takes_turns = (attached or self.is_held_here(info.cfg)) and self.on_this_machine()
-        turn = ask_of_run(info.app, app_id, in_turn=self.in_turn) if takes_turns else None
+        is_held_here = attached or self.is_held_here(info.cfg)
+        takes_turns = not is_held_here or self.on_this_machine()
+        turn = (
+            ask_of_run(info.app, app_id, in_turn=self.in_turn, is_held_here=is_held_here)
+            if takes_turns
+            else None
+        )
         made = launch(self.engine, app_id, info, self.session_name, report, turn, attached=attached)
         if attached:
             self._submissions.append(made)
@@ -157,6 +163,24 @@ class DockerScheduler(EngineScheduler["DockerJob"]):
             return sys.platform == "linux" and endpoint().host.startswith("unix://")
         except SchedulerError:  # no engine, as the first request to it says
             return False
+
+    def engine_machine(self) -> Machine | None:
+        from launcher.turns.machine import Machine
+
+        try:
+            return Machine(*self.view.size())
+        except SchedulerError:  # no engine, as the first request to it says
+            return None
+
+    def engine_tables(self) -> EngineTables | None:
+        from launcher.schedulers.docker.engine_turns import read
+
+        return read(self.engine)
+
+    def start_now(self, app_ids: Collection[str]) -> set[str]:
+        from launcher.schedulers.docker.engine_turns import start_now
+
+        return start_now(self.engine, app_ids)
 
     # Staged submission
 

@@ -1,6 +1,7 @@
-"""The share of this machine that a Docker app holds: its client takes the share, its watcher keeps it.
+"""The share of a machine that a Docker app holds: its client takes the share, its watcher keeps it.
 
-The containers' labels record the share, so that the next watcher takes the same one after a kill.
+A watcher on the engine takes the share itself, of the engine's machine. The containers' labels record the
+share, so that the next watcher takes the same one after a kill.
 """
 
 from __future__ import annotations
@@ -13,17 +14,22 @@ from launcher import paths
 from launcher.errors import StateError
 from launcher.schedulers.docker import record
 from launcher.schedulers.docker.labels import SHARE, Labels
-from launcher.turns.ask import Ask
+from launcher.turns.ask import MACHINE, Ask, Limit
+from launcher.turns.folders import gpu_table_folder, table_folder
 from launcher.turns.line import Ticket
-from launcher.turns.table import Place
+from launcher.turns.machine import machine
+from launcher.turns.table import Place, draw
 
 
-def take(ask: Ask, engine: str, *, later: bool = False) -> Place:
+def take(ask: Ask, holder: str, *, later: bool = False) -> Place:
     """Take the app's place, unless its watcher is to do that later.
 
-    Raises StateError where its table cannot be written. `engine`: the URL of the engine that is to run it.
+    Raises StateError where its table cannot be written.
+
+    Args:
+        holder: the URL of the engine that is to run it; the name of its watcher, where that is on the engine.
     """
-    ask.engine, ask.folder = engine, ask.folder or record.folder(ask.app)
+    ask.engine, ask.folder = holder, ask.folder or record.folder(ask.app)
     place = Place(ask)
     if later:
         return place
@@ -43,10 +49,31 @@ def take_again(labels: Mapping[str, str], engine: str) -> Place | None:
     owner = Labels(labels).owner
     if SHARE not in labels or owner is None or not owner.is_here:
         return None
+    return take_from(labels[SHARE], engine)
+
+
+def take_from(label: str, holder: str) -> Place | None:
+    """Take the share in a label; None where that cannot be done. `holder`: see `take`."""
     try:
-        return take(Ask.from_dict(json.loads(labels[SHARE])), engine)
+        return take(Ask.from_dict(json.loads(label)), holder)
     except (ValueError, TypeError, KeyError, StateError):
         return None
+
+
+def completed(given: Mapping[str, Any]) -> Ask:
+    """The ask that a client on another machine has made, for the tables and the resources of this one.
+
+    It gets a number behind all earlier ones, unless it has the number of the app that it replaces. Raises
+    StateError where the tables cannot be written.
+    """
+    ask, has = Ask.from_dict(given), machine(with_gpus=False)
+    ask.limits = (Limit(MACHINE, cpu=has.cpu, memory_mb=has.memory_mb), *ask.limits)
+    ask.table, ask.gpu_table = table_folder(), gpu_table_folder() if ask.devices else ""
+    try:
+        ask.number = ask.number or draw(ask.tables, 1)
+    except OSError as error:
+        raise paths.unusable(error, ask.table) from error
+    return ask
 
 
 def is_of(ticket: Ticket, labels: Mapping[str, str]) -> bool:
@@ -62,7 +89,8 @@ def label_of(place: Place | None) -> dict[str, str]:
     """The label of an app's containers."""
     if place is None:
         return {}
-    held = {**place.ask.to_dict(), "at_once": True, "gpus": len(place.dealt), "devices": list(place.dealt)}
+    gpus = len(place.dealt) if place.ask.devices else place.ask.gpus
+    held = {**place.ask.to_dict(), "at_once": True, "gpus": gpus, "devices": list(place.dealt)}
     return {SHARE: json.dumps(held, separators=(",", ":"))}
 
 
@@ -80,3 +108,10 @@ def from_json(data: Mapping[str, Any], bells: Sequence[int]) -> Place:
     """
     ask = Ask.from_dict(data["ask"])
     return Place.adopt(ask, bells, dealt=data["dealt"]) if bells else Place(ask)
+
+
+def taken_elsewhere(data: Mapping[str, Any]) -> Place:
+    """The place that a watcher on the engine has taken, by its answer: this process holds nothing of it."""
+    place = Place(Ask.from_dict(data["ask"]))
+    place.starts, place.dealt = data["dealt"] is not None, tuple(data["dealt"] or ())
+    return place

@@ -51,6 +51,7 @@ from launcher.specs.dryrun import AppDryRunInfo
 from launcher.specs.needs import StoodOn
 
 if TYPE_CHECKING:
+    from launcher.schedulers.docker.watching.container import EngineWatcher
     from launcher.turns.ask import Ask
     from launcher.turns.table import Place
 
@@ -105,15 +106,15 @@ class Submission:
         When it fails, the caller must call `abort`.
         """
         if turn is not None:
-            from launcher.schedulers.docker import share
-
-            self._place = share.take(turn, self._engine.host, later=bool(waits_for))
+            self._place = self._take(turn, job, common, later=bool(waits_for))
         if waits_for or (self._place is not None and not self._place.starts):
             self.accepted = "waiting" if waits_for else "queued"
             self._try_out(job, common, waits_for)
             return
         dealt: tuple[str, ...] = ()
         if self._place is not None:
+            from launcher.schedulers.docker import share
+
             dealt, common = self._place.dealt, {**common, **share.label_of(self._place)}
         self._spawn(job, common)
         self._setup.create(job, common, os.environ, dealt)
@@ -124,12 +125,25 @@ class Submission:
         self._rules, self._counts = job.role_rules, job.counts
         self._declared = _declaration(job, common)
 
+    def _take(self, turn: Ask, job: DockerJob, common: Mapping[str, str], *, later: bool) -> Place:
+        """Take the app's place, or have its watcher on the engine take it there.
+
+        Args:
+            later: see `share.take`.
+        """
+        if WATCHER in common:
+            return self._spawn_on_engine(job, common, turn, later=later).take_turn(turn)
+        from launcher.schedulers.docker import share
+
+        return share.take(turn, self._engine.host, later=later)
+
     def resume(self, job: DockerJob, app: DockerApp) -> None:
         """Take over the containers that a dead owner created; `start` starts those that the owner did not.
 
         The watcher starts the replicas that wait for other roles.
         """
-        self._place = place_again(self._engine, app.containers[0])
+        if WATCHER not in app.containers[0].labels:
+            self._place = place_again(self._engine, app.containers[0])
         self._spawn(job, app.containers[0].labels)
         self._rules, self._counts = job.role_rules, job.counts
         of = {(each.role, each.replica): each for each in job.containers}
@@ -161,16 +175,29 @@ class Submission:
     def _spawn(self, job: DockerJob, labels: Mapping[str, str]) -> None:
         """Find or start the watcher, before any request: it loads its modules while the engine works."""
         if WATCHER in labels:
-            from launcher.schedulers.docker.watching.container import EngineWatcher
-
-            self._is_on_engine = True
-            self._watcher = EngineWatcher(
-                self._engine, self._lock, labels, policy=job.image_pull, report=self._report
-            )
+            if self._watcher is None:
+                self._spawn_on_engine(job, labels)
         else:
             self._watcher = WatcherClient.spawn(
                 self._lock, job.app_id, attached=self._attached, place=self._place, engine=self._engine
             )
+
+    def _spawn_on_engine(
+        self, job: DockerJob, labels: Mapping[str, str], turn: Ask | None = None, *, later: bool = False
+    ) -> EngineWatcher:
+        from launcher.schedulers.docker.watching.container import EngineWatcher
+
+        self._is_on_engine = True
+        self._watcher = made = EngineWatcher(
+            self._engine,
+            self._lock,
+            labels,
+            turn=turn,
+            later=later,
+            policy=job.image_pull,
+            report=self._report,
+        )
+        return made
 
     def start(self) -> None:
         """Start every replica that waits for no other, or leave the app to its watcher where it waits.
@@ -393,7 +420,7 @@ class DockerReservation(BackendReservation):
             if reserved.resumed is not None:
                 made.resume(job, reserved.resumed)
             else:
-                if not self.waits_for:
+                if not self.waits_for or WATCHER in self._labels:
                     self.follow()
                 made.prepare(job, self._labels, self.waits_for, self.turn)
         except BaseException:

@@ -20,6 +20,9 @@ HOME = "/launcher/home"
 """The LAUNCHER_HOME of a watcher, in its container."""
 PROCESS = f"{HOME}/watcher.json"
 """The file that names the process, in its container."""
+TURNS = "launcher-turns"
+"""The volume with the tables of turns, which all watchers of an engine have."""
+TURNS_FOLDER = "/launcher/turns"
 _MOST_BYTES = 4096
 
 
@@ -59,6 +62,12 @@ def start(engine: Engine, container: Container) -> bool:
     except NotFound:
         return False
     return True
+
+
+def start_again(engine: Engine, name: str) -> bool:
+    """Start the watcher of this name unless it runs; False when it is gone."""
+    found = engine.inspect(name)
+    return found is not None and (found.live or start(engine, found))
 
 
 def start_all(engine: Engine) -> None:

@@ -1,15 +1,21 @@
 """Scenarios on the real engine: the same words, other apps."""
 
+import os
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from tests import engines
+from tests.contract.test_holding import Gate
 from tests.docker_scenario import DockerScenario
-from tests.engines import own
+from tests.engines import own, require
 from tests.engines.docker import Daemon
+from tests.engines.images import make_images
 from tests.engines.own import OwnEngine
+from tests.engines.sshd import OPTIONS, Sshd
+from tests.scenarios.docker.watched import Watched
 
 
 @pytest.fixture
@@ -37,3 +43,35 @@ def engine(scenario: DockerScenario, request: pytest.FixtureRequest) -> Iterator
             scenario.daemon = Daemon()
             yield made
         scenario.daemon = Daemon()
+
+
+@pytest.fixture
+def watched(scenario: DockerScenario) -> Iterator[Watched]:
+    make_images()
+    made = Watched(scenario)
+    yield made
+    made.remove()
+
+
+@pytest.fixture
+def gate(scenario: DockerScenario) -> Gate:
+    return Gate(scenario.folder / "gate")
+
+
+@pytest.fixture(params=["unix", "ssh"])
+def way(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[None]:
+    """The way of all commands to the engine."""
+    if request.param == "unix":
+        yield
+        return
+    require("sshd")
+    with Sshd(tmp_path / "sshd") as sshd, pytest.MonkeyPatch.context() as patched:
+        folder, known = tmp_path / "bin", tmp_path / "known_hosts"
+        folder.mkdir()
+        known.write_text(f"{sshd.known_hosts}\n")
+        options = f"-i {tmp_path}/sshd/key -o UserKnownHostsFile={known} {OPTIONS}"
+        (folder / "ssh").write_text(f'#!/bin/sh\nexec {shutil.which("ssh")} {options} "$@"\n')
+        (folder / "ssh").chmod(0o755)
+        patched.setenv("PATH", f"{folder}:{os.environ['PATH']}")
+        patched.setenv("DOCKER_HOST", f"ssh://{sshd.address}{Daemon().socket_path}")
+        yield

@@ -1,120 +1,22 @@
 """The watcher in a container of the engine: apps go on without the client's machine, and nothing is left."""
 
 import json
-import os
-import shutil
-import subprocess
 import time
-from collections.abc import Callable, Iterator
 from functools import partial
-from pathlib import Path
 
 import pytest
 
 from launcher.schedulers.docker import gc
 from launcher.schedulers.docker.client.engine import connect
-from tests import engines, processes
+from tests import processes
 from tests.contract.test_holding import Gate
 from tests.docker_scenario import DockerScenario
-from tests.engines import require
-from tests.engines.docker import Daemon
-from tests.engines.images import PYTHON_IMAGE, RECIPES, SHELL_IMAGE, make_images
+from tests.engines.images import PYTHON_IMAGE, SHELL_IMAGE
 from tests.engines.own import OwnEngine
-from tests.engines.sshd import OPTIONS, Sshd
+from tests.scenarios.docker.watched import PATIENCE_S, Watched, make_own_image, until
 
 pytestmark = pytest.mark.timeout(600)
-PATIENCE_S = 120.0
 SECRET = "value-of-a-secret-of-the-tests"
-
-
-def until(is_true: Callable[[], object], shown: Callable[[], object] = str) -> None:
-    deadline = time.monotonic() + PATIENCE_S
-    while not is_true():
-        assert time.monotonic() < deadline, f"not in time: {shown()}"
-        time.sleep(0.05)
-
-
-class Watched:
-    """A scenario whose jobs are watched on the engine, by a watcher that no other test shares."""
-
-    def __init__(self, scenario: DockerScenario, image: str = PYTHON_IMAGE) -> None:
-        self.scenario = scenario
-        self.image = f"launcher-test/watcher:{scenario.token}"
-        scenario.daemon.tag(image, self.image)
-
-    def job(self, script: str, *, name: str = "job", top: str = "", role: str = "") -> Path:
-        cfg = f"cfg: {{watcher: engine, watcher_image: '{self.image}'}}"
-        return self.scenario.job(script, name=name, top=f"{cfg}\n{top}", role=role)
-
-    def watchers(self) -> list[str]:
-        """The ids of the containers of watchers."""
-        found = self.scenario.daemon.ask("GET", "/containers/json", all="1")
-        return [each["Id"] for each in found if each["Image"] == self.image]
-
-    @property
-    def pid(self) -> int:
-        [watcher] = self.watchers()
-        found: int = self.scenario.daemon.inspect(watcher)["State"]["Pid"]
-        return found
-
-    def volumes(self) -> set[str]:
-        """The names of the volumes of watchers."""
-        found = (self.scenario.daemon.inspect(each)["Mounts"] for each in self.watchers())
-        return {each["Name"] for mounts in found for each in mounts if each["Type"] == "volume"}
-
-    def forget_client(self) -> None:
-        """Kill every process of the client's state folder, and remove the folder."""
-        processes.kill(processes.of_home(str(self.scenario.home)))
-        shutil.rmtree(self.scenario.home)
-
-    def outcomes(self) -> dict[str, str]:
-        """Job → outcome, by what the engine keeps."""
-        return {
-            each.labels["launcher.job"]: each.labels["launcher.outcome"]
-            for each in self.scenario.things()
-            if "launcher.tombstone" in each.labels
-        }
-
-    def ends(self, **outcomes: str) -> None:
-        """Wait for these outcomes, and until nothing of the watcher is left."""
-        volumes = self.volumes()
-        until(lambda: self.outcomes() == outcomes, self.scenario.things)
-        until(lambda: not self.watchers())
-        until(lambda: volumes.isdisjoint(each.name for each in self.scenario.daemon.volumes()))
-
-
-@pytest.fixture
-def watched(scenario: DockerScenario) -> Iterator[Watched]:
-    make_images()
-    made = Watched(scenario)
-    yield made
-    for each in made.watchers():
-        scenario.daemon.ask("DELETE", f"/containers/{each}", force="1", v="1")
-    scenario.daemon.remove_image(made.image)
-
-
-@pytest.fixture
-def gate(scenario: DockerScenario) -> Gate:
-    return Gate(scenario.folder / "gate")
-
-
-@pytest.fixture(params=["unix", "ssh"])
-def way(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[None]:
-    """The way of all commands to the engine."""
-    if request.param == "unix":
-        yield
-        return
-    require("sshd")
-    with Sshd(tmp_path / "sshd") as sshd, pytest.MonkeyPatch.context() as patched:
-        folder, known = tmp_path / "bin", tmp_path / "known_hosts"
-        folder.mkdir()
-        known.write_text(f"{sshd.known_hosts}\n")
-        options = f"-i {tmp_path}/sshd/key -o UserKnownHostsFile={known} {OPTIONS}"
-        (folder / "ssh").write_text(f'#!/bin/sh\nexec {shutil.which("ssh")} {options} "$@"\n')
-        (folder / "ssh").chmod(0o755)
-        patched.setenv("PATH", f"{folder}:{os.environ['PATH']}")
-        patched.setenv("DOCKER_HOST", f"ssh://{sshd.address}{Daemon().socket_path}")
-        yield
 
 
 def test_all_work_goes_on_without_the_client_and_its_state_folder(
@@ -227,8 +129,7 @@ def test_an_image_without_python_is_refused_and_leaves_nothing(
 def test_apps_are_judged_after_a_restart_of_the_engine_and_waiting_attempts_are_submitted_again(
     scenario: DockerScenario, engine: OwnEngine, gate: Gate
 ) -> None:
-    recipe = Path(engines.__file__).parent / RECIPES[PYTHON_IMAGE]
-    subprocess.run([recipe, PYTHON_IMAGE], check=True)
+    make_own_image(PYTHON_IMAGE)
     watched = Watched(scenario)
     watched.job(gate.script, name="first")
     watched.job("true", name="second", top="needs: [first]")

@@ -273,7 +273,7 @@ def test_a_view_sends_only_get_and_head_requests(tmp_path: Path):
         return (
             reply(404, "{}" if method == "GET" else "")
             if "/x/" in path or "images/x" in path
-            else reply(200, "{}")
+            else reply(200, '{"NCPU": 2, "MemTotal": 1048576}' if path.endswith("/info") else "{}")
         )
 
     fake = FakeEngine(tmp_path / "e.sock", answer)

@@ -72,14 +72,63 @@ def test_jobs_that_together_ask_for_more_than_the_machine_has_take_turns(
     assert f"turns: {output}" in lines(made)
 
 
-def test_a_job_that_is_held_elsewhere_takes_no_turn_and_has_no_limit() -> None:
-    jobs = sweep(2, cpu=2, matrix="sweep", max_parallel=1)
-    made = planned(jobs, room=replace(HERE, elsewhere=frozenset({jobs[0].key})))
-    assert made.turns == ()
-    assert [step.notes for step in made.steps] == [
-        ("`max_parallel` has no effect: apps held elsewhere take no turns here",),
-        (),
-    ]
+def at_engine(jobs: list[Launch], *, engine: Machine | None = None, **room: Any) -> Room:
+    """The room for jobs whose watchers are on an engine of another machine."""
+    there = frozenset(each.key for each in jobs)
+    return replace(HERE, schedulers=frozenset(), on_engine=there, engine=engine, **room)
+
+
+@pytest.mark.parametrize(
+    ("jobs", "output"),
+    [
+        (sweep(5, cpu=2), "5 jobs ask for 10 cores of 4 of the engine: 2 at a time, in this order"),
+        (
+            sweep(3, memMB=8192),
+            "3 jobs ask for 24 GiB of memory of 8 GiB of the engine: 1 at a time, in this order",
+        ),
+        (sweep(3, gpu=1), "3 jobs ask for 3 GPUs of 2 of the engine: 2 at a time, in this order"),
+        (sweep(3, matrix="sweep", max_parallel=1), "3 jobs of sweep: 1 at a time, in this order"),
+        (sweep(2, cpu=2), None),
+    ],
+)
+def test_jobs_with_watchers_on_an_engine_share_its_machine(jobs: list[Launch], output: str | None) -> None:
+    made = planned(jobs, room=at_engine(jobs, engine=Machine(4.0, 8192), engine_gpus=2))
+    assert made.turns == (() if output is None else (output,))
+    assert {step.notes for step in made.steps} == {()}
+
+
+def test_jobs_share_nothing_with_those_of_an_engine() -> None:
+    here, there = sweep(1, cpu=2), [asking("there", cpu=2, scheduler="local_docker")]
+    room = replace(at_engine(there, engine=Machine(2.0, 8192)), schedulers=HERE.schedulers)
+    assert planned([*here, *there], room=room).turns == ()
+
+
+def test_jobs_of_an_engine_of_unknown_size_are_said_to_take_turns_there() -> None:
+    jobs = sweep(2, cpu=64)
+    made = planned(jobs, room=at_engine(jobs, supported=False))
+    assert made.turns == ("jobs with a watcher on the engine take turns there, in this order",)
+    assert planned(sweep(1), room=at_engine(sweep(1))).turns == ()
+
+
+@pytest.mark.parametrize(
+    ("counted", "kind", "notes"),
+    [
+        (
+            None,
+            "create",
+            ("the engine chooses the GPUs; LAUNCHER_GPUS says how many jobs may share in turn",),
+        ),
+        (2, "hold", ()),
+        (3, "create", ()),
+    ],
+)
+def test_gpus_of_an_engine_count_where_they_are_given(
+    counted: int | None, kind: str, notes: tuple[str, ...]
+) -> None:
+    jobs = [asking(gpu=3)]
+    [step] = planned(jobs, room=at_engine(jobs, engine=Machine(2.0, 8192), engine_gpus=counted)).steps
+    assert (step.kind, step.notes) == (kind, notes)
+    assert kind == "create" or "asks for 3 GPUs, and LAUNCHER_GPUS gives its engine 2" in str(step.reasons[0])
 
 
 def test_the_limit_that_lets_the_fewest_jobs_run_is_named() -> None:

@@ -37,6 +37,7 @@ if TYPE_CHECKING:
 WORKERS = 4  # with more threads, the engine is the limit: measured for create and start
 _ANEW_S = 20.0
 INSPECTIONS = 16  # at a time: a slow engine answers many requests at once as fast as one
+_MiB = 1024 * 1024
 _LINKS = 8  # each response has followed a chain of links to its end; more is a loop
 
 
@@ -78,6 +79,13 @@ class EngineView:
         """Whether the engine is configured to let containers run on while it is away (live-restore)."""
         doing = "ask the engine whether its containers outlive it"
         return self._wire.json("/info", doing, lambda about: about.get("LiveRestoreEnabled") is True)
+
+    def size(self) -> tuple[float, int]:
+        """The cores of the engine's machine, and its memory in MiB."""
+        doing = "ask the engine for the size of its machine"
+        return self._wire.json(
+            "/info", doing, lambda about: (float(about["NCPU"]), int(about["MemTotal"]) // _MiB)
+        )
 
     def answer_anew(self) -> None:
         """Raise EngineUnreachable unless the engine answers on a new connection: a stopping one does not."""

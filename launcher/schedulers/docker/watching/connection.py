@@ -12,6 +12,7 @@ from launcher.schedulers.holder import NO_SIGPIPE
 from launcher.schedulers.messages import CLOEXEC, ROOM, unpacked
 
 _PIECE = 1 << 16
+_ANSWER_S = 10.0
 
 
 class Connection:
@@ -59,6 +60,14 @@ class Connection:
         """Send a short message, unless the client has gone."""
         try:
             self._socket.send(json.dumps(message).encode() + b"\n", NO_SIGPIPE)
+        except OSError:
+            return
+
+    def answer_in_full(self, message: dict[str, Any]) -> None:
+        """Send a message of any length, unless the client has gone or does not read it. It may block."""
+        try:
+            self._socket.settimeout(_ANSWER_S)
+            self._socket.sendall(json.dumps(message).encode() + b"\n", NO_SIGPIPE)
         except OSError:
             return
 

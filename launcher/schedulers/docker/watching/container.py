@@ -6,6 +6,7 @@
         /launcher/watcher.zip   the modules of launcher that it needs
         /launcher/engine/       the folder of the engine's socket
         /launcher/home/         its LAUNCHER_HOME, an anonymous volume
+        /launcher/turns/        the tables of turns, the volume `launcher-turns` of all watchers of the engine
 
 Every container of an app that it watches names it in the label `launcher.watcher`. A client needs no record
 of such an app: the record lies in the volume as long as the app is watched, see `watchers.py`.
@@ -25,11 +26,11 @@ from contextlib import closing, suppress
 from functools import cache, partial
 from hashlib import sha256
 from posixpath import basename, dirname
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote, urlsplit
 
 from launcher.errors import SchedulerError
-from launcher.schedulers.docker import images
+from launcher.schedulers.docker import images, share
 from launcher.schedulers.docker.client.engine import Engine
 from launcher.schedulers.docker.client.errors import (
     Conflict,
@@ -41,14 +42,26 @@ from launcher.schedulers.docker.client.errors import (
 from launcher.schedulers.docker.client.objects import Container
 from launcher.schedulers.docker.client.streams import ExecSocket, Report
 from launcher.schedulers.docker.client.view import EngineView
-from launcher.schedulers.docker.labels import APP_ID, PART, WATCHER, WATCHER_IMAGE, WATCHER_PART, Labels
+from launcher.schedulers.docker.labels import (
+    APP_ID,
+    PART,
+    TURNS_PART,
+    WATCHER,
+    WATCHER_IMAGE,
+    WATCHER_PART,
+    Labels,
+)
 from launcher.schedulers.docker.record import RecordLock
-from launcher.schedulers.docker.watchers import HOME, PREFIX, has_come_up
+from launcher.schedulers.docker.watchers import HOME, PREFIX, TURNS, TURNS_FOLDER, has_come_up
 from launcher.schedulers.docker.watching.client import WatcherClient
 from launcher.schedulers.docker.watching.rendezvous import ANSWER_S
 from launcher.schedulers.owner import Owner
 from launcher.schedulers.programs import modules, zipped
 from launcher.specs.attempt import AttemptState
+
+if TYPE_CHECKING:
+    from launcher.turns.ask import Ask
+    from launcher.turns.table import Place
 
 _PROGRAM = "/launcher/watcher.zip"
 _ENGINE = "/launcher/engine"
@@ -57,7 +70,9 @@ _PUMP = ("python3", "-I", _PROGRAM)
 _DEFAULT_SOCKET = "/var/run/docker.sock"
 _UP_S = 60.0
 _AGAIN_S = 0.1
-_TRIES = 4
+_TRIES, _ENDING_S = 4, 15.0
+"""Tries to hand over an app, at least, and the seconds of further ones: a busy engine takes as long to end a
+watcher whose last app has ended."""
 _MOST_BYTES = 4096
 _LEAVE_S = 5.0
 _WANTED = "name an image with Python 3.10 or newer: the run option watcher_image"
@@ -125,6 +140,8 @@ class EngineWatcher(WatcherClient):
     Args:
         lock: of the record here, which stays the caller's.
         labels: of a container of the app, which name the watcher.
+        turn: the app's request to the engine's machine, for a new app; None where it takes no turn.
+        later: the app waits for others before it enters the line.
         policy: see `images.ensure_image`.
 
     Raises SchedulerError where the image cannot run it.
@@ -136,12 +153,17 @@ class EngineWatcher(WatcherClient):
         lock: RecordLock,
         labels: Mapping[str, str],
         *,
+        turn: Ask | None = None,
+        later: bool = False,
         resumed: bool = False,
         policy: str = images.MISSING,
         report: Report | None = None,
     ) -> None:
         order = {"app_id": labels[APP_ID], "labels": dict(labels), "attached": False, "resumed": resumed}
+        if turn is not None:
+            order |= {"ask": turn.to_dict(), "later": later}
         super().__init__(lock, order, None, labels[WATCHER])
+        self.turn: dict[str, Any] = {}  # the place that the watcher has taken for `turn`, once it has the app
         image = image_of(Labels(labels).document.get("cfg") or {})
         self._find = partial(_connect, engine, labels[WATCHER], image, policy, report)
         self._process: Owner | None = None
@@ -157,20 +179,32 @@ class EngineWatcher(WatcherClient):
         self._send(self._order)
 
     def confirm(self) -> None:
-        for _ in range(_TRIES):
+        tries, began = 0, time.monotonic()
+        while tries < _TRIES or time.monotonic() - began < _ENDING_S:
             if self._lock is None:
                 return
+            time.sleep(_AGAIN_S if tries else 0.0)
+            tries += 1
             answer = self._answer(ANSWER_S)
             if answer is not None:
+                self.turn = answer.pop("turn", {})
                 self._process = Owner(**answer)
                 self._pass_on()
                 return
             self._stream.close()
+            self._control = None  # where no watcher can be reached, the caller gives the app up
             self._reach()
         raise SchedulerError(
             f"the watcher {self._name} on the engine does not answer",
             hint=f"`docker logs {self._name}` may say why",
         )
+
+    def take_turn(self, turn: Ask) -> Place:
+        """The place that the watcher has taken for the app. The ask then has its holder."""
+        self.confirm()
+        place = share.taken_elsewhere(self.turn)
+        turn.engine = place.ask.engine
+        return place
 
     def go(self, declared: dict[str, Any] | None = None) -> None:
         self.confirm()
@@ -190,11 +224,12 @@ class EngineWatcher(WatcherClient):
         return _answer_on(self._stream, timeout_s)
 
 
-def tell(engine: Engine, name: str, message: Mapping[str, Any]) -> None:
-    """Give the watcher in this container a message, and wait until it has it. A dead one misses it."""
+def tell(engine: Engine, name: str, message: Mapping[str, Any]) -> dict[str, Any] | None:
+    """Give the watcher in this container a message; returns its answer. A dead one misses it: None."""
     with suppress(Conflict, NotFound, OSError), closing(engine.converse(name, _PUMP)) as stream:
         stream.sendall(json.dumps(message).encode() + b"\n")
-        _answer_on(stream, ANSWER_S)
+        return _answer_on(stream, ANSWER_S)
+    return None
 
 
 def _answer_on(stream: ExecSocket, timeout_s: float | None) -> dict[str, Any] | None:
@@ -271,6 +306,8 @@ def _body(name: str, image: str, folder: str, socket: str) -> dict[str, Any]:
     """The container: root of the engine's machine, with its network, so that probes reach all replicas."""
     labels = {PART: WATCHER_PART, WATCHER: name}
     home = {"Type": "volume", "Target": HOME, "VolumeOptions": {"Labels": labels}}
+    turns: dict[str, Any] = {"Type": "volume", "Source": TURNS, "Target": TURNS_FOLDER}
+    turns["VolumeOptions"] = {"Labels": {PART: TURNS_PART}}
     # The folder, not the socket: a restarted engine makes another socket. Without the mounts below it, which
     # may be the engine's own: it would mount them once more for each look into the container.
     engine: dict[str, Any] = {"Type": "bind", "Source": folder, "Target": _ENGINE, "ReadOnly": True}
@@ -279,7 +316,12 @@ def _body(name: str, image: str, folder: str, socket: str) -> dict[str, Any]:
         "Image": image,
         "Entrypoint": [*_PUMP, name],
         "Cmd": [],
-        "Env": [f"DOCKER_HOST=unix://{_ENGINE}/{socket}", f"LAUNCHER_HOME={HOME}"],
+        "Env": [
+            f"DOCKER_HOST=unix://{_ENGINE}/{socket}",
+            f"LAUNCHER_HOME={HOME}",
+            f"LAUNCHER_SLOTS={TURNS_FOLDER}/slots",
+            f"XDG_RUNTIME_DIR={TURNS_FOLDER}",
+        ],
         "Hostname": name,
         "User": "0:0",
         "WorkingDir": "/",
@@ -287,7 +329,7 @@ def _body(name: str, image: str, folder: str, socket: str) -> dict[str, Any]:
         "Healthcheck": {"Test": ["NONE"]},
         "Labels": labels,
         "HostConfig": {
-            "Mounts": [home, engine],
+            "Mounts": [home, turns, engine],
             "NetworkMode": "host",
             "UsernsMode": "host",
             "SecurityOpt": ["label=disable"],

@@ -24,6 +24,7 @@ from launcher.schedulers.docker.apps import inspect_app
 from launcher.schedulers.docker.client.engine import Engine, connect
 from launcher.schedulers.docker.client.errors import EngineError
 from launcher.schedulers.docker.client.wire import Patience
+from launcher.schedulers.docker.labels import SHARE
 from launcher.schedulers.docker.watching import rendezvous
 from launcher.schedulers.docker.watching.pump import SOCKET
 from launcher.schedulers.docker.watching.watcher import Watcher
@@ -64,12 +65,15 @@ def resume(engine: Engine, watcher: Watcher) -> None:
     for app_id in record.app_ids():
         app_dir = record.folder(app_id)
         journal = record.journal(app_dir)
-        seen, _ = Patience(engine.host, holds=True).persist(partial(inspect_app, engine, app_id))
+        seen, found = Patience(engine.host, holds=True).persist(partial(inspect_app, engine, app_id))
         is_begun = journal is not None and journal.outcome is None and not journal.is_before_start
         if is_begun or (journal is None and seen is not None and seen.needs_watcher):
             ours, theirs = socket.socketpair()
             watcher.serve(theirs)
-            ours.sendall(json.dumps({"app_id": app_id, "attached": False, "resumed": True}).encode() + b"\n")
+            order = {"app_id": app_id, "attached": False, "resumed": True}
+            if share := next((each.labels[SHARE] for each in found if SHARE in each.labels), ""):
+                order["share"] = share
+            ours.sendall(json.dumps(order).encode() + b"\n")
             ours.close()
         else:
             record.remove(app_dir)

@@ -28,7 +28,7 @@ from functools import partial
 from threading import Lock, Thread
 from typing import TYPE_CHECKING, Any
 
-from launcher.schedulers.docker import apps, record
+from launcher.schedulers.docker import record
 from launcher.schedulers.docker.client.engine import Engine, connect
 from launcher.schedulers.docker.client.errors import EngineError, EngineUnreachable
 from launcher.schedulers.docker.client.streams import Event
@@ -37,6 +37,7 @@ from launcher.schedulers.docker.record import RecordLock
 from launcher.schedulers.docker.watching.app import WatchedApp
 from launcher.schedulers.docker.watching.client import CONTROL_FD, LISTENER_FD
 from launcher.schedulers.docker.watching.connection import Connection
+from launcher.schedulers.docker.watching.order import own_record, place_of, taken
 from launcher.schedulers.docker.watching.pool import Pool
 from launcher.schedulers.docker.watching.samples import Sampler
 from launcher.schedulers.docker.watching.steps import OnEnd, Rest
@@ -291,6 +292,11 @@ class Watcher:
             connection.answer({})
             self._leave(connection)
             self._wake(known)
+        elif self._owns_records and message.get("op") in ("turns", "now"):
+            from launcher.schedulers.docker.watching.turns import answer
+
+            self._loop.forget(connection.fileno())
+            self._pool.submit(partial(answer, connection, message))
         elif "op" in message or known is not None or len(self._tasks) >= self._most:
             self._leave(connection)  # so a client that waits for an answer begins anew
             if known is not None:
@@ -301,17 +307,18 @@ class Watcher:
     def _begin(self, connection: Connection, order: Mapping[str, Any]) -> None:
         """Take an app over from its client."""
         self._is_early = False
+        bells: list[int] = []
         if connection.fds:
             lock_fd, *bells = connection.fds
             lock = RecordLock(order["app_dir"], lock_fd)
             sys.path += [each for each in order["path"] if each not in sys.path]
         else:
-            lock, order = self._own_record(order)
-        place = None
-        if "place" in order:
-            from launcher.schedulers.docker import share
-
-            place = share.from_json(order["place"], bells)
+            lock, order = own_record(self.engine, order)
+        try:
+            place = place_of(order, bells)
+        except BaseException:
+            lock.release()  # else no client could hand over the app again
+            raise
         lock.sign(watcher=self._listening.name if self._listening is not None else "")
         task = _Task(connection)
         task.app = WatchedApp(
@@ -320,23 +327,11 @@ class Watcher:
         connection.task, connection.fds = task, []
         with self._registry:
             self._tasks[task.app.app_id] = task
-        connection.answer(asdict(this_process()))
+        connection.answer({**asdict(this_process()), **taken(order, place)})
         if self._reader is None:
             self._reader = Thread(target=self._read_stream, daemon=True)
             self._reader.start()
         self._wake(task)
-
-    def _own_record(self, order: Mapping[str, Any]) -> tuple[RecordLock, Mapping[str, Any]]:
-        """Make the record of an app whose client is on another machine, or take the one that is here.
-
-        Returns its lock, and the order by the clock of this machine.
-        """
-        lock = record.claim(record.folder(order["app_id"]))
-        if "labels" in order:
-            record.write_attempt(lock.app_dir, apps.facts(self.engine, order["labels"]))
-        if order["resumed"] and record.journal(lock.app_dir) is None:
-            record.append(lock.app_dir, "adopted")
-        return lock, {**order, "at": time.time()}
 
     # -- apps ----------------------------------------------------------------------------------------------
 

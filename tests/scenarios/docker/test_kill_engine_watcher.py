@@ -1,0 +1,91 @@
+"""SIGKILL of a watcher on the engine at each of its acts: nothing runs twice or is lost, nothing is left."""
+
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from launcher.schedulers.docker.watchers import TURNS
+from tests.docker_scenario import DockerScenario
+from tests.engines.images import SHELL_IMAGE
+from tests.lanes import sampled
+from tests.scenarios.docker.watched import PATIENCE_S, Watched, until
+
+pytestmark = pytest.mark.timeout(600)
+ALONE = "mkdir alone || echo overlap >>log"
+OUTCOMES = {"first": "succeeded", "limited": "failed", "needing": "succeeded", "serving": "succeeded"}
+RUNS = ["first", "first", "limited", "needing", "serving"]
+LEAST, MOST = 32, 64
+"""Acts of the flow of these jobs, at least and at most: probes, for instance, differ in number."""
+
+
+class Flow:
+    """Jobs that need each other, run one at a time, restart, have a service, and one that is stopped in time.
+
+    Args:
+        act: the act at which each of their watchers dies.
+    """
+
+    def __init__(self, watched: Watched, act: int) -> None:
+        self._watched, self._act, self._watchers = watched, act, set[str]()
+        self.log = watched.scenario.folder / "log"
+        folder, job = watched.scenario.folder, watched.job
+        top = f'project = "{watched.scenario.token}"\n\n[queue]\nmax_parallel = 1\n'
+        watched.scenario.write("launcher.toml", top)
+
+        def script(name: str, rest: str = "true") -> str:
+            return f"cd {folder}; {ALONE}; echo {name} >>log; {rest}; code=$?; rmdir alone; exit $code"
+
+        again = "max_retries: 1\nretry_policy: application"
+        job(script("first", "[ $(grep -c first log) = 2 ]"), name="first", role=again)
+        job(script("needing"), name="needing", top="needs: [first]")
+        serving = job(
+            script("serving"), name="serving", top="needs: [needing]", role="depends_on: {db: started}"
+        )
+        db = f"{{image: '{SHELL_IMAGE}', run: 'exec sleep 1000', service: true, resource: {{}}}}"
+        serving.write_text(f"{serving.read_text()}  db: {db}\n")
+        limited = (
+            f"cd {folder}; {ALONE}; echo limited >>log; trap 'rmdir alone; exit 3' TERM; sleep 1000 & wait"
+        )
+        job(limited, name="limited", top="timeout: 5s")
+
+    def run(self, *argv: str) -> None:
+        """Run `launcher ARGV`, whose watchers die. It fails where it needs the watcher at that moment."""
+        words = [sys.executable, "-m", "tests.kill_at", "engine", str(self._act), "--", *argv]
+        done = self._watched.scenario.spawn(words)
+        _, err = done.communicate(timeout=PATIENCE_S)
+        assert "Traceback" not in err, err
+        self._watchers |= self._watched.names()
+
+    def finish(self) -> None:
+        """Apply the jobs, and again whenever nothing has come of them for a while."""
+        deadline, applied_at = time.monotonic() + 2 * PATIENCE_S, 0.0
+        while (outcomes := self._watched.outcomes()) != OUTCOMES:
+            assert time.monotonic() < deadline, (outcomes, self.lines())
+            if time.monotonic() - applied_at > 4:
+                self.run("apply", ".", "--yes")
+                applied_at = time.monotonic()
+            time.sleep(0.1)
+
+    def lines(self) -> list[str]:
+        return self.log.read_text().split() if self.log.exists() else []
+
+    def was_killed(self) -> bool:
+        """Whether a watcher has died at the act."""
+        volume = Path(self._watched.scenario.daemon.ask("GET", f"/volumes/{TURNS}")["Mountpoint"])
+        return any((volume / f"killed.{each}").exists() for each in self._watchers)
+
+
+@pytest.mark.parametrize("act", sampled(range(1, MOST + 1), 9, 30, every=9))
+def test_a_flow_outlives_its_watcher_that_is_killed_at_an_act(
+    scenario: DockerScenario, watched: Watched, act: int
+) -> None:
+    flow = Flow(watched, act)
+    flow.finish()
+    assert sorted(flow.lines()) == RUNS
+    until(lambda: not watched.watchers())
+    assert not any(each.labels.get("launcher.part") == "waiting" for each in scenario.containers())
+    for job in OUTCOMES:
+        assert [each.number for each in scenario.attempts(job)] == [1]
+    assert flow.was_killed() or act > LEAST

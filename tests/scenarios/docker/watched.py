@@ -1,0 +1,95 @@
+"""Jobs whose watcher is on the engine."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from launcher.schedulers.docker.watchers import TURNS
+from tests import engines, processes
+from tests.docker_scenario import DockerScenario
+from tests.engines.images import PYTHON_IMAGE, RECIPES
+
+PATIENCE_S = 120.0
+
+
+def until(is_true: Callable[[], object], shown: Callable[[], object] = str) -> None:
+    deadline = time.monotonic() + PATIENCE_S
+    while not is_true():
+        assert time.monotonic() < deadline, f"not in time: {shown()}"
+        time.sleep(0.05)
+
+
+class Watched:
+    """A scenario whose jobs are watched on the engine, by a watcher that no other test shares."""
+
+    def __init__(self, scenario: DockerScenario, name: str = "watcher") -> None:
+        self.scenario = scenario
+        self.image = f"launcher-test/{name}:{scenario.token}"
+        scenario.daemon.tag(PYTHON_IMAGE, self.image)
+
+    def job(self, script: str, *, name: str = "job", top: str = "", role: str = "") -> Path:
+        cfg = f"cfg: {{watcher: engine, watcher_image: '{self.image}'}}"
+        return self.scenario.job(script, name=name, top=f"{cfg}\n{top}", role=role)
+
+    def watchers(self) -> list[str]:
+        """The ids of the containers of watchers."""
+        return [each["Id"] for each in self._listed()]
+
+    def names(self) -> set[str]:
+        """The names of the containers of watchers."""
+        return {name.strip("/") for each in self._listed() for name in each["Names"]}
+
+    def _listed(self) -> list[dict[str, Any]]:
+        found = self.scenario.daemon.ask("GET", "/containers/json", all="1")
+        return [each for each in found if each["Image"] == self.image]
+
+    @property
+    def pid(self) -> int:
+        [watcher] = self.watchers()
+        found: int = self.scenario.daemon.inspect(watcher)["State"]["Pid"]
+        return found
+
+    def volumes(self) -> set[str]:
+        """The names of the volumes of watchers, without the one that all of them share."""
+        found = (self.scenario.daemon.inspect(each)["Mounts"] for each in self.watchers())
+        return {each["Name"] for mounts in found for each in mounts if each["Type"] == "volume"} - {TURNS}
+
+    def remove_watchers(self) -> None:
+        """Remove the containers of watchers with their own volumes, as `docker rm -fv`."""
+        for each in self.watchers():
+            self.scenario.daemon.ask("DELETE", f"/containers/{each}", force="1", v="1")
+
+    def remove(self) -> None:
+        """Remove all that is not of an app."""
+        self.remove_watchers()
+        self.scenario.daemon.remove_image(self.image)
+
+    def forget_client(self) -> None:
+        """Kill every process of the client's state folder, and remove the folder."""
+        processes.kill(processes.of_home(str(self.scenario.home)))
+        shutil.rmtree(self.scenario.home)
+
+    def outcomes(self) -> dict[str, str]:
+        """Job → outcome, by what the engine keeps."""
+        return {
+            each.labels["launcher.job"]: each.labels["launcher.outcome"]
+            for each in self.scenario.things()
+            if "launcher.tombstone" in each.labels
+        }
+
+    def ends(self, **outcomes: str) -> None:
+        """Wait for these outcomes, and until nothing of the watcher is left."""
+        volumes = self.volumes()
+        until(lambda: self.outcomes() == outcomes, self.scenario.things)
+        until(lambda: not self.watchers())
+        until(lambda: volumes.isdisjoint(each.name for each in self.scenario.daemon.volumes()))
+
+
+def make_own_image(name: str) -> None:
+    """Make an image of the tests at the engine of one test alone."""
+    subprocess.run([Path(engines.__file__).parent / RECIPES[name], name], check=True)
