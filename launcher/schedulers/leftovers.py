@@ -16,7 +16,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from launcher.schedulers.docker.client.objects import Container
+    from launcher.schedulers.docker.client.engine import Engine
     from launcher.turns.line import Ticket
 
 _AGAIN_S = 5.0  # least time between two clearings of a share: each change in the line asks for one
@@ -96,38 +96,43 @@ def _ask_engine(ticket: Ticket) -> None:
     A running app gets a watcher, which takes the share again. A watcher on the engine is only started again:
     the next client that looks at the app makes another one.
     """
-    from launcher.schedulers.docker import watchers
-    from launcher.schedulers.docker.apps import find
     from launcher.schedulers.docker.client.engine import connect
     from launcher.schedulers.docker.client.errors import EngineUnreachable
-    from launcher.schedulers.docker.share import is_of
-    from launcher.schedulers.docker.watching.revive import ensure_watched
+    from launcher.schedulers.docker.watchers import PREFIX
 
-    def is_its(containers: Iterable[Container]) -> bool:
-        return any(is_of(ticket, each.labels) for each in containers)
-
-    is_there = ticket.engine.startswith(watchers.PREFIX)  # its holder: this process is on the engine, too
+    is_there = ticket.engine.startswith(PREFIX)  # its holder: this process is on the engine, too
     if not is_there:
         os.environ["DOCKER_HOST"] = ticket.engine
         os.environ["LAUNCHER_HOME"] = os.path.abspath(os.path.join(ticket.folder, *[os.pardir] * 3))
     pause_s, deadline = _FIRST_PAUSE_S, time.monotonic() + _ENGINE_S
     while time.monotonic() < deadline:
         try:
-            engine = connect()
-            app = find(engine, ticket.app)
-            if app is not None and app.view.needs_watcher and is_its(app.containers):
-                if not is_there:
-                    ensure_watched(engine, ticket.app)
-                    return
-                if watchers.start_again(engine, ticket.engine):
-                    return
-                is_over = not app.view.live
-            else:
-                is_over = app is None or app.view.final or not app.owner or not is_its(app.containers)
-            if is_over:
-                table.forget(ticket)
+            if _is_settled(connect(), ticket, is_there=is_there):
                 return
         except EngineUnreachable:
             pass
         time.sleep(pause_s)  # its client may be about to start it
         pause_s *= 2
+
+
+def _is_settled(engine: Engine, ticket: Ticket, *, is_there: bool) -> bool:
+    """Free the share of a ticket, or have a watcher take it; False where neither is to be done yet."""
+    from launcher.schedulers.docker import watchers
+    from launcher.schedulers.docker.apps import find
+    from launcher.schedulers.docker.share import is_of
+    from launcher.schedulers.docker.watching.revive import ensure_watched
+
+    app = find(engine, ticket.app)
+    is_its = app is not None and any(is_of(ticket, each.labels) for each in app.containers)
+    if app is not None and is_its and app.view.needs_watcher:
+        if not is_there:
+            ensure_watched(engine, ticket.app)
+            return True
+        if watchers.start_again(engine, ticket.engine):
+            return True
+        is_over = not app.view.live
+    else:
+        is_over = app is None or app.view.final or not app.owner or not is_its
+    if is_over:
+        table.forget(ticket)
+    return is_over
