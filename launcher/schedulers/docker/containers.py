@@ -31,7 +31,7 @@ from launcher.schedulers.docker.client.objects import Image
 from launcher.schedulers.docker.client.streams import Report
 from launcher.schedulers.docker.client.view import run_parallel
 from launcher.schedulers.docker.job import DockerContainer, DockerJob
-from launcher.schedulers.docker.labels import APP_ID, TURN, Labels
+from launcher.schedulers.docker.labels import APP_ID, TURN
 from launcher.schedulers.docker.names import NETWORK, OUTPUT, SCRATCH
 from launcher.schedulers.docker.request import with_gpus
 from launcher.schedulers.docker.watching.probes import taken_port
@@ -148,7 +148,8 @@ class ContainerSetup:
         except Conflict as error:
             text = f"cannot make the scratch volume {name}: {error.cause}"
             raise SchedulerError(text, hint="a container uses that of an earlier app: remove it") from error
-        if not self.engine.create_volume(name, common, since=Labels(common).asked_at):
+        # One without labels is of a killed engine, which made it for a try whose client has died, too.
+        if not self.engine.create_volume(name, common, since=0):
             raise SchedulerError(
                 f"cannot make the scratch volume {name}: one that is not launcher's has this name",
                 hint=f"remove it: docker volume rm {name}",

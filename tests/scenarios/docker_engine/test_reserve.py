@@ -5,6 +5,7 @@ import os
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -253,6 +254,17 @@ def test_a_volume_that_a_stopping_engine_half_made_is_made_again(case: DockerCas
     case.end(attempt.app_id)
     assert all(volume.labels for name in halves if (volume := own.engine.volume(name)))
     assert tombstones.read(own.engine, attempt.app_id) is not None
+
+
+def test_a_scratch_volume_that_an_engine_half_made_for_a_killed_client_is_made_again(case, own):
+    app = case.app("true")
+    attempt = replace(attempt_of(case, app), created_at=time.time() + 60)
+    own.engine.create_volume(name := scratch_volume(attempt.app_id), {})
+    reservation = case.scheduler.reserve(attempt)
+    case.scheduler.create(reservation, app, {})
+    assert own.engine.volume(name).labels["launcher.app-id"] == attempt.app_id
+    case.scheduler.start(reservation)
+    case.end(attempt.app_id)
 
 
 @pytest.mark.parametrize("end", ["", "-r-0"])
