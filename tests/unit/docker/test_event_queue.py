@@ -157,3 +157,10 @@ def test_an_ambiguous_exit_code_is_not_recorded_while_the_engine_stops(queue: Ev
     observer = AppObserver(engine, "app", queue)
     with pytest.raises(EngineUnreachable):
         observer.end_of(replace(container(0, "exited 255"), id="c"), Journal())
+
+
+def test_a_container_that_is_removed_after_the_list_was_read_is_gone(queue: EventQueue) -> None:
+    """The list may call it exited: its end would count as a stop by hand, and not as a removal."""
+    ended = replace(container(0, "exited 137"), id="c")
+    engine: Any = SimpleNamespace(containers=lambda *labels: [ended], inspect_all=lambda ids: [])
+    assert AppObserver(engine, "app", queue).containers() == []

@@ -180,7 +180,7 @@ class AppObserver:
         self._inspected.clear()
 
     def containers(self) -> list[Container]:
-        """The containers of replicas, each inspected."""
+        """The containers of replicas, each inspected. Removed ones that the list has are left out."""
         listed = [each for each in list_containers(self._engine, self._app_id) if is_replica(each)]
         if listed and not self.expected_replicas:
             self.expected_replicas = expected_replicas(Labels(listed[0].labels))
@@ -189,7 +189,7 @@ class AppObserver:
         # The list lags behind the events of a moment ago, inspect does not.
         ask = [each.id for each in listed if each.id not in self._inspected]
         self._inspected.update((each.id, each) for each in self._engine.inspect_all(ask))
-        return [self._inspected.get(each.id, each) for each in listed]
+        return [self._inspected[each.id] for each in listed if each.id in self._inspected]
 
     def end_of(self, ended: Container, journal: Journal) -> Mapping[str, Any]:
         """The facts of an unrecorded end of a run, for which launcher did not ask.
