@@ -17,6 +17,7 @@ import re
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from copy import copy, deepcopy
 from dataclasses import replace
+from functools import lru_cache
 from typing import Any
 
 from launcher.dataclass import dataclass
@@ -86,11 +87,19 @@ def find_macros(text: str) -> Sequence[tuple[str, int, int]]:
     """Return the macros of `text` as (name, start, end), known or not; an escaped macro is text."""
     if "$" not in text:
         return ()
-    return [
+    return _kept_macros(text) if len(text) <= _MOST_KEPT else _macros_of(text)
+
+
+def _macros_of(text: str) -> Sequence[tuple[str, int, int]]:
+    return tuple(
         (name, *token.span())
         for token in _TOKEN.finditer(text)
         if (name := token["name"] or token["established"])
-    ]
+    )
+
+
+_MOST_KEPT = 200  # characters; several passes ask about each text of a job file
+_kept_macros = lru_cache(2048)(_macros_of)
 
 
 def substitute(text: str, values: Mapping[str, str]) -> str:

@@ -99,7 +99,7 @@ _PROGRAM_NAME = re.compile(r"[^\W\d][\w.:-]*")
 def advise_variables(specs: Mapping[str, AnyVar], value: Any, problems: Collector) -> None:
     """Note variables and values of `include` without a reference in the file `value`, and variables that read
     a secret."""
-    used = set(names_in({key: part for key, part in value.items() if key != "vars"}))
+    used = names_in({key: part for key, part in value.items() if key != "vars"})
     for name, spec in specs.items():
         if spec.from_env is not None and reads_secret(name, spec):
             message = (

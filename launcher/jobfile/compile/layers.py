@@ -18,6 +18,7 @@ from launcher.jobfile.compile.overlay import (
     Placed,
     Removed,
     holding,
+    holds_removed,
     is_vain,
     laid_over,
     replaced,
@@ -197,7 +198,7 @@ class Layered(NamedTuple):
 
     def vain_removals(self) -> list[Diagnostic]:
         """Return an error for each item of `remove` that found nothing to remove, in any target."""
-        return [*_vain(self.marked.value)] if self.marked else []
+        return [*_vain(self.marked.value)] if self.marked and holds_removed(self.marked.value) else []
 
 
 def _vain(value: Any) -> Iterator[Diagnostic]:

@@ -407,7 +407,7 @@ def _combinations(matrix: Any, whole: Expanded, home: Home, problems: Collector)
     if isinstance(project, str) and "$" not in project:
         values["job.project"] = Value(project, project)
     resolved = References(problems, values, home.git).resolve(matrix, JOB_FIELDS["matrix"], ("matrix",))
-    made = Matrix(problems, {*names_in(whole.value)}).combinations(resolved)
+    made = Matrix(problems, names_in(whole.value)).combinations(resolved)
     made = check_names(name, matrix, made, problems)
     if not made:
         axes = (name for name in names_in(whole.value) if name.startswith("matrix."))

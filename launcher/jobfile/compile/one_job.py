@@ -98,7 +98,7 @@ class Expanded:
     def notes_on_unused_axes(self) -> Iterator[str]:
         """Yield a note on each axis of several values without a reference: the jobs may just repeat."""
         axes = self.combinations[0].axes if self.combinations else {}
-        used = {*names_in(self.value)} if axes else {"job.name"}
+        used = names_in(self.value) if axes else {"job.name"}
         for axis in axes if "job.name" not in used else ():
             count = len({each.axes[axis].text for each in self.combinations})
             if f"matrix.{axis}" not in used and count > 1:

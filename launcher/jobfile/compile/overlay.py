@@ -143,7 +143,7 @@ def without_options(job: Placed) -> Placed:
 
 def swept(node: Placed) -> Placed:
     """Return the mapping without removed keys, and without keys whose mapping held only removed ones."""
-    if not _holds_removed(node.value):
+    if not holds_removed(node.value):
         return node
     values, entries = {}, {}
     for key, value in node.value.items():
@@ -156,9 +156,10 @@ def swept(node: Placed) -> Placed:
     return Placed(values, node.spot.with_entries(entries))
 
 
-def _holds_removed(value: Any) -> bool:
+def holds_removed(value: Any) -> bool:
+    """Whether a value is a mark of a removed key, or has one at any depth of its mappings."""
     if isinstance(value, dict):
-        return any(map(_holds_removed, value.values()))
+        return any(map(holds_removed, value.values()))
     return isinstance(value, Removed)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from launcher.jobfile.compile.matrix import MARK, NO_MATRIX, Combination, fitted, slug
@@ -384,16 +384,18 @@ def _part_of_name(name: str, value: Value, mark: int = MARK) -> str:
     return value.text if is_name else slug(value.value, mark)
 
 
-def names_in(value: Any) -> Iterator[str]:
-    """Yield the names of all references in a value, unordered, also below `x-` keys: they may be anchors."""
+def names_in(value: Any) -> set[str]:
+    """The names of all references in a value, also below `x-` keys: they may be anchors."""
+    names: set[str] = set()
     parts = [value]
     while parts:
         part = parts.pop()
         if isinstance(part, str):
             if "$" in part:
-                yield from (name for name, _, _ in find_macros(part))
+                names.update([name for name, _, _ in find_macros(part)])
         elif isinstance(part, dict):
             parts += part  # `needs` has them in keys
             parts += part.values()
         elif isinstance(part, list):
             parts += part
+    return names
