@@ -290,7 +290,7 @@ def _owner(engine: EngineView, app: DockerApp, *, lock_held: bool, take_over: bo
     labels = [*(Labels(each.labels) for each in app.containers), app.labels]
     of_all = {each.text("owner"): each.owner for each in labels}
     for submitter in filter(None, of_all.values()):
-        if submitter.is_alive(progress_at, take_over=take_over):
+        if watchers.may_be_alive(engine, submitter, progress_at, take_over=take_over):
             return str(submitter)
         if record.locked_elsewhere(app.app_id, submitter):
             return f"a watcher below {submitter.home}"

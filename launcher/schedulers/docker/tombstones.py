@@ -263,9 +263,7 @@ def decide(engine: Engine, waiting: Container, decision: str, *, take_over: bool
 def _is_alive(engine: Engine, decider: Owner, *, take_over: bool) -> bool:
     from launcher.schedulers.docker import watchers
 
-    if watchers.is_of_engine(decider):
-        return watchers.is_alive(engine, decider)
-    return decider.is_alive(math.inf, take_over=take_over)
+    return watchers.may_be_alive(engine, decider, math.inf, take_over=take_over)
 
 
 def forget(engine: Engine, app_id: str) -> None:

@@ -42,6 +42,15 @@ def is_alive(engine: EngineView, process: Owner) -> bool:
     return text is not None and from_json(text.decode(errors="replace")) == process
 
 
+def may_be_alive(
+    engine: EngineView, process: Owner, progress_at: float | None, *, take_over: bool = False
+) -> bool:
+    """Whether a process that has an app may be running: see `Owner.is_alive`. The engine shows its own."""
+    if is_of_engine(process):
+        return is_alive(engine, process)
+    return process.is_alive(progress_at, take_over=take_over)
+
+
 def is_held(engine: EngineView, labels: Labels) -> bool:
     """Whether a running watcher on the engine has the app with these labels."""
     if not labels.watcher:
