@@ -51,9 +51,11 @@ class Turns:
                 asks[key] = ask
         here = {key: ask for key, ask in asks.items() if ask.table}
         is_shared = bool(here) and _number(here, steps)
-        for name in dict.fromkeys(starting[key][1].scheduler for key in asks if key in room.on_engine):
-            of_engine = {key: ask for key, ask in asks.items() if starting[key][1].scheduler == name}
-            _inherit({key: ask for key, ask in of_engine.items() if not ask.table}, steps, engines.get(name))
+        there: dict[str, dict[JobKey, Ask]] = {}  # scheduler → the asks to its engine
+        for key in asks.keys() - here.keys():
+            there.setdefault(starting[key][1].scheduler, {})[key] = asks[key]
+        for name, of_engine in there.items():
+            _inherit(of_engine, steps, engines.get(name))
         self._of = {key: Turn(ask) for key, ask in asks.items()}
         if is_shared or crowds([want for launch in launches if (want := room.want(launch)) is not None]):
             self._link([step for step in steps if step.key in here and not step.after])

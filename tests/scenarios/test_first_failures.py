@@ -1,13 +1,9 @@
 """The failures of a first day, explained on one screen by `launcher report` and by `launcher top`."""
 
-import asyncio
-import time
-
 import pytest
 
-from launcher.cli.screen.app import Top
+from tests.scenarios.test_top import on_screen, rows, until
 
-LATE_S = 150.0
 LARGE = "python3 -c \"print('loading'); bytearray(1 << 40)\""
 CAUSES = {
     "wrong-path": ("python3 trian.py", "", ("main/0 exited with 2", "trian.py", "No such file or directory")),
@@ -17,32 +13,18 @@ CAUSES = {
 }
 
 
-def shown_by_top(job, seen):
-    """The screen of `launcher top` once `seen(text)` is true of it."""
-
-    async def main():
-        top = Top([job])
-        async with top.run_test(size=(80, 24)) as pilot:
-            late = time.monotonic() + LATE_S
-            while not seen(text := screen(top)):
-                assert time.monotonic() < late, text
-                await pilot.pause(0.05)
-            return text
-
-    return asyncio.run(main())
-
-
-def screen(top):
-    """The reasons in the list of jobs, and the text below it."""
-    known = (top.jobs.jobs.row(number) for number in range(len(top.jobs.jobs)))
-    return "\n".join([*(apps[0].message for apps in known if apps), top.text.text])
-
-
 def explained(scenario, job, *words):
-    """Assert that the report, and the screen, have the words about the job."""
+    """Assert that the report, and the screen of `launcher top`, have the words about the job."""
     report = scenario.launcher("report", job, "--markdown").out
     assert [word for word in words if word not in report] == [], report
-    shown_by_top(job, lambda text: all(word in text for word in words))
+
+    async def act(top, pilot):
+        def shown():
+            return "\n".join([*(reason for _, _, reason in rows(top)), top.text.text])
+
+        await until(pilot, lambda: all(word in shown() for word in words))
+
+    on_screen(act, job, size=(80, 24))
 
 
 @pytest.fixture

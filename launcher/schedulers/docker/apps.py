@@ -279,10 +279,8 @@ def _owner(engine: EngineView, app: DockerApp, *, lock_held: bool, take_over: bo
     if view.state in WAITING_STATES:  # its watcher; one on another machine counts as alive
         waiting = waiting_container(app.containers)
         holder = Labels(waiting.labels).holder if waiting is not None else record.holder(app.app_dir)
-        if holder is not None and watchers.is_of_engine(holder):
-            return str(holder) if watchers.is_alive(engine, holder) else ""
-        is_held = holder is not None and holder.is_alive(math.inf, take_over=take_over)
-        return str(holder) if is_held and not record.is_free(app.app_id, holder) else ""
+        may_hold = holder and watchers.may_be_alive(engine, holder, math.inf, take_over=take_over)
+        return str(holder) if may_hold and not record.is_free(app.app_id, holder) else ""
     if view.state not in ("reserved", "created") and not (view.state == "running" and view.unstarted):
         return ""
     progress_at = max((each.created_at or 0.0 for each in app.containers), default=None)

@@ -36,7 +36,6 @@ if TYPE_CHECKING:
     from launcher.schedulers.docker.client.objects import Labelled
     from launcher.schedulers.docker.client.view import EngineView
     from launcher.schedulers.docker.status import DockerAppView
-    from launcher.schedulers.owner import Owner
     from launcher.specs.attempt import Attempt
     from launcher.specs.jobkey import JobKey
 
@@ -240,6 +239,8 @@ def decide(engine: Engine, waiting: Container, decision: str, *, take_over: bool
         waiting: the container that represents the attempt.
         take_over: a process on another machine counts as dead.
     """
+    from launcher.schedulers.docker.watchers import may_be_alive
+
     app_id = waiting.labels[APP_ID]
     labels = {APP_ID: app_id, TURN: decision, _BY: this_process().to_json()}
     number = 0
@@ -255,15 +256,9 @@ def decide(engine: Engine, waiting: Container, decision: str, *, take_over: bool
             return OVER
         decider = from_json(taken.labels.get(_BY, ""))
         decided = taken.labels.get(TURN, OVER)
-        if is_end(decided) or (decider is not None and _is_alive(engine, decider, take_over=take_over)):
+        if is_end(decided) or (decider and may_be_alive(engine, decider, math.inf, take_over=take_over)):
             return decided
         number += 1
-
-
-def _is_alive(engine: Engine, decider: Owner, *, take_over: bool) -> bool:
-    from launcher.schedulers.docker import watchers
-
-    return watchers.may_be_alive(engine, decider, math.inf, take_over=take_over)
 
 
 def forget(engine: Engine, app_id: str) -> None:

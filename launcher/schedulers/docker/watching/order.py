@@ -36,7 +36,7 @@ def place_of(order: Mapping[str, Any], bells: Sequence[int]) -> Place | None:
     then lacks the machine, and for a running one, whose `share` its labels have. Raises StateError where the
     tables cannot be written.
     """
-    share_label = (order.get("labels") or {}).get(SHARE) or order.get("share")
+    share_label: str = (order.get("labels") or {}).get(SHARE) or order.get("share") or ""
     if not ("place" in order or "ask" in order or share_label):
         return None
     from launcher.schedulers.docker import share
@@ -46,7 +46,7 @@ def place_of(order: Mapping[str, Any], bells: Sequence[int]) -> Place | None:
     holder = os.uname().nodename
     if "ask" in order:
         return share.take(share.completed(order["ask"]), holder, later=order["later"])
-    return None if share_label is None else share.take_from(share_label, holder)
+    return share.take_from(share_label, holder)
 
 
 def taken(order: Mapping[str, Any], place: Place | None) -> dict[str, Any]:
