@@ -10,8 +10,9 @@ from launcher.cli.console import Console
 from launcher.text import plural
 
 if TYPE_CHECKING:
-    from launcher.jobfile import Checkout, Compiled
-    from launcher.specs import Launch
+    from launcher.jobfile.compile.compiled import Compiled
+    from launcher.jobfile.compile.project import Checkout
+    from launcher.specs.launch import Launch
 
 
 def is_saved_plan(path: str) -> bool:
@@ -113,7 +114,7 @@ def compiled(
 def _compiled(
     files: Sequence[str], args: Any, placeholders: bool, cwd: str, checkout: Checkout | None
 ) -> Compiled:
-    from launcher.jobfile import Environment, compile_files
+    from launcher.jobfile.compile.files import Environment, compile_files
     from launcher.schedulers.rules import SchedulerRules
 
     schedulers = SchedulerRules()
@@ -151,11 +152,11 @@ def accepted(result: Compiled, args: Any, console: Console) -> tuple[Launch, ...
     from launcher.cli.render.findings import exit_code
 
     if exit_code(result.diagnostics, strict=args.strict):
-        from launcher.jobfile import job_file_error
+        from launcher.jobfile.diagnostics.diagnostic import job_file_error
 
         raise job_file_error(result.diagnostics)
     if result.diagnostics:
-        from launcher.jobfile import render
+        from launcher.jobfile.diagnostics.diagnostic import render
 
         console.note(render(result.diagnostics, color=console.err_color) + "\n")
     note_left_out(result, args, console)
@@ -172,6 +173,6 @@ def note_left_out(result: Compiled, args: Any, console: Console) -> None:
 
 def declared_in(launch: Launch, job: str) -> str:
     """Return the project's job file that declares a need but is not on the command line; "" for none."""
-    from launcher.jobfile import declared_elsewhere
+    from launcher.jobfile.compile.needs import declared_elsewhere
 
     return declared_elsewhere(job, launch)

@@ -13,7 +13,8 @@ from launcher.schedulers.staged import StagedScheduler
 from launcher.specs.check import Problem
 
 if TYPE_CHECKING:
-    from launcher.specs import AppDef, runopts
+    from launcher.specs.app import AppDef
+    from launcher.specs.runopts import runopts
 
 
 class SchedulerRules(Mapping[str, "Callable[[], runopts]"]):

@@ -28,7 +28,7 @@ from launcher.jobfile.compile.compiled import Compiled
 from launcher.noted import Notes, Question
 
 if TYPE_CHECKING:
-    from launcher.specs import Launch
+    from launcher.specs.launch import Launch
 
 _VERSION = 1
 _NAME_BYTES = 16

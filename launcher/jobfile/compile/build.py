@@ -20,9 +20,10 @@ from launcher.jobfile.model.role import (
     VolumeMount,
 )
 from launcher.jobfile.text.document import Path, leaves
-from launcher.specs import NULL_RESOURCE, AppDef, Lifecycle, Resource, RetryPolicy, Role, check_app, mounts
-from launcher.specs.app import ROLE_FIELDS
-from launcher.specs.check import Problem
+from launcher.specs import mounts
+from launcher.specs.app import NULL_RESOURCE, ROLE_FIELDS, AppDef, Resource, RetryPolicy, Role
+from launcher.specs.check import Problem, check_app
+from launcher.specs.launch import Lifecycle
 from launcher.specs.probe import Condition, Probe
 from launcher.specs.resources import (
     GPU_TYPE,

@@ -15,7 +15,7 @@ from launcher.files import is_below
 from launcher.jobfile.messages.collector import At, Collector
 from launcher.jobfile.model.job_file import LifecycleSpec
 from launcher.jobfile.text.document import Path
-from launcher.specs import ProjectRef, Trigger, WorkspaceRef
+from launcher.specs.launch import ProjectRef, Trigger, WorkspaceRef
 from launcher.text import nearest
 
 if TYPE_CHECKING:
@@ -109,7 +109,7 @@ class Folders:
             return ""
         key = (directory, globs)
         if key not in self._triggers:
-            from launcher.workspace import trigger_digest
+            from launcher.workspace.inputs import trigger_digest
 
             try:
                 self._triggers[key] = trigger_digest(directory, globs, root, hashes=self._reader().hashes)

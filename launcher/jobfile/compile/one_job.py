@@ -35,8 +35,10 @@ from launcher.jobfile.model.base import LABEL, VERSION
 from launcher.jobfile.model.fields import JOB, JOB_FIELDS
 from launcher.jobfile.model.job_file import ComponentJob, JobFile, NeedSpec
 from launcher.jobfile.text.document import Document, Path, Range
-from launcher.specs import DEFAULT_TARGET, AppDef, JobKey, Launch
+from launcher.specs.app import AppDef
 from launcher.specs.check import Problem
+from launcher.specs.jobkey import DEFAULT_TARGET, JobKey
+from launcher.specs.launch import Launch
 from launcher.specs.needs import Need
 from launcher.specs.outputs import references, unneeded
 from launcher.specs.secret import hide

@@ -12,10 +12,11 @@ from launcher.jobfile.diagnostics.diagnostic import severity_of
 from launcher.jobfile.messages.collector import At, Collector, got, listing, place_name, suggest
 from launcher.jobfile.model.job_file import JobFile
 from launcher.jobfile.text.document import Path
-from launcher.specs import AppDef, Role, check_app, runopts
+from launcher.specs.app import AppDef, Role
 from launcher.specs.binding import bind
-from launcher.specs.check import Problem
+from launcher.specs.check import Problem, check_app
 from launcher.specs.macros import MacroError
+from launcher.specs.runopts import runopts
 
 Schedulers = Mapping[str, Callable[[], runopts]]
 
