@@ -124,6 +124,8 @@ def plan_text(plan: Plan, *, color: bool = False, columns: int | None = None, in
 
 def _costs(plan: Plan, color: bool, columns: int | None) -> Iterator[str]:
     """Yield the lines about the cost of all jobs that the plan starts, and the budgets that it exceeds."""
+    if not plan.is_estimated:
+        return
     if total := in_total(total_of(plan.steps)):
         yield from (paint(line, "dim", color) for line in _note(f"Takes {total}", columns))
     for each in overruns(plan.steps):
