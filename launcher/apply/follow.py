@@ -102,7 +102,8 @@ class _Follower:
             self._events.flush()
 
     def follow_to_end(self, outcome: Outcome) -> None:
-        if self._on_log is None:  # else states are reported between the lines of the output
+        if self._on_log is None and outcome.has_retries:
+            # With logs, states are reported between the lines of the output.
             for restart in _scheduler(outcome, self._engines).restarts(outcome.app_id):
                 self._report_restart(outcome.app_id, restart)
         self.ended[outcome.app_id] = _until_end(outcome, self._engines, self._store, self._events)

@@ -149,15 +149,12 @@ def launches(files: Sequence[str], args: Any, console: Console) -> tuple[Launch,
 
 def accepted(result: Compiled, args: Any, console: Console) -> tuple[Launch, ...]:
     """Return the launches of a compilation, or raise, as `launches` does."""
-    from launcher.cli.render.findings import exit_code
-
-    if exit_code(result.diagnostics, strict=args.strict):
-        from launcher.jobfile.diagnostics.diagnostic import job_file_error
-
-        raise job_file_error(result.diagnostics)
     if result.diagnostics:
-        from launcher.jobfile.diagnostics.diagnostic import render
+        from launcher.cli.render.findings import exit_code
+        from launcher.jobfile.diagnostics.diagnostic import job_file_error, render
 
+        if exit_code(result.diagnostics, strict=args.strict):
+            raise job_file_error(result.diagnostics)
         console.note(render(result.diagnostics, color=console.err_color) + "\n")
     note_left_out(result, args, console)
     return result.launches
