@@ -24,7 +24,6 @@ RANK = {
     "identity": 0,
     "indented": 0,
     "looks": 0,
-    "noted": 0,
     "outages": 0,
     "secrets": 0,
     "filelock": 0,

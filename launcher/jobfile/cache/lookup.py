@@ -25,7 +25,7 @@ from launcher.errors import LauncherError
 from launcher.identity import identity
 from launcher.jobfile.cache.values import NotPlainError, packed, unpacked
 from launcher.jobfile.compile.compiled import Compiled
-from launcher.noted import Notes, Question
+from launcher.looks import Notes, Question
 
 if TYPE_CHECKING:
     from launcher.specs.launch import Launch

@@ -36,7 +36,7 @@ from launcher.jobfile.diagnostics.diagnostic import Diagnostic, Span, in_order, 
 from launcher.jobfile.messages.collector import Collector, listing, suggest
 from launcher.jobfile.text.document import Source, leads_out, read_source, source_of
 from launcher.jobfile.text.parse import parse
-from launcher.noted import not_repeatable
+from launcher.looks import not_repeatable
 from launcher.specs.jobkey import JobKey
 from launcher.specs.launch import Launch
 from launcher.specs.secret import hide, is_sensitive
