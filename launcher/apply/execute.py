@@ -76,9 +76,9 @@ def execute(
 
 
 def _batches(steps: Sequence[Step], plan: Plan, engines: Engines, limits: Sequence[Limit]) -> list[Batch]:
-    """The steps that are submitted at once."""
-    names = {step.launch.scheduler for step in steps if step.launch is not None and step.starts}
-    if not any(engines.get(name).batches for name in names):
+    """The steps that are submitted at once: jobs of a matrix."""
+    launches = (step.launch for step in steps if step.starts and step.launch is not None)
+    if not any(engines.get(each.scheduler).batches for each in launches if each.matrix):
         return []
     from launcher.apply.batches import batches_of
 

@@ -227,8 +227,9 @@ def _until_end(outcome: Outcome, engines: Engines, store: Store, events: Events)
         store.record(attempt)
     except StateError as error:
         warnings = (*warnings, unrecorded(f"it has {attempt.state}", error))
-    cause = _cause(scheduler, outcome.app_id) if attempt.state in ("failed", "lost") else ""
-    message = with_cause(attempt.message, cause)
+    message = attempt.message
+    if attempt.state in ("failed", "lost"):
+        message = with_cause(message, _cause(scheduler, outcome.app_id))
     about = {"attempt": attempt.number, "app_id": outcome.app_id, "message": message}
     if attempt.state == "skipped":
         events.report("attempt_skipped", outcome.key, attempt.ended_at, **about)

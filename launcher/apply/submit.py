@@ -275,7 +275,8 @@ def pending(step: Step, engines: Engines, store: Store) -> tuple[StoodOn, ...]:
     Raises SchedulerError for an attempt that the scheduler cannot wait for.
     """
     found = tuple(each for each in step.needs if not _has_succeeded(each, engines, store))
-    check_held(step, found, engines)
+    if found:  # else the plan's check holds
+        check_held(step, found, engines)
     return found
 
 

@@ -263,8 +263,7 @@ def _check(plan: Plan, agreed: Plan | None, args: Any) -> None:
             f"the plan is not the approved one: expected digest {args.expect_digest}, got {plan.plan_digest}",
             hint="review the new plan, and pass its digest",
         )
-    found = matched(plan, args.fail_on)
-    if found:
+    if args.fail_on and (found := matched(plan, args.fail_on)):
         raise BlockedError(f"--fail-on: {'; '.join(found)}", hint="nothing was changed")
 
 
