@@ -224,7 +224,7 @@ class Attempt:
             "order_only": list(self.order_only),
             "seen": dict(self.seen),
             "images": dict(self.images),
-            "used": use.to_json(self.used),
+            "used": use.to_json(self.used) if self.used else {},
         }
 
     @classmethod
@@ -232,7 +232,7 @@ class Attempt:
         """Unknown fields, written by a later version, are left out."""
         known = {f.name: data[f.name] for f in fields(cls) if f.name in data}
         known["needs"] = needs_.from_json(found) if (found := known.get("needs")) else ()
-        known["used"] = use.from_json(known.get("used"))
+        known["used"] = use.from_json(used) if (used := known.get("used")) else {}
         known["order_only"] = tuple(known.get("order_only", ()))
         return cls(**{**known, "key": JobKey(*data["key"])})
 
