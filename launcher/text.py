@@ -286,13 +286,13 @@ def fold(
     """
     from collections import Counter
 
-    sizes = Counter((family_of(each), kind_of(each)) for each in items)
+    kinds = [(family, kind_of(each)) if (family := family_of(each)) else None for each in items]
+    sizes = Counter(kinds)
     shown: Counter[Hashable] = Counter()
     lines: dict[Hashable, list[T]] = {}
-    for number, item in enumerate(items):
-        kind = family_of(item), kind_of(item)
+    for number, (item, kind) in enumerate(zip(items, kinds, strict=True)):
         shown[kind] += 1
-        is_alone = not kind[0] or sizes[kind] <= FEW or (matters(item) and shown[kind] <= FEW)
+        is_alone = kind is None or sizes[kind] <= FEW or (matters(item) and shown[kind] <= FEW)
         lines.setdefault(number if is_alone else kind, []).append(item)
     return list(lines.values())
 

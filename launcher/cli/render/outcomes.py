@@ -42,7 +42,7 @@ def outcomes_text(
         columns: width that lines fit if possible: handles become app ids, which commands accept too, and
             long reasons are cut, since the line of the ended job has shown them in full.
     """
-    single = len({outcome.key.session for outcome in outcomes}) <= 1
+    single = len({(outcome.key.project, outcome.key.target) for outcome in outcomes}) <= 1
     rows: list[list[Cell]] = []
     app_ids = []
     groups = fold(

@@ -239,17 +239,17 @@ def families(
     """
     wanted: dict[tuple[str, str], list[Step]] = {}
     for step in shown:
-        if family_of(step)[1]:
-            wanted.setdefault(family_of(step), []).append(step)
+        if (family := family_of(step)) is not None:
+            wanted.setdefault(family, []).append(step)
     large = {where: members for where, members in wanted.items() if len(members) > FEW}
     counts: dict[tuple[str, str], Counter[str]] = {where: Counter() for where in large}
     for step in steps:
-        if family_of(step) in counts:
-            counts[family_of(step)][step.kind] += 1
+        if (family := family_of(step)) is not None and family in large:
+            counts[family][step.kind] += 1
     return {
-        step.key: family
+        step.key: made
         for where, members in large.items()
-        for family in (_family(where[1], members, counts[where], own_notes),)
+        for made in (_family(where[1], members, counts[where], own_notes),)
         for step in members
     }
 
@@ -273,9 +273,10 @@ def _family(
     )
 
 
-def family_of(step: Step) -> tuple[str, str]:
-    """Return the session and the matrix of a job; the matrix is "" for a job outside of one."""
-    return step.key.session, step.launch.matrix if step.launch is not None else ""
+def family_of(step: Step) -> tuple[str, str] | None:
+    """Return the session and the matrix of a job; None for a job outside of one."""
+    matrix = step.launch.matrix if step.launch is not None else ""
+    return (step.key.session, matrix) if matrix else None
 
 
 def folded_rows(

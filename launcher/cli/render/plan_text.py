@@ -20,7 +20,7 @@ from launcher.cli.render.values import sent_to, wrapped
 from launcher.plan.budget import overruns, total_of
 from launcher.plan.diff import Change
 from launcher.plan.model import Plan
-from launcher.plan.step import Guard, Step
+from launcher.plan.step import Guard, Step, keys_after
 from launcher.plan.why import ran, some_files
 from launcher.specs.launch import JobKey
 from launcher.text import listing, paint, plural
@@ -142,13 +142,13 @@ def action(step: Step) -> str:
 
 def namer(plan: Plan) -> Callable[[Step], str]:
     """Returns the name of a step: the job's, with project and target if the plan has several."""
-    single = len({step.key.session for step in plan.steps}) <= 1
+    single = len({(step.key.project, step.key.target) for step in plan.steps}) <= 1
     return lambda step: step.key.job if single else str(step.key)
 
 
 def _tree(steps: Sequence[Step]) -> list[tuple[Step, int]]:
     """Each step with its depth: a step that waits for others is below the last of them."""
-    by_job = {(step.key.session, step.key.job): step for step in steps if step.launch is not None}
+    by_job = {step.key: step for step in steps if step.launch is not None}
     depths: dict[int, int] = {}
     below: dict[int, list[Step]] = {}
 
@@ -156,7 +156,7 @@ def _tree(steps: Sequence[Step]) -> list[tuple[Step, int]]:
         return depths.setdefault(id(step), 1 + max(map(depth, awaited(step)), default=-1))
 
     def awaited(step: Step) -> list[Step]:
-        found = (by_job.get((step.key.session, job)) for job in step.after)
+        found = map(by_job.get, keys_after(step))
         return [each for each in found if each is not None]
 
     for step in steps:
