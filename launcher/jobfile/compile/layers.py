@@ -13,6 +13,7 @@ from launcher import looks
 from launcher.dataclass import dataclass
 from launcher.files import is_below
 from launcher.jobfile.compile.discover import SUFFIXES
+from launcher.jobfile.compile.matrix import is_pattern
 from launcher.jobfile.compile.overlay import (
     WHOLE,
     Placed,
@@ -27,7 +28,6 @@ from launcher.jobfile.compile.overlay import (
 )
 from launcher.jobfile.compile.project import Home
 from launcher.jobfile.compile.references import names_in
-from launcher.jobfile.compile.variants import is_pattern
 from launcher.jobfile.diagnostics.diagnostic import Diagnostic
 from launcher.jobfile.messages.collector import Collector, got, listing, masked, show, suggest
 from launcher.jobfile.messages.wording_fields import bad_label

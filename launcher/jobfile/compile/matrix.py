@@ -21,6 +21,7 @@ from launcher.jobfile.messages.collector import Collector, got, nearest, show, s
 from launcher.jobfile.messages.remedies import axis_remedy
 from launcher.jobfile.model.base import VAR_NAME
 from launcher.jobfile.text.document import Path
+from launcher.specs.macros import find_macros, substitute
 from launcher.specs.secret import hide
 
 MAX_NAME = 63
@@ -123,6 +124,21 @@ class Combination:
 
 
 NO_MATRIX = Combination()
+
+
+def is_pattern(name: object) -> bool:
+    """Whether the name of a file holds references."""
+    return isinstance(name, str) and bool(find_macros(name))
+
+
+def named(name: str, combination: Combination) -> str:
+    """Return the job name of a combination. In a pattern, references without a value stay."""
+    if is_pattern(name):
+        cells, mark = combination.cells, combination.mark
+        values = {f"matrix.{key}": slug(cell.value, mark) for key, cell in cells.items()}
+        return fitted(substitute(name, values), mark)
+    values_of_axes = [cell.value for cell in combination.axes.values()]
+    return job_name(name, values_of_axes, combination.mark) if combination else name
 
 
 @dataclass(slots=True)

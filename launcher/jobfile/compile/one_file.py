@@ -14,7 +14,7 @@ from launcher.jobfile.compile.advice import advise, advise_text, advise_variable
 from launcher.jobfile.compile.build import check_defaults
 from launcher.jobfile.compile.inputs import Folders
 from launcher.jobfile.compile.layers import Layered, Parents, is_known_version, layered
-from launcher.jobfile.compile.matrix import NO_MATRIX, Combination, Matrix
+from launcher.jobfile.compile.matrix import NO_MATRIX, Combination, Matrix, named
 from launcher.jobfile.compile.one_job import Expanded, Trace, Work, compile_job
 from launcher.jobfile.compile.overlay import WHOLE, Placed, holding, laid_over, swept, without
 from launcher.jobfile.compile.project import STAND_INS, Home
@@ -27,7 +27,6 @@ from launcher.jobfile.compile.variants import (
     check_names,
     chosen_target,
     group_of,
-    named,
 )
 from launcher.jobfile.diagnostics.diagnostic import Diagnostic
 from launcher.jobfile.messages.collector import Collector, got, masked

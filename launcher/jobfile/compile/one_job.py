@@ -22,12 +22,12 @@ from launcher.jobfile.compile.build import (
 )
 from launcher.jobfile.compile.inputs import Folders
 from launcher.jobfile.compile.layers import Parents
-from launcher.jobfile.compile.matrix import NO_MATRIX, Combination, matrix_values
+from launcher.jobfile.compile.matrix import NO_MATRIX, Combination, is_pattern, matrix_values, named
 from launcher.jobfile.compile.options import Rules, Schedulers, check_options, check_role_options, check_rules
 from launcher.jobfile.compile.project import Config, Home
 from launcher.jobfile.compile.references import References, names_in
 from launcher.jobfile.compile.variables import AnyVar, Inputs, Value
-from launcher.jobfile.compile.variants import Variant, is_pattern, named
+from launcher.jobfile.compile.variants import Variant
 from launcher.jobfile.messages.collector import At, Collector, show
 from launcher.jobfile.messages.wording import report
 from launcher.jobfile.messages.wording_fields import bad_label

@@ -13,7 +13,7 @@ from dataclasses import field, replace
 from typing import Any
 
 from launcher.dataclass import dataclass
-from launcher.jobfile.compile.matrix import GROUP, LONG_MARK, Combination, fitted, job_name, slug
+from launcher.jobfile.compile.matrix import GROUP, LONG_MARK, Combination, is_pattern, named, slug
 from launcher.jobfile.compile.overlay import (
     Placed,
     Removed,
@@ -30,7 +30,7 @@ from launcher.jobfile.model.base import LABEL
 from launcher.jobfile.model.fields import JOB, fields_at, place_at
 from launcher.jobfile.text.document import Document, Path, Range
 from launcher.specs.jobkey import DEFAULT_SCHEDULER, DEFAULT_TARGET
-from launcher.specs.macros import find_macros, substitute
+from launcher.specs.macros import find_macros
 
 _FIXED = ("version", "name", "targets", "extends", "abstract", "jobs")
 """The fields that identify the job, which no target can change."""
@@ -246,21 +246,6 @@ def chosen_target(
 _NAME: Path = ("name",)
 _MATRIX: Path = ("matrix",)
 _GROUP: Path = (*_MATRIX, GROUP)
-
-
-def is_pattern(name: object) -> bool:
-    """Whether the name of a file holds references."""
-    return isinstance(name, str) and bool(find_macros(name))
-
-
-def named(name: str, combination: Combination) -> str:
-    """Return the job name of a combination. In a pattern, references without a value stay."""
-    if is_pattern(name):
-        cells, mark = combination.cells, combination.mark
-        values = {f"matrix.{key}": slug(cell.value, mark) for key, cell in cells.items()}
-        return fitted(substitute(name, values), mark)
-    values_of_axes = [cell.value for cell in combination.axes.values()]
-    return job_name(name, values_of_axes, combination.mark) if combination else name
 
 
 def beginning(name: str) -> str:
