@@ -160,7 +160,7 @@ def plan_rest(
 
 def _with_estimates(plan: Plan, store: Store) -> Plan:
     """The plan with estimates of the jobs that it starts; nothing is read where no job has run twice."""
-    if not any(step.starts and step.guard.attempt > 1 for step in plan.steps):
+    if not any(step.guard.attempt > 1 and step.starts for step in plan.steps):
         return plan
     from launcher.plan.estimate import MOST, Past, jobs_to_estimate, with_estimates
 

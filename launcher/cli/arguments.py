@@ -187,6 +187,8 @@ class Arguments:
 
 def _is_option(word: str) -> bool:
     """Whether a word looks like an option. Negative numbers, and texts with blanks, are values."""
+    if word.startswith("--"):
+        return " " not in word
     return word.startswith("-") and word != "-" and " " not in word and not is_number(word[1:])
 
 

@@ -67,7 +67,9 @@ def check_app(app: AppDef) -> list[Problem]:
     found += _check_size(app)
     if any(problem.code == "wrong-type" for problem in found):
         return found
-    return [*found, *(Problem(*each) for each in order_problems(app)), *_check_hosts(app)]
+    if any(role.service or role.depends_on for role in app.roles):
+        found += (Problem(*each) for each in order_problems(app))
+    return [*found, *_check_hosts(app)]
 
 
 def _check_hosts(app: AppDef) -> Iterator[Problem]:

@@ -15,9 +15,7 @@ Found = tuple[tuple[str | int, ...], str, str]
 
 
 def order_problems(app: AppDef) -> Iterator[Found]:
-    """Every problem of the services, the conditions and the hosts of roles."""
-    if not any(role.service or role.depends_on for role in app.roles):
-        return
+    """Every problem of the services and the conditions of roles."""
     roles = {role.name: role for role in app.roles}
     services = [role for role in app.roles if role.service]
     if app.roles and len(services) == len(app.roles):
