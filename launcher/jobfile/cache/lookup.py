@@ -14,18 +14,19 @@ from __future__ import annotations
 
 import marshal
 import os
+import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from hashlib import blake2b
 from typing import TYPE_CHECKING, Any
 
 from launcher import ci_environment
 from launcher.cachefolder import CacheFolder
 from launcher.errors import LauncherError
-from launcher.identity import identity
 from launcher.jobfile.cache.values import NotPlainError, packed, unpacked
 from launcher.jobfile.compile.compiled import Compiled
 from launcher.looks import Notes, Question
+from launcher.paths import IMPORT_ROOT
 
 if TYPE_CHECKING:
     from launcher.specs.launch import Launch
@@ -34,6 +35,11 @@ _VERSION = 1
 _NAME_BYTES = 16
 _SETTINGS = ("HOME", "XDG_STATE_HOME", "LAUNCHER_")
 """The prefixes of environment variables with settings of launcher."""
+
+_ABOVE = frozenset({"apply", "apps", "ci", "cli", "convert", "inventory", "runner", "__pycache__"})
+"""Folders of modules above those whose outcomes are cached: the cached code never calls them."""
+
+_INSTALLED = (".dist-info", ".egg-info")
 
 
 def kept(question: tuple[Any, ...], compile: Callable[[], Compiled], *, is_counted: bool = False) -> Compiled:
@@ -50,7 +56,7 @@ def kept(question: tuple[Any, ...], compile: Callable[[], Compiled], *, is_count
     if folder is None:
         return compile()
     try:
-        code = identity()
+        code = _code()
         if code is None:
             return compile()
         name = _name(question, code, folder.key)
@@ -72,6 +78,61 @@ def _name(question: tuple[Any, ...], code: tuple[object, ...], key: bytes) -> st
     settings = sorted(each for each in os.environ.items() if each[0].startswith(_SETTINGS))
     whole = repr((_VERSION, code, os.getcwd(), settings, question)).encode("utf-8", "surrogatepass")
     return blake2b(whole, digest_size=_NAME_BYTES, key=key).hexdigest()
+
+
+def _code() -> tuple[object, ...] | None:
+    """Return plain values that are equal while the code is the same; None for a package in an archive.
+
+    Our own modules count by name, size and time, as Python itself decides whether a compiled module is
+    current; an installed package by its version, its installation and what it offers to others.
+    """
+    try:
+        own = tuple(_modules(os.path.join(IMPORT_ROOT, "launcher"), ""))
+    except OSError:
+        return None
+    encoding = (sys.getfilesystemencoding(), sys.getfilesystemencodeerrors())
+    return sys.version, sys.executable, sys.flags.optimize, encoding, own, tuple(_packages())
+
+
+def _modules(folder: str, inside: str) -> Iterator[tuple[str, int, int]]:
+    with os.scandir(folder) as found:
+        items = sorted(found, key=lambda item: item.name)
+    for item in items:
+        if item.name.endswith((".py", ".so", ".json", ".md")):
+            about = item.stat()
+            yield inside + item.name, about.st_size, about.st_mtime_ns
+        elif item.name not in _ABOVE and item.is_dir():
+            yield from _modules(item.path, f"{inside}{item.name}/")
+
+
+def _packages() -> Iterator[tuple[object, ...]]:
+    for folder in dict.fromkeys(sys.path):
+        try:
+            names = sorted(name for name in os.listdir(folder or os.curdir) if name.endswith(_INSTALLED))
+        except OSError:
+            continue
+        for name in names:
+            path = os.path.join(folder, name)
+            yield path, _record(path), _entry_points(path)
+
+
+def _record(path: str) -> tuple[int, int]:
+    """Return a value that changes when the package is installed again, in whatever version."""
+    for name in ("RECORD", "SOURCES.txt", ""):
+        try:
+            about = os.stat(os.path.join(path, name))
+        except OSError:
+            continue
+        return about.st_size, about.st_mtime_ns
+    return 0, 0
+
+
+def _entry_points(path: str) -> bytes:
+    try:
+        with open(os.path.join(path, "entry_points.txt"), "rb") as file:
+            return file.read()
+    except OSError:
+        return b""
 
 
 def _read(folder: CacheFolder, name: str) -> tuple[dict[Question, bytes], Any]:
