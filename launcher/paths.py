@@ -43,6 +43,11 @@ def locks() -> str:
     return os.path.join(home(), "locks")
 
 
+def outbox() -> str:
+    """Folder of the outcomes that are still to be sent; missing until a job has a receiver."""
+    return os.path.join(home(), "notify")
+
+
 def local() -> str:
     """Folder of the local scheduler: its index and one folder per app."""
     return os.path.join(home(), "local")

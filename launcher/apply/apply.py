@@ -6,12 +6,14 @@ an attempt's number is reserved: the engine gives it to one of them.
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from launcher import paths
 from launcher.apply.approval import (
     check_approved,
     check_inputs,
@@ -197,7 +199,8 @@ def _apply(goal: Goal, wait: bool, watching: Watching) -> Result:
             todo = _plan_when_free(goal, store, engines, events)
             _check(todo, goal)
             outcomes = _carry_out(todo, goal, store, engines, events)
-        outbox.wake(anew=[each.app_id for each in outcomes if each.app_id])
+        if os.path.isdir(paths.outbox()):
+            outbox.wake(anew=[each.app_id for each in outcomes if each.app_id])
         if not wait:
             return Result(outcomes=outcomes)
         ended = follow(outcomes, engines=engines, store=store, events=events, watching=watching)

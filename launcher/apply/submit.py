@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from _thread import allocate_lock
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
@@ -9,6 +10,7 @@ from dataclasses import replace
 from time import monotonic, time
 from typing import TYPE_CHECKING, Any
 
+from launcher import paths
 from launcher.apply.dry_run import check_held
 from launcher.apply.engines import Engines
 from launcher.apply.events import EventName, Events
@@ -136,7 +138,8 @@ class Submission:
 
     def note_receivers(self) -> None:
         """Note the receivers of the outcome. A client that finishes the submission later does so again."""
-        outbox.add(self.app_id, self._receivers, self.bound.launch.root)
+        if self._receivers or os.path.isdir(paths.outbox()):
+            outbox.add(self.app_id, self._receivers, self.bound.launch.root)
 
     def _create(self, reservation: Reservation) -> None:
         """Build the workspace and create the checked app. The scheduler derives the request anew from the

@@ -213,7 +213,7 @@ def _wake_senders(command: str) -> None:
     """Start the missing senders of outcomes. Most state folders have no outbox."""
     from launcher import paths
 
-    if command != "completion" and os.path.isdir(os.path.join(paths.home(), "notify")):
+    if command != "completion" and os.path.isdir(paths.outbox()):
         from launcher.state import outbox
 
         outbox.wake()

@@ -35,10 +35,6 @@ _MAIN = (
 )
 
 
-def root() -> str:
-    return os.path.join(paths.home(), "notify")
-
-
 def add(app_id: str, to: Sequence[Destination], folder: str) -> None:
     """Note that the outcome of a new attempt is to be sent; replaces a record of the same app id.
 
@@ -60,10 +56,10 @@ def add(app_id: str, to: Sequence[Destination], folder: str) -> None:
     text = json.dumps(about, sort_keys=True)
     group = sha256(text.encode()).hexdigest()[:16]
     try:
-        below = paths.ensure(os.path.join(root(), group))
+        below = paths.ensure(os.path.join(paths.outbox(), group))
         write_whole(os.path.join(below, app_id), text, mode=0o600)
     except OSError as error:
-        raise paths.unusable(error, root()) from error
+        raise paths.unusable(error, paths.outbox()) from error
 
 
 def remove(app_id: str) -> None:
@@ -78,7 +74,7 @@ def remove(app_id: str) -> None:
 def groups() -> list[str]:
     """The folders of all groups."""
     try:
-        with os.scandir(root()) as found:
+        with os.scandir(paths.outbox()) as found:
             return sorted(each.path for each in found if each.is_dir(follow_symlinks=False))
     except OSError:
         return []

@@ -154,7 +154,8 @@ def compile_files(
         diagnostics += in_order(problems)
     for result in _each_once(results):
         more = [each for launch in result.launches for each in of_needs.get(launch.key, ())]
-        diagnostics += in_order([*result.problems, *more])
+        if more or result.problems:
+            diagnostics += in_order([*result.problems, *more])
     if not (placeholders or launches or diagnostics):
         diagnostics += [_only_a_parent(result.file) for result in results if result.is_abstract]
     is_right = not any(each.severity == "error" for each in diagnostics)
