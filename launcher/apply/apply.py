@@ -25,6 +25,7 @@ from launcher.apply.engines import Engines, record_ends
 from launcher.apply.events import Events, Outcome, Result
 from launcher.apply.execute import execute
 from launcher.apply.follow import UNWATCHED, Watching, follow
+from launcher.apply.observe import keys_of
 from launcher.apply.plans import (
     NO_CHOICES,
     Choices,
@@ -32,7 +33,6 @@ from launcher.apply.plans import (
     at_home,
     check_is_plan,
     chosen_launches,
-    keys_of,
     limits_of_apply,
     plan_launches,
     plan_rest,

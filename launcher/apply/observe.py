@@ -64,6 +64,12 @@ def observe(
     return _with_inputs(snapshot.without_outputs(lost) if lost else snapshot, launches)
 
 
+def keys_of(launches: Iterable[Launch]) -> list[JobKey]:
+    """The jobs, and those that they need."""
+    needs = needs_of(launches)
+    return list(dict.fromkeys([*needs, *(key for each in needs.values() for key in each)]))
+
+
 def _unseen(
     recorded: Iterable[Attempt], seen: Iterable[Attempt], engines: Engines, names: Collection[str]
 ) -> list[Attempt]:

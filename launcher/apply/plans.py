@@ -11,10 +11,10 @@ from launcher import git
 from launcher.apply.approval import check_capacity, check_plan
 from launcher.apply.dry_run import bind_plan, dry_run_plan
 from launcher.apply.engines import Engines
-from launcher.apply.observe import CheckoutFiles, observe
+from launcher.apply.observe import CheckoutFiles, keys_of, observe
 from launcher.dataclass import dataclass
 from launcher.errors import LauncherError, UsageError
-from launcher.plan.grounds import Grounds, needs_of
+from launcher.plan.grounds import Grounds
 from launcher.plan.model import Plan
 from launcher.plan.recheck import located, recheck
 from launcher.plan.reconcile import DeclaredIn, Scope, nowhere, one_named, reconcile, select
@@ -189,12 +189,6 @@ def explain_success(launches: Sequence[Launch], job: str, *, choices: Choices = 
         steps = {step.key: step for step in plan.steps if step.launch is not None}
         edited = CheckoutFiles(engines).edited_of([launch], snapshot.succeeded).get(launch.key, ())
         return explain(steps[launch.key], snapshot, Grounds(snapshot, steps).of(launch), edited)
-
-
-def keys_of(launches: Iterable[Launch]) -> list[JobKey]:
-    """The jobs, and those that they need."""
-    needs = needs_of(launches)
-    return list(dict.fromkeys([*needs, *(key for each in needs.values() for key in each)]))
 
 
 def at_home(plan: Plan, root: str | None) -> Plan:
