@@ -137,7 +137,10 @@ class Submission:
             stop(old, self._step, engines=self._engines, store=self._store, events=self._events)
 
     def note_receivers(self) -> None:
-        """Note the receivers of the outcome. A client that finishes the submission later does so again."""
+        """Note the receivers of the outcome; without any, remove the note of a client that was killed.
+
+        A client that finishes the submission later does so again.
+        """
         if self._receivers or os.path.isdir(paths.outbox()):
             outbox.add(self.app_id, self._receivers, self.bound.launch.root)
 
