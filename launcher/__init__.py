@@ -13,6 +13,8 @@ __version__ = "0.1.0"
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
     from launcher.apply import apply_plan, make_plan
     from launcher.apply.plans import Choices
     from launcher.components.image import IMAGE
@@ -80,13 +82,25 @@ _NAMES = {
 _HOMES = {name: home for home, names in _NAMES.items() for name in names.split()}
 
 
-def __getattr__(name: str) -> object:
-    if name not in _HOMES:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from importlib import import_module
+def hand_on(
+    package: str, homes: Mapping[str, str], *others: str
+) -> tuple[Callable[[str], object], Callable[[], list[str]]]:
+    """The functions `__getattr__` and `__dir__` (PEP 562) of a package that hands on names of its modules.
 
-    return getattr(import_module(_HOMES[name]), name)
+    Args:
+        homes: public name → the module that defines it, below the package or with a full name.
+        others: public names that the package defines itself.
+    """
+
+    def load(name: str) -> object:
+        if name not in homes:
+            raise AttributeError(f"module {package!r} has no attribute {name!r}")
+        from importlib import import_module
+
+        home = homes[name]
+        return getattr(import_module(home if home.startswith("launcher.") else f"{package}.{home}"), name)
+
+    return load, lambda: sorted((*homes, *others))
 
 
-def __dir__() -> list[str]:
-    return sorted((*_HOMES, "__version__"))
+__getattr__, __dir__ = hand_on(__name__, _HOMES, "__version__")

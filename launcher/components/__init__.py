@@ -10,6 +10,8 @@ The names here are loaded on first use.
 
 from __future__ import annotations
 
+from launcher import hand_on
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from launcher.components.call import (
@@ -92,14 +94,4 @@ __all__ = [
     "validate",
 ]
 
-
-def __getattr__(name: str) -> object:
-    if name not in _HOMES:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from importlib import import_module
-
-    return getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)
-
-
-def __dir__() -> list[str]:
-    return sorted(_HOMES)
+__getattr__, __dir__ = hand_on(__name__, _HOMES)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import time
 from abc import ABC, abstractmethod
 
+from launcher import hand_on
 from launcher.errors import SchedulerError
 
 TYPE_CHECKING = False
@@ -442,10 +443,4 @@ _ON_USE = {
 }
 """Names that schedulers import from here; each module is loaded when its name is used."""
 
-
-def __getattr__(name: str) -> object:
-    if name not in _ON_USE:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from importlib import import_module
-
-    return getattr(import_module(_ON_USE[name]), name)
+__getattr__, _ = hand_on(__name__, _ON_USE)

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import sys
 
+from launcher import hand_on
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from launcher.specs.app import (
@@ -183,16 +185,9 @@ class _Package(type(sys)):  # type: ignore[misc]
 
 
 sys.modules[__name__].__class__ = _Package
+_load, __dir__ = hand_on(__name__, _HOMES)
 
 
 def __getattr__(name: str) -> object:
-    if name not in _HOMES:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from importlib import import_module
-
-    value = globals()[name] = getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)
+    value = globals()[name] = _load(name)
     return value
-
-
-def __dir__() -> list[str]:
-    return sorted(_HOMES)
