@@ -9,7 +9,6 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from launcher.apply.approval import (
@@ -35,7 +34,7 @@ from launcher.apply.plans import (
     plan_launches,
     plan_rest,
 )
-from launcher.dataclass import dataclass
+from launcher.dataclass import dataclass, replace
 from launcher.errors import LockTimeoutError
 from launcher.plan.model import Plan
 from launcher.plan.reconcile import select

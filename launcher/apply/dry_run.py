@@ -5,11 +5,11 @@ from __future__ import annotations
 import os
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from launcher import git
 from launcher.apply.engines import Engines
+from launcher.dataclass import replace
 from launcher.errors import LauncherError, SchedulerError
 from launcher.plan.diff import Change
 from launcher.plan.model import Plan

@@ -5,10 +5,9 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterable, Mapping
-from dataclasses import field
 from typing import Final, NamedTuple
 
-from launcher.dataclass import dataclass
+from launcher.dataclass import dataclass, field
 from launcher.plan.step import Step
 from launcher.specs import canonical
 from launcher.specs.launch import JobKey, Launch

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import field, replace
 from graphlib import CycleError, TopologicalSorter
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
-from launcher.dataclass import dataclass
+from launcher.dataclass import dataclass, field, replace
 from launcher.plan.reasons import Reason
 from launcher.plan.snapshot import OUTPUT_GONE, Snapshot
 from launcher.plan.step import Step, is_abandoned, is_unfinished, submitter

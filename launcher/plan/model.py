@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import field, replace
 from typing import Final, Literal
 
-from launcher.dataclass import dataclass
+from launcher.dataclass import dataclass, field, replace
 from launcher.plan.budget import overruns
 from launcher.plan.effects import Effect, Refusal, covers, effects_of, plan_digest
 from launcher.plan.reasons import ReasonCode

@@ -6,11 +6,10 @@ Jobs are chosen by name: `train`; `train+` adds the jobs that need it, `+train` 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import replace
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final, Literal
 
-from launcher.dataclass import dataclass
+from launcher.dataclass import dataclass, replace
 from launcher.errors import UsageError
 from launcher.plan.attribution import shared_lines
 from launcher.plan.decide import decide

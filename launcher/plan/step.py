@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import field
 from graphlib import TopologicalSorter
 from typing import Any, Final, Literal
 
-from launcher.dataclass import dataclass
+from launcher.dataclass import dataclass, field
 from launcher.plan import notation
 from launcher.plan.cost import Estimate
 from launcher.plan.diff import Change

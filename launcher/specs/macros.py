@@ -16,11 +16,10 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from copy import copy, deepcopy
-from dataclasses import replace
 from functools import lru_cache
 from typing import Any
 
-from launcher.dataclass import dataclass
+from launcher.dataclass import dataclass, replace
 from launcher.errors import LauncherError
 from launcher.specs.app import MOUNTS, ROLE_FIELDS, Resource, Role, RoleField
 from launcher.specs.mounts import BindMount, DeviceMount, VolumeMount

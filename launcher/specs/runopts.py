@@ -5,9 +5,9 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from typing import Any, NamedTuple, get_args, get_origin
 
+from launcher.dataclass import dataclass
 from launcher.errors import UsageError
 from launcher.specs.app import CfgVal
 from launcher.specs.text import to_dict
