@@ -25,8 +25,14 @@ else:
     from reprlib import recursive_repr
 
     _set = object.__setattr__
-    MISSING = object()
-    """No default."""
+
+    class _Missing:
+        """No default. The signature of a constructor shows it where each instance gets a new value."""
+
+        def __repr__(self):
+            return "<factory>"
+
+    MISSING = _Missing()
 
     class field:
         """A field of a class: its default and what its methods do with it. See `dataclasses.field`."""
