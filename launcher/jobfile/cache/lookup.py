@@ -16,12 +16,12 @@ import marshal
 import os
 import time
 from collections.abc import Callable
-from hashlib import blake2b
 from typing import TYPE_CHECKING, Any
 
 from launcher import ci_environment
 from launcher.cachefolder import CacheFolder
 from launcher.errors import LauncherError
+from launcher.hashes import blake2b
 from launcher.identity import identity
 from launcher.jobfile.cache.values import NotPlainError, packed, unpacked
 from launcher.jobfile.compile.compiled import Compiled
