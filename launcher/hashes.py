@@ -6,7 +6,8 @@ That takes as long as a fifth of a bare interpreter. OpenSSL is faster for files
 
 from __future__ import annotations
 
-TYPE_CHECKING = False
+from typing import TYPE_CHECKING
+
 if TYPE_CHECKING:
     from hashlib import blake2b as blake2b
     from hashlib import sha256 as sha256

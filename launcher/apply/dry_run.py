@@ -16,13 +16,11 @@ from launcher.plan.model import Plan
 from launcher.plan.notation import is_workspace_digest
 from launcher.plan.step import Guard, Step
 from launcher.plan.why import some_files
-from launcher.specs.binding import BoundLaunch
 from launcher.specs.launch import JobKey, WorkspaceRef
 from launcher.specs.needs import StoodOn
-from launcher.specs.outputs import jobs_read
 
 if TYPE_CHECKING:
-    pass
+    from launcher.specs.binding import BoundLaunch
 
 
 def bind_plan(plan: Plan, engines: Engines) -> Plan:
@@ -170,6 +168,8 @@ def check_outputs(step: Step, engines: Engines) -> None:
     """
     if step.launch is None or not step.starts:
         return
+    from launcher.specs.outputs import jobs_read
+
     read, scheduler = jobs_read(step.launch.app), engines.get(step.launch.scheduler)
     for each in step.needs:
         if each.job in read and (why := scheduler.output_folders.unreadable(each.scheduler)):

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 
 from launcher.dataclass import dataclass, replace
 from launcher.errors import UsageError
-from launcher.plan.attribution import shared_lines
 from launcher.plan.decide import decide
 from launcher.plan.grounds import Desired, Grounds, cycle_in, history_of, in_order, key_of, needs_of
 from launcher.plan.model import Orphan, Plan, PlanProblem, Selection
@@ -98,7 +97,7 @@ def reconcile(
     steps.sort(key=_place)
     return Plan(
         steps=tuple(steps),
-        shared=shared_lines(steps),
+        shared=_shared_lines(steps),
         orphans=() if prune else tuple(report(orphan) for orphan in orphans),
         problems=tuple(problems),
         selection=Selection(
@@ -110,6 +109,14 @@ def reconcile(
         ),
         engines=_engines(steps, snapshot.fingerprints),
     )
+
+
+def _shared_lines(steps: Sequence[Step]) -> tuple[str, ...]:
+    if not any(step.changes for step in steps):
+        return ()
+    from launcher.plan.attribution import shared_lines
+
+    return shared_lines(steps)
 
 
 def _steps(job: Desired, snapshot: Snapshot, live: Sequence[Attempt]) -> list[Step]:

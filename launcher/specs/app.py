@@ -8,7 +8,6 @@ follow from ROLE_FIELDS, which is derived from `Role`: a new field of that class
 from __future__ import annotations
 
 from collections.abc import Mapping
-from copy import deepcopy
 from enum import Enum
 from typing import TYPE_CHECKING, Any
 
@@ -50,6 +49,8 @@ class Resource:
     @staticmethod
     def copy(original: Resource, **capabilities: Any) -> Resource:
         """A new resource with `capabilities` added; a keyword wins over what `original` has."""
+        from copy import deepcopy
+
         made = deepcopy(original)
         made.capabilities.update(capabilities)
         return made

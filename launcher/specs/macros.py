@@ -15,7 +15,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from copy import copy, deepcopy
 from functools import cache, lru_cache
 from typing import Any
 
@@ -175,15 +174,17 @@ def map_text(value: Any, change: Callable[[str], str]) -> Any:
     if isinstance(value, (list, tuple)):
         changed = [map_text(inner, change) for inner in value]
         return changed if isinstance(value, list) else tuple(changed)
-    return deepcopy(value)
+    return _copied(value)
 
 
 def _copied(value: Any) -> Any:
     """A deep copy of a field of a role. Most of them are empty, and `deepcopy` takes long for each."""
     if not value:
-        return copy(value)
+        return value.copy() if isinstance(value, (dict, list)) else value
     if type(value) is Resource and not (value.devices or value.tags or value.capabilities):
         return Resource(value.cpu, value.gpu, value.memMB)
+    from copy import deepcopy
+
     return deepcopy(value)
 
 

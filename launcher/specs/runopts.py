@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 import re
 from collections.abc import Iterator, Mapping
@@ -333,8 +334,6 @@ class runopts:
 
         Raises InvalidRunConfigException for anything else, an unknown option, or a value of a wrong type.
         """
-        import json
-
         try:
             given = json.loads(json_repr)
         except ValueError as error:
