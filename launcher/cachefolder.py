@@ -10,7 +10,8 @@ import errno
 import os
 import stat
 from collections.abc import Iterator
-from hashlib import blake2b
+
+from launcher.hashes import blake2b
 
 MOST_BYTES = 64 << 20
 MOST_ENTRIES = 1000

@@ -1,12 +1,12 @@
 """A replacement of the standard library's `dataclass` for our own classes, which loads faster.
 
-The standard one compiles a function for each method of a class, half a millisecond in all, 0.8 with `frozen`.
-A command loads a hundred such classes and makes instances of some. Here all classes share their methods, and
-the constructor of a class is compiled when it is first called.
+The standard module loads `inspect`, and with it half of a bare interpreter's time; it compiles a function for
+each method of a class, half a millisecond in all, 0.8 with `frozen`. A command loads a hundred such classes
+and makes instances of some. Here all classes share their methods, the constructor of a class is compiled when
+it is first called, and the standard library makes its own fields of a class when a tool asks for them.
 
-It works as the standard one for fields, and for `replace`, `asdict` and `fields` of `dataclasses`. It takes
-no InitVar, and no class may inherit from a class that it made: AppDef and Role, which users may extend, use
-the standard one.
+It works as the standard one for fields, for what users derive from a class, and for `replace`, `asdict` and
+`fields` of `dataclasses`. It takes no InitVar, and no class that it makes may inherit from another one.
 """
 
 from __future__ import annotations
@@ -14,22 +14,68 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from dataclasses import MISSING as MISSING
     from dataclasses import dataclass as dataclass
+    from dataclasses import field as field
+    from dataclasses import fields as fields
+    from dataclasses import replace as replace
 else:
-    import dataclasses
-    import inspect  # `dataclasses` has loaded it already
     from functools import cache
     from operator import attrgetter
     from reprlib import recursive_repr
 
     _set = object.__setattr__
-    _missing = object()
+
+    class _Missing:
+        """No default. The signature of a constructor shows it where each instance gets a new value."""
+
+        def __repr__(self):
+            return "<factory>"
+
+    MISSING = _Missing()
+
+    class field:
+        """A field of a class: its default and what its methods do with it. See `dataclasses.field`."""
+
+        __slots__ = ("compare", "default", "default_factory", "init", "kw_only", "metadata", "name", "repr")
+        __slots__ += ("type",)
+
+        def __init__(
+            self,
+            *,
+            default=MISSING,
+            default_factory=MISSING,
+            init=True,
+            repr=True,
+            compare=True,
+            metadata=None,
+            kw_only=None,
+        ):
+            self.default = default
+            self.default_factory = default_factory
+            self.init = init
+            self.repr = repr
+            self.compare = compare
+            self.metadata = metadata or {}
+            self.kw_only = kw_only
 
     def dataclass(cls=None, /, *, frozen=False, slots=False, kw_only=False, eq=True, repr=True):
         def made(cls):
+            if hasattr(cls, "__own_fields__"):
+                raise TypeError(f"{cls.__qualname__} derives from a class with fields: {cls.__bases__}")
             own = {name: vars(cls)[name] for name in ("__eq__", "__hash__", "__repr__") if name in vars(cls)}
-            cls = dataclasses.dataclass(init=False, repr=False, eq=False, slots=slots, kw_only=kw_only)(cls)
-            methods = {"__init__": _first_constructor(cls, frozen), "__signature__": _Signature()}
+            declared = _declared(cls, kw_only)
+            if slots:
+                cls = _with_slots(cls, [each.name for each in declared])
+            methods = {
+                "__own_fields__": declared,
+                "__match_args__": tuple(each.name for each in declared if each.init and not each.kw_only),
+                "__dataclass_fields__": _Standard("__dataclass_fields__", cls, frozen),
+                "__dataclass_params__": _Standard("__dataclass_params__", cls, frozen),
+                "__init__": _first_constructor(cls, frozen),
+                "__signature__": _Signature(cls),
+                "__replace__": replace,
+            }
             if repr:
                 methods["__repr__"] = _represent
             if eq:
@@ -44,6 +90,78 @@ else:
 
         return made if cls is None else made(cls)
 
+    def fields(given):
+        """The fields of a class or instance, in order; of a class of the standard library its own ones."""
+        cls = given if isinstance(given, type) else given.__class__
+        owner = next((each for each in cls.__mro__ if "__dataclass_fields__" in vars(each)), cls)
+        own = vars(owner).get("__own_fields__")
+        if own is not None:
+            return own
+        import dataclasses
+
+        return dataclasses.fields(given)
+
+    def replace(given, /, **changes):
+        """A copy of an instance with other values of some fields, as `dataclasses.replace` makes it."""
+        for each in fields(given):
+            if each.init:
+                if each.name not in changes:
+                    changes[each.name] = getattr(given, each.name)
+            elif each.name in changes:
+                raise ValueError(
+                    f"field {each.name} is declared with init=False, it cannot be specified with replace()"
+                )
+        return given.__class__(**changes)
+
+    def _declared(cls, kw_only):
+        """The fields that a class declares, with names, types and defaults. Takes defaults off the class."""
+        found = []
+        for name, kind in vars(cls).get("__annotations__", {}).items():
+            if str(kind).startswith(("ClassVar", "typing.ClassVar")):
+                continue
+            value = vars(cls).get(name, MISSING)
+            each = value if isinstance(value, field) else field(default=value)
+            if type(each.default).__hash__ is None or type(each.default).__module__ == "dataclasses":
+                hint = "`default_factory` of launcher.dataclass.field makes a new one for each instance"
+                raise ValueError(f"{cls.__qualname__}.{name}: {type(each.default)} is no default: {hint}")
+            each.name, each.type = name, kind
+            each.kw_only = kw_only if each.kw_only is None else each.kw_only
+            if value is each and each.default is MISSING:
+                delattr(cls, name)
+            elif value is each:
+                setattr(cls, name, each.default)
+            found.append(each)
+        return tuple(found)
+
+    def _with_slots(cls, names):
+        inside = {name: value for name, value in vars(cls).items() if name not in names}
+        inside.pop("__dict__", None)
+        inside.pop("__weakref__", None)
+        made = type(cls)(cls.__name__, cls.__bases__, {**inside, "__slots__": tuple(names)})
+        made.__qualname__ = cls.__qualname__
+        return made
+
+    class _Standard:
+        """What the standard library knows of a class, made when a tool asks for it."""
+
+        def __init__(self, name, cls, frozen):
+            self._name, self._cls, self._frozen = name, cls, frozen
+
+        def __get__(self, instance, cls):
+            import dataclasses
+
+            inside = {"__module__": self._cls.__module__, "__qualname__": self._cls.__qualname__}
+            inside["__annotations__"] = {each.name: each.type for each in self._cls.__own_fields__}
+            for each in self._cls.__own_fields__:
+                names = ("default", "default_factory", "init", "repr", "compare", "metadata", "kw_only")
+                given = {name: getattr(each, name) for name in names if getattr(each, name) is not MISSING}
+                inside[each.name] = dataclasses.field(**given)
+            twin = type(self._cls.__name__, (), inside)
+            made = dataclasses.dataclass(init=False, repr=False, eq=False, frozen=self._frozen)(twin)
+            for name in ("__dataclass_fields__", "__dataclass_params__"):
+                setattr(self._cls, name, getattr(made, name))
+            return getattr(made, self._name)
+
     def _first_constructor(cls, frozen):
         def __init__(self, /, *args, **kwargs):
             cls.__init__ = _constructor(cls, frozen)
@@ -54,23 +172,30 @@ else:
     class _Signature:
         """The signature of a class's constructor, for the tools that read it."""
 
+        def __init__(self, cls):
+            self._cls = cls
+
         def __get__(self, instance, cls):
-            whole = inspect.signature(_constructor(cls, frozen=False))
+            if cls.__init__ is not self._cls.__init__:
+                raise AttributeError("__signature__")  # of a class that is derived from this one
+            from inspect import signature
+
+            whole = signature(_constructor(self._cls, frozen=False))
             return whole.replace(parameters=[*whole.parameters.values()][1:])
 
     def _constructor(cls, frozen):
         """The constructor of a class, as the standard library writes it."""
-        names = {"_set": _set, "_missing": _missing}
+        names = {"_set": _set, "_missing": MISSING}
         slots = vars(cls).get("__slots__", ())
         parameters, keywords, body = [], [], []
-        for field in dataclasses.fields(cls):
+        for field in cls.__own_fields__:
             name, default, factory = field.name, field.default, field.default_factory
             parameter = value = name
-            if factory is not dataclasses.MISSING:
+            if factory is not MISSING:
                 names[f"_new_{name}"] = factory
                 parameter = f"{name}=_missing"
                 value = f"_new_{name}() if {name} is _missing else {name}" if field.init else f"_new_{name}()"
-            elif default is not dataclasses.MISSING:
+            elif default is not MISSING:
                 names[f"_default_{name}"] = default
                 parameter = f"{name}=_default_{name}"
                 value = name if field.init else f"_default_{name}"
@@ -90,12 +215,14 @@ else:
         exec("\n ".join([head, *(body or ["pass"])]), names)
         made = names["__init__"]
         made.__qualname__ = f"{cls.__qualname__}.__init__"
+        made.__annotations__ = {each.name: each.type for each in cls.__own_fields__ if each.init}
+        made.__annotations__["return"] = None
         return made
 
     @cache
     def _compared(cls):
         """A function from an instance to the values that are compared."""
-        names = [field.name for field in dataclasses.fields(cls) if field.compare]
+        names = [field.name for field in cls.__own_fields__ if field.compare]
         return attrgetter(*names) if names else lambda self: ()
 
     def _equal(self, other):
@@ -109,20 +236,27 @@ else:
 
     @recursive_repr()
     def _represent(self):
-        shown = (
-            f"{field.name}={getattr(self, field.name)!r}" for field in dataclasses.fields(self) if field.repr
-        )
+        shown = (f"{field.name}={getattr(self, field.name)!r}" for field in self.__own_fields__ if field.repr)
         return f"{self.__class__.__qualname__}({', '.join(shown)})"
 
     def _refuse_to_set(self, name, value):
-        raise dataclasses.FrozenInstanceError(f"cannot assign to field {name!r}")
+        _check_derived(self, name, "assign to")
+        _set(self, name, value)
 
     def _refuse_to_delete(self, name):
-        raise dataclasses.FrozenInstanceError(f"cannot delete field {name!r}")
+        _check_derived(self, name, "delete")
+        object.__delattr__(self, name)
+
+    def _check_derived(self, name, act):
+        """Raise FrozenInstanceError, but for a name that a class of the user's adds."""
+        if "__own_fields__" in vars(self.__class__) or any(each.name == name for each in self.__own_fields__):
+            from dataclasses import FrozenInstanceError
+
+            raise FrozenInstanceError(f"cannot {act} field {name!r}")
 
     def _state(self):
-        return [getattr(self, field.name) for field in dataclasses.fields(self)]
+        return [getattr(self, field.name) for field in self.__own_fields__]
 
     def _set_state(self, state):
-        for field, value in zip(dataclasses.fields(self), state, strict=True):
+        for field, value in zip(self.__own_fields__, state, strict=True):
             _set(self, field.name, value)

@@ -103,7 +103,7 @@ class Notes:
         return self
 
     def _digest(self, answer: object) -> bytes:
-        from hashlib import blake2b
+        from launcher.hashes import blake2b
 
         data = answer if isinstance(answer, bytes) else repr(answer).encode("utf-8", "surrogatepass")
         return blake2b(data, digest_size=_DIGEST_BYTES, key=self._key).digest()

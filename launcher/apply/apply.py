@@ -10,7 +10,6 @@ import os
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from launcher import paths
@@ -37,7 +36,7 @@ from launcher.apply.plans import (
     plan_launches,
     plan_rest,
 )
-from launcher.dataclass import dataclass
+from launcher.dataclass import dataclass, replace
 from launcher.errors import LockTimeoutError
 from launcher.plan.model import Plan
 from launcher.plan.step import Step

@@ -10,13 +10,12 @@ from launcher.errors import BlockedError, LauncherError, SecretError, StaleError
 from launcher.plan.budget import overruns
 from launcher.plan.model import Plan
 from launcher.plan.reasons import Reason
-from launcher.specs.binding import BoundLaunch
 from launcher.specs.launch import JobKey
 from launcher.specs.notify import Destination, check_url, key_bytes
 from launcher.specs.secret import Secret
 
 if TYPE_CHECKING:
-    pass
+    from launcher.specs.binding import BoundLaunch
 
 
 class PlanProblemError(LauncherError):

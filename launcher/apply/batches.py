@@ -9,11 +9,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
-from dataclasses import replace
 from typing import Any, NamedTuple
 
 from launcher.apply.engines import Engines
 from launcher.apply.submit import Submission
+from launcher.dataclass import replace
 from launcher.errors import LauncherError, SchedulerError
 from launcher.plan.model import Plan
 from launcher.plan.step import Step, in_order, keys_after

@@ -5,24 +5,22 @@ from __future__ import annotations
 import os
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from launcher import git
 from launcher.apply.engines import Engines
+from launcher.dataclass import replace
 from launcher.errors import LauncherError, SchedulerError
 from launcher.plan.diff import Change
 from launcher.plan.model import Plan
 from launcher.plan.notation import is_workspace_digest
 from launcher.plan.step import Guard, Step
 from launcher.plan.why import some_files
-from launcher.specs.binding import BoundLaunch
 from launcher.specs.launch import JobKey, WorkspaceRef
 from launcher.specs.needs import StoodOn
-from launcher.specs.outputs import jobs_read
 
 if TYPE_CHECKING:
-    pass
+    from launcher.specs.binding import BoundLaunch
 
 
 def bind_plan(plan: Plan, engines: Engines) -> Plan:
@@ -170,6 +168,8 @@ def check_outputs(step: Step, engines: Engines) -> None:
     """
     if step.launch is None or not step.starts:
         return
+    from launcher.specs.outputs import jobs_read
+
     read, scheduler = jobs_read(step.launch.app), engines.get(step.launch.scheduler)
     for each in step.needs:
         if each.job in read and (why := scheduler.output_folders.unreadable(each.scheduler)):

@@ -10,7 +10,6 @@ from launcher.errors import SchedulerError
 from launcher.schedulers.registry import get_scheduler
 from launcher.schedulers.staged import StagedScheduler
 from launcher.specs.attempt import ENDED_STATES, PENDING_STATES, UNSTARTED_STATES
-from launcher.specs.binding import BoundLaunch, bind_launch, bind_options
 from launcher.state.store import Store
 
 TYPE_CHECKING = False
@@ -23,6 +22,7 @@ if TYPE_CHECKING:
     from launcher.schedulers.staged import OnImage
     from launcher.schedulers.workspaces import BoundWorkspace
     from launcher.specs.attempt import Attempt
+    from launcher.specs.binding import BoundLaunch
     from launcher.specs.dryrun import AppDryRunInfo
     from launcher.specs.launch import Launch, ProjectRef
     from launcher.state.records import AppRecord
@@ -86,6 +86,8 @@ class Engines:
         Raises InvalidRunConfigException for run options that the scheduler does not take, SchedulerError for
         a workspace of several projects where the scheduler runs in one folder.
         """
+        from launcher.specs.binding import bind_launch
+
         scheduler, workspace = self.get(launch.scheduler), launch.workspace
         opts = scheduler.run_opts()
         if workspace is not None and workspace.projects and not scheduler.builds_workspaces:
@@ -97,6 +99,8 @@ class Engines:
 
     def options(self, launch: Launch) -> dict[str, Any]:
         """The run options that `bind` gives the launch, without the options that a scheduler may refuse."""
+        from launcher.specs.binding import bind_options
+
         opts = self.get(launch.scheduler).run_opts()
         return bind_options(launch, opts=opts, home=os.path.expanduser("~"))
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -23,6 +22,7 @@ from launcher.apply.submit import (
     unrecorded,
 )
 from launcher.ci_environment import run_url
+from launcher.dataclass import replace
 from launcher.errors import LauncherError, ReservedError, StateError
 from launcher.plan.model import Plan
 from launcher.plan.step import Step, in_order, keys_after

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from copy import copy
-from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from launcher.apply.engines import Engines
 from launcher.apply.events import TOGETHER_S, Events, OnEvent, Outcome
 from launcher.apply.submit import unrecorded
-from launcher.dataclass import dataclass
+from launcher.dataclass import dataclass, replace
 from launcher.errors import LauncherError, SchedulerError, StateError
 from launcher.schedulers.staged import StagedScheduler
 from launcher.specs.launch import JobKey

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import field
 from typing import Any
 
 from launcher.apply.engines import Engines, record_ends
-from launcher.dataclass import dataclass
+from launcher.dataclass import dataclass, field
 from launcher.errors import LauncherError, SchedulerError
 from launcher.schedulers.staged import StagedScheduler
 from launcher.specs.attempt import ENDED_STATES, UNSTARTED_STATES

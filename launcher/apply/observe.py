@@ -5,11 +5,11 @@ from __future__ import annotations
 import posixpath
 from _thread import allocate_lock
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from launcher import git
 from launcher.apply.engines import Engines
+from launcher.dataclass import replace
 from launcher.errors import LauncherError
 from launcher.plan.grounds import needs_of
 from launcher.plan.snapshot import Snapshot, merge

@@ -16,7 +16,6 @@ from launcher.dataclass import dataclass
 from launcher.errors import LauncherError, UsageError
 from launcher.plan.grounds import Grounds
 from launcher.plan.model import Plan
-from launcher.plan.recheck import located, recheck
 from launcher.plan.reconcile import DeclaredIn, Scope, nowhere, one_named, reconcile, select
 from launcher.plan.snapshot import Snapshot
 from launcher.plan.step import Step
@@ -144,6 +143,8 @@ def plan_rest(
     plan: Plan, keys: Sequence[JobKey], schedulers: Iterable[str], store: Store, engines: Engines
 ) -> Plan:
     """Return the rest of a plan. Raises StaleError or BlockedError when it does not fit the snapshot."""
+    from launcher.plan.recheck import recheck
+
     launches = [step.launch for step in plan.steps if step.launch is not None]
     engines.expect(launches)
     snapshot = observe(store, engines, launches, keys, schedulers)
@@ -195,6 +196,8 @@ def at_home(plan: Plan, root: str | None) -> Plan:
     """A saved plan, bound to the checkout at `root`; a plan of this process is bound already."""
     if not any(step.launch is not None and not step.launch.root for step in plan.steps):
         return plan
+    from launcher.plan.recheck import located
+
     folder = os.path.abspath(root or ".")
     repository = git.repository(folder)
     if repository is not None:

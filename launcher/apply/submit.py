@@ -6,7 +6,6 @@ import os
 from _thread import allocate_lock
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import replace
 from time import monotonic, time
 from typing import TYPE_CHECKING, Any
 
@@ -14,6 +13,7 @@ from launcher import paths
 from launcher.apply.dry_run import check_held
 from launcher.apply.engines import Engines
 from launcher.apply.events import EventName, Events
+from launcher.dataclass import replace
 from launcher.errors import LauncherError, SchedulerError, StaleError, StateError
 from launcher.plan.effects import start_of
 from launcher.plan.step import Guard, Step, in_order, keys_after

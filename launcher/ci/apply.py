@@ -11,12 +11,11 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
 from launcher.ci.approvals import Scope, approval_in, names
 from launcher.ci.forge import Check, Forge, Pull
-from launcher.dataclass import dataclass
+from launcher.dataclass import dataclass, replace
 from launcher.errors import StaleError
 from launcher.plan.effects import Approval
 from launcher.plan.model import Plan

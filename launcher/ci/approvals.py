@@ -13,11 +13,11 @@ import json
 import re
 import zlib
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from launcher.ci.forge import MOST_CHARACTERS, Check, CheckRun, Pull
 from launcher.ci.github import GitHub
+from launcher.dataclass import replace
 from launcher.errors import LauncherError
 from launcher.inventory.verify import Chain
 from launcher.plan.effects_codec import approval_faults, approval_json, to_approval

@@ -10,11 +10,10 @@ import json
 import os
 import re
 from collections.abc import Mapping
-from dataclasses import field
 from typing import Any, Literal
 
 from launcher.ci_environment import run_url
-from launcher.dataclass import dataclass
+from launcher.dataclass import dataclass, field
 from launcher.errors import LauncherError
 from launcher.files import read_regular
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from dataclasses import replace
 from functools import partial
 from json import dumps
 from typing import Any
@@ -17,6 +16,7 @@ from launcher.cli.run_component import called
 from launcher.components.call import ComponentArgs
 from launcher.components.component import Component
 from launcher.convert.convert import KINDS, Converted, convert, is_file
+from launcher.dataclass import replace
 from launcher.errors import JobFileError, LauncherError, UsageError
 from launcher.jobfile.compile.build import script_of
 from launcher.jobfile.compile.files import compile_text

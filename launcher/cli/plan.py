@@ -9,12 +9,10 @@ from launcher.apply.plans import make_plan
 from launcher.cli import jobs, plan_options
 from launcher.cli.arguments import choose_format, count
 from launcher.cli.console import Console
-from launcher.cli.plan_file import document, write_text
 from launcher.cli.plan_options import empty_state_warning, matched
 from launcher.cli.render.findings import exit_code, findings, in_short
 from launcher.cli.render.plan_text import plan_text
 from launcher.errors import JobFileError, UsageError
-from launcher.plan.attribution import attributed
 from launcher.plan.model import Plan, plan_exit_code
 from launcher.specs.launch import Launch
 
@@ -107,8 +105,10 @@ def run(args: Any, console: Console) -> int:
         return _explain(launches, args, console)
     plan = make_plan(launches, choices=plan_options.choices(launches, args))
     if args.base is not None:
+        from launcher.plan.attribution import attributed
+
         plan = attributed(plan, _base(args, console), args.base, "this change")
-    text = document(plan) if args.out or args.json_into or args.json else ""
+    text = _document(plan) if args.out or args.json_into or args.json else ""
     if args.json:  # stdout gets the plan, or the reason why there is none
         check_plan(plan)
         _write_files(text, args)
@@ -125,8 +125,16 @@ def run(args: Any, console: Console) -> int:
     return _exit_code(plan, args, console)
 
 
+def _document(plan: Plan) -> str:
+    from launcher.cli.plan_file import document
+
+    return document(plan)
+
+
 def _write_files(text: str, args: Any) -> None:
     for path in filter(None, (args.out, args.json_into)):
+        from launcher.cli.plan_file import write_text
+
         write_text(path, text)
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import field, fields
 from typing import Any
 
 from launcher.cli.attached import run_attached
@@ -21,7 +20,7 @@ from launcher.components.call import (
 from launcher.components.component import Component
 from launcher.components.finder import get_component
 from launcher.components.signature import component_help
-from launcher.dataclass import dataclass
+from launcher.dataclass import dataclass, field, fields
 from launcher.errors import UsageError
 from launcher.runner import config, get_runner
 from launcher.runner.config import component_defaults

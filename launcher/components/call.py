@@ -11,7 +11,6 @@ from __future__ import annotations
 from argparse import Namespace
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import field
 from typing import Any, NamedTuple
 
 from launcher.components.signature import (
@@ -26,7 +25,7 @@ from launcher.components.signature import (
     parameters_of,
     type_name,
 )
-from launcher.dataclass import dataclass
+from launcher.dataclass import dataclass, field
 from launcher.errors import LauncherError, UsageError
 from launcher.specs.app import AppDef
 from launcher.text import dotted, name_hint

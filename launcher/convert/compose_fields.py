@@ -5,14 +5,13 @@ from __future__ import annotations
 import re
 import shlex
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import field
 from functools import partial
 from math import ceil
 from typing import Any
 
 from launcher.convert.compose_text import COMMANDS, Invalid, Texts, parts
 from launcher.convert.draft import Draft, memory_text
-from launcher.dataclass import dataclass
+from launcher.dataclass import dataclass, field
 from launcher.jobfile.text.document import Document
 from launcher.jobfile.text.document import Path as Place
 from launcher.specs.probe import EVERY_S, LEAST_EVERY_S, LONGEST_S

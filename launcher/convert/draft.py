@@ -6,11 +6,10 @@ import os
 import re
 import shlex
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import field
 from textwrap import wrap
 from typing import Any
 
-from launcher.dataclass import dataclass
+from launcher.dataclass import dataclass, field
 from launcher.jobfile.format import Unformattable, format_text
 from launcher.jobfile.text.document import Source
 from launcher.jobfile.text.parse import parse

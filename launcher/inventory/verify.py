@@ -9,11 +9,10 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
 from itertools import pairwise, permutations, product
 from typing import Any, Literal, get_args
 
-from launcher.dataclass import dataclass
+from launcher.dataclass import dataclass, replace
 from launcher.errors import LauncherError
 from launcher.git import Repository, pull_request_in, repository
 from launcher.inventory import recorded

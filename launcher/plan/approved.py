@@ -9,9 +9,9 @@ under another approval.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import replace
 from typing import Any
 
+from launcher.dataclass import replace
 from launcher.plan.effects import Approval, Refusal, Start, Stop, started_by
 from launcher.plan.model import Orphan, Plan
 from launcher.plan.reasons import Reason

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from typing import NamedTuple
 
+from launcher.dataclass import replace
 from launcher.plan.diff import Change, diff
 from launcher.plan.effects import Start, start_of, started_by
 from launcher.plan.model import Plan

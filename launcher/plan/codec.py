@@ -5,10 +5,10 @@ from __future__ import annotations
 import json
 import posixpath
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import fields
 from datetime import datetime, timezone
 from typing import Any
 
+from launcher.dataclass import fields
 from launcher.errors import LauncherError
 from launcher.indented import indented
 from launcher.plan.budget import overruns, total_of

@@ -8,9 +8,9 @@ it decides instead. The attempt before a skipped one decides, too.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Final
 
+from launcher.dataclass import replace
 from launcher.plan import grounds as grounds_
 from launcher.plan import why
 from launcher.plan.diff import Change, diff

@@ -18,8 +18,8 @@ from launcher.specs.secret import HIDDEN, hide, hide_item, is_sensitive, referen
 from launcher.text import printable
 
 Op = Literal["+", "-", "~"]
-_BARE = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_-]*\Z")
-_BARE_DESTINATION = re.compile(r"/[^\[\]\"\\\x00-\x1f]*\Z")
+_BARE = r"[A-Za-z0-9_][A-Za-z0-9_-]*\Z"
+_BARE_DESTINATION = r"/[^\[\]\"\\\x00-\x1f]*\Z"
 _NOTHING: Any = object()  # unequal to every JSON value
 
 
@@ -122,7 +122,7 @@ def _role(old: Mapping[str, Any], new: Mapping[str, Any], path: str) -> Iterator
     yield from _mappings(_without(old, "mounts"), _without(new, "mounts"), path)
     before, after = _by(old.get("mounts", []), "dst"), _by(new.get("mounts", []), "dst")
     for dst in sorted({*before, *after}):
-        place = f"{path}.mounts[{dst if _BARE_DESTINATION.match(dst) else show(dst)}]"
+        place = f"{path}.mounts[{dst if re.match(_BARE_DESTINATION, dst) else show(dst)}]"
         if dst not in after:
             yield Change("-", place, old=hide(before[dst]))
         elif dst not in before:
@@ -141,7 +141,7 @@ def _without(mapping: Mapping[str, Any], key: str) -> dict[str, Any]:
 
 
 def _join(path: str, key: str) -> str:
-    if not _BARE.match(key):
+    if not re.match(_BARE, key):
         return f"{path}[{show(key)}]"
     return f"{path}.{key}" if path else key
 

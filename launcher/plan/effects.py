@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 from collections.abc import Iterable, Mapping
-from dataclasses import field
 from typing import Final, NamedTuple
 
-from launcher.dataclass import dataclass
+from launcher.dataclass import dataclass, field
+from launcher.hashes import sha256
 from launcher.plan.step import Step
 from launcher.specs import canonical
 from launcher.specs.launch import JobKey, Launch
@@ -156,7 +155,7 @@ def plan_digest(effects: Iterable[Effect]) -> str:
     effects = tuple(effects)
     starts = sorted(each.digest for each in effects if isinstance(each, Start))
     stops = sorted({each.app_id for each in effects if isinstance(each, Stop)})
-    return "+".join([_PREFIX + hashlib.sha256("\n".join(starts).encode()).hexdigest(), *stops])
+    return "+".join([_PREFIX + sha256("\n".join(starts).encode()).hexdigest(), *stops])
 
 
 def covers(approved: str, digest: str) -> bool:
@@ -173,4 +172,4 @@ def is_superseded(digest: str) -> bool:
 
 def _digest(*values: object) -> str:
     text = json.dumps(values, separators=(",", ":"))
-    return _EFFECT + hashlib.sha256(text.encode()).hexdigest()[:_EFFECT_DIGITS]
+    return _EFFECT + sha256(text.encode()).hexdigest()[:_EFFECT_DIGITS]

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from launcher.hashes import sha256
 from launcher.plan.effects import Approval, Effect, Start, Stop
 from launcher.plan.model import Plan
 from launcher.plan.schema import APPROVED, EFFECTS_VERSION
@@ -60,7 +60,7 @@ def digest_of_v2(plan: Plan) -> str:
     )
     text = json.dumps(rows, separators=(",", ":"))
     stops = sorted({stop.app_id for stop in effects if isinstance(stop, Stop)})
-    return "+".join([f"lp2:sha256:{hashlib.sha256(text.encode()).hexdigest()}", *stops])
+    return "+".join([f"lp2:sha256:{sha256(text.encode()).hexdigest()}", *stops])
 
 
 def _effect(effect: Effect, after: int) -> dict[str, Any]:

@@ -11,12 +11,12 @@ attempts of other documents count, too.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from functools import cache
 from math import exp, log, sqrt
 from operator import mul
 from typing import Final, NamedTuple
 
+from launcher.dataclass import replace
 from launcher.holding.use import Use
 from launcher.plan.cost import Estimate, Range
 from launcher.plan.model import Plan

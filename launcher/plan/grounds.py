@@ -3,20 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import field, replace
-from graphlib import CycleError, TopologicalSorter
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
-from launcher.dataclass import dataclass
+from launcher.dataclass import dataclass, field, replace
 from launcher.plan.reasons import Reason
 from launcher.plan.snapshot import OUTPUT_GONE, Snapshot
 from launcher.plan.step import Step, is_abandoned, is_unfinished, submitter
-from launcher.specs import canonical
 from launcher.specs.attempt import WAITING_STATES, Attempt, LateDocument
 from launcher.specs.inputs import InputFiles
 from launcher.specs.launch import JobKey, Launch
 from launcher.specs.needs import Need, StoodOn
-from launcher.specs.outputs import jobs_read, lists_needs
 from launcher.text import natural
 
 if TYPE_CHECKING:
@@ -115,6 +111,8 @@ class Grounds:
 
     def _reads(self, launch: Launch, need: Need) -> bool:
         """Whether the job reads the need's output folder. LAUNCHER_NEEDS names the folders of a matrix."""
+        from launcher.specs.outputs import jobs_read, lists_needs
+
         step = self.steps.get(key_of(launch, need))
         of_matrix = step is not None and step.launch is not None and bool(step.launch.matrix)
         return of_matrix or need.job in jobs_read(launch.app) or lists_needs(launch.app)
@@ -169,14 +167,21 @@ def in_order(launches: Mapping[JobKey, _T], needs: Mapping[JobKey, Iterable[JobK
     """The jobs, each behind those that it needs. Raises CycleError; its second argument is the cycle."""
     if not any(needs.values()):
         return list(launches.values())
+    from graphlib import TopologicalSorter
+
     graph = {key: [need for need in needs.get(key, ()) if need in launches] for key in launches}
     return [launches[key] for key in TopologicalSorter(graph).static_order()]
 
 
 def cycle_in(launches: Sequence[Launch]) -> list[JobKey]:
     """A cycle among the needs of the jobs, the first one also last; [] without one."""
+    needs = needs_of(launches)
+    if not any(needs.values()):
+        return []
+    from graphlib import CycleError
+
     try:
-        in_order({launch.key: launch for launch in launches}, needs_of(launches))
+        in_order({launch.key: launch for launch in launches}, needs)
     except CycleError as error:
         return list(error.args[1])
     return []
@@ -302,6 +307,15 @@ def _stands(need: Need, attempt: Attempt, note: str = "") -> Ground:
     )
 
 
+def _late_document(launch: Launch) -> LateDocument:
+    def document() -> dict[str, Any]:
+        from launcher.specs import canonical
+
+        return canonical.document(launch)
+
+    return LateDocument(document)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Desired:
     """One job as its file declares it, and the flags of the command line that concern it.
@@ -333,8 +347,9 @@ class Desired:
     def of(cls, launch: Launch, **choices: Any) -> Desired:
         """The job in normal form; `choices` are further fields."""
         if launch.digest:
-            late = LateDocument(lambda: canonical.document(launch))
-            return cls(launch=launch, document=late, digest=launch.digest, **choices)
+            return cls(launch=launch, document=_late_document(launch), digest=launch.digest, **choices)
+        from launcher.specs import canonical
+
         document = canonical.document(launch)
         return cls(launch=launch, document=document, digest=canonical.digest(document), **choices)
 
@@ -347,6 +362,8 @@ class Desired:
         """Whether the attempt ran this document; one in an older normal form is normalised again first."""
         if attempt.digest == self.digest:
             return True
+        from launcher.specs import canonical
+
         return bool(attempt.document) and self.digest == canonical.digest(
             canonical.renormalise(attempt.document)
         )

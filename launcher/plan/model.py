@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import field, replace
-from typing import Final, Literal
+from typing import TYPE_CHECKING, Final, Literal
 
-from launcher.dataclass import dataclass
+from launcher.dataclass import dataclass, field, replace
 from launcher.plan.budget import overruns
-from launcher.plan.effects import Effect, Refusal, covers, effects_of, plan_digest
 from launcher.plan.reasons import ReasonCode
 from launcher.plan.step import MARKS, ActionKind, Guard, Step
 from launcher.specs.launch import JobKey
 from launcher.specs.notify import Destination
+
+if TYPE_CHECKING:
+    from launcher.plan.effects import Effect, Refusal
 
 _COUNT_WORDS: Final[dict[ActionKind, str]] = {
     "create": "to create",
@@ -106,6 +107,8 @@ class Plan:
     @property
     def effects(self) -> tuple[Effect, ...]:
         """Everything that it starts and stops."""
+        from launcher.plan.effects import effects_of
+
         return effects_of(self.steps)
 
     @property
@@ -117,6 +120,8 @@ class Plan:
     @property
     def plan_digest(self) -> str:
         """The digest of all effects, which a user approves."""
+        from launcher.plan.effects import plan_digest
+
         return plan_digest(self.effects)
 
     def counts(self) -> dict[ActionKind, int]:
@@ -176,6 +181,8 @@ class Plan:
 
 def approves(approved_digest: str, plan: Plan) -> bool:
     """Whether the plan's effects are the approved ones; stopping fewer attempts than approved is fine."""
+    from launcher.plan.effects import covers
+
     return covers(approved_digest, plan.plan_digest)
 
 

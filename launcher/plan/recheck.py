@@ -14,10 +14,9 @@ from __future__ import annotations
 
 import posixpath
 from collections.abc import Collection
-from dataclasses import replace
 from typing import Any
 
-from launcher.dataclass import dataclass
+from launcher.dataclass import dataclass, replace
 from launcher.errors import StaleError
 from launcher.plan.decide import decide
 from launcher.plan.grounds import Desired, Grounds, history_of, in_order, key_of, needs_of

@@ -6,13 +6,11 @@ Jobs are chosen by name: `train`; `train+` adds the jobs that need it, `+train` 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import replace
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final, Literal
 
-from launcher.dataclass import dataclass
+from launcher.dataclass import dataclass, replace
 from launcher.errors import UsageError
-from launcher.plan.attribution import shared_lines
 from launcher.plan.decide import decide
 from launcher.plan.grounds import Desired, Grounds, cycle_in, history_of, in_order, key_of, needs_of
 from launcher.plan.model import Orphan, Plan, PlanProblem, Selection
@@ -99,7 +97,7 @@ def reconcile(
     steps.sort(key=_place)
     return Plan(
         steps=tuple(steps),
-        shared=shared_lines(steps) if len(steps) > 1 else (),
+        shared=_shared_lines(steps) if len(steps) > 1 else (),
         orphans=() if prune else tuple(report(orphan) for orphan in orphans),
         problems=tuple(problems),
         selection=Selection(
@@ -111,6 +109,14 @@ def reconcile(
         ),
         engines=_engines(steps, snapshot.fingerprints),
     )
+
+
+def _shared_lines(steps: Sequence[Step]) -> tuple[str, ...]:
+    if not any(step.changes for step in steps):
+        return ()
+    from launcher.plan.attribution import shared_lines
+
+    return shared_lines(steps)
 
 
 def _steps(job: Desired, snapshot: Snapshot, live: Sequence[Attempt]) -> list[Step]:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-import hashlib
 import re
+
+from launcher.hashes import sha256
 
 _LAST_FIELD = re.compile(rb',\n  "seal": "sha256:([0-9a-f]{64})"\n}\n\Z')
 _END = "\n}\n"
@@ -22,4 +23,4 @@ def is_sealed(data: bytes) -> bool:
 
 
 def _checksum(body: bytes) -> str:
-    return hashlib.sha256(body).hexdigest()
+    return sha256(body).hexdigest()

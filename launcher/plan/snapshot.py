@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import field, replace
 
-from launcher.dataclass import dataclass
+from launcher.dataclass import dataclass, field, replace
 from launcher.specs.attempt import ENDED_STATES, UNSTARTED_STATES, Attempt
 from launcher.specs.inputs import InputFiles
 from launcher.specs.launch import JobKey

@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import field
-from graphlib import TopologicalSorter
-from typing import Any, Final, Literal
+from typing import TYPE_CHECKING, Any, Final, Literal
 
-from launcher.dataclass import dataclass
+from launcher.dataclass import dataclass, field
 from launcher.plan import notation
-from launcher.plan.cost import Estimate
 from launcher.plan.diff import Change
 from launcher.plan.reasons import Reason
 from launcher.specs.attempt import WAITING_STATES, Attempt
-from launcher.specs.binding import BoundLaunch
 from launcher.specs.launch import JobKey, Launch, attempt_id
 from launcher.specs.needs import StoodOn
 from launcher.text import listing
+
+if TYPE_CHECKING:
+    from launcher.plan.cost import Estimate
+    from launcher.specs.binding import BoundLaunch
 
 ActionKind = Literal["keep", "create", "replace", "rerun", "resume", "destroy", "hold"]
 Blocked = Literal["protected", "on_change_hold", "over_capacity"]
@@ -238,6 +238,8 @@ def is_unfinished(attempt: Attempt) -> bool:
 
 def in_order(steps: Sequence[Step]) -> list[Step]:
     """The steps, each behind the steps of the jobs that it needs."""
+    from graphlib import TopologicalSorter
+
     of_job = {step.key: index for index, step in enumerate(steps) if step.launch is not None}
     before = {
         index: [of_job[key] for key in keys_after(step) if key in of_job] for index, step in enumerate(steps)

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
 from typing import NamedTuple
 
-from launcher.dataclass import dataclass
+from launcher.dataclass import dataclass, replace
 from launcher.plan.model import Plan
 from launcher.plan.reasons import Reason
 from launcher.plan.step import Step

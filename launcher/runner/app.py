@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
+from launcher.dataclass import replace
 from launcher.errors import LauncherError
 from launcher.specs.app import AppDef
 from launcher.specs.check import check_app

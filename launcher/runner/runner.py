@@ -10,12 +10,12 @@ import os
 import re
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
 from datetime import datetime
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
 from launcher import components
+from launcher.dataclass import replace
 from launcher.errors import LauncherError, SchedulerError
 from launcher.runner.app import PARENT_RUN_ID, check, with_parent
 from launcher.schedulers.api import Scheduler

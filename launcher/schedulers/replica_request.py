@@ -7,10 +7,9 @@ will run and one dry run can be scheduled more than once. `binder` gives it a re
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import field, replace
 from typing import Any
 
-from launcher.dataclass import dataclass
+from launcher.dataclass import dataclass, field, replace
 from launcher.specs.app import AppDef, CfgVal, Role
 from launcher.specs.macros import SYMBOLIC_APP_ID, escape, macros, map_text, substitute
 from launcher.specs.order import host_variable, rules_of, serving

@@ -7,10 +7,9 @@ Separate from `api`, which loads these names on first use: dataclasses and enum 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import field
 from enum import Enum
 
-from launcher.dataclass import dataclass
+from launcher.dataclass import dataclass, field
 from launcher.specs.app import NONE, AppDef, Role
 from launcher.specs.status import AppState, ReplicaStatus, RoleStatus, root_cause
 from launcher.state.records import AppRecord, ReplicaRecord

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from launcher.dataclass import replace
 from launcher.schedulers.api import Scheduler
 from launcher.schedulers.checks import BUILT_IMAGE, unsupported
 from launcher.schedulers.registry import DEFAULT_SCHEDULERS, get_scheduler_factories

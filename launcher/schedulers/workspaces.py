@@ -9,9 +9,9 @@ import os
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from copy import deepcopy
-from dataclasses import replace
 from typing import Any
 
+from launcher.dataclass import replace
 from launcher.errors import SchedulerError
 from launcher.specs.app import AppDef, CfgVal
 from launcher.specs.dryrun import AppDryRunInfo

@@ -7,12 +7,12 @@ follow from ROLE_FIELDS, which is derived from `Role`: a new field of that class
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Mapping
-from copy import deepcopy
-from dataclasses import dataclass, field
 from enum import Enum
 from typing import TYPE_CHECKING, Any
+
+from launcher.dataclass import MISSING as NO_DEFAULT
+from launcher.dataclass import dataclass, field, fields
 
 if TYPE_CHECKING:
     from launcher.specs.dryrun import AppDryRunInfo
@@ -49,6 +49,8 @@ class Resource:
     @staticmethod
     def copy(original: Resource, **capabilities: Any) -> Resource:
         """A new resource with `capabilities` added; a keyword wins over what `original` has."""
+        from copy import deepcopy
+
         made = deepcopy(original)
         made.capabilities.update(capabilities)
         return made
@@ -182,12 +184,12 @@ class RoleField:
 
 def _read_off() -> dict[str, RoleField]:
     table = {}
-    for each in dataclasses.fields(Role):
-        default = each.default if each.default_factory is dataclasses.MISSING else each.default_factory()
+    for each in fields(Role):
+        default = each.default if each.default_factory is NO_DEFAULT else each.default_factory()
         table[each.name] = RoleField(
             each.name,
             str(each.type).removesuffix(" | None"),
-            {"image": ""}.get(each.name) if default is dataclasses.MISSING else default,
+            {"image": ""}.get(each.name) if default is NO_DEFAULT else default,
             each.metadata,
         )
     return table

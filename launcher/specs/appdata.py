@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import fields, is_dataclass
+from dataclasses import is_dataclass
 from enum import Enum
 from typing import Any
 
+from launcher.dataclass import fields
 from launcher.specs.app import (
     CONDITIONS,
     JSON,

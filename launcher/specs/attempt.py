@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping
-from dataclasses import field, fields
 from typing import Any, Literal, NamedTuple
 
-from launcher.dataclass import dataclass
+from launcher.dataclass import dataclass, field, fields
 from launcher.holding import use
 from launcher.holding.use import Use
 from launcher.specs import needs as needs_

@@ -7,10 +7,10 @@ from __future__ import annotations
 
 import posixpath
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 from functools import partial
 from typing import Any, NamedTuple
 
+from launcher.dataclass import replace
 from launcher.specs.app import AppDef, Role
 from launcher.specs.dryrun import AppDryRunInfo
 from launcher.specs.launch import Launch, WorkspaceRef

@@ -10,13 +10,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import replace
 from enum import Enum
-from hashlib import sha256
 from json import JSONEncoder
 from typing import Any
 
+from launcher.dataclass import replace
 from launcher.errors import LauncherError
+from launcher.hashes import sha256
 from launcher.specs.app import (
     ALWAYS,
     CONDITIONS,

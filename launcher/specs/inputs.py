@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from hashlib import sha256
 from itertools import combinations
 from typing import NamedTuple
 
+from launcher.hashes import sha256
 from launcher.text import printable
 
 PREFIX = "in1:sha256:"

@@ -50,10 +50,12 @@ def attempt_id(key: JobKey, number: int) -> str:
     return f"{key.job}-{number}-{_scope(key.project, key.target)}"
 
 
+_BASE32 = "abcdefghijklmnopqrstuvwxyz234567"
+
+
 @cache
 def _scope(project: str, target: str) -> str:
-    from base64 import b32encode
-    from hashlib import sha256
+    from launcher.hashes import sha256
 
-    digest = sha256(f"{project}\0{target}".encode()).digest()
-    return b32encode(digest)[:5].decode().lower()
+    bits = int.from_bytes(sha256(f"{project}\0{target}".encode()).digest()[:4], "big") >> 7  # the first 25
+    return "".join(_BASE32[bits >> shift & 31] for shift in (20, 15, 10, 5, 0))

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import field
 from typing import Any, Literal, NamedTuple
 
-from launcher.dataclass import dataclass
+from launcher.dataclass import dataclass, field
 from launcher.specs.app import AppDef
 from launcher.specs.jobkey import DEFAULT_PROJECT, DEFAULT_TARGET, JobKey, attempt_id
 from launcher.specs.needs import Need

@@ -15,12 +15,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from copy import copy, deepcopy
-from dataclasses import replace
-from functools import lru_cache
+from functools import cache, lru_cache
 from typing import Any
 
-from launcher.dataclass import dataclass
+from launcher.dataclass import dataclass, replace
 from launcher.errors import LauncherError
 from launcher.specs.app import MOUNTS, ROLE_FIELDS, Resource, Role, RoleField
 from launcher.specs.mounts import BindMount, DeviceMount, VolumeMount
@@ -37,17 +35,11 @@ OUTPUT_DIR = "output_dir"
 RUN_MACROS = (*ESTABLISHED, "role", "num_replicas", "rank0_host", OUTPUT_DIR)
 """The names that the run fills in: `rank0_host` where the scheduler gives hosts, `output_dir` for jobs."""
 
-_HOST = re.compile(r"role\.(.+)\.host")
-_OUTPUT = re.compile(rf"needs\.(.+)\.{OUTPUT_DIR}")
-
 _NAME = r"[A-Za-z_][A-Za-z0-9_.\-]*"
 _FIVE = "|".join(ESTABLISHED)
-_TOKEN = re.compile(
-    rf"(?P<escape>\$\$(?:\{{|<{_NAME}>))|\$<(?P<name>{_NAME})>|\$\{{(?P<established>{_FIVE})\}}"
-)
 # Text that reads as a macro gets one more `$`. So does what already reads as an escape, `$${`; a lone `${` of
 # the shell is no macro and stays.
-_NEEDS_ESCAPE = re.compile(rf"\$(?=<{_NAME}>|\{{(?:{_FIVE})\}})|(?<!\$)\$(?=\$+\{{(?!(?:{_FIVE})\}}))")
+_NEEDS_ESCAPE = rf"\$(?=<{_NAME}>|\{{(?:{_FIVE})\}})|(?<!\$)\$(?=\$+\{{(?!(?:{_FIVE})\}}))"
 
 
 class MacroError(LauncherError, ValueError):
@@ -56,8 +48,7 @@ class MacroError(LauncherError, ValueError):
 
 def role_of_host(name: str) -> str | None:
     """The role whose host a macro names: "role.server.host" → "server"; None for any other macro."""
-    found = _HOST.fullmatch(name)
-    return found[1] if found else None
+    return _between("role.", name, ".host")
 
 
 def needs_host(name: str) -> bool:
@@ -74,8 +65,12 @@ def hosts_of(hosts: Mapping[str, str]) -> dict[str, str]:
 
 def job_of_output(name: str) -> str | None:
     """The job whose output folder a macro names ("needs.prepare.output_dir" → "prepare"), or None."""
-    found = _OUTPUT.fullmatch(name)
-    return found[1] if found else None
+    return _between("needs.", name, f".{OUTPUT_DIR}")
+
+
+def _between(begin: str, name: str, end: str) -> str | None:
+    middle = name.removeprefix(begin).removesuffix(end)
+    return middle if middle and len(name) == len(begin) + len(middle) + len(end) else None
 
 
 def is_run_macro(name: str) -> bool:
@@ -90,10 +85,18 @@ def find_macros(text: str) -> Sequence[tuple[str, int, int]]:
     return _kept_macros(text) if len(text) <= _MOST_KEPT else _macros_of(text)
 
 
+@cache
+def _tokens() -> re.Pattern[str]:
+    """The pattern of macros and escapes; compiled on use, which takes longer than a command has."""
+    return re.compile(
+        rf"(?P<escape>\$\$(?:\{{|<{_NAME}>))|\$<(?P<name>{_NAME})>|\$\{{(?P<established>{_FIVE})\}}"
+    )
+
+
 def _macros_of(text: str) -> Sequence[tuple[str, int, int]]:
     return tuple(
         (name, *token.span())
-        for token in _TOKEN.finditer(text)
+        for token in _tokens().finditer(text)
         if (name := token["name"] or token["established"])
     )
 
@@ -112,7 +115,7 @@ def substitute(text: str, values: Mapping[str, str]) -> str:
             return token[0][1:]
         return values.get(token["name"] or token["established"], token[0])
 
-    return _TOKEN.sub(fill, text)
+    return _tokens().sub(fill, text)
 
 
 def substitute_partial(text: str, values: Mapping[str, str]) -> str:
@@ -129,7 +132,7 @@ def _respelt(text: str, values: Mapping[str, str]) -> Iterator[str]:
     run = raw = ""  # the run of text as it will read, and as it was written
     filled = False
     at = 0
-    for token in _TOKEN.finditer(text):
+    for token in _tokens().finditer(text):
         run += text[at : token.start()]
         raw += text[at : token.start()]
         at = token.end()
@@ -152,12 +155,14 @@ def _respelt(text: str, values: Mapping[str, str]) -> Iterator[str]:
 
 def escape(text: str) -> str:
     """Return `text` escaped, so that no later phase reads a macro in it."""
-    return _NEEDS_ESCAPE.sub("$$", text) if "$" in text else text
+    return re.sub(_NEEDS_ESCAPE, "$$", text) if "$" in text else text
 
 
 def with_brackets(text: str) -> str:
     """`text` with `${app_id}` and the other established macros spelled `$<app_id>`; all else stays."""
-    return _TOKEN.sub(lambda token: f"$<{token['established']}>" if token["established"] else token[0], text)
+    return _tokens().sub(
+        lambda token: f"$<{token['established']}>" if token["established"] else token[0], text
+    )
 
 
 def map_text(value: Any, change: Callable[[str], str]) -> Any:
@@ -169,15 +174,17 @@ def map_text(value: Any, change: Callable[[str], str]) -> Any:
     if isinstance(value, (list, tuple)):
         changed = [map_text(inner, change) for inner in value]
         return changed if isinstance(value, list) else tuple(changed)
-    return deepcopy(value)
+    return _copied(value)
 
 
 def _copied(value: Any) -> Any:
     """A deep copy of a field of a role. Most of them are empty, and `deepcopy` takes long for each."""
     if not value:
-        return copy(value)
+        return value.copy() if isinstance(value, (dict, list)) else value
     if type(value) is Resource and not (value.devices or value.tags or value.capabilities):
         return Resource(value.cpu, value.gpu, value.memMB)
+    from copy import deepcopy
+
     return deepcopy(value)
 
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from enum import Enum
 from os.path import expanduser
 
+from launcher.dataclass import dataclass
 from launcher.errors import LauncherError
 from launcher.text import name_hint
 

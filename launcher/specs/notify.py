@@ -14,7 +14,7 @@ OUTCOMES: Final = ("succeeded", "failed", "cancelled", "skipped", "lost")
 _PREFIX: Final = "whsec_"
 _REFERENCE: Final = ("env:", "file:")
 URL_PATTERN: Final = r"https?://(\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._-]+)(:[0-9]{1,5})?([/?#][A-Za-z0-9._~:/?#@!$&'()*+,;=%\[\]-]*)?"
-_WITH_PASSWORD: Final = re.compile(r"https?://[^/?#]*@", re.IGNORECASE)
+_WITH_PASSWORD: Final = r"https?://[^/?#]*@"
 
 
 class MalformedAddressError(LauncherError, ValueError):
@@ -82,7 +82,7 @@ def check_address(text: str) -> str:
 
 def check_url(text: str) -> str:
     """Return `text` where it is an http or https URL without a password. Raises MalformedAddressError."""
-    if _WITH_PASSWORD.match(text):
+    if re.match(_WITH_PASSWORD, text, re.IGNORECASE):
         raise MalformedAddressError(
             "the URL holds a user name or a password", hint="remove it: `secret` proves who sends"
         )

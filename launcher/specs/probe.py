@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, fields
 from typing import Any, Final, Literal
+
+from launcher.dataclass import dataclass, fields
 
 Condition = Literal["started", "ready", "succeeded"]
 CONDITIONS: Final = ("started", "ready", "succeeded")

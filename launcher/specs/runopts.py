@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import math
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from typing import Any, NamedTuple, get_args, get_origin
 
+from launcher.dataclass import dataclass
 from launcher.errors import UsageError
 from launcher.specs.app import CfgVal
 from launcher.specs.text import to_dict
@@ -333,8 +334,6 @@ class runopts:
 
         Raises InvalidRunConfigException for anything else, an unknown option, or a value of a wrong type.
         """
-        import json
-
         try:
             given = json.loads(json_repr)
         except ValueError as error:

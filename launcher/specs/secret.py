@@ -16,13 +16,13 @@ SHORTEST_LITERAL: Final = 8
 """The fewest characters of such a literal that messages mask: a shorter one may be a common word."""
 
 # Whole words, so that MAX_TOKENS, TOKENIZERS_PARALLELISM and AUTHOR stay readable.
-_SENSITIVE = re.compile(
+_SENSITIVE: Final = (
     r"(^|_)(secrets?|token|passwords?|passwd|pwd|passphrase|credentials?|auth|apikey)(_|$)"
     r"|(api|access|private|secret|encryption|signing|ssh)_?key"
 )
 _FOLDERS = ("PWD", "OLDPWD")
 """Variables that every shell sets to folders."""
-_CAMEL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
+_CAMEL: Final = r"(?<=[a-z0-9])(?=[A-Z])"
 
 
 @lru_cache(4096)
@@ -30,8 +30,8 @@ def is_sensitive(name: str) -> bool:
     """Whether a value under this name should not be shown: `HF_TOKEN`, `apiKey`, `--db-password`."""
     if name in _FOLDERS:
         return False
-    words = _CAMEL.sub("_", name.strip("-")).replace("-", "_").replace(".", "_").lower()
-    return _SENSITIVE.search(words) is not None
+    words = re.sub(_CAMEL, "_", name.strip("-")).replace("-", "_").replace(".", "_").lower()
+    return re.search(_SENSITIVE, words) is not None
 
 
 def may_hold_secret(text: str) -> bool:
@@ -69,7 +69,6 @@ def _hide_assignment(value: Any) -> Any:
 
 
 _KINDS = ("env", "file")
-_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 
 class MalformedSecretException(LauncherError, ValueError):
@@ -96,7 +95,7 @@ class Secret(str):
             raise MalformedSecretException(
                 "it does not say where the secret is", hint="write env:NAME or file:PATH"
             )
-        if kind == "env" and not _NAME.fullmatch(name):
+        if kind == "env" and not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", name):
             raise MalformedSecretException(
                 "what follows `env:` is not the name of an environment variable",
                 hint="write it as in env:API_KEY",

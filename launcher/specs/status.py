@@ -5,11 +5,11 @@ from __future__ import annotations
 import json
 import textwrap
 from collections.abc import Iterable, Sequence
-from dataclasses import asdict, field
+from dataclasses import asdict
 from datetime import datetime
 from typing import Any, Protocol, TypeVar
 
-from launcher.dataclass import dataclass
+from launcher.dataclass import dataclass, field
 from launcher.errors import LauncherError
 from launcher.specs.app import NONE
 from launcher.specs.appstate import (

@@ -98,7 +98,7 @@ def _unquote(value: str) -> str:
 
 
 # Text that needs no quotes: not read by YAML as a number, a null, a boolean or syntax.
-_PLAIN = re.compile(r"(?!\.[\d_])[A-Za-z_./<][\w./<>@+()=-]*(?: [\w./<>@+()=-]+)*", re.ASCII)
+_PLAIN = r"(?!\.[\d_])[A-Za-z_./<][\w./<>@+()=-]*(?: [\w./<>@+()=-]+)*"
 _KEYWORDS = frozenset({"<<", "null", "true", "false", "yes", "no", "on", "off", "y", "n", ".inf", ".nan"})
 _SHORT = {"\n": "\\n", "\t": "\\t", "\r": "\\r", "\0": "\\0", "\x1b": "\\e"}
 
@@ -160,7 +160,7 @@ def _scalar(value: object) -> str:
 
 
 def _text(text: str) -> str:
-    if _PLAIN.fullmatch(text) and text.lower() not in _KEYWORDS:
+    if re.fullmatch(_PLAIN, text, re.ASCII) and text.lower() not in _KEYWORDS:
         return text
     if text.isprintable():
         return "'" + text.replace("'", "''") + "'"

@@ -22,7 +22,7 @@ def token() -> str:
     """
     path = paths.home_token()
     try:
-        with open(path, encoding="ascii", errors="replace") as file:
+        with open(path, encoding="utf-8", errors="replace") as file:
             found = file.read(_MOST_CHARS).strip()
     except (FileNotFoundError, NotADirectoryError):
         return ""

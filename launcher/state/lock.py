@@ -12,10 +12,10 @@ import os
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from hashlib import sha256
 
 from launcher import paths
 from launcher.errors import LockTimeoutError
+from launcher.hashes import sha256
 from launcher.state.home import actor
 
 _LONGEST_NAME = 200  # bytes, of the 255 that file systems allow

@@ -48,9 +48,9 @@ def add(app_id: str, to: Sequence[Destination], folder: str) -> None:
     if not to:
         return
     import json
-    from hashlib import sha256
 
     from launcher.files import write_whole
+    from launcher.hashes import sha256
 
     about = {"version": VERSION, "to": [each.to_json() for each in to], "folder": folder}
     text = json.dumps(about, sort_keys=True)

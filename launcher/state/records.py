@@ -259,7 +259,7 @@ def as_seen(attempt: Attempt, record: AppRecord, owner: str = "") -> Attempt:
     Args:
         owner: the client that is submitting it; see `Attempt`.
     """
-    from dataclasses import replace
+    from launcher.dataclass import replace
 
     state: Any = record.state
     return replace(

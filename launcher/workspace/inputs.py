@@ -11,11 +11,10 @@ import os
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
-from dataclasses import field
 from glob import has_magic
 from hashlib import sha256
 
-from launcher.dataclass import dataclass
+from launcher.dataclass import dataclass, field
 from launcher.errors import LauncherError
 from launcher.files import GONE, is_below
 from launcher.looks import noted

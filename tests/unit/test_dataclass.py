@@ -2,19 +2,19 @@
 
 import copy
 import dataclasses
-import importlib
 import inspect
 import pickle
-import pkgutil
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 import launcher
+import launcher.dataclass as ours
 from launcher.dataclass import dataclass
+from launcher.specs import AppDef, Role
 
 PACKAGE = Path(launcher.__path__[0])
 KINDS = [
@@ -25,24 +25,27 @@ KINDS = [
 ]
 
 
-def point(make: Callable[..., Any], options: dict[str, bool]) -> Any:
+def point(library: Any, options: dict[str, bool]) -> Any:
+    """A class that one of the two libraries makes, with its own `field`."""
+    field = library.field
+
     class Point:
         x: int
-        y: list[int] = dataclasses.field(default_factory=list)
-        note: str = dataclasses.field(default="", compare=False, repr=False)
-        total: int = dataclasses.field(init=False, default=7)
-        seen: list[int] = dataclasses.field(init=False, default_factory=list)
+        y: list[int] = field(default_factory=list)
+        note: str = field(default="", compare=False, repr=False)
+        total: int = field(init=False, default=7)
+        seen: list[int] = field(init=False, default_factory=list)
 
         def __post_init__(self) -> None:
             object.__setattr__(self, "total", self.x + sum(self.y))
 
     Point.__qualname__ = "Point"
-    return make(**options)(Point)
+    return library.dataclass(**options)(Point)
 
 
 @pytest.fixture(params=KINDS, ids=lambda kind: " ".join(name for name in kind if kind[name]) or "plain")
 def both(request: pytest.FixtureRequest) -> tuple[Any, Any]:
-    return point(dataclass, request.param), point(dataclasses.dataclass, request.param)
+    return point(ours, request.param), point(dataclasses, request.param)
 
 
 def outcome(act: Callable[[Any], Any], made: Any) -> Any:
@@ -74,11 +77,26 @@ ACTS: list[Callable[[Any], Any]] = [
     lambda made: copy.deepcopy(made(x=1, y=[3])).total,
 ]
 """Each is given a class."""
+REPLACE = (ours.replace, dataclasses.replace)
+FIELDS = (ours.fields, dataclasses.fields)
 
 
 def test_a_generated_class_behaves_as_the_standard_class(both: tuple[Any, Any]) -> None:
-    ours, standard = ([outcome(act, made) for act in ACTS] for made in both)
-    assert ours == standard
+    found, wanted = ([outcome(act, made) for act in ACTS] for made in both)
+    assert found == wanted
+
+
+def test_replace_and_fields_do_the_same_as_those_of_the_standard_library(both: tuple[Any, Any]) -> None:
+    for made in both:
+        value = made(x=1, y=[2])
+        wanted = repr(made(x=1, y=[5], note="new"))
+        for by in REPLACE:
+            assert repr(by(value, y=[5], note="new")) == wanted
+            with pytest.raises((TypeError, ValueError), match="total"):
+                by(value, total=3)
+        names = ("name", "type", "init", "repr", "compare", "kw_only")
+        both_ways = [[[getattr(each, n) for n in names] for each in by(made)] for by in FIELDS]
+        assert both_ways[0] == both_ways[1]
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,24 +129,62 @@ def test_a_method_of_the_class_stays() -> None:
     assert Named.__hash__ is None
 
 
-def classes() -> Iterator[type]:
-    for module in pkgutil.walk_packages(launcher.__path__, "launcher."):
-        if not module.name.endswith("__main__") and ".site." not in module.name:
-            for value in vars(importlib.import_module(module.name)).values():
-                if isinstance(value, type) and value.__module__ == module.name:
-                    yield value
+def test_a_class_that_would_lose_the_fields_of_its_base_is_refused() -> None:
+    with pytest.raises(TypeError, match="Pair"):
+
+        @dataclass
+        class Triple(Pair):
+            third: int = 0
 
 
-def test_no_class_inherits_from_a_class_that_shares_its_methods() -> None:
-    ours = {each for each in classes() if getattr(each, "__repr__", None) is Pair.__repr__}
-    assert len(ours) > 50
-    assert not [each for each in classes() if ours & {*each.__mro__[1:]}]
+@pytest.mark.parametrize("derive", [dataclasses.dataclass, dataclasses.dataclass(kw_only=True)])
+def test_users_derive_standard_dataclasses_from_ours(derive: Callable[..., Any]) -> None:
+    @derive
+    class Trainer(Role):
+        epochs: int = 3
+
+    made = Trainer(name="t", image="i", epochs=5)
+    assert [each.name for each in dataclasses.fields(made)][-2:] == ["cfg", "epochs"]
+    assert "epochs" in inspect.signature(Trainer).parameters
+    assert ours.replace(made, image="j") == dataclasses.replace(made, image="j") != made
+    assert repr(made).endswith("epochs=5)")
+    assert dataclasses.asdict(AppDef("a", [made]))["roles"][0]["epochs"] == 5
 
 
-def test_only_classes_that_users_instantiate_are_standard_dataclasses() -> None:
-    standard = {
-        path.relative_to(PACKAGE).as_posix()
-        for path in PACKAGE.rglob("*.py")
-        if re.search(r"^from dataclasses import .*\bdataclass\b", path.read_text(), re.MULTILINE)
-    }
-    assert standard == {f"specs/{name}.py" for name in ("app", "mounts", "probe", "runopts")}
+def test_a_plain_class_that_is_derived_from_ours_has_its_own_constructor() -> None:
+    class Sleeper(Role):
+        def __init__(self, seconds: int) -> None:
+            super().__init__("sleeper", "", entrypoint="sleep", args=[str(seconds)])
+
+    assert [*inspect.signature(Sleeper).parameters] == ["seconds"]
+    assert Sleeper(1).args == ["1"]
+    assert Sleeper(1) == Sleeper(1) != Role("sleeper", "", entrypoint="sleep", args=["1"])
+    assert ours.fields(Sleeper) == ours.fields(Role)
+
+
+def test_a_frozen_class_lets_derived_ones_add_attributes() -> None:
+    class Named(Pair):
+        pass
+
+    made = Named(1)
+    made.name = "added"  # type: ignore[attr-defined]
+    assert vars(made) == {"name": "added"}
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        made.left = 2  # type: ignore[misc]
+
+
+@pytest.mark.parametrize("default", [[], {}, dataclasses.field(default=1)], ids=["list", "dict", "field"])
+def test_a_default_that_instances_would_share_is_refused(default: Any) -> None:
+    with pytest.raises(ValueError, match="default_factory"):
+
+        @dataclass
+        class Shared:
+            found: Any = default
+
+
+FROM_STANDARD = re.compile(r"^ *from dataclasses import .*\b(dataclass|field|fields|replace)\b", re.MULTILINE)
+
+
+def test_no_class_is_made_by_the_standard_library() -> None:
+    files = {path.relative_to(PACKAGE).as_posix(): path.read_text() for path in PACKAGE.rglob("*.py")}
+    assert {name for name, text in files.items() if FROM_STANDARD.search(text)} == {"dataclass.py"}

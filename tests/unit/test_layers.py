@@ -19,6 +19,7 @@ RANK = {
     "ci_environment": 0,
     "files": 0,
     "git": 0,
+    "hashes": 0,
     "database": 0,
     "database_backup": 0,
     "indented": 0,

@@ -7,7 +7,6 @@ from io import StringIO
 from json import dumps
 from typing import TYPE_CHECKING, Any
 
-from launcher.cli.render.apps import app_json
 from launcher.errors import JobFileError, LauncherError
 from launcher.state.records import AppRecord
 from launcher.text import plural
@@ -56,6 +55,8 @@ def problems_json(problems: Iterable[Problem]) -> list[dict[str, Any]]:
 
 def apps_result(apps: Iterable[AppRecord], problems: Iterable[Problem], exit_code: int) -> str:
     """Return the result of a command that acts on apps: the outcome for each app."""
+    from launcher.cli.render.apps import app_json
+
     found = list(map(app_json, apps))
     value = {"exit": exit_code, "apps": found, "problems": problems_json(problems)}
     return dumps(value, indent=2, ensure_ascii=False)

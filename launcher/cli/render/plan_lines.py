@@ -23,7 +23,6 @@ from launcher.specs.launch import JobKey
 from launcher.specs.macros import with_brackets
 from launcher.specs.secret import HIDDEN, hide
 from launcher.text import FEW, named, plural, printable
-from launcher.workspace.manifest import amount, changed_files, known
 
 _LEAST = 20  # minimum columns of a command line
 _BARE = r"[^\s\"'\\`]+\Z"
@@ -134,6 +133,8 @@ def diff_lines(change: Change, columns: int) -> Iterator[str]:
 def _workspace(change: Change) -> Iterator[Line]:
     """The changed files, if the earlier ones are recorded, and the present size."""
     name = field(change.path)
+    from launcher.workspace.manifest import amount, changed_files, known
+
     old = known(change.old) if isinstance(change.old, str) else None
     new = known(change.new) if isinstance(change.new, str) else None
     if new is None:

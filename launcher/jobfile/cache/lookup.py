@@ -17,12 +17,12 @@ import os
 import sys
 import time
 from collections.abc import Callable, Iterator
-from hashlib import blake2b
 from typing import TYPE_CHECKING, Any
 
 from launcher import ci_environment
 from launcher.cachefolder import CacheFolder
 from launcher.errors import LauncherError
+from launcher.hashes import blake2b
 from launcher.jobfile.cache.values import NotPlainError, packed, unpacked
 from launcher.jobfile.compile.compiled import Compiled
 from launcher.looks import Notes, Question

@@ -7,6 +7,8 @@ from functools import cache, partial
 from importlib import import_module
 from typing import Any
 
+from launcher.dataclass import fields
+
 _HOMES = {
     "launcher.jobfile.diagnostics.diagnostic": "Diagnostic Related Span",
     "launcher.specs.app": "AppDef Resource RetryPolicy Role",
@@ -88,7 +90,7 @@ def _maker(number: int) -> Callable[[list[Any]], Any]:
     if names is None:
         return partial(tuple.__new__, made) if issubclass(made, tuple) else lambda parts: made(*parts)
     setters = [vars(made)[name].__set__ for name in names] if hasattr(made, "__slots__") else []
-    defaults = {name: each.default for name, each in made.__dataclass_fields__.items() if name in _LEFT_OUT}
+    defaults = {each.name: each.default for each in fields(made) if each.name in _LEFT_OUT}
 
     def filled(parts: list[Any]) -> Any:
         value = object.__new__(made)
@@ -113,5 +115,7 @@ def _class(number: int) -> Any:
 @cache
 def _fields(number: int) -> tuple[str, ...] | None:
     """The fields of a dataclass; None for tuples with names, enumerations and texts."""
-    declared = getattr(_class(number), "__dataclass_fields__", None)
-    return None if declared is None else tuple(name for name in declared if name not in _LEFT_OUT)
+    kept = _class(number)
+    if issubclass(kept, (str, tuple)):
+        return None
+    return tuple(each.name for each in fields(kept) if each.name not in _LEFT_OUT)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from launcher.dataclass import replace
 from launcher.jobfile.messages.collector import Collector, listing, suggest
 from launcher.jobfile.messages.wording_fields import missing_field
 from launcher.jobfile.model.job_file import JobFile, LifecycleSpec

@@ -7,12 +7,11 @@ import os
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from contextlib import contextmanager
-from dataclasses import replace
 from typing import Any
 
 from launcher import looks
 from launcher.components.calls import Calls, are_allowed
-from launcher.dataclass import dataclass
+from launcher.dataclass import dataclass, replace
 from launcher.jobfile.compile.compiled import Compiled
 from launcher.jobfile.compile.discover import FoundFile, find_files
 from launcher.jobfile.compile.inputs import Folders

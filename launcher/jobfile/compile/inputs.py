@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import field
 from glob import has_magic
 from typing import TYPE_CHECKING
 
 from launcher import looks
-from launcher.dataclass import dataclass
+from launcher.dataclass import dataclass, field
 from launcher.errors import LauncherError
 from launcher.files import is_below
 from launcher.jobfile.messages.collector import At, Collector

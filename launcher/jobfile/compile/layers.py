@@ -5,12 +5,11 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterator, Mapping, Sequence, Set
-from dataclasses import field, replace
 from functools import reduce
 from typing import Any, NamedTuple
 
 from launcher import looks
-from launcher.dataclass import dataclass
+from launcher.dataclass import dataclass, field, replace
 from launcher.files import is_below
 from launcher.jobfile.compile.discover import SUFFIXES
 from launcher.jobfile.compile.matrix import is_pattern

@@ -10,12 +10,11 @@ import math
 import re
 from base64 import b32encode
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import field, replace
-from hashlib import sha256
 from itertools import product
 from typing import Any
 
-from launcher.dataclass import dataclass
+from launcher.dataclass import dataclass, field, replace
+from launcher.hashes import sha256
 from launcher.jobfile.compile.variables import Value, show_text
 from launcher.jobfile.messages.collector import Collector, got, nearest, show, suggest
 from launcher.jobfile.messages.remedies import axis_remedy

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import field, replace
 from typing import NamedTuple
 
-from launcher.dataclass import dataclass
+from launcher.dataclass import dataclass, field, replace
 from launcher.errors import CommandError
 from launcher.jobfile.compile.discover import files_of_project
 from launcher.jobfile.compile.layers import Parents

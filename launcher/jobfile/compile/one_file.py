@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import field, replace
 from typing import Any, NamedTuple
 
 from pydantic import ValidationError
 
-from launcher.dataclass import dataclass
+from launcher.dataclass import dataclass, field, replace
 from launcher.jobfile.compile.advice import advise, advise_text, advise_variables
 from launcher.jobfile.compile.build import check_defaults
 from launcher.jobfile.compile.inputs import Folders

@@ -5,13 +5,12 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import field, replace
 from typing import Any, NamedTuple
 
 from pydantic import ValidationError
 
 from launcher.components.calls import Calls
-from launcher.dataclass import dataclass
+from launcher.dataclass import dataclass, field, replace
 from launcher.jobfile.compile.build import (
     as_written,
     build_app,

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 from typing import Any, get_origin
 
 from launcher import looks
+from launcher.dataclass import replace
 from launcher.jobfile.compile.build import as_written, code_of
 from launcher.jobfile.diagnostics.diagnostic import severity_of
 from launcher.jobfile.messages.collector import At, Collector, got, listing, place_name, suggest

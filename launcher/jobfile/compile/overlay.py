@@ -6,10 +6,9 @@ Each part of the result keeps its place, so that a problem is shown where its va
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import replace
 from typing import Any, NamedTuple
 
-from launcher.dataclass import dataclass
+from launcher.dataclass import dataclass, replace
 from launcher.jobfile.model.fields import JOB_FIELDS, Place
 from launcher.jobfile.text.document import Document, Range, Spot
 from launcher.specs.jobkey import DEFAULT_SCHEDULER

@@ -5,14 +5,13 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import field, replace
 from json import dumps
 from typing import Any, NamedTuple, TypeVar
 
 from pydantic import ValidationError
 
 from launcher import ci_environment, looks
-from launcher.dataclass import dataclass
+from launcher.dataclass import dataclass, field, replace
 from launcher.errors import CommandError
 from launcher.git import Head
 from launcher.jobfile.compile.discover import wrong_pattern

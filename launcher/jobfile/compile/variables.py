@@ -9,11 +9,10 @@ import math
 import os
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import field, replace
 from typing import Any
 
 from launcher import looks
-from launcher.dataclass import dataclass
+from launcher.dataclass import dataclass, field, replace
 from launcher.jobfile.diagnostics.diagnostic import Diagnostic, Related
 from launcher.jobfile.messages.collector import At, Collector, got, listing, show, suggest
 from launcher.jobfile.model.job_file import BoolVar, FloatVar, IntVar, StrVar

@@ -9,10 +9,9 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import field, replace
 from typing import Any
 
-from launcher.dataclass import dataclass
+from launcher.dataclass import dataclass, field, replace
 from launcher.jobfile.compile.matrix import GROUP, LONG_MARK, Combination, is_pattern, named, slug
 from launcher.jobfile.compile.overlay import (
     Placed,

@@ -8,10 +8,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import field
 from itertools import dropwhile
 
-from launcher.dataclass import dataclass
+from launcher.dataclass import dataclass, field
 from launcher.jobfile.format.order import ITEM, Path, arranged, fields, requoted
 from launcher.jobfile.format.yaml_nodes import Comment, Odd
 from launcher.jobfile.text.document import Spot

@@ -6,7 +6,6 @@ import re
 from bisect import bisect_right
 from collections import deque
 from collections.abc import Iterator
-from dataclasses import field
 from typing import Any, Literal
 
 from ruamel.yaml import YAML
@@ -22,7 +21,7 @@ from ruamel.yaml.events import (
     StreamStartEvent,
 )
 
-from launcher.dataclass import dataclass
+from launcher.dataclass import dataclass, field
 
 MIN_GAP = 2
 """The fewest spaces between other text and a comment behind it."""

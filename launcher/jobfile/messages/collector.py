@@ -9,11 +9,10 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import field, replace
 from functools import lru_cache
 from typing import Any, Literal
 
-from launcher.dataclass import dataclass
+from launcher.dataclass import dataclass, field, replace
 from launcher.jobfile.diagnostics.diagnostic import Diagnostic, Related, Severity, severity_of
 from launcher.jobfile.text.document import Document, Format, Path, Range, Source, Spot
 from launcher.specs.secret import is_sensitive, may_hold_secret

@@ -3,14 +3,13 @@
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import field
 from types import ModuleType
 from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 from pydantic.fields import FieldInfo
 
-from launcher.dataclass import dataclass
+from launcher.dataclass import dataclass, field
 from launcher.specs.check import MAX_REPLICAS
 
 VERSION = 1

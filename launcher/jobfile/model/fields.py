@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
 from types import NoneType, UnionType
 from typing import Annotated, Any, Union, get_args, get_origin
 
-from launcher.dataclass import dataclass
+from launcher.dataclass import dataclass, replace
 from launcher.jobfile.model.base import Mode, Model, Traits, traits_of
 from launcher.jobfile.model.job_file import JobFile
 from launcher.jobfile.model.role import RoleSpec

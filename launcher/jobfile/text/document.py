@@ -7,12 +7,11 @@ import re
 import unicodedata
 from bisect import bisect_right
 from collections.abc import Callable, Iterator
-from dataclasses import field
 from itertools import pairwise
 from typing import Any, Literal, NamedTuple
 
 from launcher import looks
-from launcher.dataclass import dataclass
+from launcher.dataclass import dataclass, field
 from launcher.files import is_below
 from launcher.jobfile.diagnostics.diagnostic import (
     Diagnostic,

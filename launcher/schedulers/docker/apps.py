@@ -6,11 +6,10 @@ import math
 import os
 import time
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
 from functools import partial
 from typing import Any
 
-from launcher.dataclass import dataclass
+from launcher.dataclass import dataclass, replace
 from launcher.schedulers.appfolder import is_id
 from launcher.schedulers.docker import record, status, tombstones, watchers
 from launcher.schedulers.docker.client.objects import Container

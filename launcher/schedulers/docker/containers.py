@@ -11,10 +11,10 @@ import shlex
 import tarfile
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import replace
 from fnmatch import fnmatchcase
 from typing import Any
 
+from launcher.dataclass import replace
 from launcher.errors import ReservedError, SchedulerError, StartError
 from launcher.holding.replica import made_by_others
 from launcher.schedulers.docker import images, network, outputs

@@ -11,10 +11,10 @@ import os
 import posixpath
 import re
 from collections.abc import Mapping
-from dataclasses import replace
 from hashlib import sha256
 from typing import Any, NamedTuple
 
+from launcher.dataclass import replace
 from launcher.errors import SchedulerError
 from launcher.files import read_regular
 from launcher.schedulers.docker import images

@@ -11,11 +11,10 @@ import re
 import shlex
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import field
 from functools import partial
 from typing import Any
 
-from launcher.dataclass import dataclass
+from launcher.dataclass import dataclass, field
 from launcher.errors import SchedulerError
 from launcher.schedulers.docker.labels import DEFAULT_GRACE_S, PREFIX, order_label
 from launcher.schedulers.replica_request import shown_value

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import time
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
 
+from launcher.dataclass import replace
 from launcher.errors import LauncherError
 from launcher.schedulers.backend import EngineApps
 from launcher.schedulers.docker import apps, images, rows, tombstones

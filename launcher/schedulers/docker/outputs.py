@@ -12,10 +12,10 @@ import tarfile
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import closing
-from dataclasses import replace
 from hashlib import sha256
 from io import BufferedReader
 
+from launcher.dataclass import replace
 from launcher.errors import SchedulerError
 from launcher.schedulers.contents import (
     CONTENTS,

@@ -9,9 +9,9 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from copy import deepcopy
-from dataclasses import replace
 from typing import Any
 
+from launcher.dataclass import replace
 from launcher.errors import SchedulerError
 from launcher.schedulers.devices import get_device_mounts
 from launcher.schedulers.docker.job import (

@@ -8,9 +8,9 @@ through this engine.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from launcher.dataclass import replace
 from launcher.errors import SchedulerError, StateError
 from launcher.schedulers.appfolder import is_id
 from launcher.schedulers.appstore import open_store

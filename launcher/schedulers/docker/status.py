@@ -8,10 +8,9 @@ in their names show what exit codes do not.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import field, replace
 from typing import Any
 
-from launcher.dataclass import dataclass
+from launcher.dataclass import dataclass, field, replace
 from launcher.holding.events import pause_s
 from launcher.holding.phrases import IN_LINE, OUT_OF_MEMORY, waits_for_jobs
 from launcher.holding.replica import ENDED, RUNNING, Replica

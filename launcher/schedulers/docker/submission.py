@@ -10,9 +10,10 @@ import json
 import os
 import time
 from collections.abc import Collection, Mapping
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
+from launcher.dataclass import replace
 from launcher.errors import SchedulerError
 from launcher.holding.app import App
 from launcher.holding.events import created

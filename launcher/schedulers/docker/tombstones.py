@@ -14,9 +14,8 @@ from __future__ import annotations
 import json
 import math
 from contextlib import suppress
-from dataclasses import replace
 
-from launcher.dataclass import dataclass
+from launcher.dataclass import dataclass, replace
 from launcher.holding import use
 from launcher.schedulers.docker.client.engine import Engine
 from launcher.schedulers.docker.client.errors import EngineError, EngineUnreachable

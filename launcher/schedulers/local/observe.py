@@ -8,15 +8,10 @@ import time
 from launcher import paths
 from launcher.errors import SchedulerError, StateError
 from launcher.files import is_below
-from launcher.schedulers import pids
 from launcher.schedulers.appfolder import AppFolder, sweep
 from launcher.schedulers.appstore import open_store
 from launcher.schedulers.backend import EngineApps
-from launcher.schedulers.local import appview, rundir
-from launcher.schedulers.local.apprecord import LocalApp, record_end, record_ends
-from launcher.schedulers.local.claim import claimant, discard_ended, discard_ownerless
-from launcher.schedulers.local.logfiles import folders_of, remove_logs
-from launcher.schedulers.record import row_of
+from launcher.schedulers.local import rundir
 from launcher.state.records import AppRecord
 
 TYPE_CHECKING = False
@@ -26,6 +21,7 @@ if TYPE_CHECKING:
 
     from launcher.errors import LauncherError
     from launcher.schedulers.api import OnWait
+    from launcher.schedulers.local.apprecord import LocalApp
     from launcher.schedulers.local.appview import AppView
     from launcher.specs.attempt import Attempt
     from launcher.specs.launch import JobKey
@@ -59,7 +55,7 @@ class LocalApps(EngineApps):
 
     def read(self, app_id: str, *, whole: bool = False) -> LocalApp | None:
         """Read an app. With `whole`, an app whose supervisor has died is ended: its processes are killed."""
-        return self._app(app_id, appview.read_state(self._dir(app_id)), whole=whole, tidy=whole)
+        return self._app(app_id, _read_state(self._dir(app_id)), whole=whole, tidy=whole)
 
     def read_ended(
         self, app_id: str, timeout_s: float | None = None, *, whole: bool = False
@@ -72,6 +68,8 @@ class LocalApps(EngineApps):
     def _app(self, app_id: str, view: AppView | None, *, whole: bool, tidy: bool) -> LocalApp | None:
         if view is None:
             return None
+        from launcher.schedulers.local.apprecord import LocalApp, record_end
+
         if view.abandoned and tidy:
             record_end(self._state_dir, app_id, view)
         return LocalApp(self._dir(app_id), view, self._backend, self._session, whole=whole)
@@ -132,8 +130,10 @@ class LocalApps(EngineApps):
 
     def _attempt(self, row: AppRecord) -> Attempt | None:
         """The attempt of a row. An attempt with a folder and without a record has no document."""
+        from launcher.schedulers.local.apprecord import LocalApp
+
         app_dir = self._dir(row.app_id)
-        view = appview.read_state(app_dir)
+        view = _read_state(app_dir)
         found = None if view is None else LocalApp(app_dir, view).attempt()
         if view is None or found is not None:
             return found
@@ -159,7 +159,7 @@ class LocalApps(EngineApps):
         out = []
         for app in apps:
             if app.is_live:
-                view = appview.read_state(self._dir(app.app_id))
+                view = _read_state(self._dir(app.app_id))
                 if view is None:
                     continue
                 app.state, app.message, app.exit_code = view.state, view.message, view.code
@@ -190,6 +190,8 @@ class LocalApps(EngineApps):
 
         Returns the attempts of jobs whose end was recorded by this call.
         """
+        from launcher.schedulers.local.apprecord import record_ends
+
         apps_dir = rundir.apps_dir(self._state_dir)
         if not os.path.isdir(apps_dir):
             return []
@@ -210,7 +212,7 @@ class LocalApps(EngineApps):
     def _ended_or_removed(self, app: AppRecord) -> AppView | None:
         """The app if it has ended. Removes a void row, and the app without a job of a dead owner."""
         app_dir = self._dir(app.app_id)
-        view = appview.read_state(app_dir)
+        view = _read_state(app_dir)
         if view is None:
             with open_store(durable=False) as store:
                 store.remove_void(app.app_id, app_dir)
@@ -218,6 +220,8 @@ class LocalApps(EngineApps):
             return view
         elif view.state in ("reserved", "created") and not view.lock_held and app.job is None:
             # The next apply resumes or removes attempts of jobs.
+            from launcher.schedulers.local.claim import discard_ownerless
+
             discard_ownerless(self._state_dir, app_dir)
         return None
 
@@ -237,11 +241,16 @@ class LocalApps(EngineApps):
         """
         if row.job is not None or row.ended_at is None or row.ended_at < time.time() - _READ_WITHIN_S:
             return False
+        from launcher.schedulers import pids
+        from launcher.schedulers.local.claim import claimant
+
         pid = claimant(self._dir(row.app_id))
         return pid not in (None, os.getpid()) and pids.start_time(pid or 0) is not None
 
     def remove(self, app_id: str) -> None:
         """Remove folder and row of an app that has ended. Raises SchedulerError when it has not."""
+        from launcher.schedulers.local.claim import discard_ended
+
         app_dir = self._dir(app_id)
         view = self._ended(app_id)
         if view is None:
@@ -253,6 +262,8 @@ class LocalApps(EngineApps):
 
     def remove_logs(self, app_id: str, *, dry_run: bool = False) -> str:
         """See `StagedScheduler.remove_logs`. Error files, which lie beside the logs, stay."""
+        from launcher.schedulers.local.logfiles import folders_of, remove_logs
+
         app_dir = self._dir(app_id)
         view = self._ended(app_id)
         found = [each for of_role in (folders_of(app_dir) or {}).values() for each in of_role]
@@ -269,16 +280,27 @@ class LocalApps(EngineApps):
 
     def _ended(self, app_id: str) -> AppView | None:
         """The app; None when there is no folder of it. Raises SchedulerError when it has not ended."""
-        view = appview.read_state(self._dir(app_id))
+        view = _read_state(self._dir(app_id))
         if view is not None and not view.has_ended:
             raise SchedulerError(f"{app_id} has not ended: {view.state}", hint=f"launcher cancel {app_id}")
         return view
 
     def _finish(self, app_id: str, view: AppView) -> None:
         """Record the end, and wait until no process writes into the folder of the app."""
+        from launcher.schedulers import pids
+        from launcher.schedulers.local.apprecord import record_end
+
         record_end(self._state_dir, app_id, view)  # kills the processes of a lost app
         if view.supervisor and view.lock_held:
             pids.wait_for_exit(*view.supervisor[:2], _PATIENCE_S)
+
+
+def _read_state(app_dir: str) -> AppView | None:
+    from launcher.schedulers.local.appview import (
+        read_state,  # not for apps that the ledger knows to have ended
+    )
+
+    return read_state(app_dir)
 
 
 def add_missing(store: Store, state_dir: str) -> None:
@@ -325,10 +347,13 @@ def folders(state_dir: str) -> list[str]:
 
 
 def _record(state_dir: str, app_id: str) -> tuple[AppRecord, bool] | None:
+    from launcher.schedulers.local.appview import read_attempt
+    from launcher.schedulers.record import row_of
+
     app_dir = rundir.app_dir(state_dir, app_id)
-    recorded = appview.read_attempt(app_dir) or {}
+    recorded = read_attempt(app_dir) or {}
     try:
-        view = appview.read_state(app_dir)
+        view = _read_state(app_dir)
         made_at = os.stat(app_dir).st_mtime
     except (StateError, OSError):  # a newer version wrote it, or it was removed since the listing
         return None

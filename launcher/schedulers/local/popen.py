@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
-from dataclasses import field
 from typing import Any
 
-from launcher.dataclass import dataclass
+from launcher.dataclass import dataclass, field
 from launcher.schedulers.replica_request import alike, shown_value
 from launcher.specs.secret import Secret, hide
 from launcher.text import plural

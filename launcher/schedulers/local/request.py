@@ -6,8 +6,8 @@ import os
 import sys
 from collections.abc import Mapping, Sequence
 from copy import deepcopy
-from dataclasses import replace
 
+from launcher.dataclass import replace
 from launcher.errors import SchedulerError
 from launcher.schedulers.ids import path_names
 from launcher.schedulers.local import rundir

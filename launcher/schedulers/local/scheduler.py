@@ -152,7 +152,7 @@ class LocalScheduler(EngineScheduler["PopenRequest"]):
 
     def fingerprint(self) -> str:
         """The identity of this machine and this state folder."""
-        from hashlib import sha256
+        from launcher.hashes import sha256
 
         text = f"{_machine_id()}\0{os.path.realpath(paths.local())}"
         return f"local:{sha256(text.encode(errors='surrogateescape')).hexdigest()[:16]}"
@@ -220,7 +220,7 @@ class LocalScheduler(EngineScheduler["PopenRequest"]):
 
 def _machine_id() -> str:
     try:
-        with open("/etc/machine-id", encoding="ascii") as file:
+        with open("/etc/machine-id", encoding="utf-8") as file:
             return file.read().strip()
     except (OSError, ValueError):
         return os.uname().nodename

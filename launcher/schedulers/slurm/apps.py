@@ -8,9 +8,9 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Collection, Iterable, Iterator, Mapping
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from launcher.dataclass import replace
 from launcher.errors import LauncherError, SchedulerError
 from launcher.holding.state import AppState
 from launcher.schedulers.appstore import open_store

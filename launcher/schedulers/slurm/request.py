@@ -8,11 +8,10 @@ from __future__ import annotations
 import re
 import shlex
 from collections.abc import Mapping, Sequence
-from dataclasses import field, replace
 from math import ceil
 from typing import Any
 
-from launcher.dataclass import dataclass
+from launcher.dataclass import dataclass, field, replace
 from launcher.schedulers.ids import path_names
 from launcher.schedulers.replica_request import (
     RANK0_ENV,

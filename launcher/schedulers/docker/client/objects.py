@@ -11,10 +11,9 @@ import calendar
 import json
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import field
 from typing import Any
 
-from launcher.dataclass import dataclass
+from launcher.dataclass import dataclass, field
 
 _EXIT_CODE = re.compile(r"(?:Exited|Restarting) \((-?\d+)\)")
 _TIME = re.compile(r"(\d+)-(\d\d)-(\d\d)T(\d\d):(\d\d):(\d\d)(\.\d+)?(?:Z|([+-])(\d\d):(\d\d))$")

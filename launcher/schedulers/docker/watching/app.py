@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 from queue import Empty, SimpleQueue
 from typing import TYPE_CHECKING, Any
 
+from launcher.dataclass import replace
 from launcher.holding.hold import AGAIN_S, decide
 from launcher.schedulers.docker import record
 from launcher.schedulers.docker.client.errors import EngineError, EngineSilent, EngineUnreachable

@@ -70,8 +70,7 @@ class WatcherClient:
     @property
     def owner(self) -> Owner:
         """The watcher's process."""
-        from dataclasses import replace
-
+        from launcher.dataclass import replace
         from launcher.schedulers import pids
         from launcher.schedulers.owner import this_process
 

@@ -6,10 +6,10 @@ import os
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import replace
 from queue import Empty, SimpleQueue
 from threading import Thread
 
+from launcher.dataclass import replace
 from launcher.holding.phrases import INPUTS_CUT_SHORT
 from launcher.schedulers.docker import apps, record, rows, tombstones, watchers
 from launcher.schedulers.docker.apps import DockerApp, list_containers
