@@ -27,7 +27,10 @@ def indented(value: Any, margin: str = "\n") -> str:
         return repr(value)
     inner = margin + "  "
     if isinstance(value, dict) and value:
-        items = [f"{quoted(name)}: {indented(each, inner)}" for name, each in value.items()]
+        items = [
+            f"{quoted(name)}: {quoted(each) if type(each) is str else indented(each, inner)}"
+            for name, each in value.items()
+        ]
         return f"{{{inner}{f',{inner}'.join(items)}{margin}}}"
     if isinstance(value, (list, tuple)) and value:
         return f"[{inner}{f',{inner}'.join([indented(each, inner) for each in value])}{margin}]"

@@ -184,16 +184,24 @@ def natural(name: str) -> tuple[tuple[int, float, str], ...]:
     """
     key: list[tuple[int, float, str]] = []
     for part in name.split("-"):
-        sign = "-" if part[:1] == "m" and part[1:2].isdigit() else ""
-        spelt = sign + part[len(sign) :].replace("em", "e-").replace("p", ".")
-        if part[len(sign) :][:1].isdigit() and (number := _number(spelt)) is not None:
-            key.append((0, number, ""))
-            continue
-        letters = part.rstrip("0123456789")
-        key.append((1, 0.0, letters))
-        if len(letters) < len(part):
-            key.append((0, float(part[len(letters) :]), ""))
+        if part not in _PARTS:
+            _PARTS[part] = _natural(part)
+        key += _PARTS[part]
     return tuple(key)
+
+
+_PARTS: dict[str, tuple[tuple[int, float, str], ...]] = {}
+"""Part of a name → its part of the sort key: the names of a matrix's jobs have few different ones."""
+
+
+def _natural(part: str) -> tuple[tuple[int, float, str], ...]:
+    sign = "-" if part[:1] == "m" and part[1:2].isdigit() else ""
+    spelt = sign + part[len(sign) :].replace("em", "e-").replace("p", ".")
+    if part[len(sign) :][:1].isdigit() and (number := _number(spelt)) is not None:
+        return ((0, number, ""),)
+    letters = part.rstrip("0123456789")
+    digits = ((0, float(part[len(letters) :]), ""),) if len(letters) < len(part) else ()
+    return ((1, 0.0, letters), *digits)
 
 
 def _number(text: str) -> float | None:

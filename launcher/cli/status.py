@@ -112,11 +112,10 @@ def _group(args: Any, console: Console, apps: list[AppRecord]) -> int:
 def _live(args: Any, console: Console) -> int:
     apps = _running(args, console.warn)
     if args.json:
-        from json import dumps
-
         from launcher.cli.render.apps import app_json
+        from launcher.indented import indented
 
-        console.print(dumps(list(map(app_json, apps)), indent=2))
+        console.print(indented(list(map(app_json, apps))))
     elif apps:
         _table(console, apps, in_full=args.all)
     else:

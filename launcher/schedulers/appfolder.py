@@ -67,8 +67,8 @@ class AppFolder:
             fd = os.open(self._at(name), os.O_RDONLY | os.O_CLOEXEC, dir_fd=self._fd)
         except (FileNotFoundError, NotADirectoryError):
             return None
-        with os.fdopen(fd, "rb") as file:
-            return file.read()
+        with open(fd, "rb", buffering=0) as file:
+            return file.readall()
 
     def text(self, name: str) -> "str | None":
         """The text of a file; None where there is none."""

@@ -4,6 +4,10 @@ import shutil
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+from launcher import load_jobs, make_plan
+from launcher.schedulers.appstore import open_store
+from launcher.specs.attempt import Attempt
+from launcher.state.home import make_token
 from tests.benchmarks.measure import Row, Settings, compare
 from tests.benchmarks.start import PASS
 from tests.benchmarks.world import job, launcher, long_job, took, world
@@ -28,8 +32,56 @@ def rows(settings: Settings) -> Iterator[Row]:
         for number in range(count):
             (jobs / f"job-{number}.launcher.yaml").write_text(long_job(f"job-{number}"))
         yield _per_file(["validate", "jobs"], count, "<= 0.3 ms", settings)
+        yield _per_file(["plan", "jobs"], count, "none, for jobs that have never run", settings)
+        _succeed(str(jobs))
         yield _per_file(["plan", "jobs"], count, "<= 0.3 ms", settings)
         yield _miss(f"{count} files, one changed", ["validate", "jobs"], folder, settings.fewer(5))
+        yield from _matrix(folder, settings)
+
+
+def _matrix(folder: Path, settings: Settings) -> Iterator[Row]:
+    """Plans and statuses of the jobs of one file, which have all succeeded."""
+    count = settings.size(10_000)
+    jobs = f"matrix: {{n: {{range: [0, {count}]}}}}\nroles: {{main: {{entrypoint: 'true'}}}}\n"
+    (folder / "sweep.launcher.yaml").write_text(f"version: 1\nname: sweep\n{jobs}")
+    _succeed("sweep.launcher.yaml")
+    for argv in (["plan", "sweep.launcher.yaml"], ["status", "sweep"]):
+        for form in ([], ["--json"]):
+            yield compare(
+                f"launcher {' '.join([argv[0], *form])} of {count:,} succeeded jobs",
+                floor=lambda: took(PASS),
+                ours=lambda words=(*argv, *form): took(launcher(*words)),
+                target="<= 1 s",
+                rounds=settings.fewer(5),
+            )
+
+
+def _succeed(files: str) -> None:
+    """Record a success of each job, as if it had run."""
+    home = make_token()
+    made = [
+        Attempt(
+            key=step.key,
+            number=1,
+            app_id=step.app_id,
+            scheduler=step.launch.scheduler,
+            digest=step.digest,
+            document=dict(step.document),
+            origin=step.launch.origin,
+            path=step.launch.file,
+            matrix=step.launch.matrix,
+            home=home,
+            created_at=1.0,
+            started_at=2.0,
+            ended_at=3.0,
+            exit_code=0,
+            state="succeeded",
+        )
+        for step in make_plan(load_jobs(files)).steps
+        if step.launch is not None
+    ]
+    with open_store() as store:
+        store.record_all(made)
 
 
 def _per_file(argv: Sequence[str], count: int, target: str, settings: Settings) -> Row:

@@ -47,6 +47,14 @@ NOT_FOR_A_SAVED_PLAN = {
 }
 """What only a failure, an interrupt, a workspace or a reader of logs needs."""
 
+NOT_FOR_AN_UNCHANGED_PLAN = {
+    *{"_hashlib", "ast", "copy", "dataclasses", "graphlib", "inspect"},
+    *{"launcher.plan.attribution", "launcher.plan.effects", "launcher.plan.recheck"},
+    *{"launcher.schedulers.local.appview", "launcher.specs.binding", "launcher.specs.canonical"},
+    *{"launcher.specs.check", "launcher.workspace.manifest"},
+}
+"""What a plan needs where something starts, stops, runs or has changed."""
+
 NOT_FOR_A_RUN = {"launcher.apply", "launcher.plan", "launcher.runner.config", "launcher.workspace.context"}
 NOT_FOR_A_RUN |= {f"launcher.components.{name}" for name in ("call", "finder", "linter", "signature")}
 """What `run` of a job file without a workspace has no use for: plans, and components."""
@@ -151,3 +159,19 @@ def test_a_run_of_a_job_file_loads_no_plan_and_no_component(scenario):
     assert {
         name for name in loaded if any(f"{name}.".startswith(f"{each}.") for each in NOT_FOR_A_RUN)
     } == set()
+
+
+def test_a_plan_of_an_unchanged_job_loads_nothing_that_only_changes_need(scenario):
+    file = scenario.job("echo hello")
+    scenario.run_to_end(file)
+    argv = ["-m", "launcher", "plan", str(file)]
+    modules(argv, cwd=scenario.folder)  # keeps what the file compiles to
+    loaded = modules(argv, cwd=scenario.folder)
+    assert loaded & NOT_FOR_AN_UNCHANGED_PLAN == set()
+    assert {name.partition(".")[0] for name in loaded} & HEAVY == set()
+
+
+def test_a_plan_of_a_changed_job_loads_what_compares_documents(scenario):
+    scenario.run_to_end(scenario.job("echo hello"))
+    loaded = modules(["-m", "launcher", "plan", str(scenario.job("echo bye"))], cwd=scenario.folder)
+    assert {"launcher.plan.effects", "launcher.specs.canonical"} <= loaded

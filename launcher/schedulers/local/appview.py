@@ -115,15 +115,14 @@ def read_state(app_dir: str, *, ours: bool = False) -> AppView | None:
     Raises StateError for a record that a newer version wrote.
     """
     folder = AppFolder(app_dir)
-    record = folder.read("events.jsonl") or b""
     locked = not ours and folder.is_locked()
+    record = folder.read("events.jsonl") or b""  # after the lock: without a holder, the record is complete
     view = fold(record, locked=locked)
     process = view.supervisor or view.holder
     if locked and process and view.state in ("created", *rundir.WAITING, "running"):
         locked = _outlasts(folder, process)
-    if not locked:  # the app may have ended between the reads of record and lock: the record is complete now
-        before, record = record, folder.read("events.jsonl") or b""
-        if record != before or view.lock_held:
+        if not locked:  # the app may have ended since the record was read
+            record = folder.read("events.jsonl") or b""
             view = fold(record, locked=False)
     if not record and not os.path.isdir(app_dir):
         return None
