@@ -14,8 +14,6 @@ from launcher.schedulers.appstore import open_store
 from launcher.schedulers.backend import EngineApps
 from launcher.schedulers.local import appview, rundir
 from launcher.schedulers.local.apprecord import LocalApp, record_end, record_ends
-from launcher.schedulers.local.claim import claimant, discard_ended, discard_ownerless
-from launcher.schedulers.local.logfiles import folders_of, remove_logs
 from launcher.schedulers.record import row_of
 from launcher.state.records import AppRecord
 
@@ -218,6 +216,8 @@ class LocalApps(EngineApps):
             return view
         elif view.state in ("reserved", "created") and not view.lock_held and app.job is None:
             # The next apply resumes or removes attempts of jobs.
+            from launcher.schedulers.local.claim import discard_ownerless
+
             discard_ownerless(self._state_dir, app_dir)
         return None
 
@@ -237,11 +237,15 @@ class LocalApps(EngineApps):
         """
         if row.job is not None or row.ended_at is None or row.ended_at < time.time() - _READ_WITHIN_S:
             return False
+        from launcher.schedulers.local.claim import claimant
+
         pid = claimant(self._dir(row.app_id))
         return pid not in (None, os.getpid()) and pids.start_time(pid or 0) is not None
 
     def remove(self, app_id: str) -> None:
         """Remove folder and row of an app that has ended. Raises SchedulerError when it has not."""
+        from launcher.schedulers.local.claim import discard_ended
+
         app_dir = self._dir(app_id)
         view = self._ended(app_id)
         if view is None:
@@ -253,6 +257,8 @@ class LocalApps(EngineApps):
 
     def remove_logs(self, app_id: str, *, dry_run: bool = False) -> str:
         """See `StagedScheduler.remove_logs`. Error files, which lie beside the logs, stay."""
+        from launcher.schedulers.local.logfiles import folders_of, remove_logs
+
         app_dir = self._dir(app_id)
         view = self._ended(app_id)
         found = [each for of_role in (folders_of(app_dir) or {}).values() for each in of_role]
