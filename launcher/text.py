@@ -13,9 +13,6 @@ if TYPE_CHECKING:
     T = TypeVar("T")
 
 
-DEFAULT_TARGET = "default"
-"""The target of a job without an overlay."""
-
 STYLES = {
     "bold": "1",
     "dim": "2",
@@ -41,11 +38,6 @@ _LONGEST_DURATION = 100
 
 _LEAST_PART = 3
 """The fewest letters by which the beginning or a part of a name identifies it."""
-
-
-def session_of(project: str, target: str) -> str:
-    """The session in the app handles of a job: the project, with `.target` unless it is the default one."""
-    return project if target == DEFAULT_TARGET else f"{project}.{target}"
 
 
 def paint(text: str, style: str, color: bool = True) -> str:

@@ -29,7 +29,7 @@ from launcher.apply.plans import (
     approved_part,
     at_home,
     check_is_plan,
-    check_launches,
+    chosen_launches,
     keys_of,
     limits_of_apply,
     plan_launches,
@@ -38,7 +38,6 @@ from launcher.apply.plans import (
 from launcher.dataclass import dataclass
 from launcher.errors import LockTimeoutError
 from launcher.plan.model import Plan
-from launcher.plan.reconcile import select
 from launcher.plan.step import Step
 from launcher.schedulers.appstore import open_store
 from launcher.specs.launch import JobKey, Launch
@@ -114,9 +113,8 @@ def apply_launches(
 
     Raises BlockedError when a step needs approval or a policy forbids it, LockTimeoutError.
     """
-    check_launches("apply_launches", launches)
+    chosen = chosen_launches("apply_launches", launches, choices)
     limits = limits_of_apply(parallel)
-    chosen, _ = select(launches, choices.select)
 
     def look(store: Store, engines: Engines) -> Plan:
         plan = plan_launches(launches, choices, store, engines, limits)[0]

@@ -60,7 +60,7 @@ def check_approved(plan: Plan, *, allow_destructive: bool, holds_alone: bool = F
 
 
 def _check_budgets(plan: Plan) -> None:
-    if over := overruns(plan.steps):
+    if plan.is_estimated and (over := overruns(plan.steps)):
         lines = "".join(f"\n  {each}" for each in over)
         hints = "; ".join(dict.fromkeys(each.remedy for each in over))
         raise BlockedError(f"the plan exceeds its budget; nothing was changed:{lines}", hint=hints)

@@ -80,7 +80,7 @@ class Refusals:
 def _bind(step: Step, engines: Engines) -> Step:
     if not step.starts or step.launch is None:
         return step
-    check_held(step, (each for each in step.needs if each.job in step.after), engines)
+    check_held(step, [each for each in step.needs if each.job in step.after], engines)
     check_outputs(step, engines)
     return replace(step, bound=engines.bind(step.launch))
 
@@ -88,7 +88,7 @@ def _bind(step: Step, engines: Engines) -> Step:
 def _dry_run(step: Step, engines: Engines) -> Step:
     if not step.starts or step.launch is None:
         return step
-    check_held(step, (each for each in step.needs if each.job in step.after), engines)
+    check_held(step, [each for each in step.needs if each.job in step.after], engines)
     check_outputs(step, engines)
     bound = engines.bind(step.launch)
     info = engines.dry_run(bound)
@@ -143,13 +143,13 @@ def _kept_notes(plan: Plan, engines: Engines) -> dict[JobKey, tuple[str, ...]]:
     return notes
 
 
-def check_held(step: Step, needs: Iterable[StoodOn], engines: Engines) -> None:
+def check_held(step: Step, needs: Sequence[StoodOn], engines: Engines) -> None:
     """Raise SchedulerError when the step's attempt cannot wait for one of the attempts in `needs`."""
-    if step.launch is None or not step.starts:
+    if step.launch is None or not step.starts or not (needs or step.launch.inputs_digest):
         return
     name, scheduler = step.launch.scheduler, engines.get(step.launch.scheduler)
     is_held_here = scheduler.is_held_here(step.launch.cfg)
-    if step.launch.input_ref is not None and not is_held_here:
+    if step.launch.inputs_digest and not is_held_here:
         raise SchedulerError(
             "its `inputs` are files of this machine, and the process that is to compare them is not",
             hint="leave out `inputs`, or the run option that puts the process elsewhere",

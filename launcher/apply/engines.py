@@ -10,7 +10,7 @@ from launcher.errors import SchedulerError
 from launcher.schedulers.registry import get_scheduler
 from launcher.schedulers.staged import StagedScheduler
 from launcher.specs.attempt import ENDED_STATES, PENDING_STATES, UNSTARTED_STATES
-from launcher.specs.binding import BoundLaunch, bind_cfg, bind_launch
+from launcher.specs.binding import BoundLaunch, bind_launch, bind_options
 from launcher.state.store import Store
 
 TYPE_CHECKING = False
@@ -88,24 +88,17 @@ class Engines:
         """
         scheduler, workspace = self.get(launch.scheduler), launch.workspace
         opts = scheduler.run_opts()
-        runs_in_place = not scheduler.builds_workspaces and opts.get("cwd") is not None
-        if runs_in_place and workspace is not None and workspace.projects:
+        if workspace is not None and workspace.projects and not scheduler.builds_workspaces:
             from launcher.schedulers.workspaces import no_place_for
 
-            raise no_place_for(scheduler, workspace.name)
+            if opts.get("cwd") is not None:
+                raise no_place_for(scheduler, workspace.name)
         return bind_launch(launch, opts=opts, home=os.path.expanduser("~"))
 
     def options(self, launch: Launch) -> dict[str, Any]:
         """The run options that `bind` gives the launch, without the options that a scheduler may refuse."""
-        workspace = launch.workspace
-        return bind_cfg(
-            launch.cfg,
-            opts=self.get(launch.scheduler).run_opts(),
-            timeout_s=None,
-            directory=launch.directory,
-            home=os.path.expanduser("~"),
-            workspace=workspace.path or None if workspace is not None else None,
-        )
+        opts = self.get(launch.scheduler).run_opts()
+        return bind_options(launch, opts=opts, home=os.path.expanduser("~"))
 
     def dry_run(self, bound: BoundLaunch) -> AppDryRunInfo[Any]:
         """The request for the scheduler, under the symbolic app id. Raises the scheduler's refusal."""

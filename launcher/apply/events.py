@@ -166,6 +166,7 @@ class Outcome:
         overtaken: another client took the attempt's number first: the job's step is to be planned again.
         disabled: nothing was done, because the job file says `enabled: false`.
         held: why a job that should run was not started, as the plan says; "" for any other job.
+        has_retries: whether replicas of the app may be restarted; True where that is not known.
         warnings: other problems, such as lost output or a row that the ledger could not write.
     """
 
@@ -178,6 +179,7 @@ class Outcome:
     overtaken: bool = False
     disabled: bool = False
     held: str = ""
+    has_retries: bool = True
     warnings: tuple[str, ...] = ()
 
     @property

@@ -76,9 +76,9 @@ def execute(
 
 
 def _batches(steps: Sequence[Step], plan: Plan, engines: Engines, limits: Sequence[Limit]) -> list[Batch]:
-    """The steps that are submitted at once."""
-    names = {step.launch.scheduler for step in steps if step.launch is not None and step.starts}
-    if not any(engines.get(name).batches for name in names):
+    """The steps that are submitted at once: jobs of a matrix."""
+    launches = (step.launch for step in steps if step.starts and step.launch is not None)
+    if not any(engines.get(each.scheduler).batches for each in launches if each.matrix):
         return []
     from launcher.apply.batches import batches_of
 
@@ -343,7 +343,9 @@ def _outcome(step: Step, attempt: Attempt | None) -> Outcome:
     disabled = step.kind == "keep" and step.launch is not None and not step.launch.enabled
     app = None if attempt is None else of_attempt(attempt)
     held = str(step.reasons[0]) if step.kind == "hold" else ""
-    return Outcome(key=step.key, kind=step.kind, app=app, disabled=disabled, held=held)
+    started = step.launch.app.roles if step.starts and step.launch is not None else None
+    retries = started is None or any(role.max_retries for role in started)
+    return Outcome(key=step.key, kind=step.kind, app=app, disabled=disabled, held=held, has_retries=retries)
 
 
 def _provenance(plan: Plan, steps: Sequence[Step]) -> Mapping[str, Mapping[str, Any]]:

@@ -102,7 +102,8 @@ class _Follower:
             self._events.flush()
 
     def follow_to_end(self, outcome: Outcome) -> None:
-        if self._on_log is None:  # else states are reported between the lines of the output
+        if self._on_log is None and outcome.has_retries:
+            # With logs, states are reported between the lines of the output.
             for restart in _scheduler(outcome, self._engines).restarts(outcome.app_id):
                 self._report_restart(outcome.app_id, restart)
         self.ended[outcome.app_id] = _until_end(outcome, self._engines, self._store, self._events)
@@ -226,8 +227,9 @@ def _until_end(outcome: Outcome, engines: Engines, store: Store, events: Events)
         store.record(attempt)
     except StateError as error:
         warnings = (*warnings, unrecorded(f"it has {attempt.state}", error))
-    cause = _cause(scheduler, outcome.app_id) if attempt.state in ("failed", "lost") else ""
-    message = with_cause(attempt.message, cause)
+    message = attempt.message
+    if attempt.state in ("failed", "lost"):
+        message = with_cause(message, _cause(scheduler, outcome.app_id))
     about = {"attempt": attempt.number, "app_id": outcome.app_id, "message": message}
     if attempt.state == "skipped":
         events.report("attempt_skipped", outcome.key, attempt.ended_at, **about)

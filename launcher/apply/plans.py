@@ -178,8 +178,7 @@ def explain_success(launches: Sequence[Launch], job: str, *, choices: Choices = 
     """
     from launcher.plan.explain import explain  # other plans do without
 
-    check_launches("explain_success", launches)
-    chosen, _ = select(launches, choices.select)
+    chosen = chosen_launches("explain_success", launches, choices)
     launch = one_named(chosen, job, "--explain")
     with (
         open_store(readonly=True) as store,
@@ -219,6 +218,12 @@ def limits_of_apply(parallel: int | None) -> tuple[Limit, ...]:
     from launcher.turns.ask import Limit
 
     return (Limit(f"apply {random_id()}", apps=parallel, label="this apply"),)
+
+
+def chosen_launches(function: str, launches: Any, choices: Choices) -> list[Launch]:
+    """The launches that the caller has selected. Raises WrongArgumentError, UsageError for an unknown job."""
+    check_launches(function, launches)
+    return select(launches, choices.select)[0]
 
 
 def check_launches(function: str, launches: Any) -> None:

@@ -179,7 +179,7 @@ class Submission:
 
 def _input_ref(step: Step, launch: Launch) -> InputRef | None:
     """The input files of the attempt. A half-started attempt keeps the files of its first replicas."""
-    ref = launch.input_ref
+    ref = launch.input_ref if launch.inputs_digest else None
     resumed = step.latest if step.kind == "resume" else None
     if ref is None or resumed is None or resumed.app_id != step.app_id or not resumed.inputs:
         return ref
@@ -275,7 +275,8 @@ def pending(step: Step, engines: Engines, store: Store) -> tuple[StoodOn, ...]:
     Raises SchedulerError for an attempt that the scheduler cannot wait for.
     """
     found = tuple(each for each in step.needs if not _has_succeeded(each, engines, store))
-    check_held(step, found, engines)
+    if found:  # else the plan's check holds
+        check_held(step, found, engines)
     return found
 
 

@@ -17,7 +17,7 @@ from launcher.specs.secret import Secret
 
 if TYPE_CHECKING:
     from launcher.git import Repository
-    from launcher.specs import Launch
+    from launcher.specs.launch import Launch
 
 
 _PINNED: Final = re.compile(r"==\s*[0-9]|@[0-9a-f]{40}\b")

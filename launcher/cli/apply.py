@@ -6,8 +6,9 @@ import os
 from collections.abc import Sequence
 from typing import Any
 
-from launcher.apply import apply_launches, apply_plan, make_plan
+from launcher.apply.apply import apply_launches, apply_plan
 from launcher.apply.approval import check_approved, check_secrets, unapproved_stops
+from launcher.apply.plans import make_plan
 from launcher.cli import jobs, plan_options
 from launcher.cli.arguments import choose_format, duration, positive
 from launcher.cli.console import Console
@@ -20,7 +21,7 @@ from launcher.components.calls import are_allowed
 from launcher.errors import BlockedError, StaleError, UsageError
 from launcher.plan.effects import is_superseded
 from launcher.plan.model import Plan, approves
-from launcher.specs import Launch
+from launcher.specs.launch import Launch
 from launcher.specs.notify import Destination, MalformedAddressError, parse
 from launcher.specs.secret import MalformedSecretException, Secret
 
@@ -262,8 +263,7 @@ def _check(plan: Plan, agreed: Plan | None, args: Any) -> None:
             f"the plan is not the approved one: expected digest {args.expect_digest}, got {plan.plan_digest}",
             hint="review the new plan, and pass its digest",
         )
-    found = matched(plan, args.fail_on)
-    if found:
+    if args.fail_on and (found := matched(plan, args.fail_on)):
         raise BlockedError(f"--fail-on: {'; '.join(found)}", hint="nothing was changed")
 
 

@@ -9,10 +9,12 @@ from typing import Any
 
 from launcher.cli import jobs
 from launcher.cli.console import Console
-from launcher.jobfile import Compiled
+from launcher.jobfile.compile.compiled import Compiled
 from launcher.jobfile.compile.one_job import Trace
 from launcher.jobfile.model.role import RoleSpec
-from launcher.specs import Launch, Resource, Role, WorkspaceRef, digest, document
+from launcher.specs.app import Resource, Role
+from launcher.specs.canonical import digest, document
+from launcher.specs.launch import Launch, WorkspaceRef
 from launcher.specs.resources import GPU_TYPE
 from launcher.specs.secret import Secret, hide
 from launcher.specs.text import to_yaml

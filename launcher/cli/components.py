@@ -8,9 +8,8 @@ from typing import Any
 
 from launcher.cli.console import Console
 from launcher.cli.render.values import table
-from launcher.components import component_help, get_builtin_source, get_component
-from launcher.components.finder import survey
-from launcher.components.signature import parameters_of, type_name
+from launcher.components.finder import get_builtin_source, get_component, survey
+from launcher.components.signature import component_help, parameters_of, type_name
 from launcher.errors import UsageError
 from launcher.runner.config import component_defaults
 

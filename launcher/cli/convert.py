@@ -14,7 +14,8 @@ from launcher.cli.component_words import words_of
 from launcher.cli.console import Console
 from launcher.cli.init import label
 from launcher.cli.run_component import called
-from launcher.components import Component, ComponentArgs
+from launcher.components.call import ComponentArgs
+from launcher.components.component import Component
 from launcher.convert.convert import KINDS, Converted, convert, is_file
 from launcher.errors import JobFileError, LauncherError, UsageError
 from launcher.jobfile.compile.build import script_of
@@ -24,9 +25,9 @@ from launcher.jobfile.model.role import RoleSpec
 from launcher.jobfile.text.document import Source, source_of
 from launcher.jobfile.text.parse import parse
 from launcher.runner import get_runner
-from launcher.schedulers import get_default_scheduler_name
+from launcher.schedulers.registry import get_default_scheduler_name
 from launcher.schedulers.rules import SchedulerRules
-from launcher.specs import AppDef
+from launcher.specs.app import AppDef
 from launcher.specs.appdata import first_difference, plain
 from launcher.specs.text import to_yaml
 

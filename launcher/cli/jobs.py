@@ -10,8 +10,9 @@ from launcher.cli.console import Console
 from launcher.text import plural
 
 if TYPE_CHECKING:
-    from launcher.jobfile import Checkout, Compiled
-    from launcher.specs import Launch
+    from launcher.jobfile.compile.compiled import Compiled
+    from launcher.jobfile.compile.project import Checkout
+    from launcher.specs.launch import Launch
 
 
 def is_saved_plan(path: str) -> bool:
@@ -113,7 +114,7 @@ def compiled(
 def _compiled(
     files: Sequence[str], args: Any, placeholders: bool, cwd: str, checkout: Checkout | None
 ) -> Compiled:
-    from launcher.jobfile import Environment, compile_files
+    from launcher.jobfile.compile.files import Environment, compile_files
     from launcher.schedulers.rules import SchedulerRules
 
     schedulers = SchedulerRules()
@@ -148,15 +149,12 @@ def launches(files: Sequence[str], args: Any, console: Console) -> tuple[Launch,
 
 def accepted(result: Compiled, args: Any, console: Console) -> tuple[Launch, ...]:
     """Return the launches of a compilation, or raise, as `launches` does."""
-    from launcher.cli.render.findings import exit_code
-
-    if exit_code(result.diagnostics, strict=args.strict):
-        from launcher.jobfile import job_file_error
-
-        raise job_file_error(result.diagnostics)
     if result.diagnostics:
-        from launcher.jobfile import render
+        from launcher.cli.render.findings import exit_code
+        from launcher.jobfile.diagnostics.diagnostic import job_file_error, render
 
+        if exit_code(result.diagnostics, strict=args.strict):
+            raise job_file_error(result.diagnostics)
         console.note(render(result.diagnostics, color=console.err_color) + "\n")
     note_left_out(result, args, console)
     return result.launches
@@ -172,6 +170,6 @@ def note_left_out(result: Compiled, args: Any, console: Console) -> None:
 
 def declared_in(launch: Launch, job: str) -> str:
     """Return the project's job file that declares a need but is not on the command line; "" for none."""
-    from launcher.jobfile import declared_elsewhere
+    from launcher.jobfile.compile.needs import declared_elsewhere
 
     return declared_elsewhere(job, launch)

@@ -276,7 +276,7 @@ def _in_short(error: JobFileError, console: Console) -> JobFileError:
     from launcher.cli.render.findings import in_short
 
     if not console.as_json:
-        from launcher.jobfile import render
+        from launcher.jobfile.diagnostics.diagnostic import render
 
         console.note(render(error.diagnostics, color=console.err_color) + "\n")
     return JobFileError(in_short(error.diagnostics), diagnostics=error.diagnostics)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from launcher.apply import make_plan
 from launcher.apply.approval import check_plan
+from launcher.apply.plans import make_plan
 from launcher.cli import jobs, plan_options
 from launcher.cli.arguments import choose_format, count
 from launcher.cli.console import Console
@@ -16,7 +16,7 @@ from launcher.cli.render.plan_text import plan_text
 from launcher.errors import JobFileError, UsageError
 from launcher.plan.attribution import attributed
 from launcher.plan.model import Plan, plan_exit_code
-from launcher.specs import Launch
+from launcher.specs.launch import Launch
 
 USAGE = "plan [FILE…] [OPTIONS]"
 HELP = """\

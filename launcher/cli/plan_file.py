@@ -13,13 +13,13 @@ from launcher.git import commit_of
 from launcher.plan.model import Plan
 
 if TYPE_CHECKING:
-    from launcher.jobfile import Diagnostic
+    from launcher.jobfile.diagnostics.diagnostic import Diagnostic
     from launcher.plan.effects import Approval
 
 
 def findings(path: str) -> list[Diagnostic]:
     """Return the problems that keep a saved plan from being applied; empty for a valid plan."""
-    from launcher.jobfile import Diagnostic
+    from launcher.jobfile.diagnostics.diagnostic import Diagnostic
     from launcher.plan.codec import PlanFileError, loads
 
     try:
@@ -52,14 +52,14 @@ def _json(path: str, raw: bytes) -> Any:
 
 
 def _unreadable(path: str, error: OSError) -> LauncherError:
-    from launcher.jobfile import job_file_error
+    from launcher.jobfile.diagnostics.diagnostic import job_file_error
     from launcher.jobfile.text.document import unreadable
 
     return job_file_error([unreadable(path, path, error)])
 
 
 def _not_json(path: str, error: ValueError) -> LauncherError:
-    from launcher.jobfile import Diagnostic, Span, job_file_error
+    from launcher.jobfile.diagnostics.diagnostic import Diagnostic, Span, job_file_error
 
     span, text = None, ""
     if isinstance(error, json.JSONDecodeError):

@@ -14,7 +14,7 @@ from launcher.cli.jobs import declared_in
 from launcher.plan.model import FAIL_ON, Plan, matches
 from launcher.plan.reconcile import Scope
 from launcher.schedulers.registry import get_scheduler
-from launcher.specs import Launch
+from launcher.specs.launch import Launch
 
 
 def add_arguments(parser: Any) -> None:

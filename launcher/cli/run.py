@@ -11,7 +11,7 @@ from launcher.cli.component_words import words_of
 from launcher.cli.console import Console
 from launcher.errors import UsageError
 from launcher.runner import get_runner
-from launcher.specs import Launch
+from launcher.specs.launch import Launch
 from launcher.text import did_you_mean
 
 USAGE = "run FILE [OPTIONS]\n       launcher run [OPTIONS] COMPONENT [ARGUMENTS]\n       launcher run --stdin"

@@ -11,23 +11,24 @@ from typing import Any
 from launcher.cli.attached import run_attached
 from launcher.cli.component_words import OF_FILES, OF_RUN
 from launcher.cli.console import Console
-from launcher.components import (
-    Component,
+from launcher.components.call import (
+    ArgumentProblem,
     ComponentArgs,
     ComponentArgumentException,
+    assign,
     component_args_from_str,
-    component_help,
-    get_component,
 )
-from launcher.components.call import ArgumentProblem, assign
+from launcher.components.component import Component
+from launcher.components.finder import get_component
+from launcher.components.signature import component_help
 from launcher.dataclass import dataclass
 from launcher.errors import UsageError
 from launcher.runner import config, get_runner
 from launcher.runner.config import component_defaults
-from launcher.schedulers import get_default_scheduler_name
-from launcher.specs import AppDef
+from launcher.schedulers.registry import get_default_scheduler_name
+from launcher.specs.app import AppDef
 from launcher.text import name_hint
-from launcher.workspace import Workspace
+from launcher.workspace.projects import Workspace
 
 
 def run_component(args: Any, console: Console) -> int:

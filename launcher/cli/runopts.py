@@ -7,8 +7,8 @@ from typing import Any
 
 from launcher.cli.console import Console
 from launcher.errors import LauncherError
-from launcher.schedulers import get_scheduler, get_scheduler_factories
-from launcher.specs import get_type_name
+from launcher.schedulers.registry import get_scheduler, get_scheduler_factories
+from launcher.specs.runopts import get_type_name
 from launcher.text import paint
 
 USAGE = "runopts [SCHEDULER] [--json]"

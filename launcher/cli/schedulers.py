@@ -10,14 +10,14 @@ from typing import Any
 from launcher.cli.console import Console
 from launcher.cli.render.values import table
 from launcher.errors import LauncherError
-from launcher.schedulers import (
+from launcher.schedulers.registry import (
     DEFAULT_SCHEDULERS,
-    StagedScheduler,
+    GROUP,
     get_default_scheduler_name,
     get_scheduler,
     get_scheduler_factories,
 )
-from launcher.schedulers.registry import GROUP
+from launcher.schedulers.staged import StagedScheduler
 
 USAGE = "schedulers [--json]"
 HELP = """\

@@ -11,14 +11,13 @@ from launcher.cli.console import Console
 from launcher.cli.render.findings import ERROR_FIELDS, findings_schema, object_schema
 from launcher.inventory.verify import LINKS
 from launcher.inventory.verify import MARKS as MARKS_OF_LINKS
-from launcher.jobfile import job_schema
+from launcher.jobfile.schema.job import job_schema
 from launcher.jobfile.schema.options import Declared
 from launcher.jobfile.schema.project import project_schema
 from launcher.notify.message import notification_schema
 from launcher.plan.codec import plan_schema
 from launcher.plan.step import MARKS
-from launcher.schedulers import DEFAULT_SCHEDULERS, get_scheduler
-from launcher.schedulers.registry import imported
+from launcher.schedulers.registry import DEFAULT_SCHEDULERS, get_scheduler, imported
 
 USAGE = "schema KIND [--json]"
 HELP = """\

@@ -14,12 +14,14 @@ from launcher.errors import LauncherError
 from launcher.git import repository
 from launcher.inventory.groups import declared, file_of, matrix_of
 from launcher.inventory.use import Amount, JobUse, asked_at, asked_in
-from launcher.jobfile import Compiled, Environment, compile_files
+from launcher.jobfile.compile.compiled import Compiled
+from launcher.jobfile.compile.files import Environment, compile_files
 from launcher.jobfile.compile.one_job import Trace
 from launcher.jobfile.text.document import Path, Range, Source, read_source
 from launcher.jobfile.text.parse import parse
 from launcher.plan.notation import field, show_at
-from launcher.specs import DEFAULT_TARGET, JobKey, document
+from launcher.specs.canonical import document
+from launcher.specs.jobkey import DEFAULT_TARGET, JobKey
 
 _VALUE = re.compile(r"(?P<lead>(?:&\S+\s+)?)(?P<quote>[\"']?)(?P<value>[\w.]+(?: \w+)?)(?P=quote)\s*")
 """A number, or a text on one line, behind its anchor; no alias and no reference."""

@@ -123,7 +123,8 @@ class Watch:
     def finish(self, result: Result) -> int:
         """Show the result, and return the exit code."""
         self.__exit__(None, None, None)
-        present(lambda: [each.app for each in result.outcomes if each.app is not None and each.app.is_held])
+        if held := [each.app for each in result.outcomes if each.app is not None and each.app.is_held]:
+            present(lambda: held)
         for where in self._shapers:
             self._finish_line(where)
         if self._format == "json":

@@ -10,8 +10,6 @@ The names here are loaded on first use.
 
 from __future__ import annotations
 
-from launcher.lazy import on_use
-
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from launcher.components.call import (
@@ -94,4 +92,14 @@ __all__ = [
     "validate",
 ]
 
-__getattr__, __dir__ = on_use(__name__, _HOMES)
+
+def __getattr__(name: str) -> object:
+    if name not in _HOMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from importlib import import_module
+
+    return getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)
+
+
+def __dir__() -> list[str]:
+    return sorted(_HOMES)

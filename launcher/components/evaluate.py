@@ -13,9 +13,10 @@ from launcher.components.component import (
 )
 from launcher.components.signature import ComponentSignatureException, type_name
 from launcher.errors import LauncherError
-from launcher.specs import AppDef, check_app, parse_mounts
+from launcher.specs.app import AppDef
 from launcher.specs.appdata import first_difference, from_json, plain, to_json
-from launcher.specs.mounts import InvalidMountException
+from launcher.specs.check import check_app
+from launcher.specs.mounts import InvalidMountException, parse_mounts
 
 
 class Call(NamedTuple):

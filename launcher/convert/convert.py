@@ -21,7 +21,7 @@ from launcher.jobfile.text.parse import PROCFILE, kind_of_file, parse_values
 from launcher.schedulers.registry import get_scheduler_factories
 from launcher.schedulers.rules import SchedulerRules
 from launcher.schedulers.slurm.options import minutes_of
-from launcher.specs import Launch
+from launcher.specs.launch import Launch
 
 KINDS = ("sbatch", "compose", "procfile")
 _READS = (

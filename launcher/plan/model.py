@@ -93,6 +93,11 @@ class Plan:
         return not any(step.has_effects for step in self.steps)
 
     @property
+    def is_estimated(self) -> bool:
+        """Whether the cost of a job is known, so that the plan may exceed a budget."""
+        return any(step.estimate is not None for step in self.steps)
+
+    @property
     def is_in_order(self) -> bool:
         """Whether the jobs that start are in the order of their turns, too."""
         places = [step.place for step in self.steps if step.starts]

@@ -108,7 +108,8 @@ class Reason:
         """One phrase: the path with its values and the detail, else the text of the code."""
         if self.code in _NAMED and self.detail:
             return f"{self.code} ({self.detail})"
-        change = " ".join(filter(None, (field(self.path), _values(self.path, self.old, self.new))))
+        path = self.path and field(self.path)
+        change = " ".join(filter(None, (path, _values(self.path, self.old, self.new))))
         return " ".join(filter(None, (change, self.detail))) or REASONS[self.code]
 
 

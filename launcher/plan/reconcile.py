@@ -99,7 +99,7 @@ def reconcile(
     steps.sort(key=_place)
     return Plan(
         steps=tuple(steps),
-        shared=shared_lines(steps),
+        shared=shared_lines(steps) if len(steps) > 1 else (),
         orphans=() if prune else tuple(report(orphan) for orphan in orphans),
         problems=tuple(problems),
         selection=Selection(

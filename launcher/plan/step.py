@@ -201,6 +201,8 @@ class Step:
     @property
     def why_in_brief(self) -> str:
         """The reasons in one line, with the names of changed fields and without their values."""
+        if not self.changes:
+            return self.why()
         paths = dict.fromkeys(notation.field(change.path) for change in self.changes)
         return self.why(f"changed: {listing([*paths], 3)}")
 

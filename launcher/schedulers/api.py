@@ -444,6 +444,8 @@ _ON_USE = {
 
 
 def __getattr__(name: str) -> object:
-    from launcher.lazy import load
+    if name not in _ON_USE:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from importlib import import_module
 
-    return load(__name__, _ON_USE, name)
+    return getattr(import_module(_ON_USE[name]), name)

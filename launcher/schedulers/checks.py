@@ -157,7 +157,8 @@ def gpu_type_notes(app: AppDef, scheduler: str, *, is_here: bool) -> Iterator[st
     Args:
         is_here: whether replicas get GPUs of this machine; the GPUs of another machine are unknown.
     """
-    kinds = {role.name: kind for role in app.roles if (kind := gpu_type(role.resource))}
+    with_gpus = [role for role in app.roles if role.resource.gpu > 0]
+    kinds = {role.name: kind for role in with_gpus if (kind := gpu_type(role.resource))}
     if not kinds:
         return
     from launcher.turns.machine import gpu_names

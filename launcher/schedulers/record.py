@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import os
 
+from launcher.specs.jobkey import JobKey
 from launcher.state.records import AppRecord, as_seen
-from launcher.text import session_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -87,7 +87,7 @@ def attempt_of_app(app: AppDef, cfg: Mapping[str, Any], scheduler: str, session:
 
     from launcher.specs.attempt import Attempt
     from launcher.specs.canonical import document_of
-    from launcher.specs.jobkey import DEFAULT_TARGET, JobKey
+    from launcher.specs.jobkey import DEFAULT_TARGET
 
     return Attempt(
         key=JobKey(session, DEFAULT_TARGET, app.name),
@@ -124,7 +124,7 @@ def row_of(scheduler: str, app_id: str, recorded: Recorded, session: str = "") -
     key = recorded.get("key")
     made = AppRecord(
         scheduler,
-        session_of(key[0], key[1]) if key else str(recorded.get("session") or session),
+        JobKey(*key).session if key else str(recorded.get("session") or session),
         app_id,
         name=name_of(recorded),
         key=tuple(key) if key else None,

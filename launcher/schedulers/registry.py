@@ -9,7 +9,7 @@ from __future__ import annotations
 from _collections_abc import Mapping
 
 from launcher.errors import LauncherError, SchedulerError
-from launcher.noted import not_repeatable
+from launcher.looks import not_repeatable
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

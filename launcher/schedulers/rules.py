@@ -13,7 +13,8 @@ from launcher.schedulers.staged import StagedScheduler
 from launcher.specs.check import Problem
 
 if TYPE_CHECKING:
-    from launcher.specs import AppDef, runopts
+    from launcher.specs.app import AppDef
+    from launcher.specs.runopts import runopts
 
 
 class SchedulerRules(Mapping[str, "Callable[[], runopts]"]):
@@ -46,16 +47,17 @@ class SchedulerRules(Mapping[str, "Callable[[], runopts]"]):
     def __len__(self) -> int:
         return len(self._factories)
 
-    def problems(
-        self, name: str, app: AppDef, cfg: Mapping[str, Any], has_workspace: bool
-    ) -> Iterator[Problem]:
+    def problems(self, name: str, app: AppDef, cfg: Mapping[str, Any], has_workspace: bool) -> list[Problem]:
         """The problems of an app on the scheduler of that name. See `Scheduler.app_problems`."""
         scheduler = self._scheduler(name)
         if has_workspace and scheduler.builds_workspaces:
             # The built image; its Dockerfile may name a base image other than the role's.
             app = replace(app, roles=[replace(role, image=role.image or BUILT_IMAGE) for role in app.roles])
-        yield from unsupported(app, getattr(scheduler, "supports", None), name, self._supporting)
-        yield from scheduler.app_problems(app, cfg)
+        supported = getattr(scheduler, "supports", None)
+        return [
+            *unsupported(app, supported, name, self._supporting),
+            *scheduler.app_problems(app, cfg),
+        ]
 
     def unreadable(self, name: str, other: str) -> str:
         """Why apps of one scheduler cannot read the output folders of another; "" when they can."""

@@ -8,8 +8,6 @@ from __future__ import annotations
 
 import sys
 
-from launcher.lazy import on_use
-
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from launcher.specs.app import (
@@ -185,10 +183,16 @@ class _Package(type(sys)):  # type: ignore[misc]
 
 
 sys.modules[__name__].__class__ = _Package
-_load, __dir__ = on_use(__name__, _HOMES)
 
 
 def __getattr__(name: str) -> object:
-    value = _load(name)
-    globals()[name] = value
+    if name not in _HOMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from importlib import import_module
+
+    value = globals()[name] = getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)
     return value
+
+
+def __dir__() -> list[str]:
+    return sorted(_HOMES)

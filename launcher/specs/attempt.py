@@ -220,19 +220,19 @@ class Attempt:
             "key": list(self.key),
             "document": dict(self.document),
             "metadata": dict(self.metadata),
-            "needs": needs_.to_json(self.needs),
+            "needs": needs_.to_json(self.needs) if self.needs else [],
             "order_only": list(self.order_only),
             "seen": dict(self.seen),
             "images": dict(self.images),
-            "used": use.to_json(self.used),
+            "used": use.to_json(self.used) if self.used else {},
         }
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> Attempt:
         """Unknown fields, written by a later version, are left out."""
         known = {f.name: data[f.name] for f in fields(cls) if f.name in data}
-        known["needs"] = needs_.from_json(known.get("needs", ()))
-        known["used"] = use.from_json(known.get("used"))
+        known["needs"] = needs_.from_json(found) if (found := known.get("needs")) else ()
+        known["used"] = use.from_json(used) if (used := known.get("used")) else {}
         known["order_only"] = tuple(known.get("order_only", ()))
         return cls(**{**known, "key": JobKey(*data["key"])})
 

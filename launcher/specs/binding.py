@@ -8,6 +8,7 @@ from __future__ import annotations
 import posixpath
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from functools import partial
 from typing import Any, NamedTuple
 
 from launcher.specs.app import AppDef, Role
@@ -63,18 +64,31 @@ def bind_launch(
     Raises InvalidRunConfigException for a timeout that the scheduler cannot keep, or that is given twice.
     """
     directory, workspace = launch.directory, launch.workspace
+    given = launch.cfg if cfg is None else cfg
     return BoundLaunch(
         launch=launch,
         app=bind(launch.app, directory=directory, home=home),
-        cfg=bind_cfg(
-            launch.cfg if cfg is None else cfg,
-            opts=opts,
-            timeout_s=launch.timeout_s,
-            directory=directory,
-            home=home,
-            workspace=workspace.path or None if workspace is not None else None,
-        ),
+        cfg=_bind_options(launch, given, opts, home, timeout_s=launch.timeout_s),
         workspace=_bind_folders(workspace, directory, home) if workspace is not None else None,
+    )
+
+
+def bind_options(launch: Launch, *, opts: runopts, home: str) -> dict[str, Any]:
+    """The run options that `bind_launch` gives the launch, without those that a scheduler may refuse."""
+    return _bind_options(launch, launch.cfg, opts, home, timeout_s=None)
+
+
+def _bind_options(
+    launch: Launch, cfg: Mapping[str, Any], opts: runopts, home: str, *, timeout_s: int | None
+) -> dict[str, Any]:
+    workspace = launch.workspace
+    return bind_cfg(
+        cfg,
+        opts=opts,
+        timeout_s=timeout_s,
+        directory=launch.directory,
+        home=home,
+        workspace=workspace.path or None if workspace is not None else None,
     )
 
 
@@ -85,13 +99,7 @@ def bind(app: AppDef, *, directory: str, home: str) -> AppDef:
     Sources of bind mounts and files with secrets become absolute.
     """
     values = {"job.dir": directory}
-
-    def open_text(text: str) -> str:
-        return substitute_partial(text, values)
-
-    def fixed_text(text: str) -> str:
-        return substitute(text, values)
-
+    open_text, fixed_text = partial(substitute_partial, values=values), partial(substitute, values=values)
     return replace(
         app,
         roles=[

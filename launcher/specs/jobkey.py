@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections import namedtuple
 from functools import cache
 
-from launcher.text import DEFAULT_TARGET as DEFAULT_TARGET
-from launcher.text import session_of
-
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import NamedTuple
 
 DEFAULT_PROJECT = "default"
+DEFAULT_TARGET = "default"
+"""The target of a job without an overlay."""
+
 DEFAULT_SCHEDULER = "local_cwd"
 """The scheduler of a job whose file names none."""
 
@@ -34,8 +34,8 @@ class JobKey(_Fields):
 
     @property
     def session(self) -> str:
-        """The session in the job's app handles; see `session_of`."""
-        return session_of(self.project, self.target)
+        """The session in the job's app handles: the project, with `.target` unless it is the default one."""
+        return self.project if self.target == DEFAULT_TARGET else f"{self.project}.{self.target}"
 
     def __str__(self) -> str:
         return f"{self.session}/{self.job}"

@@ -60,12 +60,13 @@ def jobs_read(app: AppDef) -> list[str]:
     return sorted({each.job for each in references(app) if each.job})
 
 
-def unneeded(named: Iterable[Reference], needs: Collection[str]) -> Iterator[Problem]:
+def unneeded(named: Iterable[Reference], needs: Collection[str]) -> list[Problem]:
     """The references among `named` to output folders of jobs that are not among `needs`."""
-    for path, written, job in named:
-        if job and job not in needs:
-            message = f"`{written}`: job `{job}` is not among this job's `needs`"
-            yield Problem(path, "unknown-reference", message)
+    return [
+        Problem(path, "unknown-reference", f"`{written}`: job `{job}` is not among this job's `needs`")
+        for path, written, job in named
+        if job and job not in needs
+    ]
 
 
 def own_output(attempt: Attempt) -> str:

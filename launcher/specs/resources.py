@@ -7,7 +7,7 @@ from functools import cache, partial
 from typing import TYPE_CHECKING
 
 from launcher.errors import LauncherError
-from launcher.noted import not_repeatable
+from launcher.looks import not_repeatable
 from launcher.specs.app import NULL_RESOURCE, GiB, Resource
 from launcher.text import name_hint
 

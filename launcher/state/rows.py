@@ -13,6 +13,7 @@ if TYPE_CHECKING:
 
     from launcher.holding.use import Use
     from launcher.specs.attempt import Attempt
+    from launcher.specs.needs import StoodOn
 
 VERSION = 10
 FIRST_WITH_APPS = 3
@@ -187,13 +188,11 @@ def from_record(record: AppRecord, *, live: bool = True) -> tuple[Any, ...]:
 
 def from_attempt(attempt: Attempt) -> tuple[Any, ...]:
     """The values of COLUMNS."""
-    from launcher.specs import needs
-
     return (
         *attempt.key,
         *(getattr(attempt, name) for name in _FIELDS),
         "" if attempt.edition == attempt.number else str(attempt.edition),
-        needs.dumps(attempt.needs),
+        _needs_text(attempt.needs),
         " ".join(attempt.order_only),
         _text(attempt.seen) if attempt.seen else "",
         _text(attempt.metadata),
@@ -264,6 +263,15 @@ def _damaged(plain: Sequence[Any], error: Exception) -> DamagedError:
 
     what = f"the ledger's document of {JobKey(*plain[:3])}, attempt {plain[3]}, is damaged: {error}"
     return DamagedError(what, hint=RESTORE)
+
+
+def _needs_text(needs: Sequence[StoodOn]) -> str:
+    """The value of the column `needs`; "" for none."""
+    if not needs:
+        return ""
+    from launcher.specs.needs import dumps
+
+    return dumps(needs)
 
 
 def used_text(used: Mapping[str, Use]) -> str:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from launcher import paths
 from launcher.files import GONE, open_regular
-from launcher.noted import noted
+from launcher.looks import noted
 from launcher.workspace.ignore import Ignore, WorkspaceError, read_ignore
 from launcher.workspace.manifest import File, remember
 

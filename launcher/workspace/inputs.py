@@ -18,7 +18,7 @@ from hashlib import sha256
 from launcher.dataclass import dataclass
 from launcher.errors import LauncherError
 from launcher.files import GONE, is_below
-from launcher.noted import noted
+from launcher.looks import noted
 from launcher.specs.inputs import InputFiles, changes, combine
 from launcher.specs.launch import InputRef
 from launcher.text import printable

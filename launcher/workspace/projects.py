@@ -14,7 +14,7 @@ from types import MappingProxyType
 from typing import Any
 
 from launcher.dataclass import dataclass
-from launcher.noted import noted
+from launcher.looks import noted
 from launcher.workspace.context import (
     PREFIX,
     Entry,

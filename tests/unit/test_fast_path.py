@@ -16,7 +16,7 @@ import pytest
 from tests.unit.test_layers import modules
 
 _FAST = {
-    "launcher": "__main__ database errors files lazy noted text",
+    "launcher": "__main__ database errors files looks text",
     "launcher.apply": "engines",
     "launcher.cli": (
         "arguments cancel completion_names console describe interrupts "

@@ -4,6 +4,7 @@ import ast
 from collections.abc import Iterator
 from functools import cache
 from graphlib import TopologicalSorter
+from importlib import import_module
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -23,11 +24,9 @@ RANK = {
     "identity": 0,
     "indented": 0,
     "looks": 0,
-    "noted": 0,
     "outages": 0,
     "secrets": 0,
     "filelock": 0,
-    "lazy": 0,
     "text": 0,
     "unpacking": 0,
     "holding": 0,
@@ -268,6 +267,22 @@ def test_engines_share_only_modules_that_are_for_all_of_them():
     ]
     outside = [(a, b) for a, b, engine in inside if not b.startswith(f"launcher.schedulers.{engine}")]
     assert [(a, b) for a, b in outside if package_of(b) == "schedulers" and b not in SHARED_BY_ENGINES] == []
+
+
+def test_modules_import_names_from_the_modules_that_define_them():
+    """The packages hand names on to users; in our modules an import says where to look."""
+    packages = [module_of(path) for path in FILES if path.name == "__init__.py"]
+    handed_on = {each: getattr(import_module(each), "_HOMES", {}) for each in packages}
+    found = [
+        f"{module} line {node.lineno}: {name.name}"
+        for module, tree in modules().items()
+        if module not in FACES
+        for node in ast.walk(tree)
+        if isinstance(node, ast.ImportFrom)
+        for name in node.names
+        if name.name in handed_on.get(node.module or "", ())
+    ]
+    assert found == []
 
 
 def test_no_import_goes_in_circles():

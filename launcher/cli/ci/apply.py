@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from time import time
 from typing import TYPE_CHECKING, Any
 
-from launcher.apply import apply_launches, make_plan
+from launcher.apply.apply import apply_launches
 from launcher.apply.approval import check_plan
 from launcher.apply.events import Outcome, Result
-from launcher.apply.plans import Choices
+from launcher.apply.plans import Choices, make_plan
 from launcher.ci.apply import MOST_COMMITS, History, Merged, applied_check, applied_words, withheld, without
 from launcher.ci.approvals import Scope, mark_of, with_applied
 from launcher.ci.forge import Forge
@@ -24,8 +24,7 @@ from launcher.plan.effects_codec import approval_json, to_approval
 from launcher.plan.model import Plan, approves
 from launcher.schedulers.registry import get_scheduler
 from launcher.schedulers.staged import StagedScheduler
-from launcher.specs import Launch
-from launcher.specs.launch import JobKey
+from launcher.specs.launch import JobKey, Launch
 
 if TYPE_CHECKING:
     from launcher.cli.render.findings import Problem

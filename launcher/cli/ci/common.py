@@ -18,7 +18,7 @@ from launcher.cli.render import github
 from launcher.cli.render.findings import exit_code, findings, in_short
 from launcher.errors import JobFileError, LauncherError
 from launcher.git import Repository, repository
-from launcher.specs import Launch
+from launcher.specs.launch import Launch
 
 SUMMARY_BYTES = 60_000
 _OF_GITHUB = ("GITHUB_TOKEN", "GH_TOKEN")

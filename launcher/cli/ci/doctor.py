@@ -6,19 +6,18 @@ import os
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from launcher.apply import make_plan
-from launcher.apply.plans import Choices
+from launcher.apply.plans import Choices, make_plan
 from launcher.ci import doctor
 from launcher.ci.forge import Forge, ForgeError
 from launcher.ci.gitlab import GitLab
 from launcher.cli import jobs
 from launcher.cli.ci.common import Run, work_tree
 from launcher.git import Repository
-from launcher.jobfile import Diagnostic
+from launcher.jobfile.diagnostics.diagnostic import Diagnostic
 from launcher.jobfile.text.document import read_source
 from launcher.jobfile.text.parse import parse_values
 from launcher.schedulers.registry import get_scheduler
-from launcher.specs import Launch
+from launcher.specs.launch import Launch
 
 _LOOKED_BACK = 30
 """How many first parents the doctor searches for an applied commit."""

@@ -11,8 +11,8 @@ from uuid import uuid4
 
 import tomli
 
-from launcher.apply import make_plan
 from launcher.apply.approval import check_plan
+from launcher.apply.plans import make_plan
 from launcher.ci.approvals import mark_of, part_of, publish_comment, publish_effects, scopes_of
 from launcher.ci.gitlab import GitLab
 from launcher.ci.runner import Runner
@@ -28,7 +28,7 @@ from launcher.plan.attribution import attributed, compared
 from launcher.plan.budget import overruns
 from launcher.plan.codec import dumps
 from launcher.plan.model import Plan, plan_exit_code
-from launcher.specs import Launch
+from launcher.specs.launch import Launch
 
 _SHOWN_IN = {"github": "the summary of this run", "gitlab": "the widget, and in launcher-ci/plan.md"}
 

@@ -13,7 +13,7 @@ from launcher.state.records import AppRecord
 from launcher.text import plural
 
 if TYPE_CHECKING:
-    from launcher.jobfile import Diagnostic
+    from launcher.jobfile.diagnostics.diagnostic import Diagnostic
 
 
 Problem = tuple[str, LauncherError]
@@ -155,7 +155,7 @@ def findings(
         return report(found)
     if not found:
         return ""
-    from launcher.jobfile import render
+    from launcher.jobfile.diagnostics.diagnostic import render
 
     return render(found, color=color) + "\n"
 

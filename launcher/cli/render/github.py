@@ -13,8 +13,7 @@ from launcher.cli.console import visible
 from launcher.cli.render.markdown import plan_markdown
 from launcher.cli.render.values import text_of
 from launcher.errors import LauncherError
-from launcher.jobfile import Diagnostic, Related, Span, render
-from launcher.jobfile.diagnostics.diagnostic import CODES, WARNINGS
+from launcher.jobfile.diagnostics.diagnostic import CODES, WARNINGS, Diagnostic, Related, Span, render
 from launcher.jobfile.diagnostics.explain import explanations
 from launcher.plan.model import Plan
 from launcher.text import fenced

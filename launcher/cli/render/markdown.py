@@ -81,7 +81,7 @@ def _page(plan: Plan, rows: Sequence[str], details: Sequence[str], left_out: str
     lines += [line for each in plan.shared for line in (f"- {plain_html(each)}", "")]
     if plan.turns:
         lines += [f"Turns: {plain_html('; '.join(plan.turns))}", ""]
-    if receivers := sent_to(plan):
+    if receivers := sent_to(plan.receivers):
         lines += [plain_html(receivers), ""]
     facts = [] if plan.is_empty else [f"Digest `{plan.plan_digest}`"]
     facts += [f"commit `{commit}`" for commit in sorted(set(plan.commits.values())) if commit]

@@ -12,8 +12,9 @@ from launcher.cli.console import visible
 from launcher.cli.render.log_lines import stamp, terminal_text
 from launcher.cli.render.values import ago, iso, state_cell
 from launcher.inventory.search import Line, Searched
+from launcher.specs.jobkey import DEFAULT_TARGET
 from launcher.state.records import AppRecord
-from launcher.text import DEFAULT_TARGET, RESET, paint
+from launcher.text import RESET, paint
 
 _ON, _OFF = paint("|", "bold red").encode().split(b"|")
 _BETWEEN = b"--\n"

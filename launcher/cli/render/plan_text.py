@@ -115,7 +115,7 @@ def plan_text(plan: Plan, *, color: bool = False, columns: int | None = None, in
     lines += [""] if lines else []
     lines.append(paint(plan.summary(), "bold", color))
     lines += _costs(plan, color, columns)
-    if receivers := sent_to(plan):
+    if receivers := sent_to(plan.receivers):
         lines += _note(receivers, columns)
     if not plan.is_empty:
         lines += [paint(line, "dim", color) for line in ("Digest:", plan.plan_digest)]
@@ -124,6 +124,8 @@ def plan_text(plan: Plan, *, color: bool = False, columns: int | None = None, in
 
 def _costs(plan: Plan, color: bool, columns: int | None) -> Iterator[str]:
     """Yield the lines about the cost of all jobs that the plan starts, and the budgets that it exceeds."""
+    if not plan.is_estimated:
+        return
     if total := in_total(total_of(plan.steps)):
         yield from (paint(line, "dim", color) for line in _note(f"Takes {total}", columns))
     for each in overruns(plan.steps):
@@ -144,7 +146,7 @@ def namer(plan: Plan) -> Callable[[Step], str]:
     return lambda step: step.key.job if single else str(step.key)
 
 
-def _tree(steps: Sequence[Step]) -> Iterator[tuple[Step, int]]:
+def _tree(steps: Sequence[Step]) -> list[tuple[Step, int]]:
     """Each step with its depth: a step that waits for others is below the last of them."""
     by_job = {(step.key.session, step.key.job): step for step in steps if step.launch is not None}
     depths: dict[int, int] = {}
@@ -166,7 +168,7 @@ def _tree(steps: Sequence[Step]) -> Iterator[tuple[Step, int]]:
             yield step, depth(step)
             yield from branch(step)
 
-    yield from branch(None)
+    return list(branch(None))
 
 
 class _Page:

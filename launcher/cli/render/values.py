@@ -13,8 +13,8 @@ if TYPE_CHECKING:
     from typing import Any
 
     from launcher.holding.use import Use
-    from launcher.plan.model import Plan
     from launcher.specs.attempt import Attempt
+    from launcher.specs.notify import Destination
 
 
 STATE_STYLES = {
@@ -164,9 +164,8 @@ def asked_and_used(asked: Mapping[str, Any], use: Use | None) -> tuple[str, ...]
     return (cpu, core_count(use.cores), size, highest, source, *times)
 
 
-def sent_to(plan: Plan) -> str:
-    """The sentence that names the receivers of outcomes; "" where no project names one."""
-    receivers = plan.receivers
+def sent_to(receivers: Sequence[Destination]) -> str:
+    """The sentence that names the receivers of outcomes; "" without one."""
     return f"Outcomes are sent to {listing([str(each) for each in receivers])}" if receivers else ""
 
 

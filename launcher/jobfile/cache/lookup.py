@@ -25,10 +25,10 @@ from launcher.errors import LauncherError
 from launcher.identity import identity
 from launcher.jobfile.cache.values import NotPlainError, packed, unpacked
 from launcher.jobfile.compile.compiled import Compiled
-from launcher.noted import Notes, Question
+from launcher.looks import Notes, Question
 
 if TYPE_CHECKING:
-    from launcher.specs import Launch
+    from launcher.specs.launch import Launch
 
 _VERSION = 1
 _NAME_BYTES = 16

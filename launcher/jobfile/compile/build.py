@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from launcher.jobfile.compile.inputs import triggers
 from launcher.jobfile.messages.collector import Collector, listing, suggest
 from launcher.jobfile.messages.wording_fields import missing_field
 from launcher.jobfile.model.job_file import JobFile, LifecycleSpec
@@ -20,9 +19,10 @@ from launcher.jobfile.model.role import (
     VolumeMount,
 )
 from launcher.jobfile.text.document import Path, leaves
-from launcher.specs import NULL_RESOURCE, AppDef, Lifecycle, Resource, RetryPolicy, Role, check_app, mounts
-from launcher.specs.app import ROLE_FIELDS
-from launcher.specs.check import Problem
+from launcher.specs import mounts
+from launcher.specs.app import NULL_RESOURCE, ROLE_FIELDS, AppDef, Resource, RetryPolicy, Role
+from launcher.specs.check import Problem, check_app
+from launcher.specs.launch import Lifecycle, Trigger
 from launcher.specs.probe import Condition, Probe
 from launcher.specs.resources import (
     GPU_TYPE,
@@ -198,7 +198,7 @@ def code_of(problem: Problem) -> str:
     return _CODES.get(problem.code, problem.code)
 
 
-def as_written(problems: Iterable[Problem], job: JobFile) -> Iterator[Problem]:
+def as_written(problems: Sequence[Problem], job: JobFile) -> Iterator[Problem]:
     """Yield an app's problems with the paths of its job file: a problem of a command may concern a script."""
     scripted = {name for name, role in job.roles.items() if role.run is not None}
     for problem in problems:
@@ -224,7 +224,11 @@ def _says_gpu_type(role: str, job: JobFile) -> bool:
 def build_lifecycle(spec: LifecycleSpec) -> Lifecycle:
     """The policies of a job."""
     plain = {name: getattr(spec, name) for name in LifecycleSpec.model_fields if name != "rerun_on"}
-    return Lifecycle(**plain, rerun_on=triggers(spec))
+    triggers = (
+        Trigger("every_apply") if isinstance(item, str) else Trigger("files", tuple(item.files))
+        for item in spec.rerun_on
+    )
+    return Lifecycle(**plain, rerun_on=tuple(triggers))
 
 
 def with_project(spec: LifecycleSpec, project: LifecycleSpec) -> LifecycleSpec:

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, NamedTuple
 if TYPE_CHECKING:
     from launcher.jobfile.compile.one_job import Trace
     from launcher.jobfile.diagnostics.diagnostic import Diagnostic
-    from launcher.specs import JobKey, Launch
+    from launcher.specs.jobkey import JobKey
+    from launcher.specs.launch import Launch
 
 
 class Compiled(NamedTuple):

@@ -17,7 +17,7 @@ from launcher.files import GONE, PROJECT_FILE, project_file, read_regular, upwar
 from launcher.git import repository
 from launcher.jobfile.diagnostics.diagnostic import Diagnostic
 from launcher.jobfile.text.document import MAX_BYTES
-from launcher.noted import noted
+from launcher.looks import noted
 from launcher.workspace.ignore import BadPatternError, Ignore
 
 

@@ -36,8 +36,9 @@ from launcher.jobfile.diagnostics.diagnostic import Diagnostic, Span, in_order, 
 from launcher.jobfile.messages.collector import Collector, listing, suggest
 from launcher.jobfile.text.document import Source, leads_out, read_source, source_of
 from launcher.jobfile.text.parse import parse
-from launcher.noted import not_repeatable
-from launcher.specs import JobKey, Launch
+from launcher.looks import not_repeatable
+from launcher.specs.jobkey import JobKey
+from launcher.specs.launch import Launch
 from launcher.specs.secret import hide, is_sensitive
 
 
@@ -156,7 +157,8 @@ def compile_files(
         diagnostics += in_order([*result.problems, *more])
     if not (placeholders or launches or diagnostics):
         diagnostics += [_only_a_parent(result.file) for result in results if result.is_abstract]
-    if not placeholders and not any(each.severity == "error" for each in diagnostics):
+    is_right = not any(each.severity == "error" for each in diagnostics)
+    if is_right and not placeholders and any(launch.needs for launch in launches):
         elsewhere = Neighbours(cwd, replace(inputs, placeholders=True), parents=parents)
         launches = resolve_elsewhere(launches, elsewhere)
     count = sum(result.is_abstract for result in results)

@@ -13,9 +13,8 @@ from launcher.dataclass import dataclass
 from launcher.errors import LauncherError
 from launcher.files import is_below
 from launcher.jobfile.messages.collector import At, Collector
-from launcher.jobfile.model.job_file import LifecycleSpec
 from launcher.jobfile.text.document import Path
-from launcher.specs import ProjectRef, Trigger, WorkspaceRef
+from launcher.specs.launch import ProjectRef, Trigger, WorkspaceRef
 from launcher.text import nearest
 
 if TYPE_CHECKING:
@@ -37,11 +36,11 @@ class Folders:
     _inputs: InputReader | None = None
 
     def workspace(
-        self, spec: str | Mapping[str, str] | None, directory: str, problems: Collector
+        self, spec: str | Mapping[str, str], directory: str, problems: Collector
     ) -> WorkspaceRef | None:
         """Return the workspace of a job file in `directory`, which its paths are relative to; None where it
         is unusable. One folder that becomes the whole workspace equals its path alone."""
-        if spec is None or not self.is_here or problems.is_assumed(("workspace",)):
+        if not self.is_here or problems.is_assumed(("workspace",)):
             return None
         if isinstance(spec, str):
             digest = self._digest(spec, directory, ("workspace",), problems)
@@ -96,20 +95,22 @@ class Folders:
                 self._workspaces[path] = error
         return self._workspaces[path]
 
-    def trigger_digest(self, lifecycle: LifecycleSpec, directory: str, root: str, problems: Collector) -> str:
-        """The hash of all files that `rerun_on` names; "" where it names none.
+    def trigger_digest(
+        self, triggers: Sequence[Trigger], directory: str, root: str, problems: Collector
+    ) -> str:
+        """The hash of all files that the triggers of `rerun_on` name; "" where they name none.
 
         Args:
             root: the folder that no glob may leave.
         """
-        if not (self.is_here and _stays_inside(lifecycle, directory, root, problems)):
+        if not (self.is_here and _stay_inside(triggers, directory, root, problems)):
             return ""
-        globs = tuple(glob for trigger in triggers(lifecycle) for glob in trigger.globs)
+        globs = tuple(glob for trigger in triggers for glob in trigger.globs)
         if not globs or not self.is_read or problems.holds_assumed(("lifecycle",)):
             return ""
         key = (directory, globs)
         if key not in self._triggers:
-            from launcher.workspace import trigger_digest
+            from launcher.workspace.inputs import trigger_digest
 
             try:
                 self._triggers[key] = trigger_digest(directory, globs, root, hashes=self._reader().hashes)
@@ -186,11 +187,11 @@ def _near(path: str, directory: str) -> str:
     return f"did you mean `{os.path.join(folder, near)}`?" if near else ""
 
 
-def _stays_inside(lifecycle: LifecycleSpec, directory: str, root: str, problems: Collector) -> bool:
+def _stay_inside(triggers: Sequence[Trigger], directory: str, root: str, problems: Collector) -> bool:
     """Whether no glob leaves the repository by its text; globs that do are noted."""
     good = True
-    for index, item in enumerate(lifecycle.rerun_on):
-        for number, glob in enumerate(() if isinstance(item, str) else item.files):
+    for index, trigger in enumerate(triggers):
+        for number, glob in enumerate(trigger.globs):
             from launcher.workspace.inputs import leaves
 
             if leaves(directory, glob, root):
@@ -247,11 +248,3 @@ def _unbounded(path: str, directory: str) -> str:
 
 def _absolute(path: str, directory: str) -> str:
     return os.path.normpath(os.path.join(directory, looks.expanded(path)))
-
-
-def triggers(lifecycle: LifecycleSpec) -> tuple[Trigger, ...]:
-    """The triggers of a job file's policies, as written."""
-    return tuple(
-        Trigger("every_apply") if isinstance(item, str) else Trigger("files", tuple(item.files))
-        for item in lifecycle.rerun_on
-    )

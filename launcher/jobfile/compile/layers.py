@@ -35,7 +35,7 @@ from launcher.jobfile.model.base import LABEL, VERSION
 from launcher.jobfile.model.job_file import BESIDE_JOBS
 from launcher.jobfile.text.document import Document, Path, Range, Spot, leads_out, read_source
 from launcher.jobfile.text.parse import parse
-from launcher.specs import DEFAULT_TARGET
+from launcher.specs.jobkey import DEFAULT_TARGET
 
 _MOST_PARENTS = 16
 

@@ -19,7 +19,8 @@ from launcher.jobfile.diagnostics.diagnostic import Diagnostic
 from launcher.jobfile.messages.collector import Collector, listing
 from launcher.jobfile.text.document import Document, Path, leads_out, read_source
 from launcher.jobfile.text.parse import parse
-from launcher.specs import JobKey, Launch
+from launcher.specs.jobkey import JobKey
+from launcher.specs.launch import Launch
 from launcher.specs.needs import Need
 from launcher.text import did_you_mean
 

@@ -36,7 +36,8 @@ from launcher.jobfile.model.base import VERSION
 from launcher.jobfile.model.fields import JOB_FIELDS, ROLE
 from launcher.jobfile.model.job_file import JobFile, vars_adapter
 from launcher.jobfile.text.document import Document, Path
-from launcher.specs import Launch, canonical
+from launcher.specs import canonical
+from launcher.specs.launch import Launch
 
 MAX_JOBS = 40_000
 """The most jobs of one file under all of its targets."""

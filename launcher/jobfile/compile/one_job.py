@@ -35,8 +35,10 @@ from launcher.jobfile.model.base import LABEL, VERSION
 from launcher.jobfile.model.fields import JOB, JOB_FIELDS
 from launcher.jobfile.model.job_file import ComponentJob, JobFile, NeedSpec
 from launcher.jobfile.text.document import Document, Path, Range
-from launcher.specs import DEFAULT_TARGET, AppDef, JobKey, Launch
+from launcher.specs.app import AppDef
 from launcher.specs.check import Problem
+from launcher.specs.jobkey import DEFAULT_TARGET, JobKey
+from launcher.specs.launch import Launch
 from launcher.specs.needs import Need
 from launcher.specs.outputs import references, unneeded
 from launcher.specs.secret import hide
@@ -162,7 +164,7 @@ def _check_outputs(app: AppDef, needs: Collection[str], job: JobFile, problems: 
     others = [each for each in references(app) if each.job]
     for found in as_written(unneeded(others, needs), job):
         problems.add(found.path, found.code, found.message, label="add it to `needs`")
-    places = (Problem(each.path, each.job, each.written) for each in others)
+    places = [Problem(each.path, each.job, each.written) for each in others]
     problems.outputs = [(other, path, written) for path, other, written in as_written(places, job)]
 
 
@@ -198,20 +200,23 @@ def _launch(
     )
     cfg = check_options(job.scheduler, job.cfg, job.timeout, work.schedulers, problems, defaults)
     app = check_role_options(job, app, cfg, work.schedulers, problems)
-    if work.schedulers is not None and job.scheduler in work.schedulers:
-        check_rules(job, app, cfg, work.rules, work.directory, problems)
-    lifecycle = with_project(job.lifecycle, home.config.lifecycle)
+    check_rules(job, app, cfg, work.schedulers, work.rules, work.directory, problems)
+    lifecycle = build_lifecycle(with_project(job.lifecycle, home.config.lifecycle))
+    folders, at = work.folders, (work.directory, home.root, problems)
+    workspace = None
+    if job.workspace is not None:
+        workspace = folders.workspace(job.workspace, work.directory, problems)
     return Launch(
         key=JobKey(job.project or home.project, target, name),
         app=app,
         scheduler=job.scheduler,
         cfg=cfg,
         timeout_s=job.timeout,
-        workspace=work.folders.workspace(job.workspace, work.directory, problems),
-        lifecycle=build_lifecycle(lifecycle),
-        trigger_digest=work.folders.trigger_digest(lifecycle, work.directory, home.root, problems),
+        workspace=workspace,
+        lifecycle=lifecycle,
+        trigger_digest=folders.trigger_digest(lifecycle.rerun_on, *at) if lifecycle.rerun_on else "",
         inputs=tuple(job.inputs),
-        inputs_digest=work.folders.inputs_digest(job.inputs, work.directory, home.root, problems),
+        inputs_digest=folders.inputs_digest(job.inputs, *at) if job.inputs else "",
         caps=home.config.caps,
         budget=home.config.budget_of(target),
         notify=home.config.notify,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, get_origin
 
@@ -12,10 +12,11 @@ from launcher.jobfile.diagnostics.diagnostic import severity_of
 from launcher.jobfile.messages.collector import At, Collector, got, listing, place_name, suggest
 from launcher.jobfile.model.job_file import JobFile
 from launcher.jobfile.text.document import Path
-from launcher.specs import AppDef, Role, check_app, runopts
+from launcher.specs.app import AppDef, Role
 from launcher.specs.binding import bind
-from launcher.specs.check import Problem
+from launcher.specs.check import Problem, check_app
 from launcher.specs.macros import MacroError
+from launcher.specs.runopts import runopts
 
 Schedulers = Mapping[str, Callable[[], runopts]]
 
@@ -28,7 +29,7 @@ _KINDS = {
     "dict": "a mapping of texts",
 }
 
-Rules = Callable[[str, AppDef, Mapping[str, Any], bool], Iterable[Problem]]
+Rules = Callable[[str, AppDef, Mapping[str, Any], bool], Sequence[Problem]]
 """(scheduler, app with this machine's paths, its options, whether it has a workspace) → the problems."""
 
 
@@ -183,7 +184,13 @@ def _is_same(value: Any, other: Any) -> bool:
 
 
 def check_rules(
-    job: JobFile, app: AppDef, cfg: Mapping[str, Any], rules: Rules | None, folder: str, problems: Collector
+    job: JobFile,
+    app: AppDef,
+    cfg: Mapping[str, Any],
+    schedulers: Schedulers | None,
+    rules: Rules | None,
+    folder: str,
+    problems: Collector,
 ) -> None:
     """Note the violations of the scheduler's own rules.
 
@@ -191,6 +198,8 @@ def check_rules(
         folder: of the job file.
     """
     if rules is None or problems.is_assumed(("scheduler",)):
+        return
+    if schedulers is None or job.scheduler not in schedulers:
         return
     try:
         bound = bind(app, directory=folder, home=looks.expanded("~"))

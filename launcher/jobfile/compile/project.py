@@ -26,7 +26,7 @@ from launcher.jobfile.model.base import LABEL, Model
 from launcher.jobfile.model.job_file import BudgetSpec, LifecycleSpec, NotifySpec, QueueSpec
 from launcher.jobfile.text.document import Document, Path, Spot, leads_out, read_source
 from launcher.jobfile.text.parse import parse_values
-from launcher.specs import DEFAULT_PROJECT
+from launcher.specs.jobkey import DEFAULT_PROJECT
 from launcher.specs.launch import NO_BUDGET, NO_CAPS, Budget, Caps
 from launcher.specs.notify import Destination
 from launcher.specs.projectfile import BUDGET, DEFAULTS, NOTIFY, QUEUE, faults

@@ -13,8 +13,16 @@ from launcher.jobfile.compile.variables import Value
 from launcher.jobfile.messages.collector import At, Collector, listing, nearest, place_name
 from launcher.jobfile.model.fields import WHERE_RUN, Place
 from launcher.jobfile.text.document import Path
-from launcher.specs import RUN_MACROS, find_macros, substitute, substitute_partial
-from launcher.specs.macros import MacroError, is_run_macro, job_of_output, role_of_host
+from launcher.specs.macros import (
+    RUN_MACROS,
+    MacroError,
+    find_macros,
+    is_run_macro,
+    job_of_output,
+    role_of_host,
+    substitute,
+    substitute_partial,
+)
 from launcher.specs.outputs import output_macro
 from launcher.specs.secret import hide, is_sensitive
 

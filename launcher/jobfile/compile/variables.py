@@ -19,7 +19,7 @@ from launcher.jobfile.messages.collector import At, Collector, got, listing, sho
 from launcher.jobfile.model.job_file import BoolVar, FloatVar, IntVar, StrVar
 from launcher.jobfile.text.document import Path, read_source
 from launcher.jobfile.text.parse import parse_values
-from launcher.noted import not_repeatable
+from launcher.looks import not_repeatable
 from launcher.specs.secret import HIDDEN, hide, is_sensitive
 
 

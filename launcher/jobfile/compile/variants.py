@@ -29,8 +29,8 @@ from launcher.jobfile.messages.wording_fields import bad_label, label_like
 from launcher.jobfile.model.base import LABEL
 from launcher.jobfile.model.fields import JOB, fields_at, place_at
 from launcher.jobfile.text.document import Document, Path, Range
-from launcher.specs import DEFAULT_TARGET, find_macros, substitute
-from launcher.specs.jobkey import DEFAULT_SCHEDULER
+from launcher.specs.jobkey import DEFAULT_SCHEDULER, DEFAULT_TARGET
+from launcher.specs.macros import find_macros, substitute
 
 _FIXED = ("version", "name", "targets", "extends", "abstract", "jobs")
 """The fields that identify the job, which no target can change."""

@@ -8,12 +8,11 @@ from typing import Any
 
 from pydantic_core import PydanticCustomError
 
-from launcher.specs import Secret, parse_mounts
 from launcher.specs.app import LONGEST_DELAY_S
-from launcher.specs.mounts import InvalidMountException, Mount
+from launcher.specs.mounts import InvalidMountException, Mount, parse_mounts
 from launcher.specs.notify import URL_PATTERN, MalformedAddressError, check_address
 from launcher.specs.probe import LEAST_EVERY_S, LONGEST_S
-from launcher.specs.secret import MalformedSecretException
+from launcher.specs.secret import MalformedSecretException, Secret
 from launcher.text import DURATION_PATTERN, DURATION_UNITS, duration_meant, is_number, seconds_in
 
 # `source:target[:options]`; a mount with a comma cannot be written as one text here.

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 from launcher.jobfile.diagnostics.diagnostic import Diagnostic
 from launcher.jobfile.text.document import Document, Format, Source, leaves
-from launcher.noted import is_noting, not_repeatable
+from launcher.looks import is_noting, not_repeatable
 from launcher.specs.secret import hide, may_hold_secret
 
 _UNKEPT = ("component", "secret", "token", "passw", "pwd", "passphrase", "credential", "auth", "key", "\\")

@@ -9,7 +9,7 @@ from __future__ import annotations
 from _thread import allocate_lock
 
 from launcher.errors import SchedulerError
-from launcher.noted import noted
+from launcher.looks import noted
 from launcher.schedulers.backend import EngineScheduler
 from launcher.schedulers.docker import records_root
 

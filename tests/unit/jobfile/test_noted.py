@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from launcher import looks
-from launcher.noted import Notes
+from launcher.looks import Notes
 
 ROOT = Path(__file__).resolve().parents[3]
 CORPUS = ROOT / "tests" / "corpus"

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from types import FrameType
 from typing import Any
 
-from launcher import noted
+from launcher import looks
 from launcher.jobfile import Environment, compile_files
 from launcher.schedulers.rules import SchedulerRules
 
@@ -38,7 +38,7 @@ def frames() -> Iterator[FrameType]:
 
 
 def note(what: str) -> None:
-    if not (is_watching and noted.is_noting()):
+    if not (is_watching and looks.is_noting()):
         return
     above = [*frames()]
     files = [frame.f_code.co_filename for frame in above]
@@ -63,11 +63,11 @@ class Environ(type(os.environ)):  # type: ignore[misc]
         return value
 
 
-def compiled(path: str, arguments: dict[str, Any]) -> noted.Notes:
+def compiled(path: str, arguments: dict[str, Any]) -> looks.Notes:
     global is_watching
     schedulers = SchedulerRules()
     environment = Environment(schedulers=schedulers, rules=schedulers.problems, reach=schedulers.unreadable)
-    with noted.Notes(b"key") as notes:
+    with looks.Notes(b"key") as notes:
         is_watching = True
         try:
             compile_files([path], environment=environment, **arguments)
