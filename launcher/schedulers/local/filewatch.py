@@ -134,7 +134,7 @@ class AppsWatch:
         self._files = FileWatch()
         self._events: dict[str, str] = {}  # watched path → app id
 
-    def changed(self, app_ids: set[str], timeout_s: float) -> set[str]:
+    def changed(self, app_ids: set[str], timeout_s: float = 0.0) -> set[str]:
         """See `Scheduler.changed`."""
         if len(self._events) > 2 * len(app_ids) + _SPARE:  # most apps have ended: a watch cannot be removed
             self.close()
