@@ -46,6 +46,8 @@ class Watching:
 
 UNWATCHED = Watching()
 _STACK_BYTES = 256 * 1024
+_SHOWN = 5
+"""Held apps of which a live table shows why they wait."""
 _SHARE = 20
 """Looks at many apps take at most 1/20 of the time."""
 
@@ -229,22 +231,33 @@ class _Follower:
             self._events.emit("restarting", self._keys[app_id], at=restart.at, **facts)
 
     def _report_progress(self, done: Event) -> None:
-        """Poll the apps for a terminal, as often as their schedulers allow, and once more at the end."""
+        """Poll the apps for a terminal, as often as their schedulers allow, and once more at the end.
+
+        Of the held apps, which may be thousands, the first ones are asked as often, the others less.
+        """
         assert self._on_progress is not None
         every_s = max(_scheduler(outcome, self._engines).describe_every_s for outcome in self._live)
-        left, last, spent_s = [*self._live], False, 0.0
+        left, last, all_at = [*self._live], False, 0.0
         while not last:
-            last = done.wait(max(every_s, spent_s * _SHARE))
-            began, now = monotonic(), left
-            left = [outcome for outcome in left if outcome.app_id not in self.ended]
-            for outcome in now:
+            last = done.wait(every_s)
+            began, ended = monotonic(), {*self.ended}
+            held = [outcome for outcome in left if not self._has_news(outcome)]
+            rare = set() if last or began >= all_at else {each.app_id for each in held[_SHOWN:]}
+            for outcome in [each for each in left if each.app_id not in rare]:
                 try:
                     seen = _scheduler(outcome, self._engines).describe(outcome.app_id)
                 except SchedulerError:
                     continue  # the thread that waits for the app reports an error that lasts
                 if seen is not None:
                     self._on_progress(outcome.key, seen)
-            spent_s = monotonic() - began
+            if began >= all_at:
+                all_at = monotonic() + (monotonic() - began) * _SHARE
+            left = [outcome for outcome in left if outcome.app_id not in ended]
+
+    def _has_news(self, outcome: Outcome) -> bool:
+        """Whether an app runs, or has run."""
+        is_held = outcome.app is not None and outcome.app.is_held
+        return not is_held or outcome.app_id in self._started or outcome.app_id in self.ended
 
 
 def _held(outcomes: Iterable[Outcome]) -> list[AppRecord]:
