@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from _thread import allocate_lock
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from time import monotonic, sleep, time
 from typing import Any, Literal
 
@@ -83,6 +84,7 @@ class Events:
         self._lock = allocate_lock()
         self._apps: dict[str, dict[str, Any]] = {}  # app id → the facts that its progress begins with
         self._told: dict[tuple[str, str, Any], float] = {}
+        self._gathering = False
         self._reported: list[tuple[float, dict[str, Any]]] = []  # (time to sort by, event); not emitted yet
         self._latest: dict[JobKey, float] = {}  # job → the time of its last event
 
@@ -105,8 +107,18 @@ class Events:
             self._latest[key] = max(made["at"], self._latest.get(key, 0.0))
             self._reported.append((self._latest[key], made))
             is_first = len(self._reported) == 1
-        if is_first:
+        if is_first and not self._gathering:
             sleep(self.together_s)
+            self.flush()
+
+    @contextmanager
+    def together(self) -> Iterator[None]:
+        """Emit the events that are reported meanwhile at the end, by time."""
+        self._gathering = True
+        try:
+            yield
+        finally:
+            self._gathering = False
             self.flush()
 
     def flush(self) -> None:

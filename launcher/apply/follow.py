@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from copy import copy
 from functools import partial
+from time import monotonic
 from typing import TYPE_CHECKING, Any
 
+from launcher.apply import follow_group
 from launcher.apply.engines import Engines
 from launcher.apply.events import TOGETHER_S, Events, OnEvent, Outcome
+from launcher.apply.stranded import LOOK_S, Stranded
 from launcher.apply.submit import unrecorded
 from launcher.dataclass import dataclass, replace
 from launcher.errors import LauncherError, SchedulerError, StateError
@@ -42,6 +45,10 @@ class Watching:
 
 UNWATCHED = Watching()
 _STACK_BYTES = 256 * 1024
+_SHOWN = 5
+"""Held apps of which a live table shows why they wait."""
+_SHARE = 20
+"""Looks at many apps take at most 1/20 of the time."""
 
 
 def follow(
@@ -69,7 +76,9 @@ def follow(
 
 
 class _Follower:
-    """Waits for live apps, each in a thread of its own, and reports what becomes of them.
+    """Waits for live apps, and reports what becomes of them.
+
+    The apps of a scheduler that reports changes share a thread; any other app has a thread of its own.
 
     Attributes:
         ended: the outcomes of the apps that have ended, by app id.
@@ -86,6 +95,7 @@ class _Follower:
         self._on_progress = watching.on_progress
         self._keys = {outcome.app_id: outcome.key for outcome in live}
         self._failures: list[BaseException] = []
+        self._started: set[str] = set()  # apps that were held
         self.ended: dict[str, Outcome] = {}
 
     def follow_all(self) -> Mapping[str, AppRecord]:
@@ -105,10 +115,21 @@ class _Follower:
             # With logs, states are reported between the lines of the output.
             for restart in _scheduler(outcome, self._engines).restarts(outcome.app_id):
                 self._report_restart(outcome.app_id, restart)
-        self.ended[outcome.app_id] = _until_end(outcome, self._engines, self._store, self._events)
+        self._ended_together((outcome,))
+
+    def _ended_together(self, outcomes: Sequence[Outcome]) -> None:
+        """Wait for the ends of apps that have ended, or end now; record and report them."""
+        ends = [(each, _scheduler(each, self._engines).ended_attempt(each.app_id)) for each in outcomes]
+        unwritten = _record([attempt for _, attempt in ends if attempt is not None], self._store)
+        for outcome, attempt in sorted(ends, key=_end_time):
+            self.ended[outcome.app_id] = (
+                _removed(outcome)
+                if attempt is None
+                else _ended(outcome, attempt, self._engines, self._events, unwritten)
+            )
 
     def _follow_in_threads(self) -> Mapping[str, AppRecord]:
-        """Start a thread for each app, and join them. Raises the first of their errors.
+        """Start the threads, and join them. Raises the first of their errors.
 
         Returns the stranded apps. The threads are daemons: they do not keep the process alive after an
         interrupt of the main thread, or while they wait for the start of stranded apps.
@@ -118,17 +139,54 @@ class _Follower:
         done = threading.Event()
         before = threading.stack_size(_STACK_BYTES)
         try:
-            waiting = {each.app_id: self._start(partial(self._follow, each)) for each in self._live}
+            waiting = [(part, self._start(work)) for part, work in self._parts()]
             progress = self._start(partial(self._report_progress, done)) if self._on_progress else None
         finally:
             threading.stack_size(before)
-        stranded = _join(waiting, _held(self._live), self._engines)
+        stranded = self._join(waiting)
         done.set()
         if progress is not None:
             progress.join()
         if self._failures:
             raise self._failures[0]
         return stranded
+
+    def _parts(self) -> Iterator[tuple[Sequence[Outcome], Callable[[], None]]]:
+        """The apps that share a thread, and its work."""
+        of_each: dict[str, list[Outcome]] = {}
+        for outcome in self._live:
+            of_each.setdefault(outcome.handle.partition("://")[0], []).append(outcome)
+        for name, outcomes in of_each.items():
+            scheduler = self._engines.get(name)
+            if len(outcomes) > 1 and self._on_log is None and follow_group.watched(scheduler):
+                yield outcomes, self._group(scheduler, outcomes).follow
+            else:
+                yield from (((each,), partial(self._follow, each)) for each in outcomes)
+
+    def _group(self, scheduler: StagedScheduler[Any], outcomes: Sequence[Outcome]) -> follow_group.Group:
+        return follow_group.Group(
+            scheduler,
+            outcomes,
+            on_start=self._report_start,
+            on_restart=self._report_restart,
+            on_ends=self._ended_together,
+            together=self._events.together,
+        )
+
+    def _join(self, waiting: Sequence[tuple[Sequence[Outcome], Thread]]) -> Mapping[str, AppRecord]:
+        """Join the threads until those left wait for stranded apps, which are returned."""
+        looks, pause_s = Stranded(self._engines), LOOK_S
+        while alive := [each for each in waiting if each[1].is_alive()]:
+            left = [each for part, _ in alive for each in part if each.app_id not in self.ended]
+            held = [app for app in _held(left) if app.app_id not in self._started]
+            alive[0][1].join(pause_s if held else None)
+            if held and alive[0][1].is_alive():
+                began = monotonic()
+                stranded = looks.look(held)
+                pause_s = max(LOOK_S, (monotonic() - began) * _SHARE)
+                if {each.app_id for each in left if each.app_id not in self.ended} <= stranded.keys():
+                    return stranded
+        return {}
 
     def _start(self, work: Callable[[], None]) -> Thread:
         import threading
@@ -147,13 +205,22 @@ class _Follower:
         """Copy the output first, so that the end of an app is reported after all of its output."""
         try:
             if outcome.app is not None and outcome.app.is_held:
-                _until_start(outcome, self._engines, self._events)
+                _scheduler(outcome, self._engines).wait_for_start(outcome.app_id)
+                self._report_start(outcome)
                 if self._on_log is not None:  # its output follows
                     self._events.flush()
             if self._on_log is not None:
                 _copy(self._on_log, outcome, self._engines)
         finally:
             self.follow_to_end(outcome)
+
+    def _report_start(self, outcome: Outcome) -> None:
+        """Report that the holder of an attempt has started it."""
+        self._started.add(outcome.app_id)
+        attempt = _scheduler(outcome, self._engines).attempt(outcome.app_id)
+        if attempt is not None and attempt.started_at is not None:
+            about = {"attempt": attempt.number, "app_id": attempt.app_id, "handle": attempt.handle}
+            self._events.report("started", outcome.key, attempt.started_at, **about)
 
     def _report_restart(self, app_id: str, restart: Restart) -> None:
         facts = _facts(app_id, restart)
@@ -163,19 +230,33 @@ class _Follower:
             self._events.emit("restarting", self._keys[app_id], at=restart.at, **facts)
 
     def _report_progress(self, done: Event) -> None:
-        """Poll the apps for a terminal, as often as their schedulers allow, and once more at the end."""
+        """Poll the apps for a terminal, as often as their schedulers allow, and once more at the end.
+
+        Of the held apps, which may be thousands, the first ones are asked as often, the others less.
+        """
         assert self._on_progress is not None
         every_s = max(_scheduler(outcome, self._engines).describe_every_s for outcome in self._live)
-        last = False
+        left, last, all_at = [*self._live], False, 0.0
         while not last:
             last = done.wait(every_s)
-            for outcome in self._live:
+            began, ended = monotonic(), {*self.ended}
+            held = [outcome for outcome in left if not self._has_news(outcome)]
+            rare = set() if last or began >= all_at else {each.app_id for each in held[_SHOWN:]}
+            for outcome in [each for each in left if each.app_id not in rare]:
                 try:
                     seen = _scheduler(outcome, self._engines).describe(outcome.app_id)
                 except SchedulerError:
                     continue  # the thread that waits for the app reports an error that lasts
                 if seen is not None:
                     self._on_progress(outcome.key, seen)
+            if began >= all_at:
+                all_at = monotonic() + (monotonic() - began) * _SHARE
+            left = [outcome for outcome in left if outcome.app_id not in ended]
+
+    def _has_news(self, outcome: Outcome) -> bool:
+        """Whether an app runs, or has run."""
+        is_held = outcome.app is not None and outcome.app.is_held
+        return not is_held or outcome.app_id in self._started or outcome.app_id in self.ended
 
 
 def _held(outcomes: Iterable[Outcome]) -> list[AppRecord]:
@@ -203,29 +284,34 @@ def _facts(app_id: str, restart: Restart) -> dict[str, Any]:
     }
 
 
-def _until_start(outcome: Outcome, engines: Engines, events: Events) -> None:
-    """Wait until the holder starts the attempt, and report the start."""
-    scheduler = _scheduler(outcome, engines)
-    scheduler.wait_for_start(outcome.app_id)
-    attempt = scheduler.attempt(outcome.app_id)
-    if attempt is not None and attempt.started_at is not None:
-        about = {"attempt": attempt.number, "app_id": attempt.app_id, "handle": attempt.handle}
-        events.report("started", outcome.key, attempt.started_at, **about)
-
-
-def _until_end(outcome: Outcome, engines: Engines, store: Store, events: Events) -> Outcome:
-    scheduler = _scheduler(outcome, engines)
-    attempt = scheduler.ended_attempt(outcome.app_id)
-    if attempt is None:
-        app = copy(outcome.app)
-        if app is not None:
-            app.state, app.message = "lost", "its records were removed while it was followed"
-        return replace(outcome, app=app)
-    warnings = tuple(scheduler.warnings(outcome.app_id))  # a missing row is written below, or warned about
+def _record(attempts: Sequence[Attempt], store: Store) -> StateError | None:
+    """Record the attempts; returns the error of a store that cannot be written."""
     try:
-        store.record(attempt)
+        store.record_all(attempts)
     except StateError as error:
-        warnings = (*warnings, unrecorded(f"it has {attempt.state}", error))
+        return error
+    return None
+
+
+def _end_time(end: tuple[Outcome, Attempt | None]) -> float:
+    return end[1].ended_at or 0.0 if end[1] is not None else 0.0
+
+
+def _removed(outcome: Outcome) -> Outcome:
+    app = copy(outcome.app)
+    if app is not None:
+        app.state, app.message = "lost", "its records were removed while it was followed"
+    return replace(outcome, app=app)
+
+
+def _ended(
+    outcome: Outcome, attempt: Attempt, engines: Engines, events: Events, unwritten: StateError | None
+) -> Outcome:
+    """Report the end of an app, and return its outcome. `unwritten`: why the ledger does not have it."""
+    scheduler = _scheduler(outcome, engines)
+    warnings = tuple(scheduler.warnings(outcome.app_id))
+    if unwritten is not None:
+        warnings = (*warnings, unrecorded(f"it has {attempt.state}", unwritten))
     message = attempt.message
     if attempt.state in ("failed", "lost"):
         message = with_cause(message, _cause(scheduler, outcome.app_id))
@@ -263,23 +349,6 @@ def _cause(scheduler: StagedScheduler[Any], app_id: str) -> str:
     return f"{cause.role}/{cause.id}: {error.summary}" if cause and error else ""
 
 
-def _join(
-    waiting: Mapping[str, Thread], held: Sequence[AppRecord], engines: Engines
-) -> Mapping[str, AppRecord]:
-    """Join the threads (by app id) until those left wait for stranded apps, which are returned."""
-
-    looks = Stranded(engines)
-    while left := {app_id: thread for app_id, thread in waiting.items() if thread.is_alive()}:
-        still_held = [app for app in held if app.app_id in left]
-        thread = next(iter(left.values()))
-        thread.join(LOOK_S if still_held else None)
-        if thread.is_alive():
-            stranded = looks.look(still_held)
-            if left.keys() <= stranded.keys():
-                return stranded
-    return {}
-
-
 def _copy(on_log: OnLog, outcome: Outcome, engines: Engines) -> None:
     scheduler = _scheduler(outcome, engines)
     seen = scheduler.describe(outcome.app_id)
@@ -291,68 +360,3 @@ def _copy(on_log: OnLog, outcome: Outcome, engines: Engines) -> None:
 
 def _scheduler(outcome: Outcome, engines: Engines) -> StagedScheduler[Any]:
     return engines.get(outcome.handle.partition("://")[0])
-
-
-LOOK_S = 2.0
-"""How often to look: at the cost of a record an app, or of a list of the engine."""
-
-
-class Stranded:
-    """The present records of held apps and of the apps that they wait for, directly or not.
-
-    A later apply may be replacing a dead holder just now, so an app is stranded only when two looks in a row
-    find it stranded.
-    """
-
-    def __init__(self, engines: Engines) -> None:
-        self._engines = engines
-        self._needs: dict[str, dict[str, str]] = {}  # app id → app id of each need → its scheduler
-        self._before: frozenset[str] = frozenset()
-
-    def look(self, apps: Iterable[AppRecord]) -> dict[str, AppRecord]:
-        """Return the stranded ones among `apps`, in their present state, by app id."""
-        wanted = {app.app_id: app.scheduler for app in apps}
-        seen = self._refreshed(self._with_needs(wanted))
-        found: dict[str, bool] = {}
-
-        def is_stranded(app_id: str) -> bool:
-            if app_id not in found:
-                app = seen.get(app_id)
-                needs = self._needs.get(app_id, {})
-                found[app_id] = (
-                    app is not None and app.is_held and (app.abandoned or any(map(is_stranded, needs)))
-                )
-            return found[app_id]
-
-        now = frozenset(filter(is_stranded, wanted))
-        both, self._before = now & self._before, now
-        return {app_id: seen[app_id] for app_id in both}
-
-    def _with_needs(self, wanted: dict[str, str]) -> dict[str, str]:
-        """App id → scheduler of the apps and of all that they wait for."""
-        every: dict[str, str] = {}
-        left = dict(wanted)
-        while left:
-            app_id, scheduler = left.popitem()
-            every[app_id] = scheduler
-            left |= {need: of for need, of in self._needs_of(app_id, scheduler).items() if need not in every}
-        return every
-
-    def _needs_of(self, app_id: str, scheduler: str) -> dict[str, str]:
-        if app_id not in self._needs:
-            try:
-                attempt = self._engines.get(scheduler).attempt(app_id)
-            except LauncherError:  # as below
-                return {}
-            self._needs[app_id] = {} if attempt is None else {n.app_id: n.scheduler for n in attempt.needs}
-        return self._needs[app_id]
-
-    def _refreshed(self, apps: dict[str, str]) -> dict[str, AppRecord]:
-        seen: dict[str, AppRecord] = {}
-        for scheduler in sorted(set(apps.values())):
-            of_it = [app_id for app_id, of in apps.items() if of == scheduler]
-            try:
-                seen |= {app.app_id: app for app in self._engines.get(scheduler).refresh(of_it)}
-            except LauncherError:  # an engine that cannot be reached now
-                continue
-        return seen

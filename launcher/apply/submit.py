@@ -145,11 +145,12 @@ class Submission:
             outbox.add(self.app_id, self._receivers, self.bound.launch.root)
 
     def _create(self, reservation: Reservation) -> None:
-        """Build the workspace and create the checked app. The scheduler derives the request anew from the
-        same app and options, for the app id and the session of the reservation."""
+        """Build the workspace and create the checked app, by the request of the dry run if there was one."""
         scheduler, bound, app = self.scheduler, self.bound, self.bound.app
         workspace = self._engines.workspace(bound)
-        if workspace is not None:
+        if workspace is None:
+            reservation.request = bound.info.request if bound.info is not None else None
+        else:
             app = scheduler.build_workspace(app, bound.cfg, workspace, app_id=reservation.app_id)
         self.emit("creating")
         scheduler.create(reservation, app, bound.cfg)

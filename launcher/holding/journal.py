@@ -46,6 +46,7 @@ class JournalWriter:
         self._size = size
         self._fd = fd
         self._is_shared = is_shared
+        self._may_be_torn = True  # a writer before, or the last write, may have left a part of a line
 
     @classmethod
     def begin(cls, path: str, spare: str) -> "JournalWriter":
@@ -117,8 +118,9 @@ class JournalWriter:
             size = os.fstat(fd).st_size
             end = b"\n" if size and os.pread(fd, 1, size - 1) != b"\n" else b""  # a full disk has cut a line
             return data.rfind(b"\n", 0, max(0, os.write(fd, end + data) - len(end))) + 1
-        os.ftruncate(fd, self._size)  # an earlier try has left a part
-        written = 0
+        if self._may_be_torn:
+            os.ftruncate(fd, self._size)
+        written, self._may_be_torn = 0, True
         try:
             while written < len(data):
                 written += os.write(fd, data[written:])
@@ -127,6 +129,7 @@ class JournalWriter:
         whole = data.rfind(b"\n", 0, written) + 1
         if whole < written:
             os.ftruncate(fd, self._size + whole)
+        self._may_be_torn = False
         return whole
 
     def _free_spare(self) -> bool:

@@ -278,8 +278,11 @@ class Scheduler(ABC, Generic[T]):
                 ended = None if seen.is_live else self.record(seen.app_id)
                 yield ended or seen
 
-    def changed(self, app_ids: Collection[str]) -> Collection[str] | None:
-        """The apps among these that may have changed since the last call; None if only the engine knows."""
+    def changed(self, app_ids: Collection[str], timeout_s: float = 0.0) -> Collection[str] | None:
+        """The apps among these that may have changed since the last call; None if only the engine knows.
+
+        Waits up to `timeout_s` for a change. An app that was not in the last call counts as changed.
+        """
         return None
 
     def records(self) -> Sequence[AppRecord]:

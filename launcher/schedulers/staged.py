@@ -45,6 +45,8 @@ class Reservation:
             it has none, or waits for no turn. Set between `reserve` and `create`.
         follow: returns when the turns before this one are taken. A scheduler whose `create` takes the turn
             calls it before that; it has been called before `start`.
+        request: the request of the dry run, which a scheduler may use instead of deriving its own; None
+            without one. Set between `reserve` and `create`.
         inputs: the input files that the app's holder compares at the start of an app that has waited, and
             once the app has succeeded; None without any. Set between `reserve` and `create`.
         accepted: the state after `start`: running, waiting (for others) or queued (in line for its turn).
@@ -56,6 +58,7 @@ class Reservation:
         self.waits_for: tuple[StoodOn, ...] = ()
         self.turn: Ask | None = None
         self.follow: Callable[[], None] = _no_turn_before
+        self.request: Any = None
         self.inputs: InputRef | None = None
         self.accepted: AttemptState = "running"
         self.queued_for = "in line for its share of this machine"
@@ -310,8 +313,8 @@ class StagedScheduler(Scheduler[T]):
         """Make every object of the attempt and check everything that can be checked; start nothing.
 
         Args:
-            app, cfg: bound (`launcher.specs.binding`), as in the dry run. The request is derived from them
-                anew, for the app id and the session of the reservation.
+            app, cfg: bound (`launcher.specs.binding`), as in the dry run, of which the reservation may have
+                the request. Else it is derived from them, for the session of the reservation.
         """
 
     @abstractmethod

@@ -19,7 +19,6 @@ import sys
 import time
 
 from launcher import paths
-from launcher.ci_environment import inherited
 from launcher.filelock import is_file_locked
 
 TYPE_CHECKING = False
@@ -156,6 +155,8 @@ def _start(group: str, *, replaces: bool) -> None:
     Args:
         replaces: it takes the place of one that runs; else it ends when one does.
     """
+    from launcher.ci_environment import inherited
+
     null = [(os.POSIX_SPAWN_OPEN, fd, os.devnull, os.O_RDWR, 0) for fd in (0, 1)]
     log = (os.POSIX_SPAWN_OPEN, 2, f"{group}.log", os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
     env = {**inherited(), "LAUNCHER_HOME": paths.home()}

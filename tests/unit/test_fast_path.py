@@ -26,8 +26,8 @@ _FAST = {
     "launcher.holding": "app events hold journal phrases probes replica state use",
     "launcher.inventory": ("ends find groups held listing logs needs project recorded status turns"),
     "launcher.schedulers": (
-        "api appfolder appstore backend ended_process logs loop many messages pids probes readback "
-        "record registry staged"
+        "api appfolder appstore backend descriptors ended_process logs loop many messages pids probes "
+        "readback record registry staged"
     ),
     "launcher.schedulers.docker": "labels scheduler tombstones",
     "launcher.schedulers.docker.client": "errors view wire",

@@ -115,6 +115,7 @@ SHARED_BY_ENGINES |= {
     for name in (
         "loop",
         "many",
+        "descriptors",
         "messages",
         "owner",
         "packing",

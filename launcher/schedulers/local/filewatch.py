@@ -25,6 +25,7 @@ CHANGES = (
 
 _SPARE = 100
 _POLL_S = 0.001
+_POLL_FILE_S = 1e-4  # pause for each polled file: a look at thousands of files takes its time
 _UNOWNED_S = 0.5  # pause before there is a supervisor: the client may die without touching a file
 
 
@@ -74,7 +75,8 @@ class FileWatch:
             if self.fd >= 0:
                 ready = pids.wait_readable((self.fd, *fds), left)
             else:
-                ready = pids.wait_readable(fds, pids.POLL_S if left is None else min(left, pids.POLL_S))
+                pause_s = max(pids.POLL_S, _POLL_FILE_S * len(self._signatures))
+                ready = pids.wait_readable(fds, pause_s if left is None else min(left, pause_s))
             changed = self._changed()
             if changed or any(fd in ready for fd in fds) or (left is not None and left <= 0):
                 return changed
@@ -132,8 +134,8 @@ class AppsWatch:
         self._files = FileWatch()
         self._events: dict[str, str] = {}  # watched path → app id
 
-    def changed(self, app_ids: set[str]) -> set[str]:
-        """The apps among these that have changed since the last call, or were not in it."""
+    def changed(self, app_ids: set[str], timeout_s: float = 0.0) -> set[str]:
+        """See `Scheduler.changed`."""
         if len(self._events) > 2 * len(app_ids) + _SPARE:  # most apps have ended: a watch cannot be removed
             self.close()
             self._files, self._events = FileWatch(), {}
@@ -145,7 +147,7 @@ class AppsWatch:
             except OSError:
                 continue  # the app has no folder yet, or none any more
             self._events[events] = app_id
-        written = {self._events[path] for path in self._files.wait(0)}
+        written = {self._events[path] for path in self._files.wait(0.0 if new else max(0.0, timeout_s))}
         return new | (written & app_ids)
 
     def close(self) -> None:

@@ -17,6 +17,7 @@ import os
 from marshal import dumps, loads
 
 from launcher.errors import SchedulerError
+from launcher.schedulers.descriptors import FdInbox
 from launcher.schedulers.local import kernel
 from launcher.schedulers.local.held import Keeper, UnstartedApp
 from launcher.schedulers.local.hold import Hold, Needed
@@ -25,7 +26,7 @@ from launcher.schedulers.local.spawn import Spawner
 from launcher.schedulers.local.starter import Starter
 from launcher.schedulers.local.supervisor import begin
 from launcher.schedulers.loop import Loop
-from launcher.schedulers.messages import CONTROL_FD, FdInbox
+from launcher.schedulers.messages import CONTROL_FD
 from launcher.turns.queue import Queue
 
 TYPE_CHECKING = False

@@ -188,12 +188,12 @@ class LocalScheduler(EngineScheduler["PopenRequest"]):
             if view is not None and not view.abandoned:
                 yield app_record(self.backend, self.session_name, app_id, view)
 
-    def changed(self, app_ids: Collection[str]) -> Collection[str]:
+    def changed(self, app_ids: Collection[str], timeout_s: float = 0.0) -> Collection[str]:
         """The kernel reports each event that an app writes. The death of a supervisor shows no change."""
         from launcher.schedulers.local.filewatch import AppsWatch
 
         self._watch = self._watch or AppsWatch(rundir.apps_dir(paths.local()))
-        return self._watch.changed({*app_ids})
+        return self._watch.changed({*app_ids}, timeout_s)
 
     def has_apps_here(self) -> bool:
         return True

@@ -14,10 +14,11 @@ from fcntl import F_DUPFD_CLOEXEC, fcntl
 from marshal import dumps, loads
 from resource import RLIMIT_NOFILE, getrlimit, setrlimit
 
+from launcher.schedulers.descriptors import FdInbox, send_with
 from launcher.schedulers.holder import start_bare
 from launcher.schedulers.local import kernel
 from launcher.schedulers.local.supervisor import Supervisor, begin, supervise
-from launcher.schedulers.messages import CONTROL_FD, LOCK_FD, FdInbox, send_with
+from launcher.schedulers.messages import CONTROL_FD, LOCK_FD
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

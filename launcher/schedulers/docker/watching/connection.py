@@ -8,8 +8,8 @@ import socket
 from collections.abc import Iterator
 from typing import Any
 
+from launcher.schedulers.descriptors import CLOEXEC, ROOM, unpacked
 from launcher.schedulers.holder import NO_SIGPIPE
-from launcher.schedulers.messages import CLOEXEC, ROOM, unpacked
 
 _PIECE = 1 << 16
 _ANSWER_S = 10.0
