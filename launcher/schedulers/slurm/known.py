@@ -113,7 +113,7 @@ def forget(app_id: str) -> None:
         pass
 
 
-def apps(version: int = 0) -> Iterator[tuple[AppRecord, bool]]:
+def apps() -> Iterator[tuple[AppRecord, bool]]:
     """Every app that was submitted from here, as `appstore.every_app` yields them. Asks no cluster."""
     from launcher.schedulers.record import row_of
 
