@@ -96,7 +96,7 @@ def attempt_of_app(app: AppDef, cfg: Mapping[str, Any], scheduler: str, session:
         scheduler=scheduler,
         digest="",
         document=document_of(app, cfg, scheduler),
-        metadata=dict(app.metadata),
+        metadata={str(name): str(value) for name, value in app.metadata.items()},
         created_at=time.time(),
     )
 

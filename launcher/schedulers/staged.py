@@ -165,7 +165,7 @@ class Batches(ABC):
         """The largest batch with a limit on running apps; 0 where apps cannot be submitted in batches."""
 
     @abstractmethod
-    def reserve(self, attempts: Sequence[Attempt]) -> list[Reservation | LauncherError]:
+    def reserve(self, attempts: Sequence[Attempt]) -> Sequence[Reservation | LauncherError]:
         """Take the app ids; returns for each its reservation, or the error that forbids it."""
 
     @abstractmethod
