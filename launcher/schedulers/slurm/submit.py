@@ -21,7 +21,7 @@ from launcher.schedulers.slurm.clusters import Clusters, forget, seen
 from launcher.schedulers.slurm.known import SLURM
 from launcher.schedulers.slurm.request import SlurmRequest, bind_request, build_request
 from launcher.schedulers.slurm.script import Array, array_script
-from launcher.schedulers.slurm.state import alive_owner, view_of
+from launcher.schedulers.slurm.state import alive_owner, seen_app
 from launcher.schedulers.staged import Batches, Member, Reservation
 from launcher.schedulers.workspaces import BoundWorkspace
 from launcher.secrets import resolve
@@ -176,8 +176,8 @@ def _taken(cluster: Cluster, app_id: str, *, take_over: bool) -> ReservedError:
     facts = seen(cluster, app_ids=[app_id], ended=True).get(app_id)
     if facts is None:
         return ReservedError(app_id, "gone")
-    view = view_of(facts, take_over=take_over)
-    return ReservedError(app_id, view.state, view.owner)
+    found = seen_app(facts, take_over=take_over)
+    return ReservedError(app_id, found.record.state, found.owner)
 
 
 def _refuse_elsewhere(cluster: Cluster, app_ids: Iterable[str]) -> None:
