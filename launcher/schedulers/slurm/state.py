@@ -6,7 +6,6 @@ the queue, its end as Slurm reports it.
 
 from __future__ import annotations
 
-import json
 import time
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -22,7 +21,7 @@ from launcher.schedulers import owner as owners
 from launcher.schedulers.ids import path_names
 from launcher.schedulers.record import SeenApp, row_of
 from launcher.schedulers.slurm.known import SLURM
-from launcher.schedulers.slurm.site.replicas import recorded_exit, row
+from launcher.schedulers.slurm.site.replicas import RUN_AGAIN, recorded_exit, row
 from launcher.state.records import AppRecord, ReplicaRecord
 
 Facts = Mapping[str, Any]
@@ -35,7 +34,6 @@ _RUNNING = frozenset(
 _NO_CODE = "0"
 _NO_OUTPUT_FILE = "0:53"
 """The exit code of a job whose node cannot open the file for its output."""
-RUN_AGAIN = "Slurm's controller forgot that its job ran; it is not run twice"
 LEFT = "it left Slurm's queue without an outcome"
 LEFT_UNSTARTED = f"{LEFT} before it started: it was cancelled in Slurm, or the controller lost it"
 
@@ -115,7 +113,7 @@ def undecided_needs(apps: Mapping[str, Facts]) -> list[str]:
 def alive_owner(facts: Facts, *, take_over: bool = False, now: float | None = None) -> owners.Owner | None:
     """The living client that submits the app; None for none."""
     about = facts.get("owner") or {}
-    made = owners.from_json(json.dumps(about))
+    made = owners.of(about)
     if made is None or not made.is_alive(about.get("at"), take_over=take_over, now=now):
         return None
     return made
