@@ -13,7 +13,6 @@ All state is in files, so any process can read it; the kernel releases the lock 
 
 from __future__ import annotations
 
-import json
 import os
 import time
 from abc import abstractmethod
@@ -34,7 +33,7 @@ from launcher.schedulers.backend import BackendReservation, BackendScheduler
 from launcher.schedulers.checks import check_runnable
 from launcher.schedulers.logs import LogPart, LogRecord, Where
 from launcher.schedulers.readback import AppLogs
-from launcher.schedulers.record import SeenApp, reserved, row_of
+from launcher.schedulers.record import SeenApp, reserved, row_of, write_json
 from launcher.secrets import resolve
 from launcher.specs.app import AppDef, CfgVal, Role
 from launcher.specs.attempt import Attempt
@@ -125,7 +124,7 @@ class FolderScheduler(BackendScheduler["list[Role]"]):
         with open_store(durable=False) as store:  # for `launcher list`
             store.add(row_of(self.backend, app_id, recorded))
         owner = f"pid {os.getpid()} on {os.uname().nodename}"
-        self.write(app_id, "app.json", json.dumps({"attempt": recorded, "owner": owner}))
+        write_json(self.place(app_id), "app.json", {"attempt": recorded, "owner": owner})
 
     # Reading
 
@@ -151,11 +150,7 @@ class FolderScheduler(BackendScheduler["list[Role]"]):
 
     def _reservation(self, app_id: str) -> tuple[dict[str, Any], str]:
         """The reservation and its client; {} for an unknown app."""
-        try:
-            with open(self.place(app_id, "app.json"), encoding="utf-8") as file:
-                found = json.load(file)
-        except (FileNotFoundError, NotADirectoryError):
-            return {}, ""
+        found = AppFolder(self.place(app_id)).read_json("app.json") or {"attempt": {}, "owner": ""}
         return found["attempt"], found["owner"]
 
     def _replica(self, app_id: str, role: str, k: int, is_starting: bool) -> ReplicaRecord:
