@@ -13,6 +13,7 @@ from launcher.apply.events import TOGETHER_S, Events, OnEvent, Outcome
 from launcher.apply.submit import unrecorded
 from launcher.dataclass import dataclass
 from launcher.errors import LauncherError, SchedulerError, StateError
+from launcher.schedulers.logs import LogPart
 from launcher.schedulers.staged import StagedScheduler
 from launcher.specs.launch import JobKey
 from launcher.state.records import AppRecord, of_attempt
@@ -103,7 +104,7 @@ class _Follower:
 
     def follow_to_end(self, outcome: Outcome) -> None:
         if self._on_log is None:  # else states are reported between the lines of the output
-            for restart in _scheduler(outcome, self._engines).restarts(outcome.app_id):
+            for restart in _scheduler(outcome, self._engines).logs(outcome.app_id).restarts():
                 self._report_restart(outcome.app_id, restart)
         self.ended[outcome.app_id] = _until_end(outcome, self._engines, self._store, self._events)
 
@@ -284,7 +285,7 @@ def _copy(on_log: OnLog, outcome: Outcome, engines: Engines) -> None:
     seen = scheduler.describe(outcome.app_id)
     roles = seen.roles_statuses if seen is not None else []
     replicas = [(replica.role, replica.id) for role in roles for replica in role.replicas]
-    for role, k, data in scheduler.log_chunks(outcome.app_id, replicas, follow=True):
+    for role, k, data in scheduler.logs(outcome.app_id).chunks(replicas, LogPart(follow=True)):
         on_log(outcome.key, role, k, data)
 
 

@@ -6,6 +6,7 @@ from launcher.errors import LauncherError
 from launcher.files import allow_open_files
 from launcher.inventory.logs import records
 from launcher.inventory.recorded import scheduler_of
+from launcher.schedulers.logs import LogPart
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -152,15 +153,14 @@ def read(app: AppRecord, request: LogRequest) -> Iterator[bytes]:
         return _with_times([(app, request)])
     scheduler = scheduler_of(app)
     scheduler.on_restart = request.on_restart
-    chunks = scheduler.log_chunks(
-        app.app_id,
-        request.replicas,
-        stream=request.stream,
-        since=request.since,
-        until=request.until,
-        tail=None if request.regex and not request.follow else request.tail,
+    part = LogPart(
+        request.stream,
+        request.since,
+        request.until,
+        None if request.regex and not request.follow else request.tail,
         follow=request.follow,
     )
+    chunks = scheduler.logs(app.app_id).chunks(request.replicas, part)
     if len(request.replicas) == 1 and not request.prefixes:
         return _single((data for _, _, data in chunks), request)
     return _several(app.app_id, chunks, request)
@@ -186,15 +186,15 @@ def _of_runs(app: AppRecord, request: LogRequest) -> Iterator[bytes]:
 
 def _records(app: AppRecord, where: tuple[str, int], request: LogRequest) -> Iterator[LogRecord]:
     """The output of one replica with times: all of it, or that of one run."""
-    since, until, follow = request.since, request.until, request.follow
+    stream, times = request.stream, (request.since, request.until)
     if request.runs is None:
-        return records(app, where, request.stream, since, until, follow=follow, on_restart=request.on_restart)
+        part = LogPart(stream, *times, follow=request.follow)
+        return records(app, where, part, request.on_restart)
     from launcher.schedulers.restarts import until_restart, within
 
-    times = request.runs[where]
-    since, until = within(times, since, until)
-    found = records(app, where, request.stream, since, until, follow=follow and times[1] is None)
-    return until_restart(found)
+    run = request.runs[where]
+    part = LogPart(stream, *within(run, *times), follow=request.follow and run[1] is None)
+    return until_restart(records(app, where, part))
 
 
 def _single(chunks: Iterable[bytes], request: LogRequest) -> Iterator[bytes]:

@@ -26,12 +26,11 @@ from launcher.errors import LauncherError, ReservedError, SchedulerError, StartE
 from launcher.files import write_whole
 from launcher.holding.events import created
 from launcher.holding.hold import implied_end
-from launcher.schedulers.api import LogsUnsupported
 from launcher.schedulers.appfolder import AppFolder, sweep
 from launcher.schedulers.appstore import open_store
 from launcher.schedulers.backend import BackendReservation, BackendScheduler
 from launcher.schedulers.checks import check_runnable
-from launcher.schedulers.logs import LogPart, LogRecord, Where
+from launcher.schedulers.logs import LogPart, LogRecord, LogsUnsupported, Where
 from launcher.schedulers.readback import AppLogs
 from launcher.schedulers.record import SeenApp, reserved, row_of, write_json
 from launcher.secrets import resolve
@@ -279,6 +278,7 @@ class FolderLogs(AppLogs):
 
     def __init__(self, scheduler: FolderScheduler, app_id: str) -> None:
         self._scheduler = scheduler
+        self.scheduler = scheduler.backend
         self._app_id = app_id
 
     def records(self, where: Where, part: LogPart) -> Iterator[LogRecord]:

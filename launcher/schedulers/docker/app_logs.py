@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING
 from launcher.errors import SchedulerError
 from launcher.holding.journal import read_events
 from launcher.schedulers import logs
-from launcher.schedulers.api import LogsUnsupported
 from launcher.schedulers.docker import apps, record, rows
 from launcher.schedulers.docker.apps import DockerApp
 from launcher.schedulers.docker.client.objects import Container
@@ -24,7 +23,7 @@ from launcher.schedulers.docker.log_reader import FollowedApp, LogReader, gone, 
 from launcher.schedulers.docker.names import expected_replicas
 from launcher.schedulers.docker.names import where as name_of
 from launcher.schedulers.docker.watching.client import wait_for_exit
-from launcher.schedulers.logs import STDOUT, LogPart, LogRecord, LogsRemoved, Where
+from launcher.schedulers.logs import STDOUT, LogPart, LogRecord, LogsRemoved, LogsUnsupported, Where
 from launcher.schedulers.many import as_they_come
 from launcher.schedulers.readback import RecordedLogs
 from launcher.schedulers.restarts import Event, RecordedEvents, RestartNotes, RestartReader
