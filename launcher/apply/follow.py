@@ -93,9 +93,7 @@ class _Follower:
     def follow_all(self) -> Mapping[str, AppRecord]:
         """Follow all apps to their ends; returns the apps that no process will start."""
         for outcome in self._live:  # schedulers are made here, so that the threads only look them up
-            scheduler = _scheduler(outcome, self._engines)
-            if self._on_log is not None:
-                scheduler.on_restart = self._report_restart
+            _scheduler(outcome, self._engines)
         self._events.together_s = TOGETHER_S if len(self._live) > 1 else 0.0
         try:
             return self._follow_in_threads()
@@ -152,9 +150,19 @@ class _Follower:
                 if self._on_log is not None:  # its output follows
                     self._events.flush()
             if self._on_log is not None:
-                _copy(self._on_log, outcome, self._engines)
+                self._copy(self._on_log, outcome)
         finally:
             self.follow_to_end(outcome)
+
+    def _copy(self, on_log: OnLog, outcome: Outcome) -> None:
+        scheduler = _scheduler(outcome, self._engines)
+        seen = scheduler.describe(outcome.app_id)
+        roles = seen.roles_statuses if seen is not None else []
+        replicas = [(replica.role, replica.id) for role in roles for replica in role.replicas]
+        logs = scheduler.logs(outcome.app_id)
+        logs.on_restart = partial(self._report_restart, outcome.app_id)
+        for role, k, data in logs.chunks(replicas, LogPart(follow=True)):
+            on_log(outcome.key, role, k, data)
 
     def _report_restart(self, app_id: str, restart: Restart) -> None:
         facts = _facts(app_id, restart)
@@ -278,15 +286,6 @@ def _join(
             if left.keys() <= stranded.keys():
                 return stranded
     return {}
-
-
-def _copy(on_log: OnLog, outcome: Outcome, engines: Engines) -> None:
-    scheduler = _scheduler(outcome, engines)
-    seen = scheduler.describe(outcome.app_id)
-    roles = seen.roles_statuses if seen is not None else []
-    replicas = [(replica.role, replica.id) for role in roles for replica in role.replicas]
-    for role, k, data in scheduler.logs(outcome.app_id).chunks(replicas, LogPart(follow=True)):
-        on_log(outcome.key, role, k, data)
 
 
 def _scheduler(outcome: Outcome, engines: Engines) -> StagedScheduler[Any]:

@@ -10,13 +10,13 @@ from launcher.schedulers.logs import LogPart
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Callable, Iterable, Iterator, Mapping
 
     from launcher.cli.console import Console
     from launcher.cli.render.live_frames import LiveFrames
     from launcher.cli.render.log_lines import Shaper
-    from launcher.schedulers.api import OnRestart
     from launcher.schedulers.logs import LogRecord
+    from launcher.schedulers.restarts import Restart
     from launcher.state.records import AppRecord
 
     Logs = list[tuple[AppRecord, "LogRequest"]]
@@ -34,7 +34,7 @@ class LogRequest:
         as_json: whether each line is a JSON object.
         raw: whether control sequences reach a terminal as they are.
         is_held: whether the app has not started, so that its start is awaited first.
-        on_restart: called with the app id and each restart while the logs are followed.
+        on_restart: called with each restart while the logs are followed.
         live: the display that shows lines and progress bars; `read` then yields nothing.
     """
 
@@ -70,7 +70,7 @@ class LogRequest:
         self.timestamps = False
         self.prefixes: list[bytes] = []
         self.runs: Mapping[tuple[str, int], tuple[float, float | None]] | None = None
-        self.on_restart: OnRestart | None = None
+        self.on_restart: Callable[[Restart], None] | None = None
         self.live: LiveFrames | None = None
 
     def prefix(self, number: int) -> bytes:
@@ -151,8 +151,8 @@ def read(app: AppRecord, request: LogRequest) -> Iterator[bytes]:
     )
     if by_time:
         return _with_times([(app, request)])
-    scheduler = scheduler_of(app)
-    scheduler.on_restart = request.on_restart
+    logs = scheduler_of(app).logs(app.app_id)
+    logs.on_restart = request.on_restart
     part = LogPart(
         request.stream,
         request.since,
@@ -160,7 +160,7 @@ def read(app: AppRecord, request: LogRequest) -> Iterator[bytes]:
         None if request.regex and not request.follow else request.tail,
         follow=request.follow,
     )
-    chunks = scheduler.logs(app.app_id).chunks(request.replicas, part)
+    chunks = logs.chunks(request.replicas, part)
     if len(request.replicas) == 1 and not request.prefixes:
         return _single((data for _, _, data in chunks), request)
     return _several(app.app_id, chunks, request)

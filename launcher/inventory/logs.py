@@ -7,12 +7,12 @@ from launcher.inventory.recorded import scheduler_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
     from typing import Any
 
     from launcher.inventory.find import Selected
-    from launcher.schedulers.api import OnRestart
     from launcher.schedulers.logs import LogPart, LogRecord
+    from launcher.schedulers.restarts import Restart
     from launcher.state.records import AppRecord, ReplicaRecord
 
 
@@ -52,12 +52,15 @@ def _known_replicas(app: AppRecord) -> list[tuple[str, int]]:
 
 
 def records(
-    app: AppRecord, replica: tuple[str, int], part: LogPart, on_restart: OnRestart | None = None
+    app: AppRecord,
+    replica: tuple[str, int],
+    part: LogPart,
+    on_restart: Callable[[Restart], None] | None = None,
 ) -> Iterator[LogRecord]:
     """The output of one replica with times."""
-    scheduler = scheduler_of(app)
-    scheduler.on_restart = on_restart
-    return scheduler.logs(app.app_id).records(replica, part)
+    logs = scheduler_of(app).logs(app.app_id)
+    logs.on_restart = on_restart
+    return logs.records(replica, part)
 
 
 def run_times(

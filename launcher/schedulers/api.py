@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from launcher.schedulers.responses import DescribeAppResponse as DescribeAppResponse
     from launcher.schedulers.responses import ListAppResponse as ListAppResponse
     from launcher.schedulers.responses import Stream as Stream
-    from launcher.schedulers.restarts import OnRestart as OnRestart
     from launcher.schedulers.workspaces import BoundWorkspace
     from launcher.specs.app import AppDef, CfgVal
     from launcher.specs.appstate import AppState as AppState
@@ -68,8 +67,6 @@ class Scheduler(ABC, Generic[T]):
     no_workspace_hint = "leave the workspace out, or use another scheduler"
     on_wait: OnWait | None = None
     """Called with an app id and the reason for waiting when stopping the app takes long."""
-    on_restart: OnRestart | None = None
-    """Called with an app id and each restart of replicas whose logs are followed, where those are known."""
     describe_every_s = 0.25
     """How often, in seconds, a display of live apps may call `describe` for each of them."""
     in_turn = False

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from launcher.schedulers.logs import LogBlock, LogPart, LogRecord, Where
-    from launcher.schedulers.restarts import Event, OnRestart, Restart, RestartNotes, RestartReader
+    from launcher.schedulers.restarts import Event, Restart, RestartNotes, RestartReader
 
 
 class AppLogs(ABC):
@@ -20,9 +20,11 @@ class AppLogs(ABC):
 
     Attributes:
         scheduler: the name of its scheduler, for errors.
+        on_restart: called with each restart of replicas whose logs are followed, where those are known.
     """
 
     scheduler = "its scheduler"
+    on_restart: Callable[[Restart], None] | None = None
 
     @abstractmethod
     def records(self, where: Where, part: LogPart) -> Iterator[LogRecord]:
@@ -88,15 +90,7 @@ class NoLogs(AppLogs):
 
 
 class RecordedLogs(AppLogs):
-    """The logs of an app that has a record of events. A subclass reads the logs and the record.
-
-    Args:
-        on_restart: called with the app id and each restart while logs are followed.
-    """
-
-    def __init__(self, app_id: str, on_restart: OnRestart | None) -> None:
-        self.app_id = app_id
-        self._on_restart = on_restart
+    """The logs of an app that has a record of events. A subclass reads the logs and the record."""
 
     # To be implemented
 
@@ -153,17 +147,11 @@ class RecordedLogs(AppLogs):
     ) -> Iterator[tuple[Where, LogRecord]]:
         """The followed records, and between them the reports of restarts from `since` on."""
         notes = None
-        if self._on_restart is not None:
+        if self.on_restart is not None:
             from launcher.schedulers.restarts import RestartNotes
 
-            on_restart, app_id = self._on_restart, self.app_id
-            notes = RestartNotes(
-                self.restart_reader(),
-                lambda restart: on_restart(app_id, restart),
-                replicas,
-                since,
-                of_cause=of_cause,
-            )
+            reader = self.restart_reader()
+            notes = RestartNotes(reader, self.on_restart, replicas, since, of_cause=of_cause)
         for where, record in self.followed(replicas, part, notes, marks=of_cause):
             if notes and record.stream == RESTART:
                 notes.before(where, record.time_ns)

@@ -54,10 +54,6 @@ class Restart:
         return f"{self.role}/{self.k} {self.cause}; restart {self.number} of {self.most}{pause}"
 
 
-OnRestart = Callable[[str, Restart], None]
-"""Called with an app id and a restart of its replicas."""
-
-
 # -- reading them from a record ----------------------------------------------------------------------------
 
 

@@ -7,7 +7,6 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
-from typing import TYPE_CHECKING
 
 from launcher.errors import SchedulerError
 from launcher.holding.journal import read_events
@@ -28,9 +27,6 @@ from launcher.schedulers.many import as_they_come
 from launcher.schedulers.readback import RecordedLogs
 from launcher.schedulers.restarts import Event, RecordedEvents, RestartNotes, RestartReader
 
-if TYPE_CHECKING:
-    from launcher.schedulers.api import OnRestart
-
 _CHUNK = 1 << 18
 _LOOK_S = 0.25  # between two looks at the journal
 _LAST_S = 2.0  # how long to look for the last restarts once the logs are complete
@@ -43,9 +39,9 @@ class DockerLogs(RecordedLogs):
     was removed.
     """
 
-    def __init__(self, engine: EngineView, app_id: str, on_restart: OnRestart | None = None) -> None:
-        super().__init__(app_id, on_restart)
+    def __init__(self, engine: EngineView, app_id: str) -> None:
         self._engine = engine
+        self.app_id = app_id
 
     def present(self, replicas: Sequence[Where], part: LogPart) -> Iterator[tuple[Where, bytes]]:
         for where, container in self.containers(replicas).items():

@@ -196,7 +196,7 @@ class SlurmScheduler(EngineScheduler["SlurmRequest"]):
         from launcher.schedulers.slurm.logs import SlurmLogs, found
 
         cluster, facts = found(self._clusters, app_id)
-        return SlurmLogs(cluster, facts, self.on_restart, self._has_ended)
+        return SlurmLogs(cluster, facts, self._has_ended)
 
     def _has_ended(self, app_id: str, within_s: float) -> bool:
         seen = self.read_ended(app_id, within_s)
