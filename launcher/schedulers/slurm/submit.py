@@ -87,13 +87,16 @@ class SlurmReservation(BackendReservation):
         self, request: SlurmRequest, app: AppDef, outputs_there: Collection[str] | None = None
     ) -> SlurmRequest:
         """The request for the app id. `outputs_there`: the output folders of the cluster, if known."""
+        if not self.attempt.number:  # an app without a job has no output folder
+            return bind_request(request, self.app_id, program=program_name())
         folders, listed = outputs.of_attempt(self.cluster, self.attempt, app, outputs_there)
-        own = {**self.attempt.variables, **listed} if self.attempt.number else {}
+        own = {**self.attempt.variables, **listed}
         return bind_request(request, self.app_id, outputs=folders, variables=own, program=program_name())
 
     def make_output(self, app: AppDef) -> list[dict[str, Any]]:
         """The operation that makes the app's output folder; none for an app without one."""
-        return [{"op": "make_output", "name": own_output(self.attempt)}] if has_output(app) else []
+        has_folder = self.attempt.number and has_output(app)
+        return [{"op": "make_output", "name": own_output(self.attempt)}] if has_folder else []
 
     def start(self) -> None:
         """Let Slurm run the app."""
