@@ -8,7 +8,6 @@ from functools import partial
 from time import monotonic
 from typing import TYPE_CHECKING, Any
 
-from launcher.apply import follow_group
 from launcher.apply.engines import Engines
 from launcher.apply.events import TOGETHER_S, Events, OnEvent, Outcome
 from launcher.apply.stranded import LOOK_S, Stranded
@@ -101,9 +100,7 @@ class _Follower:
     def follow_all(self) -> Mapping[str, AppRecord]:
         """Follow all apps to their ends; returns the apps that no process will start."""
         for outcome in self._live:  # schedulers are made here, so that the threads only look them up
-            scheduler = _scheduler(outcome, self._engines)
-            if self._on_log is not None:
-                scheduler.on_restart = self._report_restart
+            _scheduler(outcome, self._engines)
         self._events.together_s = TOGETHER_S if len(self._live) > 1 else 0.0
         try:
             return self._follow_in_threads()
@@ -113,7 +110,7 @@ class _Follower:
     def follow_to_end(self, outcome: Outcome) -> None:
         if self._on_log is None and outcome.has_retries:
             # With logs, states are reported between the lines of the output.
-            for restart in _scheduler(outcome, self._engines).restarts(outcome.app_id):
+            for restart in _scheduler(outcome, self._engines).logs(outcome.app_id).restarts():
                 self._report_restart(outcome.app_id, restart)
         self._ended_together((outcome,))
 
@@ -153,25 +150,25 @@ class _Follower:
 
     def _parts(self) -> Iterator[tuple[Sequence[Outcome], Callable[[], None]]]:
         """The apps that share a thread, and its work."""
+        from launcher.apply.follow_group import Group
+
         of_each: dict[str, list[Outcome]] = {}
         for outcome in self._live:
             of_each.setdefault(outcome.handle.partition("://")[0], []).append(outcome)
         for name, outcomes in of_each.items():
             scheduler = self._engines.get(name)
-            if len(outcomes) > 1 and self._on_log is None and follow_group.watched(scheduler):
-                yield outcomes, self._group(scheduler, outcomes).follow
+            if len(outcomes) > 1 and self._on_log is None and scheduler.changed(()) is not None:
+                group = Group(
+                    scheduler,
+                    outcomes,
+                    on_start=self._report_start,
+                    on_restart=self._report_restart,
+                    on_ends=self._ended_together,
+                    together=self._events.together,
+                )
+                yield outcomes, group.follow
             else:
                 yield from (((each,), partial(self._follow, each)) for each in outcomes)
-
-    def _group(self, scheduler: StagedScheduler[Any], outcomes: Sequence[Outcome]) -> follow_group.Group:
-        return follow_group.Group(
-            scheduler,
-            outcomes,
-            on_start=self._report_start,
-            on_restart=self._report_restart,
-            on_ends=self._ended_together,
-            together=self._events.together,
-        )
 
     def _join(self, waiting: Sequence[tuple[Sequence[Outcome], Thread]]) -> Mapping[str, AppRecord]:
         """Join the threads until those left wait for stranded apps, which are returned."""
@@ -210,9 +207,21 @@ class _Follower:
                 if self._on_log is not None:  # its output follows
                     self._events.flush()
             if self._on_log is not None:
-                _copy(self._on_log, outcome, self._engines)
+                self._copy(self._on_log, outcome)
         finally:
             self.follow_to_end(outcome)
+
+    def _copy(self, on_log: OnLog, outcome: Outcome) -> None:
+        from launcher.schedulers.logs import LogPart
+
+        scheduler = _scheduler(outcome, self._engines)
+        seen = scheduler.describe(outcome.app_id)
+        roles = seen.roles_statuses if seen is not None else []
+        replicas = [(replica.role, replica.id) for role in roles for replica in role.replicas]
+        logs = scheduler.logs(outcome.app_id)
+        logs.on_restart = partial(self._report_restart, outcome.app_id)
+        for role, k, data in logs.chunks(replicas, LogPart(follow=True)):
+            on_log(outcome.key, role, k, data)
 
     def _report_start(self, outcome: Outcome) -> None:
         """Report that the holder of an attempt has started it."""
@@ -347,15 +356,6 @@ def _cause(scheduler: StagedScheduler[Any], app_id: str) -> str:
     cause = root_cause(replica for role in seen.roles_statuses for replica in role.replicas) if seen else None
     error = read_error(cause.structured_error_msg) if cause else None
     return f"{cause.role}/{cause.id}: {error.summary}" if cause and error else ""
-
-
-def _copy(on_log: OnLog, outcome: Outcome, engines: Engines) -> None:
-    scheduler = _scheduler(outcome, engines)
-    seen = scheduler.describe(outcome.app_id)
-    roles = seen.roles_statuses if seen is not None else []
-    replicas = [(replica.role, replica.id) for role in roles for replica in role.replicas]
-    for role, k, data in scheduler.log_chunks(outcome.app_id, replicas, follow=True):
-        on_log(outcome.key, role, k, data)
 
 
 def _scheduler(outcome: Outcome, engines: Engines) -> StagedScheduler[Any]:

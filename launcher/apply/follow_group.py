@@ -24,11 +24,6 @@ OnRestart = Callable[[str, Restart], None]
 OnEnds = Callable[[Sequence[Outcome]], None]
 
 
-def watched(scheduler: StagedScheduler[Any]) -> bool:
-    """Whether the scheduler reports changes of its apps without being asked for each."""
-    return scheduler.changed(()) is not None
-
-
 class Group:
     """Apps of a scheduler that reports changes.
 
@@ -73,7 +68,7 @@ class Group:
 
     def _has_ended(self, app_id: str) -> bool:
         """Report the news of an app; returns whether its record says that it has ended."""
-        events = [*map(dict, self._scheduler.events(app_id))]
+        events = [*self._scheduler.logs(app_id).events()()]
         kinds = {event["e"] for event in events}
         if app_id in self._held and "starting" in kinds:
             self._held.remove(app_id)

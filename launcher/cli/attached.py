@@ -76,7 +76,7 @@ def _follow(handle: str, console: Console) -> int:
     console.note(handle)
     request = LogRequest(replicas_of(selected))
     request.follow = True
-    request.on_restart = lambda _, restart: note(request, console, str(restart))
+    request.on_restart = lambda restart: note(request, console, str(restart))
     if len(request.replicas) > 1:
         request.prefixes = list(prefixes(request.replicas, console.color))
     display([(app, request)], console)

@@ -6,16 +6,17 @@ from launcher.errors import LauncherError
 from launcher.files import allow_open_files
 from launcher.inventory.logs import records
 from launcher.inventory.recorded import scheduler_of
+from launcher.schedulers.logs import LogPart
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Callable, Iterable, Iterator, Mapping
 
     from launcher.cli.console import Console
     from launcher.cli.render.live_frames import LiveFrames
     from launcher.cli.render.log_lines import Shaper
-    from launcher.schedulers.api import OnRestart
     from launcher.schedulers.logs import LogRecord
+    from launcher.schedulers.restarts import Restart
     from launcher.state.records import AppRecord
 
     Logs = list[tuple[AppRecord, "LogRequest"]]
@@ -33,7 +34,7 @@ class LogRequest:
         as_json: whether each line is a JSON object.
         raw: whether control sequences reach a terminal as they are.
         is_held: whether the app has not started, so that its start is awaited first.
-        on_restart: called with the app id and each restart while the logs are followed.
+        on_restart: called with each restart while the logs are followed.
         live: the display that shows lines and progress bars; `read` then yields nothing.
     """
 
@@ -69,7 +70,7 @@ class LogRequest:
         self.timestamps = False
         self.prefixes: list[bytes] = []
         self.runs: Mapping[tuple[str, int], tuple[float, float | None]] | None = None
-        self.on_restart: OnRestart | None = None
+        self.on_restart: Callable[[Restart], None] | None = None
         self.live: LiveFrames | None = None
 
     def prefix(self, number: int) -> bytes:
@@ -150,17 +151,16 @@ def read(app: AppRecord, request: LogRequest) -> Iterator[bytes]:
     )
     if by_time:
         return _with_times([(app, request)])
-    scheduler = scheduler_of(app)
-    scheduler.on_restart = request.on_restart
-    chunks = scheduler.log_chunks(
-        app.app_id,
-        request.replicas,
-        stream=request.stream,
-        since=request.since,
-        until=request.until,
-        tail=None if request.regex and not request.follow else request.tail,
+    logs = scheduler_of(app).logs(app.app_id)
+    logs.on_restart = request.on_restart
+    part = LogPart(
+        request.stream,
+        request.since,
+        request.until,
+        None if request.regex and not request.follow else request.tail,
         follow=request.follow,
     )
+    chunks = logs.chunks(request.replicas, part)
     if len(request.replicas) == 1 and not request.prefixes:
         return _single((data for _, _, data in chunks), request)
     return _several(app.app_id, chunks, request)
@@ -186,15 +186,15 @@ def _of_runs(app: AppRecord, request: LogRequest) -> Iterator[bytes]:
 
 def _records(app: AppRecord, where: tuple[str, int], request: LogRequest) -> Iterator[LogRecord]:
     """The output of one replica with times: all of it, or that of one run."""
-    since, until, follow = request.since, request.until, request.follow
+    stream, times = request.stream, (request.since, request.until)
     if request.runs is None:
-        return records(app, where, request.stream, since, until, follow=follow, on_restart=request.on_restart)
+        part = LogPart(stream, *times, follow=request.follow)
+        return records(app, where, part, request.on_restart)
     from launcher.schedulers.restarts import until_restart, within
 
-    times = request.runs[where]
-    since, until = within(times, since, until)
-    found = records(app, where, request.stream, since, until, follow=follow and times[1] is None)
-    return until_restart(found)
+    run = request.runs[where]
+    part = LogPart(stream, *within(run, *times), follow=request.follow and run[1] is None)
+    return until_restart(records(app, where, part))
 
 
 def _single(chunks: Iterable[bytes], request: LogRequest) -> Iterator[bytes]:

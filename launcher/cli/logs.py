@@ -6,13 +6,14 @@ from launcher.cli.arguments import add_target, attempts, count, moment
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from typing import Any
 
     from launcher.cli.console import Console
     from launcher.cli.log_reader import LogRequest, Logs
     from launcher.cli.render.matches import Names
     from launcher.inventory.find import Selection
-    from launcher.schedulers.api import OnRestart
+    from launcher.schedulers.restarts import Restart
     from launcher.state.records import AppRecord
 
 USAGE = "logs APP[/ROLE[/REPLICA[,REPLICA…]]] [OPTIONS]"
@@ -230,12 +231,12 @@ def _choose_runs(app: AppRecord, request: LogRequest, restart: int) -> None:
     request.replicas = [where for where in request.replicas if where in request.runs]
 
 
-def _reporter(app: AppRecord | None, request: LogRequest, console: Console) -> OnRestart:
+def _reporter(app: AppRecord | None, request: LogRequest, console: Console) -> Callable[[Restart], None]:
     """Return a function that prints restarts of followed apps, with the job's name if there are several."""
     from launcher.cli.log_reader import note
 
     front = f"{app.name or app.app_id} " if app is not None else ""
-    return lambda _, restart: note(request, console, f"{front}{restart}")
+    return lambda restart: note(request, console, f"{front}{restart}")
 
 
 def _set_prefixes(logs: Logs, is_group: bool, console: Console) -> None:

@@ -7,12 +7,12 @@ from launcher.inventory.recorded import scheduler_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
     from typing import Any
 
     from launcher.inventory.find import Selected
-    from launcher.schedulers.api import OnRestart
-    from launcher.schedulers.logs import LogRecord
+    from launcher.schedulers.logs import LogPart, LogRecord
+    from launcher.schedulers.restarts import Restart
     from launcher.state.records import AppRecord, ReplicaRecord
 
 
@@ -54,22 +54,13 @@ def _known_replicas(app: AppRecord) -> list[tuple[str, int]]:
 def records(
     app: AppRecord,
     replica: tuple[str, int],
-    stream: str,
-    since: float | None,
-    until: float | None,
-    *,
-    follow: bool,
-    on_restart: OnRestart | None = None,
+    part: LogPart,
+    on_restart: Callable[[Restart], None] | None = None,
 ) -> Iterator[LogRecord]:
-    """The output of one replica with times; `since`, `until` in seconds since the epoch."""
-    streams = None
-    if stream != "combined":  # Stream.COMBINED is None, so the enumeration need not be imported
-        from launcher.schedulers.responses import Stream
-
-        streams = Stream(stream)
-    scheduler = scheduler_of(app)
-    scheduler.on_restart = on_restart
-    return scheduler.log_records(app.app_id, *replica, since, until, follow, streams)
+    """The output of one replica with times."""
+    logs = scheduler_of(app).logs(app.app_id)
+    logs.on_restart = on_restart
+    return logs.records(replica, part)
 
 
 def run_times(
@@ -81,7 +72,7 @@ def run_times(
     """
     from launcher.schedulers.restarts import run_between
 
-    starts = scheduler_of(app).run_starts(app.app_id, replicas)
+    starts = scheduler_of(app).logs(app.app_id).run_starts(replicas)
     found = {where: run_between(starts[where], restart) for where in replicas}
     return {where: times for where, times in found.items() if times is not None}
 
@@ -96,13 +87,15 @@ def tail_of(
     """
     from launcher.inventory.status import root_cause
     from launcher.schedulers.ended_process import last_lines
+    from launcher.schedulers.logs import LogPart
 
     if not app.replicas:
         return None, []
     failed = [each for each in app.replicas if each.state == "failed"]
     first = root_cause(app) or (failed or app.replicas)[0]
     hidden = tuple(secrets_of(document))
-    chunks = scheduler_of(app).log_chunks(app.app_id, [(first.role, first.k)], tail=count)
+    part = LogPart(tail=count)
+    chunks = scheduler_of(app).logs(app.app_id).chunks([(first.role, first.k)], part)
     return first, last_lines(b"".join(data for _, _, data in chunks), count, hidden)
 
 

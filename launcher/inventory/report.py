@@ -363,7 +363,7 @@ def _add_detail(entry: Entry) -> None:
     app.update(seen)
     app.message = app.message or message if not app.is_held else message
     try:
-        entry.timeline = of_events(scheduler.events(app.app_id), app)
+        entry.timeline = of_events(scheduler.logs(app.app_id).events()(), app)
         if app.state in _FAILED:
             _add_output(entry)
     except LauncherError as error:

@@ -14,8 +14,7 @@ from launcher.inventory import recorded
 from launcher.inventory.attempts import Candidate, present
 from launcher.inventory.find import Selected
 from launcher.inventory.recorded import scheduler_of
-from launcher.schedulers.api import LogsUnsupported
-from launcher.schedulers.logs import LineSearch, LogBlock, LogsRemoved
+from launcher.schedulers.logs import LineSearch, LogBlock, LogPart, LogsRemoved, LogsUnsupported, Where
 from launcher.schedulers.staged import StagedScheduler
 from launcher.state.records import AppRecord
 
@@ -111,11 +110,13 @@ def search(
             if engine in away:
                 report.add(away[engine], app.app_id)
                 continue
-            wanted = partial(_is_wanted, query, selected)
-            found = scheduler.log_blocks(app.app_id, wanted, stream=query.stream, since=query.since)
-            for role, k, blocks in found:
-                report.replicas += 1
-                yield app, role, k, lines_of(blocks, query)
+            part, logs = LogPart(query.stream, query.since), scheduler.logs(app.app_id)
+            known = logs.replicas()
+            for where in _recorded_replicas(scheduler, app.app_id) if known is None else known:
+                if _is_wanted(query, selected, *where):
+                    blocks = logs.blocks(where, part)
+                    report.replicas += 1
+                    yield app, *where, lines_of(blocks, query)
         except LogsRemoved:
             report.add(REMOVED, app.app_id)
         except LauncherError as error:
@@ -130,6 +131,13 @@ def _scheduler_of(app: AppRecord) -> StagedScheduler[Any]:
     if not isinstance(scheduler, StagedScheduler):
         raise LogsUnsupported(f"{app.scheduler} does not support searching logs")
     return scheduler
+
+
+def _recorded_replicas(scheduler: StagedScheduler[Any], app_id: str) -> list[Where]:
+    seen = scheduler.record(app_id)
+    if seen is None:
+        raise LogsRemoved(app_id)
+    return [(each.role, each.k) for each in seen.replicas]
 
 
 def _is_wanted(query: Query, part: Selected, role: str, k: int) -> bool:

@@ -19,7 +19,7 @@ from launcher.dataclass import replace
 from launcher.errors import LauncherError, SchedulerError
 from launcher.runner.app import PARENT_RUN_ID, check, with_parent
 from launcher.schedulers.api import Scheduler
-from launcher.schedulers.logs import filter_regex, stream_of, text_lines
+from launcher.schedulers.logs import LogPart, filter_regex, stream_name, stream_of, text_lines
 from launcher.schedulers.responses import NOT_SET, DescribeAppResponse, ListAppResponse, Stream
 from launcher.schedulers.restarts import run_between, until_restart, within
 from launcher.specs.app import AppDef, CfgVal
@@ -338,14 +338,14 @@ class Runner:
         if restart is None:
             lines = engine.log_iter(app_id, role_name, k, regex, since, until, should_tail, streams=stream)
             return iter(lines)
-        times = run_between(engine.run_starts(app_id, [(role_name, k)])[role_name, k], restart)
+        logs, where = engine.logs(app_id), (role_name, k)
+        times = run_between(logs.run_starts([where])[where], restart)
         if times is None:
             raise SchedulerError(f"{role_name}/{k} of {app_id} has no output of restart {restart}")
         first, last = (None if moment is None else moment.timestamp() for moment in (since, until))
-        window = within(times, first, last)
-        follow = should_tail and times[1] is None
-        records = until_restart(engine.log_records(app_id, role_name, k, *window, follow, stream))
-        of_restart = text_lines(record.data for record in records)
+        window, follow = within(times, first, last), should_tail and times[1] is None
+        found = logs.records(where, LogPart(stream_name(stream), *window, follow=follow))
+        of_restart = text_lines(record.data for record in until_restart(found))
         return of_restart if regex is None else filter_regex(regex, of_restart)
 
     # Schedulers

@@ -19,14 +19,13 @@ if TYPE_CHECKING:
     from typing import Any, Generic, TypeVar
 
     from launcher.errors import LauncherError
-    from launcher.schedulers.logs import LogRecord
     from launcher.schedulers.logs import filter_regex as filter_regex
     from launcher.schedulers.logs import split_lines as split_lines
     from launcher.schedulers.logs import split_lines_iterator as split_lines_iterator
+    from launcher.schedulers.readback import AppLogs
     from launcher.schedulers.responses import DescribeAppResponse as DescribeAppResponse
     from launcher.schedulers.responses import ListAppResponse as ListAppResponse
     from launcher.schedulers.responses import Stream as Stream
-    from launcher.schedulers.restarts import Restart
     from launcher.schedulers.workspaces import BoundWorkspace
     from launcher.specs.app import AppDef, CfgVal
     from launcher.specs.appstate import AppState as AppState
@@ -40,7 +39,6 @@ if TYPE_CHECKING:
     T = TypeVar("T")
 
     OnWait = Callable[[str, str], None]
-    OnRestart = Callable[[str, Restart], None]
 else:
     T = None
 
@@ -52,10 +50,6 @@ else:
 
 
 DAYS_IN_2_WEEKS = 14
-
-
-class LogsUnsupported(SchedulerError, NotImplementedError):
-    """This scheduler cannot read logs back."""
 
 
 class ResourceRequired(SchedulerError, ValueError):
@@ -74,8 +68,6 @@ class Scheduler(ABC, Generic[T]):
     no_workspace_hint = "leave the workspace out, or use another scheduler"
     on_wait: OnWait | None = None
     """Called with an app id and the reason for waiting when stopping the app takes long."""
-    on_restart: OnRestart | None = None
-    """Called with an app id and each restart of replicas whose logs are followed, where those are known."""
     describe_every_s = 0.25
     """How often, in seconds, a display of live apps may call `describe` for each of them."""
     in_turn = False
@@ -174,73 +166,30 @@ class Scheduler(ABC, Generic[T]):
         since: datetime | None = None,
         until: datetime | None = None,
         should_tail: bool = False,
-        streams: Stream | None = None,
+        streams: Stream | str | None = None,
     ) -> Iterable[str]:
         """The lines of replica `k` of a role, each with its newline (the last one may have none).
 
         Each call gives new lines. With `should_tail` the iterator ends when the app has ended and everything
-        was read; without it, at the end of the present log. `regex` is searched, not matched.
-        """
-        raise LogsUnsupported(f"{self.backend} does not support reading logs back")
-
-    def log_records(
-        self,
-        app_id: str,
-        role_name: str,
-        k: int = 0,
-        since: float | None = None,
-        until: float | None = None,
-        follow: bool = False,
-        streams: Stream | None = None,
-    ) -> Iterator[LogRecord]:
-        """The output of replica `k`: chunks of bytes with their time and stream."""
-        raise LogsUnsupported(f"{self.backend} does not support reading logs back")
-
-    def log_chunks(
-        self,
-        app_id: str,
-        replicas: Sequence[tuple[str, int]],
-        *,
-        stream: str = "combined",
-        since: float | None = None,
-        until: float | None = None,
-        tail: int | None = None,
-        follow: bool = False,
-    ) -> Iterator[tuple[str, int, bytes]]:
-        """The output of several replicas for copying on: (role, replica, bytes cut anywhere).
-
-        One replica after the other; with `follow`, in the order of writing where the scheduler can.
-        `since` and `until` (epoch seconds) select the lines that began between them, `tail` the last lines of
-        the log as it is when reading starts.
+        was read; without it, at the end of the present log. `regex` is searched, not matched. Times without a
+        zone are local time; bytes that are no UTF-8 become U+FFFD.
         """
         from launcher.schedulers import logs
 
-        for role, k in replicas:
-            records = self.log_records(app_id, role, k, since, until, follow, logs.stream_of(stream))
-            found = (record.data for record in records)
-            for data in found if tail is None or follow else logs.tail(found, tail):
-                yield role, k, data
+        first, last = (None if moment is None else moment.timestamp() for moment in (since, until))
+        part = logs.LogPart(logs.stream_name(streams), first, last, follow=should_tail)
+        chunks = self.logs(app_id).chunks([(role_name, k)], part)
+        lines = logs.text_lines(data for _, _, data in chunks)
+        return logs.filter_regex(regex, lines) if regex else lines
 
-    def run_starts(
-        self, app_id: str, replicas: Sequence[tuple[str, int]]
-    ) -> Mapping[tuple[str, int], Sequence[tuple[int, float]]]:
-        """When each run of each replica began, in order: (number of the restart, epoch seconds).
+    def logs(self, app_id: str) -> AppLogs:
+        """The output of an app, and its restarts; see `AppLogs`. By default: none can be read.
 
-        The first run has number 0. The output of a run lies between its start and that of the next one.
-        Raises LogsUnsupported where the times of restarts are not known.
+        Raises SchedulerError for an unknown app, here or when they are read.
         """
-        raise LogsUnsupported(
-            f"{self.backend} cannot tell the output of one restart from that of another",
-            hint="select by time, with --since and --until",
-        )
+        from launcher.schedulers.readback import NoLogs
 
-    def restarts(self, app_id: str) -> Iterator[Restart]:
-        """The restarts of an app, each as it comes, until it has ended; none where they are not known."""
-        return iter(())
-
-    def events(self, app_id: str) -> Iterable[Mapping[str, Any]]:
-        """The events of an app up to now, as `launcher.holding` folds them; none without a record."""
-        return ()
+        return NoLogs(self.backend)
 
     def wait_for_start(self, app_id: str) -> None:
         """Block while the app is held (see `launcher.state.records.WAITING`) and its holder lives.

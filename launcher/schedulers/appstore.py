@@ -28,12 +28,8 @@ def open_store(*, readonly: bool = False, durable: bool = True) -> Store:
     return Store.open(readonly=readonly, durable=durable, source=every_app)
 
 
-def every_app(version: int = 0) -> Iterator[tuple[AppRecord, bool]]:
-    """The apps that schedulers have records of, each with whether its end is still to be recorded.
-
-    Args:
-        version: the version of the store that an older release wrote, 0 for no store.
-    """
+def every_app() -> Iterator[tuple[AppRecord, bool]]:
+    """The apps that schedulers have records of, each with whether its end is still to be recorded."""
     from os.path import isdir, join
 
     from launcher.paths import home
@@ -41,4 +37,4 @@ def every_app(version: int = 0) -> Iterator[tuple[AppRecord, bool]]:
 
     for folder, source in APP_SOURCES.items():
         if isdir(join(home(), folder)):
-            yield from imported(source)(version)
+            yield from imported(source)()

@@ -16,15 +16,13 @@ from launcher.schedulers.staged import Reservation, StagedScheduler
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
     from typing import Any, TypeVar
 
     from launcher.errors import LauncherError
-    from launcher.schedulers.logs import LogBlock, LogRecord, Where
     from launcher.schedulers.readback import AppLogs
     from launcher.schedulers.record import SeenApp
-    from launcher.schedulers.responses import DescribeAppResponse, ListAppResponse, Stream
-    from launcher.schedulers.restarts import Restart
+    from launcher.schedulers.responses import DescribeAppResponse, ListAppResponse
     from launcher.specs.app import AppDef, CfgVal
     from launcher.specs.attempt import Attempt, ImageNow, Recorded
     from launcher.specs.dryrun import AppDryRunInfo
@@ -91,8 +89,7 @@ class BackendScheduler(StagedScheduler[T]):
         """See `Scheduler.cancel`, and `Scheduler.interrupt`."""
 
     @abstractmethod
-    def logs(self, app_id: str) -> AppLogs:
-        """Raises LogsUnsupported, or SchedulerError for an unknown app, here or when they are read."""
+    def logs(self, app_id: str) -> AppLogs: ...
 
     # To be implemented where the engine can do better
 
@@ -219,71 +216,6 @@ class BackendScheduler(StagedScheduler[T]):
         """Cancel the attached apps, and wait until they have ended."""
         while self._attached:
             self.cancel(self._attached.pop(0))
-
-    # Logs
-
-    def log_records(
-        self,
-        app_id: str,
-        role_name: str,
-        k: int = 0,
-        since: float | None = None,
-        until: float | None = None,
-        follow: bool = False,
-        streams: Stream | str | None = None,
-    ) -> Iterator[LogRecord]:
-        from launcher.schedulers.logs import LogPart, stream_name  # most commands read no logs
-
-        part = LogPart(stream_name(streams), since, until, follow=follow)
-        return self.logs(app_id).records((role_name, k), part)
-
-    def log_chunks(
-        self,
-        app_id: str,
-        replicas: Sequence[Where],
-        *,
-        stream: str = "combined",
-        since: float | None = None,
-        until: float | None = None,
-        tail: int | None = None,
-        follow: bool = False,
-    ) -> Iterator[tuple[str, int, bytes]]:
-        from launcher.schedulers.logs import STREAMS, LogPart, stream_of
-
-        if stream not in STREAMS:
-            stream_of(stream)  # its error lists the streams
-        return self.logs(app_id).chunks(replicas, LogPart(stream, since, until, tail, follow=follow))
-
-    def log_blocks(
-        self,
-        app_id: str,
-        wanted: Callable[[str, int], bool],
-        *,
-        stream: str = "combined",
-        since: float | None = None,
-    ) -> Iterator[tuple[str, int, Iterator[LogBlock]]]:
-        from launcher.schedulers.logs import LogPart
-
-        logs = self.logs(app_id)
-        known = logs.replicas()
-        if known is None:
-            yield from super().log_blocks(app_id, wanted, stream=stream, since=since)
-            return
-        for where in known:
-            if wanted(*where):
-                yield *where, logs.blocks(where, LogPart(stream, since))
-
-    def run_starts(
-        self, app_id: str, replicas: Sequence[Where]
-    ) -> Mapping[Where, Sequence[tuple[int, float]]]:
-        found = self.logs(app_id).run_starts(replicas)
-        return super().run_starts(app_id, replicas) if found is None else found
-
-    def restarts(self, app_id: str) -> Iterator[Restart]:
-        return self.logs(app_id).restarts()
-
-    def events(self, app_id: str) -> Iterable[Mapping[str, Any]]:
-        return self.logs(app_id).events()()
 
     # Lists
 

@@ -13,7 +13,6 @@ All state is in files, so any process can read it; the kernel releases the lock 
 
 from __future__ import annotations
 
-import json
 import os
 import time
 from abc import abstractmethod
@@ -27,14 +26,13 @@ from launcher.errors import LauncherError, ReservedError, SchedulerError, StartE
 from launcher.files import write_whole
 from launcher.holding.events import created
 from launcher.holding.hold import implied_end
-from launcher.schedulers.api import LogsUnsupported
 from launcher.schedulers.appfolder import AppFolder, sweep
 from launcher.schedulers.appstore import open_store
 from launcher.schedulers.backend import BackendReservation, BackendScheduler
 from launcher.schedulers.checks import check_runnable
-from launcher.schedulers.logs import LogPart, LogRecord, Where
+from launcher.schedulers.logs import LogPart, LogRecord, LogsUnsupported, Where
 from launcher.schedulers.readback import AppLogs
-from launcher.schedulers.record import SeenApp, reserved, row_of
+from launcher.schedulers.record import SeenApp, reserved, row_of, write_json
 from launcher.secrets import resolve
 from launcher.specs.app import AppDef, CfgVal, Role
 from launcher.specs.attempt import Attempt
@@ -125,7 +123,7 @@ class FolderScheduler(BackendScheduler["list[Role]"]):
         with open_store(durable=False) as store:  # for `launcher list`
             store.add(row_of(self.backend, app_id, recorded))
         owner = f"pid {os.getpid()} on {os.uname().nodename}"
-        self.write(app_id, "app.json", json.dumps({"attempt": recorded, "owner": owner}))
+        write_json(self.place(app_id), "app.json", {"attempt": recorded, "owner": owner})
 
     # Reading
 
@@ -151,11 +149,7 @@ class FolderScheduler(BackendScheduler["list[Role]"]):
 
     def _reservation(self, app_id: str) -> tuple[dict[str, Any], str]:
         """The reservation and its client; {} for an unknown app."""
-        try:
-            with open(self.place(app_id, "app.json"), encoding="utf-8") as file:
-                found = json.load(file)
-        except (FileNotFoundError, NotADirectoryError):
-            return {}, ""
+        found = AppFolder(self.place(app_id)).read_json("app.json") or {"attempt": {}, "owner": ""}
         return found["attempt"], found["owner"]
 
     def _replica(self, app_id: str, role: str, k: int, is_starting: bool) -> ReplicaRecord:
@@ -284,6 +278,7 @@ class FolderLogs(AppLogs):
 
     def __init__(self, scheduler: FolderScheduler, app_id: str) -> None:
         self._scheduler = scheduler
+        self.scheduler = scheduler.backend
         self._app_id = app_id
 
     def records(self, where: Where, part: LogPart) -> Iterator[LogRecord]:

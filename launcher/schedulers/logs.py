@@ -12,7 +12,6 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     import re
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-    from datetime import datetime
 
     from launcher.schedulers.responses import Stream
 
@@ -73,6 +72,10 @@ def since_ns(moment: float) -> int:
 def until_ns(moment: float) -> int:
     """The last nanosecond of "until `moment`" (epoch seconds), the end of its microsecond."""
     return since_ns(moment) + 999
+
+
+class LogsUnsupported(SchedulerError, NotImplementedError):
+    """This scheduler cannot read logs back."""
 
 
 class LogsRemoved(SchedulerError):
@@ -329,30 +332,6 @@ def text_lines(chunks: Iterable[bytes]) -> Iterator[str]:
         yield last + "\n" if ended else last
 
 
-def as_text(
-    read: Callable[..., Iterator[tuple[str, int, bytes]]],
-    app_id: str,
-    replica: tuple[str, int],
-    since: datetime | None,
-    until: datetime | None,
-    follow: bool,
-    streams: Stream | str | None,
-) -> Iterator[str]:
-    """The lines of a replica as text. `read`: the `log_chunks` of its scheduler.
-
-    Raises UsageError for an unknown stream.
-    """
-    chunks = read(
-        app_id,
-        [replica],
-        since=since.timestamp() if since else None,
-        until=until.timestamp() if until else None,
-        follow=follow,
-        stream=stream_of(streams).value if streams else COMBINED,
-    )
-    return text_lines(data for _, _, data in chunks)
-
-
 def split_lines(text: str) -> list[str]:
     r"""Split only after each `\n`, which lines keep. `"foo\nbar"` gives `["foo\n", "bar"]`."""
     lines = [line + "\n" for line in text.split("\n")]
@@ -377,7 +356,14 @@ def filter_regex(regex: str, data: Iterable[str]) -> Iterator[str]:
 
 
 class LogPart:
-    """The part of a log to read: see `Scheduler.log_chunks`. `stream` is stdout, stderr or combined."""
+    """The part of a log to read. Raises UsageError for an unknown stream.
+
+    Attributes:
+        stream: stdout, stderr or combined.
+        since, until: epoch seconds; the lines that began between them are selected.
+        tail: only so many lines at the end of the log as it is when reading starts; None for all.
+        follow: read on until the app has ended.
+    """
 
     __slots__ = ("follow", "since", "stream", "tail", "until")
 
@@ -390,6 +376,8 @@ class LogPart:
         *,
         follow: bool = False,
     ) -> None:
+        if stream not in STREAMS:
+            stream_of(stream)  # its error lists the streams
         self.stream = stream
         self.since = since
         self.until = until

@@ -7,6 +7,7 @@ import os
 import pwd
 import time
 from dataclasses import asdict
+from typing import Any
 
 from launcher import paths
 from launcher.dataclass import dataclass
@@ -71,8 +72,15 @@ def this_process() -> Owner:
 def from_json(text: str) -> Owner | None:
     """The owner in a label; None for any other text: other programs may set labels, too."""
     try:
-        data = json.loads(text)
-        texts = (str(data.get(name, "")) for name in ("user", "home"))
-        return Owner(str(data["host"]), str(data["boot"]), int(data["pid"]), int(data["start"]), *texts)
-    except (ValueError, KeyError, TypeError):
+        return of(json.loads(text))
+    except (ValueError, TypeError):
+        return None
+
+
+def of(about: Any) -> Owner | None:
+    """The owner with these fields, of which a record may have more; None for any other value."""
+    try:
+        texts = (str(about.get(name, "")) for name in ("user", "home"))
+        return Owner(str(about["host"]), str(about["boot"]), int(about["pid"]), int(about["start"]), *texts)
+    except (ValueError, KeyError, TypeError, AttributeError):
         return None

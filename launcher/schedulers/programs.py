@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import io
 import zipfile
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from importlib import resources
 
 _FIRST_DAY = (1980, 1, 1, 0, 0, 0)
@@ -25,3 +25,13 @@ def modules(package: str) -> dict[str, bytes]:
     """The modules of a package without its subpackages: path → text."""
     folder, files = package.replace(".", "/"), resources.files(package).iterdir()
     return {f"{folder}/{each.name}": each.read_bytes() for each in files if each.name.endswith(".py")}
+
+
+def files_of(names: Iterable[str]) -> dict[str, bytes]:
+    """These modules: path → text."""
+    return {f"{name.replace('.', '/')}.py": text_of(name) for name in names}
+
+
+def text_of(module: str) -> bytes:
+    package, _, name = module.rpartition(".")
+    return resources.files(package).joinpath(f"{name}.py").read_bytes()

@@ -5,26 +5,36 @@ from __future__ import annotations
 import time
 from abc import ABC, abstractmethod
 
-from launcher.schedulers.logs import RESTART, tail
+from launcher.schedulers.logs import RESTART, LogsUnsupported, tail
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
-    from launcher.schedulers.api import OnRestart
     from launcher.schedulers.logs import LogBlock, LogPart, LogRecord, Where
     from launcher.schedulers.restarts import Event, Restart, RestartNotes, RestartReader
 
 
 class AppLogs(ABC):
-    """The logs of one app. The methods are those of `Scheduler`: log_records, log_chunks and so on."""
+    """The logs of one app.
+
+    Attributes:
+        scheduler: the name of its scheduler, for errors.
+        on_restart: called with each restart of replicas whose logs are followed, where those are known.
+    """
+
+    scheduler = "its scheduler"
+    on_restart: Callable[[Restart], None] | None = None
 
     @abstractmethod
     def records(self, where: Where, part: LogPart) -> Iterator[LogRecord]:
-        """The output of one replica."""
+        """The output of one replica: chunks of bytes with their time and stream."""
 
     def chunks(self, replicas: Sequence[Where], part: LogPart) -> Iterator[tuple[str, int, bytes]]:
-        """The output of several replicas, by default one after the other."""
+        """The output of several replicas for copying on: (role, replica, bytes cut anywhere).
+
+        One replica after the other; when it is followed, in the order of writing where the scheduler can.
+        """
         for where in replicas:
             found = (record.data for record in self.records(where, part))
             for data in found if part.tail is None or part.follow else tail(found, part.tail):
@@ -40,28 +50,47 @@ class AppLogs(ABC):
         """The replicas that may have logs; None where only the record of the app names them."""
         return None
 
-    def run_starts(self, replicas: Sequence[Where]) -> Mapping[Where, Sequence[tuple[int, float]]] | None:
-        """See `Scheduler.run_starts`; None where the times of restarts are unknown."""
-        return None
+    def run_starts(self, replicas: Sequence[Where]) -> Mapping[Where, Sequence[tuple[int, float]]]:
+        """When each run of each replica began, in order: (number of the restart, epoch seconds).
+
+        The first run has number 0. The output of a run lies between its start and that of the next one.
+        Raises LogsUnsupported where the times of restarts are not known.
+        """
+        raise LogsUnsupported(
+            f"{self.scheduler} cannot tell the output of one restart from that of another",
+            hint="select by time, with --since and --until",
+        )
 
     def restarts(self) -> Iterator[Restart]:
+        """The restarts of the app, each as it comes, until it has ended; none where they are not known."""
         return iter(())
 
     def events(self) -> Callable[[], Iterable[Event]]:
-        """A function whose calls return the new events of the record; no events where there is no record."""
+        """A function whose calls return the new events of the record, as `launcher.holding` folds them.
+
+        No events where there is no record.
+        """
         return tuple
 
 
+class NoLogs(AppLogs):
+    """The logs of an app whose scheduler cannot read them back."""
+
+    def __init__(self, scheduler: str) -> None:
+        self.scheduler = scheduler
+
+    def records(self, where: Where, part: LogPart) -> Iterator[LogRecord]:
+        raise self._unsupported()
+
+    def chunks(self, replicas: Sequence[Where], part: LogPart) -> Iterator[tuple[str, int, bytes]]:
+        raise self._unsupported()
+
+    def _unsupported(self) -> LogsUnsupported:
+        return LogsUnsupported(f"{self.scheduler} does not support reading logs back")
+
+
 class RecordedLogs(AppLogs):
-    """The logs of an app that has a record of events. A subclass reads the logs and the record.
-
-    Args:
-        on_restart: called with the app id and each restart while logs are followed.
-    """
-
-    def __init__(self, app_id: str, on_restart: OnRestart | None) -> None:
-        self.app_id = app_id
-        self._on_restart = on_restart
+    """The logs of an app that has a record of events. A subclass reads the logs and the record."""
 
     # To be implemented
 
@@ -118,17 +147,11 @@ class RecordedLogs(AppLogs):
     ) -> Iterator[tuple[Where, LogRecord]]:
         """The followed records, and between them the reports of restarts from `since` on."""
         notes = None
-        if self._on_restart is not None:
+        if self.on_restart is not None:
             from launcher.schedulers.restarts import RestartNotes
 
-            on_restart, app_id = self._on_restart, self.app_id
-            notes = RestartNotes(
-                self.restart_reader(),
-                lambda restart: on_restart(app_id, restart),
-                replicas,
-                since,
-                of_cause=of_cause,
-            )
+            reader = self.restart_reader()
+            notes = RestartNotes(reader, self.on_restart, replicas, since, of_cause=of_cause)
         for where, record in self.followed(replicas, part, notes, marks=of_cause):
             if notes and record.stream == RESTART:
                 notes.before(where, record.time_ns)

@@ -63,24 +63,6 @@ def write_json(app_dir: str, name: str, value: Mapping[str, Any]) -> None:
         raise paths.unusable(error, os.path.join(app_dir, name)) from error
 
 
-def of_app(
-    app: AppDef, cfg: Mapping[str, Any], scheduler: str, session: str, app_id: str, created_at: float
-) -> dict[str, Any]:
-    """The contents of `attempt.json` for an app that no job file made."""
-    from launcher.specs.canonical import document_of
-
-    return {
-        "key": None,
-        "name": app.name,
-        "session": session,
-        "app_id": app_id,
-        "scheduler": scheduler,
-        "document": document_of(app, cfg, scheduler),
-        "metadata": {str(name): str(value) for name, value in app.metadata.items()},
-        "created_at": created_at,
-    }
-
-
 def attempt_of_app(app: AppDef, cfg: Mapping[str, Any], scheduler: str, session: str, app_id: str) -> Attempt:
     """The attempt number 0, for an app that no job file made."""
     import time
@@ -96,7 +78,7 @@ def attempt_of_app(app: AppDef, cfg: Mapping[str, Any], scheduler: str, session:
         scheduler=scheduler,
         digest="",
         document=document_of(app, cfg, scheduler),
-        metadata=dict(app.metadata),
+        metadata={str(name): str(value) for name, value in app.metadata.items()},
         created_at=time.time(),
     )
 

@@ -10,12 +10,9 @@ from launcher.schedulers.api import Scheduler
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-    from datetime import datetime
     from typing import Any, TypeVar
 
     from launcher.errors import LauncherError
-    from launcher.schedulers.logs import LogBlock
-    from launcher.schedulers.responses import Stream
     from launcher.schedulers.workspaces import BoundWorkspace
     from launcher.specs.app import AppDef, CfgVal
     from launcher.specs.attempt import Attempt, AttemptState, ImageNow, Recorded
@@ -168,7 +165,7 @@ class Batches(ABC):
         """The largest batch with a limit on running apps; 0 where apps cannot be submitted in batches."""
 
     @abstractmethod
-    def reserve(self, attempts: Sequence[Attempt]) -> list[Reservation | LauncherError]:
+    def reserve(self, attempts: Sequence[Attempt]) -> Sequence[Reservation | LauncherError]:
         """Take the app ids; returns for each its reservation, or the error that forbids it."""
 
     @abstractmethod
@@ -350,45 +347,6 @@ class StagedScheduler(Scheduler[T]):
         Returns app id → notes; attempts without notes may be left out.
         """
         return {}
-
-    def log_iter(
-        self,
-        app_id: str,
-        role_name: str,
-        k: int = 0,
-        regex: str | None = None,
-        since: datetime | None = None,
-        until: datetime | None = None,
-        should_tail: bool = False,
-        streams: Stream | str | None = None,
-    ) -> Iterator[str]:
-        """Lines as text; bytes that are no UTF-8 become U+FFFD. Times without a zone are local time."""
-        from launcher.schedulers import logs
-
-        replica, follow = (role_name, k), should_tail
-        lines = logs.as_text(self.log_chunks, app_id, replica, since, until, follow, streams)
-        return logs.filter_regex(regex, lines) if regex else lines
-
-    def log_blocks(
-        self,
-        app_id: str,
-        wanted: Callable[[str, int], bool],
-        *,
-        stream: str = "combined",
-        since: float | None = None,
-    ) -> Iterator[tuple[str, int, Iterator[LogBlock]]]:
-        """The present output of the replicas that `wanted` selects, one after the other.
-
-        Raises LogsRemoved, LogsUnsupported, or another SchedulerError where it cannot be read.
-        """
-        from launcher.schedulers import logs
-
-        seen = self.record(app_id)
-        if seen is None:
-            raise logs.LogsRemoved(app_id)
-        streams = None if stream == logs.COMBINED else logs.stream_of(stream)
-        for role, k in [(each.role, each.k) for each in seen.replicas if wanted(each.role, each.k)]:
-            yield role, k, logs.in_blocks(self.log_records(app_id, role, k, since, streams=streams))
 
     def engine_of(self, app_id: str) -> str:
         """A name of the engine of an app: either all apps with the same name can be reached, or none."""

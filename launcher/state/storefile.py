@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from launcher.state.records import AppRecord
 
-    Source = Callable[[int], Iterable[tuple[AppRecord, bool]]]
+    Source = Callable[[], Iterable[tuple[AppRecord, bool]]]
     S = TypeVar("S", bound="StoreFile")
     T = TypeVar("T")
 
@@ -58,7 +58,7 @@ class StoreFile:
             durable: every write is on disk when its call returns. Otherwise a power cut may undo the last
                 writes, which suits data that an engine still has.
             source: yields the existing apps, each with whether its end is still to be recorded: rows for a
-                new file, called with 0, or for one of an older version, called with that version.
+                new file, or for one of an older version without rows of apps.
 
         Raises StateError when it cannot be used: see `database.connect`.
         """
@@ -83,7 +83,7 @@ class StoreFile:
 
     def _fill(self, connection: sqlite3.Connection, version: int) -> None:
         if self._source is not None and version < FIRST_WITH_APPS:
-            rows = (from_record(record, live=live) for record, live in self._source(version))
+            rows = (from_record(record, live=live) for record, live in self._source())
             connection.executemany(f"INSERT OR IGNORE {INSERT_APP}", rows)
 
     def _refill(self, connection: sqlite3.Connection, version: int) -> None:

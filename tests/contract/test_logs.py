@@ -2,6 +2,7 @@
 
 import os
 import time
+from collections.abc import Iterator
 from datetime import datetime, timedelta, timezone
 from itertools import islice
 
@@ -9,12 +10,17 @@ import pytest
 
 from launcher.errors import LauncherError
 from launcher.schedulers import Stream
+from launcher.schedulers.logs import LogPart, LogRecord
 from tests.contract.conftest import Case
 
 
 def chunks_of(case: Case, app_id: str, *, k: int = 0, **how: object) -> bytes:
-    found = case.scheduler.log_chunks(app_id, [("r", k)], **how)
+    found = case.scheduler.logs(app_id).chunks([("r", k)], LogPart(**how))
     return b"".join(data for _, _, data in found)
+
+
+def records_of(case: Case, app_id: str, **how: object) -> Iterator[LogRecord]:
+    return case.scheduler.logs(app_id).records(("r", 0), LogPart(**how))
 
 
 @pytest.mark.everywhere
@@ -134,10 +140,10 @@ def test_since_and_until_choose_lines_by_time(case: Case) -> None:
 def test_since_and_until_include_the_line_of_a_shown_time(case: Case) -> None:
     """Shown times have microseconds, and the times of records have nanoseconds."""
     app_id, _ = _three_spells(case)
-    records = list(case.scheduler.log_records(app_id, "r"))
+    records = list(records_of(case, app_id))
     shown = records[2].time_ns // 1000 / 1e6
     assert chunks_of(case, app_id, since=shown, until=shown) == b"b\n"
-    between = case.scheduler.log_records(app_id, "r", since=shown, until=shown)
+    between = records_of(case, app_id, since=shown, until=shown)
     assert [record.data for record in between] == [b"b\n"]
 
 
@@ -152,7 +158,7 @@ def test_log_iter_takes_times_with_and_without_a_zone(case: Case) -> None:
 def test_records_carry_times_and_streams(case: Case) -> None:
     start = time.time_ns()
     app_id, _ = _three_spells(case, "if test $n = b; then echo $n >&2; else echo $n; fi")
-    records = list(case.scheduler.log_records(app_id, "r"))
+    records = list(records_of(case, app_id))
     assert [(r.stream, r.data) for r in records] == [
         ("stdout", b"up\n"),
         ("stdout", b"a\n"),
@@ -161,14 +167,14 @@ def test_records_carry_times_and_streams(case: Case) -> None:
     ]
     times = [start, *(record.time_ns for record in records), time.time_ns()]
     assert times == sorted(times)
-    only = case.scheduler.log_records(app_id, "r", streams=Stream.STDERR)
+    only = records_of(case, app_id, stream="stderr")
     assert [record.data for record in only] == [b"b\n"]
 
 
 @pytest.mark.everywhere
 def test_followed_records_arrive_while_the_app_runs(case: Case) -> None:
     app_id = case.start(case.app("echo up; exec sleep 1000"))
-    records = case.scheduler.log_records(app_id, "r", follow=True)
+    records = records_of(case, app_id, follow=True)
     assert next(records).data == b"up\n"
 
 
@@ -176,7 +182,7 @@ def test_logs_continue_over_a_restart(case: Case) -> None:
     script = case.count + 'echo "$LAUNCHER_RESTART"; test "$LAUNCHER_RESTART" = 1'
     app_id = case.start(case.app(script, max_retries=1))
     assert case.lines(app_id, should_tail=True) == ["0\n", "1\n"]
-    records = list(case.scheduler.log_records(app_id, "r"))
+    records = list(records_of(case, app_id))
     assert [(r.stream, r.data) for r in records if r.data or r.stream == "restart"] == [
         ("stdout", b"0\n"),
         ("restart", b""),
@@ -187,7 +193,7 @@ def test_logs_continue_over_a_restart(case: Case) -> None:
 @pytest.mark.everywhere
 def test_several_replicas_are_followed_at_once(case: Case) -> None:
     app_id = case.start(case.app("echo $<replica_id>; exec sleep 1000", replicas=5))
-    found = case.scheduler.log_chunks(app_id, [("r", k) for k in range(5)], follow=True)
+    found = case.scheduler.logs(app_id).chunks([("r", k) for k in range(5)], LogPart(follow=True))
     assert sorted(islice(found, 5)) == [("r", k, f"{k}\n".encode()) for k in range(5)]
 
 

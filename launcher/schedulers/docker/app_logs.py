@@ -7,12 +7,10 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
-from typing import TYPE_CHECKING
 
 from launcher.errors import SchedulerError
 from launcher.holding.journal import read_events
 from launcher.schedulers import logs
-from launcher.schedulers.api import LogsUnsupported
 from launcher.schedulers.docker import apps, record, rows
 from launcher.schedulers.docker.apps import DockerApp
 from launcher.schedulers.docker.client.objects import Container
@@ -24,13 +22,10 @@ from launcher.schedulers.docker.log_reader import FollowedApp, LogReader, gone, 
 from launcher.schedulers.docker.names import expected_replicas
 from launcher.schedulers.docker.names import where as name_of
 from launcher.schedulers.docker.watching.client import wait_for_exit
-from launcher.schedulers.logs import STDOUT, LogPart, LogRecord, LogsRemoved, Where
+from launcher.schedulers.logs import STDOUT, LogPart, LogRecord, LogsRemoved, LogsUnsupported, Where
 from launcher.schedulers.many import as_they_come
 from launcher.schedulers.readback import RecordedLogs
 from launcher.schedulers.restarts import Event, RecordedEvents, RestartNotes, RestartReader
-
-if TYPE_CHECKING:
-    from launcher.schedulers.api import OnRestart
 
 _CHUNK = 1 << 18
 _LOOK_S = 0.25  # between two looks at the journal
@@ -44,9 +39,9 @@ class DockerLogs(RecordedLogs):
     was removed.
     """
 
-    def __init__(self, engine: EngineView, app_id: str, on_restart: OnRestart | None = None) -> None:
-        super().__init__(app_id, on_restart)
+    def __init__(self, engine: EngineView, app_id: str) -> None:
         self._engine = engine
+        self.app_id = app_id
 
     def present(self, replicas: Sequence[Where], part: LogPart) -> Iterator[tuple[Where, bytes]]:
         for where, container in self.containers(replicas).items():

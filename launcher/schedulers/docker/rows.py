@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from launcher.specs.jobkey import JobKey
 
 
-def apps(version: int = 0) -> Iterator[tuple[AppRecord, bool]]:
+def apps() -> Iterator[tuple[AppRecord, bool]]:
     """Every app that has a record here, as `appstore.every_app` yields them."""
     yield from _records(record.app_ids())
 

@@ -267,7 +267,7 @@ class DockerScheduler(EngineScheduler["DockerJob"]):
     def logs(self, app_id: str) -> AppLogs:
         from launcher.schedulers.docker.app_logs import DockerLogs
 
-        return DockerLogs(self.view, app_id, self.on_restart)
+        return DockerLogs(self.view, app_id)
 
 
 def _out_of_reach(app: AppDef) -> Iterable[Problem]:

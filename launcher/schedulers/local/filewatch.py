@@ -179,21 +179,24 @@ class AppWatch:
         """Wake up when files of the folder change, too."""
         self._files.add_folder(folder)
 
-    def wait(self) -> set[str]:
+    def wait(self, timeout_s: float | None = None) -> set[str]:
         """Wait; returns the folders in which files changed, none when the app has ended or was started."""
+        if self.ended:
+            return set()
         if self._pid_fd < 0:
-            changed = _wait_for_news(self._files, self._holder, None)
+            changed = self._wait_for_news(timeout_s)
             self._look()
             return changed
-        changed = self._files.wait(None, self._pid_fd)
+        changed = self._files.wait(timeout_s, self._pid_fd)
         self.ended = bool(pids.wait_readable((self._pid_fd,), 0))
         return changed
 
     def _look(self) -> None:
         """Find the supervisor; until there is one, `wait` waits for the events of the app."""
-        events = rundir.events(self._app_dir)
-        if os.path.isdir(self._app_dir):
-            self._files.add(events)  # watch before reading, so that no line is missed
+        try:
+            self._files.add(rundir.events(self._app_dir))  # before reading, so that no line is missed
+        except FileNotFoundError:
+            pass
         view = appview.read_state(self._app_dir)
         if view is None or view.has_ended:
             self.ended = True
@@ -206,6 +209,19 @@ class AppWatch:
             self.ended = True
         else:
             self._holder = view.holder
+
+    def _wait_for_news(self, timeout_s: float | None) -> set[str]:
+        """Wait until files change, or until the process ends that holds the app with others.
+
+        A client that submits an app may die without touching a file.
+        """
+        fd = None if self._holder is None else pids.open_pid(*self._holder[:2])
+        if fd is None:
+            return self._files.wait(_UNOWNED_S if timeout_s is None else min(_UNOWNED_S, timeout_s))
+        try:
+            return self._files.wait(timeout_s, fd)
+        finally:
+            os.close(fd)
 
 
 def wait_for_end(app_dir: str, timeout_s: float | None = None) -> appview.AppView | None:
@@ -225,36 +241,9 @@ def wait_for_end(app_dir: str, timeout_s: float | None = None) -> appview.AppVie
         elif view.supervisor is not None or view.has_ended:
             time.sleep(_POLL_S)  # its lock is about to be released, which changes no file
         else:
-            _wait_for_supervisor(app_dir, view.holder, left)
+            with AppWatch(app_dir) as watch:
+                watch.wait(left)
     return view
-
-
-def _wait_for_supervisor(app_dir: str, holder: Process | None, timeout_s: float | None) -> None:
-    """Wait for a change of an app without a supervisor."""
-    watch = FileWatch()
-    try:
-        watch.add(rundir.events(app_dir))
-        view = appview.read_state(app_dir)
-        if view is not None and view.supervisor is None and not view.has_ended and view.lock_held:
-            _wait_for_news(watch, holder, timeout_s)
-    except FileNotFoundError:
-        pass
-    finally:
-        watch.close()
-
-
-def _wait_for_news(watch: FileWatch, holder: Process | None, timeout_s: float | None) -> set[str]:
-    """Wait until files change, or until the process ends that holds the app with others.
-
-    A client that submits an app may die without touching a file.
-    """
-    fd = None if holder is None else pids.open_pid(*holder[:2])
-    if fd is None:
-        return watch.wait(_UNOWNED_S if timeout_s is None else min(_UNOWNED_S, timeout_s))
-    try:
-        return watch.wait(timeout_s, fd)
-    finally:
-        os.close(fd)
 
 
 def wait_for_start(app_dir: str) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from array import array
 from bisect import bisect_left, bisect_right
 
@@ -23,7 +22,6 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
-    from launcher.schedulers.api import OnRestart
     from launcher.schedulers.logs import LogPart, LogRecord, Where
     from launcher.schedulers.restarts import Event, RestartNotes
 
@@ -33,8 +31,7 @@ _BLOCK = 1 << 16
 class LocalLogs(RecordedLogs):
     """The logs of a local app. Reading them raises SchedulerError for an unknown app, role or replica."""
 
-    def __init__(self, app_dir: str, on_restart: OnRestart | None = None) -> None:
-        super().__init__(os.path.basename(app_dir), on_restart)
+    def __init__(self, app_dir: str) -> None:
         self._app_dir = app_dir
 
     def present(self, replicas: Sequence[Where], part: LogPart) -> Iterator[tuple[Where, bytes]]:

@@ -17,7 +17,6 @@ from launcher.state.records import AppRecord
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator
-    from typing import Any
 
     from launcher.errors import LauncherError
     from launcher.schedulers.api import OnWait
@@ -316,17 +315,10 @@ _OVER = frozenset({"succeeded", "failed", "cancelled", "skipped"})
 _SESSION = "launcher"  # session of an app whose folder names none
 
 
-def apps(version: int = 0) -> Iterator[tuple[AppRecord, bool]]:
-    """Every app that has a folder, as `appstore.every_app` yields them.
-
-    Apps of release 0.1 are read from that release's database, which is much faster.
-    """
-    known = set()
-    for record, live in _of_first_release() if version else ():
-        known.add(record.app_id)
-        yield record, live
+def apps() -> Iterator[tuple[AppRecord, bool]]:
+    """Every app that has a folder, as `appstore.every_app` yields them."""
     state_dir = paths.local()
-    yield from records(state_dir, [app_id for app_id in folders(state_dir) if app_id not in known])
+    return records(state_dir, folders(state_dir))
 
 
 def records(state_dir: str, app_ids: list[str]) -> Iterator[tuple[AppRecord, bool]]:
@@ -372,34 +364,3 @@ def _record(state_dir: str, app_id: str) -> tuple[AppRecord, bool] | None:
     unstarted = view.state if view.state in rundir.WAITING else "reserved"
     made.state = "running" if view.started_at else unstarted
     return made, True
-
-
-def _of_first_release() -> list[tuple[AppRecord, bool]]:
-    """The apps in release 0.1's `index.db`, which is not changed; nothing when it is missing or damaged."""
-    from launcher import database
-
-    path = os.path.join(paths.local(), "index.db")
-    if not os.path.exists(path):
-        return []
-    sql = (
-        "SELECT scheduler, session, app_id, name, project, target, job, number, created_at,"
-        " live, state, ended_at, message, exit_code FROM apps"
-    )
-    try:
-        connection = database.connect(path, "", 1, readonly=True)
-        try:
-            return [_of_row(row) for row in connection.execute(sql)]
-        finally:
-            connection.close()
-    except (StateError, *database.DATABASE_ERRORS):
-        return []
-
-
-def _of_row(row: tuple[Any, ...]) -> tuple[AppRecord, bool]:
-    scheduler, session, app_id, name, project, target, job, number, created_at, live, state, *end = row
-    ended_at, message, code = end
-    key = (project or "", target or "", job) if job else None
-    made = AppRecord(scheduler, session, app_id, name=name, key=key, number=number, created_at=created_at)
-    made.state, made.message = state or "reserved", message or ""
-    made.ended_at, made.exit_code = ended_at, code
-    return made, bool(live)

@@ -215,7 +215,7 @@ class LocalScheduler(EngineScheduler["PopenRequest"]):
     def logs(self, app_id: str) -> AppLogs:
         from launcher.schedulers.local.logs import LocalLogs
 
-        return LocalLogs(self._app_dir(app_id), self.on_restart)
+        return LocalLogs(self._app_dir(app_id))
 
 
 def _machine_id() -> str:

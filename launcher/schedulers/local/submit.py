@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import sys
-import time
 from _thread import allocate_lock
 from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
@@ -22,7 +21,7 @@ from launcher.schedulers.local.popen import PopenRequest
 from launcher.schedulers.local.request import bind_request, check_edits, without_gpus
 from launcher.schedulers.local.stop import NOTE_S
 from launcher.schedulers.local.supervisor_client import LineClient, SupervisorClient
-from launcher.schedulers.record import of_app, write_json
+from launcher.schedulers.record import attempt_of_app, reserved, write_json
 from launcher.schedulers.turns import ask_of_run
 from launcher.secrets import resolve
 from launcher.specs.app import AppDef, CfgVal
@@ -161,7 +160,7 @@ class Submitter:
         """Start an app without a job. Raises the errors of `LocalScheduler.launch`."""
         app = info.app
         check_edits(info.request, rundir.apps_dir(self.state_dir))
-        recorded = of_app(app, info.cfg, scheduler, session, app_id, time.time())
+        recorded = reserved(attempt_of_app(app, info.cfg, scheduler, session, app_id))
         turn = ask_of_run(app, app_id, in_turn=in_turn)
         made = self.claim(recorded)
         request = bind_request(info.request, app_id)

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from launcher.turns.ask import Ask
 
 _APP = b"a"
-ACCEPTED: dict[str, AttemptState] = {"waiting": "waiting", "queued": "queued"}
+_ACCEPTED: dict[str, AttemptState] = {"waiting": "waiting", "queued": "queued"}
 
 
 class SupervisorClient:
@@ -77,8 +77,22 @@ class SupervisorClient:
         """
         self.attached = attached
         known = secrets or {}
+        unbuffered = {} if "PYTHONUNBUFFERED" in environment else {"PYTHONUNBUFFERED": "x"}
         self._ask(
-            creation(self.app_dir, request, environment, attached=attached, secrets=known, output=output)
+            {
+                "op": "create",
+                "app_dir": self.app_dir,
+                "handle": request.handle,
+                "output": output,
+                "attached": attached,
+                "timeout_s": request.timeout_s,
+                "grace_s": request.grace_s,
+                "separate_streams": request.separate_streams,
+                "log_max_bytes": (request.log_max_mb or 0) * 1_000_000,
+                "secrets": _values_to_mask(request, environment, known),
+                "roles": [_role(request, name, known, unbuffered) for name in request.role_params],
+                "env": environment,
+            }
         )
 
     def go(
@@ -97,7 +111,9 @@ class SupervisorClient:
             turn: the request of the app to this machine.
             inputs: the input files to compare.
         """
-        return ACCEPTED.get(self._ask(going(needs, turn, inputs)), "running")
+        ask, compared = turn and turn.to_dict(), inputs and _comparison(inputs)
+        answer = self._ask({"op": "go", "needs": list(needs), "turn": ask, "inputs": compared})
+        return _ACCEPTED.get(answer, "running")
 
     def close(self) -> None:
         """Close the socket: the supervisor removes an app not yet started and cancels an attached one."""
@@ -132,7 +148,10 @@ class SupervisorClient:
             pids.send(self.pid, start, SIGKILL)
 
     def _ask(self, message: dict[str, Any]) -> str:
-        """Send a message; returns the answer, "" where the supervisor ended the app as a user requested."""
+        """Send a message; returns the answer, "" where the supervisor ended the app as a user requested.
+
+        Raises StartError for an error, SchedulerError where there is no answer, since the process died.
+        """
         try:
             self._send(message)
             answer = self._receive()
@@ -141,7 +160,21 @@ class SupervisorClient:
         if answer is None or "error" in answer:
             self.close()
             self.reap(block=True)
-        return outcome_of(answer, self.app_dir)
+        if answer is None or not answer.get("ok"):
+            self._refuse(answer)
+            return ""
+        return str(answer["ok"])
+
+    def _refuse(self, answer: Mapping[str, Any] | None) -> None:
+        """Raise the error of an app that was not ended as a user requested."""
+        if answer is not None and "error" in answer:
+            raise _refusal(answer)
+        view = appview.read_state(self.app_dir)
+        if view is None or view.state not in ("cancelled", "skipped"):
+            raise SchedulerError(
+                f"the supervisor of {os.path.basename(self.app_dir)} died{_last_words(self.app_dir)}",
+                hint="apply again; if it stays so, the disk may be full or the machine out of memory",
+            )
 
     def _send(self, message: dict[str, Any]) -> None:
         if self._control is None:
@@ -253,57 +286,6 @@ class HeldClient(SupervisorClient):
         view = appview.read_state(self.app_dir)
         if view is not None and view.supervisor is not None and view.supervisor[2] == pids.boot_id():
             pids.send(*view.supervisor[:2], SIGKILL)
-
-
-def creation(
-    app_dir: str,
-    request: PopenRequest,
-    environment: dict[str, str],
-    *,
-    attached: bool,
-    secrets: Mapping[str, str],
-    output: str,
-) -> dict[str, Any]:
-    """The message "create"."""
-    unbuffered = {} if "PYTHONUNBUFFERED" in environment else {"PYTHONUNBUFFERED": "x"}
-    return {
-        "op": "create",
-        "app_dir": app_dir,
-        "handle": request.handle,
-        "output": output,
-        "attached": attached,
-        "timeout_s": request.timeout_s,
-        "grace_s": request.grace_s,
-        "separate_streams": request.separate_streams,
-        "log_max_bytes": (request.log_max_mb or 0) * 1_000_000,
-        "secrets": _values_to_mask(request, environment, secrets),
-        "roles": [_role(request, name, secrets, unbuffered) for name in request.role_params],
-        "env": environment,
-    }
-
-
-def going(needs: Sequence[tuple[str, str]], turn: Ask | None, inputs: InputRef | None) -> dict[str, Any]:
-    """The message "go"."""
-    ask = turn.to_dict() if turn else None
-    return {"op": "go", "needs": list(needs), "turn": ask, "inputs": _comparison(inputs) if inputs else None}
-
-
-def outcome_of(answer: Mapping[str, Any] | None, app_dir: str) -> str:
-    """The answer of an app's process, "" where the process ended the app as a user requested.
-
-    Raises StartError for an error, SchedulerError where there is no answer, since the process died.
-    """
-    if answer is not None and "error" in answer:
-        raise _refusal(answer)
-    if answer is not None and answer["ok"]:
-        return str(answer["ok"])
-    view = appview.read_state(app_dir)
-    if view is None or view.state not in ("cancelled", "skipped"):
-        raise SchedulerError(
-            f"the supervisor of {os.path.basename(app_dir)} died{_last_words(app_dir)}",
-            hint="apply again; if it stays so, the disk may be full or the machine out of memory",
-        )
-    return ""
 
 
 def _role(

@@ -21,13 +21,12 @@ from launcher.schedulers.slurm.clusters import Answers, Clusters, forget, seen, 
 from launcher.schedulers.slurm.known import SLURM
 from launcher.schedulers.slurm.state import (
     Facts,
-    View,
     is_held,
+    is_new_end,
     is_removed,
     new_ends,
-    record_of,
     seen_app,
-    view_of,
+    state_of,
     whole_app,
 )
 from launcher.schedulers.slurm.stops import is_left_behind, places_of, stop_all, take_back
@@ -56,8 +55,8 @@ class SlurmApps(EngineApps):
         self._take_over = take_over
         self._on_wait = on_wait
 
-    def _view(self, facts: Facts) -> View:
-        return view_of(facts, take_over=self._take_over)
+    def _app(self, facts: Facts) -> SeenApp:
+        return seen_app(facts, take_over=self._take_over)
 
     # -- reading -------------------------------------------------------------------------------------------
 
@@ -68,18 +67,18 @@ class SlurmApps(EngineApps):
         """
         if not whole:
             found = self._clusters.noted(app_id) or self._clusters.find(app_id)
-            return None if found is None else seen_app(found[1], self._judged(*found))
+            return None if found is None else self._judged(*found)
         found = self._clusters.find(app_id, replicas=True)
         if found is None:
             return None
         cluster, facts = found
         facts = {**facts, **settled(cluster, {app_id: facts})[app_id]}
-        return whole_app(facts, self._view(facts))
+        return whole_app(facts, take_over=self._take_over)
 
     def recorded(self, app_id: str) -> list[Recorded]:
         """See `StagedScheduler.recorded`: the outcome, and the events that led to it."""
         found = self._clusters.find(app_id)
-        attempt = None if found is None else seen_app(found[1], self._judged(*found)).attempt()
+        attempt = None if found is None else self._judged(*found).attempt()
         if found is None or attempt is None:
             return []
         out = [Recorded("its outcome on the cluster", attempt)]
@@ -102,17 +101,15 @@ class SlurmApps(EngineApps):
             return None
         if whole:
             return self.read(app_id, whole=True)
-        facts = settled(cluster, {app_id: waited})[app_id]
-        return seen_app(facts, self._view(facts))
+        return self._app(settled(cluster, {app_id: waited})[app_id])
 
-    def _judged(self, cluster: Cluster, facts: Facts) -> View:
-        """The state of an app, even if Slurm has ended it without an outcome."""
-        view = self._view(facts)
-        if not view.is_new_end:
-            return view
+    def _judged(self, cluster: Cluster, facts: Facts) -> SeenApp:
+        """The app in its present state, even if Slurm has ended it without an outcome."""
+        if not is_new_end(facts):
+            return self._app(facts)
         app_id = str(facts["attempt"]["app_id"])
         end = new_ends(with_undecided(cluster, {app_id: facts}))[app_id]
-        return self._view({**facts, "outcome": end})
+        return self._app({**facts, "outcome": end})
 
     def observe(
         self, keys: Collection[JobKey], settled: Collection[str] = (), *, look: bool = True
@@ -136,7 +133,7 @@ class SlurmApps(EngineApps):
                 if self._clusters.is_expected(cluster):
                     raise
                 continue
-            found = (seen_app(facts, self._view(facts)).attempt() for facts in _with_ends(apps))
+            found = (self._app(facts).attempt() for facts in _with_ends(apps))
             out += current((each for each in found if each is not None), wanted, done)
         return out
 
@@ -159,7 +156,7 @@ class SlurmApps(EngineApps):
         for apps in self._everything():
             for facts in _with_ends(apps):
                 if not is_removed(facts):
-                    record = record_of(facts, self._view(facts))
+                    record = self._app(facts).record
                     record.own = record.app_id in own
                     out.append(record)
         return sorted(out, key=lambda each: each.created_at or 0.0, reverse=True)
@@ -172,9 +169,8 @@ class SlurmApps(EngineApps):
         answers = Answers()
         for cluster, ids in self._clusters.of_apps(app_ids):
             for facts in answers.ask(cluster, app_ids=ids, ended=True).values():
-                view = self._view(facts)
-                if not view.is_new_end:
-                    yield record_of(facts, view)
+                if not is_new_end(facts):
+                    yield self._app(facts).record
         if answers.error is not None:
             raise answers.error
 
@@ -186,7 +182,7 @@ class SlurmApps(EngineApps):
     def outcomes(self) -> list[Attempt]:
         """The attempts of which only the outcome is left."""
         removed = (facts for apps in self._everything() for facts in apps.values() if is_removed(facts))
-        found = (seen_app(facts, view_of(facts)).attempt() for facts in removed)
+        found = (seen_app(facts).attempt() for facts in removed)
         return [attempt for attempt in found if attempt is not None]
 
     def forget_outcome(self, app_id: str) -> None:
@@ -222,7 +218,7 @@ class SlurmApps(EngineApps):
                 apps = settled(cluster, seen(cluster, app_ids=ids, ended=True))
                 if held := [app_id for app_id, facts in apps.items() if is_held(facts)]:
                     cluster.ask("release", app_ids=held)
-                live = {app_id: facts for app_id, facts in apps.items() if view_of(facts).state in LIVE}
+                live = {app_id: facts for app_id, facts in apps.items() if state_of(facts) in LIVE}
                 self._clusters.note(cluster, live)
                 for app_id in ids:
                     out += _reaped(cluster, rows[app_id], apps.get(app_id))
@@ -256,7 +252,9 @@ class SlurmApps(EngineApps):
         found, answers = places_of(self._clusters, ids)
         waiting = {
             cluster: [
-                each for each in ids if each in apps and self._judged(cluster, apps[each]).state in WAITING
+                each
+                for each in ids
+                if each in apps and self._judged(cluster, apps[each]).record.state in WAITING
             ]
             for cluster, apps in found
         }
@@ -293,14 +291,13 @@ def _reaped(cluster: Cluster, row: AppRecord, facts: Facts | None) -> list[Attem
         if noted_at is None or time.time() - noted_at > _BEING_MADE_S:
             forget(row.app_id)
         return []
-    view = view_of(facts)
-    found = seen_app(facts, view)
+    found = seen_app(facts)
     if found.record.has_ended:
         attempt = found.attempt()
         with open_store(durable=attempt is not None) as store:
             is_first = store.end_and_tidy(found.record)
         return [attempt] if is_first and attempt is not None else []
-    if is_left_behind(view) and found.record.job is None:
+    if is_left_behind(found) and found.record.job is None:
         # The next apply resumes or removes an attempt of a job; an app without a job is removed here.
         take_back(cluster, row.app_id, facts)
     return []
@@ -313,6 +310,6 @@ def _remove(cluster: Cluster, app_id: str, what: str = "remove") -> None:
         apps = settled(cluster, seen(cluster, app_ids=[app_id], ended=True))
         (answer,) = cluster.call(op)
     if answer.get("error") == "live":
-        state = view_of(apps[app_id]).state
+        state = state_of(apps[app_id])
         raise SchedulerError(f"{app_id} has not ended: {state}", hint=f"launcher cancel {app_id}")
     checked(answer)

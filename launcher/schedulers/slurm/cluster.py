@@ -10,12 +10,12 @@ import zlib
 from base64 import b64encode
 from collections.abc import Iterable, Iterator, Mapping
 from functools import cache
-from importlib import resources
 from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 from launcher.errors import SchedulerError, StartError, StateError
 from launcher.schedulers import packing
+from launcher.schedulers.programs import files_of, modules, text_of, zipped
 from launcher.schedulers.slurm import known
 from launcher.schedulers.slurm.site import unpack
 from launcher.schedulers.slurm.site.agent import site as agent
@@ -133,8 +133,7 @@ class Cluster:
                 raise SchedulerError(f"cannot read the output folder: {error}") from error
             return
         about = json.dumps({"job_dir": self.job_dir, "name": output, "only": only}).encode() + b"\n"
-        program = resources.files("launcher.schedulers").joinpath("packing.py").read_bytes()
-        yield from self._ssh.stream(program, [about])
+        yield from self._ssh.stream(text_of("launcher.schedulers.packing"), [about])
 
     def close(self) -> None:
         """Close the connection. May be called twice."""
@@ -211,14 +210,14 @@ _OF_NODES = (
 
 def source(name: str) -> bytes:
     """The text of a program of the login node."""
-    return _read(f"{_SITE}.{name}")
+    return text_of(f"{_SITE}.{name}")
 
 
 @cache
 def agent_modules() -> bytes:
     """The modules of the agent, as `bundle` reads them."""
-    texts = {f"{_SITE}.agent.{name[:-3]}": text.decode() for name, text in _package(f"{_SITE}.agent")}
-    texts.update((module, _read(module).decode()) for module in _OF_AGENT)
+    files = modules(f"{_SITE}.agent") | files_of(_OF_AGENT)
+    texts = {path[: -len(".py")].replace("/", "."): text.decode() for path, text in files.items()}
     return zlib.compress(json.dumps(texts).encode())
 
 
@@ -233,21 +232,8 @@ def program_name() -> str:
 @cache
 def program() -> bytes:
     """The zip that runs on the nodes; the same bytes each time."""
-    from launcher.schedulers.programs import modules, zipped
-
     files = {f"{each.replace('.', '/')}/__init__.py": b"" for each in _EMPTY}
-    files.update((f"{module.replace('.', '/')}.py", _read(module)) for module in _OF_NODES)
     of_site = modules(_SITE)
     files["__main__.py"] = of_site.pop(f"{_SITE.replace('.', '/')}/__main__.py")
-    files |= modules("launcher.holding") | of_site
+    files |= files_of(_OF_NODES) | modules("launcher.holding") | of_site
     return zipped({name: text for name, text in files.items() if not name.endswith(_LOGIN_NODE)})
-
-
-def _package(package: str) -> list[tuple[str, bytes]]:
-    files = resources.files(package).iterdir()
-    return [(each.name, each.read_bytes()) for each in files if each.name.endswith(".py")]
-
-
-def _read(module: str) -> bytes:
-    package, _, name = module.rpartition(".")
-    return resources.files(package).joinpath(f"{name}.py").read_bytes()

@@ -17,7 +17,7 @@ from launcher.schedulers.appstore import open_store
 from launcher.schedulers.slurm import known
 from launcher.schedulers.slurm.cluster import Cluster, checked, error_of
 from launcher.schedulers.slurm.known import Place
-from launcher.schedulers.slurm.state import Facts, new_ends, undecided_needs, view_of
+from launcher.schedulers.slurm.state import Facts, new_ends, seen_app, state_of, undecided_needs
 from launcher.state.records import LIVE
 
 T = TypeVar("T")
@@ -303,8 +303,8 @@ class Waiter:
 
 def _has_begun(facts: Facts) -> bool:
     """Whether the app's script runs, a little after Slurm reports the job as running, or has ended."""
-    return view_of(facts).started_at is not None or not _is_live(facts)
+    return seen_app(facts).record.started_at is not None or not _is_live(facts)
 
 
 def _is_live(facts: Facts) -> bool:
-    return view_of(facts).state in LIVE
+    return state_of(facts) in LIVE

@@ -113,7 +113,7 @@ def forget(app_id: str) -> None:
         pass
 
 
-def apps(version: int = 0) -> Iterator[tuple[AppRecord, bool]]:
+def apps() -> Iterator[tuple[AppRecord, bool]]:
     """Every app that was submitted from here, as `appstore.every_app` yields them. Asks no cluster."""
     from launcher.schedulers.record import row_of
 
@@ -136,23 +136,15 @@ def _names(folder: str) -> list[str]:
 
 
 def _read(folder: str, name: str) -> dict[str, Any]:
-    import json
+    from launcher.schedulers.appfolder import AppFolder
 
     try:
-        with open(os.path.join(root(), folder, name), encoding="utf-8", errors="surrogateescape") as file:
-            found = json.load(file)
-    except (OSError, ValueError):
+        return AppFolder(os.path.join(root(), folder)).read_json(name) or {}
+    except OSError:
         return {}
-    return found if isinstance(found, dict) else {}
 
 
 def _write(folder: str, name: str, about: Mapping[str, object]) -> None:
-    import json
+    from launcher.schedulers.record import write_json
 
-    from launcher.files import write_whole
-
-    path = os.path.join(paths.ensure(os.path.join(root(), folder)), name)
-    try:
-        write_whole(path, json.dumps(about), mode=0o600)
-    except OSError as error:
-        raise paths.unusable(error, path) from error
+    write_json(paths.ensure(os.path.join(root(), folder)), name, about)

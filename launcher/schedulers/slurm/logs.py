@@ -5,7 +5,7 @@ from __future__ import annotations
 from base64 import b64decode
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from launcher.errors import SchedulerError
 from launcher.schedulers.ids import path_names
@@ -25,9 +25,6 @@ from launcher.schedulers.restarts import Event, RestartNotes, RestartReader
 from launcher.schedulers.slurm.cluster import Cluster
 from launcher.schedulers.slurm.clusters import Clusters, seen, settled
 from launcher.schedulers.slurm.state import Facts, has_no_logs, names_of
-
-if TYPE_CHECKING:
-    from launcher.schedulers.api import OnRestart
 
 _BLOCK = 4 << 20  # bytes of one answer
 _AGAIN_S = 10.0  # how often the restarts of an app are read while it runs
@@ -175,14 +172,8 @@ class SlurmLogs(RecordedLogs):
         has_ended: waits for the end of an app, for a number of seconds; returns whether it has ended.
     """
 
-    def __init__(
-        self,
-        cluster: Cluster,
-        facts: Facts,
-        on_restart: OnRestart | None,
-        has_ended: Callable[[str, float], bool],
-    ) -> None:
-        super().__init__(str(facts["attempt"]["app_id"]), on_restart)
+    def __init__(self, cluster: Cluster, facts: Facts, has_ended: Callable[[str, float], bool]) -> None:
+        self.app_id = str(facts["attempt"]["app_id"])
         self._cluster = cluster
         self._has_ended = has_ended
         document: Any = facts["attempt"].get("document") or {}

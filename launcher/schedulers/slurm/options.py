@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from math import ceil
-from typing import TypedDict
 
 from launcher.schedulers.checks import add_times
 from launcher.schedulers.slurm.known import DEFAULT_JOB_DIR
@@ -22,18 +21,6 @@ _NAME = r"[A-Za-z0-9_][A-Za-z0-9_.-]*"
 _HOST = rf"(?:{_NAME}@)?[A-Za-z0-9_:][A-Za-z0-9_.:%-]*"
 _CLOCK = r"[0-9]+(?::[0-5]?[0-9]){0,2}|[0-9]+-[0-9]{1,2}(?::[0-5]?[0-9]){0,2}"
 _DURATION = r"(?=.)(?:[0-9]+w)?(?:[0-9]+d)?(?:[0-9]+h)?(?:[0-9]+m)?"
-
-
-class SlurmOpts(TypedDict, total=False):
-    """The run options as a type for programs; `options` has all of them."""
-
-    partition: str
-    time: str
-    comment: str | None
-    constraint: str | None
-    qos: str | None
-    job_dir: str | None
-    nomem: bool | None
 
 
 def options() -> runopts:

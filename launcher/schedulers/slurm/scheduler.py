@@ -6,9 +6,9 @@ This state folder only notes which clusters it knows.
 
 from __future__ import annotations
 
-import time
 from _thread import allocate_lock
 
+from launcher.errors import LauncherError
 from launcher.schedulers.backend import EngineScheduler
 from launcher.schedulers.slurm import known
 from launcher.schedulers.slurm.known import SLURM
@@ -105,13 +105,20 @@ class SlurmScheduler(EngineScheduler["SlurmRequest"]):
 
         Raises StartError, with nothing left behind, when Slurm refuses it.
         """
-        from launcher.schedulers.record import of_app
-        from launcher.schedulers.slurm.submit import digest_of, pieces, submit_app
+        from launcher.schedulers.record import attempt_of_app
+        from launcher.schedulers.slurm.submit import digest_of, pieces
 
-        record = of_app(info.app, info.cfg, SLURM, self.session_name, app_id, time.time())
+        attempt = attempt_of_app(info.app, info.cfg, SLURM, self.session_name, app_id)
         archive = self._packed.get(digest_of(info.app))
-        cluster = self._clusters.at(known.place_of(info.cfg))
-        submit_app(cluster, info.request, record, pieces(archive) if archive else None)
+        reservation = self.claim(attempt)
+        try:
+            if archive is not None:
+                reservation.cluster.put(app_id, pieces(archive))
+            reservation.create(info.app, info.cfg, info.request)
+            reservation.start()
+        except BaseException:
+            reservation.abort()
+            raise
         if not self._detach:
             self._attached.append(app_id)
 
@@ -129,11 +136,10 @@ class SlurmScheduler(EngineScheduler["SlurmRequest"]):
         return f"slurm:{','.join(sorted(found))}"
 
     def claim(self, attempt: Attempt) -> SlurmReservation:
-        from launcher.schedulers.slurm.submit import SlurmReservation, reserve
-
-        self._clusters.noted(attempt.app_id)  # true no longer
-        cluster = self._clusters.at(known.place_of(attempt.document.get("cfg", {})))
-        return SlurmReservation(reserve(cluster, attempt, take_over=self.take_over), attempt)
+        (made,) = self.batches.reserve([attempt])
+        if isinstance(made, LauncherError):
+            raise made
+        return made
 
     @property
     def batches(self) -> SlurmBatches:
@@ -190,7 +196,7 @@ class SlurmScheduler(EngineScheduler["SlurmRequest"]):
         from launcher.schedulers.slurm.logs import SlurmLogs, found
 
         cluster, facts = found(self._clusters, app_id)
-        return SlurmLogs(cluster, facts, self.on_restart, self._has_ended)
+        return SlurmLogs(cluster, facts, self._has_ended)
 
     def _has_ended(self, app_id: str, within_s: float) -> bool:
         seen = self.read_ended(app_id, within_s)

@@ -6,7 +6,6 @@ the queue, its end as Slurm reports it.
 
 from __future__ import annotations
 
-import json
 import time
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -20,10 +19,10 @@ from launcher.holding.state import AppState
 from launcher.holding.use import Use
 from launcher.schedulers import owner as owners
 from launcher.schedulers.ids import path_names
-from launcher.schedulers.record import SeenApp, in_state, row_of
+from launcher.schedulers.record import SeenApp, row_of
 from launcher.schedulers.slurm.known import SLURM
-from launcher.schedulers.slurm.site.replicas import recorded_exit, row
-from launcher.state.records import ENDED, AppRecord, ReplicaRecord
+from launcher.schedulers.slurm.site.replicas import RUN_AGAIN, recorded_exit, row
+from launcher.state.records import AppRecord, ReplicaRecord
 
 Facts = Mapping[str, Any]
 Outcome = Mapping[str, Any]
@@ -35,59 +34,56 @@ _RUNNING = frozenset(
 _NO_CODE = "0"
 _NO_OUTPUT_FILE = "0:53"
 """The exit code of a job whose node cannot open the file for its output."""
-RUN_AGAIN = "Slurm's controller forgot that its job ran; it is not run twice"
 LEFT = "it left Slurm's queue without an outcome"
 LEFT_UNSTARTED = f"{LEFT} before it started: it was cancelled in Slurm, or the controller lost it"
 
 
-class View:
-    """An app in its present state.
+def seen_app(facts: Facts, *, take_over: bool = False, now: float | None = None) -> SeenApp:
+    """The app in its present state, without its replicas.
 
-    Attributes:
-        owner: the client that submits it, or the Slurm job that holds it; "" for none.
-        is_new_end: whether it has ended, and no file on the cluster records that yet: see `new_ends`.
-    """
-
-    __slots__ = (
-        "code", "ended_at", "inputs_changed", "is_new_end", "message", "num_restarts", "output_digest",
-        "owner", "started_at", "state", "used",
-    )  # fmt: skip
-
-    def __init__(self, state: str, message: str = "", *, owner: str = "") -> None:
-        self.state = state
-        self.message = message
-        self.owner = owner
-        self.code: int | None = None
-        self.started_at: float | None = None
-        self.ended_at: float | None = None
-        self.num_restarts = 0
-        self.inputs_changed = ""  # a cluster does not see the checkout
-        self.output_digest = ""
-        self.used: dict[str, Use] = {}
-        self.is_new_end = False
-
-
-def view_of(facts: Facts, *, take_over: bool = False, now: float | None = None) -> View:
-    """The present state of an app.
+    Its owner is the client that submits it, or the Slurm job that holds it; "" for none.
 
     Args:
         take_over: a client on another machine that submits the app counts as dead.
         now: epoch seconds, to judge the silence of such a client.
     """
+    recorded, started = facts.get("attempt") or {}, facts.get("started") or {}
+    record = row_of(SLURM, str(recorded.get("app_id") or ""), recorded)
+    record.logs_removed = has_no_logs(facts)
+    owner = ""
     if facts.get("outcome"):
-        return _of_outcome(facts["outcome"])
-    started = facts.get("started") or {}
-    if started.get("withdrawn") or started.get("cancelled"):
-        return _of_outcome(_given_up(facts))
-    if not facts.get("submitted") and not started:
-        return _being_submitted(facts, take_over, now)
-    if facts.get("vanished"):
-        view = _of_outcome(_derived(facts))
-        view.is_new_end = True
-        return view
-    view = _of_queue(facts)
-    view.started_at = started.get("at") if view.state == "running" else None
-    return view
+        _end(record, facts["outcome"])
+    elif _is_given_up(facts):
+        _end(record, _given_up(facts))
+    elif is_new_end(facts):
+        _end(record, _derived(facts))
+    elif not facts.get("submitted") and not started:
+        client = alive_owner(facts, take_over=take_over, now=now)
+        record.state = "created" if facts.get("created") and client else "reserved"
+        owner = str(client) if client else ""
+    else:
+        record.state, record.message = _in_queue(facts)
+        if record.state == "running":
+            record.started_at = started.get("at")
+        else:
+            owner = f"Slurm job {facts.get('job') or ''}".rstrip()
+    return SeenApp(record, recorded, owner)
+
+
+def state_of(facts: Facts) -> str:
+    """The present state of an app."""
+    return seen_app(facts).record.state
+
+
+def is_new_end(facts: Facts) -> bool:
+    """Whether the app has ended, and no file on the cluster records that yet: see `new_ends`."""
+    was_submitted = facts.get("submitted") or facts.get("started")
+    return bool(facts.get("vanished") and was_submitted) and not (facts.get("outcome") or _is_given_up(facts))
+
+
+def _is_given_up(facts: Facts) -> bool:
+    """Whether a client has ended the app before it started."""
+    return not (facts.get("started") or {}).keys().isdisjoint(("withdrawn", "cancelled"))
 
 
 def new_ends(apps: Mapping[str, Facts]) -> dict[str, Outcome]:
@@ -95,7 +91,7 @@ def new_ends(apps: Mapping[str, Facts]) -> dict[str, Outcome]:
 
     If one of them was needed by another app, its outcome decides that of the other app.
     """
-    left = {app_id: facts for app_id, facts in apps.items() if view_of(facts).is_new_end}
+    left = {app_id: facts for app_id, facts in apps.items() if is_new_end(facts)}
     found: dict[str, Outcome] = {}
     while left:
         decided = [each for each, facts in left.items() if left.keys().isdisjoint(facts.get("needs") or ())]
@@ -109,7 +105,7 @@ def new_ends(apps: Mapping[str, Facts]) -> dict[str, Outcome]:
 
 def undecided_needs(apps: Mapping[str, Facts]) -> list[str]:
     """The apps whose facts `new_ends` lacks."""
-    ended = (facts for facts in apps.values() if view_of(facts).is_new_end)
+    ended = (facts for facts in apps.values() if is_new_end(facts))
     needs = (app_id for facts in ended for app_id, state in (facts.get("needs") or {}).items() if not state)
     return sorted({app_id for app_id in needs if app_id not in apps})
 
@@ -117,7 +113,7 @@ def undecided_needs(apps: Mapping[str, Facts]) -> list[str]:
 def alive_owner(facts: Facts, *, take_over: bool = False, now: float | None = None) -> owners.Owner | None:
     """The living client that submits the app; None for none."""
     about = facts.get("owner") or {}
-    made = owners.from_json(json.dumps(about))
+    made = owners.of(about)
     if made is None or not made.is_alive(about.get("at"), take_over=take_over, now=now):
         return None
     return made
@@ -126,33 +122,26 @@ def alive_owner(facts: Facts, *, take_over: bool = False, now: float | None = No
 # States
 
 
-def _being_submitted(facts: Facts, take_over: bool, now: float | None) -> View:
-    client = alive_owner(facts, take_over=take_over, now=now)
-    state = "created" if facts.get("created") and client else "reserved"
-    return View(state, owner=str(client) if client else "")
+def _end(record: AppRecord, outcome: Outcome) -> None:
+    """Set the end of an app."""
+    record.state, record.message = str(outcome.get("state") or "lost"), str(outcome.get("message") or "")
+    record.exit_code, record.num_restarts = outcome.get("exit_code"), int(outcome.get("restarts") or 0)
+    record.started_at, record.ended_at = outcome.get("started_at"), outcome.get("ended_at")
+    record.used = use.from_json(outcome.get("used"))
+    record.output_digest = str(outcome.get("output_digest") or "")
 
 
-def _of_outcome(outcome: Outcome) -> View:
-    view = View(str(outcome.get("state") or "lost"), str(outcome.get("message") or ""))
-    view.code = outcome.get("exit_code")
-    view.started_at, view.ended_at = outcome.get("started_at"), outcome.get("ended_at")
-    view.num_restarts = int(outcome.get("restarts") or 0)
-    view.used = use.from_json(outcome.get("used"))
-    view.output_digest = str(outcome.get("output_digest") or "")
-    return view
-
-
-def _of_queue(facts: Facts) -> View:
+def _in_queue(facts: Facts) -> tuple[str, str]:
+    """State and message of an app with a job in the queue."""
     rows = facts.get("queue") or []
-    holder = f"Slurm job {facts.get('job') or ''}".rstrip()
     if any(row["state"] in _RUNNING for row in rows) or (facts.get("started") and not rows):
-        return View("running")
+        return "running", ""
     why = _why_pending(rows[0] if rows else {})
     if facts.get("started"):
-        return View("queued", f"Slurm runs it again: {why}", owner=holder)
+        return "queued", f"Slurm runs it again: {why}"
     if jobs := [job for job, state in _needs(facts) if not state]:
-        return View("waiting", waits_for_jobs(jobs), owner=holder)
-    return View("queued", why, owner=holder)
+        return "waiting", waits_for_jobs(jobs)
+    return "queued", why
 
 
 def is_held(facts: Facts) -> bool:
@@ -303,26 +292,13 @@ def _exit(exit_code: str, reason: str) -> tuple[str, int | None]:
 # Records
 
 
-def seen_app(facts: Facts, view: View) -> SeenApp:
-    """The app without its replicas."""
-    return SeenApp(record_of(facts, view), facts.get("attempt") or {}, view.owner)
-
-
-def record_of(facts: Facts, view: View) -> AppRecord:
-    """The app without its replicas."""
-    recorded = facts.get("attempt") or {}
-    found = in_state(row_of(SLURM, str(recorded.get("app_id") or ""), recorded), view)
-    found.logs_removed = has_no_logs(facts)
-    return found
-
-
-def whole_app(facts: Facts, view: View) -> SeenApp:
-    """The app with its replicas, from its outcome or else from its events."""
-    seen = seen_app(facts, view)
+def whole_app(facts: Facts, *, take_over: bool = False) -> SeenApp:
+    """As `seen_app`, with its replicas, from its outcome or else from its events."""
+    seen = seen_app(facts, take_over=take_over)
     record = seen.record
     rows = (facts.get("outcome") or {}).get("replicas")
     if not rows:
-        app = _folded(facts, view)
+        app = _folded(facts, record)
         errors = {(each["role"], each["k"]): each.get("error_file") for each in facts.get("replicas") or ()}
         rows = [
             {**row(app, each), "error_file": errors.get((each.role.name, each.k)) or ""}
@@ -333,17 +309,17 @@ def whole_app(facts: Facts, view: View) -> SeenApp:
     return seen
 
 
-def _folded(facts: Facts, view: View) -> AppState:
-    """The app, folded from its events, in the state of the view."""
+def _folded(facts: Facts, record: AppRecord) -> AppState:
+    """The app, folded from its events, in the state of the record."""
     app = _recorded(facts)
     for found in facts.get("replicas") or ():
         end = recorded_exit(found, app.roles[found["role"]].replicas[found["k"]])
         if end is not None:
             app.take(end)
-    if view.state in ENDED:
-        at = int((view.ended_at or 0.0) * 1e9)
-        app.take({**ended_event(view.state, view.message, view.code), "t": at})
-    elif view.state != "running" and app.state == "running":  # Slurm has stopped the app, to run it again
+    if record.has_ended:
+        at = int((record.ended_at or 0.0) * 1e9)
+        app.take({**ended_event(record.state, record.message, record.exit_code), "t": at})
+    elif record.state != "running" and app.state == "running":  # Slurm has stopped the app, to run it again
         app.take({"e": "requeued"})
     return app
 

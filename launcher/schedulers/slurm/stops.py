@@ -11,11 +11,12 @@ from launcher.holding.phrases import cancelled
 from launcher.schedulers.slurm.cluster import Cluster, checked, error_of
 from launcher.schedulers.slurm.clusters import Answers, Clusters, forget, seen, settled
 from launcher.schedulers.slurm.options import DEFAULT_GRACE_S
-from launcher.schedulers.slurm.state import Facts, View, view_of
+from launcher.schedulers.slurm.state import Facts, seen_app
 from launcher.state.home import actor
 
 if TYPE_CHECKING:
     from launcher.schedulers.api import OnWait
+    from launcher.schedulers.record import SeenApp
 
     Ended = Iterator[tuple[str, LauncherError | None]]
 
@@ -152,9 +153,9 @@ def _not_ended(app_id: str) -> SchedulerError:
     )
 
 
-def is_left_behind(view: View) -> bool:
+def is_left_behind(app: SeenApp) -> bool:
     """Whether the client that submitted the app has died before it had finished."""
-    return view.state in ("reserved", "created") and not view.owner
+    return app.record.state in ("reserved", "created") and not app.owner
 
 
 def take_back(cluster: Cluster, app_id: str, facts: Facts) -> None:
@@ -167,11 +168,11 @@ def _once_submitted(cluster: Cluster, app_id: str, facts: Facts) -> Facts | None
     """Wait until a client has submitted the app; None when nothing is left to stop."""
     deadline, pause = time.monotonic() + _OWNER_S, _FIRST_S
     while True:
-        view = view_of(facts)
-        if is_left_behind(view):
+        app = seen_app(facts)
+        if is_left_behind(app):
             take_back(cluster, app_id, facts)
             return None
-        if view.state not in ("reserved", "created") or time.monotonic() > deadline:
+        if app.record.state not in ("reserved", "created") or time.monotonic() > deadline:
             return facts
         time.sleep(pause)
         pause = min(pause * 1.5, _LAST_S)

@@ -14,25 +14,25 @@ from launcher.schedulers.appstore import open_store
 from launcher.schedulers.backend import BackendReservation
 from launcher.schedulers.ids import random_id
 from launcher.schedulers.owner import this_process
-from launcher.schedulers.record import row_of
+from launcher.schedulers.record import reserved, row_of
 from launcher.schedulers.slurm import known, outputs
 from launcher.schedulers.slurm.cluster import Cluster, checked, error_of, program_name
 from launcher.schedulers.slurm.clusters import Clusters, forget, seen
 from launcher.schedulers.slurm.known import SLURM
 from launcher.schedulers.slurm.request import SlurmRequest, bind_request, build_request
 from launcher.schedulers.slurm.script import Array, array_script
-from launcher.schedulers.slurm.state import alive_owner, view_of
+from launcher.schedulers.slurm.state import alive_owner, seen_app
 from launcher.schedulers.staged import Batches, Member, Reservation
 from launcher.schedulers.workspaces import BoundWorkspace
 from launcher.secrets import resolve
 from launcher.specs.app import AppDef, CfgVal
-from launcher.specs.attempt import Attempt, AttemptState
+from launcher.specs.attempt import Attempt
 from launcher.specs.outputs import has_output, own_output, read_outputs
-from launcher.state.records import AppRecord, of_attempt
+from launcher.state.records import AppRecord
 from launcher.workspace.archive import archive
 
 
-class Held:
+class SlurmReservation(BackendReservation):
     """An app id on a cluster that this client has reserved.
 
     Attributes:
@@ -40,52 +40,80 @@ class Held:
         is_over: it was started, or taken back.
     """
 
-    def __init__(self, cluster: Cluster, app_id: str, nonce: str, *, resumed: bool) -> None:
+    def __init__(self, cluster: Cluster, attempt: Attempt, nonce: str, *, resumed: bool) -> None:
+        super().__init__(attempt)
         self.cluster = cluster
-        self.app_id = app_id
         self.nonce = nonce
         self.resumed = resumed
         self.is_over = False
+        self.queued_for = "in Slurm's queue"
 
-    def _op(self, name: str, **fields: Any) -> dict[str, Any]:
-        return {"op": name, "app_id": self.app_id, "nonce": self.nonce, **fields}
+    def owned(self) -> dict[str, str]:
+        """The fields of an operation that name the app and this client."""
+        return {"app_id": self.app_id, "nonce": self.nonce}
 
-    def create(
-        self,
-        bound: SlurmRequest,
-        needs: Sequence[Mapping[str, str]] = (),
-        *,
-        before: Iterable[Mapping[str, Any]] = (),
-    ) -> None:
-        """Write the files of an app, and hand its job to Slurm, which holds it."""
-        op = self._op(
-            "create",
-            app=json.dumps(bound.app),
-            script=bound.script,
-            program=program_name(),
-            secret=secrets_of(bound),
-            argv=bound.argv,
-            needs=list(needs),
-        )
-        for answer in self.cluster.call(*self.cluster.programs, *before, op):
-            checked(answer)
+    def put(self, workspace: BoundWorkspace) -> None:
+        """Copy the workspace into the folder of the attempt."""
+        if not self.resumed:
+            self.cluster.put(self.app_id, archive(workspace.folder, digest=workspace.digest))
 
-    def start(self) -> AttemptState:
-        """Let Slurm run the app; returns the state in which Slurm accepted it."""
+    def create(self, app: AppDef, cfg: Mapping[str, CfgVal], request: SlurmRequest | None = None) -> None:
+        """Make the files and the held job. Raises StartError when Slurm refuses the job.
+
+        Args:
+            request: the request of the dry run, to be used as it is.
+        """
+        if self.resumed:
+            return
+        needs = self.needs()
+        try:
+            request = request or build_request(app, cfg, session=self.attempt.key.session)
+            bound = self.bound(request, app)
+            files = {"app": json.dumps(bound.app), "script": bound.script, "secret": secrets_of(bound)}
+            op = {"op": "create", **self.owned(), **files, "argv": bound.argv, "needs": needs}
+            op["program"] = program_name()
+            for answer in self.cluster.call(*self.cluster.programs, *self.make_output(app), op):
+                checked(answer)
+        except SchedulerError:
+            self.abort()
+            raise
+
+    def needs(self) -> list[dict[str, str]]:
+        """The apps that it waits for, with their jobs. Raises SchedulerError for one at another cluster."""
+        _refuse_elsewhere(self.cluster, [each.app_id for each in self.waits_for])
+        return [{"app_id": each.app_id, "job": each.job} for each in self.waits_for]
+
+    def bound(
+        self, request: SlurmRequest, app: AppDef, outputs_there: Collection[str] | None = None
+    ) -> SlurmRequest:
+        """The request for the app id. `outputs_there`: the output folders of the cluster, if known."""
+        if not self.attempt.number:  # an app without a job has no output folder
+            return bind_request(request, self.app_id, program=program_name())
+        folders, listed = outputs.of_attempt(self.cluster, self.attempt, app, outputs_there)
+        own = {**self.attempt.variables, **listed}
+        return bind_request(request, self.app_id, outputs=folders, variables=own, program=program_name())
+
+    def make_output(self, app: AppDef) -> list[dict[str, Any]]:
+        """The operation that makes the app's output folder; none for an app without one."""
+        has_folder = self.attempt.number and has_output(app)
+        return [{"op": "make_output", "name": own_output(self.attempt)}] if has_folder else []
+
+    def start(self) -> None:
+        """Let Slurm run the app."""
         self.is_over = True
-        (answer,) = self.cluster.call(self._op("start"))
+        (answer,) = self.cluster.call({"op": "start", **self.owned()})
         self.take_answer(answer)
-        accepted: AttemptState = checked(answer)["state"]
-        return accepted
+        checked(answer)
 
     def take_answer(self, answer: Mapping[str, Any]) -> None:
         """Note the answer of the start: after these errors, nothing will run."""
         self.is_over = answer.get("error") not in ("refused", "state")
+        self.accepted = answer.get("state", self.accepted)
 
-    def take_back(self) -> None:
-        """Remove everything of a reservation. May be called twice; without effect after the start."""
+    def abort(self) -> None:
+        """Remove everything of the reservation; without effect after the start."""
         if not self.is_over:
-            checked(*self.cluster.call(self._op("abort")))
+            checked(*self.cluster.call({"op": "abort", **self.owned()}))
             self.is_over = True
             forget(self.app_id)
 
@@ -98,99 +126,41 @@ def secrets_of(bound: SlurmRequest) -> dict[str, dict[str, str]]:
     }
 
 
-class SlurmReservation(BackendReservation):
-    """An attempt whose folder on the cluster this client owns."""
-
-    def __init__(self, held: Held, attempt: Attempt) -> None:
-        super().__init__(attempt)
-        self.held = held
-        self.queued_for = "in Slurm's queue"
-
-    def put(self, workspace: BoundWorkspace) -> None:
-        """Copy the workspace into the folder of the attempt."""
-        if not self.held.resumed:
-            self.held.cluster.put(self.app_id, archive(workspace.folder, digest=workspace.digest))
-
-    def create(self, app: AppDef, cfg: Mapping[str, CfgVal]) -> None:
-        """Make the files and the held job. Raises StartError when Slurm refuses the job."""
-        held = self.held
-        if held.resumed:
-            return
-        needs = self.needs()
-        try:
-            request = build_request(app, cfg, session=self.attempt.key.session)
-            held.create(self.bound(request, app), needs, before=self.make_output(app))
-        except SchedulerError:
-            held.take_back()
-            raise
-
-    def needs(self) -> list[dict[str, str]]:
-        """The apps that it waits for, with their jobs. Raises SchedulerError for one at another cluster."""
-        _refuse_elsewhere(self.held.cluster, [each.app_id for each in self.waits_for])
-        return [{"app_id": each.app_id, "job": each.job} for each in self.waits_for]
-
-    def bound(
-        self, request: SlurmRequest, app: AppDef, outputs_there: Collection[str] | None = None
-    ) -> SlurmRequest:
-        """The request for the app id. `outputs_there`: the output folders of the cluster, if known."""
-        folders, listed = outputs.of_attempt(self.held.cluster, self.attempt, app, outputs_there)
-        own = {**self.attempt.variables, **listed}
-        return bind_request(request, self.app_id, outputs=folders, variables=own, program=program_name())
-
-    def make_output(self, app: AppDef) -> list[dict[str, Any]]:
-        """The operation that makes the app's output folder; none for an app without one."""
-        return [{"op": "make_output", "name": own_output(self.attempt)}] if has_output(app) else []
-
-    def start(self) -> None:
-        self.accepted = self.held.start()
-
-    def abort(self) -> None:
-        self.held.take_back()
-
-
-def reserve(cluster: Cluster, attempt: Attempt, *, take_over: bool = False) -> Held:
-    """Take an app id. Raises ReservedError, with the owner or the state, when it is taken."""
-    (found,) = reserve_all(cluster, [(of_attempt(attempt), attempt.to_json())], take_over=take_over)
-    if isinstance(found, LauncherError):
-        raise found
-    return found
-
-
-def reserve_all(
-    cluster: Cluster, apps: Sequence[tuple[AppRecord, Mapping[str, Any]]], *, take_over: bool = False
-) -> list[Held | LauncherError]:
+def reserve(
+    cluster: Cluster, attempts: Sequence[Attempt], *, take_over: bool = False
+) -> list[SlurmReservation | LauncherError]:
     """Take app ids; returns for each the reservation, or the error that forbids it.
 
     Args:
-        apps: their rows, each with the contents of `attempt.json`.
+        attempts: of jobs, or of apps without a job.
         take_over: see `StagedScheduler`.
     """
-    _note(cluster, [row for row, _ in apps])
+    records = {each.app_id: reserved(each) for each in attempts}
+    _note(cluster, [row_of(SLURM, app_id, record) for app_id, record in records.items()])
     nonce = random_id()
     owner = {**asdict(this_process()), "nonce": nonce, "at": time.time()}
     ops: dict[str, dict[str, Any]] = {
-        row.app_id: {"op": "reserve", "app_id": row.app_id, "record": record, "owner": owner, "dead": []}
-        for row, record in apps
+        app_id: {"op": "reserve", "app_id": app_id, "record": record, "owner": owner, "dead": []}
+        for app_id, record in records.items()
     }
-    made: dict[str, Held | LauncherError] = {}
-    while left := [op for app_id, op in ops.items() if app_id not in made]:
-        answers = cluster.call(*cluster.greeting, *left, one_look=len(left) > 1)
-        for op, answer in zip(left, answers[-len(left) :], strict=True):
-            app_id = op["app_id"]
+    made: dict[str, SlurmReservation | LauncherError] = {}
+    while left := [each for each in attempts if each.app_id not in made]:
+        asked = [ops[each.app_id] for each in left]
+        answers = cluster.call(*cluster.greeting, *asked, one_look=len(left) > 1)
+        for attempt, op, answer in zip(left, asked, answers[-len(left) :], strict=True):
+            app_id = attempt.app_id
             if answer.get("error") != "reserved":
                 resumed = bool(answer.get("resumed"))
-                made[app_id] = error_of(answer) or Held(cluster, app_id, nonce, resumed=resumed)
+                made[app_id] = error_of(answer) or SlurmReservation(cluster, attempt, nonce, resumed=resumed)
             elif rival := _dead_owner(answer.get("detail") or {}, op["dead"], take_over=take_over):
                 op["dead"].append(rival)
             else:
                 made[app_id] = _taken(cluster, app_id, take_over=take_over)
-    return [made[app_id] for app_id in ops]
+    return [made[each.app_id] for each in attempts]
 
 
 def _note(cluster: Cluster, rows: Sequence[AppRecord]) -> None:
     """Note apps in this state folder, before any object of them is made."""
-    for row in rows:
-        row.state = "reserved"
     known.remember(rows, cluster.place)
     with open_store(durable=False) as store:
         store.add_all((row, True) for row in rows)
@@ -209,8 +179,8 @@ def _taken(cluster: Cluster, app_id: str, *, take_over: bool) -> ReservedError:
     facts = seen(cluster, app_ids=[app_id], ended=True).get(app_id)
     if facts is None:
         return ReservedError(app_id, "gone")
-    view = view_of(facts, take_over=take_over)
-    return ReservedError(app_id, view.state, view.owner)
+    found = seen_app(facts, take_over=take_over)
+    return ReservedError(app_id, found.record.state, found.owner)
 
 
 def _refuse_elsewhere(cluster: Cluster, app_ids: Iterable[str]) -> None:
@@ -222,32 +192,6 @@ def _refuse_elsewhere(cluster: Cluster, app_ids: Iterable[str]) -> None:
                 f"it needs {app_id}, which is at another cluster ({there}, {place[1]})",
                 hint="apply it when that has succeeded, or give both the same `host` and `job_dir`",
             )
-
-
-def submit_app(
-    cluster: Cluster,
-    request: SlurmRequest,
-    record: Mapping[str, Any],
-    workspace: Iterable[bytes] | None,
-) -> None:
-    """Submit an app that no job file made.
-
-    Args:
-        record: the contents of `attempt.json`.
-        workspace: its files as a tar archive; None without any.
-    """
-    (held,) = reserve_all(cluster, [(row_of(SLURM, record["app_id"], record), record)])
-    if isinstance(held, LauncherError):
-        raise held
-    try:
-        if workspace is not None:
-            cluster.put(held.app_id, workspace)
-        bound = bind_request(request, held.app_id, outputs={}, variables={}, program=program_name())
-        held.create(bound)
-        held.start()
-    except BaseException:
-        held.take_back()
-        raise
 
 
 # -- workspaces ------------------------------------------------------------------------------------------
@@ -306,22 +250,17 @@ class SlurmBatches(Batches):
     def most(self, cfg: Mapping[str, CfgVal]) -> int:
         return int(self._clusters.at(known.place_of(cfg)).about.get("max_array", 0))
 
-    def reserve(self, attempts: Sequence[Attempt]) -> list[Reservation | LauncherError]:
+    def reserve(self, attempts: Sequence[Attempt]) -> Sequence[SlurmReservation | LauncherError]:
         for each in attempts:
             self._clusters.noted(each.app_id)  # true no longer
         cluster = self._clusters.at(known.place_of(attempts[0].document.get("cfg", {})))
-        apps = [(of_attempt(each), each.to_json()) for each in attempts]
-        found = reserve_all(cluster, apps, take_over=self._take_over)
-        return [
-            SlurmReservation(held, attempt) if isinstance(held, Held) else held
-            for held, attempt in zip(found, attempts, strict=True)
-        ]
+        return reserve(cluster, attempts, take_over=self._take_over)
 
     def create(self, members: Sequence[Member], at_once: int | None) -> list[LauncherError | None]:
-        new = [each for each in members if not _held(each.reservation).resumed]
+        new = [each for each in members if not _ours(each.reservation).resumed]
         if not new:
             return [None] * len(members)
-        cluster = _held(new[0].reservation).cluster
+        cluster = _ours(new[0].reservation).cluster
         errors: dict[str, LauncherError] = {}
         _check_count(cluster, len(new))
         _put_workspaces(cluster, new)
@@ -333,36 +272,30 @@ class SlurmBatches(Batches):
         return [errors.get(each.reservation.app_id) for each in members]
 
     def start(self, reservations: Sequence[Reservation]) -> list[LauncherError | None]:
-        held = [*map(_held, reservations)]
-        for each in held:
+        ours = [*map(_ours, reservations)]
+        for each in ours:
             each.is_over = True
-        op = {"op": "start_all", "apps": [*map(_owned, held)]}
-        (answer,) = held[0].cluster.call(op, one_look=True)
-        errors: list[LauncherError | None] = []
-        for reservation, each, found in zip(reservations, held, checked(answer)["apps"], strict=True):
-            each.take_answer(found)
-            errors.append(error_of(found))
-            reservation.accepted = found.get("state", reservation.accepted)
-        return errors
+        op = {"op": "start_all", "apps": [each.owned() for each in ours]}
+        (answer,) = ours[0].cluster.call(op, one_look=True)
+        found = checked(answer)["apps"]
+        for each, its in zip(ours, found, strict=True):
+            each.take_answer(its)
+        return [error_of(its) for its in found]
 
     def abort(self, reservations: Sequence[Reservation]) -> None:
-        held = [each for each in map(_held, reservations) if not each.is_over]
-        if held:
-            op = {"op": "abort_all", "apps": [*map(_owned, held)]}
-            checked(*held[0].cluster.call(op, one_look=True))
-            for each in held:
+        ours = [each for each in map(_ours, reservations) if not each.is_over]
+        if ours:
+            op = {"op": "abort_all", "apps": [each.owned() for each in ours]}
+            checked(*ours[0].cluster.call(op, one_look=True))
+            for each in ours:
                 each.is_over = True
-            forget(*(each.app_id for each in held))
+            forget(*(each.app_id for each in ours))
 
 
-def _held(reservation: Reservation) -> Held:
+def _ours(reservation: Reservation) -> SlurmReservation:
     if not isinstance(reservation, SlurmReservation):
         raise TypeError(f"{reservation.app_id} was not reserved here")
-    return reservation.held
-
-
-def _owned(held: Held) -> dict[str, str]:
-    return {"app_id": held.app_id, "nonce": held.nonce}
+    return reservation
 
 
 def _check_count(cluster: Cluster, count: int) -> None:
@@ -386,8 +319,7 @@ def _create_array(
     before, name = [*cluster.programs], random_id()
     errors: dict[str, LauncherError] = {}
     for each in members:
-        reservation = each.reservation
-        assert isinstance(reservation, SlurmReservation)
+        reservation = _ours(each.reservation)
         try:
             needs = reservation.needs()
         except SchedulerError as error:
@@ -398,7 +330,7 @@ def _create_array(
         bound = reservation.bound(request, each.app, outputs)
         before += reservation.make_output(each.app)
         texts = {"app": json.dumps(bound.app), "secret": secrets_of(bound), "needs": needs}
-        apps.append({**_owned(reservation.held), **texts})
+        apps.append({**reservation.owned(), **texts})
     if not apps:
         return errors
     array = Array(name, len(apps), at_once)

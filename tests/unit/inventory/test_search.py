@@ -71,11 +71,21 @@ class Engine:
     def engine_of(self, app_id: str) -> str:
         return app_id.partition("-")[0]
 
-    def log_blocks(self, app_id, wanted, *, stream, since):
+    def logs(self, app_id):
         self.asked.append(app_id)
         if app_id in self.errors:
             raise self.errors[app_id]
-        yield "main", 0, [LogBlock(b"found\n", lambda at: (1, "stdout", 6))]
+        return Logs()
+
+
+class Logs:
+    """The logs of one replica, with one line."""
+
+    def replicas(self):
+        return [("main", 0)]
+
+    def blocks(self, where, part):
+        return [LogBlock(b"found\n", lambda at: (1, "stdout", 6))]
 
 
 @pytest.fixture

@@ -123,7 +123,7 @@ def test_a_created_app_whose_supervisor_is_suspended_is_taken_back(monkeypatch, 
     state_dir = str(launcher_home / "local")
     scheduler = create_scheduler("test", detach=True)
     info = scheduler.submit_dryrun(app("true"), {})
-    recorded = record.of_app(app("true"), {}, "local_cwd", "test", "demo-1", 1.0)
+    recorded = record.reserved(record.attempt_of_app(app("true"), {}, "local_cwd", "test", "demo-1"))
     submitter = submit.Submitter(state_dir, scheduler.output_folders)
     made = submitter.claim(recorded)
     supervisor = submitter.create(

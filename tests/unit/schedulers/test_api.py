@@ -8,6 +8,7 @@ import pytest
 from launcher.errors import SchedulerError
 from launcher.runner.runner import validate
 from launcher.schedulers import DescribeAppResponse, ListAppResponse, Scheduler, Stream, api, logs
+from launcher.schedulers.readback import AppLogs
 from launcher.specs import AppDef, AppDryRunInfo, AppState, Resource, Role, runopts
 
 
@@ -120,24 +121,27 @@ def test_the_api_module_exports_the_types_that_schedulers_are_written_with() -> 
 
 
 def test_logs_are_refused_where_none_are_kept() -> None:
-    for read in (Minimal().log_iter, Minimal().log_records):
+    kept = Minimal().logs("a")
+    for read in (lambda: Minimal().log_iter("a", "r"), lambda: kept.records(("r", 0), logs.LogPart())):
         with pytest.raises(NotImplementedError):
-            read("a", "r")
+            read()
         with pytest.raises(SchedulerError, match="minimal"):
-            read("a", "r")
+            read()
+    with pytest.raises(SchedulerError, match="minimal cannot tell the output of one restart"):
+        kept.run_starts([("r", 0)])
+    assert (list(kept.restarts()), list(kept.events()())) == ([], [])
 
 
-def test_log_chunks_come_from_records_where_a_scheduler_has_nothing_faster() -> None:
-    class Keeping(Minimal):
-        def log_records(self, app_id, role_name, k=0, *args):
-            return iter(
-                [logs.LogRecord(1, "stdout", b"a\nb"), logs.LogRecord(2, "stdout", f"{k}\n".encode())]
-            )
+def test_chunks_come_from_records_where_a_scheduler_has_nothing_faster() -> None:
+    class Keeping(AppLogs):
+        def records(self, where, part):
+            end = f"{where[1]}\n".encode()
+            return iter([logs.LogRecord(1, "stdout", b"a\nb"), logs.LogRecord(2, "stdout", end)])
 
     replicas = [("r", 0), ("r", 1)]
     whole = [("r", 0, b"a\nb"), ("r", 0, b"0\n"), ("r", 1, b"a\nb"), ("r", 1, b"1\n")]
-    assert list(Keeping(AppState.RUNNING).log_chunks("a", replicas)) == whole
-    assert list(Keeping(AppState.RUNNING).log_chunks("a", replicas, tail=1)) == [
+    assert list(Keeping().chunks(replicas, logs.LogPart())) == whole
+    assert list(Keeping().chunks(replicas, logs.LogPart(tail=1))) == [
         ("r", 0, b"b0\n"),
         ("r", 1, b"b1\n"),
     ]

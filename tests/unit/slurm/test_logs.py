@@ -87,7 +87,7 @@ class FakeCluster:
 
 
 def logs_of(cluster):
-    return SlurmLogs(cluster, FACTS, None, lambda app_id, within_s: True)
+    return SlurmLogs(cluster, FACTS, lambda app_id, within_s: True)
 
 
 def chunks(written, *replicas, **how):

@@ -14,7 +14,7 @@ from launcher.schedulers import get_scheduler
 from launcher.schedulers.slurm import known
 from launcher.schedulers.slurm.apps import SlurmApps
 from launcher.schedulers.slurm.clusters import Clusters, Waiter, seen
-from launcher.schedulers.slurm.submit import Held
+from launcher.schedulers.slurm.submit import SlurmReservation
 from launcher.specs.jobkey import JobKey
 from launcher.state.records import AppRecord
 
@@ -277,7 +277,8 @@ def test_recording_the_ends_of_many_live_apps_takes_one_request(scheduler, launc
     ],
 )
 def test_a_start_that_can_lead_to_nothing_is_taken_back(answer, is_over):
-    held = Held(SimpleNamespace(call=lambda op: [answer]), "train-1-x", "n1", resumed=True)
+    cluster, attempt = SimpleNamespace(call=lambda op: [answer]), SimpleNamespace(app_id="train-1-x")
+    reservation = SlurmReservation(cluster, attempt, "n1", resumed=True)
     with nullcontext() if "state" in answer else pytest.raises(SchedulerError):
-        held.start()
-    assert held.is_over is is_over
+        reservation.start()
+    assert reservation.is_over is is_over

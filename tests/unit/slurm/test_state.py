@@ -11,11 +11,10 @@ from launcher.schedulers.slurm.state import (
     LEFT_UNSTARTED,
     RUN_AGAIN,
     is_held,
+    is_new_end,
     new_ends,
-    record_of,
     seen_app,
     undecided_needs,
-    view_of,
     whole_app,
 )
 from launcher.specs.attempt import Attempt
@@ -64,28 +63,28 @@ def row(state="PENDING", reason="Priority", **fields):
 
 
 def seen(found, **how):
-    view = view_of(found, **how)
-    return view.state, view.message
+    record = seen_app(found, **how).record
+    return record.state, record.message
 
 
 def test_a_submission_is_reserved_and_then_created_while_its_client_lives():
     assert seen(facts(owner=here())) == ("reserved", "")
     assert seen(facts(owner=here(), created=1.0)) == ("created", "")
-    assert view_of(facts(owner=here())).owner == str(owner.this_process())
+    assert seen_app(facts(owner=here())).owner == str(owner.this_process())
 
 
 @pytest.mark.parametrize("created", [None, 1.0])
 def test_without_a_living_client_a_submission_is_unfinished(created):
     for client in (None, here(pid=1 << 30)):
-        view = view_of(facts(owner=client, created=created))
-        assert (view.state, view.owner) == ("reserved", "")
+        app = seen_app(facts(owner=client, created=created))
+        assert (app.record.state, app.owner) == ("reserved", "")
 
 
 def test_a_client_on_another_machine_counts_as_dead_after_ten_silent_minutes_or_when_the_user_says_so():
     found = facts(owner={**NOWHERE, "at": 1000.0})
-    assert view_of(found, now=1500.0).owner == "pid 1 on elsewhere"
-    assert view_of(found, now=1700.0).owner == ""
-    assert view_of(found, now=1500.0, take_over=True).owner == ""
+    assert seen_app(found, now=1500.0).owner == "pid 1 on elsewhere"
+    assert seen_app(found, now=1700.0).owner == ""
+    assert seen_app(found, now=1500.0, take_over=True).owner == ""
 
 
 def test_a_pending_job_is_queued_with_slurms_reason_and_the_start_that_it_expects():
@@ -93,28 +92,28 @@ def test_a_pending_job_is_queued_with_slurms_reason_and_the_start_that_it_expect
     assert seen(submitted(queue=[row(reason="None")])) == ("queued", "waits in Slurm's queue")
     state, message = seen(submitted(queue=[row(reason="Resources", start_at=0.0 + 86400 * 400)]))
     assert (state, message[:52]) == ("queued", "waits in Slurm's queue: Resources; starts about 1971")
-    assert view_of(submitted(queue=[row()])).owner == "Slurm job 12"
+    assert seen_app(submitted(queue=[row()])).owner == "Slurm job 12"
 
 
 def test_a_job_behind_others_waits_for_the_jobs_that_have_not_ended():
     needs = {"prepare-1-x": "", "other-1-x": "succeeded"}
     found = submitted(queue=[row(reason="Dependency")], needs=needs)
     assert seen(found) == ("waiting", "waits for prepare")
-    assert view_of(found).owner == "Slurm job 12"
+    assert seen_app(found).owner == "Slurm job 12"
     assert seen({**found, "needs": dict.fromkeys(needs, "succeeded")})[0] == "queued"
 
 
 @pytest.mark.parametrize("state", ["RUNNING", "COMPLETING", "CONFIGURING", "SUSPENDED"])
 def test_a_job_that_has_its_nodes_runs(state):
     found = submitted(queue=[row(state)], started={"job": "12", "at": 3.0})
-    view = view_of(found)
-    assert (view.state, view.started_at, view.owner) == ("running", 3.0, "")
+    app = seen_app(found)
+    assert (app.record.state, app.record.started_at, app.owner) == ("running", 3.0, "")
 
 
 def test_a_job_that_waits_again_after_it_ran_is_queued():
     found = submitted(queue=[row(reason="BeginTime")], started={"job": "12", "at": 3.0})
     assert seen(found) == ("queued", "Slurm runs it again: waits in Slurm's queue: BeginTime")
-    assert view_of(found).started_at is None
+    assert seen_app(found).record.started_at is None
 
 
 def test_a_job_that_may_not_run_twice_is_lost_when_slurm_queues_it_again():
@@ -122,7 +121,7 @@ def test_a_job_that_may_not_run_twice_is_lost_when_slurm_queues_it_again():
     queue = [row(reason="JobHeldUser")]
     found = submitted(queue=queue, started={"job": "12", "at": 3.0}, vanished=True)
     assert seen(found) == ("lost", RUN_AGAIN)
-    assert view_of(found).is_new_end
+    assert is_new_end(found)
 
 
 def test_one_empty_queue_is_no_end_of_an_app():
@@ -140,24 +139,25 @@ def test_a_need_is_called_by_the_name_of_its_job():
 def test_the_outcome_on_record_counts_whatever_slurm_says():
     outcome = {"state": "failed", "message": "a/0 exited with 3", "exit_code": 3, "started_at": 3.0}
     outcome |= {"ended_at": 4.0, "restarts": 2, "replicas": []}
-    view = view_of(submitted(outcome=outcome, queue=[row("RUNNING")], vanished=True))
-    assert (view.state, view.message, view.code) == ("failed", "a/0 exited with 3", 3)
-    assert (view.started_at, view.ended_at, view.num_restarts) == (3.0, 4.0, 2)
-    assert not view.is_new_end
+    found = submitted(outcome=outcome, queue=[row("RUNNING")], vanished=True)
+    record = seen_app(found).record
+    assert (record.state, record.message, record.exit_code) == ("failed", "a/0 exited with 3", 3)
+    assert (record.started_at, record.ended_at, record.num_restarts) == (3.0, 4.0, 2)
+    assert not is_new_end(found)
 
 
 def test_an_app_that_was_given_up_before_its_start_has_ended():
     assert seen(submitted(started={"withdrawn": True, "at": 5.0})) == ("skipped", "withdrawn")
     cancelled = {"cancelled": True, "at": 5.0, "message": "cancelled by ada@laptop"}
-    view = view_of(submitted(started=cancelled))
-    assert (view.state, view.message, view.ended_at) == ("cancelled", "cancelled by ada@laptop", 5.0)
+    record = seen_app(submitted(started=cancelled)).record
+    assert (record.state, record.message, record.ended_at) == ("cancelled", "cancelled by ada@laptop", 5.0)
 
 
 def ended(state, **fields):
     made = {"state": state, "exit": "0:0", "reason": "None", "start": 60.0, "end": 120.0, "nodes": "n3"}
     found = submitted(started={"job": "12", "at": 61.0}, vanished=True, ended={**made, **fields})
     (outcome,) = new_ends({"train-2-x": found}).values()
-    assert view_of(found).is_new_end
+    assert is_new_end(found)
     return outcome["state"], outcome["message"], outcome["exit_code"]
 
 
@@ -270,18 +270,18 @@ def test_needs_in_a_circle_come_to_an_end():
 
 def test_an_attempt_comes_back_as_it_was_reserved_with_its_present_state():
     found = submitted(queue=[row("RUNNING")], started={"job": "12", "at": 3.0})
-    attempt = seen_app(found, view_of(found)).attempt()
+    attempt = seen_app(found).attempt()
     assert (attempt.key, attempt.number, attempt.needs) == (ATTEMPT.key, 2, (PREPARE,))
     assert (attempt.state, attempt.started_at, attempt.owner) == ("running", 3.0, "")
-    record = record_of(found, view_of(found))
+    record = seen_app(found).record
     assert (record.handle, record.name, record.number) == ("slurm://p/train-2-x", "train", 2)
 
 
 def test_an_app_without_a_job_is_no_attempt():
     attempt = {"key": None, "name": "sim", "session": "s", "app_id": "sim-1", "created_at": 1.0}
     found = submitted(attempt=attempt)
-    assert seen_app(found, view_of(found)).attempt() is None
-    record = record_of(found, view_of(found))
+    assert seen_app(found).attempt() is None
+    record = seen_app(found).record
     assert (record.handle, record.name, record.job) == ("slurm://s/sim-1", "sim", None)
 
 
@@ -366,16 +366,16 @@ def test_the_view_of_an_app_has_start_end_restarts_and_exit_code(
     fields, started_at, ended_at, restarts, exit_code
 ):
     found = submitted(**fields)
-    record = record_of(found, view_of(found))
+    record = seen_app(found).record
     assert (record.started_at, record.ended_at) == (started_at, ended_at)
     assert (record.num_restarts, record.exit_code) == (restarts, exit_code)
-    attempt = seen_app(found, view_of(found)).attempt()
+    attempt = seen_app(found).attempt()
     assert (attempt.started_at, attempt.ended_at, attempt.exit_code) == (started_at, ended_at, exit_code)
 
 
 def test_a_record_has_all_that_the_attempt_was_reserved_with():
     found = submitted(queue=[row()])
-    record = record_of(found, view_of(found))
+    record = seen_app(found).record
     assert (record.key, record.session, record.app_id) == (ATTEMPT.key, "p", "train-2-x")
     assert (record.digest, record.plan_id, record.created_at) == ("d", "", 1.5)
     assert (record.state, record.message) == ("queued", "waits in Slurm's queue: Priority")
@@ -406,7 +406,7 @@ def held(*events, created=CREATED, **fields):
 
 
 def shown(found):
-    record = whole_app(found, view_of(found)).record
+    record = whole_app(found).record
     return [(each.role, each.k, each.state, each.exit_code, each.message) for each in record.replicas]
 
 
@@ -424,7 +424,7 @@ def test_replicas_of_a_live_app_have_the_state_that_its_events_say():
         ("a", 1, "running", None, ""),
         ("b", 0, "pending", None, ""),
     ]
-    record = whole_app(found, view_of(found)).record
+    record = whole_app(found).record
     first, second, _ = record.replicas
     assert (record.num_restarts, first.num_restarts, second.num_restarts) == (1, 0, 1)
     assert (first.host, first.started_at, first.ended_at) == ("n1", 3.0, 6.0)
@@ -458,7 +458,7 @@ def test_the_ends_that_wrappers_recorded_count_where_no_conductor_did():
     early = {**over, "k": 1}
     events = [at(3, "spawn"), at(3, "spawn", 1, restart=1)]
     found = held(*events, replicas=[over, early], **{**gone("FAILED", exit="0:9"), "queue": []})
-    record = whole_app(found, view_of(found)).record
+    record = whole_app(found).record
     assert shown(found)[:2] == [
         ("a", 0, "failed", 143, "its step was killed"),
         ("a", 1, "cancelled", None, "killed by signal 9"),  # what was recorded was an earlier run
@@ -528,7 +528,7 @@ def test_the_outcome_has_the_replicas_of_an_app_that_has_ended():
     kept = {"role": "a", "k": 0, "state": "failed", "message": "no GPU", "code": 1, "host": "n1"}
     kept |= {"restarts": 2, "started_at": 3.5, "ended_at": 4.0, "error_file": "{}"}
     found = held(at(3, "spawn"), outcome={**OUTCOME, "replicas": [kept]})
-    (each,) = whole_app(found, view_of(found)).record.replicas
+    (each,) = whole_app(found).record.replicas
     assert (each.state, each.message, each.exit_code, each.host) == ("failed", "no GPU", 1, "n1")
     assert (each.num_restarts, each.started_at, each.ended_at) == (2, 3.5, 4.0)
     assert each.structured_error_msg == "{}"
@@ -538,9 +538,10 @@ def test_accounting_has_the_use_of_a_role_whose_wrapper_was_killed():
     steps = {"a": [2, 20.0, 30.0, 10.0, 4096], "b": [1, 10.0, 0.0, 0.0, 0]}
     ended = {"state": "NODE_FAIL", "exit": "", "reason": "", "nodes": "n1", "end": 9.0, "steps": steps}
     found = submitted(started={"job": "12", "at": 3.0}, vanished=True, ended=ended)
-    assert {role: used.to_json() for role, used in view_of(found).used.items()} == {
+    assert {role: used.to_json() for role, used in seen_app(found).record.used.items()} == {
         "a": Use((30.0, 10.0, 4096, ACCOUNTING), 20.0, 2).to_json()
     }
     exits = [{"e": "exit", "role": "a", "k": k, "code": 0, "use": [1.0, 0.0, 0, ""]} for k in range(2)]
     measured = {**found, "events": [{"e": "created", "roles": [["a", 2], ["b", 1]]}, *exits]}
-    assert (view_of(measured).used["a"].cpu_s, view_of(measured).used["a"].source) == (2.0, "")
+    use = seen_app(measured).record.used["a"]
+    assert (use.cpu_s, use.source) == (2.0, "")

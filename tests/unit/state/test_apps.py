@@ -246,8 +246,7 @@ def test_rows_are_counted_by_scheduler(store: Store):
 
 
 def test_a_new_file_is_filled_from_its_source(launcher_home: Path):
-    def source(version: int):
-        assert version == 0
+    def source():
         yield app("ended", state="failed"), False
         yield app("live"), True
 

@@ -26,7 +26,7 @@ def notices() -> Iterator[dict[str, None]]:
     module.notices.clear()
 
 
-def source(version: int) -> Iterator[tuple[AppRecord, bool]]:
+def source() -> Iterator[tuple[AppRecord, bool]]:
     yield AppRecord("local_cwd", "s", "loose", name="n", created_at=5.0, state="failed"), False
 
 

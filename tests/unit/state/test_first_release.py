@@ -27,12 +27,12 @@ def output(scenario, command: str) -> str:
 
 
 def kept(then: Any, now: Any) -> Any:
-    """JSON of now without the fields of objects that came later."""
+    """JSON of now without the fields of objects, and the values in place of null, that came later."""
     if isinstance(then, dict) and isinstance(now, dict):
         return {name: kept(then[name], value) for name, value in now.items() if name in then}
     if isinstance(then, list) and isinstance(now, list) and len(then) == len(now):
         return [kept(*pair) for pair in zip(then, now, strict=True)]
-    return now
+    return now if then is not None else None
 
 
 @pytest.mark.slow

@@ -97,8 +97,8 @@ def test_an_attempt_of_an_older_version_takes_a_trigger_digest_once():
 def test_rows_of_apps_come_from_the_source_in_the_same_transaction(first_version: Path):
     seen = []
 
-    def source(version: int):
-        seen.append(version)
+    def source():
+        seen.append("asked")
         yield AppRecord("local_cwd", "launcher", "loose", name="n", created_at=5.0, state="failed"), False
 
     with Store.open(readonly=True, source=source) as store:
@@ -108,7 +108,7 @@ def test_rows_of_apps_come_from_the_source_in_the_same_transaction(first_version
         assert store.to_tidy(["local_cwd"]) == []
     with Store.open(source=source) as store:
         assert len(store.newest()) == 3
-    assert seen == [1, 1], "once to look at it, once to write it, and never again"
+    assert len(seen) == 2, "once to look at it, once to write it, and never again"
 
 
 def test_the_third_version_gets_indexes_that_know_waiting_attempts(first_version: Path):

@@ -8,7 +8,6 @@ from contextlib import suppress
 from queue import Empty, SimpleQueue
 from typing import Any
 
-from launcher.schedulers.api import LogsUnsupported
 from launcher.schedulers.docker import record
 from launcher.schedulers.docker.app_logs import starts_of
 from launcher.schedulers.docker.apps import list_containers
@@ -22,7 +21,7 @@ from launcher.schedulers.docker.labels import Labels
 from launcher.schedulers.docker.log_reader import shortly_before
 from launcher.schedulers.docker.names import expected_replicas, is_replica
 from launcher.schedulers.ended_process import TAIL_BYTES, last_line
-from launcher.schedulers.logs import STDERR
+from launcher.schedulers.logs import STDERR, LogsUnsupported
 from launcher.specs.secret import SHORTEST_LITERAL, is_sensitive, reference_in
 
 _LATE_S = 0.5  # how far the event of an end may lag behind `inspect`

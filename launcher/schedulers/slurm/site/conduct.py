@@ -31,14 +31,13 @@ from launcher.schedulers.slurm.site.job import (
 from launcher.schedulers.slurm.site.node import now_ns, read_json, say
 from launcher.schedulers.slurm.site.owners import ARRAY_SCRIPT, read_tasks, script_of
 from launcher.schedulers.slurm.site.record import Record, events_of
-from launcher.schedulers.slurm.site.replicas import Json
+from launcher.schedulers.slurm.site.replicas import RUN_AGAIN, Json
 from launcher.schedulers.slurm.site.steps import KILL_AFTER_S, Steps
 
 SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGUSR1, signal.SIGUSR2, signal.SIGCHLD)
 REQUEUE_S = 60.0  # how long Slurm may take to end a requeued job
 CLAIM_READS, READ_AGAIN_S = 5, 1.0
 EVERY = 1 << 30  # a step starts all replicas of a role
-RUN_AGAIN = "Slurm's controller forgot that its job ran; it is not run twice"
 
 
 def own_job(env: "Mapping[str, str]", app_id: str) -> Job:

@@ -33,12 +33,6 @@ def put(path: str, text: str) -> None:
     AppFolder(folder).write(name, text)
 
 
-def link(path: str, text: str) -> bool:
-    """Make a file unless it exists; returns whether this call made it."""
-    folder, name = os.path.split(path)
-    return AppFolder(folder).link(name, text)
-
-
 def read_json(path: str) -> Optional[Dict[str, Any]]:
     """The JSON object in a file; None where it is missing or damaged, or cannot be read."""
     folder, name = os.path.split(path)

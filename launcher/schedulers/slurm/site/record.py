@@ -10,7 +10,7 @@ from launcher.holding import use
 from launcher.holding.app import App
 from launcher.holding.journal import JournalWriter, read_events
 from launcher.schedulers.appfolder import AppFolder
-from launcher.schedulers.slurm.site.node import link, now_ns, read_json, say
+from launcher.schedulers.slurm.site.node import now_ns, read_json, say
 from launcher.schedulers.slurm.site.replicas import Json, row
 
 RECORD_LIMIT_S = 600.0
@@ -80,7 +80,7 @@ class Record:
     def _link(self) -> bool:
         while True:
             try:
-                link(self._folder + "/outcome", self._outcome)
+                AppFolder(self._folder).link("outcome", self._outcome)
                 return True
             except OSError as error:
                 if not self._spare():

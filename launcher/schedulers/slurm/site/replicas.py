@@ -7,6 +7,9 @@ from launcher.holding.state import AppState
 
 Json = Dict[str, Any]
 
+RUN_AGAIN = "Slurm's controller forgot that its job ran; it is not run twice"
+"""The message of an app that is lost since Slurm has queued its job again."""
+
 
 def row(app: AppState, replica: Replica) -> Json:
     """A replica as readers show it, which is a line of the outcome once the app has ended."""
