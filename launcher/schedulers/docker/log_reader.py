@@ -11,15 +11,15 @@ import calendar
 import time
 from collections.abc import Callable, Iterator
 from threading import Condition, Lock, Thread
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from launcher.errors import SchedulerError
 from launcher.schedulers.docker.client.errors import EngineError, NotFound, may_pass
-from launcher.schedulers.docker.client.streams import Event, EventStream, LogStream, ResponseStream
+from launcher.schedulers.docker.client.streams import Event, EventStream, LogStream
 from launcher.schedulers.docker.client.view import EngineView
 from launcher.schedulers.docker.client.wire import Patience
 from launcher.schedulers.docker.labels import APP_ID
-from launcher.schedulers.logs import COMBINED, RESTART, STDERR, STDOUT, LogPart, LogRecord
+from launcher.schedulers.logs import RESTART, LogPart, LogRecord
 
 if TYPE_CHECKING:
     from launcher.schedulers.docker.client.objects import Container
@@ -44,36 +44,10 @@ def gone(what: str) -> LogsGone:
     return LogsGone(f"the log of {what} was removed with its container", hint="the container was removed")
 
 
-def open_log(
-    engine: EngineView,
-    container: str,
-    part: LogPart,
-    *,
-    since: int = 0,
-    follow: bool = False,
-    timestamps: bool = False,
-    tail: int | None = None,
-) -> LogStream:
-    """Open a log at the engine, which selects by stream and time.
-
-    Args:
-        since: nanoseconds since the epoch, replaces `since` of `part`; 0 for none.
-        tail: lines of both streams together, replaces `tail` of `part`.
-
-    Raises LogsGone for a container that was removed.
-    """
+def open_log(engine: EngineView, container: str, part: LogPart, **how: Any) -> LogStream:
+    """See `EngineView.log_frames`. Raises LogsGone for a container that was removed."""
     try:
-        return engine.log_frames(
-            container,
-            stdout=part.stream in (COMBINED, STDOUT),
-            stderr=part.stream in (COMBINED, STDERR),
-            timestamps=timestamps,
-            since=since or part.first_ns or None,
-            until=part.last_ns,
-            follow=follow,
-            tail=tail,
-            tty=False,
-        )
+        return engine.log_frames(container, part, **how)
     except NotFound:
         raise gone(container[:12]) from None
 
@@ -107,7 +81,7 @@ class LogReader:
         self._starts: list[int] = []  # starts without a record yet
         self._whole = False  # all output before the latest known start was read
         self._ahead = False  # a restart was marked before the engine had recorded it
-        self._open: ResponseStream | None = None
+        self._open: LogStream | None = None
         self._followed: FollowedApp | None = None
         self._closed = False
 

@@ -203,7 +203,7 @@ def test_the_events_of_an_engine_that_dies_end_with_an_error_after_the_sent_even
 def test_a_log_that_breaks_off_is_an_error(tmp_path: Path):
     sent = HEAD + b"b\r\n\1\0\0\0\0\0\0\3one\r\n40\r\n\1\0\0"
     with fake_engine(tmp_path, lambda *_: sent) as (_, engine):
-        stream = engine.log_frames("x", tty=False)
+        stream = engine.log_frames("x")
         assert next(stream) == ("stdout", b"one")
         with pytest.raises(EngineGone):
             next(stream)
@@ -292,7 +292,7 @@ def test_a_view_sends_only_get_and_head_requests(tmp_path: Path):
     try:
         for name, call in calls.items():
             if name == "log_frames":
-                call("y", tty=True).close()
+                call("y").close()
             elif name == "archive":
                 list(call("y", "/"))
             elif name == "events":

@@ -19,7 +19,7 @@ from launcher.schedulers.docker.client.streams import (
     OPTIONS,
     ExecSocket,
     Report,
-    ResponseStream,
+    Stream,
     built,
     objects,
     transfer,
@@ -260,8 +260,8 @@ class Engine(EngineView):
         """The JSON messages of a long operation. The engine cancels it when the caller leaves early."""
         options["headers"] = {**options.get("headers", {}), **OPTIONS["headers"]}
         answer = self._wire.send("POST", path, doing, **{**OPTIONS, **options})
-        with ResponseStream(self.host, answer) as stream:
-            yield objects(stream.pieces())
+        with Stream(self.host, answer, objects) as messages:
+            yield messages
 
 
 def _id(made: Mapping[str, Any]) -> str:

@@ -37,7 +37,6 @@ class Container:
         restarts: how often the engine's restart policy has started it again.
         error: why the engine could not start it, "" when it could, or did not have to.
         ports: published ports, container port → (host address, host port).
-        tty: it has a terminal: its log has no frames and only stdout.
         network: the name of its network, as it was created.
         addresses: its addresses in its networks while it runs; none with the network of the host, or of
         another container.
@@ -61,7 +60,6 @@ class Container:
     restarts: int = 0
     error: str = ""
     hostname: str = ""
-    tty: bool = False
     network: str = ""
     addresses: tuple[str, ...] = ()
     working_dir: str = ""
@@ -130,7 +128,6 @@ def from_inspect(data: Mapping[str, Any]) -> Container:
         restarts=data.get("RestartCount") or 0,
         error=state.get("Error") or "",
         hostname=config.get("Hostname") or "",
-        tty=bool(config.get("Tty")),
         network=host.get("NetworkMode") or "",
         addresses=_addresses(data),
         working_dir=config.get("WorkingDir") or "/",

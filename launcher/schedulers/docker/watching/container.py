@@ -295,7 +295,7 @@ def _start_again(engine: Engine, found: Container, image: str) -> None:
     if has_come_up(engine, found):
         engine.start(found.id)
         return
-    with closing(engine.log_frames(found.id, tty=False)) as frames:
+    with closing(engine.log_frames(found.id)) as frames:
         lines = b"".join(text for _, text in frames).decode(errors="replace").split("\n")
     engine.remove(found.id)
     why = next((line.strip() for line in reversed(lines) if line.strip()), "it ended at once")

@@ -262,7 +262,7 @@ def _stderr(engine: Engine, ended: Container, journal: Journal) -> tuple[bytes, 
         begun = None if ended.started_at is None else shortly_before(ended.started_at)
     since = None if begun is None else int(begun * 1e9)
     tail, count, size = b"", 0, 0
-    with engine.log_frames(ended.id, since=since, tail=_SAID_LINES, tty=ended.tty) as frames:
+    with engine.log_frames(ended.id, since=since, tail=_SAID_LINES) as frames:
         for stream, payload in frames:  # both streams: the engine counts the lines of both
             count += 1
             if stream == STDERR:
