@@ -106,9 +106,11 @@ def test_a_watcher_ends_with_its_last_app_and_leaves_no_socket(case: DockerCase,
     watchers = processes.watchers(str(launcher_home))
     case.scheduler.cancel(first, grace_s=0)
     assert holders(launcher_home, [second]) == {*watchers}
+    name = record.watcher_of(record.folder(second))
     case.scheduler.cancel(second, grace_s=0)
     assert processes.gone(watchers, timeout_s=PATIENCE_S)
-    assert os.listdir(rendezvous.folder()) == ["lock"]
+    assert name != ""
+    assert rendezvous.connect(name) is None
 
 
 def test_running_waiting_and_queued_apps_share_a_watcher(case, table, gate, launcher_home):

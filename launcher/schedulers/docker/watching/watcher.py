@@ -139,7 +139,7 @@ class Watcher:
         """Whether no app is left, and no client can hand over one any more."""
         if self._tasks or self._new or self._is_early:
             return False
-        late = [] if self._listening is None else self._listening.retire(self._let_go)
+        late = [] if self._listening is None else self._listening.retire()
         for each in late:
             self.serve(each)
         return not late
