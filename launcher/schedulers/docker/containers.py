@@ -23,7 +23,7 @@ from launcher.schedulers.docker.client.engine import Engine
 from launcher.schedulers.docker.client.errors import (
     Conflict,
     EngineError,
-    EngineUnreachable,
+    EngineRefused,
     NameTaken,
     explained,
 )
@@ -210,9 +210,7 @@ def start_all(
             raise StartError(f"cannot start {where(container)}: {why}")
         try:
             network.start(engine, made)
-        except EngineUnreachable:
-            raise
-        except EngineError as error:
+        except EngineRefused as error:
             text = f"cannot start {where(container)}: {error.cause}\n  command: {command(container)}"
             raise StartError(text, hint=error.hint) from error
 

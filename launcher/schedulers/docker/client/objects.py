@@ -20,9 +20,6 @@ _EXIT_CODE = re.compile(r"(?:Exited|Restarting) \((-?\d+)\)")
 _TIME = re.compile(r"(\d+)-(\d\d)-(\d\d)T(\d\d):(\d\d):(\d\d)(\.\d+)?(?:Z|([+-])(\d\d):(\d\d))$")
 _ENDED = ("exited", "dead")
 _NEVER_RAN = ("created", "removing")
-_PODMAN = {"configured": "created", "initialized": "created", "stopping": "running", "stopped": "running"}
-"""Podman's states → Docker's. `stopped` counts as running: the exit code is final only after the clean-up,
-when the state is `exited`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -92,7 +89,7 @@ def from_list(entry: Mapping[str, Any]) -> Container:
         id=entry["Id"],
         name=_own_name(entry.get("Names") or ()),
         image_id=entry.get("ImageID", ""),
-        state=_state(entry.get("State", "")),
+        state=entry.get("State", ""),
         labels=entry.get("Labels") or {},
         exit_code=int(ended[1]) if ended else None,
         created_at=float(entry["Created"]) if "Created" in entry else None,
@@ -108,7 +105,7 @@ def from_list(entry: Mapping[str, Any]) -> Container:
 def from_inspect(data: Mapping[str, Any]) -> Container:
     """The container of a response of `GET /containers/ID/json`."""
     state, config, host = data["State"], data.get("Config") or {}, data.get("HostConfig") or {}
-    status = _state(state["Status"])
+    status = state["Status"]
     started, ended = epoch(state.get("StartedAt")), epoch(state.get("FinishedAt"))
     if started and ended and status in _ENDED:
         started = min(started, ended)  # the engine may record the start of a short run after its end
@@ -153,10 +150,6 @@ def usage_of(data: Mapping[str, Any]) -> tuple[float, float, int]:
     if not (user or system):
         user = cpu.get("total_usage") or 0
     return user / 1e9, system / 1e9, int(highest)
-
-
-def _state(state: str) -> str:
-    return _PODMAN.get(state, state)
 
 
 def epoch(text: str | None) -> float | None:

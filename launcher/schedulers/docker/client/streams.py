@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
 from launcher.dataclass import dataclass
 from launcher.schedulers.docker.client.errors import (
     BuildFailed,
-    EngineError,
     EngineGone,
+    EngineRefused,
     EngineSilent,
     NonsenseAnswer,
     broken,
@@ -363,7 +363,7 @@ def built(messages: Iterable[Mapping[str, Any]], image: str, report: Report) -> 
             last.append(line)
             report("building", {"image": image, "line": line})
     if not made:
-        raise EngineError(f"cannot build {image}: the engine ended the build without an image")
+        raise EngineRefused(f"cannot build {image}: the engine ended the build without an image")
     return made
 
 

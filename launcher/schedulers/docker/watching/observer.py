@@ -13,7 +13,11 @@ from launcher.schedulers.docker import record
 from launcher.schedulers.docker.app_logs import starts_of
 from launcher.schedulers.docker.apps import list_containers
 from launcher.schedulers.docker.client.engine import Engine
-from launcher.schedulers.docker.client.errors import EngineError, EngineSilent, EngineUnreachable
+from launcher.schedulers.docker.client.errors import (
+    EngineError,
+    EngineRefused,
+    EngineSilent,
+)
 from launcher.schedulers.docker.client.objects import Container
 from launcher.schedulers.docker.client.streams import Event
 from launcher.schedulers.docker.facts import alone, why_lost
@@ -248,9 +252,7 @@ def said(engine: Engine, ended: Container, journal: Journal) -> str:
     try:
         tail, whole = _stderr(engine, ended, journal)
         return last_line(tail, _secrets(engine, ended), whole=whole) if tail else ""
-    except EngineUnreachable:
-        raise
-    except EngineError:
+    except EngineRefused:
         return ""
 
 
