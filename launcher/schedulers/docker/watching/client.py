@@ -147,21 +147,14 @@ class WatcherClient:
         from launcher.schedulers.docker.watching.rendezvous import ANSWER_S
 
         assert self._control is not None, "a closed connection is not asked"
-        answer = b""
         try:
-            self._control.settimeout(ANSWER_S)
-            while not answer.endswith(b"\n"):
-                piece = self._control.recv(4096)
-                if not piece:
-                    return False
-                answer += piece
-            self._control.settimeout(None)
-        except ConnectionError:
-            return False
-        except OSError:  # the watcher is suspended, or the machine is very busy
+            answer = answer_on(self._control, ANSWER_S)
+        except TimeoutError:  # the watcher is suspended, or the machine is very busy
             self._name = ""
             return False
-        self.pid = json.loads(answer)["pid"]
+        if answer is None:
+            return False
+        self.pid = answer["pid"]
         self._pass_on()
         return True
 
@@ -257,6 +250,24 @@ class WatcherClient:
         except OSError:
             return False
         return True
+
+
+def answer_on(control: socket | ExecSocket, timeout_s: float | None) -> dict[str, Any] | None:
+    """The next answer of a watcher; None when it has ended, or cannot be run. Raises TimeoutError."""
+    data = b""
+    try:
+        control.settimeout(timeout_s)
+        while not data.endswith(b"\n"):
+            if not (piece := control.recv(4096)):
+                return None
+            data += piece
+        control.settimeout(None)
+        found: dict[str, Any] = json.loads(data)
+    except TimeoutError:
+        raise
+    except (OSError, ValueError):  # ValueError: the engine says why it cannot run the command
+        return None
+    return found
 
 
 def _start(lock: RecordLock, listener: int | None, name: str) -> tuple[socket, int]:
