@@ -52,7 +52,7 @@ class ContainerSetup:
     """Creates the objects of one app, and records them for `undo`.
 
     Args:
-        fresh: images that need not be pulled again; see `images.ensure_images`.
+        fresh: images that need not be pulled again; see `images.ensure_image`.
     """
 
     def __init__(self, engine: Engine, report: Report | None, fresh: set[str] | None = None) -> None:

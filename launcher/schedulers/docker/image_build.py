@@ -155,15 +155,16 @@ def build_workspace(
     """Build the images of `workspace_app`, and push them where `image_repo` is given. Returns that app.
 
     Args:
-        fresh: base images that need not be pulled again; see `images.ensure_images`.
+        fresh: base images that need not be pulled again; see `images.ensure_image`.
 
     Raises BuildFailed, with nothing of a failed build left behind.
     """
     policy, repo = str(cfg.get("image_pull") or "missing"), cfg.get("image_repo")
     report = None if cfg.get("quiet") else report
     todo = list({work.name: work for work in _work(app, cfg, workspace).values()}.values())
-    bases = [base for work in todo for base in work.bases]
-    there = images.ensure_images(engine, bases, policy, report, fresh)
+    bases = list(dict.fromkeys(base for work in todo for base in work.bases))
+    found = run_parallel(lambda base: images.ensure_image(engine, base, policy, report, fresh), bases)
+    there = dict(zip(bases, found, strict=True))
 
     def have(work: _Work) -> None:
         on = [there[base] for base in work.bases]

@@ -47,7 +47,7 @@ class ReservedId(BackendReservation):
     Attributes:
         marker: id of the container with the app id as its name; "" when an app is resumed.
         found: the app, when a dead owner had started a part of it.
-        fresh: images that were pulled for the attempt; see `images.ensure_images`.
+        fresh: images that were pulled for the attempt; see `images.ensure_image`.
 
     Raises ReservedError, StateError, EngineError, with nothing left behind.
     """

@@ -63,7 +63,7 @@ class Submission:
     It needs the lock of the app's record, which the watcher takes over.
 
     Args:
-        fresh: images that need not be pulled again; see `images.ensure_images`.
+        fresh: images that need not be pulled again; see `images.ensure_image`.
         marker: id of the container that reserves the app's name; removed when all others exist.
         attached: the app is cancelled when this object is closed, or its process ends.
     """
