@@ -13,11 +13,9 @@ The whole folder may be removed at any moment: the containers and their labels a
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import asdict
 from typing import Any
 
 from launcher import paths
@@ -49,11 +47,10 @@ class RecordLock:
         self.app_dir = app_dir
         self.fd = fd
 
-    def sign(self, watcher: str = "") -> None:
-        """Write this process into the lock file as the holder. `watcher`: the name of its socket, if any."""
-        holder = {**asdict(this_process()), **({"watcher": watcher} if watcher else {})}
+    def sign(self) -> None:
+        """Write this process into the lock file as the holder."""
         os.ftruncate(self.fd, 0)
-        os.pwrite(self.fd, json.dumps(holder, separators=(",", ":")).encode(), 0)
+        os.pwrite(self.fd, this_process().to_json().encode(), 0)
 
     @property
     def is_valid(self) -> bool:
@@ -130,14 +127,6 @@ def claim(app_dir: str) -> RecordLock:
 def holder(app_dir: str) -> Owner | None:
     """The process that took the lock last."""
     return from_json(_read(app_dir, "lock").decode(errors="replace"))
-
-
-def watcher_of(app_dir: str) -> str:
-    """The socket of the watcher that took the lock last; "" where it has none, or is no watcher."""
-    try:
-        return str(json.loads(_read(app_dir, "lock"))["watcher"])
-    except (ValueError, KeyError, TypeError):
-        return ""
 
 
 def append(app_dir: str, e: str, **facts: Any) -> bool:

@@ -43,7 +43,7 @@ def listen(opened: list[Any]) -> Listen:
         assert made is not None
         listener = socket.socket(fileno=made.detach())
         opened.append(listener)
-        return Listening(listener, name)
+        return Listening(listener)
 
     return listen
 

@@ -49,7 +49,7 @@ def main(container: str) -> None:
     if (made := rendezvous.listen(SOCKET)) is None:
         sys.exit("another watcher runs here")
     listener = socket.socket(fileno=made.detach())
-    watcher = Watcher(engine, rendezvous.Listening(listener, SOCKET), patience_s=FIRST_CLIENT_S)
+    watcher = Watcher(engine, rendezvous.Listening(listener), patience_s=FIRST_CLIENT_S)
     resume(engine, watcher)
     with open(os.path.join(paths.home(), PROCESS), "w", encoding="utf-8") as file:
         file.write(this_process().to_json())

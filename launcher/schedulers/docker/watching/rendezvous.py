@@ -13,8 +13,6 @@ interpreter, and version of this package: a client that differs in any of these 
   sent nothing but the order, and has kept its descriptors.
 - When a watcher does not answer in time, the client leaves it alone (`forget` on the connection withdraws the
   order), and starts a watcher for its app alone. So does a client that cannot listen.
-- The lock of an app names its holder, as ever, and the watcher: a client that waits for the end of the watch
-  connects to it, and the connection ends with the watch (`await_end`). Other clients poll the lock.
 
 Any user may listen at an abstract address, or connect to one: a process of another user counts as none.
 """
@@ -50,13 +48,9 @@ ANSWER_S = 20.0
 _ENVIRONMENT = ("HOME", "LD_LIBRARY_PATH", "XDG_CONFIG_HOME", "XDG_RUNTIME_DIR")
 
 
-def _address(name: str, apps_dir: str = "") -> str:
-    """The address of a watcher.
-
-    Args:
-        apps_dir: the folder of the records of its apps, where that is not the one of this state folder.
-    """
-    found = os.stat(apps_dir or os.path.join(records_root(), "apps"))
+def _address(name: str) -> str:
+    """The address of a watcher of this state folder. Raises OSError where that has no records yet."""
+    found = os.stat(os.path.join(records_root(), "apps"))
     return f"\0launcher-watcher-{found.st_dev:x}-{found.st_ino:x}-{name}"
 
 
@@ -114,12 +108,12 @@ def _sources() -> list[str]:
     )
 
 
-def connect(name: str, *, timeout_s: float = ANSWER_S, apps_dir: str = "") -> socket | None:
-    """Connect to a watcher; None where no watcher listens. `apps_dir`: see `_address`."""
+def connect(name: str) -> socket | None:
+    """Connect to a watcher; None where no watcher listens."""
     made = socket(AF_UNIX, SOCK_STREAM)
     try:
-        made.settimeout(timeout_s)
-        made.connect(_address(name, apps_dir))
+        made.settimeout(ANSWER_S)
+        made.connect(_address(name))
         made.settimeout(None)
         if _is_ours(made):
             return made
@@ -175,10 +169,9 @@ def reach(name: str, start: Callable[[int | None, str], tuple[socket, int]]) -> 
 class Listening:
     """The watcher's side of its socket, at which clients hand over their apps."""
 
-    def __init__(self, listener: Socket, name: str) -> None:
+    def __init__(self, listener: Socket) -> None:
         listener.setblocking(False)
         self.listener = listener
-        self.name = name
 
     def accept(self) -> Iterator[Socket]:
         """The clients that have connected."""
@@ -201,23 +194,3 @@ class Listening:
         if not late:
             self.listener.close()
         return late
-
-
-def await_end(app_dir: str, name: str, timeout_s: float) -> bool:
-    """Wait until the watcher with this socket no longer holds the app.
-
-    False when it still holds the app after `timeout_s`, or cannot be asked.
-    """
-    asked = connect(name, timeout_s=max(timeout_s, 0.001), apps_dir=os.path.dirname(app_dir))
-    if asked is None:
-        return False
-    try:
-        asked.settimeout(max(timeout_s, 0.001))
-        asked.sendall(json.dumps({"op": "await", "app_id": os.path.basename(app_dir)}).encode() + b"\n")
-        return not asked.recv(1)
-    except ConnectionError:
-        return True
-    except OSError:
-        return False
-    finally:
-        asked.close()
