@@ -109,8 +109,7 @@ def test_a_watcher_ends_with_its_last_app_and_leaves_no_socket(case: DockerCase,
     assert holders(launcher_home, [second]) == {*watchers}
     scheduler: Any = case.scheduler
     name = rendezvous.name_of(scheduler.engine, program(client._MAIN))
-    with rendezvous.connect(name):
-        pass
+    rendezvous.connect(name).close()
     case.scheduler.cancel(second, grace_s=0)
     assert processes.gone(watchers, timeout_s=PATIENCE_S)
     assert rendezvous.connect(name) is None
