@@ -48,16 +48,8 @@ class EngineSilent(EngineGone):
     """A stream was silent for so long that its other end may be gone: it is opened again."""
 
 
-class EngineDenied(EngineUnreachable):
-    """There is an engine, and it denies access to this user."""
-
-
 class EngineRefused(EngineError):
     """The engine has answered, and has not carried out the request."""
-
-
-class EngineVersion(EngineRefused):
-    """The engine and this program have no API version in common."""
 
 
 class EngineUnsupported(EngineRefused):
@@ -197,8 +189,6 @@ def _class_of(status: int, text: str) -> type[EngineError]:
             return ImageNotFound if image else NotFound
     if status == 409:
         return NameTaken if "name" in lower and "in use" in lower else Conflict
-    if status == 400 and "client version" in lower:
-        return EngineVersion
     if status == 403 and "endpoints" in lower:
         return Conflict  # the engine's status for a network in use
     return EngineRefused
@@ -217,7 +207,7 @@ def broken(host: str, error: BaseException, doing: str) -> EngineError:
     where, kind = f"the Docker engine at {host}", type(error).__name__
     said = " ".join(str(error).split()) or kind
     if isinstance(error, PermissionError):
-        return EngineDenied(f"access to {where} is denied: {error.strerror or error}", hint=_DENIED)
+        return EngineUnreachable(f"access to {where} is denied: {error.strerror or error}", hint=_DENIED)
     if isinstance(error, FileNotFoundError):
         return EngineUnreachable(f"there is no Docker engine at {host}: no such socket", hint=_START)
     if isinstance(error, ConnectionRefusedError):
