@@ -227,7 +227,6 @@ class FollowedApp:
         self._app_id = app_id
         self._is_over = is_over
         self._changed = Condition()
-        self._checking = Lock()
         self._begun = Lock()
         self._events: EventStream | None = None
         self._listener: Thread | None = None
@@ -316,6 +315,7 @@ class FollowedApp:
                     rest_s = left_s if until is None else min(left_s, max(0.0, until - time.time()) + 0.001)
                     self._changed.wait(rest_s)
                     continue
+                self._next_check += _LAST_CHECK_S  # this thread checks, the others wait
             self._check_end()
 
     def wake(self) -> None:
@@ -347,7 +347,7 @@ class FollowedApp:
                     for event in events:
                         if self._apply(event):
                             self._pause_s = _FIRST_CHECK_S
-                            self._check_end(wait=True)
+                            self._check_end()
                     return
                 except EngineError as error:
                     patience.wait(error)
@@ -375,23 +375,16 @@ class FollowedApp:
             # An app does not end while a container runs: no check is needed.
             return not self._live
 
-    def _check_end(self, *, wait: bool = False) -> None:
-        """Check whether the app has ended; one thread at a time does it for the others."""
-        if not self._checking.acquire(blocking=wait):
-            with self._changed:
-                self._changed.wait(0.05)
-            return
+    def _check_end(self) -> None:
+        """Check for all readers whether the app has ended."""
+        over, failed = False, None
         try:
-            try:
-                over = self._is_over()
-            except EngineError as error:
-                if not may_pass(error):
-                    raise
-                over = False  # the event stream shows whether the engine has gone
-            with self._changed:
-                self._over = self._over or over
-                self._next_check = time.monotonic() + self._pause_s
-                self._pause_s = min(2 * self._pause_s, _LAST_CHECK_S)
-                self._changed.notify_all()
-        finally:
-            self._checking.release()
+            over = self._is_over()
+        except EngineError as error:
+            if not may_pass(error):  # else the event stream shows whether the engine has gone
+                failed = error
+        with self._changed:
+            self._over, self._error = self._over or over, self._error or failed
+            self._next_check = time.monotonic() + self._pause_s
+            self._pause_s = min(2 * self._pause_s, _LAST_CHECK_S)
+            self._changed.notify_all()
