@@ -14,7 +14,7 @@ The whole folder may be removed at any moment: the containers and their labels a
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from typing import Any
 
@@ -149,11 +149,21 @@ class Recorder(JournalWriter):
     """The journal of an app for its watcher. Events count at once, and are written later if need be.
 
     Other processes append to the same journal: a cancellation, for example.
+
+    Args:
+        write_end: writes the event of the end, at the engine first.
     """
 
-    def __init__(self, app_dir: str) -> None:
+    def __init__(self, app_dir: str, write_end: Callable[[Event], None]) -> None:
         super().__init__(journal_path(app_dir), is_shared=True)
         self._app_dir = app_dir
+        self._write_end = write_end
+
+    def append(self, event: Event) -> bool:
+        if event["e"] != "ended":
+            return super().append(event)
+        self._write_end(event)
+        return self.is_written()
 
     def journal(self) -> Journal:
         found = journal(self._app_dir) or Journal()
