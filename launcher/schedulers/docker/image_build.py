@@ -12,6 +12,7 @@ import posixpath
 import re
 from collections.abc import Mapping
 from dataclasses import replace
+from functools import partial
 from hashlib import sha256
 from typing import Any, NamedTuple
 
@@ -174,17 +175,19 @@ def build_workspace(
             if repo and not _is_pushed(engine.image(work.name), str(repo)):
                 engine.push(work.name, report)
 
-        def waiting() -> None:
-            if report is not None:
-                report("building", {"image": work.name, "line": "waiting for another build of this image"})
-
         found = engine.image(work.name)
         if not _is_current(found, _labels(work, on)) or (repo and not _is_pushed(found, str(repo))):
             # With the ids of the bases: after the pull of a base the build gives another image.
-            once(" ".join([engine.engine_id(), work.name, *(image.id for image in on)]), make, waiting)
+            name = " ".join([engine.engine_id(), work.name, *(image.id for image in on)])
+            once(name, make, partial(_report_waiting, work, report))
 
     run_parallel(have, todo)
     return workspace_app(app, cfg, workspace)
+
+
+def _report_waiting(work: _Work, report: Report | None) -> None:
+    if report is not None:
+        report("building", {"image": work.name, "line": "waiting for another build of this image"})
 
 
 def notes(app: AppDef, workspace: BoundWorkspace) -> list[str]:
