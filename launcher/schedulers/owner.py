@@ -55,10 +55,6 @@ class Owner:
             return False
         return (time.time() if now is None else now) - progress_at < PATIENCE_S
 
-    def wait_for_exit(self, timeout_s: float) -> bool:
-        """Wait until the process has ended; False when it runs after `timeout_s`. Only where `is_here`."""
-        return pids.wait_for_exit(self.pid, self.start, timeout_s)
-
 
 def this_process() -> Owner:
     try:

@@ -30,7 +30,7 @@ from launcher.schedulers.docker.tombstones import Tombstone
 from launcher.schedulers.owner import Owner
 from launcher.schedulers.record import in_state
 from launcher.specs.attempt import WAITING_STATES, Attempt
-from launcher.state.records import AppRecord
+from launcher.state.records import AppRecord, as_seen
 
 INSPECT_S = 15.0
 """Time limit for inspecting the containers of one app at a slow engine; the others stay as listed."""
@@ -325,21 +325,8 @@ def attempt_of(app: DockerApp) -> Attempt | None:
     if view.ended and not view.final and record.locked_elsewhere(app.app_id, app.labels.owner):
         # Its watcher has the journal, which separates cancelled from failed replicas, and records the end.
         return replace(attempt, state="running", started_at=view.started_at)
-    return replace(
-        attempt,
-        state=view.state,
-        started_at=view.started_at,
-        ended_at=view.ended_at,
-        owner=app.owner,
-        message=view.message,
-        exit_code=view.exit_code,
-        unstarted=view.unstarted,
-        drift=view.drift,
-        inputs_changed=view.inputs_changed,
-        output_digest=view.output_digest,
-        images=view.images,
-        used=view.used,
-    )
+    seen = as_seen(attempt, app.to_record(), app.owner)
+    return replace(seen, unstarted=view.unstarted, drift=view.drift)
 
 
 def list_containers(engine: EngineView, app_id: str) -> list[Container]:

@@ -1,25 +1,18 @@
-"""Build each image once at a time on this host, over all threads, processes and state folders.
-
-The lock between processes is a Unix socket without a file (an abstract address), which the kernel frees when
-its process ends, however it ends. Waiting processes are connected to it, and the end of the connection wakes
-them.
-"""
+"""Build each image once at a time on this host, over all threads, processes and state folders of a user."""
 
 from __future__ import annotations
 
+import fcntl
 import os
-import socket
-import sys
-import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from hashlib import sha256
-from struct import unpack
 from threading import Lock
 
-_AGAIN_S = 0.02
-_WAITING = 128  # connections that the holder's socket queues; further processes poll
+from launcher import paths
+from launcher.errors import StateError
+from launcher.filelock import is_at, try_lock
 
 _running: dict[str, Future[None]] = {}
 _running_lock = Lock()
@@ -55,58 +48,31 @@ def once(name: str, work: Callable[[], None], waiting: Callable[[], None]) -> No
 def exclusive(name: str, waiting: Callable[[], None]) -> Iterator[None]:
     """Hold the lock of this name against the other processes of this user on this host.
 
-    Any user's process may hold the lock, but only processes of this user are waited for. Only Linux has such
-    sockets: elsewhere there is no lock.
+    There is no lock where its file cannot be made: two builds of one image are slow, not wrong.
     """
-    if sys.platform != "linux":
+    root = paths.runtime()
+    path = os.path.join(root, "builds", sha256(name.encode()).hexdigest())
+    try:
+        paths.ensure_private(root, os.path.dirname(path), "XDG_RUNTIME_DIR")
+        fd = _locked(path, waiting)
+    except (OSError, StateError):
         yield
         return
-    address = "\0launcher-build-" + sha256(name.encode()).hexdigest()
-    held = _claim(address)
-    if held is None:
-        waiting()
-    while held is None and _wait(address):
-        held = _claim(address)
     try:
         yield
     finally:
-        if held is not None:
-            held.close()
+        with suppress(OSError):
+            os.unlink(path)
+        os.close(fd)
 
 
-def _claim(address: str) -> socket.socket | None:
-    """Take the lock; None when another process holds it."""
-    made = socket.socket(socket.AF_UNIX)
-    try:
-        made.bind(address)
-        made.listen(_WAITING)
-    except OSError:
-        made.close()
-        return None
-    return made
-
-
-def _wait(address: str) -> bool:
-    """Wait until the holder releases the lock or ends; False when another user's process holds it."""
-    with socket.socket(socket.AF_UNIX) as waiting:
-        try:
-            waiting.setblocking(False)
-            waiting.connect(address)
-        except OSError:  # the holder has just ended, does not listen yet, or its queue is full
-            time.sleep(_AGAIN_S)
-            return True
-        waiting.setblocking(True)
-        if _owner(waiting) not in (os.getuid(), 0):
-            return False
-        try:
-            waiting.recv(1)
-        except OSError:
-            pass  # the holder ended or closed the connection: both end the wait
-    return True
-
-
-def _owner(connected: socket.socket) -> int:
-    """The user id of the process at the other end, from the kernel."""
-    option = getattr(socket, "SO_PEERCRED", 17)  # Linux alone has it
-    _, uid, _ = unpack("3i", connected.getsockopt(socket.SOL_SOCKET, option, 12))
-    return int(uid)
+def _locked(path: str, waiting: Callable[[], None]) -> int:
+    """The open file, locked. Its holder removes it: then the next one locks another file."""
+    while True:
+        fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        if not try_lock(fd):
+            waiting()
+            fcntl.flock(fd, fcntl.LOCK_EX)
+        if is_at(fd, path):
+            return fd
+        os.close(fd)

@@ -23,7 +23,7 @@ from launcher.schedulers.docker.client.engine import Engine
 from launcher.schedulers.docker.client.errors import (
     Conflict,
     EngineError,
-    EngineUnreachable,
+    EngineRefused,
     NameTaken,
     explained,
 )
@@ -52,7 +52,7 @@ class ContainerSetup:
     """Creates the objects of one app, and records them for `undo`.
 
     Args:
-        fresh: images that need not be pulled again; see `images.ensure_images`.
+        fresh: images that need not be pulled again; see `images.ensure_image`.
     """
 
     def __init__(self, engine: Engine, report: Report | None, fresh: set[str] | None = None) -> None:
@@ -210,9 +210,7 @@ def start_all(
             raise StartError(f"cannot start {where(container)}: {why}")
         try:
             network.start(engine, made)
-        except EngineUnreachable:
-            raise
-        except EngineError as error:
+        except EngineRefused as error:
             text = f"cannot start {where(container)}: {error.cause}\n  command: {command(container)}"
             raise StartError(text, hint=error.hint) from error
 

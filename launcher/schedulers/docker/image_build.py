@@ -11,6 +11,7 @@ import os
 import posixpath
 import re
 from collections.abc import Mapping
+from functools import partial
 from hashlib import sha256
 from typing import Any, NamedTuple
 
@@ -155,15 +156,16 @@ def build_workspace(
     """Build the images of `workspace_app`, and push them where `image_repo` is given. Returns that app.
 
     Args:
-        fresh: base images that need not be pulled again; see `images.ensure_images`.
+        fresh: base images that need not be pulled again; see `images.ensure_image`.
 
     Raises BuildFailed, with nothing of a failed build left behind.
     """
     policy, repo = str(cfg.get("image_pull") or "missing"), cfg.get("image_repo")
     report = None if cfg.get("quiet") else report
     todo = list({work.name: work for work in _work(app, cfg, workspace).values()}.values())
-    bases = [base for work in todo for base in work.bases]
-    there = images.ensure_images(engine, bases, policy, report, fresh)
+    bases = list(dict.fromkeys(base for work in todo for base in work.bases))
+    found = run_parallel(lambda base: images.ensure_image(engine, base, policy, report, fresh), bases)
+    there = dict(zip(bases, found, strict=True))
 
     def have(work: _Work) -> None:
         on = [there[base] for base in work.bases]
@@ -173,17 +175,19 @@ def build_workspace(
             if repo and not _is_pushed(engine.image(work.name), str(repo)):
                 engine.push(work.name, report)
 
-        def waiting() -> None:
-            if report is not None:
-                report("building", {"image": work.name, "line": "waiting for another build of this image"})
-
         found = engine.image(work.name)
         if not _is_current(found, _labels(work, on)) or (repo and not _is_pushed(found, str(repo))):
             # With the ids of the bases: after the pull of a base the build gives another image.
-            once(" ".join([engine.engine_id(), work.name, *(image.id for image in on)]), make, waiting)
+            name = " ".join([engine.engine_id(), work.name, *(image.id for image in on)])
+            once(name, make, partial(_report_waiting, work, report))
 
     run_parallel(have, todo)
     return workspace_app(app, cfg, workspace)
+
+
+def _report_waiting(work: _Work, report: Report | None) -> None:
+    if report is not None:
+        report("building", {"image": work.name, "line": "waiting for another build of this image"})
 
 
 def notes(app: AppDef, workspace: BoundWorkspace) -> list[str]:

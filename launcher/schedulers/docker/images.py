@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import posixpath
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from launcher.schedulers.docker.client.engine import Engine
 from launcher.schedulers.docker.client.errors import EngineError, ImageNotFound
 from launcher.schedulers.docker.client.objects import Image
 from launcher.schedulers.docker.client.streams import Report
-from launcher.schedulers.docker.client.view import EngineView, run_parallel
+from launcher.schedulers.docker.client.view import EngineView
 from launcher.schedulers.docker.labels import APP_ID, PREFIX, ROLE
 from launcher.specs.app import AppDef
 
@@ -23,29 +23,16 @@ _HASH_TAG = re.compile(r":[0-9a-f]{20}\Z")  # a hash of its inputs, so that it n
 _PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"  # the engine's default
 
 
-def ensure_images(
-    engine: Engine,
-    names: Iterable[str],
-    policy: str,
-    report: Report | None = None,
-    fresh: set[str] | None = None,
-) -> dict[str, Image]:
-    """Pull missing images, several at a time, as `policy` says; returns image name → image.
-
-    Args:
-        fresh: images pulled for the same app before, which are not pulled again; the new ones are added.
-
-    Raises ImageNotFound for an image that the engine lacks and that may not or cannot be pulled.
-    """
-    distinct = list(dict.fromkeys(names))
-    found = run_parallel(lambda name: ensure_image(engine, name, policy, report, fresh), distinct)
-    return dict(zip(distinct, found, strict=True))
-
-
 def ensure_image(
     engine: Engine, name: str, policy: str, report: Report | None = None, fresh: set[str] | None = None
 ) -> Image:
-    """`ensure_images` for one image."""
+    """The image of this name, pulled where it is missing, or as `policy` says.
+
+    Args:
+        fresh: images pulled for the same app before, which are not pulled again; a new one is added.
+
+    Raises ImageNotFound for an image that the engine lacks and that may not or cannot be pulled.
+    """
     fresh = set() if fresh is None else fresh
     found = engine.image(name)
     if found is not None and (policy != ALWAYS or name in fresh or is_only_here(name, found)):

@@ -16,13 +16,15 @@ from launcher.holding.replica import has_order
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
-    from typing import Any
+    from collections.abc import Callable, Iterable, Mapping
+    from typing import Any, TypeVar
 
     from launcher.schedulers.owner import Owner
     from launcher.specs.app import AppDef, CfgVal
     from launcher.specs.attempt import Attempt
     from launcher.specs.needs import StoodOn
+
+    T = TypeVar("T")
 
 PREFIX = "launcher."
 APP_ID = PREFIX + "app-id"
@@ -89,6 +91,14 @@ class Labels:
 
     def text(self, name: str) -> str:
         return self._labels.get(PREFIX + name, "")
+
+    def _read(self, name: str, parse: Callable[[str], T], otherwise: T) -> T:
+        """The value of a label; `otherwise` where it is missing, empty or damaged."""
+        text = self.text(name)
+        try:
+            return parse(text) if text else otherwise
+        except (ValueError, TypeError):
+            return otherwise
 
     @property
     def app_id(self) -> str:
@@ -162,18 +172,12 @@ class Labels:
         """The attempts that a waiting attempt waited for at first."""
         from launcher.specs.needs import from_json
 
-        try:
-            return from_json(json.loads(self.text("waits-for") or "[]"))
-        except (ValueError, TypeError):
-            return ()
+        return self._read("waits-for", lambda text: from_json(json.loads(text)), ())
 
     @property
     def images(self) -> list[str]:
         """The images that a waiting attempt is going to need."""
-        try:
-            return [str(each) for each in json.loads(self.text("images") or "[]")]
-        except (ValueError, TypeError):
-            return []
+        return self._read("images", lambda text: [str(each) for each in json.loads(text)], [])
 
     @property
     def retries(self) -> dict[str, tuple[int, str, int]]:
@@ -220,10 +224,7 @@ class Labels:
         """The attempts of other jobs that this one stands on."""
         from launcher.specs import needs
 
-        try:
-            return needs.loads(self.text("needs"))
-        except (ValueError, TypeError):
-            return ()
+        return self._read("needs", needs.loads, ())
 
     @property
     def output(self) -> str:

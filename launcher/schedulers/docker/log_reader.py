@@ -11,15 +11,15 @@ import calendar
 import time
 from collections.abc import Callable, Iterator
 from threading import Condition, Lock, Thread
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from launcher.errors import SchedulerError
 from launcher.schedulers.docker.client.errors import EngineError, NotFound, may_pass
-from launcher.schedulers.docker.client.streams import Event, EventStream, LogStream, ResponseStream
+from launcher.schedulers.docker.client.streams import Event, EventStream, LogStream
 from launcher.schedulers.docker.client.view import EngineView
 from launcher.schedulers.docker.client.wire import Patience
 from launcher.schedulers.docker.labels import APP_ID
-from launcher.schedulers.logs import COMBINED, RESTART, STDERR, STDOUT, LogPart, LogRecord
+from launcher.schedulers.logs import RESTART, LogPart, LogRecord
 
 if TYPE_CHECKING:
     from launcher.schedulers.docker.client.objects import Container
@@ -44,36 +44,10 @@ def gone(what: str) -> LogsGone:
     return LogsGone(f"the log of {what} was removed with its container", hint="the container was removed")
 
 
-def open_log(
-    engine: EngineView,
-    container: str,
-    part: LogPart,
-    *,
-    since: int = 0,
-    follow: bool = False,
-    timestamps: bool = False,
-    tail: int | None = None,
-) -> LogStream:
-    """Open a log at the engine, which selects by stream and time.
-
-    Args:
-        since: nanoseconds since the epoch, replaces `since` of `part`; 0 for none.
-        tail: lines of both streams together, replaces `tail` of `part`.
-
-    Raises LogsGone for a container that was removed.
-    """
+def open_log(engine: EngineView, container: str, part: LogPart, **how: Any) -> LogStream:
+    """See `EngineView.log_frames`. Raises LogsGone for a container that was removed."""
     try:
-        return engine.log_frames(
-            container,
-            stdout=part.stream in (COMBINED, STDOUT),
-            stderr=part.stream in (COMBINED, STDERR),
-            timestamps=timestamps,
-            since=since or part.first_ns or None,
-            until=part.last_ns,
-            follow=follow,
-            tail=tail,
-            tty=False,
-        )
+        return engine.log_frames(container, part, **how)
     except NotFound:
         raise gone(container[:12]) from None
 
@@ -107,7 +81,7 @@ class LogReader:
         self._starts: list[int] = []  # starts without a record yet
         self._whole = False  # all output before the latest known start was read
         self._ahead = False  # a restart was marked before the engine had recorded it
-        self._open: ResponseStream | None = None
+        self._open: LogStream | None = None
         self._followed: FollowedApp | None = None
         self._closed = False
 
@@ -253,7 +227,6 @@ class FollowedApp:
         self._app_id = app_id
         self._is_over = is_over
         self._changed = Condition()
-        self._checking = Lock()
         self._begun = Lock()
         self._events: EventStream | None = None
         self._listener: Thread | None = None
@@ -342,6 +315,7 @@ class FollowedApp:
                     rest_s = left_s if until is None else min(left_s, max(0.0, until - time.time()) + 0.001)
                     self._changed.wait(rest_s)
                     continue
+                self._next_check += _LAST_CHECK_S  # this thread checks, the others wait
             self._check_end()
 
     def wake(self) -> None:
@@ -373,7 +347,7 @@ class FollowedApp:
                     for event in events:
                         if self._apply(event):
                             self._pause_s = _FIRST_CHECK_S
-                            self._check_end(wait=True)
+                            self._check_end()
                     return
                 except EngineError as error:
                     patience.wait(error)
@@ -401,23 +375,16 @@ class FollowedApp:
             # An app does not end while a container runs: no check is needed.
             return not self._live
 
-    def _check_end(self, *, wait: bool = False) -> None:
-        """Check whether the app has ended; one thread at a time does it for the others."""
-        if not self._checking.acquire(blocking=wait):
-            with self._changed:
-                self._changed.wait(0.05)
-            return
+    def _check_end(self) -> None:
+        """Check for all readers whether the app has ended."""
+        over, failed = False, None
         try:
-            try:
-                over = self._is_over()
-            except EngineError as error:
-                if not may_pass(error):
-                    raise
-                over = False  # the event stream shows whether the engine has gone
-            with self._changed:
-                self._over = self._over or over
-                self._next_check = time.monotonic() + self._pause_s
-                self._pause_s = min(2 * self._pause_s, _LAST_CHECK_S)
-                self._changed.notify_all()
-        finally:
-            self._checking.release()
+            over = self._is_over()
+        except EngineError as error:
+            if not may_pass(error):  # else the event stream shows whether the engine has gone
+                failed = error
+        with self._changed:
+            self._over, self._error = self._over or over, self._error or failed
+            self._next_check = time.monotonic() + self._pause_s
+            self._pause_s = min(2 * self._pause_s, _LAST_CHECK_S)
+            self._changed.notify_all()

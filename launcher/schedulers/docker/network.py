@@ -5,7 +5,7 @@ from __future__ import annotations
 from threading import Lock
 
 from launcher.schedulers.docker.client.engine import Engine
-from launcher.schedulers.docker.client.errors import EngineError, EngineUnreachable, NotFound
+from launcher.schedulers.docker.client.errors import EngineError, EngineRefused, NotFound
 from launcher.schedulers.docker.names import NETWORK, NETWORK_LABELS
 
 _TRIES = 3  # another client may remove it again while it is being repaired
@@ -48,8 +48,6 @@ def _repair(engine: Engine, container: str, error: EngineError) -> bool:
     if seen.was_started and not ambiguous:
         try:
             engine.connect(NETWORK, container)
-        except EngineUnreachable:
-            raise
-        except EngineError:
+        except EngineRefused:
             pass  # the network was removed again, or the cause is another one: the next start reports it
     return True

@@ -30,7 +30,7 @@ from launcher.schedulers.contents import (
 )
 from launcher.schedulers.docker.client.configuration import endpoint, shares_folders
 from launcher.schedulers.docker.client.engine import Engine, writable
-from launcher.schedulers.docker.client.errors import Conflict, EngineError, EngineUnreachable, NotFound
+from launcher.schedulers.docker.client.errors import Conflict, EngineRefused, NotFound
 from launcher.schedulers.docker.client.objects import Container
 from launcher.schedulers.docker.client.view import EngineView
 from launcher.schedulers.docker.images import any_of
@@ -265,9 +265,7 @@ def digest_at_end(engine: Engine, containers: Iterable[Container]) -> str:
             return archive_digest(engine.archive(each.id, OUTPUT), ARCHIVED)
         except NotFound:
             continue
-        except EngineUnreachable:
-            raise
-        except (EngineError, UnpackError) as error:
+        except (EngineRefused, UnpackError) as error:
             return f"it could not be read at the end: {error}"
     return "its containers were gone at the end"
 

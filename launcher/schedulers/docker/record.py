@@ -13,11 +13,9 @@ The whole folder may be removed at any moment: the containers and their labels a
 
 from __future__ import annotations
 
-import json
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
-from dataclasses import asdict
 from typing import Any
 
 from launcher import paths
@@ -49,11 +47,10 @@ class RecordLock:
         self.app_dir = app_dir
         self.fd = fd
 
-    def sign(self, watcher: str = "") -> None:
-        """Write this process into the lock file as the holder. `watcher`: the name of its socket, if any."""
-        holder = {**asdict(this_process()), **({"watcher": watcher} if watcher else {})}
+    def sign(self) -> None:
+        """Write this process into the lock file as the holder."""
         os.ftruncate(self.fd, 0)
-        os.pwrite(self.fd, json.dumps(holder, separators=(",", ":")).encode(), 0)
+        os.pwrite(self.fd, this_process().to_json().encode(), 0)
 
     @property
     def is_valid(self) -> bool:
@@ -132,14 +129,6 @@ def holder(app_dir: str) -> Owner | None:
     return from_json(_read(app_dir, "lock").decode(errors="replace"))
 
 
-def watcher_of(app_dir: str) -> str:
-    """The socket of the watcher that took the lock last; "" where it has none, or is no watcher."""
-    try:
-        return str(json.loads(_read(app_dir, "lock"))["watcher"])
-    except (ValueError, KeyError, TypeError):
-        return ""
-
-
 def append(app_dir: str, e: str, **facts: Any) -> bool:
     """Add an event of the kind `e` to the journal, with the time `t` in ns unless it has one.
 
@@ -160,11 +149,21 @@ class Recorder(JournalWriter):
     """The journal of an app for its watcher. Events count at once, and are written later if need be.
 
     Other processes append to the same journal: a cancellation, for example.
+
+    Args:
+        write_end: writes the event of the end, at the engine first.
     """
 
-    def __init__(self, app_dir: str) -> None:
+    def __init__(self, app_dir: str, write_end: Callable[[Event], None]) -> None:
         super().__init__(journal_path(app_dir), is_shared=True)
         self._app_dir = app_dir
+        self._write_end = write_end
+
+    def append(self, event: Event) -> bool:
+        if event["e"] != "ended":
+            return super().append(event)
+        self._write_end(event)
+        return self.is_written()
 
     def journal(self) -> Journal:
         found = journal(self._app_dir) or Journal()

@@ -10,6 +10,7 @@ import time
 from collections.abc import Mapping
 
 from launcher.errors import ReservedError, SchedulerError
+from launcher.schedulers.backend import BackendReservation
 from launcher.schedulers.docker import apps, images, record, rows, tombstones
 from launcher.schedulers.docker.apps import DockerApp, list_containers
 from launcher.schedulers.docker.client.engine import Engine
@@ -17,48 +18,50 @@ from launcher.schedulers.docker.client.errors import Conflict, EngineError, Imag
 from launcher.schedulers.docker.client.streams import Report
 from launcher.schedulers.docker.client.view import run_parallel
 from launcher.schedulers.docker.containers import is_foreign, name_taken
-from launcher.schedulers.docker.labels import RESERVATION_LABELS
+from launcher.schedulers.docker.labels import RESERVATION_LABELS, WATCHER, attempt_labels
 from launcher.schedulers.docker.names import scratch_volume, waiting_container
 from launcher.schedulers.docker.record import RecordLock
+from launcher.schedulers.owner import this_process
+from launcher.specs.app import CfgVal
 from launcher.specs.attempt import UNSTARTED_STATES, Attempt
 
 _TRIES = 5
 _PATIENCE_S = 10.0
 
 
-class ReservedId:
-    """An app id that this process holds: reserved when this is made.
+def watcher_label(engine: Engine, cfg: Mapping[str, CfgVal]) -> dict[str, str]:
+    """The label of an app whose options put its watcher on the engine; {} for any other app."""
+    if cfg.get("watcher") != "engine":
+        return {}
+    from launcher.schedulers.docker.watching.container import name_of
+
+    return {WATCHER: name_of(engine, cfg)}
+
+
+class ReservedId(BackendReservation):
+    """An attempt whose app id this process holds: reserved when this is made.
 
     Args:
-        labels: the labels of all containers of the attempt.
         take_over: see `StagedScheduler`.
-        fresh: the names of images pulled here are added; see `images.ensure_images`.
 
     Attributes:
         marker: id of the container with the app id as its name; "" when an app is resumed.
-        resumed: the app, when a dead owner had started a part of it.
+        found: the app, when a dead owner had started a part of it.
+        fresh: images that were pulled for the attempt; see `images.ensure_image`.
 
     Raises ReservedError, StateError, EngineError, with nothing left behind.
     """
 
-    def __init__(
-        self,
-        engine: Engine,
-        attempt: Attempt,
-        labels: Mapping[str, str],
-        *,
-        take_over: bool = False,
-        report: Report | None = None,
-        fresh: set[str] | None = None,
-    ) -> None:
+    def __init__(self, engine: Engine, attempt: Attempt, report: Report, *, take_over: bool) -> None:
+        super().__init__(attempt)
+        self.fresh: set[str] = set()
         self._engine = engine
-        self._attempt = attempt
-        self._labels = labels
-        self._take_over = take_over
         self._report = report
-        self._fresh = fresh
+        self._take_over = take_over
+        self._labels = attempt_labels(attempt, this_process())
+        self._labels |= watcher_label(engine, attempt.document.get("cfg") or {})
         self.marker = ""
-        self.resumed: DockerApp | None = None
+        self.found: DockerApp | None = None
         self.lock = self._claim()
         is_new = record.read_attempt(self.lock.app_dir) is None
         try:
@@ -70,22 +73,22 @@ class ReservedId:
             self.lock.release()
             raise
 
-    def release(self) -> None:
+    def _release(self) -> None:
         """Release the app id; a resumed app stays as it is."""
         if self.marker:
-            self._engine.remove_volume(scratch_volume(self._attempt.app_id))
+            self._engine.remove_volume(scratch_volume(self.attempt.app_id))
             self._engine.remove(self.marker)
             if self.lock.is_valid:
                 record.remove(self.lock.app_dir)
-            rows.remove(self._attempt.app_id)
+            rows.remove(self.attempt.app_id)
         self.lock.release()
 
     def _find(self) -> DockerApp | None:
-        return apps.find(self._engine, self._attempt.app_id, lock_held=True, take_over=self._take_over)
+        return apps.find(self._engine, self.attempt.app_id, lock_held=True, take_over=self._take_over)
 
     def _claim(self) -> RecordLock:
         """Take the lock. Waits for the watcher of a killed client: it removes what the client created."""
-        app_id, deadline = self._attempt.app_id, time.monotonic() + _PATIENCE_S
+        app_id, deadline = self.attempt.app_id, time.monotonic() + _PATIENCE_S
         while True:
             try:
                 return record.claim(record.folder(app_id))
@@ -98,12 +101,12 @@ class ReservedId:
 
     def _take(self) -> None:
         """Take the name at the engine, or the app that is to be resumed."""
-        engine, app_id, app_dir = self._engine, self._attempt.app_id, self.lock.app_dir
+        engine, app_id, app_dir = self._engine, self.attempt.app_id, self.lock.app_dir
         image = self._image()
         for left in reversed(range(_TRIES)):
             found = self._find()
             if found is not None and self._clear(found):
-                self.resumed = found
+                self.found = found
                 return
             record.clear(app_dir)
             record.write_attempt(app_dir, apps.facts(engine, self._labels))
@@ -135,7 +138,7 @@ class ReservedId:
 
         Raises ReservedError when that attempt, or a later one of the job, has already ended.
         """
-        attempt = self._attempt
+        attempt = self.attempt
         for stone in tombstones.read_all(self._engine, attempt.key).values():
             if stone.number >= attempt.number:
                 raise ReservedError(stone.app_id, stone.outcome.state)
@@ -146,10 +149,10 @@ class ReservedId:
 
         Raises ReservedError when the owner is alive, or when the app was started and cannot be resumed.
         """
-        view, engine, app_id = found.view, self._engine, self._attempt.app_id
+        view, engine, app_id = found.view, self._engine, self.attempt.app_id
         if found.owner:
             raise ReservedError(app_id, view.state, found.owner)
-        if view.state == "running" and view.unstarted and found.labels.digest == self._attempt.digest:
+        if view.state == "running" and view.unstarted and found.labels.digest == self.attempt.digest:
             return True
         if view.state not in UNSTARTED_STATES:
             raise ReservedError(app_id, view.state)
@@ -171,7 +174,7 @@ class ReservedId:
 
     def _image(self) -> str:
         """An image for a container that never runs: the first role's, which is needed anyway."""
-        document = self._attempt.document
+        document = self.attempt.document
         name = str(document["roles"][0].get("image", ""))
         if name and self._engine.image(name) is not None:
             return name
@@ -180,5 +183,5 @@ class ReservedId:
             if not (name := images.any_of(self._engine) or name):
                 raise SchedulerError("the engine has no image to reserve an app id with")
             return name
-        images.ensure_image(self._engine, name, images.MISSING, self._report, self._fresh)
+        images.ensure_image(self._engine, name, images.MISSING, self._report, self.fresh)
         return name

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection
 
     from launcher.schedulers.docker.client.view import EngineView
-    from launcher.specs.attempt import Attempt, AttemptState
+    from launcher.specs.attempt import Attempt
     from launcher.specs.jobkey import JobKey
 
 
@@ -119,48 +119,30 @@ def read(app_id: str) -> AppRecord | None:
     return found
 
 
+def attempt_here(app_id: str) -> Attempt | None:
+    """The attempt of an app, by its record in this state folder alone."""
+    app, facts = read(app_id), record.read_attempt(record.folder(app_id)) or {}
+    labels = read_labels(facts.get("labels") or {})
+    found = labels.attempt if labels is not None else None
+    return None if found is None or app is None else as_seen(found, app)
+
+
 def attempt_elsewhere(engine: EngineView, app_id: str) -> Attempt | None:
     """The attempt of an app at another engine, as last recorded.
 
     None for an app without a job, of this engine, or without an outcome.
     """
-    app_dir = record.folder(app_id)
-    facts = record.read_attempt(app_dir)
+    facts = record.read_attempt(record.folder(app_id))
     if facts is None or facts.get("engine") in (None, engine.engine_id()):
         return None
-    labels = read_labels(facts.get("labels") or {})
-    found = labels.attempt if labels is not None else None
-    if found is None:
-        return None
-    journal = record.journal(app_dir)
-    outcome = journal.outcome if journal is not None else None
-    if journal is not None and journal.end_recorded and outcome is None:
+    found = attempt_here(app_id)
+    if found is None or not found.is_live:
+        return found
+    journal = record.journal(record.folder(app_id))
+    if journal is not None and journal.end_recorded:
         return None  # the attempt has ended, and only the ledger has the outcome
-    if outcome is not None:
-        return replace(
-            found,
-            state=outcome.state,
-            message=outcome.message,
-            exit_code=outcome.code,
-            ended_at=outcome.at,
-            inputs_changed=journal.app.inputs_changed if journal is not None else "",
-            output_digest=journal.app.output_digest if journal is not None else "",
-            used=journal.app.used if journal is not None else {},
-        )
-    began = journal.started_at if journal is not None else None
-    state: AttemptState = "created" if began is None else "running"
-    if journal is not None and journal.held is not None:
-        state, _ = journal.held
-    host = str(facts.get("host"))
-    return replace(found, state=state, started_at=began, message=f"at the engine {host}", elsewhere=host)
-
-
-def attempt_here(app_id: str) -> Attempt | None:
-    """The attempt of an app that has begun, by its record in this state folder alone."""
-    app, facts = read(app_id), record.read_attempt(record.folder(app_id)) or {}
-    labels = read_labels(facts.get("labels") or {})
-    found = labels.attempt if labels is not None else None
-    return None if found is None or app is None else as_seen(found, app)
+    host, state = str(facts.get("host")), "created" if found.state == "reserved" else found.state
+    return replace(found, state=state, message=f"at the engine {host}", elsewhere=host)
 
 
 def elsewhere(engine: EngineView, app_id: str) -> SeenApp | None:
@@ -179,8 +161,7 @@ def refuse_elsewhere(engine: EngineView, app_id: str) -> None:
     """Raise SchedulerError, with the engine's address, for a live app of another engine."""
     found = attempt_elsewhere(engine, app_id)
     if found is not None and found.is_live:
-        host = (record.read_attempt(record.folder(app_id)) or {}).get("host")
         raise SchedulerError(
-            f"{app_id} is at the engine {host}, and this is {engine.host}",
-            hint=f"DOCKER_HOST={host} says which engine to ask",
+            f"{app_id} is at the engine {found.elsewhere}, and this is {engine.host}",
+            hint=f"DOCKER_HOST={found.elsewhere} says which engine to ask",
         )

@@ -157,12 +157,7 @@ class DockerScheduler(EngineScheduler["DockerJob"]):
     def on_this_machine(self) -> bool:
         import sys
 
-        from launcher.schedulers.docker.client.configuration import endpoint
-
-        try:
-            return sys.platform == "linux" and endpoint().host.startswith("unix://")
-        except SchedulerError:  # no engine, as the first request to it says
-            return False
+        return sys.platform == "linux" and _engine_host().startswith("unix://")
 
     def engine_machine(self) -> Machine | None:
         from launcher.turns.machine import Machine
@@ -277,10 +272,10 @@ def _out_of_reach(app: AppDef) -> Iterable[Problem]:
     from launcher.schedulers.docker.client.configuration import is_on_this_host
     from launcher.schedulers.docker.rules import probed_from_here
 
+    host = _engine_host()
     try:
-        host = _engine_host()
         return [] if is_on_this_host(host) else probed_from_here(app, host)
-    except (SchedulerError, ValueError):  # no engine, as the first request to it says
+    except ValueError:  # no address, as the first request says
         return []
 
 
@@ -288,10 +283,7 @@ def _of_this_machine(app: AppDef) -> Iterable[Problem]:
     """GPUs of this machine, for which apps take turns; a watcher on the engine takes none. Sends nothing."""
     from launcher.specs.check import Problem
 
-    try:
-        is_here = _engine_host().startswith("unix://")
-    except SchedulerError:  # no engine, as the first request to it says
-        return []
+    is_here = _engine_host().startswith("unix://")
     message = (
         "GPUs of this machine are dealt out by turns, which a watcher on the engine does not take: leave"
         " `watcher` out"
@@ -302,10 +294,13 @@ def _of_this_machine(app: AppDef) -> Iterable[Problem]:
 
 @noted
 def _engine_host() -> str:
-    """The address of the engine. Raises EngineUnreachable."""
+    """The address of the engine; "" where none is known, as the first request says."""
     from launcher.schedulers.docker.client.configuration import endpoint
 
-    return endpoint().host
+    try:
+        return endpoint().host
+    except SchedulerError:
+        return ""
 
 
 def create_scheduler(

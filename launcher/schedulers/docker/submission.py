@@ -17,7 +17,6 @@ from launcher.dataclass import replace
 from launcher.errors import SchedulerError
 from launcher.holding.app import App
 from launcher.holding.events import created
-from launcher.schedulers.backend import BackendReservation
 from launcher.schedulers.docker import apps, images, outputs, record, rows
 from launcher.schedulers.docker.apps import DockerApp
 from launcher.schedulers.docker.client.engine import Engine
@@ -35,12 +34,11 @@ from launcher.schedulers.docker.labels import (
     WATCHER,
     Labels,
     app_labels,
-    attempt_labels,
 )
 from launcher.schedulers.docker.names import queued_name, waiting_name
 from launcher.schedulers.docker.record import RecordLock
 from launcher.schedulers.docker.request import bind_request, build_request, check_head
-from launcher.schedulers.docker.reserve import ReservedId
+from launcher.schedulers.docker.reserve import ReservedId, watcher_label
 from launcher.schedulers.docker.watching.client import WatcherClient, place_again, wait_for_exit
 from launcher.schedulers.docker.watching.ends import discard
 from launcher.schedulers.docker.watching.revive import ensure_watched
@@ -66,7 +64,7 @@ class Submission:
     It needs the lock of the app's record, which the watcher takes over.
 
     Args:
-        fresh: images that need not be pulled again; see `images.ensure_images`.
+        fresh: images that need not be pulled again; see `images.ensure_image`.
         marker: id of the container that reserves the app's name; removed when all others exist.
         attached: the app is cancelled when this object is closed, or its process ends.
     """
@@ -325,15 +323,6 @@ def _declaration(job: DockerJob, labels: Mapping[str, str]) -> dict[str, Any]:
     return declaration(Labels(labels), counts)
 
 
-def watcher_label(engine: Engine, cfg: Mapping[str, CfgVal]) -> dict[str, str]:
-    """The label of an app whose options put its watcher on the engine; {} for any other app."""
-    if cfg.get("watcher") != "engine":
-        return {}
-    from launcher.schedulers.docker.watching.container import name_of
-
-    return {WATCHER: name_of(engine, cfg)}
-
-
 def launch(
     engine: Engine,
     app_id: str,
@@ -371,31 +360,16 @@ def launch(
     return submission
 
 
-class DockerReservation(BackendReservation):
-    """An attempt whose app id is reserved.
-
-    Args:
-        take_over: as in `StagedScheduler`.
+class DockerReservation(ReservedId):
+    """A reservation that creates and starts its attempt; see `ReservedId`.
 
     Attributes:
-        reserved: the names and the lock that it holds.
         resumed: a dead owner had started a part of it.
-        fresh: images that were pulled for the attempt; see `images.ensure_images`.
-
-    Raises ReservedError, EngineError, StateError, with nothing left behind.
     """
 
     def __init__(self, engine: Engine, attempt: Attempt, report: Report, *, take_over: bool) -> None:
-        super().__init__(attempt)
-        self.fresh: set[str] = set()
-        self._engine = engine
-        self._report = report
-        self._labels = attempt_labels(attempt, this_process())
-        self._labels |= watcher_label(engine, attempt.document.get("cfg") or {})
-        self.reserved = ReservedId(
-            engine, attempt, self._labels, take_over=take_over, report=report, fresh=self.fresh
-        )
-        self.resumed = self.reserved.resumed is not None
+        super().__init__(engine, attempt, report, take_over=take_over)
+        self.resumed = self.found is not None
         self._submission: Submission | None = None
         self._is_over = False  # started, or removed
 
@@ -404,22 +378,22 @@ class DockerReservation(BackendReservation):
 
         A failure removes all of the attempt.
         """
-        attempt, engine, reserved = self.attempt, self._engine, self.reserved
+        attempt, engine, lock = self.attempt, self._engine, self.lock
         of_needs = outputs.sources_of_needs(attempt, engine.host)
         found = outputs.sources(attempt, of_needs)
         job = build_request(app, cfg, attempt.app_id, session=attempt.key.session, outputs=found)
         job.needs = of_needs
         for each in job.containers:
             each.kwargs["environment"] = {**each.kwargs["environment"], **attempt.variables}
-        made = Submission(engine, reserved.lock, self._report, self.fresh, marker=reserved.marker)
+        made = Submission(engine, lock, self._report, self.fresh, marker=self.marker)
         self._submission = made
         try:
             if self.inputs is not None:
-                facts = record.read_attempt(reserved.lock.app_dir) or {}
+                facts = record.read_attempt(lock.app_dir) or {}
                 facts["inputs"] = [*self.inputs[:3], list(self.inputs.globs)]
-                record.write_attempt(reserved.lock.app_dir, facts)
-            if reserved.resumed is not None:
-                made.resume(job, reserved.resumed)
+                record.write_attempt(lock.app_dir, facts)
+            if self.found is not None:
+                made.resume(job, self.found)
             else:
                 if not self.waits_for or WATCHER in self._labels:
                     self.follow()
@@ -442,4 +416,4 @@ class DockerReservation(BackendReservation):
         if self._submission is not None:
             self._submission.abort()
         else:
-            self.reserved.release()
+            self._release()

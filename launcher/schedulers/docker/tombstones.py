@@ -18,7 +18,7 @@ from contextlib import suppress
 from launcher.dataclass import dataclass, replace
 from launcher.holding import use
 from launcher.schedulers.docker.client.engine import Engine
-from launcher.schedulers.docker.client.errors import EngineError, EngineUnreachable
+from launcher.schedulers.docker.client.errors import EngineRefused
 from launcher.schedulers.docker.client.objects import Container
 from launcher.schedulers.docker.journal import RecordedOutcome
 from launcher.schedulers.docker.labels import APP_ID, PREFIX, TOMBSTONE, TURN, Labels
@@ -188,9 +188,7 @@ def write(engine: Engine, labels: Mapping[str, str], view: DockerAppView) -> Non
         for each in others.values():
             if each.number < attempt.number and (each.is_skipped or view.state != "skipped"):
                 engine.remove_volume(each.volume)
-    except EngineUnreachable:
-        raise
-    except EngineError:
+    except EngineRefused:
         engine.answer_anew()
 
 

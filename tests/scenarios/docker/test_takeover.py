@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from launcher.schedulers import get_scheduler
-from launcher.schedulers.docker import submission
+from launcher.schedulers.docker import reserve
 from launcher.schedulers.owner import this_process
 from launcher.specs import AppDef, Role
 from launcher.specs.attempt import Attempt
@@ -62,12 +62,12 @@ def elsewhere(scenario: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     far = replace(this_process(), host="far-away", boot="b", home="/home/far/.launcher")
     with monkeypatch.context() as there:
         there.setenv("LAUNCHER_HOME", str(tmp_path / "far"))
-        there.setattr(submission, "this_process", lambda: far)
+        there.setattr(reserve, "this_process", lambda: far)
         scheduler: Any = get_scheduler("local_docker", scenario.token, detach=True)
         reservation = scheduler.reserve(attempt)
     yield attempt.app_id
     scheduler.close()
-    reservation.reserved.lock.release()
+    reservation.lock.release()
 
 
 def test_a_job_that_is_submitted_on_another_machine_is_waited_for(scenario, elsewhere):

@@ -15,7 +15,7 @@ import pytest
 
 from launcher.errors import ReservedError, SchedulerError
 from launcher.schedulers import get_scheduler
-from launcher.schedulers.docker import record, submission, tombstones
+from launcher.schedulers.docker import record, reserve, tombstones
 from launcher.schedulers.docker.names import container_name, scratch_volume
 from launcher.schedulers.owner import this_process
 from launcher.specs import AppState
@@ -35,10 +35,10 @@ def elsewhere(case: DockerCase, tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     far = replace(this_process(), host="far-away", boot="b", home="/home/far/.launcher")
     with monkeypatch.context() as there:
         there.setenv("LAUNCHER_HOME", str(tmp_path / "far"))
-        there.setattr(submission, "this_process", lambda: far)
+        there.setattr(reserve, "this_process", lambda: far)
         reservation: Any = case.another().reserve(attempt)
     yield attempt
-    reservation.reserved.lock.release()
+    reservation.lock.release()
 
 
 def taken_over(case: DockerCase) -> Any:

@@ -12,9 +12,10 @@ from typing import Any
 import pytest
 
 from launcher.schedulers.docker import record
-from launcher.schedulers.docker.watching import rendezvous
+from launcher.schedulers.docker.watching import client, rendezvous
 from launcher.schedulers.docker.watching.client import wait_for_exit
 from launcher.schedulers.docker.watching.revive import ensure_watched
+from launcher.schedulers.holder import program
 from launcher.specs.app import AppDef, RetryPolicy
 from launcher.specs.appstate import AppState
 from launcher.turns.line import HOLDS, QUEUED
@@ -106,9 +107,12 @@ def test_a_watcher_ends_with_its_last_app_and_leaves_no_socket(case: DockerCase,
     watchers = processes.watchers(str(launcher_home))
     case.scheduler.cancel(first, grace_s=0)
     assert holders(launcher_home, [second]) == {*watchers}
+    scheduler: Any = case.scheduler
+    name = rendezvous.name_of(scheduler.engine, program(client._MAIN))
+    rendezvous.connect(name).close()
     case.scheduler.cancel(second, grace_s=0)
     assert processes.gone(watchers, timeout_s=PATIENCE_S)
-    assert os.listdir(rendezvous.folder()) == ["lock"]
+    assert rendezvous.connect(name) is None
 
 
 def test_running_waiting_and_queued_apps_share_a_watcher(case, table, gate, launcher_home):

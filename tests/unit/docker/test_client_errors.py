@@ -13,11 +13,10 @@ from launcher.errors import SchedulerError
 from launcher.schedulers.docker.client import errors as engine_errors
 from launcher.schedulers.docker.client.engine import Engine, connect
 from launcher.schedulers.docker.client.errors import (
-    EngineDenied,
     EngineError,
     EngineGone,
+    EngineRefused,
     EngineUnreachable,
-    EngineVersion,
     cause_of,
 )
 from launcher.schedulers.docker.client.view import EngineView
@@ -66,7 +65,7 @@ def test_a_socket_of_others_names_the_docker_group(tmp_path: Path):
             folder.chmod(0o755)
         done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
     kind, message, hint = done.stdout.split(" | ")
-    assert kind == EngineDenied.__name__, done.stdout
+    assert kind == EngineUnreachable.__name__, done.stdout
     assert f"access to the Docker engine at unix://{tmp_path}/e.sock is denied" in message
     assert "docker group" in hint
 
@@ -95,7 +94,7 @@ def test_an_api_version_that_is_too_new_is_reported_with_the_version_of_the_engi
     fake = FakeEngine(tmp_path / "e.sock", lambda *_: reply(400, f'{{"message": "{message}"}}'))
     engine = _at(f"unix://{tmp_path}/e.sock", DOCKER_API_VERSION="1.99")
     try:
-        with pytest.raises(EngineVersion, match=r"1\.99 is too new.*1\.41") as caught:
+        with pytest.raises(EngineRefused, match=r"1\.99 is too new.*1\.41") as caught:
             engine.containers()
     finally:
         engine.close()
@@ -203,7 +202,7 @@ def test_the_events_of_an_engine_that_dies_end_with_an_error_after_the_sent_even
 def test_a_log_that_breaks_off_is_an_error(tmp_path: Path):
     sent = HEAD + b"b\r\n\1\0\0\0\0\0\0\3one\r\n40\r\n\1\0\0"
     with fake_engine(tmp_path, lambda *_: sent) as (_, engine):
-        stream = engine.log_frames("x", tty=False)
+        stream = engine.log_frames("x")
         assert next(stream) == ("stdout", b"one")
         with pytest.raises(EngineGone):
             next(stream)
@@ -292,7 +291,7 @@ def test_a_view_sends_only_get_and_head_requests(tmp_path: Path):
     try:
         for name, call in calls.items():
             if name == "log_frames":
-                call("y", tty=True).close()
+                call("y").close()
             elif name == "archive":
                 list(call("y", "/"))
             elif name == "events":

@@ -13,10 +13,6 @@ MEANING = [
     ("removing", False, False, False),
     ("exited", False, True, True),
     ("dead", False, True, True),
-    ("configured", False, False, False),
-    ("initialized", False, False, False),
-    ("stopping", True, False, True),
-    ("stopped", True, False, True),
     ("hibernating", True, False, True),
     ("", True, False, True),
 ]
@@ -37,7 +33,7 @@ def test_each_state_says_whether_a_container_is_live_has_ended_and_was_started(
         assert (found.live, found.ended, found.was_started) == (live, ended, was_started)
 
 
-@pytest.mark.parametrize("state", ["running", "stopped", "hibernating", ""])
+@pytest.mark.parametrize("state", ["running", "hibernating", ""])
 def test_a_live_container_has_no_end_and_no_exit_code(state: str) -> None:
     """The engine still reports the end and the exit code of the run before."""
     found = read_both_ways(state)[1]

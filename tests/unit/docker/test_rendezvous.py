@@ -2,16 +2,18 @@
 
 import os
 import socket
+import subprocess
+import sys
 from collections.abc import Callable, Iterator
-from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from launcher import paths
+from launcher.schedulers.docker import record
 from launcher.schedulers.docker.watching import rendezvous
-from launcher.schedulers.docker.watching.rendezvous import Listening, Locked
+from launcher.schedulers.docker.watching.rendezvous import Listening
 
 Listen = Callable[..., Listening]
 Retire = Callable[[Listening], int]
@@ -36,12 +38,12 @@ def opened() -> Iterator[list[Any]]:
 @pytest.fixture
 def listen(opened: list[Any]) -> Listen:
     def listen(name: str = "name") -> Listening:
-        paths.ensure(rendezvous.folder())
-        with Locked() as locked:
-            made = locked.listen(name)
+        paths.ensure(record.apps_dir())
+        made = rendezvous.listen(name)
+        assert made is not None
         listener = socket.socket(fileno=made.detach())
         opened.append(listener)
-        return Listening(listener, name)
+        return Listening(listener)
 
     return listen
 
@@ -80,16 +82,29 @@ def test_clients_find_each_other_below_a_path_that_is_too_long_for_a_socket(
     assert retire(post) == 1
 
 
-def test_the_folder_and_the_socket_are_private(launcher_home: Path, listen: Listen) -> None:
-    listen()
-    folder = launcher_home / "docker" / "watchers"
-    assert [each.stat().st_mode & 0o077 for each in (folder, *folder.iterdir())] == [0, 0, 0]
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can be another user")
+def test_a_process_of_another_user_is_neither_served_nor_asked(launcher_home, listen, connect, retire):
+    post, name = listen(), rendezvous._address("name")
+
+    def as_another_user(act: str) -> Any:
+        code = f"import os, socket; s = socket.socket(socket.AF_UNIX); os.setuid(1); s.{act}; "
+        argv = [sys.executable, "-c", code + "print(flush=True); input()"]
+        other = subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+        assert other.stdout.readline() == b"\n"
+        return other
+
+    client = as_another_user(f"connect({name!r})")
+    assert retire(post) == 0
+    client.communicate(b"\n")
+    squatter = as_another_user(f"bind({name!r}); s.listen()")
+    assert connect() is None
+    assert rendezvous.reach("name", lambda listener, name: (listener, name)) == (None, "")
+    squatter.communicate(b"\n")
 
 
 def test_a_watcher_without_a_client_leaves_nothing_to_connect_to(launcher_home, listen, connect, retire):
     assert retire(listen()) == 0
     assert connect() is None
-    assert os.listdir(rendezvous.folder()) == ["lock"]
 
 
 def test_a_client_that_has_connected_keeps_a_watcher_from_ending(launcher_home, listen, connect):
@@ -102,29 +117,24 @@ def test_a_client_that_has_connected_keeps_a_watcher_from_ending(launcher_home, 
     assert connect() is not None
 
 
-def test_a_watcher_does_not_remove_the_socket_of_another_watcher(launcher_home, listen, connect, retire):
-    first, second = listen(), listen()
-    assert retire(first) == 0
+def test_a_state_folder_has_a_watcher_of_its_own(launcher_home, listen, connect, monkeypatch, tmp_path):
+    listen()
+    monkeypatch.setenv("LAUNCHER_HOME", str(tmp_path / "other"))
+    assert connect() is None
+    listen()
     assert connect() is not None
-    assert retire(second) == 1
 
 
-def test_a_watcher_whose_state_folder_was_removed_does_not_make_it_again(launcher_home, listen, retire):
-    post = listen()
-    launcher_home.rename(launcher_home.parent / "gone")
-    assert retire(post) == 0
-    assert not launcher_home.exists()
-
-
-def test_the_sockets_of_killed_watchers_are_removed_when_the_next_watcher_starts(launcher_home, listen):
-    listen("dead").listener.close()
-    listen("live")
-    listen("next")
-    assert sorted(os.listdir(rendezvous.folder())) == ["live", "lock", "next"]
+def test_the_next_client_takes_the_address_of_a_killed_watcher(launcher_home, listen, connect):
+    listen().listener.close()
+    assert connect() is None
+    listen()
+    assert connect() is not None
 
 
 def test_one_client_starts_the_watcher_and_the_others_find_it(launcher_home, opened):
     started: list[str] = []
+    paths.ensure(record.apps_dir())
 
     def start(listener: int, name: str) -> Any:
         started.append(name)

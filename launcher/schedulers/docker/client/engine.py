@@ -19,11 +19,12 @@ from launcher.schedulers.docker.client.streams import (
     OPTIONS,
     ExecSocket,
     Report,
-    ResponseStream,
+    Stream,
     built,
     objects,
     transfer,
 )
+from launcher.schedulers.docker.client.transport import UPGRADE
 from launcher.schedulers.docker.client.view import EngineView, quoted
 from launcher.schedulers.docker.client.wire import Wire
 
@@ -109,9 +110,10 @@ class Engine(EngineView):
     def converse(self, container: str, argv: Sequence[str]) -> ExecSocket:
         """Start a command in a running container; returns its input and output. Raises as `execute`."""
         doing, streams = f"run {argv[0]} in {container}", ("AttachStdin", "AttachStdout", "AttachStderr")
-        body = {"Cmd": list(argv), **dict.fromkeys(streams, True)}
-        made = self._make(f"/containers/{quoted(container)}/exec", doing, _id, json=body)
-        return ExecSocket(*self._wire.upgrade(f"/exec/{quoted(made)}/start", doing, {"Detach": False}))
+        command = {"Cmd": list(argv), **dict.fromkeys(streams, True)}
+        made = self._make(f"/containers/{quoted(container)}/exec", doing, _id, json=command)
+        path, body = f"/exec/{quoted(made)}/start", {"Detach": False}
+        return ExecSocket(*self._wire.send("POST", path, doing, json=body, **UPGRADE).upgraded())
 
     def restart_always(self, container: str) -> None:
         """Have the engine start a container again whenever it ends, and when the engine itself starts."""
@@ -260,8 +262,8 @@ class Engine(EngineView):
         """The JSON messages of a long operation. The engine cancels it when the caller leaves early."""
         options["headers"] = {**options.get("headers", {}), **OPTIONS["headers"]}
         answer = self._wire.send("POST", path, doing, **{**OPTIONS, **options})
-        with ResponseStream(self.host, answer) as stream:
-            yield objects(stream.pieces())
+        with Stream(self.host, answer, objects) as messages:
+            yield messages
 
 
 def _id(made: Mapping[str, Any]) -> str:

@@ -48,23 +48,19 @@ class EngineSilent(EngineGone):
     """A stream was silent for so long that its other end may be gone: it is opened again."""
 
 
-class EngineDenied(EngineUnreachable):
-    """There is an engine, and it denies access to this user."""
+class EngineRefused(EngineError):
+    """The engine has answered, and has not carried out the request."""
 
 
-class EngineVersion(EngineError):
-    """The engine and this program have no API version in common."""
-
-
-class EngineUnsupported(EngineError):
+class EngineUnsupported(EngineRefused):
     """An engine of another maker, which launcher was not tested with."""
 
 
-class NonsenseAnswer(EngineError):
+class NonsenseAnswer(EngineRefused):
     """The response is not one of a Docker engine."""
 
 
-class NotFound(EngineError):
+class NotFound(EngineRefused):
     """There is no such container, network or volume."""
 
 
@@ -72,7 +68,7 @@ class ImageNotFound(NotFound):
     """There is no such image, here or (when it was pulled) in its registry."""
 
 
-class Conflict(EngineError):
+class Conflict(EngineRefused):
     """The object is in a state that does not allow the request."""
 
 
@@ -80,7 +76,7 @@ class NameTaken(Conflict):
     """A container of this name exists."""
 
 
-class BuildFailed(EngineError):
+class BuildFailed(EngineRefused):
     """An image could not be built. `output` has the last lines that the build wrote."""
 
     def __init__(self, image: str, cause: str, output: Sequence[str]) -> None:
@@ -89,50 +85,36 @@ class BuildFailed(EngineError):
         self.output = tuple(output)
 
 
-_HINTS = (
-    (
-        "could not select device driver",
-        "this engine has no GPU support: install the NVIDIA container toolkit",
-    ),
-    (
-        "port is already allocated",
-        "something else listens on that port: choose another, or `ports=ephemeral`",
-    ),
-    ("address already in use", "something else listens on that port: choose another, or `ports=ephemeral`"),
-    ("IPv4 address pool", "remove networks that nothing uses: docker network prune"),
-    (
-        "no space left on device",
-        "free some space on the engine's disk; `docker system df` shows what takes it",
-    ),
-    ("bind source path does not exist", "bind mounts need a folder that exists on the engine's machine"),
-    ("Minimum memory limit", "give the role's resource more memMB"),
-    ("Range of CPUs", "give the role's resource no more cpu than the engine's machine has"),
-    (
-        "dial tcp",
-        "the engine cannot reach the registry; see whether the image's name and the network are right",
-    ),
-    ("docker login", "check the image's name; a private image needs `docker login` first"),
-    ("no basic auth credentials", "log in to the registry first: docker login"),
-    ("unauthorized", "log in to the registry first: docker login"),
-    ("HTTP request to an HTTPS server", "the engine wants TLS: set DOCKER_TLS_VERIFY=1 and DOCKER_CERT_PATH"),
-)
 _PASSING = frozenset({500, 502, 503, 504})
-_FINAL = (
-    "could not select device driver",
-    "port is already allocated",
-    "address already in use",
-    "OCI runtime",
-    "executable file not found",
-    ": already exists",
-    "in the middle of this start",
-    "docker login",
-    "no basic auth credentials",
-    "unauthorized",
-    "access denied",
-    "HTTP request to an HTTPS server",
-    "manifest unknown",
-)
-"""Parts of refusals with a status of the server's own errors which are about the request all the same."""
+_OTHER_PORT = "something else listens on that port: choose another, or `ports=ephemeral`"
+_LOG_IN = "log in to the registry first: docker login"
+_HINTS = {
+    "IPv4 address pool": "remove networks that nothing uses: docker network prune",
+    "no space left on device": "free some space on the engine's disk; `docker system df` shows what takes it",
+    "dial tcp": (
+        "the engine cannot reach the registry; see whether the image's name and the network are right"
+    ),
+}
+"""Part of a refusal that may pass → the remedy."""
+_FINAL = {
+    "could not select device driver": "this engine has no GPU support: install the NVIDIA container toolkit",
+    "port is already allocated": _OTHER_PORT,
+    "address already in use": _OTHER_PORT,
+    "bind source path does not exist": "bind mounts need a folder that exists on the engine's machine",
+    "Minimum memory limit": "give the role's resource more memMB",
+    "Range of CPUs": "give the role's resource no more cpu than the engine's machine has",
+    "docker login": "check the image's name; a private image needs `docker login` first",
+    "no basic auth credentials": _LOG_IN,
+    "unauthorized": _LOG_IN,
+    "HTTP request to an HTTPS server": "the engine wants TLS: set DOCKER_TLS_VERIFY=1 and DOCKER_CERT_PATH",
+    "OCI runtime": None,
+    "executable file not found": None,
+    ": already exists": None,
+    "in the middle of this start": None,
+    "access denied": None,
+    "manifest unknown": None,
+}
+"""Part of a refusal that is about the request, even with a status of the server's own errors → the remedy."""
 _RESTARTED = "the engine may have been stopped or restarted: when `docker version` answers, try again"
 # What the engine puts before the cause when a container cannot start, from the outside in.
 _WRAPPINGS = re.compile(
@@ -207,11 +189,9 @@ def _class_of(status: int, text: str) -> type[EngineError]:
             return ImageNotFound if image else NotFound
     if status == 409:
         return NameTaken if "name" in lower and "in use" in lower else Conflict
-    if status == 400 and "client version" in lower:
-        return EngineVersion
     if status == 403 and "endpoints" in lower:
         return Conflict  # the engine's status for a network in use
-    return EngineError
+    return EngineRefused
 
 
 def _hint(status: int, text: str) -> str | None:
@@ -219,7 +199,7 @@ def _hint(status: int, text: str) -> str | None:
         return "unset DOCKER_API_VERSION, or set it to what the engine understands"
     if status == 400 and "too old" in text:
         return "unset DOCKER_API_VERSION, or use a newer launcher"
-    return next((hint for part, hint in _HINTS if part in text), None)
+    return next((hint for part, hint in {**_HINTS, **_FINAL}.items() if hint and part in text), None)
 
 
 def broken(host: str, error: BaseException, doing: str) -> EngineError:
@@ -227,7 +207,7 @@ def broken(host: str, error: BaseException, doing: str) -> EngineError:
     where, kind = f"the Docker engine at {host}", type(error).__name__
     said = " ".join(str(error).split()) or kind
     if isinstance(error, PermissionError):
-        return EngineDenied(f"access to {where} is denied: {error.strerror or error}", hint=_DENIED)
+        return EngineUnreachable(f"access to {where} is denied: {error.strerror or error}", hint=_DENIED)
     if isinstance(error, FileNotFoundError):
         return EngineUnreachable(f"there is no Docker engine at {host}: no such socket", hint=_START)
     if isinstance(error, ConnectionRefusedError):

@@ -19,9 +19,6 @@ _EXIT_CODE = re.compile(r"(?:Exited|Restarting) \((-?\d+)\)")
 _TIME = re.compile(r"(\d+)-(\d\d)-(\d\d)T(\d\d):(\d\d):(\d\d)(\.\d+)?(?:Z|([+-])(\d\d):(\d\d))$")
 _ENDED = ("exited", "dead")
 _NEVER_RAN = ("created", "removing")
-_PODMAN = {"configured": "created", "initialized": "created", "stopping": "running", "stopped": "running"}
-"""Podman's states → Docker's. `stopped` counts as running: the exit code is final only after the clean-up,
-when the state is `exited`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,7 +33,6 @@ class Container:
         restarts: how often the engine's restart policy has started it again.
         error: why the engine could not start it, "" when it could, or did not have to.
         ports: published ports, container port → (host address, host port).
-        tty: it has a terminal: its log has no frames and only stdout.
         network: the name of its network, as it was created.
         addresses: its addresses in its networks while it runs; none with the network of the host, or of
         another container.
@@ -60,7 +56,6 @@ class Container:
     restarts: int = 0
     error: str = ""
     hostname: str = ""
-    tty: bool = False
     network: str = ""
     addresses: tuple[str, ...] = ()
     working_dir: str = ""
@@ -93,7 +88,7 @@ def from_list(entry: Mapping[str, Any]) -> Container:
         id=entry["Id"],
         name=_own_name(entry.get("Names") or ()),
         image_id=entry.get("ImageID", ""),
-        state=_state(entry.get("State", "")),
+        state=entry.get("State", ""),
         labels=entry.get("Labels") or {},
         exit_code=int(ended[1]) if ended else None,
         created_at=float(entry["Created"]) if "Created" in entry else None,
@@ -109,7 +104,7 @@ def from_list(entry: Mapping[str, Any]) -> Container:
 def from_inspect(data: Mapping[str, Any]) -> Container:
     """The container of a response of `GET /containers/ID/json`."""
     state, config, host = data["State"], data.get("Config") or {}, data.get("HostConfig") or {}
-    status = _state(state["Status"])
+    status = state["Status"]
     started, ended = epoch(state.get("StartedAt")), epoch(state.get("FinishedAt"))
     if started and ended and status in _ENDED:
         started = min(started, ended)  # the engine may record the start of a short run after its end
@@ -129,7 +124,6 @@ def from_inspect(data: Mapping[str, Any]) -> Container:
         restarts=data.get("RestartCount") or 0,
         error=state.get("Error") or "",
         hostname=config.get("Hostname") or "",
-        tty=bool(config.get("Tty")),
         network=host.get("NetworkMode") or "",
         addresses=_addresses(data),
         working_dir=config.get("WorkingDir") or "/",
@@ -155,10 +149,6 @@ def usage_of(data: Mapping[str, Any]) -> tuple[float, float, int]:
     if not (user or system):
         user = cpu.get("total_usage") or 0
     return user / 1e9, system / 1e9, int(highest)
-
-
-def _state(state: str) -> str:
-    return _PODMAN.get(state, state)
 
 
 def epoch(text: str | None) -> float | None:

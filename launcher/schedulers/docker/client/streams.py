@@ -11,13 +11,13 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from http.client import IncompleteRead
 from struct import Struct
 from threading import RLock
-from typing import TYPE_CHECKING, Any, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
 
 from launcher.dataclass import dataclass
 from launcher.schedulers.docker.client.errors import (
     BuildFailed,
-    EngineError,
     EngineGone,
+    EngineRefused,
     EngineSilent,
     NonsenseAnswer,
     broken,
@@ -27,7 +27,9 @@ from launcher.schedulers.docker.client.errors import (
 if TYPE_CHECKING:
     from launcher.schedulers.docker.client.transport import Response
 
-    S = TypeVar("S", bound="ResponseStream")
+    S = TypeVar("S", bound="Stream[Any]")
+
+T = TypeVar("T")
 
 Report = Callable[[str, Mapping[str, Any]], None]
 """Is called with a kind of progress, such as "pulling", and its facts."""
@@ -42,12 +44,19 @@ LIVE: dict[str, Any] = {**OPTIONS, "timeout": _ANSWER_S, "idle_s": _IDLE_S}
 """Of a stream that the engine begins at once."""
 
 
-class ResponseStream:
-    """The body of a response as it arrives. `close` ends the read at once, also from another thread."""
+class Stream(Generic[T]):
+    """The items of a response as they arrive. `close` ends the read at once, also from another thread.
 
-    def __init__(self, host: str, answer: Response) -> None:
+    It ends with the response, or when it is closed. Raises EngineGone when the connection breaks.
+
+    Args:
+        parse: pieces of the body, cut anywhere → items.
+    """
+
+    def __init__(self, host: str, answer: Response, parse: Callable[[Iterator[bytes]], Iterator[T]]) -> None:
         self.host = host
         self._tap = _Tap(host, answer)
+        self._items = parse(self._tap.pieces())
 
     @property
     def closed(self) -> bool:
@@ -57,12 +66,11 @@ class ResponseStream:
         """Close the stream. It may be closed already."""
         self._tap.close()
 
-    def pieces(self) -> Iterator[bytes]:
-        """The body in pieces, as they arrive. Ends with the response, or when the stream is closed.
+    def __iter__(self: S) -> S:
+        return self
 
-        Raises EngineGone when the connection breaks.
-        """
-        return self._tap.pieces()
+    def __next__(self) -> T:
+        return next(self._items)
 
     def __enter__(self: S) -> S:
         return self
@@ -184,19 +192,15 @@ class Event:
     attributes: Mapping[str, str]
 
 
-class EventStream(ResponseStream):
-    """An iterator of events. It ends when it is closed; when the engine goes away it raises EngineGone."""
+class EventStream(Stream[Event]):
+    """The events of containers. It ends when it is closed; when the engine goes away it raises EngineGone."""
 
-    def __init__(self, host: str, answer: Any) -> None:
-        super().__init__(host, answer)
-        self._found = (event(data) for data in objects(self.pieces()))
-
-    def __iter__(self) -> Iterator[Event]:
-        return self
+    def __init__(self, host: str, answer: Response) -> None:
+        super().__init__(host, answer, lambda pieces: map(event, objects(pieces)))
 
     def __next__(self) -> Event:
         try:
-            return next(self._found)
+            return super().__next__()
         except StopIteration:
             if self.closed:
                 raise
@@ -239,19 +243,8 @@ _HEADER = Struct(">B3xL")
 _STREAMS = ("stdout", "stdout", "stderr", "stderr")  # 3: an error of the engine about the log itself
 
 
-class LogStream(ResponseStream):
-    """An iterator of (stream, payload)."""
-
-    def __init__(self, host: str, answer: Any, *, tty: bool) -> None:
-        super().__init__(host, answer)
-        pieces = self.pieces()
-        self._found = (("stdout", piece) for piece in pieces) if tty else frames(pieces)
-
-    def __iter__(self) -> Iterator[tuple[str, bytes]]:
-        return self
-
-    def __next__(self) -> tuple[str, bytes]:
-        return next(self._found)
+LogStream = Stream[tuple[str, bytes]]
+"""The output of a container: the name of its stream, and the payload."""
 
 
 def frames(pieces: Iterable[bytes]) -> Iterator[tuple[str, bytes]]:
@@ -370,7 +363,7 @@ def built(messages: Iterable[Mapping[str, Any]], image: str, report: Report) -> 
             last.append(line)
             report("building", {"image": image, "line": line})
     if not made:
-        raise EngineError(f"cannot build {image}: the engine ended the build without an image")
+        raise EngineRefused(f"cannot build {image}: the engine ended the build without an image")
     return made
 
 

@@ -14,9 +14,10 @@ import ssl
 import time
 from base64 import b64encode
 from collections.abc import Iterable, Mapping
-from http.client import BadStatusLine, HTTPConnection, HTTPException, HTTPResponse
+from contextlib import suppress
+from http.client import HTTPConnection, HTTPException, HTTPResponse
 from json import dumps
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 from urllib.parse import unquote, urlencode, urlsplit
 
 from launcher.schedulers.docker.client.errors import EngineUnreachable
@@ -222,8 +223,12 @@ def _tls(options: Mapping[str, Any]) -> ssl.SSLContext:
 
 # Requests
 
-_UPGRADE = {"Content-Type": "application/json", "Connection": "Upgrade", "Upgrade": "tcp"}
-_PIECE = 1 << 16
+UPGRADE: Mapping[str, Any] = {
+    "stream": True,
+    "fresh": True,
+    "headers": {"Connection": "Upgrade", "Upgrade": "tcp"},
+}
+"""Of a request after which the connection is a stream of bytes; see `Response.upgraded`."""
 
 
 class Session:
@@ -279,32 +284,6 @@ class Session:
             text = f"cannot reach the Docker engine at {self._host}: {said}"
             raise EngineUnreachable(text, hint=hint) from None
         return answer
-
-    def upgrade(self, path: str, body: object, timeout: float) -> tuple[socket.socket, bytes, int]:
-        """Send a request after which the connection is a stream of bytes in both directions.
-
-        Returns the connection, the bytes that came behind the head of the response, and its status. Raises
-        OSError, HTTPException.
-        """
-        found, data = self._dialer.dial(timeout), dumps(body).encode()
-        try:
-            found.settimeout(timeout)
-            name, headers = self._dialer.authority[0], {**self._dialer.headers, **_UPGRADE}
-            head = [f"POST {self._dialer.prefix}{path} HTTP/1.1", f"Host: {name}"]
-            head += [f"{key}: {value}" for key, value in {**headers, "Content-Length": len(data)}.items()]
-            found.sendall("\r\n".join([*head, "", ""]).encode() + data)
-            answer = b""
-            while b"\r\n\r\n" not in answer:
-                if not (piece := found.recv(_PIECE)):
-                    raise BadStatusLine(answer.decode("utf-8", "replace"))
-                answer += piece
-            first, _, rest = answer.partition(b"\r\n\r\n")
-            status = int(first.split(None, 2)[1])
-            found.settimeout(None)
-            return found, rest, status
-        except BaseException:
-            found.close()
-            raise
 
     def _connection(self, timeout: float | None, *, fresh: bool) -> _Connection:
         while self._idle and not fresh:
@@ -377,6 +356,16 @@ class Response:
         """Limit the time of each read from now on."""
         if self._connection is not None:
             self._connection.used.settimeout(idle_s)
+
+    def upgraded(self) -> tuple[socket.socket, bytes]:
+        """The connection, and the bytes on it that came with the head of the response."""
+        assert self._connection is not None, "a response that was read whole is no stream"
+        connection, rest = self._connection.used, b""
+        connection.setblocking(False)
+        with suppress(OSError):  # nothing came over TLS
+            rest = cast("Any", self.raw.fp).peek()
+        connection.settimeout(None)
+        return connection, rest
 
     @property
     def content(self) -> bytes:

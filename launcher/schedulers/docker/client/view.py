@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from launcher.schedulers.docker.client.objects import Container, Exec, Image, Labelled, PathStat
     from launcher.schedulers.docker.client.streams import Event, EventStream, LogStream
     from launcher.schedulers.docker.client.wire import Wire
+    from launcher.schedulers.logs import LogPart
 
     T = TypeVar("T")
     R = TypeVar("R")
@@ -184,40 +185,37 @@ class EngineView:
     def log_frames(
         self,
         container: str,
+        part: LogPart | None = None,
         *,
-        stdout: bool = True,
-        stderr: bool = True,
-        timestamps: bool = False,
         since: int | None = None,
-        until: int | None = None,
+        timestamps: bool = False,
         follow: bool = False,
         tail: int | None = None,
-        tty: bool | None = None,
     ) -> LogStream:
-        """The log of a container: (stream, payload) as the engine sends it, stream by `stdout` or `stderr`.
+        """The log of a container without a terminal: (stream, payload) as the engine sends it.
 
         Args:
+            part: selects by stream and time alone; None for all.
+            since: nanoseconds since the epoch, inclusive; replaces that of `part`.
             timestamps: each payload begins with an RFC 3339 time and a space; so does every piece of 16 KiB
                 of a long line, of which only the last ends in a newline.
-            since, until: nanoseconds since the epoch; both inclusive.
             follow: go on until the container ends (or until `close` of the stream).
             tail: only the last lines, of both streams together.
-            tty: whether the container has a terminal, if known; its log is all stdout then.
 
         Raises NotFound when there is no such container, EngineError when its log driver stores nothing.
         """
-        from launcher.schedulers.docker.client.streams import LIVE, LogStream
+        from launcher.schedulers.docker.client.streams import LIVE, Stream, frames
+        from launcher.schedulers.logs import STDERR, STDOUT, LogPart
 
-        if tty is None:
-            found = self.inspect(container)
-            tty = found is not None and found.tty
-        params: dict[str, Any] = {"stdout": int(stdout), "stderr": int(stderr), "follow": int(follow)}
-        params |= {"timestamps": int(timestamps), "tail": "all" if tail is None else tail}
-        for key, at in (("since", since), ("until", until)):
-            if at is not None:
+        part = part or LogPart()
+        params: dict[str, Any] = {"stdout": int(part.stream != STDERR), "stderr": int(part.stream != STDOUT)}
+        params |= {"follow": int(follow), "timestamps": int(timestamps)}
+        params["tail"] = "all" if tail is None else tail
+        for key, at in (("since", since or part.first_ns), ("until", part.last_ns)):
+            if at:
                 params[key] = f"{at // 10**9}.{at % 10**9:09}"
         path, doing = f"/containers/{quoted(container)}/logs", f"read the log of {container}"
-        return LogStream(self.host, self._wire.send("GET", path, doing, params=params, **LIVE), tty=tty)
+        return Stream(self.host, self._wire.send("GET", path, doing, params=params, **LIVE), frames)
 
     # Files in containers, started or not
 
@@ -262,12 +260,12 @@ class EngineView:
 
     def archive(self, container: str, path: str) -> Iterator[bytes]:
         """A folder of the container, started or not, as a tar archive in pieces, below the folder's name."""
-        from launcher.schedulers.docker.client.streams import OPTIONS, ResponseStream
+        from launcher.schedulers.docker.client.streams import OPTIONS, Stream
 
         where, doing = f"/containers/{quoted(container)}/archive", f"read {path} in {container}"
         answer = self._wire.send("GET", where, doing, params={"path": path}, **OPTIONS)
-        with ResponseStream(self.host, answer) as stream:
-            yield from stream.pieces()
+        with Stream(self.host, answer, iter) as pieces:
+            yield from pieces
 
     # Commands in containers
 

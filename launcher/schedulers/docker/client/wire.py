@@ -35,7 +35,6 @@ from launcher.schedulers.docker.client.transport import Session, dialer
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
-    from socket import socket
     from typing import Any, TypeVar
 
     from launcher.schedulers.docker.client.configuration import Endpoint
@@ -156,18 +155,6 @@ class Wire:
         if answer.status_code >= 400:
             raise refusal(answer.status_code, _explanation(answer), doing)
         return answer
-
-    def upgrade(self, path: str, doing: str, body: object) -> tuple[socket, bytes]:
-        """A connection that is a stream of bytes, and the first bytes on it; see `Session.upgrade`."""
-        if self._readonly:
-            raise ValueError(f"POST {path}: this connection only reads")
-        target = f"/v{self._agreed(doing)}{path}"
-        with self.translating_errors(doing):
-            found, rest, status = self._session.upgrade(target, body, ANSWER_S)
-        if status >= 300:
-            found.close()
-            raise refusal(status, rest.decode("utf-8", "replace").strip(), doing)
-        return found, rest
 
     def _agreed(self, doing: str) -> str:
         """The API version of all requests."""

@@ -18,7 +18,7 @@ from launcher.schedulers.docker.client.engine import Engine
 from launcher.schedulers.docker.client.errors import (
     Conflict,
     EngineError,
-    EngineUnreachable,
+    EngineRefused,
     NotFound,
     is_half_started,
     may_pass,
@@ -165,9 +165,7 @@ def _mark(engine: Engine, containers: Sequence[Container], why: str) -> None:
             return
         try:
             engine.rename(container.id, own_name(container) + MARKS.get(why, STOPPED))
-        except EngineUnreachable:
-            raise
-        except EngineError:  # gone, or another process has marked it first
+        except EngineRefused:  # gone, or another process has marked it first
             return
 
     run_parallel(mark_one, containers)

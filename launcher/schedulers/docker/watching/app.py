@@ -74,7 +74,7 @@ class WatchedApp:
         self._samples = AppSamples(process.sampler)
         self._hold: Hold | None = None
         self._found: list[Container] = []
-        self._recorder = _Recorder(self._app_dir, self._write_end)
+        self._recorder = Recorder(self._app_dir, self._write_end)
         self._actions = Actions(self._engine, self._app_dir, self._recorder)
         self.since: float = (self._resumed and self._recorder.journal().started_at) or order["at"]
         """From when on the events of the app count, epoch seconds."""
@@ -335,17 +335,3 @@ class WatchedApp:
         assert seen is not None, "an app without containers and events does not end"
         end = replace(seen, state=event["state"], message=event["message"], exit_code=event["code"])
         ends.write_end(self._engine, self._app_dir, end, self._found)
-
-
-class _Recorder(Recorder):
-    """The record of the app; writes the end of the app at the engine first."""
-
-    def __init__(self, app_dir: str, write_end: Callable[[dict[str, Any]], None]) -> None:
-        super().__init__(app_dir)
-        self._write_end = write_end
-
-    def append(self, event: dict[str, Any]) -> bool:
-        if event["e"] == "ended":
-            self._write_end(event)
-            return self.is_written()
-        return super().append(event)

@@ -32,9 +32,9 @@ if TYPE_CHECKING:
 CONTROL_FD = 0
 LISTENER_FD = 3
 _POLL_S = 0.005
+_SHORTEST_POLL_S, _LONGEST_POLL_S = 0.002, 0.05
 _WRITING = 1  # SHUT_WR
 _TRIES = 4  # tries to hand over an app; the last one starts a watcher for this app alone
-_AGAIN_S = 0.25  # Linux 6.18 at times does not report the end of a process with several threads
 _MAIN = "launcher.schedulers.docker.watching.watcher"
 # Variables that finding the engine and this interpreter needs; the user's own do not reach the watcher.
 _PASSED_ENV = ("HOME", "PATH", "LANG", "SSH_AUTH_SOCK", "LD_LIBRARY_PATH", "LAUNCHER_HOME")
@@ -146,21 +146,14 @@ class WatcherClient:
         from launcher.schedulers.docker.watching.rendezvous import ANSWER_S
 
         assert self._control is not None, "a closed connection is not asked"
-        answer = b""
         try:
-            self._control.settimeout(ANSWER_S)
-            while not answer.endswith(b"\n"):
-                piece = self._control.recv(4096)
-                if not piece:
-                    return False
-                answer += piece
-            self._control.settimeout(None)
-        except ConnectionError:
-            return False
-        except OSError:  # the watcher is suspended, or the machine is very busy
+            answer = answer_on(self._control, ANSWER_S)
+        except TimeoutError:  # the watcher is suspended, or the machine is very busy
             self._name = ""
             return False
-        self.pid = json.loads(answer)["pid"]
+        if answer is None:
+            return False
+        self.pid = answer["pid"]
         self._pass_on()
         return True
 
@@ -258,6 +251,24 @@ class WatcherClient:
         return True
 
 
+def answer_on(control: socket | ExecSocket, timeout_s: float | None) -> dict[str, Any] | None:
+    """The next answer of a watcher; None when it has ended, or cannot be run. Raises TimeoutError."""
+    data = b""
+    try:
+        control.settimeout(timeout_s)
+        while not data.endswith(b"\n"):
+            if not (piece := control.recv(4096)):
+                return None
+            data += piece
+        control.settimeout(None)
+        found: dict[str, Any] = json.loads(data)
+    except TimeoutError:
+        raise
+    except (OSError, ValueError):  # ValueError: the engine says why it cannot run the command
+        return None
+    return found
+
+
 def _start(lock: RecordLock, listener: int | None, name: str) -> tuple[socket, int]:
     """Start a watcher, with a socket for other clients or None; returns this end of its first connection."""
     from launcher.schedulers.holder import program, start_holder
@@ -277,27 +288,15 @@ def _start(lock: RecordLock, listener: int | None, name: str) -> tuple[socket, i
 
 def wait_for_exit(app_dir: str, timeout_s: float) -> bool:
     """Wait until no process here holds the app's lock; False when one still does after `timeout_s`."""
-    import time
+    from time import monotonic, sleep
 
-    deadline = time.monotonic() + timeout_s
+    began = monotonic()
     while record.is_locked(app_dir):
-        left = deadline - time.monotonic()
-        holder = record.holder(app_dir)
-        if left <= 0:
+        waited_s = monotonic() - began
+        if waited_s >= timeout_s:
             return False
-        seen = holder is not None and holder.is_here and _wait_for_holder(app_dir, holder, left)
-        if not seen or record.is_locked(app_dir):
-            time.sleep(0.005)  # the lock goes with the process, or another process has taken it
+        sleep(min(max(_SHORTEST_POLL_S, waited_s / 8), _LONGEST_POLL_S, timeout_s - waited_s))
     return True
-
-
-def _wait_for_holder(app_dir: str, holder: Owner, timeout_s: float) -> bool:
-    """Wait until the process that holds the app has ended or, as a watcher of many apps, lets the app go."""
-    if not (name := record.watcher_of(app_dir)):
-        return holder.wait_for_exit(min(timeout_s, _AGAIN_S))
-    from launcher.schedulers.docker.watching import rendezvous
-
-    return rendezvous.await_end(app_dir, name, timeout_s)
 
 
 def place_again(engine: Engine, container: Container) -> Place | None:

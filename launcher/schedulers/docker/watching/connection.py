@@ -21,7 +21,6 @@ class Connection:
     Attributes:
         fds: the received descriptors, until they are taken.
         task: the app that the client has handed over, in the loop of the watcher.
-        awaited: the app whose end the client waits for.
     """
 
     def __init__(self, client: socket.socket) -> None:
@@ -30,7 +29,6 @@ class Connection:
         self._left = b""
         self.fds: list[int] = []
         self.task: Any = None
-        self.awaited: Any = None
 
     def fileno(self) -> int:
         return self._socket.fileno()

@@ -53,7 +53,7 @@ from launcher.schedulers.docker.labels import (
 )
 from launcher.schedulers.docker.record import RecordLock
 from launcher.schedulers.docker.watchers import HOME, PREFIX, TURNS, TURNS_FOLDER, has_come_up
-from launcher.schedulers.docker.watching.client import WatcherClient
+from launcher.schedulers.docker.watching.client import WatcherClient, answer_on
 from launcher.schedulers.docker.watching.rendezvous import ANSWER_S
 from launcher.schedulers.owner import Owner
 from launcher.schedulers.programs import modules, zipped
@@ -73,7 +73,6 @@ _AGAIN_S = 0.1
 _TRIES, _ENDING_S = 4, 15.0
 """Tries to hand over an app, at least, and the seconds of further ones: a busy engine takes as long to end a
 watcher whose last app has ended."""
-_MOST_BYTES = 4096
 _LEAVE_S = 5.0
 _WANTED = "name an image with Python 3.10 or newer: the run option watcher_image"
 
@@ -221,31 +220,17 @@ class EngineWatcher(WatcherClient):
         return super().close(max(timeout_s, _LEAVE_S))
 
     def _answer(self, timeout_s: float | None) -> dict[str, Any] | None:
-        return _answer_on(self._stream, timeout_s)
+        with suppress(TimeoutError):
+            return answer_on(self._stream, timeout_s)
+        return None
 
 
 def tell(engine: Engine, name: str, message: Mapping[str, Any]) -> dict[str, Any] | None:
     """Give the watcher in this container a message; returns its answer. A dead one misses it: None."""
     with suppress(Conflict, NotFound, OSError), closing(engine.converse(name, _PUMP)) as stream:
         stream.sendall(json.dumps(message).encode() + b"\n")
-        return _answer_on(stream, ANSWER_S)
+        return answer_on(stream, ANSWER_S)
     return None
-
-
-def _answer_on(stream: ExecSocket, timeout_s: float | None) -> dict[str, Any] | None:
-    """The next answer of the watcher; None when it has ended, or does not answer in time."""
-    data = b""
-    try:
-        stream.settimeout(timeout_s)
-        while not data.endswith(b"\n"):
-            if not (piece := stream.recv(_MOST_BYTES)):
-                return None
-            data += piece
-        stream.settimeout(None)
-        found: dict[str, Any] = json.loads(data)
-    except (OSError, ValueError):  # ValueError: the engine says why it cannot run the command
-        return None
-    return found
 
 
 def _connect(engine: Engine, name: str, image: str, policy: str, report: Report | None) -> ExecSocket:
@@ -295,7 +280,7 @@ def _start_again(engine: Engine, found: Container, image: str) -> None:
     if has_come_up(engine, found):
         engine.start(found.id)
         return
-    with closing(engine.log_frames(found.id, tty=False)) as frames:
+    with closing(engine.log_frames(found.id)) as frames:
         lines = b"".join(text for _, text in frames).decode(errors="replace").split("\n")
     engine.remove(found.id)
     why = next((line.strip() for line in reversed(lines) if line.strip()), "it ended at once")

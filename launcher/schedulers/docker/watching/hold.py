@@ -17,7 +17,7 @@ from launcher.holding.hold import way_to_start
 from launcher.schedulers.docker import record, tombstones
 from launcher.schedulers.docker.apps import list_containers
 from launcher.schedulers.docker.client.engine import Engine
-from launcher.schedulers.docker.client.errors import EngineError, EngineUnreachable, may_pass
+from launcher.schedulers.docker.client.errors import EngineError, EngineRefused, may_pass
 from launcher.schedulers.docker.client.objects import Container
 from launcher.schedulers.docker.client.streams import Event
 from launcher.schedulers.docker.client.wire import Patience
@@ -170,9 +170,7 @@ class Hold:
         """Rename the container, by which other state folders see that the app no longer waits for others."""
         try:
             self._engine.rename(self._waiting.id, queued_name(self._app_id))
-        except EngineUnreachable:
-            raise
-        except EngineError:  # the container is gone, as its event reports, or the name is taken
+        except EngineRefused:  # the container is gone, as its event reports, or the name is taken
             return
 
     def follow_needs(self) -> None:
@@ -235,9 +233,7 @@ class Hold:
         """Make a call, repeated while the engine is away; None where a final error has failed the attempt."""
         try:
             return self._persist(call)
-        except EngineUnreachable:
-            raise
-        except EngineError as error:
+        except EngineRefused as error:
             self._fail(error)
             return None
 

@@ -45,10 +45,11 @@ def main(container: str) -> None:
         engine.restart_always(container)
     except EngineError as error:
         sys.exit(f"the watcher cannot reach its engine: {error}")
-    paths.ensure(rendezvous.folder())
-    with rendezvous.Locked() as locked:
-        listener = socket.socket(fileno=locked.listen(SOCKET).detach())
-    watcher = Watcher(engine, rendezvous.Listening(listener, SOCKET), patience_s=FIRST_CLIENT_S)
+    paths.ensure(record.apps_dir())
+    if (made := rendezvous.listen(SOCKET)) is None:
+        sys.exit("another watcher runs here")
+    listener = socket.socket(fileno=made.detach())
+    watcher = Watcher(engine, rendezvous.Listening(listener), patience_s=FIRST_CLIENT_S)
     resume(engine, watcher)
     with open(os.path.join(paths.home(), PROCESS), "w", encoding="utf-8") as file:
         file.write(this_process().to_json())

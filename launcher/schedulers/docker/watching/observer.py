@@ -12,7 +12,11 @@ from launcher.schedulers.docker import record
 from launcher.schedulers.docker.app_logs import starts_of
 from launcher.schedulers.docker.apps import list_containers
 from launcher.schedulers.docker.client.engine import Engine
-from launcher.schedulers.docker.client.errors import EngineError, EngineSilent, EngineUnreachable
+from launcher.schedulers.docker.client.errors import (
+    EngineError,
+    EngineRefused,
+    EngineSilent,
+)
 from launcher.schedulers.docker.client.objects import Container
 from launcher.schedulers.docker.client.streams import Event
 from launcher.schedulers.docker.facts import alone, why_lost
@@ -247,9 +251,7 @@ def said(engine: Engine, ended: Container, journal: Journal) -> str:
     try:
         tail, whole = _stderr(engine, ended, journal)
         return last_line(tail, _secrets(engine, ended), whole=whole) if tail else ""
-    except EngineUnreachable:
-        raise
-    except EngineError:
+    except EngineRefused:
         return ""
 
 
@@ -261,7 +263,7 @@ def _stderr(engine: Engine, ended: Container, journal: Journal) -> tuple[bytes, 
         begun = None if ended.started_at is None else shortly_before(ended.started_at)
     since = None if begun is None else int(begun * 1e9)
     tail, count, size = b"", 0, 0
-    with engine.log_frames(ended.id, since=since, tail=_SAID_LINES, tty=ended.tty) as frames:
+    with engine.log_frames(ended.id, since=since, tail=_SAID_LINES) as frames:
         for stream, payload in frames:  # both streams: the engine counts the lines of both
             count += 1
             if stream == STDERR:

@@ -19,7 +19,7 @@ from launcher.holding.replica import RUNNING
 from launcher.schedulers import probes
 from launcher.schedulers.docker.client.configuration import is_on_this_host
 from launcher.schedulers.docker.client.engine import Engine
-from launcher.schedulers.docker.client.errors import EngineError, EngineUnreachable
+from launcher.schedulers.docker.client.errors import EngineRefused, EngineUnreachable
 from launcher.schedulers.docker.client.objects import Container
 from launcher.schedulers.docker.client.view import EngineView
 from launcher.schedulers.docker.journal import HeldApp
@@ -159,9 +159,7 @@ def why_not_ready(engine: Engine, container: Container, probe: Mapping[str, Any]
         if "file" in probe:
             return _why_no_file(engine, seen, probe["file"])
         return _why_no_answer(engine, seen, probe, min(limit_s, ANSWER_S))
-    except EngineUnreachable:
-        raise
-    except EngineError as error:
+    except EngineRefused as error:
         return error.cause
 
 
@@ -211,9 +209,7 @@ def _running(engine: Engine, seen: Container, argv: tuple[str, ...]) -> str:
 def _why_no_file(engine: Engine, seen: Container, name: str) -> str:
     try:
         found = engine.path_stat(seen.id, join(seen.working_dir, name))
-    except EngineUnreachable:
-        raise
-    except EngineError as error:  # a loop of links, or a mount that broke
+    except EngineRefused as error:  # a loop of links, or a mount that broke
         return f"the file {name} cannot be seen: {error.cause}"
     if found is None:
         return no_file(name)

@@ -64,7 +64,6 @@ class _Task:
         until: when its rest ends, epoch seconds; None for a rest without a time.
         timed_at: the earliest time for which the loop has a timer; None for none.
         fds: the descriptors that the loop watches for it.
-        followers: the connections of clients that wait for the end of its watch.
         is_given_up: the engine was away for too long: the app has not ended.
         awaits_hold: the client still waits for the state in which the app is held.
     """
@@ -75,7 +74,6 @@ class _Task:
         self.until: float | None = None
         self.timed_at: float | None = None
         self.fds: tuple[int, ...] = ()
-        self.followers: set[Connection] = set()
         self.is_running = False
         self.is_due = False
         self.is_over = False
@@ -139,7 +137,7 @@ class Watcher:
         """Whether no app is left, and no client can hand over one any more."""
         if self._tasks or self._new or self._is_early:
             return False
-        late = [] if self._listening is None else self._listening.retire(self._let_go)
+        late = [] if self._listening is None else self._listening.retire()
         for each in late:
             self.serve(each)
         return not late
@@ -154,8 +152,7 @@ class Watcher:
             if self._owns_records and not task.is_given_up:
                 record.remove(task.app.lock.app_dir)
             task.app.lock.release()
-            for each in (task.client, *task.followers):
-                self._leave(each)
+            self._leave(task.client)
 
     # -- what apps ask for, in any thread ------------------------------------------------------------------
 
@@ -278,16 +275,11 @@ class Watcher:
         if connection.fileno() >= 0:
             self._loop.forget(connection.fileno())
             connection.close()
-        if connection.awaited is not None:
-            connection.awaited.followers.discard(connection)
 
     def _meet(self, connection: Connection, message: Mapping[str, Any]) -> None:
         """Obey the first message of a client."""
         known = self._tasks.get(message.get("app_id", ""))
-        if message.get("op") == "await" and known is not None:
-            known.followers.add(connection)
-            connection.awaited = known
-        elif message.get("op") == "cancel" and known is not None:
+        if message.get("op") == "cancel" and known is not None:
             record.append(known.app.lock.app_dir, "cancel", **message["request"])
             connection.answer({})
             self._leave(connection)
@@ -319,7 +311,7 @@ class Watcher:
         except BaseException:
             lock.release()  # else no client could hand over the app again
             raise
-        lock.sign(watcher=self._listening.name if self._listening is not None else "")
+        lock.sign()
         task = _Task(connection)
         task.app = WatchedApp(
             self, self._stream, lock, order, place, partial(self.post, partial(self._wake, task))
@@ -432,7 +424,7 @@ def main() -> None:
         from launcher.schedulers.docker.watching.rendezvous import Listening
 
         os.set_inheritable(LISTENER_FD, False)
-        listening = Listening(socket.socket(fileno=LISTENER_FD), name)
+        listening = Listening(socket.socket(fileno=LISTENER_FD))
     watcher = Watcher(connect(), listening)
     watcher.serve(socket.socket(fileno=CONTROL_FD))
     watcher.run()
