@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from math import ceil
 from typing import TypedDict
 
@@ -37,6 +38,15 @@ class SlurmOpts(TypedDict, total=False):
 
 
 def options() -> runopts:
+    """The run options, as a value of the caller's own: plug-ins add theirs to it."""
+    opts = runopts()
+    opts.update(all_options())
+    return opts
+
+
+@cache
+def all_options() -> runopts:
+    """The run options, for those who only read them."""
     opts = runopts()
     _of_queue(opts)
     _of_nodes(opts)
