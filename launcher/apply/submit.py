@@ -10,7 +10,7 @@ from time import monotonic, time
 from typing import TYPE_CHECKING, Any
 
 from launcher.apply.dry_run import check_held
-from launcher.apply.engines import Engines
+from launcher.apply.engines import Engines, catch_up
 from launcher.apply.events import EventName, Events
 from launcher.errors import LauncherError, SchedulerError, StaleError, StateError
 from launcher.plan.effects import start_of
@@ -117,8 +117,11 @@ class Submission:
         return self._step.stops
 
     def announce(self) -> None:
-        """Clear the way for the reservation."""
+        """Clear the way for the reservation, and record the end of the attempt before."""
         clear(self._step, self._engines)
+        last = self._step.latest
+        if last is not None and not last.is_live:  # perhaps since this apply recorded all ends
+            catch_up(self._store, last, self._store.attempt(last.app_id))
         self._events.introduce(self._step.key, **self._about)
         self.emit("reserving")
 
