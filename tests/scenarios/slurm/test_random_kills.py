@@ -78,7 +78,7 @@ class Pipeline:
         assert processes.gone([*left, *self.conductors()], timeout_s=60)
         scenario.launcher("gc", "--older-than", "0")
         latest = {scenario.attempts(job)[-1].app_id for job in JOBS}
-        assert {*os.listdir(scenario.job_dir / "apps")} == latest
+        assert {*scenario.apps()} == latest
         assert os.listdir(scenario.job_dir / "arrays") == []
 
 
