@@ -75,6 +75,7 @@ class Pipeline:
 
     def assert_nothing_is_left(self) -> None:
         scenario = self.scenario
+        scenario.launcher("gc")  # cancels the jobs of ended apps, which a restarted controller queues again
         assert scenario.left_in_queue() == []
         app_ids = scenario.apps()
         left = [pid for app_id in app_ids for pid in scenario.processes_of(app_id)]
