@@ -188,12 +188,12 @@ def record_ends(store: Store, engines: Engines, schedulers: Iterable[str]) -> li
         states = {seen.app_id: seen.state for seen in engines.get(name).refresh(ids)} if ids else {}
         for entry in entries:  # most are as the ledger has them
             if states.get(entry.app_id) != entry.state:
-                recorded += _record_end(store, engines, entry)
+                recorded += record_end(store, engines, entry)
     return recorded
 
 
-def _record_end(store: Store, engines: Engines, entry: AppRecord) -> list[Attempt]:
-    """Record the end of an attempt that is live in the ledger and that its engine did not report."""
+def record_end(store: Store, engines: Engines, entry: AppRecord) -> list[Attempt]:
+    """Record the end of an attempt that is live in the ledger; returns it where this call has recorded it."""
     import time
 
     attempt = engines.get(entry.scheduler).attempt(entry.app_id)

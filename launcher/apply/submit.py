@@ -11,14 +11,14 @@ from typing import TYPE_CHECKING, Any
 
 from launcher import paths
 from launcher.apply.dry_run import check_held
-from launcher.apply.engines import Engines
+from launcher.apply.engines import Engines, record_end
 from launcher.apply.events import EventName, Events
 from launcher.dataclass import replace
 from launcher.errors import LauncherError, SchedulerError, StaleError, StateError
 from launcher.plan.effects import start_of
 from launcher.plan.step import Guard, Step, in_order, keys_after
 from launcher.schedulers.staged import Reservation
-from launcher.specs.attempt import Attempt
+from launcher.specs.attempt import ENDED_STATES, Attempt
 from launcher.specs.binding import BoundLaunch
 from launcher.specs.launch import InputRef, JobKey, Launch
 from launcher.specs.needs import StoodOn
@@ -119,8 +119,12 @@ class Submission:
         return self._step.stops
 
     def announce(self) -> None:
-        """Clear the way for the reservation."""
+        """Clear the way for the reservation, and record the end of the attempt before."""
         clear(self._step, self._engines)
+        guard = self._step.guard
+        entry = self._store.attempt(guard.app_id) if guard.state in ENDED_STATES else None
+        if entry is not None and entry.is_live:  # it has ended since this apply recorded all ends
+            record_end(self._store, self._engines, entry)
         self._events.introduce(self._step.key, **self._about)
         self.emit("reserving")
 

@@ -89,9 +89,24 @@ class AppFolder:
 
     # -- writing -------------------------------------------------------------------------------------------
 
+    def add(self, name: str, text: "str | bytes", mode: int = 0o600, *, on_disk: bool = False) -> None:
+        """Make a file that no other process reads before it is whole. Raises OSError."""
+        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
+        fd = os.open(self._at(name), flags, mode, dir_fd=self._fd)
+        try:
+            with os.fdopen(fd, "wb") as file:
+                file.write(text if isinstance(text, bytes) else text.encode("utf-8", "surrogateescape"))
+                if on_disk:
+                    file.flush()
+                    os.fsync(fd)
+        except BaseException:
+            self.unlink(name)
+            raise
+
     def write(self, name: str, text: "str | bytes", mode: int = 0o600) -> None:
         """Replace a file as a whole; after an error the earlier one is still there. Raises OSError."""
-        temp = self._temporary(name, text, mode)
+        temp = f".{name}.{token()}"
+        self.add(temp, text, mode)
         try:
             os.rename(self._at(temp), self._at(name), src_dir_fd=self._fd, dst_dir_fd=self._fd)
         except BaseException:
@@ -100,7 +115,8 @@ class AppFolder:
 
     def link(self, name: str, text: str) -> bool:
         """Make a file, on disk, unless it exists; returns whether this process made it."""
-        temp = self._temporary(name, text, 0o600, on_disk=True)
+        temp = f".{name}.{token()}"
+        self.add(temp, text, on_disk=True)
         try:
             try:
                 os.link(self._at(temp), self._at(name), src_dir_fd=self._fd, dst_dir_fd=self._fd)
@@ -126,21 +142,6 @@ class AppFolder:
             os.unlink(self._at(name), dir_fd=self._fd)
         except OSError:
             pass
-
-    def _temporary(self, name: str, text: "str | bytes", mode: int, *, on_disk: bool = False) -> str:
-        temp = f".{name}.{token()}"
-        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
-        fd = os.open(self._at(temp), flags, mode, dir_fd=self._fd)
-        try:
-            with os.fdopen(fd, "wb") as file:
-                file.write(text if isinstance(text, bytes) else text.encode("utf-8", "surrogateescape"))
-                if on_disk:
-                    file.flush()
-                    os.fsync(fd)
-        except BaseException:
-            self.unlink(temp)
-            raise
-        return temp
 
     # -- its lock ------------------------------------------------------------------------------------------
 

@@ -116,11 +116,12 @@ ORDER BY number DESC
 
 # Three look-ups for each wanted key, most of which find the same row.
 _HIGHEST = "(SELECT number FROM attempts WHERE {where} ORDER BY number DESC LIMIT 1)"
+_HAS_RUN = "state NOT IN ('reserved', 'created', 'waiting', 'queued', 'skipped')"
 _DECISIVE_OF = f"""
 SELECT {_FULL} FROM json_each(?) CROSS JOIN attempts ON {_SAME_KEY}
 WHERE number IN (
     {_HIGHEST.format(where=_SAME_KEY)},
-    {_HIGHEST.format(where=f"{_SAME_KEY} AND state NOT IN ('reserved', 'created', 'waiting', 'skipped')")},
+    {_HIGHEST.format(where=f"{_SAME_KEY} AND {_HAS_RUN}")},
     {_HIGHEST.format(where=f"{_SAME_KEY} AND state = 'succeeded'")}
 )
 """

@@ -27,6 +27,7 @@ from launcher.schedulers.docker.names import (
 from launcher.schedulers.docker.rows import of_labels
 from launcher.schedulers.docker.status import DockerAppView, view
 from launcher.schedulers.docker.tombstones import Tombstone
+from launcher.schedulers.docker.watchers import Looks, OneLook
 from launcher.schedulers.owner import Owner
 from launcher.schedulers.record import in_state
 from launcher.specs.attempt import WAITING_STATES, Attempt
@@ -151,7 +152,7 @@ def find_all(
     for container in own_containers(engine, engine.containers(*(labels or (APP_ID,)))):
         by_app.setdefault(container.labels.get(APP_ID, ""), []).append(container)
     stones, texts = stones or {}, [key.removeprefix(PREFIX) for key in labels if "=" not in key]
-    read = partial(_app, engine, take_over=take_over)
+    read = partial(_app, engine, look=OneLook(engine), take_over=take_over)
     found = (
         read(app_id, many, journals.get(app_id), stones.get(app_id) if many else None)
         for app_id, many in by_app.items()
@@ -190,18 +191,20 @@ def _app(
     journal: Journal | None,
     stone: Tombstone | None,
     *,
+    look: OneLook | None = None,
     lock_held: bool = False,
     take_over: bool = False,
     named: bool = False,
 ) -> DockerApp | None:
-    found = tuple(containers)
+    """The app at one moment; `look` sees the watchers of all apps that are read together."""
+    found, look = tuple(containers), look or OneLook(engine)
     labels = _labels(engine, app_id, found, stone)
     view = labels and _view(engine, labels, found, journal, stone, lock_held=lock_held, named=named)
     if not (labels and view):
         return None
     app = DockerApp(labels, found, view, journal)
     if view.ended and not lock_held and stone is None and (journal is None or journal.outcome is None):
-        if record.is_locked(app.app_dir) or is_held_elsewhere(engine, labels):
+        if record.is_locked(app.app_dir) or is_held_elsewhere(look, labels):
             is_unasked = view.state == "lost" and not view.drift and any(each.lost for each in view.replicas)
             if is_unasked or (view.state == "succeeded" and INPUTS in labels):
                 # Its watcher knows more, or compares input files, and records the end.
@@ -209,10 +212,10 @@ def _app(
                 return replace(app, view=running, is_ending=True)
         elif (known := record.journal(app.app_dir)) is not None and known.outcome is not None:
             # Its watcher has recorded more since the journal was read, and left.
-            return _app(engine, app_id, found, known, None, take_over=take_over, named=named)
-    if journal is None and stone is None and (paused_by := _paused_by(engine, app, take_over=take_over)):
+            return _app(engine, app_id, found, known, None, look=look, take_over=take_over, named=named)
+    if journal is None and stone is None and (paused_by := _paused_by(look, app, take_over=take_over)):
         return replace(app, view=status.paused(view), paused_by=paused_by)
-    return replace(app, owner=_owner(engine, app, lock_held=lock_held, take_over=take_over))
+    return replace(app, owner=_owner(look, app, lock_held=lock_held, take_over=take_over))
 
 
 def _view(
@@ -268,12 +271,12 @@ def _labels(
     return labels or (stone.labels if stone is not None else None)
 
 
-def is_held_elsewhere(engine: EngineView, labels: Labels) -> bool:
+def is_held_elsewhere(engine: Looks, labels: Labels) -> bool:
     """Whether a watcher has the app: below another state folder of this machine, or on the engine."""
     return bool(record.locked_elsewhere(labels.app_id, labels.owner)) or watchers.is_held(engine, labels)
 
 
-def _owner(engine: EngineView, app: DockerApp, *, lock_held: bool, take_over: bool) -> str:
+def _owner(engine: Looks, app: DockerApp, *, lock_held: bool, take_over: bool) -> str:
     view = app.view
     if view.state in WAITING_STATES:  # its watcher; one on another machine counts as alive
         waiting = waiting_container(app.containers)
@@ -298,7 +301,7 @@ def _owner(engine: EngineView, app: DockerApp, *, lock_held: bool, take_over: bo
     return ""
 
 
-def _paused_by(engine: EngineView, app: DockerApp, *, take_over: bool) -> Owner | None:
+def _paused_by(engine: Looks, app: DockerApp, *, take_over: bool) -> Owner | None:
     """See `DockerApp.paused_by`: for an app without a record here, of which a replica has failed.
 
     Where the watcher cannot be seen, the longest pause decides.

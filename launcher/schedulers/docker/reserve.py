@@ -161,8 +161,8 @@ class ReservedId(BackendReservation):
             decided = tombstones.decide(engine, waiting, tombstones.RESUME, take_over=self._take_over)
             if decided != tombstones.RESUME:
                 raise ReservedError(app_id, view.state)  # another client gives it up at this moment
-            # First: a record of waiting without that container reads as a cancellation.
-            record.clear(self.lock.app_dir)
+        # First: a record of waiting without a container reads as a cancellation.
+        record.clear(self.lock.app_dir)
         try:
             # The scratch volume stays: it may be another client's by now, and `create` replaces it.
             run_parallel(lambda each: engine.remove(each.id), found.containers)

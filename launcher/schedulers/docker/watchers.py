@@ -7,10 +7,12 @@ host.
 
 from __future__ import annotations
 
+from functools import cache
+from typing import Protocol
+
 from launcher.schedulers.docker.client.engine import Engine
 from launcher.schedulers.docker.client.errors import NotFound
-from launcher.schedulers.docker.client.objects import Container
-from launcher.schedulers.docker.client.view import EngineView
+from launcher.schedulers.docker.client.objects import Container, PathStat
 from launcher.schedulers.docker.labels import PART, WATCHER_PART, Labels
 from launcher.schedulers.owner import Owner, from_json
 
@@ -26,12 +28,29 @@ TURNS_FOLDER = "/launcher/turns"
 _MOST_BYTES = 4096
 
 
+class Looks(Protocol):
+    """The methods of `EngineView` that show a watcher."""
+
+    def inspect(self, container: str, /) -> Container | None: ...
+    def path_stat(self, container: str, path: str, /) -> PathStat | None: ...
+    def read_file(self, container: str, path: str, most: int, /) -> bytes | None: ...
+
+
+class OneLook:
+    """An engine whose watchers are looked at once, while many apps are read."""
+
+    def __init__(self, engine: Looks) -> None:
+        self.inspect = cache(engine.inspect)
+        self.path_stat = cache(engine.path_stat)
+        self.read_file = cache(engine.read_file)
+
+
 def is_of_engine(process: Owner) -> bool:
     """Whether the process is one of a watcher on an engine."""
     return process.host.startswith(PREFIX)
 
 
-def is_alive(engine: EngineView, process: Owner) -> bool:
+def is_alive(engine: Looks, process: Owner) -> bool:
     """Whether this process of a watcher on the engine runs."""
     container, file = engine.inspect(process.host), engine.path_stat(process.host, PROCESS)
     if container is None or container.state != "running" or file is None:
@@ -43,7 +62,7 @@ def is_alive(engine: EngineView, process: Owner) -> bool:
 
 
 def may_be_alive(
-    engine: EngineView, process: Owner, progress_at: float | None, *, take_over: bool = False
+    engine: Looks, process: Owner, progress_at: float | None, *, take_over: bool = False
 ) -> bool:
     """Whether a process that has an app may be running: see `Owner.is_alive`. The engine shows its own."""
     if is_of_engine(process):
@@ -51,7 +70,7 @@ def may_be_alive(
     return process.is_alive(progress_at, take_over=take_over)
 
 
-def is_held(engine: EngineView, labels: Labels) -> bool:
+def is_held(engine: Looks, labels: Labels) -> bool:
     """Whether a running watcher on the engine has the app with these labels."""
     if not labels.watcher:
         return False
@@ -59,7 +78,7 @@ def is_held(engine: EngineView, labels: Labels) -> bool:
     return found is not None and found.state == "running" and has_record(engine, labels)
 
 
-def has_record(engine: EngineView, labels: Labels) -> bool:
+def has_record(engine: Looks, labels: Labels) -> bool:
     """Whether the container of the app's watcher, running or not, has the record of the app."""
     return engine.path_stat(labels.watcher, f"{HOME}/docker/apps/{labels.app_id}") is not None
 
@@ -86,6 +105,6 @@ def start_all(engine: Engine) -> None:
             start(engine, each)
 
 
-def has_come_up(engine: EngineView, container: Container) -> bool:
+def has_come_up(engine: Looks, container: Container) -> bool:
     """Whether the watcher in this container has ever run: then there may be records in its volume."""
     return engine.path_stat(container.id, PROCESS) is not None

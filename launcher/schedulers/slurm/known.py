@@ -99,11 +99,13 @@ def remember(apps: Sequence[AppRecord], place: Place) -> None:
     host, job_dir = place
     name = sha256(f"{host}\0{job_dir}".encode(errors="surrogateescape")).hexdigest()[:16]
     about = {"host": host, "job_dir": job_dir}
-    _write("clusters", name, about)
-    for app in apps:
-        key = list(app.key) if app.job else None
-        row = dict(zip(_ROW, (app.session, app.name, key, app.number, app.created_at), strict=True))
-        _write("apps", app.app_id, {**about, **row})
+    _write("clusters", {name: about})
+    _write("apps", {app.app_id: {**about, **_row(app)} for app in apps})
+
+
+def _row(app: AppRecord) -> dict[str, object]:
+    key = list(app.key) if app.job else None
+    return dict(zip(_ROW, (app.session, app.name, key, app.number, app.created_at), strict=True))
 
 
 def forget(app_id: str) -> None:
@@ -144,7 +146,9 @@ def _read(folder: str, name: str) -> dict[str, Any]:
         return {}
 
 
-def _write(folder: str, name: str, about: Mapping[str, object]) -> None:
+def _write(folder: str, files: Mapping[str, Mapping[str, object]]) -> None:
     from launcher.schedulers.record import write_json
 
-    write_json(paths.ensure(os.path.join(root(), folder)), name, about)
+    place = paths.ensure(os.path.join(root(), folder))
+    for name, about in files.items():
+        write_json(place, name, about)

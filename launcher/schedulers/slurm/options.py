@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from math import ceil
 
 from launcher.schedulers.checks import add_times
@@ -24,6 +25,15 @@ _DURATION = r"(?=.)(?:[0-9]+w)?(?:[0-9]+d)?(?:[0-9]+h)?(?:[0-9]+m)?"
 
 
 def options() -> runopts:
+    """The run options, as a value of the caller's own: plug-ins add theirs to it."""
+    opts = runopts()
+    opts.update(all_options())
+    return opts
+
+
+@cache
+def all_options() -> runopts:
+    """The run options, for those who only read them."""
     opts = runopts()
     _of_queue(opts)
     _of_nodes(opts)

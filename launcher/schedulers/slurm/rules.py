@@ -7,7 +7,7 @@ from math import ceil
 
 from launcher.schedulers.checks import BUILT_IMAGE, check_runnable, overridden, without_containers
 from launcher.schedulers.replica_request import host_variables
-from launcher.schedulers.slurm.options import KNOWN, MEMORY, OWN_OPTION, REFUSED, minutes_of, options
+from launcher.schedulers.slurm.options import KNOWN, MEMORY, OWN_OPTION, REFUSED, all_options, minutes_of
 from launcher.specs.app import AppDef, CfgVal, Role
 from launcher.specs.check import Problem, macro_texts, macros_in
 from launcher.specs.macros import role_of_host
@@ -28,7 +28,7 @@ MARK = "\x01"
 
 def check(app: AppDef, cfg: Mapping[str, CfgVal]) -> None:
     """Raise RejectedAppError for an invalid app, InvalidRunConfigException for options out of range."""
-    options().check_values(cfg)
+    all_options().check_values(cfg)
     check_runnable(app, lambda app: [*problems(app, cfg)])
 
 

@@ -34,6 +34,8 @@ _RUNNING = frozenset(
 _NO_CODE = "0"
 _NO_OUTPUT_FILE = "0:53"
 """The exit code of a job whose node cannot open the file for its output."""
+_UNMET = "DependencyNeverSatisfied"
+_NEED_FAILED = "a job that it needs did not succeed"
 LEFT = "it left Slurm's queue without an outcome"
 LEFT_UNSTARTED = f"{LEFT} before it started: it was cancelled in Slurm, or the controller lost it"
 
@@ -236,6 +238,8 @@ def _end_by_slurm(facts: Facts, ended: Mapping[str, Any]) -> tuple[str, str, int
     unmet = [skipped(job, end) for job, end in _needs(facts) if end not in ("", "succeeded")]
     if unmet and not facts.get("started"):
         return "skipped", ", ".join(unmet), None
+    if facts.get("needs") and ended.get("reason") == _UNMET:  # the need that has ended badly is COMPLETING
+        return "skipped", _NEED_FAILED, None
     if facts.get("cancel"):
         return "cancelled", _cancelled_by(facts), None
     if facts.get("queue"):

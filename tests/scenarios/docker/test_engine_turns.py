@@ -14,6 +14,7 @@ from tests.contract.test_holding import Gate
 from tests.docker_scenario import DockerScenario
 from tests.engines.images import PYTHON_IMAGE
 from tests.engines.own import OwnEngine
+from tests.engines.proxy import Proxy, everything
 from tests.scenarios.docker.watched import PATIENCE_S, Watched, make_own_image, until
 
 pytestmark = pytest.mark.timeout(600)
@@ -136,6 +137,27 @@ def test_every_state_folder_shows_the_line_and_moves_the_apps_in_it(
     gate.open()
     watched.ends(first="succeeded", second="cancelled", third="succeeded", twelfth="succeeded")
     assert lines(log) == ["first", "twelfth", "third"]
+
+
+@pytest.mark.parametrize("command", ["list -s local_docker", "plan .", "status second third"])
+def test_a_command_looks_once_at_the_watcher_of_all_apps_in_line(
+    scenario: DockerScenario,
+    watched: Watched,
+    gate: Gate,
+    log: Path,
+    one_at_a_time: None,
+    tmp_path: Path,
+    command: str,
+) -> None:
+    others = ("second", "tenth", "third", "twelfth")
+    in_line(scenario, watched, gate, log, *others)
+    with Proxy(tmp_path / "p.sock", everything) as proxy:
+        env = {**os.environ, "DOCKER_HOST": proxy.host}
+        scenario.launcher(*command.split(), env=env, code=None)
+        looks = [each for each in proxy.seen if f"/containers/{next(iter(watched.names()))}/" in each]
+    assert len(looks) < 2 * len(others), looks
+    gate.open()
+    watched.ends(**dict.fromkeys(("first", *others), "succeeded"))
 
 
 def test_a_changed_job_keeps_its_place_in_line(

@@ -16,6 +16,7 @@ import pytest
 from launcher.errors import ReservedError, SchedulerError
 from launcher.schedulers import get_scheduler
 from launcher.schedulers.docker import record, reserve, tombstones
+from launcher.schedulers.docker.client.view import run_parallel
 from launcher.schedulers.docker.names import container_name, scratch_volume
 from launcher.schedulers.owner import this_process
 from launcher.specs import AppState
@@ -154,6 +155,42 @@ def half_started(attempt: Attempt) -> None:
     """Submit an attempt, and kill its client and its watcher after the start of the first replica."""
     ran = subprocess.run([sys.executable, "-c", HALF, json.dumps(attempt.to_json())], check=False)
     assert ran.returncode == -signal.SIGKILL
+
+
+CREATED = """
+import json, os, sys
+from launcher.schedulers import get_scheduler
+from launcher.specs.attempt import Attempt
+from launcher.specs.canonical import app_from_document
+from tests import processes
+
+staged = get_scheduler("local_docker", "x")
+attempt = Attempt.from_json(json.loads(sys.argv[1]))
+staged.create(staged.reserve(attempt), app_from_document(attempt.document, "train", {}), {})
+processes.kill([*processes.watchers(os.environ["LAUNCHER_HOME"]), os.getpid()])
+"""
+
+
+def test_an_attempt_in_line_whose_containers_a_killed_client_removed_was_not_cancelled(
+    case: DockerCase, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its watcher was killed, too: after it had created the containers, before it recorded the start."""
+    attempt = attempt_of(case, case.app("true"))
+    subprocess.run([sys.executable, "-c", CREATED, json.dumps(attempt.to_json())], check=False)
+    assert record.append(record.folder(attempt.app_id), "queued")
+    assert seen(case.scheduler) == [(attempt.app_id, "created")]
+
+    def remove_and_die(*removals: Any) -> None:
+        run_parallel(*removals)
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched:
+        patched.setattr(reserve, "run_parallel", remove_and_die)
+        with pytest.raises(KeyboardInterrupt):
+            case.another().reserve(attempt)
+    assert containers(attempt.app_id) == []
+    assert observed(case.scheduler) == []
+    case.scheduler.abort(case.scheduler.reserve(attempt))
 
 
 def test_a_half_started_app_is_not_created_again(case: DockerCase) -> None:

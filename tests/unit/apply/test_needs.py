@@ -121,6 +121,16 @@ def test_jobs_are_submitted_behind_the_jobs_that_they_need(world: World) -> None
     assert report.index(("started", "train")) < report.index(("ended", "train"))
 
 
+def test_a_start_records_the_end_of_the_attempt_before_that_the_plan_has_seen(world: World) -> None:
+    """The end was not known yet when the apply recorded all ends, before its plan."""
+    step = world.steps(train="true")["train"]
+    world.carry_out(step)
+    world.engines.get("local_cwd").ended_attempt(step.app_id)
+    assert [each.state for each in world.store.attempts(step.key)] == ["running"]
+    world.carry_out(replace(step, number=2, guard=replace(guard(step), state="succeeded")))
+    assert [each.state for each in world.store.attempts(step.key)] == ["running", "succeeded"]
+
+
 def test_an_interrupt_begins_no_job_that_waits_for_the_submission_of_another_one(world: World) -> None:
     main = threading.main_thread().ident
     assert main is not None

@@ -37,8 +37,8 @@ def test_a_success_is_never_seen_without_the_comparison_of_its_inputs(
     found = [container(k, "exited 0") for k in range(2)]
     for each in found:
         each.labels[INPUTS] = "in1:x"
-    engine = SimpleNamespace(answer_anew=lambda: None, started_at=lambda: 1.0)
-    seen = apps._app(engine, "app", found, record.journal(app_dir), None)
+    engine: Any = SimpleNamespace(answer_anew=lambda: None, started_at=lambda: 1.0)
+    seen = apps._app(engine, "app", found, record.journal(app_dir), None, look=engine)
     if is_last_moment:
         assert (seen.view.state, seen.view.inputs_changed) == ("succeeded", "train.py was changed")
     else:

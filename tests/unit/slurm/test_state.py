@@ -263,6 +263,15 @@ def test_a_need_whose_end_is_not_known_is_to_be_looked_up_first():
     assert undecided_needs({"train-2-x": behind("prepare-1-x", state="failed")}) == []
 
 
+def test_a_job_is_skipped_that_slurm_has_cancelled_before_it_shows_the_end_of_its_need():
+    never = {"state": "CANCELLED", "reason": "DependencyNeverSatisfied"}
+    need = submitted(queue=[row(state="COMPLETING")])
+    apps = {"train-2-x": {**behind("prepare-1-x"), "ended": never}, "prepare-1-x": need}
+    assert {each: end["state"] for each, end in new_ends(apps).items()} == {"train-2-x": "skipped"}
+    apps["train-2-x"]["ended"] = {**never, "reason": "Dependency"}
+    assert {each: end["state"] for each, end in new_ends(apps).items()} == {"train-2-x": "cancelled"}
+
+
 def test_needs_in_a_circle_come_to_an_end():
     apps = {"a-1-x": behind("b-1-x", app_id="a-1-x"), "b-1-x": behind("a-1-x", app_id="b-1-x")}
     assert sorted(new_ends(apps)) == ["a-1-x", "b-1-x"]

@@ -175,6 +175,13 @@ def test_latest_is_the_attempt_with_the_highest_number_of_each_job(store: Store)
     }
 
 
+@pytest.mark.parametrize("state", ["reserved", "created", "waiting", "queued", "skipped"])
+def test_an_attempt_of_which_nothing_has_run_leaves_the_attempt_before_it_decisive(store: Store, state: str):
+    store.record(attempt(number=1, state="failed"))
+    store.record(attempt(number=2, state=state))
+    assert sorted(each.number for each in store.decisive([key()])) == [1, 2]
+
+
 @pytest.mark.slow
 def test_latest_of_some_jobs_is_one_query_however_many_they_are(store: Store):
     for job in range(300):

@@ -135,8 +135,8 @@ def _make_folder(site: Site, path: str, owners: Dict[int, Owner], script: str) -
         os.symlink(os.path.join("..", "..", "apps", app_id), os.path.join(temp, str(k)))
     folder = AppFolder(temp)
     lines = [owners.get(k, NO_OWNER) for k in range(max(owners, default=-1) + 1)]
-    folder.write(TASKS, "".join("{} {}\n".format(*owner) for owner in lines))
-    folder.write(ARRAY_SCRIPT, script, 0o700)
+    folder.add(TASKS, "".join("{} {}\n".format(*owner) for owner in lines))
+    folder.add(ARRAY_SCRIPT, script, 0o700)
     os.rename(temp, path)
 
 

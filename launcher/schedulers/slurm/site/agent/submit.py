@@ -60,15 +60,18 @@ def reserve(site: Site, op: Json) -> Json:
 
 def _make(site: Site, path: str, owner: Json, record: Json) -> bool:
     """Make an app directory with its owner in it; False when it exists already."""
-    os.makedirs(site.apps, 0o700, exist_ok=True)
     generation = "{}.{}".format(owner["nonce"], token())
     temp = os.path.join(site.apps, f".new-{os.path.basename(path)}-{generation}")
-    os.mkdir(temp, 0o700)
+    try:
+        os.mkdir(temp, 0o700)
+    except FileNotFoundError:
+        os.makedirs(site.apps, 0o700, exist_ok=True)
+        os.mkdir(temp, 0o700)
     try:
         with Folder(temp) as folder:
-            folder.write("id", generation)
-            folder.write("attempt.json", json.dumps(record))
-            folder.write("owner", json.dumps(owner))
+            folder.add("id", generation)
+            folder.add("attempt.json", json.dumps(record))
+            folder.add("owner", json.dumps(owner))
         os.rename(temp, path)
         return True
     except OSError as error:
