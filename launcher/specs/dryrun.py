@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from copy import copy
 from typing import Any, Generic, TypeVar
 
 T = TypeVar("T")
@@ -50,6 +49,8 @@ class AppDryRunInfo(Generic[T]):
         build: Callable[[AppDryRunInfo[T]], AppDryRunInfo[T]] | None = None,
     ) -> AppDryRunInfo[T]:
         """A copy, of the scheduler's class, with these parts replaced."""
+        from copy import copy
+
         made = copy(self)
         made.app = self.app if app is None else app
         made.cfg = self.cfg if cfg is None else cfg
