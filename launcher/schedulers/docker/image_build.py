@@ -1,8 +1,7 @@
 """Build a workspace into images: the names of the images that an app needs, and the build itself.
 
 An image's name is a hash of all inputs: the workspace's digest, the base image, the Dockerfile. So a plan
-shows it before the build, and an existing image is not built again. `DockerWorkspaceMixin` builds images for
-schedulers of other packages.
+shows it before the build. `DockerWorkspaceMixin` builds images for schedulers of other packages.
 """
 
 from __future__ import annotations
