@@ -244,7 +244,7 @@ def test_a_display_of_live_apps_asks_no_more_often_than_every_two_seconds(schedu
             pauses.append(seconds)
             return True
 
-    live = [SimpleNamespace(handle="slurm://p/train-1-x", app_id="train-1-x", key=None)]
+    live = [SimpleNamespace(handle="slurm://p/train-1-x", app_id="train-1-x", key=None, app=None)]
     watching = follow.Watching(on_progress=lambda *_: None)
     follower = follow._Follower(live, SimpleNamespace(get=lambda _: scheduler), None, None, watching)
     follower._report_progress(Done())
