@@ -94,7 +94,8 @@ def room_for(launches: Collection[Launch], engines: Engines, limits: Sequence[Li
     with_gpus = any(role.resource.gpu > 0 for role in roles)
     on_engine = [launch for launch in launches if not engines.get(launch.scheduler).is_held_here(launch.cfg)]
     gpus = given_gpus() if any(role.resource.gpu > 0 for each in on_engine for role in each.app.roles) else ()
-    sizes = (engines.get(name).engine_machine() for name in {each.scheduler for each in on_engine})
+    found = (engines.get(name).engine_turns for name in {each.scheduler for each in on_engine})
+    sizes = (turns.machine() for turns in found if turns is not None)
     return Room(
         machine=machine(with_gpus=with_gpus),
         schedulers=local,
@@ -139,7 +140,8 @@ def _number(asks: Mapping[JobKey, Ask], steps: Sequence[Step]) -> bool:
 def _inherit(asks: Mapping[JobKey, Ask], steps: Sequence[Step], scheduler: StagedScheduler[Any]) -> None:
     """Give each ask to an engine the number of the ticket that it takes over. The others draw one there."""
     heirs = [step for step in steps if step.key in asks and _takes_over(step)]
-    found = scheduler.engine_tables() if heirs else None
+    turns = scheduler.engine_turns if heirs else None
+    found = turns.tables() if turns is not None else None
     if found is not None:
         tickets_of = by_app((*found.own, *found.of_gpus))
         for step in heirs:

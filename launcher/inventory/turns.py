@@ -160,8 +160,9 @@ def _of_engine(scheduler: StagedScheduler[Any]) -> Tables | None:
     """Return the tables of the scheduler's engine; None where no app takes turns there."""
     from launcher.errors import LauncherError
 
+    turns = scheduler.engine_turns
     try:
-        found = scheduler.engine_tables()
+        found = turns.tables() if turns is not None else None
     except LauncherError:  # it cannot be reached
         return None
     return None if found is None else Tables.of_engine(found)
@@ -227,7 +228,8 @@ def start_now(apps: Sequence[AppRecord]) -> set[str]:
     except OSError as error:
         raise unusable(error, slots_table()) from error
     for scheduler, app_ids in _by_scheduler(each for each in apps if each.app_id not in found):
-        found |= scheduler.start_now(app_ids)
+        if (turns := scheduler.engine_turns) is not None:
+            found |= turns.start_now(app_ids)
     return found
 
 

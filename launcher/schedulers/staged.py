@@ -125,6 +125,22 @@ class OutputFolders:
         """Remove an output folder with its contents. Raises SchedulerError while an app uses it."""
 
 
+class EngineTurns(ABC):
+    """The turns of apps that no process of this machine holds: see `StagedScheduler.is_held_here`."""
+
+    @abstractmethod
+    def machine(self) -> Machine | None:
+        """The machine at which they take turns, without its GPUs; None where it is unknown."""
+
+    @abstractmethod
+    def tables(self) -> EngineTables | None:
+        """The tables of turns of that machine; None where no process there holds apps."""
+
+    @abstractmethod
+    def start_now(self, app_ids: Collection[str]) -> set[str]:
+        """Make apps in line there take their shares at once; returns those that were in line."""
+
+
 class Member:
     """A reserved app of a batch; see `StagedScheduler.create`.
 
@@ -228,20 +244,10 @@ class StagedScheduler(Scheduler[T]):
         """
         return True
 
-    def engine_machine(self) -> Machine | None:
-        """The machine at which apps take turns that no process here holds, without GPUs.
-
-        None where it is unknown.
-        """
+    @property
+    def engine_turns(self) -> EngineTurns | None:
+        """The turns of apps that take them at their engine; None where every app takes its turn here."""
         return None
-
-    def engine_tables(self) -> EngineTables | None:
-        """The tables of turns of that machine; None where no process there holds apps."""
-        return None
-
-    def start_now(self, app_ids: Collection[str]) -> set[str]:
-        """Make apps in line there take their shares at once; returns those that were in line."""
-        return set()
 
     def expect(self, cfg: Mapping[str, CfgVal]) -> None:
         """Note the run options of an app in a plan, before any other call for the plan.

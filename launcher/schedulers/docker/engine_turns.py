@@ -8,28 +8,47 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
-from launcher.schedulers.docker.client.engine import Engine
+from launcher.errors import SchedulerError
+from launcher.schedulers.docker.client.engine import Engine, writable
+from launcher.schedulers.docker.client.view import EngineView
 from launcher.schedulers.docker.labels import PART, WATCHER_PART
 from launcher.schedulers.docker.watching.container import tell
+from launcher.schedulers.staged import EngineTurns
 from launcher.turns.engine_tables import EngineTables, reported
+from launcher.turns.machine import Machine
 
 
-def read(engine: Engine) -> EngineTables | None:
-    """The tables of an engine; None where no watcher runs there."""
-    for name in _running(engine):
-        answer = tell(engine, name, {"op": "turns"})
-        if answer is not None and "tables" in answer:
-            return reported(engine.host, answer)
-    return None
+class DockerTurns(EngineTurns):
+    """The turns of apps whose watcher is on the engine.
 
+    Args:
+        view: the engine.
+    """
 
-def start_now(engine: Engine, app_ids: Collection[str]) -> set[str]:
-    """Make apps in line take their shares at once; returns those that were in line."""
-    for name in _running(engine):
-        answer = tell(engine, name, {"op": "now", "apps": sorted(app_ids)})
-        if answer is not None and "started" in answer:
-            return set(answer["started"])
-    return set()
+    def __init__(self, view: EngineView) -> None:
+        self._view = view
+
+    def machine(self) -> Machine | None:
+        try:
+            return Machine(*self._view.size())
+        except SchedulerError:  # no engine, as the first request to it says
+            return None
+
+    def tables(self) -> EngineTables | None:
+        engine = writable(self._view)
+        for name in _running(engine):
+            answer = tell(engine, name, {"op": "turns"})
+            if answer is not None and "tables" in answer:
+                return reported(engine.host, answer)
+        return None
+
+    def start_now(self, app_ids: Collection[str]) -> set[str]:
+        engine = writable(self._view)
+        for name in _running(engine):
+            answer = tell(engine, name, {"op": "now", "apps": sorted(app_ids)})
+            if answer is not None and "started" in answer:
+                return set(answer["started"])
+        return set()
 
 
 def _running(engine: Engine) -> list[str]:

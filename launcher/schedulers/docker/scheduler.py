@@ -15,7 +15,7 @@ from launcher.schedulers.docker import records_root
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
     from typing import Any
 
     from launcher.schedulers.docker.client.engine import Engine
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from launcher.schedulers.docker.outputs import DockerOutputs
     from launcher.schedulers.docker.submission import DockerReservation, Submission
     from launcher.schedulers.readback import AppLogs
+    from launcher.schedulers.staged import EngineTurns
     from launcher.schedulers.workspaces import BoundWorkspace
     from launcher.specs.app import AppDef, CfgVal
     from launcher.specs.attempt import Attempt
@@ -32,8 +33,6 @@ if TYPE_CHECKING:
     from launcher.specs.dryrun import AppDryRunInfo
     from launcher.specs.runopts import runopts
     from launcher.state.records import AppRecord
-    from launcher.turns.engine_tables import EngineTables
-    from launcher.turns.machine import Machine
 
 DOCKER = "local_docker"
 
@@ -61,7 +60,7 @@ class DockerScheduler(EngineScheduler["DockerJob"]):
         self._lock = allocate_lock()
 
     @property
-    def view(self) -> EngineView:
+    def _view(self) -> EngineView:
         """The engine, for reading. Connects on first use."""
         with self._lock:
             if self._client is None:
@@ -75,7 +74,7 @@ class DockerScheduler(EngineScheduler["DockerJob"]):
         """The engine, for changes. Raises SchedulerError for a readonly scheduler."""
         from launcher.schedulers.docker.client.engine import writable
 
-        return writable(self.view)
+        return writable(self._view)
 
     def _report(self, app_id: str) -> Callable[[str, Mapping[str, Any]], None]:
         """The callback for the progress of an app's images."""
@@ -159,28 +158,16 @@ class DockerScheduler(EngineScheduler["DockerJob"]):
 
         return sys.platform == "linux" and _engine_host().startswith("unix://")
 
-    def engine_machine(self) -> Machine | None:
-        from launcher.turns.machine import Machine
+    @property
+    def engine_turns(self) -> EngineTurns:
+        from launcher.schedulers.docker.engine_turns import DockerTurns
 
-        try:
-            return Machine(*self.view.size())
-        except SchedulerError:  # no engine, as the first request to it says
-            return None
-
-    def engine_tables(self) -> EngineTables | None:
-        from launcher.schedulers.docker.engine_turns import read
-
-        return read(self.engine)
-
-    def start_now(self, app_ids: Collection[str]) -> set[str]:
-        from launcher.schedulers.docker.engine_turns import start_now
-
-        return start_now(self.engine, app_ids)
+        return DockerTurns(self._view)
 
     # Staged submission
 
     def fingerprint(self) -> str:
-        return f"docker:{self.view.engine_id()}"
+        return f"docker:{self._view.engine_id()}"
 
     def claim(self, attempt: Attempt) -> DockerReservation:
         from launcher.schedulers.docker.submission import DockerReservation
@@ -194,7 +181,7 @@ class DockerScheduler(EngineScheduler["DockerJob"]):
     def apps(self) -> DockerApps:
         from launcher.schedulers.docker.observe import DockerApps
 
-        return DockerApps(self.view, take_over=self.take_over)
+        return DockerApps(self._view, take_over=self.take_over)
 
     def has_apps_here(self) -> bool:
         from os.path import isdir
@@ -228,7 +215,7 @@ class DockerScheduler(EngineScheduler["DockerJob"]):
         if unwatched:
             from launcher.schedulers.docker.apps import find_all
 
-            found = {app.app_id: app for app in find_all(self.view)}
+            found = {app.app_id: app for app in find_all(self._view)}
             for app_id in unwatched:
                 app = found.get(app_id)
                 if app is not None and not app.view.ended:  # else one read is not enough
@@ -257,12 +244,12 @@ class DockerScheduler(EngineScheduler["DockerJob"]):
     def output_folders(self) -> DockerOutputs:
         from launcher.schedulers.docker.outputs import DockerOutputs
 
-        return DockerOutputs(lambda: self.view)
+        return DockerOutputs(lambda: self._view)
 
     def logs(self, app_id: str) -> AppLogs:
         from launcher.schedulers.docker.app_logs import DockerLogs
 
-        return DockerLogs(self.view, app_id)
+        return DockerLogs(self._view, app_id)
 
 
 def _out_of_reach(app: AppDef) -> Iterable[Problem]:
