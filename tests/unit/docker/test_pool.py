@@ -18,9 +18,17 @@ def turn_until(loop: Loop, happened: Event) -> None:
         loop.turn(time.monotonic() + 0.01)
 
 
+def threads_end(before: int) -> None:
+    """Wait until a pool has no more than its idle threads."""
+    deadline = time.monotonic() + 120.0
+    while active_count() > before + 2:
+        assert time.monotonic() < deadline, "they live on"
+        os.sched_yield()
+
+
 def test_a_call_is_run_while_all_calls_before_it_block() -> None:
     loop, release, happened = Loop(), Event(), Event()
-    pool = Pool(loop.after)
+    pool, before = Pool(loop.after), active_count()
     try:
         for _ in range(BLOCKED):
             pool.submit(release.wait)
@@ -28,6 +36,7 @@ def test_a_call_is_run_while_all_calls_before_it_block() -> None:
         turn_until(loop, happened)
     finally:
         release.set()
+        threads_end(before)  # the next test counts threads
 
 
 def test_threads_that_were_needed_for_a_while_end() -> None:
@@ -39,7 +48,4 @@ def test_threads_that_were_needed_for_a_while_end() -> None:
     turn_until(loop, happened)
     assert active_count() > before + BLOCKED / 2
     release.set()
-    deadline = time.monotonic() + 120.0
-    while active_count() > before + 2:
-        assert time.monotonic() < deadline, "they live on"
-        os.sched_yield()
+    threads_end(before)
