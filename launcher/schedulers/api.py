@@ -166,7 +166,7 @@ class Scheduler(ABC, Generic[T]):
         since: datetime | None = None,
         until: datetime | None = None,
         should_tail: bool = False,
-        streams: Stream | str | None = None,
+        streams: Stream | None = None,
     ) -> Iterable[str]:
         """The lines of replica `k` of a role, each with its newline (the last one may have none).
 

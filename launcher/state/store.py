@@ -194,19 +194,11 @@ class Store(Reader):
         """
         if attempt.is_live:
             return self._write(_RECORD, from_attempt(attempt)) > 0
-
-        def act(db: sqlite3.Connection) -> bool:
-            changed = db.execute(_RECORD, from_attempt(attempt)).rowcount > 0
-            if changed:
-                db.execute(_COPY_END, (attempt.app_id,))
-            return changed
-
-        return self._transact(act)
+        return self._transact(lambda db: _record(db, attempt))
 
     def record_all(self, attempts: Iterable[Attempt]) -> None:
-        """`record`, of live attempts, in one transaction."""
-        rows = [from_attempt(each) for each in attempts]
-        self._transact(lambda db: db.executemany(_RECORD, rows))
+        """`record` several attempts in one transaction."""
+        self._transact(lambda db: [_record(db, attempt) for attempt in attempts])
 
     def end(self, app: AppRecord) -> bool:
         """Record the outcome of an app; True when it was new. Unknown apps and known outcomes stay.
@@ -408,6 +400,13 @@ def _used_or_nothing(text: str) -> dict[str, Use]:
         return read_used(text)
     except (ValueError, RecursionError):
         return {}
+
+
+def _record(db: sqlite3.Connection, attempt: Attempt) -> bool:
+    changed = db.execute(_RECORD, from_attempt(attempt)).rowcount > 0
+    if changed and not attempt.is_live:
+        db.execute(_COPY_END, (attempt.app_id,))
+    return changed
 
 
 def _end(db: sqlite3.Connection, app: AppRecord) -> bool:
