@@ -86,7 +86,7 @@ def test_a_lost_app_takes_the_true_outcome_that_turns_up(store: Store):
     assert (store.app("a").state, store.app("a").ended_at) == ("cancelled", 4.0)
 
 
-@pytest.mark.parametrize("by", ["end", "record"])
+@pytest.mark.parametrize("by", ["end", "record", "record_all"])
 def test_an_end_is_written_to_both_tables(store: Store, by: str):
     made = attempt(state="running", started_at=2.0)
     store.record(made)
@@ -94,7 +94,8 @@ def test_an_end_is_written_to_both_tables(store: Store, by: str):
     if by == "end":
         assert store.end(end_of(made.app_id, "failed", 9.0, "why", 3)) is True
     else:
-        assert store.record(attempt(state="failed", started_at=2.0, ended_at=9.0, message="why", exit_code=3))
+        ended = attempt(state="failed", started_at=2.0, ended_at=9.0, message="why", exit_code=3)
+        store.record(ended) if by == "record" else store.record_all([ended])
     (row,) = store.of_jobs([key()], [made.scheduler])
     assert (row.state, row.started_at, row.ended_at, row.message, row.exit_code) == (
         "failed", 2.0, 9.0, "why", 3,
