@@ -133,8 +133,8 @@ def test_kills_of_the_controller_run_no_attempt_twice(
     for _ in range(KILLS):
         pipeline.interrupted(chance, kill)
     pipeline.finish(KILLS + 1, reruns_cancelled=True)
-    # A controller that returns without knowing that a job runs cancels the job. One that returns without
-    # knowing that a job has ended shows it as running until the nodes say otherwise: the queue is not checked.
+    # A controller that returns without knowing that a job runs cancels the job. One that does not know that a
+    # job has ended shows it as running until the nodes say otherwise: the queue is not checked.
     assert_each_attempt_ran_once_at_most(pipeline, "cancelled")
 
 
