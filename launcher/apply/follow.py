@@ -70,6 +70,8 @@ def follow(
         follower.follow_to_end(live[0])
     elif live:
         stranded = follower.follow_all()
+    if follower.failures:
+        raise follower.failures[0]
     ended = follower.ended
     return tuple(ended.get(each.app_id) or _as_seen(each, stranded.get(each.app_id)) for each in outcomes)
 
@@ -81,6 +83,7 @@ class _Follower:
 
     Attributes:
         ended: the outcomes of the apps that have ended, by app id.
+        failures: the errors of apps that could not be followed.
     """
 
     def __init__(
@@ -93,7 +96,7 @@ class _Follower:
         self._on_log = watching.on_log
         self._on_progress = watching.on_progress
         self._keys = {outcome.app_id: outcome.key for outcome in live}
-        self._failures: list[BaseException] = []
+        self.failures: list[BaseException] = []
         self._started: set[str] = set()  # apps that were held
         self.ended: dict[str, Outcome] = {}
 
@@ -115,8 +118,16 @@ class _Follower:
         self._ended_together((outcome,))
 
     def _ended_together(self, outcomes: Sequence[Outcome]) -> None:
-        """Wait for the ends of apps that have ended, or end now; record and report them."""
-        ends = [(each, _scheduler(each, self._engines).ended_attempt(each.app_id)) for each in outcomes]
+        """Wait for the ends of apps that have ended, or end now; record and report them.
+
+        An app that cannot be read is left out, and its error is noted.
+        """
+        ends: list[tuple[Outcome, Attempt | None]] = []
+        for each in outcomes:
+            try:
+                ends.append((each, _scheduler(each, self._engines).ended_attempt(each.app_id)))
+            except LauncherError as error:
+                self.failures.append(error)
         unwritten = _record([attempt for _, attempt in ends if attempt is not None], self._store)
         for outcome, attempt in sorted(ends, key=_end_time):
             self.ended[outcome.app_id] = (
@@ -126,10 +137,10 @@ class _Follower:
             )
 
     def _follow_in_threads(self) -> Mapping[str, AppRecord]:
-        """Start the threads, and join them. Raises the first of their errors.
+        """Start the threads, and join them; returns the stranded apps.
 
-        Returns the stranded apps. The threads are daemons: they do not keep the process alive after an
-        interrupt of the main thread, or while they wait for the start of stranded apps.
+        The threads are daemons: they do not keep the process alive after an interrupt of the main thread, or
+        while they wait for the start of stranded apps.
         """
         import threading
 
@@ -144,8 +155,6 @@ class _Follower:
         done.set()
         if progress is not None:
             progress.join()
-        if self._failures:
-            raise self._failures[0]
         return stranded
 
     def _parts(self) -> Iterator[tuple[Sequence[Outcome], Callable[[], None]]]:
@@ -192,7 +201,7 @@ class _Follower:
             try:
                 work()
             except BaseException as error:
-                self._failures.append(error)
+                self.failures.append(error)
 
         thread = threading.Thread(target=guarded, daemon=True)
         thread.start()

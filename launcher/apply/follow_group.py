@@ -67,8 +67,11 @@ class Group:
             sleep(len(self._left) * _PAUSE_S)
 
     def _has_ended(self, app_id: str) -> bool:
-        """Report the news of an app; returns whether its record says that it has ended."""
-        events = [*self._scheduler.logs(app_id).events()()]
+        """Report the news of an app; returns whether its record says that it has ended, or cannot be read."""
+        try:
+            events = [*self._scheduler.logs(app_id).events()()]
+        except LauncherError:
+            return True
         kinds = {event["e"] for event in events}
         if app_id in self._held and "starting" in kinds:
             self._held.remove(app_id)

@@ -106,6 +106,21 @@ def test_an_app_that_ends_without_a_word_is_reported_while_others_go_on(scenario
     assert states == {**dict.fromkeys(("many-0", "many-1", "many-3"), "succeeded"), "many-2": "lost"}
 
 
+def test_an_app_that_cannot_be_read_keeps_no_other_from_its_end(scenario):
+    gate = scenario.folder / "gate"
+    client = follow(scenario, f"until [ -e {gate} ]; do sleep 0.02; done", 4, role="resource: {cpu: 0.25}")
+    record = scenario.home / "local" / "apps" / app_of(scenario, "many-2") / "events.jsonl"
+    until(lambda: count(scenario, "running", 4) == 4)
+    with open(record, "r+b") as file:
+        assert file.read(5) == b'{"v":'
+        file.write(b"9")  # as a newer version writes it
+    gate.touch()
+    out, err = client.communicate(timeout=LIMIT_S)
+    assert client.returncode == 1, out + err
+    assert "newer version" in out + err
+    assert [scenario.attempts(f"many-{n}")[-1].state for n in (0, 1, 3)] == ["succeeded"] * 3
+
+
 def test_jobs_in_line_whose_holder_was_killed_are_left_to_the_next_apply(scenario):
     gate = scenario.folder / "gate"
     client = follow(scenario, f"until [ -e {gate} ]; do sleep 0.02; done", 6, role="resource: {cpu: 2}")
