@@ -134,7 +134,7 @@ def test_gc_sends_as_many_requests_for_many_apps_as_for_one(token, tmp_path, mon
         scheduler: Any = get_scheduler("local_docker", token, detach=True)
         reader: Any = get_scheduler("local_docker", token, readonly=True)
         # An app of another test that has failed without an end in its record is inspected by every list.
-        reader._client = Own(reader._view, token)
+        reader._client = Own(reader.view, token)
         reader.list()  # asks for the engine's version, once
 
         def asked() -> list[list[str]]:
