@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from launcher.apply.engines import Engines
 from launcher.apply.events import TOGETHER_S, Events, OnEvent, Outcome
-from launcher.apply.stranded import LOOK_S, Stranded
+from launcher.apply.stranded import LOOK_S, SHARE, Stranded, pause_after
 from launcher.apply.submit import unrecorded
 from launcher.dataclass import dataclass, replace
 from launcher.errors import LauncherError, SchedulerError, StateError
@@ -46,8 +46,6 @@ UNWATCHED = Watching()
 _STACK_BYTES = 256 * 1024
 _SHOWN = 5
 """Held apps of which a live table shows why they wait."""
-_SHARE = 20
-"""Looks at many apps take at most 1/20 of the time."""
 
 
 def follow(
@@ -189,7 +187,7 @@ class _Follower:
             if held and alive[0][1].is_alive():
                 began = monotonic()
                 stranded = looks.look(held)
-                pause_s = max(LOOK_S, (monotonic() - began) * _SHARE)
+                pause_s = pause_after(began)
                 if {each.app_id for each in left if each.app_id not in self.ended} <= stranded.keys():
                     return stranded
         return {}
@@ -268,7 +266,7 @@ class _Follower:
                 if seen is not None:
                     self._on_progress(outcome.key, seen)
             if began >= all_at:
-                all_at = monotonic() + (monotonic() - began) * _SHARE
+                all_at = monotonic() + (monotonic() - began) * SHARE
             left = [outcome for outcome in left if outcome.app_id not in ended]
 
     def _has_news(self, outcome: Outcome) -> bool:

@@ -8,14 +8,11 @@ from time import monotonic, sleep
 from typing import Any
 
 from launcher.apply.events import Outcome
+from launcher.apply.stranded import LOOK_S, pause_after
 from launcher.errors import LauncherError
 from launcher.schedulers.restarts import Restart, RestartReader
 from launcher.schedulers.staged import StagedScheduler
 
-_LOOK_S = 2.0
-"""Seconds between two looks at apps without a change: a killed process reports none."""
-_SHARE = 20
-"""Looks at all apps take at most 1/20 of the time."""
 _PAUSE_S = 5e-6
 """Pause for each app after a change, to take the changes that follow together."""
 
@@ -52,7 +49,7 @@ class Group:
         self._restarts: dict[str, int] = {}  # app id → the number of reported restarts
         self._on_start, self._on_restart, self._on_ends = on_start, on_restart, on_ends
         self._together = together
-        self._all_at = self._running_at = monotonic() + _LOOK_S  # the times of the next looks
+        self._all_at = self._running_at = monotonic() + LOOK_S  # the times of the next looks
 
     def follow(self) -> None:
         """Report on the apps until all have ended. Raises the errors of the scheduler and the callbacks."""
@@ -84,7 +81,10 @@ class Group:
         return not events or "ended" in kinds
 
     def _dead(self) -> list[str]:
-        """The apps that are live no more, whatever their records say; looks when it is time."""
+        """The apps that are live no more, whatever their records say: a killed process reports no change.
+
+        Looks when it is time.
+        """
         began = monotonic()
         if began < self._running_at:
             return []
@@ -93,7 +93,7 @@ class Group:
             live = {app.app_id for app in self._scheduler.refresh(wanted) if app.is_live}
         except LauncherError:  # looked at again soon
             live = {*wanted}
-        self._running_at = monotonic() + max(_LOOK_S, (monotonic() - began) * _SHARE)
+        self._running_at = monotonic() + pause_after(began)
         if len(wanted) == len(self._left):
             self._all_at = self._running_at
         return [app_id for app_id in wanted if app_id not in live]

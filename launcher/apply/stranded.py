@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from time import monotonic
 
 from launcher.apply.engines import Engines
 from launcher.errors import LauncherError
@@ -10,6 +11,13 @@ from launcher.state.records import AppRecord
 
 LOOK_S = 2.0
 """How often to look: at the cost of a record an app, or of a list of the engine."""
+SHARE = 20
+"""Looks at many apps take at most 1/20 of the time."""
+
+
+def pause_after(began: float) -> float:
+    """Seconds from now to the next look, after one that began at this monotonic time."""
+    return max(LOOK_S, (monotonic() - began) * SHARE)
 
 
 class Stranded:
