@@ -118,7 +118,7 @@ class _Follower:
     def _ended_together(self, outcomes: Sequence[Outcome]) -> None:
         """Wait for the ends of apps that have ended, or end now; record and report them.
 
-        An app that cannot be read is left out, and its error is noted.
+        An app that cannot be read counts as ended, too, and its error is noted.
         """
         ends: list[tuple[Outcome, Attempt | None]] = []
         for each in outcomes:
@@ -126,6 +126,7 @@ class _Follower:
                 ends.append((each, _scheduler(each, self._engines).ended_attempt(each.app_id)))
             except LauncherError as error:
                 self.failures.append(error)
+                self.ended[each.app_id] = each  # no other app waits for it
         unwritten = _record([attempt for _, attempt in ends if attempt is not None], self._store)
         for outcome, attempt in sorted(ends, key=_end_time):
             self.ended[outcome.app_id] = (
