@@ -259,9 +259,9 @@ class _Work:
         members = []
         for app_id, each in self.open.items():
             bound = each.bound
-            request = bound.info.request if bound.info is not None else None
-            workspace = self._engines.workspace(bound)
-            members.append(Member(self._made[app_id], bound.app, bound.cfg, workspace, request))
+            made, workspace = self._made[app_id], self._engines.workspace(bound)
+            made.request = each.planned_request
+            members.append(Member(made, bound.app, bound.cfg, workspace))
             each.emit("creating")
         errors = self._batches.create(members, at_once)
         for each in self.open.values():

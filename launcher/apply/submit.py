@@ -115,6 +115,11 @@ class Submission:
         return found
 
     @property
+    def planned_request(self) -> Any:
+        """The request of the dry run; None without one."""
+        return self.bound.info.request if self.bound.info is not None else None
+
+    @property
     def stops(self) -> Sequence[Guard]:
         return self._step.stops
 
@@ -153,7 +158,7 @@ class Submission:
         scheduler, bound, app = self.scheduler, self.bound, self.bound.app
         workspace = self._engines.workspace(bound)
         if workspace is None:
-            reservation.request = bound.info.request if bound.info is not None else None
+            reservation.request = self.planned_request
         else:
             app = scheduler.build_workspace(app, bound.cfg, workspace, app_id=reservation.app_id)
         self.emit("creating")

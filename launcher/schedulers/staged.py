@@ -142,13 +142,9 @@ class EngineTurns(ABC):
 
 
 class Member:
-    """A reserved app of a batch; see `StagedScheduler.create`.
+    """A reserved app of a batch; see `StagedScheduler.create`."""
 
-    Attributes:
-        request: the request of its dry run, to be used as it is; None without one.
-    """
-
-    __slots__ = ("app", "cfg", "request", "reservation", "workspace")
+    __slots__ = ("app", "cfg", "reservation", "workspace")
 
     def __init__(
         self,
@@ -156,13 +152,11 @@ class Member:
         app: AppDef,
         cfg: Mapping[str, CfgVal],
         workspace: BoundWorkspace | None,
-        request: Any,
     ) -> None:
         self.reservation = reservation
         self.app = app
         self.cfg = cfg
         self.workspace = workspace
-        self.request = request
 
 
 class Batches(ABC):

@@ -326,7 +326,7 @@ def _create_array(
             errors[reservation.app_id] = error
             continue
         session = reservation.attempt.key.session
-        request = each.request or build_request(each.app, each.cfg, session=session)
+        request = reservation.request or build_request(each.app, each.cfg, session=session)
         bound = reservation.bound(request, each.app, outputs)
         before += reservation.make_output(each.app)
         texts = {"app": json.dumps(bound.app), "secret": secrets_of(bound), "needs": needs}
