@@ -11,7 +11,10 @@ import shlex
 import subprocess
 import sys
 import textwrap
+from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
+from random import Random
 from types import TracebackType
 from typing import IO, TYPE_CHECKING, Any
 
@@ -132,6 +135,21 @@ class Scenario:
         process = subprocess.Popen(command, text=True, **{"cwd": self.folder, **pipes, **popen})
         self._started.append(process)
         return process
+
+    def interrupted(
+        self, chance: Random, kill: Callable[[], None], *argv: str | Path, within: tuple[float, float]
+    ) -> None:
+        """Apply and wait, and call `kill` at a random moment of these seconds; the client ends or is killed."""
+        client = self.start("apply", *argv, "--yes", "--wait")
+        with suppress(subprocess.TimeoutExpired):
+            client.wait(chance.uniform(*within))
+        kill()
+        if chance.random() < 0.5:
+            client.kill()
+        with suppress(subprocess.TimeoutExpired):
+            client.communicate(timeout=chance.uniform(0.1, 2.0))
+        client.kill()
+        client.communicate()
 
     def apply(self, *argv: str | Path, code: int | None = 0) -> Done:
         return self.launcher("apply", *argv, "--yes", code=code)

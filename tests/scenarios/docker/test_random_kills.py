@@ -15,6 +15,7 @@ from tests.lanes import seeds
 
 KILLS = 4
 JOBS = 8
+WITHIN_S = (0.3, 4.0)
 HALF = f"resource: {{cpu: {machine(with_gpus=False).cpu / 2}}}"
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
@@ -34,20 +35,6 @@ def lines(scenario, name):
     return sorted(path.read_text().split()) if path.exists() else []
 
 
-def interrupted(scenario, files, chance, kill):
-    """Apply, and call `kill` at a random moment; the client ends or is killed."""
-    client = scenario.start("apply", *files, "--yes", "--wait")
-    with suppress(subprocess.TimeoutExpired):
-        client.wait(chance.uniform(0.3, 4.0))
-    kill()
-    if chance.random() < 0.5:
-        client.kill()
-    with suppress(subprocess.TimeoutExpired):
-        client.communicate(timeout=chance.uniform(0.1, 2.0))
-    client.kill()
-    client.communicate()
-
-
 def finish(scenario, files, tries):
     """Apply until every job is current."""
     for left in reversed(range(tries)):
@@ -62,7 +49,7 @@ def test_kills_of_watchers_and_clients_lose_no_container_and_run_none_twice(scen
     chance = random.Random(seed)
     files = pipeline(scenario)
     for _ in range(KILLS):
-        interrupted(scenario, files, chance, lambda: processes.kill(scenario.watchers()))
+        scenario.interrupted(chance, lambda: processes.kill(scenario.watchers()), *files, within=WITHIN_S)
     finish(scenario, files, 1)
     jobs = [f"each-{number}" for number in range(JOBS)] + ["last"]
     attempts = {job: scenario.attempts(job) for job in jobs}
@@ -90,7 +77,7 @@ def test_kills_of_the_engine_lose_only_what_ran_and_run_no_attempt_twice(scenari
         engine.up()  # dockerd 20.10 may panic at the state of a killed one; systemd starts it again, too
 
     for _ in range(KILLS):
-        interrupted(scenario, files, chance, kill)
+        scenario.interrupted(chance, kill, *files, within=WITHIN_S)
     finish(scenario, files, KILLS + 1)
     scenario.launcher("list")  # records ends
     jobs = [f"each-{number}" for number in range(JOBS)] + ["last"]

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import os
 import random
-import subprocess
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
@@ -47,17 +46,7 @@ class Pipeline:
         return [pid for pid in found if b"conduct" in _command(pid)]
 
     def interrupted(self, chance: random.Random, kill: Callable[[], None]) -> None:
-        """Apply, and call `kill` at a random moment; the client ends or is killed."""
-        client = self.scenario.start("apply", ".", "--yes", "--wait", "--retry-failed")
-        with suppress(subprocess.TimeoutExpired):
-            client.wait(chance.uniform(0.2, 5.0))
-        kill()
-        if chance.random() < 0.5:
-            client.kill()
-        with suppress(subprocess.TimeoutExpired):
-            client.communicate(timeout=chance.uniform(0.1, 2.0))
-        client.kill()
-        client.communicate()
+        self.scenario.interrupted(chance, kill, ".", "--retry-failed", within=(0.2, 5.0))
 
     def finish(self, tries: int, *, reruns_cancelled: bool = False) -> None:
         """Apply until every job is current."""
