@@ -139,7 +139,7 @@ class Scenario:
     def interrupted(
         self, chance: Random, kill: Callable[[], None], *argv: str | Path, within: tuple[float, float]
     ) -> None:
-        """Apply and wait, and call `kill` at a random moment of these seconds; the client ends or is killed."""
+        """Apply and wait. Call `kill` at a random moment of these seconds; the client ends or is killed."""
         client = self.start("apply", *argv, "--yes", "--wait")
         with suppress(subprocess.TimeoutExpired):
             client.wait(chance.uniform(*within))
