@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from launcher.specs.attempt import Attempt
 
 ENDED = ("exited", "dead")
+FORGET_TRIES = 5
 
 
 class DockerScenario(Scenario):
@@ -88,8 +89,9 @@ class DockerScenario(Scenario):
         self.daemon.remove(one for one in volumes if one.labels.get("launcher.app-id") in self._by_hand)
 
     def forget(self) -> None:
-        """Remove the ledger and everything else below LAUNCHER_HOME."""
-        subprocess.run(["rm", "-rf", str(self.home)], check=True)
+        """Remove the ledger and everything else below LAUNCHER_HOME, though a watcher may write there."""
+        for left in reversed(range(FORGET_TRIES)):
+            subprocess.run(["rm", "-rf", str(self.home)], check=not left, capture_output=bool(left))
 
     def processes_of(self, app_id: str) -> list[int]:
         """Watchers of an app, and the first process of each container of it that lives."""

@@ -82,7 +82,7 @@ def test_the_next_job_starts_without_the_client_and_its_state_folder(
     for job in ("b", "c"):
         watched.job(f"echo {job} >>{log}", name=job)
     scenario.apply(".")
-    assert states(scenario, "a", "b", "c") == ["running", "queued", "queued"]
+    until(lambda: states(scenario, "a", "b", "c") == ["running", "queued", "queued"])
     watched.forget_client()
     until(lambda: lines(log) == ["begin"])
     gate.open()

@@ -4,6 +4,8 @@ import io
 import tarfile
 import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 
 import pytest
 
@@ -146,6 +148,22 @@ def test_calls_on_a_missing_container_raise_not_found(own: Bench):
     ):
         with pytest.raises(NotFound, match="no-such-container"):
             call("no-such-container")
+
+
+def test_a_container_that_is_removed_while_clients_look_into_it_is_gone(own: Bench):
+    made = own.up("echo up; exec sleep 1000")
+
+    def look(_: int) -> None:
+        while own.engine.path_stat(made, "/tmp") and own.engine.read_file(made, "/etc/passwd", 1):
+            with suppress(Conflict, NotFound):
+                own.engine.converse(made, ["true"]).close()
+
+    with ThreadPoolExecutor() as pool:
+        looking = [pool.submit(look, number) for number in range(4)]
+        own.engine.remove(made, force=True)
+        for each in looking:
+            each.result(timeout=60)
+    assert own.engine.inspect(made) is None
 
 
 def test_a_path_in_a_container_that_never_ran_is_looked_up_through_links(own: Bench):

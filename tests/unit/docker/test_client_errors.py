@@ -169,9 +169,16 @@ def test_an_answer_that_is_not_json_is_an_error(tmp_path: Path, body: str):
         engine.containers()
 
 
-def test_a_removal_that_the_engine_was_too_busy_for_is_tried_again(tmp_path: Path):
-    busy = '{"message": "unable to remove filesystem for x: directory not empty"}'
-    answers = [reply(204, ""), reply(500, busy)]
+@pytest.mark.parametrize(
+    "failed",
+    [
+        "unable to remove filesystem for x: openfdat y: directory not empty",
+        'container x: driver \\"overlay2\\" failed to remove root filesystem: unlinkat y: directory not empty',
+    ],
+    ids=["folder", "filesystem"],
+)
+def test_a_removal_that_the_engine_was_too_busy_for_is_tried_again(tmp_path: Path, failed: str):
+    answers = [reply(204, ""), reply(500, f'{{"message": "{failed}"}}')]
     with fake_engine(tmp_path, lambda *_: answers.pop()) as (fake, engine):
         engine.remove("x", force=True)
     assert [each.partition(" ")[0] for each in fake.asked].count("DELETE") == 2

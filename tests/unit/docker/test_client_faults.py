@@ -10,6 +10,7 @@ import pytest
 from launcher.schedulers.docker.client import wire
 from launcher.schedulers.docker.client.engine import Engine, connect
 from launcher.schedulers.docker.client.errors import (
+    Conflict,
     EngineError,
     EngineUnreachable,
     EngineUnsupported,
@@ -219,3 +220,45 @@ def test_a_missing_container_is_still_none(tmp_path: Path) -> None:
         assert engine.inspect("x") is None
         with pytest.raises(NotFound):
             engine.start("x")
+
+
+INSPECTED = (
+    '{"Id": "c", "Name": "/c", "Image": "i", "State": {"Status": "%s"}, '
+    '"Config": {"Labels": {}}, "HostConfig": {}, "NetworkSettings": {"Networks": {}}}'
+)
+
+
+@pytest.mark.parametrize(
+    ("inspected", "is_gone"),
+    [
+        (reply(200, INSPECTED % "removing"), True),
+        (reply(200, INSPECTED % "dead"), True),
+        (reply(404, '{"message":"No such container: c"}'), True),
+        (reply(200, INSPECTED % "running"), False),
+        (reply(500, "{}"), False),
+    ],
+    ids=["removing", "dead", "removed", "running", "unknown"],
+)
+def test_a_path_in_a_container_that_is_being_removed_is_gone(
+    tmp_path: Path, inspected: bytes, is_gone: bool
+) -> None:
+    def answer(_: str, path: str) -> bytes:
+        return inspected if path.endswith("/containers/c/json") else reply(500, "")
+
+    with fake_engine(tmp_path, answer) as (_, engine):
+        if is_gone:
+            assert engine.path_stat("c", "/tmp") is None
+            assert engine.read_file("c", "/tmp/x", 1) is None
+        else:
+            with pytest.raises(EngineError, match="cannot (look at /tmp in|inspect) c"):
+                engine.path_stat("c", "/tmp")
+
+
+def test_a_command_in_a_container_that_is_being_removed_is_a_conflict(tmp_path: Path) -> None:
+    refusal = '{"message": "Container 0123 is not running: Removal In Progress"}'
+
+    def answer(_: str, path: str) -> bytes:
+        return reply(201, '{"Id": "x"}') if path.endswith("/containers/c/exec") else reply(500, refusal)
+
+    with fake_engine(tmp_path, answer) as (_, engine), pytest.raises(Conflict, match="Removal In Progress"):
+        engine.converse("c", ["true"])

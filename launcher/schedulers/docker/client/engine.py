@@ -78,9 +78,9 @@ class Engine(EngineView):
                 raise
             self._gone(container)
         except EngineError as error:
-            if not again or "unable to remove filesystem" not in str(error):
+            if not again or "directory not empty" not in str(error):
                 raise
-            time.sleep(_AGAIN_S)  # the engine was still writing the log when it had listed the folder
+            time.sleep(_AGAIN_S)  # the engine wrote the log, or mounted the filesystem for another client
             self.remove(container, force=force, again=again - 1)
 
     def _gone(self, container: str) -> None:

@@ -183,6 +183,8 @@ def _class_of(status: int, text: str) -> type[EngineError]:
     lower = text.lower()
     if "unrecognized image id" in lower:
         return ImageNotFound  # status 500: another client removed it between two steps of this request
+    if "is not running" in lower:
+        return Conflict  # status 500 for a command in a container that is being removed
     if status in (0, 400, 404):
         image = "no such image" in lower or "manifest" in lower or "pull access denied" in lower
         if image or status == 404:

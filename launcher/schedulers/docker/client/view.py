@@ -10,7 +10,7 @@ import time
 from contextlib import closing
 from hashlib import sha256
 
-from launcher.schedulers.docker.client.errors import NotFound
+from launcher.schedulers.docker.client.errors import EngineRefused, NotFound
 from launcher.schedulers.docker.client.objects import (
     epoch,
     exec_of,
@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 
     from launcher.schedulers.docker.client.objects import Container, Exec, Image, Labelled, PathStat
     from launcher.schedulers.docker.client.streams import Event, EventStream, LogStream
+    from launcher.schedulers.docker.client.transport import Response
     from launcher.schedulers.docker.client.wire import Wire
     from launcher.schedulers.logs import LogPart
 
@@ -39,6 +40,7 @@ WORKERS = 4  # with more threads, the engine is the limit: measured for create a
 _ANEW_S = 20.0
 INSPECTIONS = 16  # at a time: a slow engine answers many requests at once as fast as one
 _MiB = 1024 * 1024
+_FAILED = 500
 _LINKS = 8  # each response has followed a chain of links to its end; more is a loop
 
 
@@ -221,12 +223,10 @@ class EngineView:
 
     def path_stat(self, container: str, path: str) -> PathStat | None:
         """The path in the container, links followed; None when there is no such path or container."""
-        where = f"/containers/{quoted(container)}/archive"
         for _ in range(_LINKS):
             doing = f"look at {path} in {container}"
-            try:
-                answer = self._wire.send("HEAD", where, doing, params={"path": path})
-            except NotFound:
+            answer = self._path("HEAD", container, path, doing)
+            if answer is None:
                 return None
             with self._wire.decoding(doing):
                 found = path_stat(str(answer.headers.get("X-Docker-Container-Path-Stat")), path)
@@ -244,10 +244,9 @@ class EngineView:
         found = self.path_stat(container, path)
         if found is None or found.is_dir:
             return None
-        where, doing = f"/containers/{quoted(container)}/archive", f"read {path} in {container}"
-        try:
-            answer = self._wire.send("GET", where, doing, params={"path": found.path}, **OPTIONS)
-        except NotFound:  # removed between the two requests
+        doing = f"read {path} in {container}"
+        answer = self._path("GET", container, found.path, doing, **OPTIONS)
+        if answer is None:  # removed between the two requests
             return None
         with (
             self._wire.translating_errors(doing),
@@ -257,6 +256,27 @@ class EngineView:
             member = tar.next()
             file = member and tar.extractfile(member)
             return file.read(most) if file else None
+
+    def _path(
+        self, method: str, container: str, path: str, doing: str, **options: Any
+    ) -> Response | None:
+        """The response about a path in a container; None when there is no such path or container.
+
+        An engine that is removing the container fails with status 500.
+        """
+        where = f"/containers/{quoted(container)}/archive"
+        try:
+            return self._wire.send(method, where, doing, params={"path": path}, **options)
+        except NotFound:
+            return None
+        except EngineRefused as error:
+            if error.status != _FAILED or self._is_there(container):
+                raise
+            return None
+
+    def _is_there(self, container: str) -> bool:
+        found = self.inspect(container)
+        return found is not None and found.state not in ("removing", "dead")
 
     def archive(self, container: str, path: str) -> Iterator[bytes]:
         """A folder of the container, started or not, as a tar archive in pieces, below the folder's name."""

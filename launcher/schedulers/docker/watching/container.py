@@ -211,9 +211,11 @@ class EngineWatcher(WatcherClient):
 
     def hold(self, message: dict[str, Any]) -> AttemptState | None:
         self.confirm()
-        self._send({"op": "wait", **message})
-        answer = self._answer(None)
-        return None if answer is None else answer["state"]
+        for _ in range(_TRIES):  # an overloaded engine may lose an answer: the watcher gives it once more
+            self._send({"op": "wait", **message})
+            if (answer := self._answer(_UP_S)) is not None:
+                return answer["state"]
+        return None
 
     def close(self, timeout_s: float = 0.0) -> bool:
         """See `WatcherClient.close`. It waits a moment: else the last message might be lost on its way."""
