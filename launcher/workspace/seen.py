@@ -5,7 +5,6 @@ Nothing is executed. A checkout is untrusted data: each search is bounded, and r
 
 from __future__ import annotations
 
-import ast
 import os
 import re
 import stat
@@ -327,9 +326,7 @@ class FileHashes:
         return stamp.content
 
 
-_LONGEST = 1 << 14
-_MOST_DOTS = 200
-"""Limits of one statement: in characters, and in dots, as the parser takes quadratic time for them."""
+_LONGEST = 1 << 14  # characters of one statement
 
 _TOKEN = re.compile(
     r"""
@@ -343,6 +340,17 @@ _TOKEN = re.compile(
 _TRIPLE_END = {quote: re.compile(rf"\\.|(?P<end>{quote})", re.DOTALL) for quote in ('"' * 3, "'" * 3)}
 _LINE_END = re.compile(r"\\\r?\n|(?P<open>\()|(?P<end>[\n;#])")
 _CLOSE = re.compile(r"#[^\n]*|(?P<end>\))")
+_BLANK = re.compile(r"(?:#[^\n]*|\\\r?\n|\s)+")
+_AROUND = re.compile(r" ?([.,()*]) ?")
+_NAME = r"[^\W\d]\w*"
+_DOTTED = rf"{_NAME}(?:\.{_NAME})*"
+_NAMES = r"{0}(?: as \w+)?(?:,{0}(?: as \w+)?)*"
+_IMPORT = re.compile(rf"import ({_NAMES.format(_DOTTED)})")
+_FROM = re.compile(
+    rf"from ?(?P<dots>\.*)(?P<module>(?!import\b){_DOTTED})? ?import ?"
+    rf"(?P<names>\*|{_NAMES.format(_NAME)}|\({_NAMES.format(_NAME)},?\))"
+)
+"""Statements whose blanks are one space between two words, and none elsewhere."""
 
 
 class Import(NamedTuple):
@@ -362,14 +370,16 @@ def imports_of(source: bytes) -> Iterator[Import]:
         return
     # Only names matter, so any encoding that extends ASCII reads well enough.
     for statement in _statements(source.decode("utf-8-sig", "replace")):
-        try:
-            [node] = ast.parse(statement).body
-        except (SyntaxError, ValueError, RecursionError, MemoryError):
-            continue
-        if isinstance(node, ast.Import):
-            yield from (Import(0, alias.name) for alias in node.names)
-        elif isinstance(node, ast.ImportFrom):
-            yield Import(node.level, node.module or "", tuple(alias.name for alias in node.names))
+        text = _AROUND.sub(r"\1", _BLANK.sub(" ", statement)).strip()
+        if found := _IMPORT.fullmatch(text):
+            yield from (Import(0, module) for module in _without_aliases(found[1]))
+        elif (found := _FROM.fullmatch(text)) and (found["dots"] or found["module"]):
+            names = _without_aliases(found["names"].strip("(),"))
+            yield Import(len(found["dots"]), found["module"] or "", names)
+
+
+def _without_aliases(names: str) -> tuple[str, ...]:
+    return tuple(each.partition(" ")[0] for each in names.split(","))
 
 
 def _statements(text: str) -> Iterator[str]:
@@ -382,7 +392,7 @@ def _statements(text: str) -> Iterator[str]:
         elif found["word"]:
             start = found.start("word")
             at = _end_of_statement(text, at)
-            if at - start <= _LONGEST and text.count(".", start, at) <= _MOST_DOTS:
+            if at - start <= _LONGEST:
                 yield text[start:at]
 
 

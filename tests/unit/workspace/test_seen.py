@@ -228,8 +228,9 @@ def test_every_form_of_import_is_read():
             try:
                 from m import n
             except ImportError: import o
+        from . import importlib
     """
-    assert names(source) == ["a.b", "c", ".", "..p.q", "z", "w", "k", "m", "o"]
+    assert names(source) == ["a.b", "c", ".", "..p.q", "z", "w", "k", "m", "o", "."]
     found = list(imports_of(textwrap.dedent(source).encode()))
     assert found[2:4] == [Import(1, "", ("x", "y")), Import(2, "p.q", ("r", "s"))]
 
