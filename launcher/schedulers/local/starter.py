@@ -7,6 +7,7 @@ time: a fork of the holder would copy the secrets and the locks of all apps that
 from __future__ import annotations
 
 import _signal  # type: ignore[import-not-found]  # `signal` loads enum and re
+import gc
 import os
 import sys
 from _socket import socket, socketpair  # module `socket` loads enum and selectors
@@ -16,9 +17,10 @@ from resource import RLIMIT_NOFILE, getrlimit, setrlimit
 
 from launcher.schedulers.descriptors import FdInbox, send_with
 from launcher.schedulers.holder import start_bare
-from launcher.schedulers.local import kernel
+from launcher.schedulers.local import in_line, kernel
 from launcher.schedulers.local.supervisor import Supervisor, begin, supervise
 from launcher.schedulers.messages import CONTROL_FD, LOCK_FD
+from launcher.turns import deal
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -26,6 +28,8 @@ if TYPE_CHECKING:
     from typing import Any
 
 _FORK, _APP, _TAKEN = b"f", b"a", b"t"
+LOADED = (in_line, deal)
+"""Modules that a supervisor of an app in line loads: here once, for all forks."""
 _LOG = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC
 
 
@@ -85,6 +89,8 @@ def main() -> None:
     kernel.close_from(CONTROL_FD + 1)
     setrlimit(RLIMIT_NOFILE, (int(sys.argv[2]), getrlimit(RLIMIT_NOFILE)[1]))
     begin()
+    kernel.trim_memory()
+    gc.freeze()  # a collection in a fork would copy the pages of all objects that it visits
     _signal.signal(_signal.SIGCHLD, _signal.SIG_IGN)  # the kernel collects the supervisors
     inbox = FdInbox(CONTROL_FD)
     while inbox.read():
