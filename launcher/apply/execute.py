@@ -41,8 +41,8 @@ if TYPE_CHECKING:
     from launcher.apply.turns import Turn, Turns
     from launcher.turns.ask import Limit
 
-WORKERS = 8
-"""Jobs submitted at the same time."""
+WORKERS, WORKERS_OF_LINE = 8, 3
+"""Jobs submitted at the same time: of any kind, and all in line for this machine."""
 _Result = Callable[[], Outcome]
 """Waits for the submission of a job."""
 
@@ -142,7 +142,7 @@ class _Execution:
                 self._engines.get(need.scheduler)
         from concurrent.futures import ThreadPoolExecutor
 
-        with ThreadPoolExecutor(max_workers=min(WORKERS, len(busy))) as pool:
+        with ThreadPoolExecutor(max_workers=self._at_once(busy)) as pool:
             order = self._turns.order(steps) if self._turns is not None else in_order(steps)
             made = self._begin(order, batches, pool)
             try:
@@ -151,6 +151,17 @@ class _Execution:
                 self._is_interrupted = True
                 pool.shutdown(wait=False, cancel_futures=True)
                 raise
+
+    def _at_once(self, busy: Sequence[Step]) -> int:
+        """The number of threads. The holder of a line accepts a job so fast that more of them only contend."""
+        is_line = all(
+            step.launch is not None
+            and not (step.stops or self._engines.get(step.launch.scheduler).shared_engine)
+            and self._turns is not None
+            and self._turns.of(step) is not None
+            for step in busy
+        )
+        return min(WORKERS_OF_LINE if is_line else WORKERS, len(busy))
 
     def _begin(
         self, order: Iterable[Step], batches: Sequence[Batch], pool: ThreadPoolExecutor
