@@ -153,7 +153,7 @@ class _Execution:
                 raise
 
     def _at_once(self, busy: Sequence[Step]) -> int:
-        """The number of threads. The holder of a line accepts a job so fast that more of them only contend."""
+        """The number of threads. The holder of a line accepts jobs so fast that more threads only contend."""
         is_line = all(
             step.launch is not None
             and not (step.stops or self._engines.get(step.launch.scheduler).shared_engine)

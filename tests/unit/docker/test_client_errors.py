@@ -173,7 +173,7 @@ def test_an_answer_that_is_not_json_is_an_error(tmp_path: Path, body: str):
     "failed",
     [
         "unable to remove filesystem for x: openfdat y: directory not empty",
-        'container x: driver \\"overlay2\\" failed to remove root filesystem: unlinkat y: directory not empty',
+        'container x: driver \\"overlay2\\" failed to remove root filesystem: unlinkat: directory not empty',
     ],
     ids=["folder", "filesystem"],
 )

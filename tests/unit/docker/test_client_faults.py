@@ -250,7 +250,7 @@ def test_a_path_in_a_container_that_is_being_removed_is_gone(
             assert engine.path_stat("c", "/tmp") is None
             assert engine.read_file("c", "/tmp/x", 1) is None
         else:
-            with pytest.raises(EngineError, match="cannot (look at /tmp in|inspect) c"):
+            with pytest.raises(EngineError, match=r"cannot (look at /tmp in|inspect) c"):
                 engine.path_stat("c", "/tmp")
 
 

@@ -257,16 +257,15 @@ class EngineView:
             file = member and tar.extractfile(member)
             return file.read(most) if file else None
 
-    def _path(
-        self, method: str, container: str, path: str, doing: str, **options: Any
-    ) -> Response | None:
+    def _path(self, method: str, container: str, path: str, doing: str, **options: Any) -> Response | None:
         """The response about a path in a container; None when there is no such path or container.
 
         An engine that is removing the container fails with status 500.
         """
         where = f"/containers/{quoted(container)}/archive"
         try:
-            return self._wire.send(method, where, doing, params={"path": path}, **options)
+            answer: Response = self._wire.send(method, where, doing, params={"path": path}, **options)
+            return answer
         except NotFound:
             return None
         except EngineRefused as error:

@@ -214,7 +214,8 @@ class EngineWatcher(WatcherClient):
         for _ in range(_TRIES):  # an overloaded engine may lose an answer: the watcher gives it once more
             self._send({"op": "wait", **message})
             if (answer := self._answer(_UP_S)) is not None:
-                return answer["state"]
+                accepted: AttemptState = answer["state"]
+                return accepted
         return None
 
     def close(self, timeout_s: float = 0.0) -> bool:
