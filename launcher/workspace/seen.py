@@ -9,14 +9,18 @@ import os
 import re
 import stat
 import sys
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
 from time import time_ns
-from typing import NamedTuple
+from typing import TYPE_CHECKING
 
+from launcher.dataclass import dataclass
 from launcher.files import is_below, read_regular
 from launcher.specs.inputs import DIGITS, Seen
 from launcher.workspace.context import file_hash
+
+if TYPE_CHECKING:
+    from launcher.workspace.python_imports import Import
 
 MOST_FILES = 256
 MOST_BYTES = 1 << 20
@@ -32,7 +36,8 @@ _PYTHON = (".py", ".pyw")
 _OTHER_CODE = (".sh", ".bash", ".r", ".jl", ".js", ".lua", ".pl", ".rb")
 
 
-class Command(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Command:
     """The words of a role, and the folders in which they run.
 
     Attributes:
@@ -45,14 +50,16 @@ class Command(NamedTuple):
     search: tuple[str, ...] = ()
 
 
-class _File(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class _File:
     key: str
     real: str
     size: int
     mtime: float
 
 
-class _Script(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class _Script:
     """Python files that run with one search path."""
 
     files: tuple[str, ...]
@@ -185,7 +192,7 @@ class SeenFiles:
                     scripts.append(_Script((path,), (os.path.dirname(file.real), *more)))
             elif _MODULE.match(module):
                 search = (command.folder, *more)
-                files = tuple(self._resolved(Import(0, module, ("__main__",)), "", search))
+                files = tuple(self._resolved("", search, 0, module, ("__main__",)))
                 named += files
                 scripts.append(_Script(files, search))
         return named, scripts
@@ -209,7 +216,7 @@ class SeenFiles:
             for statement in statements:
                 if self._steps > _MOST_STEPS or len(found) > MOST_FILES:
                     return list(found), False
-                for module in self._resolved(statement, os.path.dirname(path), script.search):
+                for module in self._resolved(os.path.dirname(path), script.search, *statement):
                     if module not in found:
                         found[module] = None
                         waiting.append(module)
@@ -223,17 +230,19 @@ class SeenFiles:
                 source = read_regular(file.real, MOST_BYTES) if file is not None else b""
             except OSError:
                 source = b""
+            from launcher.workspace.python_imports import imports_of  # few jobs of a plan are read
+
             found = list(islice(imports_of(source), _MOST_IMPORTS + 1))
             self._imports[path] = found[:_MOST_IMPORTS], len(found) <= _MOST_IMPORTS
         return self._imports[path]
 
-    def _resolved(self, statement: Import, folder: str, search: Sequence[str]) -> Iterator[str]:
-        """The files of the repository that an import in a file of `folder` loads."""
-        parts = statement.module.split(".") if statement.module else []
-        if statement.level:
-            folders: Sequence[str] = (
-                os.path.normpath(os.path.join(folder, *[".."] * (statement.level - 1))),
-            )
+    def _resolved(
+        self, folder: str, search: Sequence[str], level: int, module: str, names: Sequence[str]
+    ) -> Iterator[str]:
+        """The files of the repository that an import in a file of `folder` loads; see `Import`."""
+        parts = module.split(".") if module else []
+        if level:
+            folders: Sequence[str] = (os.path.normpath(os.path.join(folder, *[".."] * (level - 1))),)
         elif parts[0] in sys.builtin_module_names:
             return
         else:
@@ -242,7 +251,7 @@ class SeenFiles:
             files, inside = self._walk(top, parts)
             if files or not parts:
                 yield from files
-                for name in statement.names if inside else ():
+                for name in names if inside else ():
                     yield from self._walk(inside, [name])[0]
                 return
 
@@ -277,7 +286,8 @@ _SETTLED_NS = 2_000_000_000
 """The least age of a change when a file is read: some file systems have steps of two seconds."""
 
 
-class Stamp(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class _Stamp:
     """The hash of a file, and how the file looked just before it was read, at `read_ns`."""
 
     inode: int
@@ -289,20 +299,19 @@ class Stamp(NamedTuple):
 
     def is_of(self, found: os.stat_result) -> bool:
         """Whether the file is unchanged, and was already at rest when it was read."""
-        same = (found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns) == self[:4]
-        return same and max(self.mtime_ns, self.ctime_ns) + _SETTLED_NS < self.read_ns
+        now = found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns
+        is_same = now == (self.inode, self.size, self.mtime_ns, self.ctime_ns)
+        return is_same and max(self.mtime_ns, self.ctime_ns) + _SETTLED_NS < self.read_ns
 
 
-_stamps: dict[str, Stamp] = {}
+_stamps: dict[str, _Stamp] = {}
 """Path → the stamp of this process's last read: a second plan, or the check before a start, reuses it."""
 
 
 class FileHashes:
     """The hashes of the files that one plan looks at. Each file is read once, however many jobs name it."""
 
-    def __init__(self, stamps: Mapping[str, Stamp] | None = None) -> None:
-        """`stamps` come from an earlier reader, by default from this process."""
-        self._stamps = _stamps if stamps is None else dict(stamps)
+    def __init__(self) -> None:
         self._known: dict[str, str] = {}
 
     def digest(self, path: str) -> str:
@@ -311,104 +320,14 @@ class FileHashes:
             self._known[path] = self._content(path)
         return self._known[path]
 
-    def stamp(self, path: str) -> Stamp:
-        """Return the stamp of the file from when `digest` read it."""
-        return self._stamps[path]
-
     def _content(self, path: str) -> str:
         found = os.stat(path)
-        stamp = self._stamps.get(path)
+        stamp = _stamps.get(path)
         if stamp is None or not stamp.is_of(found):
             read_ns = time_ns()
             content = file_hash(path).hex()
-            stamp = Stamp(found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns, read_ns, content)
-            self._stamps[path] = stamp
+            stamp = _Stamp(
+                found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns, read_ns, content
+            )
+            _stamps[path] = stamp
         return stamp.content
-
-
-_LONGEST = 1 << 14  # characters of one statement
-
-_TOKEN = re.compile(
-    r"""
-    \#[^\n]*
-    | (?P<triple>\"\"\"|''')
-    | "[^"\\\n]*(?:\\.[^"\\\n]*)*" | '[^'\\\n]*(?:\\.[^'\\\n]*)*'
-    | (?:^|[;:])[ \t]*(?P<word>import|from)\b
-    """,
-    re.VERBOSE | re.MULTILINE | re.DOTALL,
-)
-_TRIPLE_END = {quote: re.compile(rf"\\.|(?P<end>{quote})", re.DOTALL) for quote in ('"' * 3, "'" * 3)}
-_LINE_END = re.compile(r"\\\r?\n|(?P<open>\()|(?P<end>[\n;#])")
-_CLOSE = re.compile(r"#[^\n]*|(?P<end>\))")
-_BLANK = re.compile(r"(?:#[^\n]*|\\\r?\n|\s)+")
-_AROUND = re.compile(r" ?([.,()*]) ?")
-_NAME = r"[^\W\d]\w*"
-_DOTTED = rf"{_NAME}(?:\.{_NAME})*"
-_NAMES = r"{0}(?: as \w+)?(?:,{0}(?: as \w+)?)*"
-_IMPORT = re.compile(rf"import ({_NAMES.format(_DOTTED)})")
-_FROM = re.compile(
-    rf"from ?(?P<dots>\.*)(?P<module>(?!import\b){_DOTTED})? ?import ?"
-    rf"(?P<names>\*|{_NAMES.format(_NAME)}|\({_NAMES.format(_NAME)},?\))"
-)
-"""Statements whose blanks are one space between two words, and none elsewhere."""
-
-
-class Import(NamedTuple):
-    """One import: `from ..a.b import c` is level 2, module `a.b`, names `("c",)`.
-
-    `module` is "" for `from . import c`; `names` is empty for `import a.b`.
-    """
-
-    level: int
-    module: str
-    names: tuple[str, ...] = ()
-
-
-def imports_of(source: bytes) -> Iterator[Import]:
-    """Yield the imports anywhere in a Python file; from source with a syntax error, the readable ones."""
-    if b"\0" in source:
-        return
-    # Only names matter, so any encoding that extends ASCII reads well enough.
-    for statement in _statements(source.decode("utf-8-sig", "replace")):
-        text = _AROUND.sub(r"\1", _BLANK.sub(" ", statement)).strip()
-        if found := _IMPORT.fullmatch(text):
-            yield from (Import(0, module) for module in _without_aliases(found[1]))
-        elif (found := _FROM.fullmatch(text)) and (found["dots"] or found["module"]):
-            names = _without_aliases(found["names"].strip("(),"))
-            yield Import(len(found["dots"]), found["module"] or "", names)
-
-
-def _without_aliases(names: str) -> tuple[str, ...]:
-    return tuple(each.partition(" ")[0] for each in names.split(","))
-
-
-def _statements(text: str) -> Iterator[str]:
-    """The texts that begin with `import` or `from` where a statement may begin."""
-    at = 0
-    while found := _TOKEN.search(text, at):
-        at = found.end()
-        if found["triple"]:
-            at = _end(_TRIPLE_END[found["triple"]], text, at)
-        elif found["word"]:
-            start = found.start("word")
-            at = _end_of_statement(text, at)
-            if at - start <= _LONGEST:
-                yield text[start:at]
-
-
-def _end_of_statement(text: str, at: int) -> int:
-    """Return the end of the statement's logical line, before the character that ends it."""
-    while found := _LINE_END.search(text, at):
-        if found["end"]:
-            return found.start()
-        at = _end(_CLOSE, text, found.end()) if found["open"] else found.end()
-    return len(text)
-
-
-def _end(pattern: re.Pattern[str], text: str, at: int) -> int:
-    """Return the offset behind the first match with the group `end`, or the end of the text."""
-    while found := pattern.search(text, at):
-        at = found.end()
-        if found["end"]:
-            return at
-    return len(text)

@@ -15,7 +15,8 @@ import pytest
 
 from launcher.specs.inputs import NOTHING_SEEN, Seen, differing
 from launcher.workspace import seen as seen_
-from launcher.workspace.seen import Command, FileHashes, Import, SeenFiles, imports_of
+from launcher.workspace.python_imports import Import, imports_of
+from launcher.workspace.seen import Command, FileHashes, SeenFiles
 from tests.lanes import sampled
 from tests.unit.test_layers import FILES
 
