@@ -34,11 +34,18 @@ def rows(settings: Settings) -> Iterator[Row]:
         bench = Slurm(folder)
         try:
             yield derived(settings)
+            nodes("DRAIN")  # jobs that start would take the processors of this machine
             for count in sorted({1, settings.size(100), settings.size(1000)}):
                 yield from bench.of_apps(count, settings)
         finally:
             bench.clear()
+            nodes("RESUME")
             cluster.clear(below=str(folder))
+
+
+def nodes(state: str) -> None:
+    """Let all nodes start no job, or start jobs again."""
+    subprocess.run(["scontrol", "update", "NodeName=ALL", f"State={state}", "Reason=bench"], check=True)
 
 
 def derived(settings: Settings) -> Row:
@@ -110,6 +117,8 @@ class Slurm:
 
     def clear(self) -> None:
         """End the jobs of this folder, whatever they are."""
+        # With their ends on record, no later command looks twice for jobs that have left the queue.
+        subprocess.run(launcher("cancel", "job-*", "--yes"), capture_output=True, check=False)
         listed = subprocess.run(["squeue", "-h", "-o", "%i %Z"], capture_output=True, text=True, check=False)
         own = [line.split()[0] for line in listed.stdout.splitlines() if str(self._folder) in line]
         if own:
