@@ -89,6 +89,7 @@ ON_BRANCH = {
     "launcher.apply.dry_run": "workspaces, for jobs without one; outputs, for plans that start nothing",
     "launcher.apply.submit": "workspaces, for jobs without one",
     "launcher.apply.observe": "the search for seen files, for jobs that run in no checkout",
+    "launcher.workspace.seen": "the imports of Python files, for jobs that run none",
     "launcher.command": "subprocess, for commands that run none",
     "launcher.components.calls": "what calls a component, for job files that have none",
     "launcher.git": "launcher.command, for folders outside of work trees",
