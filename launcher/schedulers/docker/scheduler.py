@@ -60,7 +60,7 @@ class DockerScheduler(EngineScheduler["DockerJob"]):
         self._lock = allocate_lock()
 
     @property
-    def view(self) -> EngineView:
+    def _view(self) -> EngineView:
         """The engine, for reading. Connects on first use."""
         with self._lock:
             if self._client is None:
@@ -74,7 +74,7 @@ class DockerScheduler(EngineScheduler["DockerJob"]):
         """The engine, for changes. Raises SchedulerError for a readonly scheduler."""
         from launcher.schedulers.docker.client.engine import writable
 
-        return writable(self.view)
+        return writable(self._view)
 
     def _report(self, app_id: str) -> Callable[[str, Mapping[str, Any]], None]:
         """The callback for the progress of an app's images."""
@@ -162,12 +162,12 @@ class DockerScheduler(EngineScheduler["DockerJob"]):
     def engine_turns(self) -> EngineTurns:
         from launcher.schedulers.docker.engine_turns import DockerTurns
 
-        return DockerTurns(self.view)
+        return DockerTurns(self._view)
 
     # Staged submission
 
     def fingerprint(self) -> str:
-        return f"docker:{self.view.engine_id()}"
+        return f"docker:{self._view.engine_id()}"
 
     def claim(self, attempt: Attempt) -> DockerReservation:
         from launcher.schedulers.docker.submission import DockerReservation
@@ -181,7 +181,7 @@ class DockerScheduler(EngineScheduler["DockerJob"]):
     def apps(self) -> DockerApps:
         from launcher.schedulers.docker.observe import DockerApps
 
-        return DockerApps(self.view, take_over=self.take_over)
+        return DockerApps(self._view, take_over=self.take_over)
 
     def has_apps_here(self) -> bool:
         from os.path import isdir
@@ -215,7 +215,7 @@ class DockerScheduler(EngineScheduler["DockerJob"]):
         if unwatched:
             from launcher.schedulers.docker.apps import find_all
 
-            found = {app.app_id: app for app in find_all(self.view)}
+            found = {app.app_id: app for app in find_all(self._view)}
             for app_id in unwatched:
                 app = found.get(app_id)
                 if app is not None and not app.view.ended:  # else one read is not enough
@@ -244,12 +244,12 @@ class DockerScheduler(EngineScheduler["DockerJob"]):
     def output_folders(self) -> DockerOutputs:
         from launcher.schedulers.docker.outputs import DockerOutputs
 
-        return DockerOutputs(lambda: self.view)
+        return DockerOutputs(lambda: self._view)
 
     def logs(self, app_id: str) -> AppLogs:
         from launcher.schedulers.docker.app_logs import DockerLogs
 
-        return DockerLogs(self.view, app_id)
+        return DockerLogs(self._view, app_id)
 
 
 def _out_of_reach(app: AppDef) -> Iterable[Problem]:

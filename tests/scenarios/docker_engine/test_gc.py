@@ -134,7 +134,7 @@ def test_gc_sends_as_many_requests_for_many_apps_as_for_one(token, tmp_path, mon
         scheduler: Any = get_scheduler("local_docker", token, detach=True)
         reader: Any = get_scheduler("local_docker", token, readonly=True)
         # An app of another test that has failed without an end in its record is inspected by every list.
-        reader._client = Own(reader.view, token)
+        reader._client = Own(reader._view, token)
         reader.list()  # asks for the engine's version, once
 
         def asked() -> list[list[str]]:
@@ -217,8 +217,8 @@ def test_gc_removes_nothing_while_an_app_is_submitted(own: Any, token: str) -> N
 
 def test_a_dry_run_of_gc_gets_a_read_only_engine(token: str) -> None:
     made = get_scheduler("local_docker", token, detach=True, readonly=True)
-    assert isinstance(made.view, EngineView)
-    assert not isinstance(made.view, Engine)
+    assert isinstance(made._view, EngineView)
+    assert not isinstance(made._view, Engine)
     made.close()
 
 
