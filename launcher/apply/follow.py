@@ -129,11 +129,12 @@ class _Follower:
                 self.ended[each.app_id] = each  # no other app waits for it
         unwritten = _record([attempt for _, attempt in ends if attempt is not None], self._store)
         for outcome, attempt in sorted(ends, key=_end_time):
-            self.ended[outcome.app_id] = (
-                _removed(outcome)
-                if attempt is None
-                else _ended(outcome, attempt, self._engines, self._events, unwritten)
-            )
+            if attempt is None:
+                self.ended[outcome.app_id] = _removed(outcome)
+                continue
+            if outcome.app is not None and outcome.app.is_held and outcome.app_id not in self._started:
+                self._note_start(outcome, attempt)
+            self.ended[outcome.app_id] = _ended(outcome, attempt, self._engines, self._events, unwritten)
 
     def _follow_in_threads(self) -> Mapping[str, AppRecord]:
         """Start the threads, and join them; returns the stranded apps.
@@ -233,8 +234,10 @@ class _Follower:
 
     def _report_start(self, outcome: Outcome) -> None:
         """Report that the holder of an attempt has started it."""
+        self._note_start(outcome, _scheduler(outcome, self._engines).attempt(outcome.app_id))
+
+    def _note_start(self, outcome: Outcome, attempt: Attempt | None) -> None:
         self._started.add(outcome.app_id)
-        attempt = _scheduler(outcome, self._engines).attempt(outcome.app_id)
         if attempt is not None and attempt.started_at is not None:
             about = {"attempt": attempt.number, "app_id": attempt.app_id, "handle": attempt.handle}
             self._events.report("started", outcome.key, attempt.started_at, **about)

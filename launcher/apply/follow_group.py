@@ -25,7 +25,8 @@ class Group:
     """Apps of a scheduler that reports changes.
 
     Args:
-        on_start: called when an app has started that was held.
+        on_start: called when an app has started that was held; not for one that has ended by then, without a
+            restart.
         on_restart: called with the app id and each restart.
         on_ends: called with the apps that have ended since the last call, in the order of their ends.
         together: a context in which all calls of one look are made.
@@ -72,7 +73,8 @@ class Group:
         kinds = {event["e"] for event in events}
         if app_id in self._held and "starting" in kinds:
             self._held.remove(app_id)
-            self._on_start(self._left[app_id])
+            if "ended" not in kinds or "restart" in kinds:
+                self._on_start(self._left[app_id])
         if "restart" in kinds:
             found = [*RestartReader(lambda: events).read()]
             for restart in found[self._restarts.get(app_id, 0) :]:
