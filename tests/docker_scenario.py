@@ -91,7 +91,9 @@ class DockerScenario(Scenario):
     def forget(self) -> None:
         """Remove the ledger and everything else below LAUNCHER_HOME, though a watcher may write there."""
         for left in reversed(range(FORGET_TRIES)):
-            subprocess.run(["rm", "-rf", str(self.home)], check=not left, capture_output=bool(left))
+            done = subprocess.run(["rm", "-rf", str(self.home)], check=not left, capture_output=bool(left))
+            if done.returncode == 0:
+                return
 
     def processes_of(self, app_id: str) -> list[int]:
         """Watchers of an app, and the first process of each container of it that lives."""

@@ -154,11 +154,11 @@ class _Execution:
 
     def _at_once(self, busy: Sequence[Step]) -> int:
         """The number of threads. The holder of a line accepts jobs so fast that more threads only contend."""
-        is_line = all(
+        turns = self._turns
+        is_line = turns is not None and all(
             step.launch is not None
             and not (step.stops or self._engines.get(step.launch.scheduler).shared_engine)
-            and self._turns is not None
-            and self._turns.of(step) is not None
+            and turns.of(step) is not None
             for step in busy
         )
         return min(WORKERS_OF_LINE if is_line else WORKERS, len(busy))

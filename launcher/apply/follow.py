@@ -132,7 +132,7 @@ class _Follower:
             if attempt is None:
                 self.ended[outcome.app_id] = _removed(outcome)
                 continue
-            if outcome.app is not None and outcome.app.is_held and outcome.app_id not in self._started:
+            if not self._has_news(outcome):
                 self._note_start(outcome, attempt)
             self.ended[outcome.app_id] = _ended(outcome, attempt, self._engines, self._events, unwritten)
 
