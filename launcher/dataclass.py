@@ -103,15 +103,20 @@ else:
 
     def replace(given, /, **changes):
         """A copy of an instance with other values of some fields, as `dataclasses.replace` makes it."""
-        for each in fields(given):
-            if each.init:
-                if each.name not in changes:
-                    changes[each.name] = getattr(given, each.name)
-            elif each.name in changes:
-                raise ValueError(
-                    f"field {each.name} is declared with init=False, it cannot be specified with replace()"
-                )
-        return given.__class__(**changes)
+        cls = given.__class__
+        names, values, fixed = _arguments(cls)
+        for name in fixed.intersection(changes) if fixed else ():
+            what = f"field {name} is declared with init=False, it cannot be specified with replace()"
+            raise ValueError(what)
+        return cls(**(dict(zip(names, values(given), strict=True)) | changes))
+
+    @cache
+    def _arguments(cls):
+        """Names of the fields that a constructor takes, a function from an instance to their values, and the
+        names of the other fields."""
+        names = [field.name for field in fields(cls) if field.init]
+        fixed = frozenset(field.name for field in fields(cls) if not field.init)
+        return names, _values_of(names), fixed
 
     def _declared(cls, kw_only):
         """The fields that a class declares, with names, types and defaults. Takes defaults off the class."""
@@ -222,8 +227,13 @@ else:
     @cache
     def _compared(cls):
         """A function from an instance to the values that are compared."""
-        names = [field.name for field in cls.__own_fields__ if field.compare]
-        return attrgetter(*names) if names else lambda self: ()
+        return _values_of([field.name for field in cls.__own_fields__ if field.compare])
+
+    def _values_of(names):
+        """A function from an instance to a tuple of the values of these fields."""
+        if len(names) < 2:
+            return lambda given: tuple(getattr(given, name) for name in names)
+        return attrgetter(*names)
 
     def _equal(self, other):
         if other.__class__ is not self.__class__:

@@ -46,16 +46,16 @@ def observe(
     # Unsuccessful attempts are read from the engine once more: it knows manual changes, which no ledger
     # holds, and a lost attempt may turn out to have ended, or to be live.
     settled = {attempt.app_id for attempt in latest.values() if attempt.state == "succeeded"}
-    others = (entry.app_id for entry in store.live_attempts() if JobKey(*entry.key) not in wanted)
-    elsewhere = store.by_app_ids(others).values()
-    seen = [attempt for name in names for attempt in engines.get(name).observe(keys, settled)]
+    elsewhere = store.live_besides(wanted)
+    known = {attempt.app_id: attempt for attempt in (*recorded, *elsewhere)}
+    seen = [attempt for name in names for attempt in engines.get(name).observe(keys, settled, known)]
     seen += _unseen([*recorded, *elsewhere], seen, engines, names)
     held = [attempt for attempt in seen if not (attempt.elsewhere and _is_over(store, attempt))]
     snapshot = merge(
         ledger=[*recorded, *elsewhere],
         engines=held,
         fingerprints={name: engines.get(name).fingerprint() for name in names},
-        counts=store.counts(_documents([*latest.values(), *held], wanted)),
+        counts=store.counts(_documents(latest, held, wanted)),
         home=token(),
         shared=SHARED_ENGINES,
     )
@@ -109,13 +109,20 @@ def _is_over(store: Store, attempt: Attempt) -> bool:
     return entry is not None and entry.state in ENDED_STATES
 
 
-def _documents(attempts: Iterable[Attempt], wanted: set[JobKey]) -> list[tuple[JobKey, str]]:
-    """(job, digest) of the latest attempts: automatic re-runs repeat them, so only these are counted.
+def _documents(
+    latest: Mapping[JobKey, Attempt], seen: Sequence[Attempt], wanted: set[JobKey]
+) -> list[tuple[JobKey, str]]:
+    """(job, digest) of the latest attempts, in the ledger or at engines, that automatic re-runs may repeat.
 
-    Since a success there are none.
+    None repeats a success, or an attempt that a process submits or holds.
     """
-    repeated = (a for a in attempts if a.state != "succeeded" and a.key in wanted)
-    return list(dict.fromkeys((a.key, a.digest) for a in repeated))
+    held = {attempt.app_id for attempt in seen if attempt.is_live and attempt.owner}
+    repeated = (
+        each
+        for each in (*latest.values(), *seen)
+        if each.app_id not in held and each.state != "succeeded" and each.key in wanted
+    )
+    return list(dict.fromkeys((each.key, each.digest) for each in repeated))
 
 
 def _with_inputs(snapshot: Snapshot, launches: Iterable[Launch]) -> Snapshot:

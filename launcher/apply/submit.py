@@ -18,7 +18,7 @@ from launcher.errors import LauncherError, SchedulerError, StaleError, StateErro
 from launcher.plan.effects import start_of
 from launcher.plan.step import Guard, Step, in_order, keys_after
 from launcher.schedulers.staged import Reservation
-from launcher.specs.attempt import ENDED_STATES, Attempt
+from launcher.specs.attempt import ENDED_STATES, HOLDER, Attempt
 from launcher.specs.binding import BoundLaunch
 from launcher.specs.launch import InputRef, JobKey, Launch
 from launcher.specs.needs import StoodOn
@@ -180,12 +180,13 @@ class Submission:
         if reservation.waits_for:
             jobs = [each.job for each in reservation.waits_for]
             self.emit("attempt_waiting", needs=jobs)
-            return replace(self.attempt, state="waiting", message=f"waits for {', '.join(jobs)}")
+            waits = f"waits for {', '.join(jobs)}"
+            return replace(self.attempt, state="waiting", owner=HOLDER, message=waits)
         if reservation.accepted == "queued":
             ask = reservation.turn
             share = {} if ask is None else {"cpu": ask.cpu, "memory_mb": ask.memory_mb, "gpus": ask.gpus}
             self.emit("attempt_queued", message=reservation.queued_for, **share)
-            return replace(self.attempt, state="queued", message=reservation.queued_for)
+            return replace(self.attempt, state="queued", owner=HOLDER, message=reservation.queued_for)
         self.emit("started")
         return replace(self.attempt, state="running", started_at=time())
 

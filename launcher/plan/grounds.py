@@ -220,6 +220,8 @@ def running_again(attempt: Attempt, grounds: Sequence[Ground], knows: Knows) -> 
     stays, and a need that was added or removed. A waiting attempt has run nothing and is bound to exact
     attempts. A running attempt is judged by these changes when it has ended.
     """
+    if not grounds and not attempt.needs:
+        return []
     waits = attempt.state in WAITING_STATES
     offered = [ground for ground in grounds if ground.stands is not None]
     moving = {ground.job for ground in _other_editions(attempt, offered, knows) if ground.need.rerun}

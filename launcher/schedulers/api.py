@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     T = TypeVar("T")
 
     OnWait = Callable[[str, str], None]
+    Known = Mapping[str, Attempt] | None
 else:
     T = None
 
@@ -262,7 +263,9 @@ class Scheduler(ABC, Generic[T]):
         """One attempt of a job in its present state; None without staged attempts. Writes nothing."""
         return None
 
-    def observe(self, keys: Collection[JobKey], settled: Collection[str] = ()) -> Sequence[Attempt]:
+    def observe(
+        self, keys: Collection[JobKey], settled: Collection[str] = (), known: Known = None
+    ) -> Sequence[Attempt]:
         """The known attempts of jobs; none without staged attempts. See `StagedScheduler.observe`."""
         return ()
 

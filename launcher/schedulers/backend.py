@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from typing import Any, TypeVar
 
     from launcher.errors import LauncherError
+    from launcher.schedulers.api import Known
     from launcher.schedulers.readback import AppLogs
     from launcher.schedulers.record import SeenApp
     from launcher.schedulers.responses import DescribeAppResponse, ListAppResponse
@@ -237,7 +238,9 @@ class EngineApps(ABC):
     ) -> SeenApp | None: ...
 
     @abstractmethod
-    def observe(self, keys: Collection[JobKey], settled: Collection[str] = ()) -> list[Attempt]: ...
+    def observe(
+        self, keys: Collection[JobKey], settled: Collection[str] = (), known: Known = None
+    ) -> list[Attempt]: ...
 
     @abstractmethod
     def records(self) -> list[AppRecord]: ...
@@ -313,8 +316,10 @@ class EngineScheduler(BackendScheduler[T]):
     ) -> SeenApp | None:
         return self.apps.read_ended(app_id, timeout_s, whole=whole)
 
-    def observe(self, keys: Collection[JobKey], settled: Collection[str] = ()) -> list[Attempt]:
-        return self.apps.observe(keys, settled)
+    def observe(
+        self, keys: Collection[JobKey], settled: Collection[str] = (), known: Known = None
+    ) -> list[Attempt]:
+        return self.apps.observe(keys, settled, known)
 
     def records(self) -> Sequence[AppRecord]:
         return self.apps.records()

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from typing import Any, TypeVar
 
     from launcher.errors import LauncherError
+    from launcher.schedulers.api import Known
     from launcher.schedulers.workspaces import BoundWorkspace
     from launcher.specs.app import AppDef, CfgVal
     from launcher.specs.attempt import Attempt, AttemptState, ImageNow, Recorded
@@ -253,13 +254,17 @@ class StagedScheduler(Scheduler[T]):
     def fingerprint(self) -> str:
         """The identity of the engine: a plan made against one engine is stale for another."""
 
-    def observe(self, keys: Collection[JobKey], settled: Collection[str] = ()) -> list[Attempt]:
+    def observe(
+        self, keys: Collection[JobKey], settled: Collection[str] = (), known: Known = None
+    ) -> list[Attempt]:
         """Every live attempt of a job, and the latest attempt of each of `keys`. Writes nothing.
 
         This implementation calls `attempt` for every app in the `list`.
 
         Args:
             settled: app ids with an outcome that the caller knows; they are left out.
+            known: app id → its attempt in the ledger. A scheduler may take from it the fields that are fixed
+                at the reservation, instead of its own record of them.
         """
         asked = (self.attempt(each.app_id) for each in self.list())
         return current((each for each in asked if each is not None), keys, settled)

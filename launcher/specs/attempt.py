@@ -35,6 +35,9 @@ same, and its holder waits in line for its share of the machine. `skipped`: its 
 a need has not succeeded, or it was withdrawn; nothing of it has run."""
 
 
+HOLDER = "its holder"
+"""The owner of an accepted attempt, as the ledger records it."""
+
 _APPROVED = ("pull_request", "approval", "effect", "run_url")
 
 
@@ -100,7 +103,8 @@ class Attempt:
         seen: path below the root → digest of each file of the checkout that its roles name or import.
         output: address of its output folder, once that was made: a path, or the name of a volume.
         created_at, started_at, ended_at: seconds since the epoch.
-        owner: the client that is submitting a reserved or created attempt ("pid 17 on host"); "" for none.
+        owner: the client that is submitting a reserved or created attempt ("pid 17 on host"), or the process
+            that holds a waiting one; "" for none.
         message: the reason of the outcome, in a short sentence.
         exit_code: of the replica that decided a failure; None when unknown.
         inputs_changed: the files among `inputs` that changed while it waited or ran, as text; "" for none.

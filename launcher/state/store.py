@@ -42,6 +42,7 @@ if TYPE_CHECKING:
     """(project, target, job) of each."""
 
 _FULL = ", ".join(f"attempts.{name}" for name in COLUMNS)
+_NUMBER = COLUMNS.index("number")
 _STATE = COLUMNS.index("state")
 
 # Rows that may still change: live attempts, and lost ones whose outcome is found later.
@@ -278,12 +279,12 @@ class Store(Reader):
         """The attempts that plans go by, in two queries.
 
         For each key: the latest attempt, the latest that has run at all, and the latest success. A success
-        is all three.
+        is all three, and there is none before the first attempt.
         """
         rows = self._rows(_LATEST_OF, (json_rows(keys),))
-        done = [row for row in rows if row[_STATE] == "succeeded"]
-        others = [row[:3] for row in rows if row[_STATE] != "succeeded"]
-        return to_attempts([*done, *self._rows(_DECISIVE_OF, (json_rows(others),))])
+        others = {row[:3] for row in rows if row[_STATE] != "succeeded" and row[_NUMBER] > 1}
+        earlier = self._rows(_DECISIVE_OF, (json_rows(others),)) if others else ()
+        return to_attempts([*(row for row in rows if row[:3] not in others), *earlier])
 
     def attempts(self, key: JobKey, limit: int | None = None) -> list[Attempt]:
         """The last `limit` attempts of a job (all when None), newest first."""
@@ -322,6 +323,12 @@ class Store(Reader):
         rows = self._rows(sql, (json_rows((app_id,) for app_id in app_ids),))
         return {made.app_id: made for made in to_attempts(rows)}
 
+    def live_besides(self, keys: Collection[JobKey]) -> list[Attempt]:
+        """The attempts without a recorded end, except those of `keys`."""
+        rows = self._rows(f"SELECT project, target, job, app_id FROM attempts WHERE {LIVE}")
+        others = [row[3] for row in rows if row[:3] not in keys]
+        return [*self.by_app_ids(others).values()] if others else []
+
     def counts(self, pairs: Collection[tuple[JobKey, str]]) -> dict[tuple[JobKey, str], int]:
         """How many attempts of each (job, digest) there were since its last success, in one query.
 
@@ -356,11 +363,15 @@ class Store(Reader):
 
     # Rows of apps, for schedulers
 
-    def to_tidy(self, schedulers: Collection[str]) -> list[AppRecord]:
-        """The rows of apps that their scheduler has not tidied up after, newest first; ended or not."""
+    def to_tidy(self, schedulers: Collection[str], besides: Collection[str] = ()) -> list[AppRecord]:
+        """The rows of apps that their scheduler has not tidied up after, newest first; ended or not.
+
+        Args:
+            besides: app ids to leave out.
+        """
         holes = ", ".join("?" * len(schedulers))
         sql = f"SELECT {APP_RECORD} FROM apps INDEXED BY apps_live WHERE live AND scheduler IN ({holes})"
-        return newest_first(self._rows(sql, tuple(schedulers)))
+        return newest_first(row for row in self._rows(sql, tuple(schedulers)) if row[0] not in besides)
 
     def of_jobs(
         self, keys: Iterable[JobKey], schedulers: Collection[str], settled: Collection[str] = ()

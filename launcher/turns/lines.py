@@ -1,7 +1,9 @@
 """The files of a line: the apps that one process holds, which share one FIFO in a table.
 
 The ticket of the first app is in a file of its own: other processes need only that to decide. The second file
-is for readers: a line for each app that joins, and one for each app that starts or leaves.
+is for readers: a line for each app that joins, and one for each app that starts or leaves. An app leaves it
+before its record goes on, and the file is removed where that cannot be written: an accepted app in the file
+of a living process is in line.
 """
 
 from __future__ import annotations
@@ -51,6 +53,17 @@ def members(path: str, first: Ticket) -> list[Ticket]:
             found[ticket.place] = ticket
     found[first.place] = first
     return list(found.values())
+
+
+def app_ids(path: str, home: str) -> set[str]:
+    """The ids of the apps in the line with this path that are of the state folder with this token."""
+    found: set[str] = set()
+    mark = f"home {home}"  # see `ask.marked`
+    for text in read_whole(path + ALL).decode(errors="surrogateescape").split("\n"):
+        fields = text.split("\t")  # see `line.encode`
+        if mark in fields:
+            (found.discard if fields[2] == _GONE else found.add)(fields[0])
+    return found
 
 
 class LineFile:
@@ -115,12 +128,17 @@ class LineFile:
         try:
             with open(self.path + ALL, "ab", opener=open_private) as file:
                 file.write(encode(ticket))
-        except OSError:  # only readers miss the line
-            pass
+        except OSError:
+            self._withhold()
+
+    def _withhold(self) -> None:
+        """Remove the file for readers, which is outdated, until the next change writes it anew."""
+        unlink(self.path + ALL)
+        self._gone = _SLACK
 
     def _write_all(self, every: Iterable[Ticket]) -> None:
         try:
             write(self.path + ALL, b"".join(map(encode, every)))
             self._gone = 0
-        except OSError:  # the next change tries again
-            self._gone = _SLACK
+        except OSError:
+            self._withhold()

@@ -277,6 +277,19 @@ def _whole(found: Iterable[Ticket]) -> list[Ticket]:
     return sorted(every, key=lambda each: each.place)
 
 
+def in_lines(table: str, home: str) -> set[str]:
+    """The ids of the apps of a state folder, by its token, that living processes hold in line with others.
+
+    Leaves out apps with a process of their own, and those of a line that could not be written.
+    """
+    try:
+        names = [name for name in os.listdir(table) if lines.is_line(name) and _BELL not in name]
+    except FileNotFoundError:
+        return set()
+    paths = (os.path.join(table, name) for name in names)
+    return {app for path in paths if is_held(path + _BELL) for app in lines.app_ids(path, home)}
+
+
 def watch(table: str, app: str, home: str = "") -> int | None:
     """A descriptor that hangs up when an app in line starts or its holder dies.
 

@@ -1,12 +1,15 @@
 """Commands on many apps act on all at once: no app starts meanwhile, and no process is left."""
 
 import json
+import os
+import signal
 
 import pytest
 
 from launcher.turns.folders import slots_table
 from launcher.turns.machine import machine
 from launcher.turns.table import tickets
+from tests import processes
 
 MEMBERS = 12
 
@@ -23,6 +26,16 @@ def sweep(scenario):
         role=share,
         top=f"matrix: {{n: {{range: [0, {MEMBERS}]}}}}",
     )
+    scenario.apply(file)
+    yield file
+    scenario.cancel("sweep", "--yes", "--grace", "0")
+
+
+@pytest.fixture
+def long_line(scenario):
+    """A file as that of `sweep`, with so many jobs in line that a plan reads the line and no record."""
+    share = f"resource: {{cpu: {machine(with_gpus=False).cpu:g}}}"
+    file = scenario.job("exec sleep 1000", name="sweep", role=share, top="matrix: {n: {range: [0, 120]}}")
     scenario.apply(file)
     yield file
     scenario.cancel("sweep", "--yes", "--grace", "0")
@@ -87,3 +100,30 @@ def test_start_now_starts_the_named_apps_in_line_and_leaves_the_others(scenario,
     found = json.loads(scenario.launcher("status", "sweep", "--json").out)
     states = [each["attempt_state"] for each in found]
     assert states == ["running"] * 4 + ["queued"] * (MEMBERS - 4)
+
+
+def kinds(scenario, file):
+    """Job → its action and the first reason, in a plan made now."""
+    plan = json.loads(scenario.launcher("plan", file, "--json", code=None).out)
+    return {each["key"]["job"]: (each["action"], each["reasons"][0].get("detail")) for each in plan["jobs"]}
+
+
+def test_a_plan_of_a_long_line_knows_of_each_app_that_has_just_left_it(scenario, long_line):
+    queued = ("keep", "attempt 1 is in line")
+    jobs = [f"sweep-{n}" for n in range(1, 120)]
+    assert {job: kinds(scenario, long_line)[job] for job in jobs} == dict.fromkeys(jobs, queued)
+    for n in range(5):
+        gone = f"sweep-{10 + n}"
+        scenario.cancel(gone, "--yes")
+        jobs.remove(gone)
+        found = kinds(scenario, long_line)
+        assert found[gone][0] == "hold"
+        assert {job: found[job] for job in jobs} == dict.fromkeys(jobs, queued)
+
+
+def test_a_plan_of_a_long_line_whose_holder_was_killed_submits_its_apps_again(scenario, long_line):
+    [holder] = {pid for pid in scenario.supervisors().values() if "line_holder" in processes.describe(pid)}
+    os.kill(holder, signal.SIGKILL)
+    assert processes.gone([holder], timeout_s=10)
+    again = {job for job, (kind, _) in kinds(scenario, long_line).items() if kind == "resume"}
+    assert len(again) >= 118, "the first app in line has a supervisor"

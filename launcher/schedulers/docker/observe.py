@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING
 
 from launcher.dataclass import replace
 from launcher.errors import LauncherError
@@ -28,6 +29,9 @@ from launcher.specs.attempt import Attempt, ImageNow, Recorded
 from launcher.specs.launch import JobKey
 from launcher.specs.replica_error import MOST_BYTES, error_text
 from launcher.state.records import AppRecord, ReplicaRecord, of_attempt
+
+if TYPE_CHECKING:
+    from launcher.schedulers.api import Known
 
 _MOST_FILES = 64  # error files to read; each takes two requests
 
@@ -117,7 +121,9 @@ class DockerApps(EngineApps):
         found = apps.find_all(self._view)
         return [(apps.inspect(self._view, app) if is_unclear(app) else app).to_record() for app in found]
 
-    def observe(self, keys: Collection[JobKey], settled: Collection[str] = ()) -> list[Attempt]:
+    def observe(
+        self, keys: Collection[JobKey], settled: Collection[str] = (), known: Known = None
+    ) -> list[Attempt]:
         """See `StagedScheduler.observe`.
 
         Ended attempts of jobs outside `keys` are returned until their end is recorded here. Containers are

@@ -28,9 +28,11 @@ NOT_COMPARED = "its supervisor was killed before it compared the input files"
 LOST = "its supervisor ended without a word (killed, or the machine was restarted)"
 
 _AGAIN_S = 0.002
+_FRESH_S = 0.05  # how long a look at a process counts: one process may hold thousands of apps
 _SHORT_PATIENCE_S = 0.05
 PATIENCE_S = 5.0  # time for killed processes to exit; processes that hang in the kernel are given up then
 _patience_s = 1.0  # how long to wait for a lock; less once a lock has outlasted it
+_last_seen = (0, 0, 0.0)  # pid, start and time of the last look that found a process running
 
 
 class AppView(AppState):
@@ -163,8 +165,10 @@ def _outlasts(folder: AppFolder, process: tuple[int, int, str]) -> bool:
     A supervisor in another container is not visible here, and its lock stays held. This process waits for the
     whole time only once.
     """
-    global _patience_s
+    global _patience_s, _last_seen
     pid, start, boot = process
+    if _last_seen[:2] == (pid, start) and time.monotonic() < _last_seen[2] + _FRESH_S:
+        return True
     deadline = time.monotonic() + _patience_s
     while not pids.is_running(pid, start) and boot == pids.boot_id():
         if time.monotonic() > deadline:
@@ -173,6 +177,7 @@ def _outlasts(folder: AppFolder, process: tuple[int, int, str]) -> bool:
         time.sleep(_AGAIN_S)
         if not folder.is_locked():
             return False
+    _last_seen = pid, start, time.monotonic()
     return True
 
 

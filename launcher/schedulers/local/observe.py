@@ -12,14 +12,14 @@ from launcher.schedulers.appfolder import AppFolder, sweep
 from launcher.schedulers.appstore import open_store
 from launcher.schedulers.backend import EngineApps
 from launcher.schedulers.local import rundir
-from launcher.state.records import AppRecord
+from launcher.state.records import AppRecord, as_seen
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Iterator
+    from collections.abc import Collection, Iterable, Iterator, Mapping
 
     from launcher.errors import LauncherError
-    from launcher.schedulers.api import OnWait
+    from launcher.schedulers.api import Known, OnWait
     from launcher.schedulers.local.apprecord import LocalApp
     from launcher.schedulers.local.appview import AppView
     from launcher.specs.attempt import Attempt
@@ -73,30 +73,47 @@ class LocalApps(EngineApps):
             record_end(self._state_dir, app_id, view)
         return LocalApp(self._dir(app_id), view, self._backend, self._session, whole=whole)
 
-    def observe(self, keys: Collection[JobKey], settled: Collection[str] = ()) -> list[Attempt]:
+    def observe(
+        self, keys: Collection[JobKey], settled: Collection[str] = (), known: Known = None
+    ) -> list[Attempt]:
         """Every live attempt of a job and the latest one of each of `keys`, without those in `settled`.
 
         Finds an attempt of `keys` without a row by the name of its folder. Writes nothing.
         """
-        known = set(settled)
+        found = self._in_line(known or {})
+        settled = {*settled, *found}
         with open_store(readonly=True) as store:
-            live = [app for app in store.to_tidy(rundir.SCHEDULERS) if app.job is not None]
-            of_jobs = store.of_jobs(keys, rundir.SCHEDULERS, known)
-        found: dict[str, Attempt] = {}
+            live = store.to_tidy(rundir.SCHEDULERS, settled)
+            of_jobs = store.of_jobs(keys, rundir.SCHEDULERS, settled)
         for row in live:
-            attempt = None if row.app_id in known else self._attempt(row)
+            attempt = self._attempt(row, known) if row.job is not None else None
             if attempt is not None:
                 found[row.app_id] = attempt
         done = set()
-        for row in [*self._without_rows(keys, of_jobs, known), *of_jobs]:  # for each job, the highest first
+        for row in [*self._without_rows(keys, of_jobs, settled), *of_jobs]:  # of each job, the highest first
             if row.key in done:
                 continue
-            attempt = None if row.app_id in known else found.get(row.app_id) or self._attempt(row)
+            attempt = None if row.app_id in settled else found.get(row.app_id) or self._attempt(row, known)
             if attempt is not None:
                 found[row.app_id] = attempt
-            if attempt is not None or row.app_id in known:
+            if attempt is not None or row.app_id in settled:
                 done.add(row.key)  # a row without a folder is void: an older attempt is the latest
         return list(found.values())
+
+    def _in_line(self, known: Mapping[str, Attempt]) -> dict[str, Attempt]:
+        """App id → attempt, for those of many attempts that a living process holds in line with others.
+
+        Such a line is as good as the records of its apps; see `launcher.turns.lines`.
+        """
+        queued = [each for each in known.values() if each.state == "queued"]
+        if len(queued) < _MANY:
+            return {}
+        from launcher.state.home import token
+        from launcher.turns.folders import slots_table
+        from launcher.turns.table import in_lines
+
+        held = in_lines(slots_table(), token()).intersection(folders(self._state_dir))
+        return {each.app_id: each for each in queued if each.owner and each.app_id in held}
 
     def _without_rows(
         self, keys: Collection[JobKey], rows: list[AppRecord], settled: Collection[str]
@@ -127,14 +144,22 @@ class LocalApps(EngineApps):
         jobs = {app_id.rsplit("-", 2)[0] for app_id in {*folders(self._state_dir)}.difference(known)}
         return [key for key in keys if key.job in jobs]
 
-    def _attempt(self, row: AppRecord) -> Attempt | None:
-        """The attempt of a row. An attempt with a folder and without a record has no document."""
+    def _attempt(self, row: AppRecord, known: Known = None) -> Attempt | None:
+        """The attempt of a row. An attempt with a folder and without a record has no document.
+
+        Args:
+            known: see `StagedScheduler.observe`. The ledger has the row of an attempt before its start.
+        """
         from launcher.schedulers.local.apprecord import LocalApp
 
         app_dir = self._dir(row.app_id)
         view = _read_state(app_dir)
-        found = None if view is None else LocalApp(app_dir, view).attempt()
-        if view is None or found is not None:
+        if view is None:
+            return None
+        app = LocalApp(app_dir, view)
+        if known and row.app_id in known and view.state not in rundir.PENDING:
+            return as_seen(known[row.app_id], app.record, app.owner)
+        if (found := app.attempt()) is not None:
             return found
         from launcher.specs.attempt import Attempt
         from launcher.specs.launch import JobKey
@@ -217,7 +242,7 @@ class LocalApps(EngineApps):
                 store.remove_void(app.app_id, app_dir)
         elif view.has_ended:
             return view
-        elif view.state in ("reserved", "created") and not view.lock_held and app.job is None:
+        elif view.state in rundir.PENDING and not view.lock_held and app.job is None:
             # The next apply resumes or removes attempts of jobs.
             from launcher.schedulers.local.claim import discard_ownerless
 

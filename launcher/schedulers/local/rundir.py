@@ -49,7 +49,8 @@ START, WITHDRAWN = "start", "withdrawn"
 
 WAITING = ("waiting", "queued")
 """The states of an app that was accepted, and whose supervisor has yet to start it."""
-UNSTARTED = ("reserved", "created", *WAITING)
+PENDING = ("reserved", "created")
+UNSTARTED = (*PENDING, *WAITING)
 """The states of an app of which nothing has run."""
 
 

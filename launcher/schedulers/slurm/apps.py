@@ -36,7 +36,7 @@ from launcher.specs.jobkey import JobKey
 from launcher.state.records import LIVE, WAITING, AppRecord
 
 if TYPE_CHECKING:
-    from launcher.schedulers.api import OnWait
+    from launcher.schedulers.api import Known, OnWait
     from launcher.schedulers.record import SeenApp
 
 _BEING_MADE_S = 60.0
@@ -112,7 +112,12 @@ class SlurmApps(EngineApps):
         return self._app({**facts, "outcome": end})
 
     def observe(
-        self, keys: Collection[JobKey], settled: Collection[str] = (), *, look: bool = True
+        self,
+        keys: Collection[JobKey],
+        settled: Collection[str] = (),
+        known: Known = None,
+        *,
+        look: bool = True,
     ) -> list[Attempt]:
         """The live attempts, and the latest of each of `keys`; see `StagedScheduler.observe`.
 

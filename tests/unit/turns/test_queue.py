@@ -2,6 +2,7 @@
 
 import os
 import random
+import resource
 import select
 import signal
 import subprocess
@@ -15,7 +16,7 @@ from launcher.turns.ask import MACHINE, Ask, Limit
 from launcher.turns.line import HOLDS, QUEUED
 from launcher.turns.lines import ALL, NAME
 from launcher.turns.queue import Queue
-from launcher.turns.table import Place, summon, tickets
+from launcher.turns.table import Place, in_lines, summon, tickets
 
 ONE_CORE = Limit(MACHINE, cpu=1)
 LIMIT_S = 150.0
@@ -213,6 +214,45 @@ def test_an_older_version_takes_no_file_of_a_line_for_a_ticket(table, queue):
     assert len(names) == 3
     assert [name for name in names if name.partition("-")[0].isdecimal()] == []
     holder.leave()
+
+
+@pytest.fixture
+def three_in_line(table, queue):
+    """The asks of the apps a, b and c, behind a holder of the one core."""
+    holder = Place(ask(table, "holder", 1))
+    assert holder.look().starts
+    asks = [ask(table, app, number, home="mine") for number, app in enumerate("abc", 2)]
+    for each in asks:
+        queue.join(each)
+    assert queue.look() == []
+    yield asks
+    holder.leave()
+
+
+def test_an_app_is_in_a_line_until_it_leaves_or_starts(table, queue, three_in_line):
+    assert in_lines(table, "mine") == {"a", "b", "c"}
+    assert in_lines(table, "other") == set(), "another state folder may have apps with these ids"
+    queue.leave(three_in_line[1])
+    assert in_lines(table, "mine") == {"a", "c"}
+    three_in_line[2].at_once = True
+    queue.leave(three_in_line[2])
+    queue.join(three_in_line[2])
+    [place] = queue.look()
+    assert (place.ask.app, in_lines(table, "mine")) == ("c", {"a"})
+    place.leave()
+
+
+def test_an_app_whose_departure_cannot_be_written_is_in_no_line(table, queue, three_in_line):
+    """A full disk: the file of all apps is gone until it can be written anew."""
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (20, before[1]))
+    try:
+        queue.leave(three_in_line[1])
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+    assert in_lines(table, "mine") == set()
+    queue.leave(three_in_line[2])
+    assert in_lines(table, "mine") == {"a"}
 
 
 @pytest.mark.slow
