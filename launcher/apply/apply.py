@@ -20,6 +20,7 @@ from launcher.apply.approval import (
     check_secrets,
     check_workspaces,
 )
+from launcher.apply.dry_run import bind_plan
 from launcher.apply.engines import Engines, record_ends
 from launcher.apply.events import Events, Outcome, Result
 from launcher.apply.execute import execute
@@ -64,7 +65,7 @@ class Goal:
     Attributes:
         keys: the jobs.
         schedulers: the names of the schedulers involved.
-        look: returns the present plan, with its launches bound.
+        look: returns the present plan.
         approve: raises to stop the apply before its first write.
         allow_destructive: live attempts may be stopped, also where the job does not say so.
         take_over: attempts that other machines are submitting count as left behind.
@@ -224,7 +225,7 @@ def _hold_locks(goal: Goal, events: Events) -> Iterator[None]:
 
 
 def _plan_when_free(goal: Goal, store: Store, engines: Engines, events: Events) -> Plan:
-    """Make the plan, again and again while another client is submitting one of its jobs.
+    """Make the plan, again while another client is submitting one of its jobs, and bind its launches.
 
     Raises LauncherError for a plan with problems, LockTimeoutError.
     """
@@ -235,7 +236,7 @@ def _plan_when_free(goal: Goal, store: Store, engines: Engines, events: Events) 
         check_plan(plan)
         busy = [step for step in plan.steps if step.waits_for]
         if not busy:
-            return plan
+            return bind_plan(plan, engines)
         if deadline is not None and time.monotonic() > deadline:
             raise LockTimeoutError(f"{busy[0].key} is being submitted by {busy[0].waits_for}")
         for step in busy:

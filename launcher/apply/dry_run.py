@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from operator import attrgetter
 from typing import TYPE_CHECKING
 
 from launcher import git
@@ -16,7 +18,8 @@ from launcher.plan.model import Plan
 from launcher.plan.notation import is_workspace_digest
 from launcher.plan.step import Guard, Step
 from launcher.plan.why import some_files
-from launcher.specs.launch import JobKey, WorkspaceRef
+from launcher.specs.app import ROLE_FIELDS, Role
+from launcher.specs.launch import JobKey, Launch, WorkspaceRef
 from launcher.specs.needs import StoodOn
 
 if TYPE_CHECKING:
@@ -24,7 +27,10 @@ if TYPE_CHECKING:
 
 
 def bind_plan(plan: Plan, engines: Engines) -> Plan:
-    """The plan with every launch that it starts bound. Raises SchedulerError with every refusal."""
+    """The plan with every launch that it starts bound. Raises SchedulerError with every refusal.
+
+    Steps that a dry run has bound stay as they are.
+    """
     refused = Refusals()
     steps: list[Step] = []
     for step in plan.steps:
@@ -34,12 +40,19 @@ def bind_plan(plan: Plan, engines: Engines) -> Plan:
     return replace(plan, steps=tuple(steps))
 
 
-def dry_run_plan(plan: Plan, engines: Engines) -> Plan:
-    """The plan with every launch that it starts bound and dry-run, and with notes of the schedulers.
+def dry_run_plan(plan: Plan, engines: Engines, *, requests: bool = False) -> Plan:
+    """The plan with the launches that it starts bound and dry-run, and with notes of the schedulers.
+
+    Of jobs of a matrix that are alike (`are_alike`), the first one answers for the others: these have its
+    notes, and are not bound.
+
+    Args:
+        requests: every step that starts a job has its request.
 
     Raises SchedulerError with every refusal: of a request, or of a stop that a scheduler cannot reach.
     """
     refused = Refusals()
+    rehearsal = _Rehearsal(engines, is_shared=not requests)
     steps: list[Step] = []
     for step in plan.steps:
         if not (step.starts or step.stops or step.withdraws or step.leftovers):
@@ -47,7 +60,7 @@ def dry_run_plan(plan: Plan, engines: Engines) -> Plan:
             continue
         with refused.of(step.key):
             _check_reach(step, engines)
-            steps.append(_dry_run(step, engines))
+            steps.append(rehearsal.of(step))
     refused.check()
     checked = replace(plan, steps=tuple(steps)).with_notes(_kept_notes(plan, engines))
     return replace(checked, steps=tuple(_with_untracked(step, engines) for step in checked.steps))
@@ -76,22 +89,90 @@ class Refusals:
 
 
 def _bind(step: Step, engines: Engines) -> Step:
-    if not step.starts or step.launch is None:
+    if not step.starts or step.launch is None or step.bound is not None:
         return step
-    check_held(step, [each for each in step.needs if each.job in step.after], engines)
-    check_outputs(step, engines)
+    _check_needs(step, engines)
     return replace(step, bound=engines.bind(step.launch))
 
 
-def _dry_run(step: Step, engines: Engines) -> Step:
-    if not step.starts or step.launch is None:
-        return step
+class _Rehearsal:
+    """The dry runs of one plan.
+
+    Args:
+        is_shared: jobs that are alike share one.
+    """
+
+    def __init__(self, engines: Engines, *, is_shared: bool) -> None:
+        self._engines = engines
+        self._is_shared = is_shared
+        self._first: dict[JobKey, tuple[Launch, tuple[str, ...]]] = {}  # matrix → its last dry run, and notes
+
+    def of(self, step: Step) -> Step:
+        """The step with the notes of its dry run, and bound, unless another step answers for it."""
+        launch = step.launch
+        if not step.starts or launch is None:
+            return step
+        matrix = launch.key._replace(job=launch.matrix)
+        if matrix in self._first and are_alike(launch, self._first[matrix][0]):
+            if step.needs:
+                _check_needs(step, self._engines)
+            bound, notes = None, self._first[matrix][1]
+        else:
+            _check_needs(step, self._engines)
+            bound = self._engines.bind(launch)
+            info = self._engines.dry_run(bound)
+            notes = (*getattr(info.request, "notes", ()), *_workspace_notes(bound, self._engines))
+            bound = bound._replace(info=info)
+            if self._is_shared and launch.matrix and self._engines.judges_fields_alone(launch):
+                self._first[matrix] = launch, notes
+        return replace(step, bound=bound, notes=(*step.notes, *notes))
+
+
+_SAME = attrgetter(
+    "scheduler", "cfg", "timeout_s", "workspace", "root", "file", "needs", "inputs_digest", "app.metadata"
+)
+_SAME_IN_ROLES = attrgetter(*(name for name in ROLE_FIELDS if name not in ("args", "env")))
+_PLAIN_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]*", re.ASCII)
+_LONGEST = 200
+"""Longer texts and names are judged on their own."""
+
+
+def are_alike(one: Launch, other: Launch) -> bool:
+    """Whether two jobs of one matrix differ only in names, and in short plain texts of `args` and `env`.
+
+    No scheduler of ours refuses or notes such a text, whatever it is.
+    """
+    return (
+        _SAME(one) == _SAME(other)
+        and len(one.app.name) < _LONGEST
+        and _PLAIN_NAME.fullmatch(one.app.name) is not None
+        and len(one.app.roles) == len(other.app.roles)
+        and all(map(_are_roles_alike, one.app.roles, other.app.roles))
+    )
+
+
+def _are_roles_alike(one: Role, other: Role) -> bool:
+    return (
+        type(one) is type(other) is Role  # a class of a user's may edit its request
+        and _SAME_IN_ROLES(one) == _SAME_IN_ROLES(other)
+        and len(one.args) == len(other.args)
+        and one.env.keys() == other.env.keys()
+        and all(map(_are_texts_alike, one.args, other.args))
+        and all(_are_texts_alike(value, other.env[name]) for name, value in one.env.items())
+    )
+
+
+def _are_texts_alike(one: object, other: object) -> bool:
+    return (one == other and type(one) is type(other)) or (_is_plain(one) and _is_plain(other))
+
+
+def _is_plain(text: object) -> bool:
+    return type(text) is str and "$" not in text and len(text) < _LONGEST and text.isprintable()
+
+
+def _check_needs(step: Step, engines: Engines) -> None:
     check_held(step, [each for each in step.needs if each.job in step.after], engines)
     check_outputs(step, engines)
-    bound = engines.bind(step.launch)
-    info = engines.dry_run(bound)
-    notes = (*getattr(info.request, "notes", ()), *_workspace_notes(bound, engines))
-    return replace(step, bound=bound._replace(info=info), notes=(*step.notes, *notes))
 
 
 def _with_untracked(step: Step, engines: Engines) -> Step:

@@ -97,6 +97,10 @@ class Engines:
                 raise no_place_for(scheduler, workspace.name)
         return bind_launch(launch, opts=opts, home=os.path.expanduser("~"))
 
+    def judges_fields_alone(self, launch: Launch) -> bool:
+        """Whether the scheduler's dry run judges no plain text; a class derived from one of ours may."""
+        return bool(vars(type(self.get(launch.scheduler))).get("judges_fields_alone", False))
+
     def options(self, launch: Launch) -> dict[str, Any]:
         """The run options that `bind` gives the launch, without the options that a scheduler may refuse."""
         from launcher.specs.binding import bind_options

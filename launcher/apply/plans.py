@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from launcher import git
 from launcher.apply.approval import check_capacity, check_plan
-from launcher.apply.dry_run import bind_plan, dry_run_plan
+from launcher.apply.dry_run import dry_run_plan
 from launcher.apply.engines import Engines
 from launcher.apply.observe import CheckoutFiles, keys_of, observe
 from launcher.dataclass import dataclass
@@ -56,13 +56,19 @@ class WrongArgumentError(LauncherError, TypeError):
 
 
 def make_plan(
-    launches: Sequence[Launch], *, choices: Choices = NO_CHOICES, parallel: int | None = None
+    launches: Sequence[Launch],
+    *,
+    choices: Choices = NO_CHOICES,
+    parallel: int | None = None,
+    requests: bool = False,
 ) -> Plan:
     """Plan what applying `launches` would start, stop and leave, and why. Writes nothing, takes no lock.
 
     Args:
         choices: the user's choices: which failed work runs again, what is approved.
         parallel: as in `apply_launches`.
+        requests: every step that starts a job has its request to the scheduler; else jobs of a matrix that
+            are alike share one.
 
     Raises SchedulerError when a scheduler refuses a request, with its reason for each job; StateError when
     LAUNCHER_HOME cannot be read; WrongArgumentError, a TypeError, for anything but launches.
@@ -72,7 +78,8 @@ def make_plan(
         open_store(readonly=True) as store,
         Engines(readonly=True, take_over=choices.take_over) as engines,
     ):
-        return plan_launches(launches, choices, store, engines, limits_of_apply(parallel))[0]
+        limits = limits_of_apply(parallel)
+        return plan_launches(launches, choices, store, engines, limits, requests=requests)[0]
 
 
 def plan_launches(
@@ -81,11 +88,14 @@ def plan_launches(
     store: Store,
     engines: Engines,
     limits: Sequence[Limit] = (),
+    *,
+    requests: bool = False,
 ) -> tuple[Plan, Snapshot]:
     """Observe, decide, and check with the schedulers: the plan, and the attempts that it was made for.
 
     Args:
         limits: the limits of groups that all of its jobs belong to.
+        requests: see `make_plan`.
     """
     chosen, others = select(launches, choices.select)
     engines.expect(chosen)
@@ -105,7 +115,8 @@ def plan_launches(
         room=room,
         edited=CheckoutFiles(engines).edited_of(chosen, snapshot.ran),
     )
-    checked = _with_estimates(_with_notes(dry_run_plan(plan, engines), engines, limits, chosen), store)
+    rehearsed = dry_run_plan(plan, engines, requests=requests)
+    checked = _with_estimates(_with_notes(rehearsed, engines, limits, chosen), store)
     if room is None:
         return checked, snapshot
     from launcher.plan.turns import with_turns
@@ -156,7 +167,7 @@ def plan_rest(
     if (room := _room(starting.values(), engines, ())) is not None:
         lacks = {key: room.lack(launch) for key, launch in starting.items()}
         check_capacity({key: lack for key, lack in lacks.items() if lack is not None})
-    return _with_estimates(bind_plan(checked.plan, engines), store)
+    return _with_estimates(checked.plan, store)
 
 
 def _with_estimates(plan: Plan, store: Store) -> Plan:

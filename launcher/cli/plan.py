@@ -103,7 +103,8 @@ def run(args: Any, console: Console) -> int:
         console.warn(unknown)
     if args.explain is not None:
         return _explain(launches, args, console)
-    plan = make_plan(launches, choices=plan_options.choices(launches, args))
+    choices = plan_options.choices(launches, args)
+    plan = make_plan(launches, choices=choices, requests=args.show_request)
     if args.base is not None:
         from launcher.plan.attribution import attributed
 

@@ -116,7 +116,8 @@ class Step:
         notes: notes for the user, such as on fields that the scheduler cannot enforce.
         latest: the attempt that decided: the attempt of `guard`, or the one before it where `guard` is of a
             leftover of another document; not saved.
-        bound: `launch` bound to this machine, where the step starts it; not saved.
+        bound: `launch` bound to this machine and dry-run, where the step starts it and no other job's dry run
+            answers for it; not saved.
         approval, pull_request: the approval of the start (`launcher.plan.approved`); not saved.
         estimate: its duration and hours, by its last successes; None where there are too few. Outside of all
             digests.

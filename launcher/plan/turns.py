@@ -179,8 +179,8 @@ def with_turns(plan: Plan, room: Room) -> Plan:
     turns += [f"{each}, {order}" for each in _crowds(there, room)]
     if room.engine is None and any(room.want(each) is not None for each in there):
         turns.append(f"jobs with a watcher on the engine take turns there, {order}")
-    steps = (replace(step, notes=(*step.notes, *_notes(step, room))) for step in plan.steps)
-    return replace(plan, steps=tuple(steps), turns=(*plan.turns, *turns))
+    notes = {step.key: tuple(_notes(step, room)) for step in plan.steps if step.starts}
+    return replace(plan.with_notes(notes), turns=(*plan.turns, *turns))
 
 
 def _crowds(launches: Sequence[Launch], room: Room) -> list[Crowd]:

@@ -215,9 +215,12 @@ class StagedScheduler(Scheduler[T]):
         take_over: an attempt that a client on another machine is submitting counts as left behind.
         on_progress: called with the progress of images while they are pulled, built and pushed.
         holds: the schedulers whose apps an app of this one can wait for; see `Reservation.waits_for`.
+        judges_fields_alone: its dry run neither refuses nor notes a plain text among `args` and the values of
+            `env`. Set it in the class itself: a derived class may judge otherwise.
     """
 
     holds: frozenset[str] = frozenset()
+    judges_fields_alone: bool = False
 
     take_over: bool = False
     on_progress: OnImage | None = None

@@ -24,11 +24,14 @@ class Total(NamedTuple):
 
 def total(app: AppDef) -> Total:
     """The amounts that an app asks for; 0 where its roles leave an amount to the scheduler."""
-    return Total(
-        sum(role.num_replicas * max(role.resource.cpu, 0) for role in app.roles),
-        sum(role.num_replicas * max(role.resource.memMB, 0) for role in app.roles),
-        sum(role.num_replicas * max(role.resource.gpu, 0) for role in app.roles),
-    )
+    cpu: float = 0
+    memory_mb = gpus = 0
+    for role in app.roles:
+        each, count = role.resource, role.num_replicas
+        cpu += count * max(each.cpu, 0)
+        memory_mb += count * max(each.memMB, 0)
+        gpus += count * max(each.gpu, 0)
+    return Total(cpu, memory_mb, gpus)
 
 
 def ask_of(

@@ -49,6 +49,7 @@ class DockerScheduler(EngineScheduler["DockerJob"]):
 
     builds_workspaces = True
     holds = frozenset({DOCKER, "local_cwd", "local_dir"})
+    judges_fields_alone = True
     supports = ("retry_delay", "service", "ready", "depends_on", "hosts", "cfg")
     longest_name = 32
 

@@ -53,6 +53,7 @@ class LocalScheduler(EngineScheduler["PopenRequest"]):
 
     supports = ("retry_delay", "service", "ready", "depends_on", "hosts")
     holds = frozenset({CWD, DIR})
+    judges_fields_alone = True
 
     def __init__(
         self,

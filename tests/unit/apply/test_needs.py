@@ -189,7 +189,8 @@ def test_jobs_behind_a_failed_need_are_skipped_with_the_reason(world: World) -> 
 def test_jobs_whose_need_cannot_be_submitted_are_not_submitted(world: World) -> None:
     evaluate, prepare, train = chain(world, "true")
     role = replace(prepare.bound.app.roles[0], entrypoint="no-such-program")
-    broken = replace(prepare, bound=prepare.bound._replace(app=replace(prepare.bound.app, roles=[role])))
+    app = replace(prepare.bound.app, roles=[role])
+    broken = replace(prepare, bound=prepare.bound._replace(app=app, info=None))
     other = world.steps(other="true")["other"]
     done = world.carry_out(evaluate, other, broken, train)
     assert done["other"].error == ""
