@@ -23,7 +23,7 @@ from launcher.plan.model import Plan
 from launcher.plan.step import Guard, Step, keys_after
 from launcher.plan.why import ran, some_files
 from launcher.specs.launch import JobKey
-from launcher.text import listing, paint, plural
+from launcher.text import FEW, listing, paint, plural
 
 _MOST_NAMED = 3
 """The most jobs that a remedy names, each with its own option."""
@@ -302,13 +302,25 @@ def _remedy(step: Step) -> str:
 
 
 def _unchanged(steps: Sequence[Step], name: Callable[[Step], str], color: bool) -> Iterator[str]:
-    """Unchanged jobs: a line with their number and names per reason."""
-    by_reason: dict[str, list[str]] = {}
+    """Unchanged jobs: a line with their number and names per reason. A matrix with many has one name."""
+    by_reason: dict[str, dict[object, list[Step]]] = {}
     for step in steps:
-        by_reason.setdefault(_why_unchanged(step), []).append(name(step))
-    for reason, names in by_reason.items():
-        text = f"{plural(len(names), 'job')} unchanged, {reason}: {listing(names)}"
+        found = by_reason.setdefault(_why_unchanged(step), {})
+        found.setdefault(family_of(step) or step.key, []).append(step)
+    for reason, found in by_reason.items():
+        total = sum(map(len, found.values()))
+        names = [text for members in found.values() for text in _names(members, total, name)]
+        text = f"{plural(total, 'job')} unchanged, {reason}: {listing(names)}"
         yield paint(f"=   {text}", "dim", color)
+
+
+def _names(members: Sequence[Step], total: int, name: Callable[[Step], str]) -> list[str]:
+    """The names of jobs of one matrix; of many jobs its name, and their number unless it is `total`."""
+    first, family = members[0], family_of(members[0])
+    if family is None or len(members) <= FEW:
+        return [name(step) for step in members]
+    label = name(first).removesuffix(first.key.job) + family[1]
+    return [label if len(members) == total else f"{label} ({len(members):,})"]
 
 
 def _why_unchanged(step: Step) -> str:

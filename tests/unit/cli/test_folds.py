@@ -50,6 +50,16 @@ def test_unchanged_members_are_counted_with_the_others() -> None:
     assert "18 jobs unchanged" not in text
 
 
+def test_unchanged_jobs_of_a_large_matrix_are_named_by_the_matrix() -> None:
+    def lines(launches: list[Launch]) -> list[str]:
+        return plan_text(plan(launches, [attempt(each, "succeeded") for each in launches])).splitlines()
+
+    assert lines(family())[0] == "=   30 jobs unchanged, already succeeded: sweep"
+    mixed = lines([*family(), launch("other")])
+    assert mixed[0] == "=   31 jobs unchanged, already succeeded: other, sweep (30)"
+    assert lines(family(2))[0] == "=   2 jobs unchanged, already succeeded: sweep-00, sweep-01"
+
+
 def test_each_job_that_stops_something_or_is_held_is_shown_whatever_is_folded() -> None:
     live = [attempt(member(3), "running"), attempt(member(4), "failed")]
     changed = [member(number, args=("2",), on_change="replace") for number in range(MANY)]
