@@ -147,7 +147,7 @@ else:
         return made
 
     class _Standard:
-        """What the standard library knows of a class, made when a tool asks for it."""
+        """The facts of the standard library about a class, made when a tool asks for them."""
 
         def __init__(self, name, cls, frozen):
             self._name, self._cls, self._frozen = name, cls, frozen

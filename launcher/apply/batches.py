@@ -89,7 +89,7 @@ def _matrices(steps: Sequence[Step], engines: Engines) -> Iterable[_Matrix]:
 
 
 def _behind(step: Step, group_of: Mapping[JobKey, int]) -> tuple[JobKey | int, ...]:
-    """What jobs of one group have in common of the jobs that they wait for.
+    """The part that jobs of one group share among the jobs that they wait for.
 
     These are the same, except for one of them, which may be any job of a certain group. So groups can be
     ordered like their jobs: each behind all the groups that one of its jobs waits for.
@@ -127,7 +127,7 @@ class _Matrix:
         return self._batches.traits((step.bound.info or engines.dry_run(step.bound)).request)
 
     def why_alone(self, step: Step, group: Sequence[Step]) -> str:
-        """Why a job is submitted singly although other jobs of its matrix start; "" for any other job."""
+        """The reason why a job, unlike others of its matrix, is submitted singly; "" for any other job."""
         if len(group) > 1 or len(self._steps) == 1:
             return ""
         if not self._most:
@@ -142,7 +142,7 @@ class _Matrix:
         return f"submitted as a job of its own: {other.key.job} waits for {', '.join(other.after)}"
 
     def limit(self, group: Sequence[Step], plan: Plan, limits: Sequence[Limit]) -> tuple[int | None, str]:
-        """How many jobs of a group may run at once, None for any number; and why a limit has no effect."""
+        """The number of jobs of a group that may run at once, None for any; and why a limit has no effect."""
         launch = group[0].launch
         found: list[int] = []
         for name, most in _named(group[0], limits).items():

@@ -216,7 +216,7 @@ class Outcome:
 
     @property
     def message(self) -> str:
-        """How the attempt ended, where that is known."""
+        """The end of the attempt, where that is known."""
         return self.app.message if self.app is not None else ""
 
     @property

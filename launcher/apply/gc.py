@@ -19,7 +19,7 @@ from launcher.text import plural
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rule:
-    """Which apps to remove: apps that ended long enough ago, except the newest `keep` of every job.
+    """The apps to remove: those that ended long enough ago, except the newest `keep` of every job.
 
     Attributes:
         project: only apps of its jobs; None for all apps.
@@ -71,7 +71,7 @@ def reasons(
 
 
 def ended(app: AppRecord) -> float:
-    """When it ended or, if that is unknown, when it was created."""
+    """The time of its end or, if that is unknown, of its creation."""
     return app.ended_at or app.created_at or 0.0
 
 

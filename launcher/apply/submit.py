@@ -238,7 +238,7 @@ _LONGEST_REASON = 300  # labels of engines hold it
 
 
 def _reason(step: Step) -> str:
-    """Why the attempt is made. A resumed attempt keeps the reason of the plan that began it."""
+    """The reason why the attempt is made. A resumed attempt keeps the reason of the plan that began it."""
     begun = step.latest.reason if step.kind == "resume" and step.latest is not None else ""
     return begun or step.why_in_brief[:_LONGEST_REASON]
 

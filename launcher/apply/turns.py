@@ -164,7 +164,7 @@ def _takes_over(step: Step) -> list[str]:
 
 
 def _lock_order(table: str) -> tuple[bool, str]:
-    """As in `Ask.tables`: the GPU table is locked last."""
+    """The tables in the order of `Ask.tables`: the GPU table is locked last."""
     return table == gpu_table(), table
 
 

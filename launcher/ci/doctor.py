@@ -62,7 +62,7 @@ class Facts(NamedTuple):
 
 
 class Checks(NamedTuple):
-    """What was found on the server and in the files of its CI system.
+    """The findings on the server and in the files of its CI system.
 
     Attributes:
         requirement: what the jobs install; None where no file runs `launcher ci apply`.

@@ -93,7 +93,7 @@ class Words(NamedTuple):
 
 
 class Forge(Protocol):
-    """What the steps of `launcher ci` ask of a server. Raises ForgeError."""
+    """The requests of the steps of `launcher ci` to a server. Raises ForgeError."""
 
     words: Words
 

@@ -1,4 +1,4 @@
-"""Where output goes: data to stdout, messages to stderr, colours only on a terminal.
+"""The output of commands: data to stdout, messages to stderr, colours only on a terminal.
 
 The one place that writes text to a terminal. Job files, file names, engines and containers supply parts of
 that text, so control characters are escaped here (`visible`); of escape sequences, only colours that `paint`
@@ -228,7 +228,7 @@ class Console:
 
     @property
     def cannot_ask(self) -> str:
-        """Why the user cannot be asked a question: which stream is not a terminal; "" if both are."""
+        """The sentence that names the stream without a terminal, for a question to the user; "" for none."""
         if not _is_terminal(sys.stdin):
             return "stdin is not a terminal"
         return "" if _is_terminal(self._err) else "stderr is not a terminal"

@@ -72,7 +72,7 @@ def choices(launches: Sequence[Launch], args: Any) -> Choices:
 
 
 def scopes_of(launches: Sequence[Launch], paths: Sequence[str]) -> tuple[Scope, ...]:
-    """Where to look for orphans: in the directories among `paths`, not around single files."""
+    """The scopes in which to look for orphans: the directories among `paths`, without single files."""
     found: dict[Scope, None] = {}
     files = dict.fromkeys((each.root, each.file, each.origin, each.key.target) for each in launches)
     for directory in (realpath(path) for path in paths if isdir(path)):

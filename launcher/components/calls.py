@@ -128,7 +128,7 @@ def timeout_s(environ: Mapping[str, str]) -> float:
 
 
 def _outside(name: str, folder: str, root: str) -> str:
-    """Why a component file is outside the checkout; "" when it is inside, built in, or missing."""
+    """The reason why a component file is outside the checkout; "" when it is inside, built in, or missing."""
     from launcher.components.source import PACKAGE, locate
 
     path, colon, _ = name.rpartition(":")

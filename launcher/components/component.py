@@ -199,7 +199,7 @@ Load = Callable[[], Callable[..., Any]]
 
 
 def spec_of(module: str) -> ModuleSpec | None:
-    """Where a module is; None when there is none. The packages above it are imported.
+    """The place of a module; None when there is none. The packages above it are imported.
 
     Raises ComponentNotFoundException when one of those cannot be imported.
     """

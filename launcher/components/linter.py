@@ -202,7 +202,7 @@ _PLAIN_TYPE = re.compile(r"[\w.\[\], |]+")
 
 
 def _wrong_type(argument: ast.arg) -> str | None:
-    """Why text cannot be read as the argument's type, without the name of the argument."""
+    """The reason why text cannot be read as the argument's type, without the name of the argument."""
     if argument.annotation is None:
         return "Missing type annotation"
     node = _without_optional(_unquoted(argument.annotation))

@@ -40,7 +40,7 @@ def cause(
     again: bool = False,
     host: str = "",
 ) -> str:
-    """How a replica failed, as a predicate: `was killed by signal 9`.
+    """The failure of a replica as a predicate: `was killed by signal 9`.
 
     Args:
         code: its exit code; 128 + signal after a signal.

@@ -119,7 +119,7 @@ class Replica:
 
     @property
     def cause(self) -> str:
-        """How it failed, as a predicate."""
+        """Its failure as a predicate."""
         return cause(
             self.code,
             signal=self.signal,

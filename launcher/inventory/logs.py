@@ -66,7 +66,7 @@ def records(
 def run_times(
     app: AppRecord, replicas: Sequence[tuple[str, int]], restart: int
 ) -> dict[tuple[str, int], tuple[float, float | None]]:
-    """When a run of each replica began and ended (None: not yet), in seconds since the epoch.
+    """The begin and end of a run of each replica (None: not yet), in seconds since the epoch.
 
     Replicas that had no such restart are left out. Raises LogsUnsupported where the times are not known.
     """

@@ -101,7 +101,7 @@ class Entry:
 
     @property
     def why(self) -> str:
-        """Why the plan started the attempt, as a phrase; "" where that is unknown."""
+        """The reason why the plan started the attempt, as a phrase; "" where that is unknown."""
         return self.attempt.reason if self.attempt is not None else ""
 
     @property

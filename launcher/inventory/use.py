@@ -113,7 +113,7 @@ class Amount:
 
     @property
     def source(self) -> str:
-        """How the memory was measured; "" for other amounts."""
+        """The method by which the memory was measured; "" for other amounts."""
         return self.samples[0].source
 
 

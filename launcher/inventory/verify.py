@@ -212,7 +212,7 @@ class _Checks:
 
     @property
     def _not_again(self) -> str:
-        """Why the effect of an unchanged record may differ from the recorded one; "" where it cannot."""
+        """The reason why the effect of an unchanged record may not be the recorded one; "" where it is."""
         workspace = self._workspace_ref
         if workspace is not None and len(workspace.parts) > _MOST_PROJECTS:
             return "its workspace has too many projects"

@@ -102,7 +102,7 @@ class _Judge:
         return approval.starts[start]
 
     def _used_up(self, approval: Approval, after: int) -> str:
-        """Why an approval does not start the job; "" when it does."""
+        """The reason why an approval does not start the job; "" when it does."""
         latest = self.step.guard.attempt
         if latest < after:
             known = f"attempt {latest} is the latest on record" if latest else "no attempt is on record"

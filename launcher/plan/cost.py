@@ -25,7 +25,7 @@ class Range(NamedTuple):
 
 
 class Estimate(NamedTuple):
-    """How long an attempt runs and how many core-hours and GPU-hours it takes, by its job's last successes.
+    """The duration, core-hours and GPU-hours of an attempt, estimated by its job's last successes.
 
     Attributes:
         attempts: the number of successes, at least two.

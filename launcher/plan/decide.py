@@ -189,8 +189,8 @@ def _without_holder(attempt: Attempt) -> str:
 
 
 def _outdated(desired: Desired, history: History, last: Attempt) -> list[Reason]:
-    """Why an ended attempt is out of date: its input files have changed, its needs have moved, or `on_edit`
-    follows the files of its checkout."""
+    """The reasons why an ended attempt is out of date: its input files have changed, its needs have moved, or
+    `on_edit` follows the files of its checkout."""
     follows = desired.launch.lifecycle.on_edit == "rerun"
     return [
         *inputs_changed(desired, last),
@@ -200,8 +200,8 @@ def _outdated(desired: Desired, history: History, last: Attempt) -> list[Reason]
 
 
 def _moved(desired: Desired, history: History, last: Attempt) -> list[Reason]:
-    """Why an ended job runs again: its needs have changed, or they have run since its latest attempt was
-    skipped."""
+    """The reasons why an ended job runs again: its needs have changed, or have run since its latest attempt
+    was skipped."""
     if not desired.follows:
         return []
     latest = history.latest

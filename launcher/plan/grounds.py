@@ -204,7 +204,7 @@ def goes_on(attempt: Attempt, grounds: Sequence[Ground]) -> bool:
 
 
 def moved(attempt: Attempt, grounds: Sequence[Ground], knows: Knows) -> list[Reason]:
-    """Why an attempt does not match today's needs: the jobs differ, or their editions.
+    """The reason why an attempt does not match today's needs: the jobs differ, or their editions.
 
     `rerun: never` takes a need out of the comparison. The file decides that for a need that it names, the
     record for a need that the file no longer names. So removing that policy runs nothing again by itself; it
@@ -217,7 +217,7 @@ def moved(attempt: Attempt, grounds: Sequence[Ground], knows: Knows) -> list[Rea
 
 
 def running_again(attempt: Attempt, grounds: Sequence[Ground], knows: Knows) -> list[Reason]:
-    """Why a live attempt is made anew: its needs move or run again meanwhile.
+    """The reason why a live attempt is made anew: its needs move or run again meanwhile.
 
     For a waiting attempt, further changes count: a need that `every_apply` repeats, although its edition
     stays, and a need that was added or removed. A waiting attempt has run nothing and is bound to exact
@@ -360,7 +360,7 @@ class Desired:
 
     @property
     def lack(self) -> Reason | None:
-        """Why this machine can never start it; None when it can."""
+        """The reason why this machine can never start it; None when it can."""
         return self.room.lack(self.launch) if self.room is not None else None
 
     def is_of(self, attempt: Attempt) -> bool:

@@ -40,7 +40,7 @@ class Orphan:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlanProblem:
-    """Why a job cannot be planned. A plan with problems must not be applied."""
+    """The reason why a job cannot be planned. A plan with problems must not be applied."""
 
     key: JobKey
     code: ReasonCode

@@ -1,4 +1,4 @@
-"""Why a plan does what it does: a closed set of codes, each with one line of text."""
+"""The reasons of a plan: a closed set of codes, each with one line of text."""
 
 from __future__ import annotations
 

@@ -280,7 +280,7 @@ def _engines(steps: Iterable[Step], fingerprints: Mapping[str, str]) -> dict[str
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Scope:
-    """Where to look for orphans: attempts of one origin and target whose recorded path is below a directory.
+    """A place of orphans: attempts of one origin and target whose recorded path is below a directory.
 
     `directory` is relative to the repository's root, with forward slashes; "" is the root.
     """

@@ -52,7 +52,7 @@ class Room:
         return launch.lifecycle.queue and (self.is_of(launch) or launch.key in self.on_engine)
 
     def lack(self, launch: Launch) -> Reason | None:
-        """Why the job could never start: it asks for more GPUs than there are. Unknown ones are no reason."""
+        """The reason why the job could never start: it asks for more GPUs than are known to be there."""
         wanted = total(launch.app).gpus if self.takes_turns(launch) else 0
         is_there = launch.key in self.on_engine
         for there, most in (

@@ -215,7 +215,7 @@ class FolderScheduler(BackendScheduler["list[Role]"]):
         write_whole(self.place(app_id, name), text)
 
     def time_of(self, app_id: str, name: str) -> float | None:
-        """When a file was written, in seconds since the epoch; None where there is none."""
+        """The time at which a file was written, in seconds since the epoch; None where there is none."""
         return time_of(self.place(app_id, name))
 
     def delete(self, app_id: str) -> None:
@@ -299,7 +299,7 @@ class FolderLogs(AppLogs):
 
 
 def time_of(path: str) -> float | None:
-    """When a file was written, in seconds since the epoch; None where there is none."""
+    """The time at which a file was written, in seconds since the epoch; None where there is none."""
     try:
         return os.stat(path).st_mtime
     except FileNotFoundError:

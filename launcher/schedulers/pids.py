@@ -56,7 +56,7 @@ def process(pid: int) -> Process | None:
 
 
 def start_time(pid: int) -> int | None:
-    """When the process began, in clock ticks since boot; None when it has exited.
+    """The start of the process, in clock ticks since boot; None when it has exited.
 
     Pid, start time and boot id name a process for good. Without /proc every living process answers 0.
     """

@@ -253,7 +253,7 @@ def _answer(sock: "Any", path: str, port: int, until: float, limit_s: float) -> 
 
 
 def taken_port(port: int) -> str:
-    """Why a replica that is to listen on a port of this machine cannot start; "" when the port is free."""
+    """The reason why a replica cannot listen on its port of this machine; "" when the port is free."""
     for family, host in HOSTS:
         try:
             sock = _socket.socket(family, _socket.SOCK_STREAM)

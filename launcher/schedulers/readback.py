@@ -51,7 +51,7 @@ class AppLogs(ABC):
         return None
 
     def run_starts(self, replicas: Sequence[Where]) -> Mapping[Where, Sequence[tuple[int, float]]]:
-        """When each run of each replica began, in order: (number of the restart, epoch seconds).
+        """The start of each run of each replica, in order: (number of the restart, epoch seconds).
 
         The first run has number 0. The output of a run lies between its start and that of the next one.
         Raises LogsUnsupported where the times of restarts are not known.

@@ -60,7 +60,7 @@ class SchedulerRules(Mapping[str, "Callable[[], runopts]"]):
         ]
 
     def unreadable(self, name: str, other: str) -> str:
-        """Why apps of one scheduler cannot read the output folders of another; "" when they can."""
+        """The reason why apps of one scheduler cannot read output folders of another; "" when they can."""
         scheduler = self._scheduler(name)
         return scheduler.output_folders.unreadable(other) if isinstance(scheduler, StagedScheduler) else ""
 

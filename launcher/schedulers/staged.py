@@ -119,7 +119,7 @@ class OutputFolders:
         return ""
 
     def unreadable(self, other: str) -> str:
-        """Why apps of this scheduler cannot read output folders of scheduler `other`; "" when they can."""
+        """The reason why apps cannot read output folders of scheduler `other`; "" when they can."""
         return "" if other == self._scheduler else f"an app of {self._scheduler} cannot reach that"
 
     def remove(self, name: str) -> None:

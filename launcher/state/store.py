@@ -330,7 +330,7 @@ class Store(Reader):
         return [*self.by_app_ids(others).values()] if others else []
 
     def counts(self, pairs: Collection[tuple[JobKey, str]]) -> dict[tuple[JobKey, str], int]:
-        """How many attempts of each (job, digest) there were since its last success, in one query.
+        """The number of attempts of each (job, digest) since its last success, in one query.
 
         Pairs without any are absent.
         """
@@ -399,7 +399,7 @@ class Store(Reader):
         return [app_id for (app_id,) in self._rows(sql, tuple(schedulers))]
 
     def count(self, schedulers: Collection[str]) -> int:
-        """How many apps have a row."""
+        """The number of apps with a row."""
         holes = ", ".join("?" * len(schedulers))
         ((found,),) = self._rows(f"SELECT count(*) FROM apps WHERE scheduler IN ({holes})", tuple(schedulers))
         return int(found)

@@ -54,7 +54,7 @@ def counted(folded: Mapping[str, int]) -> str:
 
 
 def headline(entry: Entry) -> str:
-    """How an app failed, in a sentence, without secrets."""
+    """The failure of an app in a sentence, without secrets."""
     return entry.app.message or f"{entry.app.state}, for a reason that is not on record"
 
 

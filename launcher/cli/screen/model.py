@@ -178,7 +178,7 @@ def _why(app: AppRecord, limit: int) -> str:
 
 
 def restart_limit(document: Mapping[str, object]) -> int:
-    """How often an app may restart as a whole; 0 where its roles or replicas restart on their own."""
+    """The number of restarts of an app as a whole; 0 where its roles or replicas restart on their own."""
     roles = document.get("roles", ())
     assert isinstance(roles, Sequence)
     alone = len(roles) == 1 and roles[0].get("num_replicas", 1) == 1

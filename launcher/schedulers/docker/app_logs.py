@@ -230,7 +230,7 @@ Run = tuple[float | None, float | None, float]
 
 
 def starts_of(container: Container, journal: Journal) -> list[tuple[int, float]]:
-    """When each run of a container began to write. See `Scheduler.run_starts`."""
+    """The time at which each run of a container began to write. See `Scheduler.run_starts`."""
     role, k = name_of(container)
     if container.restarts:
         message = f"the engine restarted {role}/{k} by itself, and keeps no times of that"

@@ -149,7 +149,7 @@ def why_lost(
     watched: bool = False,
     by_itself: bool = False,
 ) -> str:
-    """Why an ended, unrecorded run is lost; "" when it ended by its exit code, or by hand.
+    """The reason why an ended, unrecorded run is lost; "" when it ended by its exit code, or by hand.
 
     Args:
         engine_started_at: None where that is not known; then the engine counts as never restarted.
@@ -271,7 +271,7 @@ def _of_gone(app: HeldApp, gone: Sequence[Replica]) -> Iterator[Event]:
 
 
 def message_of_gone(named: Sequence[str], number: int) -> str:
-    """Why an app with missing containers is lost; "" when none is missing."""
+    """The reason why an app with missing containers is lost; "" when none is missing."""
     if number <= 0:
         return ""
     if len(named) == 1:

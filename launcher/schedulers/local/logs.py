@@ -296,7 +296,7 @@ class LogView:
         return at
 
     def tail_start(self, count: int, start: int, end: int) -> int:
-        """Where the last `count` lines from `start` to `end` begin; a last line without newline counts."""
+        """The begin of the last `count` lines from `start` to `end`. A last line without newline counts."""
         if count <= 0:
             return end
         at = end  # the newline at the end of the last line does not count

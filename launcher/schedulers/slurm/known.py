@@ -80,7 +80,7 @@ def place_of_app(app_id: str) -> Place | None:
 
 
 def noted_at(app_id: str) -> float | None:
-    """When an app was noted, epoch seconds; None for an app without a note."""
+    """The time at which an app was noted, epoch seconds; None for an app without a note."""
     try:
         return os.stat(os.path.join(root(), "apps", app_id)).st_mtime
     except OSError:

@@ -225,7 +225,7 @@ def broken(host: str, error: BaseException, doing: str) -> EngineError:
 
 
 def _unreached(cause: OSError) -> str:
-    """Why no connection was made; "" where one may have been made."""
+    """The reason why no connection was made; "" where one may have been made."""
     from socket import EAI_NONAME, gaierror
 
     if isinstance(cause, gaierror):

@@ -71,7 +71,7 @@ class EngineView:
         return self._id
 
     def started_at(self) -> float | None:
-        """When the engine last started without a running container, by its clock; None where that is unknown.
+        """The time of the engine's last start without a running container, by its clock; None where unknown.
 
         At such a start the engine makes its default network anew, and keeps it as long as containers run.
         """

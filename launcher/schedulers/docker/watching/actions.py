@@ -227,7 +227,7 @@ class Actions:
         return True
 
     def _start_one(self, container: Container) -> str:
-        """Why a container could not be started; "" when it was, or is gone, as the next read will show."""
+        """The reason why a container could not be started; "" when it was, or is gone."""
         if self._started.get(container.id, -1.0) == container.started_at:
             return NEVER_BEGAN
         order = {role: rules for role, _, rules in Labels(container.labels).order}

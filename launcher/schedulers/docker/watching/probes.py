@@ -164,7 +164,7 @@ def why_not_ready(engine: Engine, container: Container, probe: Mapping[str, Any]
 
 
 def taken_port(engine: EngineView, network: str, probe: Mapping[str, Any] | None) -> str:
-    """Why a replica cannot be started: another process has the port of its probe; "" when it can.
+    """The reason why a replica cannot be started: another process has the port of its probe; "" when it can.
 
     This can be so only with the network of the host, where the probe would find that process.
     """

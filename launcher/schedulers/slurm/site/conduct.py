@@ -61,7 +61,7 @@ def is_submitted_for(env: "Mapping[str, str]", job: Job, folder: AppFolder) -> b
 
 
 def unmet_need(folder: str) -> str:
-    """Why an app must not run: a need that has not succeeded; "" where all have.
+    """The reason why an app must not run: a need that has not succeeded; "" where all have.
 
     Slurm drops the dependency of a job on a task of an array that is cancelled in the queue.
     """

@@ -214,7 +214,7 @@ def read_app(
 
 
 def _released_at(live: List[Row], started: Json) -> Any:
-    """When a client released the job and was killed before it recorded that; None if none did."""
+    """The time at which a client released the job, without a record since it was killed; None if none did."""
     free = [row.submitted_at for row in live if not row.held]
     return free[0] if free else started.get("at")
 

@@ -99,7 +99,7 @@ class Slurm:
         return parse_column(out)
 
     def booted_at(self) -> Optional[float]:
-        """When the controller was started, epoch seconds; None where it does not report that."""
+        """The start of the controller, epoch seconds; None where it does not report that."""
         return parse_time(self._config().get("BOOT_TIME", ""))
 
     def accounts(self, names: Dict[str, str]) -> Dict[str, Json]:
@@ -287,7 +287,7 @@ class Site:
 
 
 def _aftercorr(parameters: str) -> int:
-    """How many tasks of an array Slurm puts behind the tasks of another one, each on its own.
+    """The number of tasks that Slurm puts behind the tasks of another array, each on its own.
 
     The tasks after these wait until so many have left the queue, and are cancelled when Slurm has forgotten
     their tasks of the other array by then. Source: slurm.conf(5), and build_job_queue in job_scheduler.c.
