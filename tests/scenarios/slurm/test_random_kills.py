@@ -72,7 +72,8 @@ class Pipeline:
         scenario.launcher("gc", "--older-than", "0")
         latest = {scenario.attempts(job)[-1].app_id for job in JOBS}
         assert {*scenario.apps()} == latest
-        assert os.listdir(scenario.job_dir / "arrays") == []
+        left = os.listdir(scenario.job_dir / "arrays")
+        assert [name for name in left if name[0] != "."] == []  # `gc` leaves new hidden ones for an hour
 
 
 def _command(pid: int) -> list[bytes]:
