@@ -129,8 +129,9 @@ class _Rehearsal:
 
 
 _SAME = attrgetter(
-    "scheduler", "cfg", "timeout_s", "workspace", "root", "file", "needs", "inputs_digest", "app.metadata"
-)
+    "scheduler", "cfg", "timeout_s", "workspace", "root", "file", "needs", "inputs_digest",
+    "app.metadata", "app.output",
+)  # fmt: skip
 _SAME_IN_ROLES = attrgetter(*(name for name in ROLE_FIELDS if name not in ("args", "env")))
 _PLAIN_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]*", re.ASCII)
 _LONGEST = 200

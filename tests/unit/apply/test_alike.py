@@ -97,6 +97,12 @@ def test_a_job_with_another_field_is_judged_on_its_own(tmp_path, other):
     assert not are_alike(launch(1, tmp_path, replace(one.app.roles[0], **other)), one)
 
 
+def test_a_job_that_asks_for_an_output_folder_is_judged_on_its_own(tmp_path):
+    one = launch(0, tmp_path, role("1"))
+    asks = AppDef(name="sweep-1", roles=[role("1")], output=True)
+    assert not are_alike(launch(1, tmp_path, role("1"), app=asks), one)
+
+
 def test_a_role_of_a_class_of_the_user_is_judged_on_its_own(tmp_path):
     class Edited(Role):
         pass
