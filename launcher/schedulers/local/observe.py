@@ -93,11 +93,10 @@ class LocalApps(EngineApps):
         for row in [*self._without_rows(keys, of_jobs, settled), *of_jobs]:  # of each job, the highest first
             if row.key in done:
                 continue
-            attempt = None if row.app_id in settled else found.get(row.app_id) or self._attempt(row, known)
-            if attempt is not None:
+            attempt = found.get(row.app_id) or self._attempt(row, known)
+            if attempt is not None:  # a row without a folder is void: an older attempt is the latest
                 found[row.app_id] = attempt
-            if attempt is not None or row.app_id in settled:
-                done.add(row.key)  # a row without a folder is void: an older attempt is the latest
+                done.add(row.key)
         return list(found.values())
 
     def _in_line(self, known: Mapping[str, Attempt]) -> dict[str, Attempt]:
