@@ -147,6 +147,10 @@ class SchedulerError(LauncherError):
     code = "scheduler"
 
 
+class UnreachableError(SchedulerError):
+    """The engine of a scheduler cannot be reached, or does not answer."""
+
+
 class StartError(SchedulerError):
     """A replica could not be started; the whole attempt was removed."""
 

@@ -82,16 +82,19 @@ def _attempts(wanted: Mapping[str, str]) -> dict[str, Attempt]:
     Args:
         wanted: app id → scheduler.
     """
-    from launcher.errors import LauncherError
+    from launcher.errors import LauncherError, UnreachableError
     from launcher.schedulers.registry import get_scheduler
 
     found = recorded.attempts(wanted) if wanted else {}
+    away = set()  # schedulers whose engine is asked no more: each request may take a minute to fail
     for app_id, name in wanted.items():
-        if app_id not in found:
+        if app_id not in found and name not in away:
             try:
                 attempt = get_scheduler(name, "").attempt(app_id)
-            except LauncherError:
-                continue  # an engine that cannot be reached
+            except LauncherError as error:
+                if isinstance(error, UnreachableError):
+                    away.add(name)
+                continue
             if attempt is not None:
                 found[app_id] = attempt
     return found

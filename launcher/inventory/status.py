@@ -56,21 +56,26 @@ def inspect_all(apps: Sequence[AppRecord], warn: Warn) -> Iterator[AppRecord]:
 
     An app whose scheduler cannot be asked is returned as recorded, with a warning to `warn`.
     """
-    from launcher.errors import LauncherError
+    from launcher.errors import LauncherError, UnreachableError
     from launcher.inventory.listing import current, say_why_held
 
     schedulers: dict[tuple[str, str], Scheduler[Any]] = {}
+    away: dict[tuple[str, str], UnreachableError] = {}
     seen_now = current(apps, warn=warn)
     say_why_held(seen_now)
     for app in seen_now:
         where = app.scheduler, app.session
+        seen = None
         try:
+            if where in away:
+                raise away[where]
             if where not in schedulers:
                 schedulers[where] = scheduler_of(app)
             seen = schedulers[where].record(app.app_id)
         except LauncherError as error:
+            if isinstance(error, UnreachableError):  # each further request may take a minute to fail
+                away[where] = error
             warn(f"{app.handle} is shown in its last known state: {error}")
-            seen = None
         if seen is not None and seen.handle == app.handle:
             reason = app.message
             app.update(seen)

@@ -40,6 +40,7 @@ class Proxy:
 
     While it `is_closed`, as an engine that stops, it serves open connections and turns new ones away.
     `delay_s` says how long a request waits before the engine gets it, as at an engine that is slow.
+    A request that is not `allowed` is answered with `status`, or with the end of the connection for 0.
 
     Requests are told apart by their heads, so only bodies of requests that are let through may be large.
     """
@@ -134,6 +135,8 @@ class Proxy:
             if not self.allowed(method.decode(), path.decode()):
                 self.refused.append(request)
                 _pass_body(head, pending, client, None)  # a client that still writes gets no answer
+                if not self.status:
+                    return
                 client.sendall(_REFUSAL % (self.status, len(_BODY), _BODY))
                 return
             time.sleep(self.delay_s(method.decode(), path.decode()))

@@ -109,12 +109,14 @@ def test_a_job_enters_the_line_once_the_jobs_that_it_needs_have_succeeded(
 
 def test_every_state_folder_shows_the_line_and_moves_the_apps_in_it(
     scenario: DockerScenario,
-    watched: Watched,
+    engine: OwnEngine,  # whose line has no apps of other tests, which would change the places
     gate: Gate,
     log: Path,
     one_at_a_time: None,
     other_home: dict[str, str],
 ) -> None:
+    make_own_image(PYTHON_IMAGE)
+    watched = Watched(scenario)
     in_line(scenario, watched, gate, log, "second", "third", "twelfth")
     [first] = scenario.attempts("first")
     project = f"local_docker://{scenario.token}"

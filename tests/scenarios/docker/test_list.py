@@ -1,8 +1,11 @@
 """`list` and `status` without an app read the records of live watchers, and else ask the engine."""
 
 import json
+import os
 
 import pytest
+
+from tests.engines.proxy import Proxy
 
 NOWHERE = "unix:///nowhere/docker.sock"
 
@@ -81,3 +84,23 @@ def test_a_project_lists_the_apps_that_only_the_engine_knows(scenario, tmp_path,
         done = scenario.launcher("list", "--project", name)
         assert "apps that only the Docker engine knows are left out" in done.err
     scenario.cancel("job")
+
+
+def test_an_engine_that_does_not_answer_is_asked_about_one_of_many_waiting_apps(scenario, engine, tmp_path):
+    gate = scenario.gate()
+    scenario.job(gate.script, name="first")
+    scenario.job("true", name="waits", top="needs: [first]\nmatrix: {n: [0, 1, 2, 3, 4, 5]}")
+    scenario.apply(".")
+    gate.entered()
+    waiting = [attempt.app_id for n in range(6) for attempt in scenario.attempts(f"waits-{n}")]
+
+    def lists_alone(method: str, path: str) -> bool:
+        return method == "HEAD" or "/containers/json" in path or path == "/_ping"
+
+    with Proxy(tmp_path / "p.sock", lists_alone, status=0) as proxy:
+        env = {**os.environ, "DOCKER_HOST": proxy.host, "LAUNCHER_HOME": str(tmp_path / "other")}
+        out = scenario.launcher("list", "-s", "local_docker", env=env).out
+    assert all(app_id in out for app_id in waiting)
+    assert len(proxy.refused) <= 3, proxy.refused  # one request, made three times
+    gate.open()
+    scenario.wait("waits-5")

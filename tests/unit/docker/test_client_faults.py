@@ -131,7 +131,7 @@ def test_an_engine_that_hangs_is_given_up(tmp_path: Path, monkeypatch: pytest.Mo
         ) as e:
             engine.containers()
         engine.close()
-    assert "docker ps" in (e.value.hint or "")
+    assert "docker network ls" in (e.value.hint or "")
 
 
 def test_a_full_queue_of_clients_is_waited_for(tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import errno
 import re
 
-from launcher.errors import SchedulerError
+from launcher.errors import SchedulerError, UnreachableError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -32,8 +32,8 @@ class EngineError(SchedulerError):
         return str(self).partition(": ")[2] or str(self)
 
 
-class EngineUnreachable(EngineError):
-    """There is no engine, or the connection to it broke."""
+class EngineUnreachable(EngineError, UnreachableError):
+    """There is no engine, it did not answer in time, or the connection to it broke."""
 
 
 class ConnectionBroke(EngineUnreachable):
@@ -240,5 +240,5 @@ def _unreached(cause: OSError) -> str:
 _CUT_OFF = frozenset({"IncompleteRead", "RemoteDisconnected"})
 _DENIED = "join the docker group (sudo usermod -aG docker $USER, then log in again), or set DOCKER_HOST"
 _START = "start Docker, or say where it is with DOCKER_HOST or DOCKER_CONTEXT; `docker version` should answer"
-_SLOW = "see whether `docker ps` answers; the engine may be overloaded or hang"
+_SLOW = "see whether `docker network ls` answers: an overloaded engine needs time, one that hangs a restart"
 _TLS = "DOCKER_CERT_PATH names the folder with ca.pem, cert.pem and key.pem"

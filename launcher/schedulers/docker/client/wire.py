@@ -294,8 +294,8 @@ class Patience:
                 return found
 
     def answered(self) -> None:
-        self._since = time.monotonic()
         outages.back(self._host)
+        self._since = self._began = time.monotonic()
 
     def wait(self, error: EngineError) -> None:
         """Wait until the next try after this error; raises the error when there is no next try."""
@@ -310,7 +310,7 @@ class Patience:
         if not isinstance(error, EngineSilent):
             if now - self._since > GIVE_UP_S or (self._deadline is not None and now > self._deadline):
                 raise error
-            outages.lost(self._host, str(error).partition("\n")[0])
+            outages.lost(self._host, str(error).partition("\n")[0], self._began)
             left = self._pause if self._deadline is None else self._deadline - now
             self._sleep(min(self._pause, max(left, 0.0)))
             self._pause = min(self._pause * 2, LONGEST_PAUSE_S)

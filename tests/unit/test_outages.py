@@ -1,0 +1,58 @@
+"""An outage is reported once, by whichever of the threads that follow an engine notices it first."""
+
+import time
+
+import pytest
+
+from launcher import outages
+from launcher.schedulers.docker.client.errors import EngineGone
+from launcher.schedulers.docker.client.wire import Patience
+
+HOST = "unix:///engine.sock"
+BROKEN = EngineGone("the connection to the engine broke")
+
+
+@pytest.fixture
+def reports(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    found: list[str] = []
+    monkeypatch.setattr(outages, "report", found.append)
+    monkeypatch.setattr(outages, "_away", set())
+    monkeypatch.setattr(outages, "_ended", {})
+    return found
+
+
+def followers(count: int) -> list[Patience]:
+    found = [Patience(HOST, sleep=lambda _: None) for _ in range(count)]
+    for each in found:
+        each.answered()
+    return found
+
+
+def test_a_follower_that_notices_the_end_of_its_connection_late_reports_no_second_outage(
+    reports: list[str],
+) -> None:
+    first, late = followers(2)
+    first.wait(BROKEN)
+    first.answered()
+    late.wait(BROKEN)
+    assert len(reports) == 1
+
+
+def test_each_outage_is_reported(reports: list[str]) -> None:
+    [one] = followers(1)
+    for _ in range(3):
+        one.wait(BROKEN)
+        one.wait(BROKEN)
+        one.answered()
+        time.sleep(0.001)
+    assert len(reports) == 3
+
+
+def test_a_follower_that_was_late_reports_the_next_outage(reports: list[str]) -> None:
+    first, late = followers(2)
+    first.wait(BROKEN)
+    first.answered()
+    for _ in range(2):
+        late.wait(BROKEN)
+        time.sleep(0.001)
+    assert len(reports) == 2
