@@ -77,11 +77,10 @@ class OwnEngine:
 
         The next daemon would take containerd's zombie for alive: the file that names it goes.
         """
-        daemon, containerd = self._pid_files()
-        pids = [int(file.read_text()) for file in (daemon, containerd)]
+        pids = self.pids
         processes.kill(pids)
         assert processes.gone(pids, timeout_s=_DEAD_S)
-        containerd.unlink(missing_ok=True)
+        self._pid_files()[1].unlink(missing_ok=True)
 
     def stop(self) -> None:
         """Stop the daemon as `systemctl stop docker` does: it ends all containers, then itself."""
@@ -89,6 +88,11 @@ class OwnEngine:
         pid = int(daemon.read_text())
         os.kill(pid, signal.SIGTERM)
         assert processes.gone([pid], timeout_s=_DEAD_S)
+
+    @property
+    def pids(self) -> list[int]:
+        """The daemon and its containerd."""
+        return [int(file.read_text()) for file in self._pid_files()]
 
     def _pid_files(self) -> list[Path]:
         return [self.folder / "d" / "pid", self.folder / "d" / "exec" / "containerd" / "containerd.pid"]

@@ -237,7 +237,7 @@ def _view(
     expected = expected_replicas(labels) if named and not complete else ()
     shown = partial(status.view, found, effective, expected_replicas=expected, labels=labels)
     view = shown()
-    if view is not None and view.is_unrecorded and (effective is None or effective.outcome is None):
+    if view is not None and view.hangs_on_restart and (effective is None or effective.outcome is None):
         engine.answer_anew()  # an engine that is stopping may have ended the app, and shows no new start yet
         view = shown(engine_started_at=engine.started_at())
     if view is None:

@@ -28,6 +28,10 @@ accepts no connections any more before it ends the first container.
 
 A run that the engine itself restarted goes on: the run before it does not count. A run that launcher stopped
 is judged by the reason of the stop.
+
+An engine that is killed may just have started a container, and knows nothing of that when it is back. So a
+container that was to start before the engine was restarted, and never started as far as it knows, is lost,
+too: started now, it might run twice.
 """
 
 from __future__ import annotations
@@ -114,8 +118,14 @@ def declaration(labels: Labels, counts: Mapping[str, int]) -> Event:
     return {**created(roles, known, labels.timeout_s), "t": round(labels.created_at * 1e9)}
 
 
-def has_begun(containers: Sequence[Container], app: HeldApp, *, is_complete: bool = True) -> bool:
-    """Whether a replica was started, even one whose container is gone.
+def has_begun(
+    containers: Sequence[Container],
+    app: HeldApp,
+    engine_started_at: float | None = None,
+    *,
+    is_complete: bool = True,
+) -> bool:
+    """Whether a replica was started, even one whose container is gone, or may have been; see `was_cut_off`.
 
     Only replicas that wait for others may be left: the order to start comes after the last creation.
 
@@ -127,6 +137,8 @@ def has_begun(containers: Sequence[Container], app: HeldApp, *, is_complete: boo
     if any(each.was_started for each in containers):
         return True
     if any(each.state == ENDED and not each.why for each in app.replicas):
+        return True
+    if any(was_cut_off(each, app, engine_started_at) for each in containers):
         return True
     if app.started_at is None or not (is_complete and containers):
         return False
@@ -162,6 +174,27 @@ def why_lost(
     return ENGINE_STOPPED if watched or app.was_killed(container.id, began) else UNSEEN
 
 
+def was_cut_off(container: Container, app: HeldApp, engine_started_at: float | None) -> bool:
+    """Whether a killed engine may have started a container of which it knows no start.
+
+    The order to start is on record, and the engine was restarted since the container was created. Only
+    replicas that wait for no others count: the order says nothing of when the others were due.
+    """
+    if container.was_started or None in (app.started_at, container.created_at, engine_started_at):
+        return False
+    role, k = where(container)
+    is_due = any((each.role.name, each.k) == (role, k) for each in app.to_start if not each.role.depends_on)
+    return is_due and restarted_since_creation(container, engine_started_at)
+
+
+def restarted_since_creation(container: Container, engine_started_at: float | None) -> bool:
+    """Whether the engine was restarted since it created a container."""
+    if container.created_at is None or engine_started_at is None:
+        return False
+    created_at = container.created_at if container.inspected else container.created_at + 1  # whole seconds
+    return engine_started_at > created_at
+
+
 def end_of(container: Container, app: HeldApp, engine_started_at: float | None) -> Mapping[str, Any]:
     """The facts of an unrecorded end, as a watcher would record it now."""
     lost = why_lost(container, app, engine_started_at) if container.inspected else ""
@@ -170,12 +203,16 @@ def end_of(container: Container, app: HeldApp, engine_started_at: float | None) 
 
 
 def containers_to_events(
-    app: HeldApp, containers: Iterable[Container], end_of: EndOf = alone
+    app: HeldApp,
+    containers: Iterable[Container],
+    end_of: EndOf = alone,
+    engine_started_at: float | None = None,
 ) -> Iterator[Event]:
     """The events that the containers of a begun app show and the app lacks. The caller takes them.
 
     Args:
         containers: the containers of its replicas. Those that do not run should be inspected.
+        engine_started_at: see `was_cut_off`; None where it is not known.
     """
     there = {where(each): each for each in containers if each.state != "removing"}
     if app.started_at is None and not app.has_ended:
@@ -187,7 +224,12 @@ def containers_to_events(
     gone: list[Replica] = []
     for replica in app.replicas:
         container = there.get((replica.role.name, replica.k))
-        if container is not None:
+        if container is not None and was_cut_off(container, app, engine_started_at):
+            run = {"role": replica.role.name, "k": replica.k, "id": container.id, "start": None}
+            found.append(
+                {"e": "exit", **run, "code": None, "lost": ENGINE_STOPPED, "t": _ns(engine_started_at)}
+            )
+        elif container is not None:
             found += _of_container(app, replica, container, end_of)
         elif replica.state != ENDED and not app.has_ended:
             gone.append(replica)

@@ -8,6 +8,7 @@ in their names show what exit codes do not.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 from launcher.dataclass import dataclass, field, replace
@@ -118,6 +119,11 @@ class DockerAppView:
         return self.state in ENDED_STATES
 
     @property
+    def hangs_on_restart(self) -> bool:
+        """Whether its state depends on whether the engine was restarted."""
+        return self.is_unrecorded or (self.state == "created" and self.started_at is not None)
+
+    @property
     def needs_watcher(self) -> bool:
         """Whether the app needs a watcher."""
         return self.started and not self.final
@@ -149,7 +155,7 @@ def view(
         return gone if recorded.held else None
     labels = Labels((parts or found)[0].labels) if found else labels or Labels({})
     app = open_app(labels, parts, recorded, tuple(expected_replicas))
-    has_started = has_begun(parts, app, is_complete=len(parts) == len(found))
+    has_started = has_begun(parts, app, engine_started_at, is_complete=len(parts) == len(found))
     if not has_started and app.outcome is None and app.stop is None and found:
         is_reserved = len(parts) < len(found) or 0 < len(parts) < labels.expected
         return _unstarted(app, found, parts, recorded, "reserved" if is_reserved else "created")
@@ -169,7 +175,8 @@ def _take_containers(app: HeldApp, containers: Sequence[Container], engine_start
     """Take the events that the journal lacks; returns whether one is an end without a request."""
     inspected = {each.id for each in containers if each.inspected}
     is_unrecorded = False
-    for event in containers_to_events(app, containers, lambda each: end_of(each, app, engine_started_at)):
+    judge = partial(end_of, app=app, engine_started_at=engine_started_at)
+    for event in containers_to_events(app, containers, judge, engine_started_at):
         is_unrecorded |= event["e"] == "exit" and event.get("id") in inspected and not event.get("stopped")
         app.take(event)
     return is_unrecorded

@@ -8,6 +8,7 @@ import time
 
 import pytest
 
+from tests import processes
 from tests.engines.proxy import Proxy, everything
 
 LOST = "the Docker engine was stopped"
@@ -39,6 +40,37 @@ def test_a_graceful_stop_of_the_engine_gives_all_running_jobs_the_same_outcome(s
     engine.up()
     assert _ends(scenario, *kinds) == dict.fromkeys(kinds, ("lost", LOST))
     assert scenario.attempts("done")[-1].state == "succeeded"
+
+
+def _kill_once(path, pids) -> None:
+    """SIGKILL the processes as soon as there is a file."""
+    while not path.exists():
+        pass
+    processes.kill(pids)
+
+
+@pytest.mark.parametrize("watched", [True, False])
+def test_an_engine_that_is_killed_as_it_starts_a_job_runs_no_attempt_twice(scenario, engine, watched):
+    """The engine has started the container, and knows nothing of that when it is back."""
+    ran = scenario.folder / "ran"
+    file = scenario.job(f"echo $<app_id> >>{ran}; sleep 0.3")
+    killer = threading.Thread(target=_kill_once, args=(ran, engine.pids))
+    killer.start()
+    scenario.launcher("apply", file, "--yes", code=None)
+    killer.join()
+    engine.kill()
+    if not watched:
+        pids = scenario.watchers()
+        processes.kill(pids)
+        assert processes.gone(pids, timeout_s=60)
+    engine.up()
+    assert _ends(scenario, "job")["job"][0] == "lost"
+    scenario.launcher("apply", file, "--yes", "--wait", "--rerun", "job")
+    assert _lines(ran) == [each.app_id for each in scenario.attempts()]
+
+
+def _lines(path) -> list[str]:
+    return path.read_text().split()
 
 
 def test_a_replica_that_ended_before_the_engine_stopped_has_succeeded(scenario, engine):

@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from launcher.dataclass import replace
 from launcher.holding.events import pause_s
 from launcher.schedulers.docker.client.objects import Container
 from launcher.schedulers.docker.facts import declaration
@@ -264,3 +265,48 @@ def test_without_a_record_a_failed_replica_may_be_in_its_pause() -> None:
     waiting = paused(found)
     assert (waiting.state, waiting.exit_code, waiting.final) == ("running", None, False)
     assert [each.waits for each in waiting.replicas] == ["waits to be restarted", ""]
+
+
+@pytest.mark.parametrize(
+    ("created_at", "inspected", "state"),
+    [
+        (9.0, True, "lost"),
+        (11.0, True, "created"),  # after the restart
+        (9.5, False, "created"),  # listed times are whole seconds
+        (8.0, False, "lost"),
+        (None, True, "created"),
+    ],
+)
+def test_a_container_that_was_to_start_before_the_engine_was_restarted_is_lost(
+    created_at: float | None, inspected: bool, state: str
+) -> None:
+    found = [replace(container(k, "created"), created_at=created_at, inspected=inspected) for k in range(2)]
+    before = viewed(found, journal({"e": "go"}), EXPECTED)
+    shown = viewed(found, journal({"e": "go"}), EXPECTED, engine_started_at=10.0)
+    assert before is not None
+    assert shown is not None
+    assert (before.state, before.hangs_on_restart, shown.state) == ("created", True, state)
+
+
+@pytest.mark.parametrize("engine_started_at", [None, 10.0])
+def test_without_an_order_to_start_a_restart_of_the_engine_loses_no_container(
+    engine_started_at: float | None,
+) -> None:
+    found = [replace(container(k, "created"), created_at=9.0) for k in range(2)]
+    shown = viewed(found, None, EXPECTED, engine_started_at=engine_started_at)
+    assert shown is not None
+    assert (shown.state, shown.hangs_on_restart) == ("created", False)
+
+
+def test_a_restart_of_the_engine_loses_no_replica_that_waited_for_another_role() -> None:
+    """The order to start does not say when it was due."""
+    order = [["first", 1, {}], ["main", 1, {"depends_on": {"first": "succeeded"}}]]
+    ended = container(0, "exited 0", labels_of="first")
+    due = replace(container(0, "created"), id="id1", created_at=9.0)
+    labels = {**due.labels, "launcher.order": json.dumps(order)}
+    found = [replace(ended, labels=labels | ended.labels), replace(due, labels=labels)]
+    begun = [{"e": "go"}, {"e": "exit", "role": "first", "k": 0, "id": "id0", "started_at": 10.0, "code": 0}]
+    shown = view(found, journal(*begun), engine_started_at=10.0)
+    assert shown is not None
+    assert [each.state for each in shown.replicas] == ["succeeded", "pending"]
+    assert shown.state == "running"

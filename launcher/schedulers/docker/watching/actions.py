@@ -8,6 +8,7 @@ reason.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Any
 
 from launcher.holding.events import stopping
@@ -17,6 +18,7 @@ from launcher.schedulers.docker.apps import inspect_app
 from launcher.schedulers.docker.client.engine import Engine
 from launcher.schedulers.docker.client.errors import (
     Conflict,
+    ConnectionBroke,
     EngineError,
     EngineRefused,
     NotFound,
@@ -25,7 +27,7 @@ from launcher.schedulers.docker.client.errors import (
 )
 from launcher.schedulers.docker.client.objects import Container
 from launcher.schedulers.docker.client.view import run_parallel
-from launcher.schedulers.docker.facts import ENGINE_STOPPED, unended
+from launcher.schedulers.docker.facts import ENGINE_STOPPED, restarted_since_creation, unended
 from launcher.schedulers.docker.journal import HeldApp, Journal
 from launcher.schedulers.docker.labels import Labels
 from launcher.schedulers.docker.names import MARKS, STOPPED, mark_of, own_name, where
@@ -185,6 +187,7 @@ class Actions:
         self._engine = engine
         self._app_dir = app_dir
         self._recorder = recorder
+        self._unanswered: set[str] = set()  # ids of containers whose start the engine did not answer
         self.forget()
 
     def forget(self) -> None:
@@ -208,7 +211,7 @@ class Actions:
             halt(self._engine, self._app_dir, todo)
         return True
 
-    def start(self, app: HeldApp, containers: Sequence[Container]) -> bool:
+    def start(self, app: HeldApp, containers: Sequence[Container], engine_started_at: float | None) -> bool:
         """Start the due replicas. The record says which of them could not be started."""
         there = {where(each): each for each in containers}
         due = [(each.role.name, each.k) for each in app.take_to_start(len(app.to_start))]
@@ -218,7 +221,8 @@ class Actions:
             return False
         # A watcher of version 0.1 recorded a restart before it stopped the earlier runs.
         halt(self._engine, self._app_dir, [each for each in todo if each.live])
-        for container, why in zip(todo, run_parallel(self._start_one, todo), strict=True):
+        start = partial(self._start_one, engine_started_at=engine_started_at)
+        for container, why in zip(todo, run_parallel(start, todo), strict=True):
             if why:
                 role, k = where(container)
                 how = {"lost": why} if why == ENGINE_STOPPED else {"why": why}
@@ -226,8 +230,11 @@ class Actions:
                 self._recorder.append({"e": "exit", **run, "code": None, **how})
         return True
 
-    def _start_one(self, container: Container) -> str:
+    def _start_one(self, container: Container, engine_started_at: float | None) -> str:
         """The reason why a container could not be started; "" when it was, or is gone."""
+        is_unanswered = container.id in self._unanswered and not container.was_started
+        if is_unanswered and restarted_since_creation(container, engine_started_at):
+            return ENGINE_STOPPED  # it may have run, see `facts.py`
         if self._started.get(container.id, -1.0) == container.started_at:
             return NEVER_BEGAN
         order = {role: rules for role, _, rules in Labels(container.labels).order}
@@ -242,6 +249,8 @@ class Actions:
         except EngineError as error:
             if isinstance(error, NotFound) and self._engine.inspect(container.id) is None:
                 return ""
+            if isinstance(error, ConnectionBroke):
+                self._unanswered.add(container.id)
             if may_pass(error):
                 raise
             self._engine.answer_anew()  # a stopping engine refuses for reasons of its own

@@ -275,7 +275,7 @@ class WatchedApp:
             decide(app, self._recorder, time.time())
         if app.has_ended:
             return True
-        if is_written and self._actions.start(app, found):
+        if is_written and self._actions.start(app, found, self._events.engine_started_at):
             self._observer.invalidate()
             return False
         self._probe(app, labels)
@@ -296,9 +296,10 @@ class WatchedApp:
             self._take(app, fact)  # before the ends: a replica may have been ready before its end
         if self._events.orphaned and not app.orphaned:
             self._take(app, {"e": "orphaned", "why": self._why_orphaned()})
-        if has_begun(self._found, app) or not self._found:
+        restarted_at = self._events.engine_started_at
+        if has_begun(self._found, app, restarted_at) or not self._found:
             for fact in containers_to_events(
-                app, self._found, lambda each: self._observer.end_of(each, journal)
+                app, self._found, lambda each: self._observer.end_of(each, journal), restarted_at
             ):
                 if fact.get("by") == "engine":
                     fact["code"] = self._events.code_of_last_end(fact["id"])
