@@ -41,7 +41,7 @@ from launcher.dataclass import dataclass, replace
 from launcher.errors import LockTimeoutError
 from launcher.plan.model import Plan
 from launcher.plan.step import Step
-from launcher.schedulers.appstore import open_store
+from launcher.schedulers.registry import open_store
 from launcher.specs.launch import JobKey, Launch
 from launcher.specs.notify import Destination
 from launcher.state import outbox

@@ -9,7 +9,7 @@ from launcher import secrets
 from launcher.errors import BlockedError, LauncherError, SecretError, StaleError
 from launcher.plan.budget import overruns
 from launcher.plan.model import Plan
-from launcher.plan.reasons import Reason
+from launcher.plan.step import Reason
 from launcher.specs.launch import JobKey
 from launcher.specs.notify import Destination, check_url, key_bytes
 from launcher.specs.secret import Secret

@@ -24,13 +24,13 @@ from launcher.apply.submit import (
 from launcher.ci_environment import run_url
 from launcher.dataclass import replace
 from launcher.errors import LauncherError, ReservedError, StateError
+from launcher.paths import actor, make_token
 from launcher.plan.model import Plan
 from launcher.plan.step import Step, in_order, keys_after
 from launcher.specs.attempt import ENDED_STATES, Attempt
 from launcher.specs.inputs import adopted
 from launcher.specs.launch import JobKey, Launch
 from launcher.specs.notify import Destination
-from launcher.state.home import actor, make_token
 from launcher.state.records import of_attempt
 from launcher.state.store import Store
 

@@ -11,6 +11,7 @@ from launcher import git
 from launcher.apply.engines import Engines
 from launcher.dataclass import replace
 from launcher.errors import LauncherError
+from launcher.paths import token
 from launcher.plan.grounds import needs_of
 from launcher.plan.snapshot import Snapshot, merge
 from launcher.schedulers.registry import SHARED_ENGINES
@@ -19,7 +20,6 @@ from launcher.specs.attempt import ENDED_STATES, Attempt
 from launcher.specs.inputs import NOTHING_SEEN, Seen, differing, recorded_paths
 from launcher.specs.launch import JobKey, Launch
 from launcher.specs.macros import substitute
-from launcher.state.home import token
 from launcher.state.store import Store
 
 if TYPE_CHECKING:

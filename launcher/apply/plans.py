@@ -19,8 +19,8 @@ from launcher.plan.model import Plan
 from launcher.plan.reconcile import DeclaredIn, Scope, nowhere, one_named, reconcile, select
 from launcher.plan.snapshot import Snapshot
 from launcher.plan.step import Step
-from launcher.schedulers.appstore import open_store
 from launcher.schedulers.ids import random_id
+from launcher.schedulers.registry import open_store
 from launcher.specs.attempt import Attempt
 from launcher.specs.launch import JobKey, Launch, attempt_id
 from launcher.state.store import Store

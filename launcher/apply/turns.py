@@ -10,11 +10,11 @@ from typing import Any
 
 from launcher import paths
 from launcher.apply.engines import Engines
+from launcher.paths import make_token
 from launcher.plan.step import Step, in_order
 from launcher.plan.turns import Room, crowds, limits_of
 from launcher.schedulers.staged import StagedScheduler
 from launcher.specs.launch import JobKey, Launch
-from launcher.state.home import make_token
 from launcher.turns.ask import Ask, Limit
 from launcher.turns.asking import ask_of, ask_of_engine
 from launcher.turns.folders import gpu_table

@@ -13,7 +13,7 @@ from launcher.jobfile.diagnostics.diagnostic import CODES, WARNINGS
 from launcher.jobfile.diagnostics.explain import explanations
 from launcher.jobfile.messages.collector import entry
 from launcher.jobfile.messages.foreign import meanings
-from launcher.plan.reasons import REASONS
+from launcher.plan.step import REASONS
 from launcher.text import did_you_mean, paint
 
 USAGE = "explain [CODE] [OPTIONS]"

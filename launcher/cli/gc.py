@@ -15,7 +15,7 @@ from launcher.cli.render.findings import problems_json
 from launcher.cli.render.values import Cell, ago, iso, table
 from launcher.errors import UsageError
 from launcher.inventory.recorded import with_apps_here
-from launcher.schedulers.appstore import open_store
+from launcher.schedulers.registry import open_store
 from launcher.state.records import AppRecord
 from launcher.text import plural
 

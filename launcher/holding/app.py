@@ -19,8 +19,18 @@ Theory of operation
     app, and a restart of all of it, wait for `quiet`: then no process of the app is left.
 """
 
-from launcher.holding.events import ended, needs_quiet, pause_s, restart, stop_for_restart, stopping
-from launcher.holding.phrases import NOTHING_LEFT, WITHDRAWN, cancelled, seconds
+from launcher.holding.events import (
+    NOTHING_LEFT,
+    WITHDRAWN,
+    cancelled,
+    ended,
+    needs_quiet,
+    pause_s,
+    restart,
+    seconds,
+    stop_for_restart,
+    stopping,
+)
 from launcher.holding.replica import STARTING, Replica
 from launcher.holding.state import ENDED_STATES as ENDED_STATES
 from launcher.holding.state import AppState

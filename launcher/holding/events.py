@@ -1,8 +1,12 @@
-"""The declaration of an app and the decisions about it, as events. Pure; imports nothing; Python >= 3.6."""
+"""The declaration of an app and the decisions about it, as events, and the sentences about them.
+
+Every holder and every view takes its sentences from here, so that one kind of end has one sentence. Pure;
+imports nothing; Python >= 3.6.
+"""
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Mapping, Sequence
     from typing import Any, Optional
 
     Event = dict[str, Any]
@@ -90,3 +94,101 @@ def restart(scope: str, role: str, k: int, number: int, delay_s: int) -> "Event"
 def needs_quiet(decision: "Event") -> bool:
     """Whether a decision waits until no process of the app is left."""
     return decision["e"] == "ended" or (decision["e"] == "restart" and decision["scope"] == "app")
+
+
+# -- their sentences -----------------------------------------------------------------------------------------
+
+
+STOPPED_AT_END = "stopped at the end of the app"
+IN_LINE = "waits for its turn"
+WITHDRAWN = "withdrawn"
+NOTHING_LEFT = "nothing runs any more that the other roles wait for"
+OUT_OF_MEMORY = "out of memory"
+INPUTS_CUT_SHORT = "its input files were not compared when it ended: it was cancelled meanwhile"
+
+_SIGNALS = range(129, 193)  # exit codes by which a shell or an engine reports a signal
+
+
+def exited(code: object, said: str = "") -> str:
+    """`exited with 1: FileNotFoundError: …`, or `exited with 137 (128 + signal 9)`.
+
+    Args:
+        said: the last line of the replica's stderr; "" for none.
+    """
+    signal = f" (128 + signal {code - 128})" if isinstance(code, int) and code in _SIGNALS else ""
+    return f"exited with {code}{signal}" + (f": {said}" if said else "")
+
+
+def cause(
+    code: object,
+    *,
+    signal: int = 0,
+    oom: bool = False,
+    late: str = "",
+    why: str = "",
+    lost: str = "",
+    said: str = "",
+    again: bool = False,
+    host: str = "",
+) -> str:
+    """The failure of a replica as a predicate: `was killed by signal 9`.
+
+    Args:
+        code: its exit code; 128 + signal after a signal.
+        late: `not ready after 60 s: …` of a replica that was stopped for that.
+        why: why the replica could not be started.
+        lost: why its scheduler did not report its end.
+        again: the replica was started before.
+        host: the machine on which it could not be started; "" for this machine.
+    """
+    if why:
+        where = (" again" if again else "") + (f" on {host}" if host else "")
+        return f"could not be started{where}: {why}"
+    if late:
+        return "was " + late
+    if oom:
+        return "was killed: " + OUT_OF_MEMORY
+    if lost:
+        return "was lost: " + lost
+    return f"was killed by signal {signal}" if signal else exited(code, said)
+
+
+def cancelled(cancel: "Mapping[str, Any]") -> str:
+    """The message of an app that this `cancel` event ends."""
+    if cancel.get("signal"):
+        return "stopped by signal {}".format(cancel["signal"])
+    word = "interrupted" if cancel.get("interrupt") else "cancelled"
+    return "{} by {}".format(word, cancel["by"]) if cancel.get("by") else word
+
+
+def skipped(job: str, state: str) -> str:
+    """The message of an app whose need ended in this state: `train failed`, `train was cancelled`."""
+    return f"{job} failed" if state == "failed" else f"{job} was {state}"
+
+
+def stop_reason(stopping: "Mapping[str, Any]") -> str:
+    """The message of each replica that this event stops; "" where the end of the app explains it."""
+    message = stopping.get("message") or ""  # type: str
+    if stopping["why"] == "end":
+        return STOPPED_AT_END
+    if stopping["why"] not in ("peer", "restart") or not stopping.get("by"):
+        return message
+    if stopping.get("code") == 0:  # the replica ended too early, which is no failure of its own
+        return message.partition(",")[0]
+    return "{} failed".format(stopping["by"])
+
+
+def waits_for_jobs(jobs: "Sequence[str]") -> str:
+    """The message of an app that waits for these jobs."""
+    return "waits for " + ", ".join(jobs) if jobs else "is about to start"
+
+
+def waits_for_roles(missing: "Iterable[tuple[str, str]]") -> str:
+    """The message of a replica whose role waits: `waiting for server (ready), data (succeeded)`."""
+    listed = ", ".join(f"{role} ({condition})" for role, condition in missing)
+    return "waiting for " + listed if listed else ""
+
+
+def seconds(number: float) -> str:
+    """`90 s`, `0.5 s`."""
+    return f"{int(number) if number == int(number) else number} s"

@@ -6,8 +6,7 @@ nothing.
 """
 
 from launcher.holding.app import App
-from launcher.holding.events import ended
-from launcher.holding.phrases import skipped
+from launcher.holding.events import ended, skipped
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

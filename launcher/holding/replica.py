@@ -3,7 +3,7 @@
 Pure; Python >= 3.6.
 """
 
-from launcher.holding.phrases import cause
+from launcher.holding.events import cause
 from launcher.holding.use import Use
 
 TYPE_CHECKING = False

@@ -1,6 +1,6 @@
 """The state of an app, folded from its recorded events. Pure; Python >= 3.6. `app.py` decides by it."""
 
-from launcher.holding.phrases import (
+from launcher.holding.events import (
     IN_LINE,
     STOPPED_AT_END,
     stop_reason,

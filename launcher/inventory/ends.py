@@ -21,7 +21,7 @@ class EndRecorder:
 
     def __init__(self) -> None:
         from launcher.errors import StateError
-        from launcher.schedulers.appstore import open_store
+        from launcher.schedulers.registry import open_store
 
         try:
             self._store: Store | None = open_store(durable=False)
@@ -55,7 +55,7 @@ def record_ends(schedulers: Sequence[str]) -> Sequence[Any]:
     """
     from launcher.apply import engines as at
     from launcher.errors import StateError
-    from launcher.schedulers.appstore import open_store
+    from launcher.schedulers.registry import open_store
 
     try:
         with open_store() as store, at.Engines() as engines:

@@ -6,7 +6,7 @@ from launcher.errors import LauncherError
 from launcher.inventory import recorded
 from launcher.inventory.listing import newest
 from launcher.inventory.recorded import scheduler_of
-from launcher.schedulers.appstore import open_store
+from launcher.schedulers.registry import open_store
 from launcher.schedulers.staged import StagedScheduler
 from launcher.specs.attempt import Attempt
 from launcher.specs.jobkey import JobKey, attempt_id

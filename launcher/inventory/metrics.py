@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import NamedTuple
 
 from launcher.inventory import listing, recorded
-from launcher.schedulers.appstore import open_reader
+from launcher.schedulers.registry import open_reader
 from launcher.state.records import AppRecord
 
 FINAL = ("succeeded", "failed", "cancelled", "skipped")

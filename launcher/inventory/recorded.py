@@ -6,8 +6,7 @@ Does not import the specs, to start fast.
 from __future__ import annotations
 
 from launcher.errors import LauncherError
-from launcher.schedulers.appstore import open_reader, open_store
-from launcher.schedulers.registry import get_scheduler, get_scheduler_factories
+from launcher.schedulers.registry import get_scheduler, get_scheduler_factories, open_reader, open_store
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -24,8 +24,8 @@ from launcher.inventory.recorded import scheduler_of
 from launcher.inventory.results import Row, compare, read, success_before
 from launcher.inventory.status import root_cause
 from launcher.inventory.timeline import Timeline, of_events, of_record
-from launcher.schedulers.appstore import open_store
 from launcher.schedulers.ended_process import last_lines
+from launcher.schedulers.registry import open_store
 from launcher.specs.attempt import Attempt
 from launcher.state.records import AppRecord, ReplicaRecord, as_seen
 from launcher.text import FEW

@@ -13,7 +13,7 @@ from launcher.apply.engines import Engines
 from launcher.apply.observe import observe
 from launcher.dataclass import dataclass
 from launcher.plan.effects import start_of
-from launcher.schedulers.appstore import open_store
+from launcher.schedulers.registry import open_store
 from launcher.specs import canonical
 from launcher.specs.attempt import Attempt
 from launcher.specs.launch import JobKey, Launch

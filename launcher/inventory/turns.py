@@ -5,8 +5,7 @@ from __future__ import annotations
 import os
 import select
 
-from launcher.paths import unusable
-from launcher.state.home import token
+from launcher.paths import token, unusable
 from launcher.turns.ask import MACHINE
 from launcher.turns.folders import gpu_table, slots_table
 from launcher.turns.line import APPS, CPU, GPUS, HOLDS, MEMORY, QUEUED, amount, by_app, of_app

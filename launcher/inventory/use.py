@@ -14,7 +14,7 @@ from launcher.dataclass import dataclass
 from launcher.errors import DamagedError
 from launcher.holding.use import ACCOUNTING, CGROUP, PROCESS, SAMPLES, Use, from_json
 from launcher.inventory.groups import declared, matrix_of
-from launcher.schedulers.appstore import open_reader
+from launcher.schedulers.registry import open_reader
 from launcher.specs.jobkey import JobKey
 from launcher.state.reader import Reader
 from launcher.state.records import ENDED

@@ -23,11 +23,11 @@ from launcher.inventory.listing import current
 from launcher.inventory.status import cause, inspect
 from launcher.notify.delivery import DeliveryError, Try, deliver_all
 from launcher.notify.message import body_of, id_of
+from launcher.paths import token
 from launcher.schedulers.local import kernel
 from launcher.schedulers.registry import get_scheduler
 from launcher.specs.notify import from_json
 from launcher.state import outbox
-from launcher.state.home import token
 from launcher.state.records import AppRecord
 from launcher.text import with_cause
 

@@ -14,8 +14,7 @@ from typing import Any
 from launcher.dataclass import replace
 from launcher.plan.effects import Approval, Refusal, Start, Stop, started_by
 from launcher.plan.model import Orphan, Plan
-from launcher.plan.reasons import Reason
-from launcher.plan.step import Guard, Step, in_order, keys_after
+from launcher.plan.step import Guard, Reason, Step, in_order, keys_after
 from launcher.specs.attempt import Attempt
 from launcher.specs.launch import JobKey
 

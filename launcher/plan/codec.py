@@ -23,11 +23,10 @@ from launcher.plan.effects_codec import (
     to_approval,
 )
 from launcher.plan.model import Orphan, Plan, PlanProblem, Selection
-from launcher.plan.reasons import Reason
 from launcher.plan.schema import EFFECTS_VERSION, PLAN, READ, VERSION, plan_schema
 from launcher.plan.seal import is_sealed, seal
 from launcher.plan.shapes import Fault
-from launcher.plan.step import Guard, Step
+from launcher.plan.step import Guard, Reason, Step
 from launcher.specs import canonical
 from launcher.specs.launch import Budget, Caps, JobKey, Launch, Lifecycle, Trigger
 from launcher.specs.needs import Need, StoodOn

@@ -15,12 +15,13 @@ from launcher.plan import grounds as grounds_
 from launcher.plan import why
 from launcher.plan.diff import Change, diff
 from launcher.plan.grounds import Desired, History, is_wanted
-from launcher.plan.reasons import Reason, ReasonCode
 from launcher.plan.step import (
     EFFECTIVE,
     ActionKind,
     Blocked,
     Guard,
+    Reason,
+    ReasonCode,
     Step,
     is_abandoned,
     submitter,

@@ -6,9 +6,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from launcher.dataclass import dataclass, field, replace
-from launcher.plan.reasons import Reason
 from launcher.plan.snapshot import OUTPUT_GONE, Snapshot
-from launcher.plan.step import Step, is_abandoned, is_unfinished, submitter
+from launcher.plan.step import Reason, Step, is_abandoned, is_unfinished, submitter
 from launcher.specs.attempt import WAITING_STATES, Attempt, LateDocument
 from launcher.specs.inputs import InputFiles
 from launcher.specs.launch import JobKey, Launch

@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Final, Literal
 
 from launcher.dataclass import dataclass, field, replace
 from launcher.plan.budget import overruns
-from launcher.plan.reasons import ReasonCode
-from launcher.plan.step import MARKS, ActionKind, Guard, Step
+from launcher.plan.step import MARKS, ActionKind, Guard, ReasonCode, Step
 from launcher.specs.launch import JobKey
 from launcher.specs.notify import Destination
 

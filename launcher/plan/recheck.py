@@ -21,10 +21,9 @@ from launcher.errors import StaleError
 from launcher.plan.decide import decide
 from launcher.plan.grounds import Desired, Grounds, history_of, in_order, key_of, needs_of
 from launcher.plan.model import Plan
-from launcher.plan.reasons import Reason
 from launcher.plan.reconcile import asked_for, has_other_origin
 from launcher.plan.snapshot import Snapshot
-from launcher.plan.step import Guard, Step, submitter
+from launcher.plan.step import Guard, Reason, Step, submitter
 from launcher.specs.attempt import WAITING_STATES, Attempt
 from launcher.specs.launch import JobKey, Launch
 

@@ -14,9 +14,8 @@ from launcher.errors import UsageError
 from launcher.plan.decide import decide
 from launcher.plan.grounds import Desired, Grounds, cycle_in, history_of, in_order, key_of, needs_of
 from launcher.plan.model import Orphan, Plan, PlanProblem, Selection
-from launcher.plan.reasons import Reason
 from launcher.plan.snapshot import Snapshot
-from launcher.plan.step import Guard, Step, submitter
+from launcher.plan.step import Guard, Reason, Step, submitter
 from launcher.specs.attempt import WAITING_STATES, Attempt
 from launcher.specs.launch import JobKey, Launch
 from launcher.text import natural, nearest

@@ -11,7 +11,6 @@ from typing import Any, Final, get_args
 
 from launcher.plan.cost import UNITS
 from launcher.plan.diff import Op
-from launcher.plan.reasons import REASONS
 from launcher.plan.shapes import (
     Anything,
     Choice,
@@ -25,7 +24,7 @@ from launcher.plan.shapes import (
     Text,
     Whole,
 )
-from launcher.plan.step import MARKS, Blocked, GuardState
+from launcher.plan.step import MARKS, REASONS, Blocked, GuardState
 from launcher.specs.app import (
     ALWAYS,
     CONDITIONS,

@@ -7,8 +7,7 @@ from typing import NamedTuple
 
 from launcher.dataclass import dataclass, replace
 from launcher.plan.model import Plan
-from launcher.plan.reasons import Reason
-from launcher.plan.step import Step
+from launcher.plan.step import Reason, Step
 from launcher.specs.launch import NO_CAPS, JobKey, Launch
 from launcher.text import memory, plural
 from launcher.turns.ask import MACHINE, Limit

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from launcher.plan.diff import Change
-from launcher.plan.reasons import Reason
-from launcher.plan.step import submitter
+from launcher.plan.step import Reason, submitter
 from launcher.specs.attempt import Attempt
 from launcher.specs.inputs import InputFiles, changed_globs, changes
 from launcher.specs.launch import Launch

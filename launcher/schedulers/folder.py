@@ -27,12 +27,12 @@ from launcher.files import write_whole
 from launcher.holding.events import created
 from launcher.holding.hold import implied_end
 from launcher.schedulers.appfolder import AppFolder, sweep
-from launcher.schedulers.appstore import open_store
 from launcher.schedulers.backend import BackendReservation, BackendScheduler
 from launcher.schedulers.checks import check_runnable
 from launcher.schedulers.logs import LogPart, LogRecord, LogsUnsupported, Where
 from launcher.schedulers.readback import AppLogs
 from launcher.schedulers.record import SeenApp, reserved, row_of, write_json
+from launcher.schedulers.registry import open_store
 from launcher.secrets import resolve
 from launcher.specs.app import AppDef, CfgVal, Role
 from launcher.specs.attempt import Attempt

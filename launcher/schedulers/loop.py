@@ -1,10 +1,13 @@
-"""The event loop of a process: descriptors, signals, times. Without a time to wait for, it has no timeout.
+"""The event loop of a process: descriptors, signals, times; and messages between two processes.
+
+Without a time to wait for, the loop has no timeout.
 
 Supervisors, which stay small, and the programs of a cluster, Python >= 3.6, run it: it imports little, and
 only from the standard library.
 """
 
 import _signal  # type: ignore[import-not-found]  # `signal` loads enum and re
+import marshal
 import os
 import select
 import sys
@@ -14,7 +17,7 @@ from _heapq import heappop, heappush  # heapq is mostly documentation, which wou
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
-    from typing import Any
+    from typing import Any, Optional
 
 LONGEST_S = 2_000_000.0
 """The longest wait that every system takes: who waits for longer waits again."""
@@ -121,3 +124,53 @@ class Poller:
 
 def _nothing(*_: object) -> None:
     """The Python signal handler; the loop needs only the number in the wakeup pipe."""
+
+
+# -- messages ------------------------------------------------------------------------------------------------
+
+
+CONTROL_FD, LOCK_FD = 3, 4
+"""The descriptors of the supervisor's end of the socket and of the app's lock."""
+
+CHUNK = 65536
+
+
+def pack(message: "Any") -> bytes:
+    body = marshal.dumps(message)
+    return len(body).to_bytes(4, "little") + body
+
+
+def send(fd: int, message: "Any") -> bool:
+    """Write one message; False when the other end is closed."""
+    rest = memoryview(pack(message))
+    try:
+        while rest:
+            rest = rest[os.write(fd, rest) :]
+    except (BrokenPipeError, ConnectionResetError):
+        return False
+    return True
+
+
+class Inbox:
+    """Assembles messages from the pieces that arrive."""
+
+    def __init__(self, fd: int) -> None:
+        self._fd = fd
+        self._pieces = bytearray()
+
+    def read(self) -> bool:
+        """Read available data, blocking until there is some; False when the other end is closed."""
+        try:
+            piece = os.read(self._fd, CHUNK)
+        except ConnectionResetError:
+            return False
+        self._pieces += piece
+        return bool(piece)
+
+    def take(self) -> "Optional[Any]":
+        """The next whole message; None while there is none."""
+        end = 4 + int.from_bytes(self._pieces[:4], "little")
+        if len(self._pieces) < max(4, end):
+            return None
+        pieces, self._pieces = self._pieces, self._pieces[end:]  # a new buffer: the old may have megabytes
+        return marshal.loads(memoryview(pieces)[4:end])

@@ -18,6 +18,9 @@ if TYPE_CHECKING:
 
     from launcher.schedulers.api import Scheduler
     from launcher.schedulers.factory import SchedulerFactory
+    from launcher.state.reader import Reader
+    from launcher.state.records import AppRecord
+    from launcher.state.store import Store
 
 GROUP = "launcher.schedulers"
 
@@ -41,7 +44,7 @@ APP_SOURCES = {
     "slurm": "launcher.schedulers.slurm.known:apps",
 }
 """Folder below LAUNCHER_HOME → function of the built-in scheduler that yields every app with a record there:
-see `appstore.every_app`."""
+see `every_app`."""
 
 SHARED_ENGINES = {
     "local_docker": "launcher.schedulers.docker:shared_engine",
@@ -151,3 +154,34 @@ def get_scheduler(name: str, session_name: str, **params: Any) -> Scheduler[Any]
 
         raise UnknownSchedulerException(name, factories)
     return factories[name](session_name, **params)
+
+
+# -- the store of all apps -----------------------------------------------------------------------------------
+
+
+def open_reader() -> Reader:
+    """The store in LAUNCHER_HOME, for reading records; see `open_store`."""
+    from launcher.state.reader import Reader
+
+    return Reader.open(readonly=True, source=every_app)
+
+
+def open_store(*, readonly: bool = False, durable: bool = True) -> Store:
+    """The store in LAUNCHER_HOME; see `Store.open`.
+
+    A new store, or one of an older version, gets a row for every app that a scheduler has a record of.
+    """
+    from launcher.state.store import Store
+
+    return Store.open(readonly=readonly, durable=durable, source=every_app)
+
+
+def every_app() -> Iterator[tuple[AppRecord, bool]]:
+    """The apps that schedulers have records of, each with whether its end is still to be recorded."""
+    from os.path import isdir, join
+
+    from launcher.paths import home
+
+    for folder, source in APP_SOURCES.items():
+        if isdir(join(home(), folder)):
+            yield from imported(source)()

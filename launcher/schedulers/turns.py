@@ -57,7 +57,7 @@ def ask_of_run(app: AppDef, app_id: str, *, in_turn: bool, is_held_here: bool = 
     if not asks(app) or (is_held_here and sys.platform != "linux"):
         return None
     from launcher import paths
-    from launcher.state.home import make_token
+    from launcher.paths import make_token
     from launcher.turns.asking import ask_of, ask_of_engine, total
     from launcher.turns.machine import machine
     from launcher.turns.table import draw

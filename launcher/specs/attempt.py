@@ -98,7 +98,7 @@ class Attempt:
         run_url: address of the CI run that applied it; "" outside of CI.
         matrix: the name that means all jobs of its matrix; "" for a job of its own, and for one of an older
             version.
-        home: token of the state folder that made it (`launcher.state.home`); "" for one of an older version.
+        home: token of the state folder that made it (`launcher.paths`); "" for one of an older version.
         inputs: digest of the files that `inputs` names, as the plan saw them; "" without any.
         seen: path below the root → digest of each file of the checkout that its roles name or import.
         output: address of its output folder, once that was made: a path, or the name of a volume.

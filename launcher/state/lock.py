@@ -16,7 +16,7 @@ from contextlib import contextmanager
 from launcher import paths
 from launcher.errors import LockTimeoutError
 from launcher.hashes import sha256
-from launcher.state.home import actor
+from launcher.paths import actor
 
 _LONGEST_NAME = 200  # bytes, of the 255 that file systems allow
 

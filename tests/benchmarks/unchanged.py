@@ -5,9 +5,9 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from launcher import load_jobs, make_plan
-from launcher.schedulers.appstore import open_store
+from launcher.paths import make_token
+from launcher.schedulers.registry import open_store
 from launcher.specs.attempt import Attempt
-from launcher.state.home import make_token
 from tests.benchmarks.measure import Row, Settings, compare
 from tests.benchmarks.start import PASS
 from tests.benchmarks.world import job, launcher, long_job, took, world

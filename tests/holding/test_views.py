@@ -2,7 +2,7 @@
 
 import pytest
 
-from launcher.holding import events, phrases
+from launcher.holding import events
 from launcher.holding.app import App
 from tests.holding.histories import START_S, created, fact, play
 
@@ -132,8 +132,8 @@ def test_only_running_replicas_are_to_be_stopped():
     ],
 )
 def test_an_exit_code_that_may_be_a_signal_names_it(code, sentence):
-    assert phrases.exited(code) == sentence
-    assert phrases.exited(code, "no file") == f"{sentence}: no file"
+    assert events.exited(code) == sentence
+    assert events.exited(code, "no file") == f"{sentence}: no file"
 
 
 @pytest.mark.parametrize(
@@ -149,16 +149,16 @@ def test_an_exit_code_that_may_be_a_signal_names_it(code, sentence):
     ],
 )
 def test_every_kind_of_end_has_one_sentence(facts, sentence):
-    assert phrases.cause(**facts) == sentence
+    assert events.cause(**facts) == sentence
 
 
 def test_needs_and_waits_have_their_sentences():
-    assert phrases.skipped("train", "failed") == "train failed"
-    assert phrases.skipped("train", "cancelled") == "train was cancelled"
-    assert phrases.waits_for_jobs(["a", "b"]) == "waits for a, b"
-    assert phrases.waits_for_jobs([]) == "is about to start"
-    assert phrases.waits_for_roles([("a", "ready"), ("b", "started")]) == "waiting for a (ready), b (started)"
-    assert phrases.waits_for_roles([]) == ""
+    assert events.skipped("train", "failed") == "train failed"
+    assert events.skipped("train", "cancelled") == "train was cancelled"
+    assert events.waits_for_jobs(["a", "b"]) == "waits for a, b"
+    assert events.waits_for_jobs([]) == "is about to start"
+    assert events.waits_for_roles([("a", "ready"), ("b", "started")]) == "waiting for a (ready), b (started)"
+    assert events.waits_for_roles([]) == ""
 
 
 @pytest.mark.parametrize(
@@ -172,7 +172,7 @@ def test_needs_and_waits_have_their_sentences():
     ],
 )
 def test_a_cancellation_names_the_client_or_the_signal(cancel, sentence):
-    assert phrases.cancelled(cancel) == sentence
+    assert events.cancelled(cancel) == sentence
 
 
 @pytest.mark.parametrize(
@@ -189,14 +189,14 @@ def test_a_cancellation_names_the_client_or_the_signal(cancel, sentence):
     ],
 )
 def test_a_stopped_replica_has_the_reason_of_the_stop(stopping, sentence):
-    assert phrases.stop_reason(stopping) == sentence
+    assert events.stop_reason(stopping) == sentence
 
 
 @pytest.mark.parametrize(
     ("number", "text"), [(60, "60 s"), (60.0, "60 s"), (0.5, "0.5 s"), (1000000, "1000000 s")]
 )
 def test_seconds_are_written_in_full(number, text):
-    assert phrases.seconds(number) == text
+    assert events.seconds(number) == text
 
 
 def test_the_event_of_a_restart_without_a_pause_has_no_delay():

@@ -4,8 +4,8 @@ import signal
 
 import pytest
 
+from launcher.paths import actor
 from launcher.specs import AppState
-from launcher.state.home import actor
 from tests import processes
 from tests.scenario import until_line
 

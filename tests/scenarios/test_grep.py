@@ -96,7 +96,7 @@ def test_grep_names_an_engine_that_does_not_answer_and_searches_the_others(scena
 
 def record(scenario, app_ids):
     """Record apps of an engine that is now away, as a client that could reach it has done."""
-    from launcher.schedulers.appstore import open_store
+    from launcher.schedulers.registry import open_store
     from launcher.state.records import AppRecord
 
     with open_store() as store:

@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from launcher.plan.reasons import REASONS
+from launcher.plan.step import REASONS
 from tests import processes
 from tests.lanes import sampled, seeds
 

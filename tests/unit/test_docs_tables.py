@@ -14,8 +14,7 @@ from launcher.cli.skill import EXIT_CODES
 from launcher.cli.verify import WRONG
 from launcher.errors import NOT_SUCCEEDED, LauncherError
 from launcher.plan.model import FAIL_ON
-from launcher.plan.reasons import REASONS
-from launcher.plan.step import EFFECTIVE, MARKS
+from launcher.plan.step import EFFECTIVE, MARKS, REASONS
 from launcher.schedulers import get_scheduler
 from launcher.specs import ENDED_STATES, LIVE_STATES, RUN_MACROS, AppDef, Lifecycle, Role
 from tests.snippets import sections

@@ -23,10 +23,10 @@ _FAST = {
         "list log_reader logs main queue start status wait"
     ),
     "launcher.cli.render": "apps document status_text values",
-    "launcher.holding": "app events hold journal phrases probes replica state use",
+    "launcher.holding": "app events hold journal probes replica state use",
     "launcher.inventory": ("ends find groups held listing logs needs project recorded status turns"),
     "launcher.schedulers": (
-        "api appfolder appstore backend descriptors ended_process logs loop many messages pids probes "
+        "api appfolder backend descriptors ended_process logs loop many pids probes "
         "readback record registry staged"
     ),
     "launcher.schedulers.docker": "labels scheduler tombstones",

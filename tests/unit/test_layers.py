@@ -105,7 +105,7 @@ SHARED_BY_ENGINES |= {
     "launcher.schedulers.turns",
 }
 SHARED_BY_ENGINES |= {"launcher.schedulers.responses", "launcher.schedulers.logs", "launcher.schedulers.ids"}
-SHARED_BY_ENGINES |= {f"launcher.schedulers.{name}" for name in ("appfolder", "appstore")}
+SHARED_BY_ENGINES |= {f"launcher.schedulers.{name}" for name in ("appfolder", "registry")}
 SHARED_BY_ENGINES |= {
     f"launcher.schedulers.{name}"
     for name in ("checks", "contents", "devices", "ended_process", "folder", "holder", "leftovers")

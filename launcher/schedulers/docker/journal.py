@@ -37,7 +37,7 @@ from typing import Any
 from launcher.dataclass import dataclass
 from launcher.holding import journal as lines
 from launcher.holding.app import App
-from launcher.holding.phrases import cause
+from launcher.holding.events import cause
 from launcher.holding.replica import ENDED
 from launcher.schedulers.logs import Where
 from launcher.specs.attempt import AttemptState

@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING
 from launcher.dataclass import replace
 from launcher.errors import SchedulerError, StateError
 from launcher.schedulers.appfolder import is_id
-from launcher.schedulers.appstore import open_store
 from launcher.schedulers.docker import record
 from launcher.schedulers.docker.labels import APP_ID, SCHEDULER, Labels, read_labels
 from launcher.schedulers.record import SeenApp, row_of
+from launcher.schedulers.registry import open_store
 from launcher.state.records import AppRecord, as_seen, of_attempt
 
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 
 def apps() -> Iterator[tuple[AppRecord, bool]]:
-    """Every app that has a record here, as `appstore.every_app` yields them."""
+    """Every app that has a record here, as `registry.every_app` yields them."""
     yield from _records(record.app_ids())
 
 

@@ -12,8 +12,7 @@ from functools import partial
 from typing import Any
 
 from launcher.dataclass import dataclass, field, replace
-from launcher.holding.events import pause_s
-from launcher.holding.phrases import IN_LINE, OUT_OF_MEMORY, waits_for_jobs
+from launcher.holding.events import IN_LINE, OUT_OF_MEMORY, pause_s, waits_for_jobs
 from launcher.holding.replica import ENDED, RUNNING, Replica
 from launcher.holding.state import ENDED_STATES
 from launcher.holding.use import Use

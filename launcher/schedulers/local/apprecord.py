@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 
 from launcher.errors import StateError
-from launcher.holding.phrases import OUT_OF_MEMORY
+from launcher.holding.events import OUT_OF_MEMORY
 from launcher.schedulers.local import appview, rundir
 from launcher.schedulers.record import SeenApp, in_state, row_of
 from launcher.state.records import WAITING, AppRecord, ReplicaRecord
@@ -47,7 +47,7 @@ def record_end(state_dir: str, app_id: str, view: AppView, *, durable: bool = Fa
 
     True when this call recorded it. Without effect where the state folder cannot be written.
     """
-    from launcher.schedulers.appstore import open_store
+    from launcher.schedulers.registry import open_store
 
     with open_store(readonly=True) as store:
         if store.is_tidied(app_id):
@@ -57,7 +57,7 @@ def record_end(state_dir: str, app_id: str, view: AppView, *, durable: bool = Fa
 
 def record_ends(state_dir: str, ended: Mapping[str, AppView], *, durable: bool = False) -> set[str]:
     """`record_end` for several apps; returns the ids of apps whose end this call recorded."""
-    from launcher.schedulers.appstore import open_store
+    from launcher.schedulers.registry import open_store
 
     for app_id, view in ended.items():
         if view.abandoned and view.started_at:

@@ -141,7 +141,7 @@ def read_state(app_dir: str, *, ours: bool = False) -> AppView | None:
 def _end_as_asked(app_dir: str, view: AppView) -> None:
     """End an app whose supervisor died while a client cancelled the app: it is cancelled, not lost. A waiting
     app that was cancelled or withdrawn ends so, too."""
-    from launcher.holding.phrases import WITHDRAWN, cancelled
+    from launcher.holding.events import WITHDRAWN, cancelled
 
     if view.state in rundir.WAITING and rundir.decision(app_dir) == rundir.WITHDRAWN:
         view.abandoned = True

@@ -9,9 +9,9 @@ from contextlib import contextmanager
 from launcher import paths
 from launcher.errors import ReservedError, StateError
 from launcher.schedulers.appfolder import AppFolder, remove_tree
-from launcher.schedulers.appstore import open_store
 from launcher.schedulers.local import appview, rundir
 from launcher.schedulers.record import row_of, write_json
+from launcher.schedulers.registry import open_store
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

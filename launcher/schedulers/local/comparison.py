@@ -12,7 +12,7 @@ import os
 import sys
 
 from launcher import paths
-from launcher.holding.phrases import INPUTS_CUT_SHORT
+from launcher.holding.events import INPUTS_CUT_SHORT
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -21,7 +21,7 @@ from launcher.schedulers.local.driver import Preparation
 from launcher.schedulers.local.logwriter import ReplicaLog
 from launcher.schedulers.local.replicas import NO_PROBE, Replica, RunningRole
 from launcher.schedulers.local.spawn import SpawnError, pack
-from launcher.schedulers.messages import Inbox, send
+from launcher.schedulers.loop import Inbox, send
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

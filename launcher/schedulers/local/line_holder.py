@@ -25,8 +25,7 @@ from launcher.schedulers.local.in_line import SharedLine, SharedPlace, to_hand_o
 from launcher.schedulers.local.spawn import Spawner
 from launcher.schedulers.local.starter import Starter
 from launcher.schedulers.local.supervisor import begin
-from launcher.schedulers.loop import Loop
-from launcher.schedulers.messages import CONTROL_FD
+from launcher.schedulers.loop import CONTROL_FD, Loop
 from launcher.turns.queue import Queue
 
 TYPE_CHECKING = False

@@ -9,9 +9,9 @@ from launcher import paths
 from launcher.errors import SchedulerError, StateError
 from launcher.files import is_below
 from launcher.schedulers.appfolder import AppFolder, sweep
-from launcher.schedulers.appstore import open_store
 from launcher.schedulers.backend import EngineApps
 from launcher.schedulers.local import rundir
+from launcher.schedulers.registry import open_store
 from launcher.state.records import AppRecord, as_seen
 
 TYPE_CHECKING = False
@@ -107,7 +107,7 @@ class LocalApps(EngineApps):
         queued = [each for each in known.values() if each.state == "queued"]
         if len(queued) < _MANY:
             return {}
-        from launcher.state.home import token
+        from launcher.paths import token
         from launcher.turns.folders import slots_table
         from launcher.turns.table import in_lines
 
@@ -340,7 +340,7 @@ _SESSION = "launcher"  # session of an app whose folder names none
 
 
 def apps() -> Iterator[tuple[AppRecord, bool]]:
-    """Every app that has a folder, as `appstore.every_app` yields them."""
+    """Every app that has a folder, as `registry.every_app` yields them."""
     state_dir = paths.local()
     return records(state_dir, folders(state_dir))
 

@@ -7,7 +7,7 @@ import marshal
 import os
 import resource
 
-from launcher.schedulers.messages import LOCK_FD
+from launcher.schedulers.loop import LOCK_FD
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

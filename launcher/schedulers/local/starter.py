@@ -19,7 +19,7 @@ from launcher.schedulers.descriptors import FdInbox, send_with
 from launcher.schedulers.holder import start_bare
 from launcher.schedulers.local import in_line, kernel
 from launcher.schedulers.local.supervisor import Supervisor, begin, supervise
-from launcher.schedulers.messages import CONTROL_FD, LOCK_FD
+from launcher.schedulers.loop import CONTROL_FD, LOCK_FD
 from launcher.turns import deal
 
 TYPE_CHECKING = False

@@ -10,12 +10,12 @@ import time
 
 from launcher import paths
 from launcher.errors import ReservedError, SchedulerError
+from launcher.paths import actor
 from launcher.schedulers import pids
 from launcher.schedulers.appfolder import AppFolder
 from launcher.schedulers.local import appview, kernel, rundir
 from launcher.schedulers.local.claim import discard_ownerless, hold_ownerless
 from launcher.schedulers.local.together import Pause, together
-from launcher.state.home import actor
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any
 from launcher import paths
 from launcher.ci_environment import inherited
 from launcher.errors import SchedulerError
-from launcher.schedulers.appstore import open_store
 from launcher.schedulers.backend import BackendReservation
 from launcher.schedulers.local import rundir
 from launcher.schedulers.local.claim import Claim, claim, discard, discard_ownerless
@@ -22,6 +21,7 @@ from launcher.schedulers.local.request import bind_request, check_edits, without
 from launcher.schedulers.local.stop import NOTE_S
 from launcher.schedulers.local.supervisor_client import LineClient, SupervisorClient
 from launcher.schedulers.record import attempt_of_app, reserved, write_json
+from launcher.schedulers.registry import open_store
 from launcher.schedulers.turns import ask_of_run
 from launcher.secrets import resolve
 from launcher.specs.app import AppDef, CfgVal

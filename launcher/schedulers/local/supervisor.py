@@ -15,8 +15,7 @@ from launcher.schedulers.local.driver import Driver
 from launcher.schedulers.local.held import Keeper, UnstartedApp
 from launcher.schedulers.local.logwriter import FILES_PER_REPLICA, LogWriter, ReplicaLog
 from launcher.schedulers.local.spawn import Spawner, SpawnError
-from launcher.schedulers.loop import Loop
-from launcher.schedulers.messages import CONTROL_FD, LOCK_FD
+from launcher.schedulers.loop import CONTROL_FD, LOCK_FD, Loop
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -18,7 +18,7 @@ from launcher.schedulers.descriptors import send_with
 from launcher.schedulers.holder import NO_SIGPIPE, start_bare
 from launcher.schedulers.local import appview
 from launcher.schedulers.local.popen import PopenRequest, ReplicaParam
-from launcher.schedulers.messages import CONTROL_FD, LOCK_FD, Inbox, pack
+from launcher.schedulers.loop import CONTROL_FD, LOCK_FD, Inbox, pack
 from launcher.specs.secret import SHORTEST_LITERAL, Secret, is_sensitive
 
 if TYPE_CHECKING:

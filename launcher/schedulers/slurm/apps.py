@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any
 from launcher.dataclass import replace
 from launcher.errors import LauncherError, SchedulerError
 from launcher.holding.state import AppState
-from launcher.schedulers.appstore import open_store
 from launcher.schedulers.backend import EngineApps
+from launcher.schedulers.registry import open_store
 from launcher.schedulers.slurm import known
 from launcher.schedulers.slurm.cluster import Cluster, checked, error_of
 from launcher.schedulers.slurm.clusters import Answers, Clusters, forget, seen, settled, with_undecided

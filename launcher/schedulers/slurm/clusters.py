@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 
 from launcher.errors import LauncherError
 from launcher.schedulers.appfolder import is_id
-from launcher.schedulers.appstore import open_store
+from launcher.schedulers.registry import open_store
 from launcher.schedulers.slurm import known
 from launcher.schedulers.slurm.cluster import Cluster, checked, error_of
 from launcher.schedulers.slurm.known import Place

@@ -116,7 +116,7 @@ def forget(app_id: str) -> None:
 
 
 def apps() -> Iterator[tuple[AppRecord, bool]]:
-    """Every app that was submitted from here, as `appstore.every_app` yields them. Asks no cluster."""
+    """Every app that was submitted from here, as `registry.every_app` yields them. Asks no cluster."""
     from launcher.schedulers.record import row_of
 
     for app_id in app_ids():

@@ -12,9 +12,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from launcher.holding import use
+from launcher.holding.events import WITHDRAWN, skipped, waits_for_jobs
 from launcher.holding.events import ended as ended_event
 from launcher.holding.hold import implied_end
-from launcher.holding.phrases import WITHDRAWN, skipped, waits_for_jobs
 from launcher.holding.state import AppState
 from launcher.holding.use import Use
 from launcher.schedulers import owner as owners

@@ -7,12 +7,12 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from launcher.errors import LauncherError, SchedulerError
-from launcher.holding.phrases import cancelled
+from launcher.holding.events import cancelled
+from launcher.paths import actor
 from launcher.schedulers.slurm.cluster import Cluster, checked, error_of
 from launcher.schedulers.slurm.clusters import Answers, Clusters, forget, seen, settled
 from launcher.schedulers.slurm.options import DEFAULT_GRACE_S
 from launcher.schedulers.slurm.state import Facts, seen_app
-from launcher.state.home import actor
 
 if TYPE_CHECKING:
     from launcher.schedulers.api import OnWait

@@ -10,11 +10,11 @@ from tempfile import TemporaryFile
 from typing import IO, Any
 
 from launcher.errors import LauncherError, ReservedError, SchedulerError
-from launcher.schedulers.appstore import open_store
 from launcher.schedulers.backend import BackendReservation
 from launcher.schedulers.ids import random_id
 from launcher.schedulers.owner import this_process
 from launcher.schedulers.record import reserved, row_of
+from launcher.schedulers.registry import open_store
 from launcher.schedulers.slurm import known, outputs
 from launcher.schedulers.slurm.cluster import Cluster, checked, error_of, program_name
 from launcher.schedulers.slurm.clusters import Clusters, forget, seen

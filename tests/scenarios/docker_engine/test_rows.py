@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from launcher.errors import LauncherError
-from launcher.schedulers.appstore import open_store
+from launcher.schedulers.registry import open_store
 from launcher.specs.attempt import Attempt
 from launcher.state.records import AppRecord
 from tests.contract.conftest import DockerCase

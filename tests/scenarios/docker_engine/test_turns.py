@@ -13,12 +13,12 @@ from typing import Any
 import pytest
 
 from launcher.errors import ReservedError, SchedulerError, StartError
+from launcher.paths import token
 from launcher.schedulers.docker import record
 from launcher.schedulers.docker.journal import Journal
 from launcher.schedulers.leftovers import start_clearing
 from launcher.specs import AppDef, AppState, Resource
 from launcher.specs.attempt import Attempt
-from launcher.state.home import token
 from launcher.turns.ask import MACHINE, Ask, Limit
 from launcher.turns.line import HOLDS, QUEUED
 from launcher.turns.table import Place, draw, summon, tickets

@@ -8,7 +8,7 @@ import launcher
 from launcher.apply import apply_launches, make_plan
 from launcher.apply.plans import Choices
 from launcher.plan.model import Plan
-from launcher.schedulers.appstore import open_store
+from launcher.schedulers.registry import open_store
 from launcher.specs.launch import JobKey, Launch
 
 

@@ -26,7 +26,7 @@ from launcher.errors import SchedulerError, StaleError
 from launcher.inventory.listing import newest
 from launcher.inventory.needs import what_starts
 from launcher.plan.step import Guard, Step, in_order
-from launcher.schedulers.appstore import open_store
+from launcher.schedulers.registry import open_store
 from launcher.specs.needs import StoodOn
 from launcher.state.store import Store
 

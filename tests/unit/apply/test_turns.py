@@ -19,8 +19,8 @@ from launcher.apply.follow import follow
 from launcher.apply.turns import Turns
 from launcher.errors import StateError
 from launcher.plan.step import Guard, Step
-from launcher.schedulers.appstore import open_store
 from launcher.schedulers.local.scheduler import LocalScheduler
+from launcher.schedulers.registry import open_store
 from launcher.schedulers.staged import Reservation
 from launcher.specs.attempt import Attempt
 from launcher.specs.launch import Caps

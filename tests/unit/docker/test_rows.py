@@ -5,8 +5,8 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from launcher.schedulers.appstore import open_store
 from launcher.schedulers.docker import record, rows
+from launcher.schedulers.registry import open_store
 from launcher.state.records import AppRecord
 
 DOCKER = "local_docker"

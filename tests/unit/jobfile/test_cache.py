@@ -17,7 +17,7 @@ import pytest
 
 from launcher.cli import jobs
 from launcher.cli.main import main
-from launcher.jobfile.cache import values
+from launcher.jobfile.cache import lookup
 from launcher.specs import canonical
 
 JOB = """\
@@ -125,7 +125,7 @@ def test_a_kept_launch_has_the_digest_of_its_document_and_a_changed_copy_has_non
     "value", [(), [], {}, [()], {"a": ()}, [[1, ("x", [])], {}], ({"a": [{"b": (1,)}]}, [2])]
 )
 def test_plain_data_gives_back_what_was_packed(value):
-    assert values.unpacked(marshal.loads(marshal.dumps(values.packed(value)))) == value
+    assert lookup.unpacked(marshal.loads(marshal.dumps(lookup.packed(value)))) == value
 
 
 def test_text_of_the_same_size_and_times_is_compiled_again(here, plan):

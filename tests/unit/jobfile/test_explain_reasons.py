@@ -13,7 +13,7 @@ import pytest
 
 from launcher.cli.main import main
 from launcher.jobfile.diagnostics.explain import Explanation, explanations
-from launcher.plan.reasons import REASONS
+from launcher.plan.step import REASONS
 from tests import processes
 from tests.scenario import Scenario
 

@@ -11,7 +11,7 @@ from launcher.jobfile.diagnostics.diagnostic import CODES
 from launcher.jobfile.messages.collector import entry
 from launcher.jobfile.messages.foreign import WORDS, Word, word_for
 from launcher.jobfile.model.fields import fields_at
-from launcher.plan.reasons import REASONS
+from launcher.plan.step import REASONS
 from launcher.schedulers import get_scheduler_factories
 from tests.unit.jobfile.words import HEAD, ROLES, compile_text
 

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from launcher.schedulers import messages, pids
+from launcher.schedulers import loop, pids
 from launcher.schedulers.appfolder import AppFolder
 from launcher.schedulers.local import appview, rundir, stop
 from launcher.schedulers.local.appview import AppView
@@ -124,7 +124,7 @@ class Driven:
                 os.close(fd)
             theirs.close()
         self._start = pids.start_time(self.pid)
-        self._inbox = messages.Inbox(self.socket.fileno())
+        self._inbox = loop.Inbox(self.socket.fileno())
 
     # -- the protocol --------------------------------------------------------------------------------------
 
@@ -195,7 +195,7 @@ class Driven:
 
     def ask(self, message: dict[str, Any]) -> Any:
         """Send a message; return the reply, None when the supervisor hangs up instead."""
-        if not messages.send(self.socket.fileno(), message):
+        if not loop.send(self.socket.fileno(), message):
             return None
         return self.reply()
 

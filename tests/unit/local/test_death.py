@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from launcher.schedulers import messages, pids
+from launcher.schedulers import loop, pids
 from launcher.schedulers.appfolder import sweep
 from launcher.schedulers.local import appview
 from launcher.schedulers.local.appview import AppView
@@ -83,7 +83,7 @@ def test_a_kill_of_the_supervisor_at_any_moment_leaves_no_process_of_the_app(sup
         pause = chance.choice([0.0, 0.004, 0.01, 0.03, 0.08]) * chance.random()
         deadline = time.monotonic() + pause
         if app.create(*roles) and chance.random() > 0.1:
-            messages.send(app.socket.fileno(), {"op": "go"})
+            loop.send(app.socket.fileno(), {"op": "go"})
         while time.monotonic() < deadline:
             pass
         app.kill()

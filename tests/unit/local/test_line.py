@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from launcher.schedulers import messages
+from launcher.schedulers import loop
 from launcher.schedulers.appfolder import AppFolder
 from launcher.schedulers.local import filewatch, rundir
 from launcher.schedulers.local.stop import cancel, withdraw
@@ -43,7 +43,7 @@ class InLine(Driven):
         assert made is not None
         self.socket = socket.socket(fileno=made.detach())
         self.pid, self._start = 0, None
-        self._inbox = messages.Inbox(self.socket.fileno())
+        self._inbox = loop.Inbox(self.socket.fileno())
 
     def process(self) -> int:
         """The pid of the process that holds it now."""

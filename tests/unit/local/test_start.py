@@ -110,9 +110,9 @@ def test_more_replicas_than_files_allow_are_refused(app: Driven) -> None:
 
 
 def test_a_client_that_dies_after_go_changes_nothing_for_a_detached_app(app: Driven) -> None:
-    from launcher.schedulers import messages
+    from launcher.schedulers import loop
 
     app.create(app.role("main", *[["true"]] * 20))
-    messages.send(app.socket.fileno(), {"op": "go"})
+    loop.send(app.socket.fileno(), {"op": "go"})
     app.hang_up()
     assert app.ended().state == "succeeded"

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from launcher.schedulers import messages, pids
+from launcher.schedulers import loop, pids
 from launcher.schedulers.local import appview, rundir
 from tests.unit.local.driving import Driven, replicas, sh
 
@@ -105,7 +105,7 @@ def test_an_intent_without_a_signal_is_seen_at_the_next_step(app: Driven, when: 
 
 def test_a_cancel_while_many_replicas_start_cancels_all_of_them(app: Driven) -> None:
     app.create(app.role("main", *[SLEEP] * 400))
-    messages.send(app.socket.fileno(), {"op": "go"})
+    loop.send(app.socket.fileno(), {"op": "go"})
     app.until(lambda view: any(each.state == "running" for each in replicas(view)))
     app.cancel()
     assert app.reply() == {"ok": "started"}
@@ -117,7 +117,7 @@ def test_a_cancel_while_many_replicas_start_cancels_all_of_them(app: Driven) -> 
 
 def test_an_attached_app_is_cancelled_when_its_parent_goes_during_the_start(app: Driven) -> None:
     app.create(app.role("main", *[SLEEP] * 200), attached=True)
-    messages.send(app.socket.fileno(), {"op": "go"})
+    loop.send(app.socket.fileno(), {"op": "go"})
     app.hang_up()
     assert app.ended().stop_why == "parent"
     assert app.left() == []

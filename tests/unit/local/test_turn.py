@@ -275,12 +275,12 @@ def test_a_cancelled_app_gives_up_its_place(supervise, holder, table, end, messa
 def test_an_attached_app_ends_with_its_client(
     supervise: Supervise, holder: Driven, table: str, *, closed: bool
 ) -> None:
-    from launcher.schedulers import messages
+    from launcher.schedulers import loop
 
     app = supervise()
     assert go(app, table, 2, attached=True) == {"ok": "queued"}
     if closed:
-        assert messages.send(app.socket.fileno(), {"op": "close"})
+        assert loop.send(app.socket.fileno(), {"op": "close"})
     app.hang_up()
     why = "its Runner was closed" if closed else "its parent process ended"
     assert (*ended(app), never_ran(app)) == ("cancelled", why, True)

@@ -7,7 +7,7 @@ import pytest
 from launcher.jobfile.model.quantities import memory_mib, seconds
 from launcher.plan.diff import Change
 from launcher.plan.notation import is_workspace_digest, show_at
-from launcher.plan.reasons import Reason
+from launcher.plan.step import Reason
 from launcher.specs.secret import HIDDEN
 
 GIB = 2**30

@@ -3,8 +3,8 @@ from typing import Any
 import pytest
 
 from launcher.plan.model import matches, plan_exit_code
-from launcher.plan.reasons import REASONS, Reason
 from launcher.plan.reconcile import Scope
+from launcher.plan.step import REASONS, Reason
 from tests.unit.plan.world import ORIGIN, attempt, job, plan
 
 TRAIN, EVAL, GONE = job("train"), job("eval"), job("gone")

@@ -11,9 +11,9 @@ from launcher import paths
 from launcher.errors import ReservedError, StateError
 from launcher.schedulers import get_scheduler
 from launcher.schedulers.appfolder import AppFolder
-from launcher.schedulers.appstore import open_store
 from launcher.schedulers.local import appview, rundir
 from launcher.schedulers.local.claim import Claim, claim, discard, discard_ownerless
+from launcher.schedulers.registry import open_store
 from launcher.state.records import AppRecord
 
 RECORD = {

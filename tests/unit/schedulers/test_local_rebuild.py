@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 
 from launcher import paths
-from launcher.schedulers.appstore import open_store
 from launcher.schedulers.local import observe, rundir
 from launcher.schedulers.record import write_json
+from launcher.schedulers.registry import open_store
 from launcher.specs.launch import JobKey, attempt_id
 from tests.unit.state.older import SECOND
 

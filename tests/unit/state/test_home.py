@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from launcher import paths
-from launcher.state.home import make_token, token
+from launcher.paths import make_token, token
 
 
 @pytest.fixture(autouse=True)
@@ -46,7 +46,7 @@ def test_a_damaged_token_is_made_again(damage: str) -> None:
 
 
 def test_processes_that_race_for_the_token_get_the_same_one() -> None:
-    code = "from launcher.state.home import make_token; print(make_token())"
+    code = "from launcher.paths import make_token; print(make_token())"
     racing = [
         subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True) for _ in range(8)
     ]

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from launcher.errors import LockTimeoutError, StateError
-from launcher.state.home import actor
+from launcher.paths import actor
 from launcher.state.lock import apply_lock, file_name
 from tests import processes
 

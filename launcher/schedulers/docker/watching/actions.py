@@ -11,8 +11,8 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any
 
-from launcher.holding.events import stopping
-from launcher.holding.phrases import cancelled
+from launcher.holding.events import cancelled, stopping
+from launcher.paths import actor
 from launcher.schedulers.docker import apps, network, record
 from launcher.schedulers.docker.apps import inspect_app
 from launcher.schedulers.docker.client.engine import Engine
@@ -36,7 +36,6 @@ from launcher.schedulers.docker.status import DockerAppView, has_retries
 from launcher.schedulers.docker.watching.client import wait_for_exit
 from launcher.schedulers.docker.watching.ends import give_up, record_end, remove_app
 from launcher.specs.attempt import WAITING_STATES
-from launcher.state.home import actor
 
 NEVER_BEGAN = "it never began to run"
 _ROUNDS = 20  # a watcher in the middle of a restart reads the intent after its next start

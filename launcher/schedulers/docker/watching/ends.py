@@ -10,7 +10,7 @@ from queue import Empty, SimpleQueue
 from threading import Thread
 
 from launcher.dataclass import replace
-from launcher.holding.phrases import INPUTS_CUT_SHORT
+from launcher.holding.events import INPUTS_CUT_SHORT
 from launcher.schedulers.docker import apps, record, rows, tombstones, watchers
 from launcher.schedulers.docker.apps import DockerApp, list_containers
 from launcher.schedulers.docker.client.engine import Engine

@@ -13,9 +13,8 @@ import time
 from typing import Any, Mapping, Optional, Sequence
 
 from launcher.holding.app import App
-from launcher.holding.events import created, ended
+from launcher.holding.events import created, ended, skipped
 from launcher.holding.hold import decide, hold, implied_end
-from launcher.holding.phrases import skipped
 from launcher.holding.replica import Replica
 from launcher.schedulers.appfolder import AppFolder
 from launcher.schedulers.contents import output_digest
