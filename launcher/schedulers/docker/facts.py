@@ -184,15 +184,15 @@ def was_cut_off(container: Container, app: HeldApp, engine_started_at: float | N
         return False
     role, k = where(container)
     is_due = any((each.role.name, each.k) == (role, k) for each in app.to_start if not each.role.depends_on)
-    return is_due and restarted_since_creation(container, engine_started_at)
+    return is_due and restarted_since(container, engine_started_at)
 
 
-def restarted_since_creation(container: Container, engine_started_at: float | None) -> bool:
-    """Whether the engine was restarted since it created a container."""
+def restarted_since(container: Container, engine_started_at: float | None) -> bool:
+    """Whether the engine was restarted since it created a container, and since the last run of it ended."""
     if container.created_at is None or engine_started_at is None:
         return False
-    created_at = container.created_at if container.inspected else container.created_at + 1  # whole seconds
-    return engine_started_at > created_at
+    last = max(container.created_at, container.ended_at or 0.0)
+    return engine_started_at > (last if container.inspected else last + 1)  # lists have whole seconds
 
 
 def end_of(container: Container, app: HeldApp, engine_started_at: float | None) -> Mapping[str, Any]:

@@ -3,12 +3,15 @@
 import itertools
 import json
 import os
+import subprocess
 import threading
 import time
 
 import pytest
 
+from launcher.schedulers.docker import record
 from tests import processes
+from tests.engines.images import SHELL_IMAGE
 from tests.engines.proxy import Proxy, everything
 
 LOST = "the Docker engine was stopped"
@@ -44,8 +47,9 @@ def test_a_graceful_stop_of_the_engine_gives_all_running_jobs_the_same_outcome(s
 
 def _kill_once(path, pids) -> None:
     """SIGKILL the processes as soon as there is a file."""
+    deadline = time.monotonic() + 60
     while not path.exists():
-        pass
+        assert time.monotonic() < deadline
     processes.kill(pids)
 
 
@@ -67,6 +71,41 @@ def test_an_engine_that_is_killed_as_it_starts_a_job_runs_no_attempt_twice(scena
     assert _ends(scenario, "job")["job"][0] == "lost"
     scenario.launcher("apply", file, "--yes", "--wait", "--rerun", "job")
     assert _lines(ran) == [each.app_id for each in scenario.attempts()]
+
+
+@pytest.mark.parametrize("later", ["a retry", "a role that waits"])
+def test_an_engine_that_is_killed_as_its_watcher_starts_a_replica_starts_it_once(scenario, engine, later):
+    ran, once = scenario.folder / "ran", scenario.folder / "once"
+    log = f"echo $<app_id> >>{ran}; sleep 0.3"
+    if later == "a retry":
+        file = scenario.job(f"test -e {once} || {{ touch {once}; exit 3; }}; {log}", role="max_retries: 1")
+    else:
+        file = scenario.job(log, role="depends_on: {first: succeeded}")
+        first = f"  first: {{image: {SHELL_IMAGE}, entrypoint: sh, args: [-c, 'true']}}\n"
+        file.write_text(file.read_text().replace("  main:\n", f"{first}  main:\n"))
+    killer = threading.Thread(target=_kill_once, args=(ran, engine.pids))
+    killer.start()
+    scenario.launcher("apply", file, "--yes", code=None)
+    killer.join()
+    engine.kill()
+    engine.up()
+    [(state, message)] = _ends(scenario, "job").values()
+    assert (len(_lines(ran)), state) == (1, "lost"), message
+
+
+def test_an_end_that_no_event_of_the_engine_tells_of_ends_a_wait(scenario):
+    """As a watcher records it when an engine that was killed may have started the next run."""
+    scenario.apply(scenario.job("exit 3", role="max_retries: 1\nretry_delay: 5m"))
+    app = scenario.attempts()[-1].app_id
+    _until(lambda: scenario.status("job")["num_restarts"] == 1)
+    waits = scenario.start("wait", "job")
+    with pytest.raises(subprocess.TimeoutExpired):
+        waits.wait(timeout=2)
+    scenario.kill_watcher(app)
+    folder = str(scenario.home / "docker" / "apps" / app)
+    record.append(folder, "ended", state="lost", message=LOST, code=None, drift="")
+    waits.communicate(timeout=60)
+    assert scenario.attempts()[-1].state == "lost"
 
 
 def _lines(path) -> list[str]:

@@ -570,8 +570,14 @@ def test_a_wrapper_that_is_killed_while_it_waits_is_replaced(site: Site, replica
     site.app(role("main", script, retries=1, replicas=replicas), order={"main": {"retry_delay": 1}})
     process = site.start()
     until(lambda: site.events("restart"))
-    first = [pid for pid in site.pids("replica") if b"SLURM_PROCID=0\0" in environ(pid)]
-    os.kill(next(pid for pid in first if parent(pid) in first), signal.SIGKILL)
+
+    def waiting() -> list[int]:
+        """The wrapper of replica 0 that waits, a child of the one that has ended its run."""
+        first = [pid for pid in site.pids("replica") if b"SLURM_PROCID=0\0" in environ(pid)]
+        return [pid for pid in first if parent(pid) in first]
+
+    until(waiting)
+    os.kill(waiting()[0], signal.SIGKILL)
     assert process.wait(END_S) == 0
     assert [each["n"] for each in site.events("restart")] == [1]
 

@@ -27,7 +27,7 @@ from launcher.schedulers.docker.client.errors import (
 )
 from launcher.schedulers.docker.client.objects import Container
 from launcher.schedulers.docker.client.view import run_parallel
-from launcher.schedulers.docker.facts import ENGINE_STOPPED, restarted_since_creation, unended
+from launcher.schedulers.docker.facts import ENGINE_STOPPED, restarted_since, unended
 from launcher.schedulers.docker.journal import HeldApp, Journal
 from launcher.schedulers.docker.labels import Labels
 from launcher.schedulers.docker.names import MARKS, STOPPED, mark_of, own_name, where
@@ -186,7 +186,7 @@ class Actions:
         self._engine = engine
         self._app_dir = app_dir
         self._recorder = recorder
-        self._unanswered: set[str] = set()  # ids of containers whose start the engine did not answer
+        self._unanswered: dict[str, float | None] = {}  # as `_started`: starts that the engine did not answer
         self.forget()
 
     def forget(self) -> None:
@@ -231,8 +231,8 @@ class Actions:
 
     def _start_one(self, container: Container, engine_started_at: float | None) -> str:
         """The reason why a container could not be started; "" when it was, or is gone."""
-        is_unanswered = container.id in self._unanswered and not container.was_started
-        if is_unanswered and restarted_since_creation(container, engine_started_at):
+        is_unanswered = self._unanswered.get(container.id, -1.0) == container.started_at
+        if is_unanswered and restarted_since(container, engine_started_at):
             return ENGINE_STOPPED  # it may have run, see `facts.py`
         if self._started.get(container.id, -1.0) == container.started_at:
             return NEVER_BEGAN
@@ -249,7 +249,7 @@ class Actions:
             if isinstance(error, NotFound) and self._engine.inspect(container.id) is None:
                 return ""
             if isinstance(error, ConnectionBroke):
-                self._unanswered.add(container.id)
+                self._unanswered[container.id] = container.started_at
             if may_pass(error):
                 raise
             self._engine.answer_anew()  # a stopping engine refuses for reasons of its own

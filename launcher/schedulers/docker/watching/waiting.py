@@ -39,7 +39,9 @@ def _wait_for_end(engine: EngineView, app_id: str, deadline: float | None) -> Do
         elif _is_left(found):
             _wait_for_watchers(found, _left(deadline, _LOOK_S))
         elif not found.view.ended:
-            found = _listen(engine, app_id, deadline) or found
+            # A watcher that cannot start a replica again records the end, and no event tells of it.
+            until = time.monotonic() + _left(deadline, _LOOK_S) if _is_idle(found) else deadline
+            found = _listen(engine, app_id, until) or found
         if found.view.ended:
             _wait_for_watchers(found, _left(deadline, _EXIT_S))
             if found.view.final and not found.view.live:
@@ -101,6 +103,11 @@ def _is_left(found: DockerApp) -> bool:
     return found.is_ending or _is_given_up(found)
 
 
+def _is_idle(found: DockerApp) -> bool:
+    """Whether it was started, and no container of it runs: one is being started, or waits for that."""
+    return found.view.started and not found.view.live
+
+
 def _wait_for_watchers(found: DockerApp, most_s: float) -> None:
     """Wait until its watchers have exited, here and below another folder, for at most `most_s` each."""
     wait_for_exit(found.app_dir, most_s)
@@ -111,7 +118,7 @@ def _wait_for_watchers(found: DockerApp, most_s: float) -> None:
 
 
 def _listen(engine: EngineView, app_id: str, deadline: float | None) -> DockerApp | None:
-    """Read events until one read of the containers shows the end of the app, or until `deadline`."""
+    """Read events until the containers show the end of the app, or that none runs, or until `deadline`."""
     with engine.events(f"{APP_ID}={app_id}") as events:
         alarm = None if deadline is None else Timer(max(0.0, deadline - time.monotonic()), events.close)
         if alarm is not None:
@@ -133,6 +140,8 @@ def _listen(engine: EngineView, app_id: str, deadline: float | None) -> DockerAp
                     # Returns once the end is in the engine's lists, too.
                     engine.inspect(event.container_id)
                     found = apps.find(engine, app_id, confirm=False)
+                    if found is not None and _is_idle(found):
+                        return found
             return found
         finally:
             if alarm is not None:
