@@ -35,7 +35,7 @@ def ledger() -> str:
 
 
 def home_token() -> str:
-    """The file with the identity of this state folder; see `launcher.paths`."""
+    """The file with the identity of this state folder; see `token`."""
     return os.path.join(home(), "token")
 
 
