@@ -53,16 +53,21 @@ def _kill_once(path, pids) -> None:
     processes.kill(pids)
 
 
+def _apply_and_kill(scenario, engine, file, *, at) -> None:
+    """Apply a job file, and kill the engine as soon as the job has written the file `at`."""
+    killer = threading.Thread(target=_kill_once, args=(at, engine.pids))
+    killer.start()
+    scenario.launcher("apply", file, "--yes", code=None)
+    killer.join()
+    engine.kill()
+
+
 @pytest.mark.parametrize("watched", [True, False])
 def test_an_engine_that_is_killed_as_it_starts_a_job_runs_no_attempt_twice(scenario, engine, watched):
     """The engine has started the container, and knows nothing of that when it is back."""
     ran = scenario.folder / "ran"
     file = scenario.job(f"echo $<app_id> >>{ran}; sleep 0.3")
-    killer = threading.Thread(target=_kill_once, args=(ran, engine.pids))
-    killer.start()
-    scenario.launcher("apply", file, "--yes", code=None)
-    killer.join()
-    engine.kill()
+    _apply_and_kill(scenario, engine, file, at=ran)
     if not watched:
         pids = scenario.watchers()
         processes.kill(pids)
@@ -83,11 +88,7 @@ def test_an_engine_that_is_killed_as_its_watcher_starts_a_replica_starts_it_once
         file = scenario.job(log, role="depends_on: {first: succeeded}")
         first = f"  first: {{image: {SHELL_IMAGE}, entrypoint: sh, args: [-c, 'true']}}\n"
         file.write_text(file.read_text().replace("  main:\n", f"{first}  main:\n"))
-    killer = threading.Thread(target=_kill_once, args=(ran, engine.pids))
-    killer.start()
-    scenario.launcher("apply", file, "--yes", code=None)
-    killer.join()
-    engine.kill()
+    _apply_and_kill(scenario, engine, file, at=ran)
     engine.up()
     [(state, message)] = _ends(scenario, "job").values()
     assert (len(_lines(ran)), state) == (1, "lost"), message
