@@ -32,11 +32,16 @@ def observe(
     launches: Sequence[Launch],
     keys: Sequence[JobKey],
     schedulers: Iterable[str],
+    *,
+    others: bool = False,
 ) -> Snapshot:
-    """The attempts of `keys` in ledger and engines, and all other live attempts.
+    """The attempts of `keys` in ledger and engines.
 
     Only the engines involved are asked: those that the jobs name and those of their latest attempts. For
     other attempts the ledger is used, so that an engine that a plan does not need cannot make it fail.
+
+    Args:
+        others: the live attempts of all other jobs, too.
     """
     wanted = set(keys)
     recorded = store.decisive(wanted)
@@ -46,7 +51,9 @@ def observe(
     # Unsuccessful attempts are read from the engine once more: it knows manual changes, which no ledger
     # holds, and a lost attempt may turn out to have ended, or to be live.
     settled = {attempt.app_id for attempt in latest.values() if attempt.state == "succeeded"}
-    elsewhere = store.live_besides(wanted)
+    beside = store.live_besides(wanted)
+    elsewhere = store.by_app_ids(beside).values() if others and beside else ()
+    settled.update(() if others else beside)
     known = {attempt.app_id: attempt for attempt in (*recorded, *elsewhere)}
     seen = [attempt for name in names for attempt in engines.get(name).observe(keys, settled, known)]
     seen += _unseen([*recorded, *elsewhere], seen, engines, names)

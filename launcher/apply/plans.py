@@ -100,7 +100,8 @@ def plan_launches(
     chosen, others = select(launches, choices.select)
     engines.expect(chosen)
     room = _room(chosen, engines, limits)
-    snapshot = observe(store, engines, chosen, keys_of(chosen), (each.scheduler for each in chosen))
+    schedulers = (each.scheduler for each in chosen)
+    snapshot = observe(store, engines, chosen, keys_of(chosen), schedulers, others=bool(choices.scopes))
     plan = reconcile(
         chosen,
         snapshot,

@@ -25,7 +25,7 @@ class Snapshot:
         ran: the latest attempt per job that has run anything: no skipped attempt, and none that is being
             submitted or waits for others.
         succeeded: the latest success per job.
-        live: every live attempt, also of jobs that were not asked for, by job and number.
+        live: the live attempts, also of other jobs where those were asked for, by job and number.
         counts: recorded attempts per (job, digest); they bound automatic re-runs.
         inputs: the input files by their digest, where they are recorded and plans have to name them.
         fingerprints: per observed scheduler, the identity of its engine.

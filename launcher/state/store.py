@@ -323,11 +323,10 @@ class Store(Reader):
         rows = self._rows(sql, (json_rows((app_id,) for app_id in app_ids),))
         return {made.app_id: made for made in to_attempts(rows)}
 
-    def live_besides(self, keys: Collection[JobKey]) -> list[Attempt]:
-        """The attempts without a recorded end, except those of `keys`."""
+    def live_besides(self, keys: Collection[JobKey]) -> list[str]:
+        """The app ids of the attempts without a recorded end, except those of `keys`."""
         rows = self._rows(f"SELECT project, target, job, app_id FROM attempts WHERE {LIVE}")
-        others = [row[3] for row in rows if row[:3] not in keys]
-        return [*self.by_app_ids(others).values()] if others else []
+        return [row[3] for row in rows if row[:3] not in keys]
 
     def counts(self, pairs: Collection[tuple[JobKey, str]]) -> dict[tuple[JobKey, str], int]:
         """The number of attempts of each (job, digest) since its last success, in one query.
