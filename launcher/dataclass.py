@@ -14,11 +14,18 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
     from dataclasses import MISSING as MISSING
     from dataclasses import dataclass as dataclass
     from dataclasses import field as field
     from dataclasses import fields as fields
     from dataclasses import replace as replace
+    from typing import Any
+
+    def filler(
+        cls: Any, names: Sequence[str], *, convert: Callable[[Any], Any] | None = None
+    ) -> Callable[[Sequence[Any]], Any]: ...
+
 else:
     from functools import cache
     from operator import attrgetter
@@ -109,6 +116,33 @@ else:
             what = f"field {name} is declared with init=False, it cannot be specified with replace()"
             raise ValueError(what)
         return cls(**(dict(zip(names, values(given), strict=True)) | changes))
+
+    def filler(cls, names, *, convert=None):
+        """A function from the values of these fields to an instance, in half the time of the constructor.
+
+        It has a statement for each field; the other fields get their defaults, and `__post_init__` is not
+        called.
+
+        Args:
+            convert: converts each value that is a tuple.
+        """
+        known = {"cls": cls, "new": object.__new__, "convert": convert, "set_field": _set}
+        parts = [f"part{number}" for number in range(len(names))]
+        values = [f"convert({part}) if type({part}) is tuple else {part}" for part in parts]
+        pairs = [*zip(names, parts, values if convert else parts, strict=True)]
+        body = [f"{', '.join(parts)}, = values", "made = new(cls)"]
+        if hasattr(cls, "__slots__"):
+            known |= {f"set_{part}": vars(cls)[name].__set__ for name, part, _ in pairs}
+            body += [f"set_{part}(made, {value})" for _, part, value in pairs]
+        else:
+            items = ", ".join(f"{name!r}: {value}" for name, _, value in pairs)
+            body.append(f"vars(made).update({{{items}}})")
+        for each in fields(cls):
+            if each.name not in names:
+                known[f"default_{each.name}"] = each.default
+                body.append(f"set_field(made, {each.name!r}, default_{each.name})")
+        exec("\n ".join(["def filled(values):", *body, "return made"]), known)
+        return known["filled"]
 
     @cache
     def _arguments(cls):

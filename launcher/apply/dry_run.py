@@ -125,7 +125,7 @@ class _Rehearsal:
             bound = bound._replace(info=info)
             if self._is_shared and launch.matrix and self._engines.judges_fields_alone(launch):
                 self._first[matrix] = launch, notes
-        return replace(step, bound=bound, notes=(*step.notes, *notes))
+        return replace(step, bound=bound, notes=(*step.notes, *notes)) if bound or notes else step
 
 
 _SAME = attrgetter(

@@ -100,8 +100,9 @@ def _resume(
         return _over_capacity(desired, history, lack, reasons)
     if history.running and desired.launch.lifecycle.protect:
         return _protected(desired, history, reasons)
-    step = _starting(desired, history, "resume", reasons, number=attempt.number)
-    return replace(step, edition=attempt.edition, needs=attempt.needs, after=after)
+    number, edition = attempt.number, attempt.edition
+    step = _starting(desired, history, "resume", reasons, number=number, edition=edition)
+    return replace(step, needs=attempt.needs, after=after)
 
 
 def _changed(desired: Desired, history: History, last: Attempt) -> Step:
@@ -255,12 +256,14 @@ def _start(
         return _over_capacity(desired, history, lack, reasons, changes)
     if history.running and desired.launch.lifecycle.protect:
         return _protected(desired, history, reasons, changes)
-    step = _starting(desired, history, kind, reasons, changes, number=history.next_number)
+    number, edition = history.next_number, _edition(desired, history)
+    step = _starting(desired, history, kind, reasons, changes, number=number, edition=edition)
+    if not desired.grounds:
+        return step
     stands = [ground.stands for ground in desired.grounds if ground.stands is not None]
     busy = next((ground.submitter for ground in desired.grounds if ground.submitter), "")
     return replace(
         step,
-        edition=_edition(desired, history),
         needs=tuple(sorted(stands)),
         after=_awaited(desired),
         waits_for=step.waits_for or busy,
@@ -280,13 +283,14 @@ def _starting(
     changes: Sequence[Change] = (),
     *,
     number: int,
+    edition: int,
 ) -> Step:
     """The step is a replace whenever running attempts have to be stopped first."""
-    if history.running:
+    if stops := _guards(history.running):
         kind = "replace"
     consented = kind == "replace" and desired.launch.lifecycle.on_change == "replace"
-    stops = _guards(history.running)
-    return _step(desired, history, kind, reasons, changes, number=number, stops=stops, consented=consented)
+    step = _step(desired, history, kind, reasons, changes, number=number, edition=edition, stops=stops)
+    return replace(step, consented=True) if consented else step
 
 
 def _edition(desired: Desired, history: History) -> int:
@@ -339,8 +343,8 @@ def _step(
     changes: Sequence[Change] = (),
     *,
     number: int = 0,
+    edition: int = 0,
     stops: tuple[Guard, ...] = (),
-    consented: bool = False,
     blocked: Blocked | None = None,
 ) -> Step:
     leftover = history.leftover
@@ -355,11 +359,11 @@ def _step(
         document=desired.document,
         digest=desired.digest,
         number=number,
+        edition=edition,
         withdraws=_guards(given_up),
         stops=stops,
         leftovers=() if leftover is None or resumed else (Guard.of(leftover),),
         guard=Guard.of(history.latest),
-        consented=consented,
         blocked=blocked,
         edited=desired.edited,
         place=desired.place,

@@ -170,6 +170,8 @@ def is_superseded(digest: str) -> bool:
     return digest.strip().startswith(_OLD_PREFIXES)
 
 
+_encode: Final = json.JSONEncoder(separators=(",", ":")).encode
+
+
 def _digest(*values: object) -> str:
-    text = json.dumps(values, separators=(",", ":"))
-    return _EFFECT + sha256(text.encode()).hexdigest()[:_EFFECT_DIGITS]
+    return _EFFECT + sha256(_encode(values).encode()).hexdigest()[:_EFFECT_DIGITS]

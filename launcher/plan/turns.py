@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from launcher.dataclass import dataclass, replace
 from launcher.plan.model import Plan
-from launcher.plan.step import Reason, Step
+from launcher.plan.step import Reason
 from launcher.specs.launch import NO_CAPS, JobKey, Launch
 from launcher.text import memory, plural
 from launcher.turns.ask import MACHINE, Limit
@@ -164,32 +164,31 @@ def _crowd(resource: str, limit: Limit, totals: Mapping[int, Total]) -> Crowd | 
 
 def with_turns(plan: Plan, room: Room) -> Plan:
     """The plan with notes on the jobs that it starts: which run alone, and where they take turns."""
-    starting = [step.launch for step in plan.steps if step.starts and step.launch is not None]
-    if not starting:
+    wants = {
+        step.key: room.want(step.launch) for step in plan.steps if step.starts and step.launch is not None
+    }
+    if not wants:
         return plan
-    there = [each for each in starting if each.key in room.on_engine]
-    here = [each for each in starting if each.key not in room.on_engine]
+    there = [want for key, want in wants.items() if want is not None and key in room.on_engine]
+    here = [want for key, want in wants.items() if want is not None and key not in room.on_engine]
     order = "in this order" if plan.is_in_order else "in the order of the file"
-    turns = [f"{each}, {order}" for each in _crowds(here, room)]
-    if not room.supported and here:
+    turns = [f"{each}, {order}" for each in crowds(here)]
+    if not room.supported and any(key not in room.on_engine for key in wants):
         turns = ["apps take turns on Linux only: here they all start at once"]
     elif turns and not room.shared:
         turns.append("taken by apps of this LAUNCHER_HOME; set LAUNCHER_SLOTS to share a table")
-    turns += [f"{each}, {order}" for each in _crowds(there, room)]
-    if room.engine is None and any(room.want(each) is not None for each in there):
+    turns += [f"{each}, {order}" for each in crowds(there)]
+    if room.engine is None and there:
         turns.append(f"jobs with a watcher on the engine take turns there, {order}")
-    notes = {step.key: tuple(_notes(step, room)) for step in plan.steps if step.starts}
+    notes = {
+        step.key: tuple(_notes(step.launch, wants[step.key], room))
+        for step in plan.steps
+        if step.starts and step.launch is not None
+    }
     return replace(plan.with_notes(notes), turns=(*plan.turns, *turns))
 
 
-def _crowds(launches: Sequence[Launch], room: Room) -> list[Crowd]:
-    return crowds([want for launch in launches if (want := room.want(launch)) is not None])
-
-
-def _notes(step: Step, room: Room) -> Iterator[str]:
-    launch = step.launch
-    if launch is None or not step.starts:
-        return
+def _notes(launch: Launch, want: Want | None, room: Room) -> Iterator[str]:
     limits_itself = launch.scheduler in room.batching and bool(launch.matrix)
     is_elsewhere = not (room.is_of(launch) or launch.key in room.on_engine)
     if room.supported and is_elsewhere and not limits_itself:
@@ -198,7 +197,7 @@ def _notes(step: Step, room: Room) -> Iterator[str]:
             yield f"{limit} has no effect: apps of {launch.scheduler} take no turns here"
     if launch.key in room.on_engine and total(launch.app).gpus and room.engine_gpus is None:
         yield "the engine chooses the GPUs; LAUNCHER_GPUS says how many jobs may share in turn"
-    if (want := room.want(launch)) is not None:
+    if want is not None:
         yield from _alone(want)
 
 

@@ -77,7 +77,7 @@ FROM attempts INDEXED BY attempts_created
 WHERE created_at >= :since AND (:project IS NULL OR project = :project) ORDER BY created_at DESC, id DESC
 """
 _ASKED = "json_each(?) AS asked CROSS JOIN {table} ON {table}.app_id = json_extract(asked.value, '$[0]')"
-_APPS_OF = f"SELECT {APP_RECORD} FROM {_ASKED.format(table='apps')}"
+APPS_OF = f"SELECT {APP_RECORD} FROM {_ASKED.format(table='apps')}"
 _ATTEMPTS_OF = f"SELECT {ATTEMPT_RECORD} FROM {_ASKED.format(table='attempts')} ORDER BY attempts.id"
 _END_COUNTS = f"""
 SELECT project, target, scheduler, state, count(*) FROM attempts WHERE NOT ({LIVE}) GROUP BY 1, 2, 3, 4
@@ -162,7 +162,7 @@ class Reader(StoreFile):
     def of_ids(self, app_ids: Iterable[str]) -> dict[str, AppRecord]:
         """App id → the app, as `app`; ids of unknown apps are absent."""
         values = (json_rows([app_id] for app_id in app_ids),)
-        rows = [row for sql in (_APPS_OF, _ATTEMPTS_OF) for row in self._rows(sql, values)]
+        rows = [row for sql in (APPS_OF, _ATTEMPTS_OF) for row in self._rows(sql, values)]
         return {record.app_id: record for record in map(to_record, rows)}
 
     def attempt(self, app_id: str) -> AppRecord | None:

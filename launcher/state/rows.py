@@ -107,7 +107,8 @@ _PLAIN = (
     "home", "inputs", "output", "inputs_changed", "effect", "approval", "pull_request", "run_url",
     "matrix", "reason", "review", "receivers", "output_digest",
 )  # fmt: skip
-COLUMNS = (*_KEY, *_PLAIN, "edition", "needs", "order_only", "seen", "metadata", "used", "images", "document")
+_PACKED = ("edition", "needs", "order_only", "seen", "metadata", "used", "images", "document")
+COLUMNS = (*_KEY, *_PLAIN, *_PACKED)
 _FIELDS = tuple("commit" if name == "git_commit" else name for name in _PLAIN)  # COMMIT is a word of SQL
 
 
@@ -210,26 +211,29 @@ def to_attempts(rows: Iterable[tuple[Any, ...]]) -> list[Attempt]:
     import json
     from functools import cache, partial
 
+    from launcher.dataclass import filler
     from launcher.specs import needs
     from launcher.specs.attempt import Attempt, LateDocument
     from launcher.specs.launch import JobKey
 
     read = cache(json.loads)  # jobs of one matrix have the same texts
+    fill = filler(Attempt, ("key", *_FIELDS, *_PACKED))
     found = []
     for *plain, edition, stood_on, order_only, seen, metadata, used, images, document in rows:
         try:
-            values = dict(zip(_FIELDS, plain[3:], strict=True))
-            made = Attempt(
-                key=JobKey(*plain[:3]),
-                **values,
-                edition=int(edition or 0),
-                needs=needs.loads(stood_on),
-                order_only=tuple(order_only.split()),
-                seen=read(seen or "{}"),
-                metadata=read(metadata),
-                used=LateDocument(partial(_read_used, used, plain[:4])) if used else {},
-                images=read(images or "{}"),
-                document=LateDocument(partial(_read, document, plain[:4])),
+            made = fill(
+                (
+                    JobKey(*plain[:3]),
+                    *plain[3:],
+                    int(edition or plain[3]),
+                    needs.loads(stood_on),
+                    tuple(order_only.split()),
+                    read(seen or "{}"),
+                    read(metadata),
+                    LateDocument(partial(_read_used, used, plain[:4])) if used else {},
+                    read(images or "{}"),
+                    LateDocument(partial(_read, document, plain[:4])),
+                )
             )
         except (ValueError, TypeError, RecursionError) as error:
             raise _damaged(plain, error) from error

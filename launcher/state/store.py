@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import os
 
-from launcher.state.reader import HAS_ATTEMPT, Reader, json_rows, newest_first
+from launcher.state.reader import APPS_OF, HAS_ATTEMPT, Reader, json_rows, newest_first
 from launcher.state.rows import (
     APP_RECORD,
     ATTEMPT_RECORD,
@@ -32,6 +32,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     import sqlite3
     from collections.abc import Collection, Iterable
+    from typing import Any
 
     from launcher.holding.use import Use
     from launcher.specs.attempt import Attempt
@@ -111,7 +112,8 @@ SELECT {_FULL} FROM json_each(?) CROSS JOIN attempts ON {_SAME_KEY}
 WHERE number = (SELECT max(number) FROM attempts WHERE {_SAME_KEY})
 """
 _APPS_OF_JOBS = f"""
-SELECT {APP_RECORD} FROM json_each(?) CROSS JOIN apps ON {_SAME_KEY.replace("attempts.", "apps.")}
+SELECT app_id, scheduler, project, target, job
+FROM json_each(?) CROSS JOIN apps ON {_SAME_KEY.replace("attempts.", "apps.")}
 ORDER BY number DESC
 """
 
@@ -369,23 +371,27 @@ class Store(Reader):
             besides: app ids to leave out.
         """
         holes = ", ".join("?" * len(schedulers))
-        sql = f"SELECT {APP_RECORD} FROM apps INDEXED BY apps_live WHERE live AND scheduler IN ({holes})"
-        return newest_first(row for row in self._rows(sql, tuple(schedulers)) if row[0] not in besides)
+        sql = f"SELECT app_id FROM apps INDEXED BY apps_live WHERE live AND scheduler IN ({holes})"
+        rows = self._rows(sql, tuple(schedulers))
+        return newest_first(self._app_rows([app_id for (app_id,) in rows if app_id not in besides]))
 
     def of_jobs(
         self, keys: Iterable[JobKey], schedulers: Collection[str], settled: Collection[str] = ()
     ) -> list[AppRecord]:
         """The rows of the jobs' apps, of each job the highest attempt first, down to one in `settled`."""
         found, done = [], set()
-        for row in self._rows(_APPS_OF_JOBS, (json_rows(keys),)):
-            app_id, scheduler, key = row[0], row[1], row[4:7]
-            if scheduler not in schedulers or key in done:
+        for app_id, scheduler, *key in self._rows(_APPS_OF_JOBS, (json_rows(keys),)):
+            if scheduler not in schedulers or (job := tuple(key)) in done:
                 continue
             if app_id in settled:
-                done.add(key)
+                done.add(job)
             else:
-                found.append(to_record(row))
-        return found
+                found.append(app_id)
+        return [*map(to_record, self._app_rows(found))]
+
+    def _app_rows(self, app_ids: list[str]) -> list[tuple[Any, ...]]:
+        """The rows of apps, in the order of `app_ids`, without those that have none."""
+        return self._rows(APPS_OF, (json_rows((app_id,) for app_id in app_ids),)) if app_ids else []
 
     def is_tidied(self, app_id: str) -> bool:
         """Whether the app has a row and its scheduler has tidied up after its end."""

@@ -148,6 +148,8 @@ def namer(plan: Plan) -> Callable[[Step], str]:
 
 def _tree(steps: Sequence[Step]) -> list[tuple[Step, int]]:
     """Each step with its depth: a step that waits for others is below the last of them."""
+    if not any(map(keys_after, steps)):
+        return [(step, 0) for step in steps]
     by_job = {step.key: step for step in steps if step.launch is not None}
     depths: dict[int, int] = {}
     below: dict[int, list[Step]] = {}

@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any
 
 from launcher import ci_environment
 from launcher.cachefolder import CacheFolder
-from launcher.dataclass import fields
+from launcher.dataclass import fields, filler
 from launcher.errors import LauncherError
 from launcher.hashes import blake2b
 from launcher.jobfile.compile.compiled import Compiled
@@ -214,7 +214,7 @@ _NUMBERS = {each: number for number, each in enumerate(_CLASSES, 1)}
 _TUPLE, _LIST, _DICT = 0, -1, -2
 _PLAIN = frozenset({type(None), bool, int, float, str})
 _SHARED = frozenset(
-    {_NUMBERS["launcher.specs.app", "RetryPolicy"], _NUMBERS["launcher.specs.launch", "Lifecycle"]}
+    _NUMBERS[each] for each in _CLASSES if each[1] in ("Budget", "Caps", "Lifecycle", "RetryPolicy")
 )
 """Classes of few different values that cannot change: equal ones become one object."""
 _LEFT_OUT = ("shared_line",)
@@ -272,33 +272,13 @@ def _maker(number: int) -> Callable[[tuple[Any, ...]], Any]:
         return lambda data: kind(_parts(data))
     made, names = _class(number), _fields(number)
     if names is not None:
-        make = _filler(made, names)
+        fill = filler(made, names, convert=unpacked)
+        make = lambda data: fill(data[1:])  # noqa: E731
     elif issubclass(made, tuple):
         make = lambda data: tuple.__new__(made, _parts(data))  # noqa: E731
     else:
         make = lambda data: made(*data[1:])  # noqa: E731
     return cache(make) if number in _SHARED else make
-
-
-def _filler(made: Any, names: tuple[str, ...]) -> Callable[[tuple[Any, ...]], Any]:
-    """A function that sets the fields of a new instance: a statement each, which is faster than a loop."""
-    known = {"made": made, "new": object.__new__, "unpacked": unpacked, "set_field": object.__setattr__}
-    parts = [f"part{n}" for n in range(len(names))]
-    values = [f"unpacked({part}) if type({part}) is tuple else {part}" for part in parts]
-    body = [f"_, {', '.join(parts)}, = data", "value = new(made)"]
-    if hasattr(made, "__slots__"):
-        known |= {f"set_{part}": vars(made)[name].__set__ for part, name in zip(parts, names, strict=True)}
-        body += [f"set_{part}(value, {text})" for part, text in zip(parts, values, strict=True)]
-    else:
-        items = (f"{name!r}: {text}" for name, text in zip(names, values, strict=True))
-        body.append(f"vars(value).update({{{', '.join(items)}}})")
-    for each in fields(made):
-        if each.name in _LEFT_OUT:
-            known[f"default_{each.name}"] = each.default
-            body.append(f"set_field(value, {each.name!r}, default_{each.name})")
-    exec("\n ".join(["def filled(data):", *body, "return value"]), known)
-    filled: Callable[[tuple[Any, ...]], Any] = known["filled"]
-    return filled
 
 
 @cache
