@@ -373,7 +373,7 @@ def _step(
 
 
 def _guards(attempts: Sequence[Attempt]) -> tuple[Guard, ...]:
-    return tuple(Guard.of(attempt) for attempt in attempts)
+    return tuple([Guard.of(attempt) for attempt in attempts])
 
 
 def _never_ran(desired: Desired, history: History) -> Reason:

@@ -401,12 +401,12 @@ class History:
     @property
     def waiting(self) -> tuple[Attempt, ...]:
         """The live attempts that can be withdrawn: nothing of them has run."""
-        return tuple(attempt for attempt in self.live if attempt.state in WAITING_STATES)
+        return tuple([attempt for attempt in self.live if attempt.state in WAITING_STATES])
 
     @property
     def running(self) -> tuple[Attempt, ...]:
         """The live attempts that have to be stopped."""
-        return tuple(attempt for attempt in self.live if attempt.state not in WAITING_STATES)
+        return tuple([attempt for attempt in self.live if attempt.state not in WAITING_STATES])
 
     @property
     def next_number(self) -> int:
@@ -426,7 +426,7 @@ def history_of(desired: Desired, snapshot: Snapshot, live: Sequence[Attempt]) ->
         latest=latest,
         judged=snapshot.ran.get(key) if passed_over else latest,
         leftover=leftover,
-        live=tuple(a for a in live if not is_unfinished(a) and a is not leftover),
+        live=tuple([a for a in live if not is_unfinished(a) and a is not leftover]),
         attempts=snapshot.counts.get((key, desired.digest), 0),
         knows=snapshot.knows,
     )
