@@ -2,15 +2,16 @@
 
 import json
 import os
+import shutil
 import subprocess
 from pathlib import Path
 
 import pytest
 
-from launcher.schedulers.slurm.site.agent import observe
-from launcher.schedulers.slurm.site.agent import site as commands
+from launcher.schedulers.slurm.site.agent import observe, site
+from launcher.schedulers.slurm.site.agent.site import answer
 from tests.engines.slurm import SlurmCluster
-from tests.unit.slurm.agents import Login, replace_sleep, until
+from tests.unit.slurm.agents import Login, commands, replace_sleep, until
 
 
 @pytest.fixture
@@ -228,6 +229,32 @@ def test_a_running_app_gets_the_signal_and_the_reason(login, slurm):
     assert login.do("cancel", app_id="a-1") == {"is": "ended"}
 
 
+def test_the_apps_of_one_request_are_cancelled_with_one_look_and_a_call_for_each_kind(
+    login, slurm, tmp_path, monkeypatch
+):
+    login.submit("runs-1", "n1", work="trap 'exit 1' USR2; while :; do sleep 0.1; done")
+    until(lambda: "started" in login.names("runs-1"))
+    for app_id in ("waits-1", "waits-2", "over-1"):
+        create(login, app_id)
+    login.do("cancel", app_id="over-1")
+    real = {name: shutil.which(name) for name in ("scancel", "squeue")}
+    made = commands(
+        tmp_path / "bin", **{n: f'echo {n} $# >>{tmp_path}/calls\nexec {real[n]} "$@"' for n in real}
+    )
+    monkeypatch.setenv("PATH", f"{made}{os.pathsep}{os.environ['PATH']}")
+    ids = ["runs-1", "waits-1", "waits-2", "over-1", "gone-1", ".."]
+    request = {"job_dir": str(login.job_dir), "ops": [{"op": "cancel", "app_id": each} for each in ids]}
+    found = answer(request)["ok"]
+    assert found[:5] == [{"is": each} for each in ("running", "pending", "pending", "ended", "unknown")]
+    assert found[5]["error"] == "state"
+    called = [line.split() for line in (tmp_path / "calls").read_text().splitlines()]
+    assert [words[0] for words in called] == ["squeue", "scancel", "scancel"]
+    assert [words[1] for words in called[1:]] == ["2", "3"]  # the second one has --signal and --batch
+    until(lambda: in_queue(login, slurm) == [])
+    assert {login.outcome(each)["state"] for each in ("waits-1", "waits-2")} == {"cancelled"}
+    assert login.started() == ["runs-1"]
+
+
 def test_force_needs_no_conductor(login, slurm):
     work, _ = gate(login)
     login.submit("a-1", "n1", work=f"trap '' USR2 TERM; {work}")
@@ -326,7 +353,7 @@ def test_hello_names_the_cluster(login, slurm):
 
 def test_the_number_of_calls_does_not_grow_with_the_apps(login, slurm, monkeypatch):
     called: list[list[str]] = []
-    real = commands.call
+    real = site.call
     for k in range(1, 31):
         login.reserve(f"a-{k}", "n1")
         (login.folder(f"a-{k}") / "job").write_text(str(900000 + k))
@@ -336,7 +363,7 @@ def test_the_number_of_calls_does_not_grow_with_the_apps(login, slurm, monkeypat
         called.append(list(argv))
         return real(argv, *args)
 
-    monkeypatch.setattr(commands, "call", call)
+    monkeypatch.setattr(site, "call", call)
     monkeypatch.setattr(observe, "SECOND_LOOK_S", 0)
     login.facts()
     assert [argv[0] for argv in called] == ["squeue", "sacct"] * 2  # two looks

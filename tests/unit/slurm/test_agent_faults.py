@@ -141,6 +141,31 @@ def test_a_job_that_slurm_remembers_has_its_exit_code(tmp_path, monkeypatch, pau
     )
 
 
+def test_apps_are_cancelled_although_slurm_refuses_the_job_of_another_one(tmp_path, monkeypatch):
+    rows = "".join(
+        (ROW % (job, "PENDING")).replace("/j/a-1/", f"/j/{app}/")
+        for job, app in [("40", "a-1"), ("41", "b-1"), ("42", "c-1")]
+    )
+    denied = "echo 'scancel: error: Kill job error on job id 41: Access/permission denied' >&2; exit 1"
+    over = "echo 'scancel: error: Kill job error on job id 42: Invalid job id specified' >&2; exit 1"
+    scancel = f'case "$*" in *41*) {denied};; *42*) {over};; esac'
+    use(monkeypatch, tmp_path, squeue=f"printf '{rows}'", scancel=scancel)
+    login = Login(tmp_path)
+    for app_id in ("a-1", "b-1", "c-1"):
+        login.reserve(app_id, "n1")
+        about = {"id": "n1", "submitting": "{}"}
+        about.update({"started": '{"job":"42"}'} if app_id == "c-1" else {})
+        for name, text in about.items():
+            (login.folder(app_id) / name).write_text(text)
+    ops = [{"op": "cancel", "app_id": app_id} for app_id in ("a-1", "b-1", "c-1")]
+    found = answer({"job_dir": str(login.job_dir), "ops": ops})["ok"]
+    assert [each.get("is") for each in found] == ["pending", None, "ended"]
+    assert found[1]["error"] == "refused"
+    assert "permission denied" in found[1]["message"]
+    assert login.outcome("a-1")["state"] == "cancelled"
+    assert "outcome" not in login.names("b-1")
+
+
 def test_a_look_at_the_folders_alone_asks_slurm_nothing(tmp_path, monkeypatch):
     made = use(monkeypatch, tmp_path, squeue="exit 1")
     login = Login(tmp_path)

@@ -11,19 +11,17 @@ from typing import List, Optional, Sequence, Set, Tuple
 from launcher.schedulers.appfolder import AppFolder, remove_tree
 from launcher.schedulers.contents import output_digest
 from launcher.schedulers.slurm.site.agent.folder import (
-    FULL,
     NAME,
     Folder,
     Json,
     OpError,
     checked,
     is_removed,
-    record_unstarted,
     reserved,
     state_of,
 )
 from launcher.schedulers.slurm.site.agent.rows import Row
-from launcher.schedulers.slurm.site.agent.site import Site, job_of
+from launcher.schedulers.slurm.site.agent.site import OPEN_FOLDERS, Site, job_of
 from launcher.schedulers.slurm.site.owners import ARRAY_SCRIPT, read_tasks
 
 
@@ -114,7 +112,6 @@ def put_away(site: Site, folder: Folder) -> None:
 KEPT = {"attempt.json", "id", "outcome"}
 """The files that stay of an app whose outcome is kept."""
 UNUSED_S = 86400.0  # age of an unused program: a client that is submitting an app may be about to use it
-OPEN_FOLDERS = 200
 STALE_S = 3600.0  # temporary files of this age belong to no live agent
 
 
@@ -366,83 +363,3 @@ def remove_output(site: Site, op: Json) -> Json:
                 raise OpError("live", f"{app_id} uses it", app_id=app_id)
     AppFolder(path).remove()
     return {"removed": True}
-
-
-# -- ends ------------------------------------------------------------------------------------------------
-
-
-def cancel(site: Site, op: Json) -> Json:
-    """Cancel an app: an unstarted app never starts, a running one is signalled to end."""
-    folder = _known(site, op["app_id"])
-    if folder is None:
-        return {"is": "unknown"}
-    with folder:
-        message = str(op.get("message") or "cancelled")
-        if "outcome" in folder.names():
-            return {"is": "ended"}
-        now = {"at": time.time(), "grace_s": op.get("grace_s"), "interrupt": bool(op.get("interrupt"))}
-        now["by"] = op.get("by")
-        full = False
-        try:
-            folder.link("started", json.dumps({"cancelled": True, "at": now["at"], "message": message}))
-        except OSError as error:
-            if error.errno not in FULL:
-                raise
-            full = True  # a cancellation by Slurm needs no file, and may free space
-        started = folder.json("started")
-        if started is None or "job" not in started:
-            cancel_jobs(site, folder)
-            if started is not None and "cancelled" in started:
-                record_unstarted(folder, "cancelled", message)
-            return {"is": "pending"}
-        if op.get("force"):
-            now["force"] = True
-        try:
-            folder.write("cancel", json.dumps(dict(now, message=message)))
-        except OSError as error:
-            if error.errno not in FULL:
-                raise
-            full = True
-        return {
-            "is": _cancel_started(site, folder, str(started["job"]), message, full or bool(op.get("force")))
-        }
-
-
-def _cancel_started(site: Site, folder: Folder, job: str, message: str, force: bool) -> str:
-    """Signal the conductor, or cancel a job without a conductor: it was requeued, or is suspended.
-
-    A job that does not run must get no signal: scancel would try it again and again.
-    """
-    states = [row.state for row in site.rows_of(folder) if row.job == job and not row.is_over]
-    if not states:
-        return "ended"
-    runs = states == ["RUNNING"]
-    if not site.slurm.cancel([job], ["--signal=USR2", "--batch"] if runs and not force else []):
-        return "ended"
-    if states == ["PENDING"]:
-        record_unstarted(folder, "cancelled", message)
-        return "pending"
-    return "running"
-
-
-def withdraw(site: Site, op: Json) -> Json:
-    """End an unstarted app as skipped; False when it has started, or ended otherwise."""
-    with site.open(op["app_id"]) as folder:
-        if "outcome" in folder.names() and "started" not in folder.names():
-            return {"withdrawn": False}
-        folder.link("started", json.dumps({"withdrawn": True, "at": time.time()}))
-        if "withdrawn" not in (folder.json("started") or {}):
-            return {"withdrawn": False}
-        cancel_jobs(site, folder)
-        record_unstarted(folder, "skipped", "withdrawn")
-        return {"withdrawn": True}
-
-
-def end(site: Site, op: Json) -> Json:
-    """Record the outcome of an app whose conductor no longer can."""
-    with site.open(op["app_id"]) as folder:
-        won = folder.link("outcome", json.dumps(op["outcome"]))
-        folder.unlink("secrets")
-        if won and op["outcome"].get("state") in ("lost", "skipped"):
-            cancel_jobs(site, folder)  # Slurm may have queued the job again, or still have it in the queue
-        return {"won": won}

@@ -11,9 +11,9 @@ import re
 import subprocess
 import sys
 import time
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from importlib import import_module
-from typing import Any, Dict, Iterator, List, Optional, Sequence, Tuple
+from typing import Any, Dict, Iterator, List, Optional, Sequence, Set, Tuple
 
 from launcher.schedulers.appfolder import AppFolder
 from launcher.schedulers.slurm.site.agent.folder import (
@@ -123,14 +123,16 @@ class Slurm:
             time.sleep(2.0 ** (TRIES - left - 1))
         raise OpError("refused", refusal(err or out))
 
-    def cancel(self, job_ids: Sequence[str], options: Sequence[str] = ()) -> bool:
-        """Cancel or signal jobs; False when one of them has ended by now."""
+    def cancel(self, job_ids: Sequence[str], options: Sequence[str] = ()) -> Set[str]:
+        """Cancel or signal jobs; returns those that had ended before."""
         if not job_ids:
-            return True
+            return set()
         code, _, err = self.run(["scancel", *options, *job_ids])
-        if code and not FORGOTTEN.search(err):
+        if not code:
+            return set()
+        if not FORGOTTEN.search(err):
             raise OpError("refused", refusal(err))
-        return code == 0
+        return set(re.findall(r"[\w+]+", err)).intersection(job_ids) or set(job_ids)
 
     def hello(self) -> Json:
         found = self._config()
@@ -362,13 +364,17 @@ MODULES: Dict[str, str] = {
         ("read", "read tail events"),
         (
             "removal",
-            "abort abort_all cancel withdraw end remove remove_logs sweep outputs make_output hash_output"
-            " remove_output",
+            "abort abort_all remove remove_logs sweep outputs make_output hash_output remove_output",
         ),
+        ("ends", "cancel withdraw end"),
     )
     for op in ops.split()
 }
 """Operation → the module with the function of its name."""
+TOGETHER = frozenset({"cancel", "withdraw"})
+"""Operations whose functions take those of several apps."""
+OPEN_FOLDERS = 200
+"""How many folders of apps are open at once."""
 
 
 def answer(request: Json) -> Json:
@@ -377,18 +383,26 @@ def answer(request: Json) -> Json:
     With `one_look` they are of the same kind, for many apps: Slurm is asked once for all jobs.
     """
     site = Site(request["job_dir"])
-    if not request.get("one_look"):
-        return {"ok": [_answer(site, op) for op in request["ops"]]}
-    with site.one_look():
-        return {"ok": [_answer(site, op) for op in request["ops"]]}
+    with site.one_look() if request.get("one_look") else ExitStack():
+        return {"ok": [answer for ops in _portions(request["ops"]) for answer in _answers(site, ops)]}
 
 
-def _answer(site: Site, op: Json) -> Json:
-    def do() -> Json:
-        module = import_module(f"launcher.schedulers.slurm.site.agent.{MODULES[op['op']]}")
-        return getattr(module, op["op"])(site, op)  # type: ignore[no-any-return]
+def _portions(ops: Sequence[Json]) -> Iterator[Sequence[Json]]:
+    """Yield the operations in portions: several of one kind where it is done for many apps at once."""
+    first = 0
+    for at, op in enumerate(ops, 1):
+        next_op = ops[at]["op"] if at < len(ops) else ""
+        if op["op"] not in TOGETHER or next_op != op["op"] or at - first == OPEN_FOLDERS:
+            yield ops[first:at]
+            first = at
 
-    return answered(do, site.job_dir)
+
+def _answers(site: Site, ops: Sequence[Json]) -> Sequence[Json]:
+    name = ops[0]["op"]
+    act = getattr(import_module(f"launcher.schedulers.slurm.site.agent.{MODULES[name]}"), name)
+    if name in TOGETHER:
+        return act(site, ops)  # type: ignore[no-any-return]
+    return [answered(lambda: act(site, ops[0]), site.job_dir)]
 
 
 def main() -> None:

@@ -1,0 +1,177 @@
+"""End apps: cancel or withdraw many with few calls of Slurm; record an outcome that no conductor records.
+
+`cancel` and `withdraw` take the operations of several apps. First all decisions are written; then Slurm is
+asked once for the jobs, and told once to cancel those that wait, and to signal those that run.
+"""
+
+import json
+import time
+from contextlib import ExitStack
+from functools import partial
+from typing import Callable, List, Sequence, Set
+
+from launcher.schedulers.slurm.site.agent.folder import (
+    FULL,
+    Folder,
+    Json,
+    answered,
+    record_unstarted,
+)
+from launcher.schedulers.slurm.site.agent.removal import cancel_jobs
+from launcher.schedulers.slurm.site.agent.rows import Row
+from launcher.schedulers.slurm.site.agent.site import Site
+
+_SIGNAL = ("--signal=USR2", "--batch")
+
+
+class _Stop:
+    """An app that is decided to end, and whose jobs are left.
+
+    Attributes:
+        answer: the answer of its operation, which `note` completes.
+        state, message: the outcome of an app that has not started; "" where it has another one.
+        job: the job that has started; "" for an unstarted app, all of whose jobs are cancelled.
+        force: Slurm ends the job, not its conductor.
+    """
+
+    def __init__(
+        self, folder: Folder, answer: Json, state: str, message: str, job: str = "", force: bool = False
+    ) -> None:
+        self.folder = folder
+        self.answer = answer
+        self._state, self._message = state, message
+        self._job, self._force = job, force
+        self._rows: List[Row] = []
+
+    def look(self, site: Site) -> None:
+        """Find its jobs."""
+        if self._job or "submitting" in self.folder.names():
+            rows = [row for row in site.rows_of(self.folder) if not row.is_over]
+            self._rows = [row for row in rows if self._job in ("", row.job)]
+
+    @property
+    def jobs(self) -> List[str]:
+        return [row.job for row in self._rows]
+
+    @property
+    def is_signalled(self) -> bool:
+        """Whether a conductor ends it. Only a job that runs gets a signal: scancel repeats it for others."""
+        return bool(self._job) and not self._force and [row.state for row in self._rows] == ["RUNNING"]
+
+    def note(self, over: Set[str]) -> None:
+        """Record the outcome of an app that has not started, and complete the answer.
+
+        Args:
+            over: the jobs that had ended before.
+        """
+        if not self._job:
+            if self._state:
+                record_unstarted(self.folder, self._state, self._message)
+        elif not self._rows or over.intersection(self.jobs):
+            self.answer["is"] = "ended"
+        elif [row.state for row in self._rows] == ["PENDING"]:  # it was requeued, or is suspended
+            record_unstarted(self.folder, self._state, self._message)
+            self.answer["is"] = "pending"
+        else:
+            self.answer["is"] = "running"
+
+
+_Decide = Callable[[Site, Folder, Json, List[_Stop]], Json]
+
+
+def cancel(site: Site, ops: Sequence[Json]) -> List[Json]:
+    """Cancel apps: unstarted apps never start, running ones are signalled to end."""
+    return _all(site, ops, _cancelled)
+
+
+def withdraw(site: Site, ops: Sequence[Json]) -> List[Json]:
+    """End unstarted apps as skipped; False for one that has started, or ended otherwise."""
+    return _all(site, ops, _withdrawn)
+
+
+def _all(site: Site, ops: Sequence[Json], decide: _Decide) -> List[Json]:
+    """The answers to the operations. `decide` writes a decision, and adds the stop that is left to do."""
+    stops: List[_Stop] = []
+    with ExitStack() as stack:
+
+        def act(op: Json) -> Json:
+            return decide(site, stack.enter_context(site.open(op["app_id"])), op, stops)
+
+        answers = [answered(partial(act, op), site.job_dir) for op in ops]
+        error = answered(partial(_carry_out, site, stops), site.job_dir)
+        for stop in stops if error else ():  # Slurm refuses all jobs of a call for one of them
+            alone = answered(partial(_carry_out, site, [stop]), site.job_dir) if len(stops) > 1 else error
+            if alone:
+                stop.answer.clear()
+                stop.answer.update(alone)
+    return [{"is": "unknown"} if _is_unknown(op, answer) else answer for op, answer in zip(ops, answers)]
+
+
+def _is_unknown(op: Json, answer: Json) -> bool:
+    return op["op"] == "cancel" and answer.get("error") == "unknown-app"
+
+
+def _carry_out(site: Site, stops: Sequence[_Stop]) -> Json:
+    """Cancel the jobs of apps that wait before others end, whose nodes they could get."""
+    with site.one_look() if len(stops) > 1 else ExitStack():
+        for stop in stops:
+            stop.look(site)
+    waiting = [job for stop in stops if not stop.is_signalled for job in stop.jobs]
+    running = [job for stop in stops if stop.is_signalled for job in stop.jobs]
+    over = site.slurm.cancel(waiting) | site.slurm.cancel(running, _SIGNAL)
+    for stop in stops:
+        stop.note(over)
+    return {}
+
+
+def _cancelled(site: Site, folder: Folder, op: Json, stops: List[_Stop]) -> Json:
+    message = str(op.get("message") or "cancelled")
+    if "outcome" in folder.names():
+        return {"is": "ended"}
+    now = {"at": time.time(), "grace_s": op.get("grace_s"), "interrupt": bool(op.get("interrupt"))}
+    now["by"] = op.get("by")
+    full = False
+    try:
+        folder.link("started", json.dumps({"cancelled": True, "at": now["at"], "message": message}))
+    except OSError as error:
+        if error.errno not in FULL:
+            raise
+        full = True  # a cancellation by Slurm needs no file, and may free space
+    answer = {"is": "pending"}
+    started = folder.json("started")
+    if started is None or "job" not in started:
+        state = "cancelled" if "cancelled" in (started or {}) else ""
+        stops.append(_Stop(folder, answer, state, message))
+        return answer
+    if op.get("force"):
+        now["force"] = True
+    try:
+        folder.write("cancel", json.dumps(dict(now, message=message)))
+    except OSError as error:
+        if error.errno not in FULL:
+            raise
+        full = True
+    force = full or bool(op.get("force"))
+    stops.append(_Stop(folder, answer, "cancelled", message, str(started["job"]), force))
+    return answer
+
+
+def _withdrawn(site: Site, folder: Folder, op: Json, stops: List[_Stop]) -> Json:
+    if "outcome" in folder.names() and "started" not in folder.names():
+        return {"withdrawn": False}
+    folder.link("started", json.dumps({"withdrawn": True, "at": time.time()}))
+    if "withdrawn" not in (folder.json("started") or {}):
+        return {"withdrawn": False}
+    answer = {"withdrawn": True}
+    stops.append(_Stop(folder, answer, "skipped", "withdrawn"))
+    return answer
+
+
+def end(site: Site, op: Json) -> Json:
+    """Record the outcome of an app whose conductor no longer can."""
+    with site.open(op["app_id"]) as folder:
+        won = folder.link("outcome", json.dumps(op["outcome"]))
+        folder.unlink("secrets")
+        if won and op["outcome"].get("state") in ("lost", "skipped"):
+            cancel_jobs(site, folder)  # Slurm may have queued the job again, or still have it in the queue
+        return {"won": won}
