@@ -10,7 +10,7 @@ from launcher.apply.engines import Engines, record_ends
 from launcher.dataclass import dataclass, field
 from launcher.errors import LauncherError, SchedulerError
 from launcher.schedulers.staged import StagedScheduler
-from launcher.specs.attempt import ENDED_STATES, UNSTARTED_STATES
+from launcher.specs.attempt import ENDED_STATES, UNSTARTED_STATES, Attempt
 from launcher.specs.outputs import job_of, own_output, read_outputs
 from launcher.state.records import AppRecord
 from launcher.state.store import Store
@@ -233,6 +233,11 @@ def _chosen(
     return [app for app, why in judged if not why][::-1]
 
 
+def _is_complete(attempt: Attempt) -> bool:
+    """Whether nothing more can become known of a recorded attempt."""
+    return attempt.state in ENDED_STATES - {"lost"} and (bool(attempt.used) or attempt.started_at is None)
+
+
 def _remove(
     apps: Sequence[AppRecord],
     scheduler: StagedScheduler[Any],
@@ -241,10 +246,12 @@ def _remove(
     *,
     dry_run: bool,
 ) -> None:
+    recorded = {} if dry_run else store.by_app_ids(app.app_id for app in apps)
     for app in apps:
         try:
             if not dry_run:
-                attempt = scheduler.attempt(app.app_id)
+                known = app.app_id in recorded and _is_complete(recorded[app.app_id])
+                attempt = None if known else scheduler.attempt(app.app_id)
                 if attempt is not None and not attempt.is_live:
                     store.record(attempt)  # the last record of its outcome if the ledger was lost
                 scheduler.remove(app.app_id)

@@ -113,6 +113,8 @@ class Slurm:
         waiting = launcher("wait", f"job-{count}-0-0", "--timeout", f"{WAIT_S:g}s")
         seconds, calls = self._counted_of(waiting, codes=(0, 1, 5, 6, 124))
         yield self._read(f"`wait` for one of {count} apps, {WAIT_S:g} s", seconds, calls)
+        seconds, calls = self._counted("cancel", f"job-{count}-*", "--yes")
+        yield self._read(f"`cancel` of {count} apps in the queue", seconds, calls)
         self.clear()
 
     def clear(self) -> None:

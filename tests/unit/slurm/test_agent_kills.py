@@ -202,6 +202,24 @@ def test_an_end_killed_at_any_act_is_recorded_whole_or_not_at_all(login, slurm, 
         assert not ran or facts["outcome"]["state"] == "succeeded"
 
 
+@pytest.mark.parametrize("op", ["cancel", "withdraw"])
+def test_an_app_whose_end_was_killed_at_any_act_can_be_removed(login, slurm, op):
+    number = 0
+    killed = True
+    while killed:
+        number += 1
+        app_id = f"a-{number}"
+        login.reserve(app_id, "n1")
+        login.do(**login.creation(app_id, "n1"))
+        killed = login.kill(number, {"op": op, "app_id": app_id}) == 0
+        if "started" in login.names(app_id):
+            assert login.do("remove", app_id=app_id, forget=True) == {"removed": True}
+        else:
+            login.do(op, app_id=app_id)
+    assert number > 3
+    until(lambda: is_clean(login, slurm))
+
+
 def test_a_removal_killed_at_any_act_is_finished(login, slurm):
     number = 1
     while True:

@@ -11,6 +11,7 @@ from launcher.schedulers.slurm.site.agent.rows import OVER, Row, code_and_signal
 from launcher.schedulers.slurm.site.agent.site import SECOND_LOOK_S, Site, job_of, need_of
 from launcher.schedulers.slurm.site.owners import array_name
 
+_FEW = 8  # apps whose own files are read sooner than the cache of all
 FAILED = {"BOOT_FAIL", "FAILED"}  # states whose exit code gives the reason
 
 
@@ -293,12 +294,12 @@ class Ended:
                 continue
             self.stamps[app_id] = [found.st_ino, found.st_mtime_ns, found.st_size]
         self._lines: Dict[str, Tuple[List[Any], str]] = {}
-        self._all = len(app_ids)
-        self._known = 0
-        if self.stamps:
+        self._known = len(app_ids)
+        if len(self.stamps) > _FEW:
             self._load()
 
     def _load(self) -> None:
+        self._known = 0
         try:
             with open(self._path) as file:
                 lines = file.read().splitlines()
@@ -347,7 +348,7 @@ class Ended:
     def save(self) -> None:
         """Write the cache anew when that saves later calls enough time."""
         kept = {each: line for each, line in self._lines.items() if each in self.stamps}
-        if len(kept) - self._known >= max(8, self._known // 10):
+        if len(kept) - self._known >= max(_FEW, self._known // 10):
             replace(
                 self._path, "".join(json.dumps(head) + "\t" + text + "\n" for head, text in kept.values())
             )

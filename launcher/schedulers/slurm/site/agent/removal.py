@@ -6,7 +6,7 @@ import os
 import re
 import time
 from contextlib import ExitStack
-from typing import List, Optional, Sequence, Set, Tuple
+from typing import Dict, List, Optional, Sequence, Set, Tuple
 
 from launcher.schedulers.appfolder import AppFolder, remove_tree
 from launcher.schedulers.contents import output_digest
@@ -17,6 +17,7 @@ from launcher.schedulers.slurm.site.agent.folder import (
     OpError,
     checked,
     is_removed,
+    record_unstarted,
     reserved,
     state_of,
 )
@@ -134,12 +135,13 @@ def remove(site: Site, op: Json) -> Json:
     if folder is None:
         return {"removed": False}
     with folder:
-        if "outcome" not in folder.names():
+        if "outcome" not in folder.names() and not _complete_end(site, folder):
             raise OpError("live", f"{folder.app_id} has not ended", state=state_of(folder))
-        if not op.get("forget") and _is_judged(site, folder):
+        others = [] if op.get("forget") else _attempts(site, folder.app_id)
+        if not op.get("forget") and _is_judged(site, folder, others):
             _strip(folder)
             if state_of(folder) != "skipped":  # plans judge the attempt before a skipped one
-                _remove_earlier(site, folder.app_id)
+                _remove_earlier(site, folder.app_id, others)
         else:
             put_away(site, folder)
         return {"removed": True}
@@ -160,6 +162,17 @@ def remove_logs(site: Site, op: Json) -> Json:
         return {"removed": True}
 
 
+def _complete_end(site: Site, folder: Folder) -> bool:
+    """Complete a cancellation or withdrawal whose client was killed; False for an app without one."""
+    started = folder.json("started") or {}
+    for word, state in (("cancelled", "cancelled"), ("withdrawn", "skipped")):
+        if word in started:
+            cancel_jobs(site, folder)
+            record_unstarted(folder, state, str(started.get("message") or word))
+            return True
+    return False
+
+
 def _strip(folder: Folder) -> None:
     """Remove everything but the record of an app and of its end."""
     outcome = folder.json("outcome") or {}
@@ -173,12 +186,12 @@ def _strip(folder: Folder) -> None:
             folder.unlink(name)
 
 
-def _is_judged(site: Site, folder: Folder) -> bool:
+def _is_judged(site: Site, folder: Folder, others: Sequence[str]) -> bool:
     """Whether plans may judge a job by this attempt: no later attempt has ended, except as skipped."""
     if not (folder.json("attempt.json") or {}).get("key"):
         return False
     number = _number(folder.app_id)
-    later = [each for each in _attempts(site, folder.app_id) if _number(each) > number]
+    later = [each for each in others if _number(each) > number]
     return all(_ended(site, each) in ("", "skipped") for each in later)
 
 
@@ -190,11 +203,24 @@ def _ended(site: Site, app_id: str) -> str:
         return ""
 
 
+_listed: Dict[str, Tuple[float, Dict[Tuple[str, str], List[str]]]] = {}
+"""Folder of the apps → until when the list is used (s), and (job, hash) → attempts."""
+_USES = 10  # a list is used for so many times the time that it took
+
+
 def _attempts(site: Site, app_id: str) -> List[str]:
-    """The other attempts of the job of an app: `<job>-<number>-<hash>`."""
+    """The other attempts of the job of an app: `<job>-<number>-<hash>`. With an older list, more stays."""
+    now = time.monotonic()
+    until, found = _listed.get(site.apps, (0.0, {}))
+    if now >= until:
+        found = {}
+        for each in filter(_number, site.app_ids()):
+            job, _, scope = _parts(each)
+            found.setdefault((job, scope), []).append(each)
+        took_s = time.monotonic() - now
+        _listed[site.apps] = (now + took_s * (1 + _USES), found)
     job, number, scope = _parts(app_id)
-    found = [each for each in site.app_ids() if each != app_id and _parts(each)[::2] == (job, scope)]
-    return [each for each in found if _number(each)] if number.isdigit() else []
+    return [each for each in found.get((job, scope), ()) if each != app_id] if number.isdigit() else []
 
 
 def _parts(app_id: str) -> Tuple[str, str, str]:
@@ -208,9 +234,9 @@ def _number(app_id: str) -> int:
     return int(number) if number.isdigit() else 0
 
 
-def _remove_earlier(site: Site, app_id: str) -> None:
+def _remove_earlier(site: Site, app_id: str, others: Sequence[str]) -> None:
     number = _number(app_id)
-    for other in _attempts(site, app_id):
+    for other in others:
         if _number(other) < number:
             try:
                 with site.open(other) as folder:
