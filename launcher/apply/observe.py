@@ -39,9 +39,7 @@ def observe(
 
     Only the engines involved are asked: those that the jobs name and those of their latest attempts. For
     other attempts the ledger is used, so that an engine that a plan does not need cannot make it fail.
-
-    Args:
-        others: the live attempts of all other jobs, too.
+    `others` asks for the live attempts of all other jobs, too.
     """
     wanted = set(keys)
     recorded = store.decisive(wanted)
@@ -52,7 +50,7 @@ def observe(
     # holds, and a lost attempt may turn out to have ended, or to be live.
     settled = {attempt.app_id for attempt in latest.values() if attempt.state == "succeeded"}
     beside = store.live_besides(wanted)
-    elsewhere = store.by_app_ids(beside).values() if others and beside else ()
+    elsewhere = store.by_app_ids(beside if others else ()).values()
     settled.update(() if others else beside)
     known = {attempt.app_id: attempt for attempt in (*recorded, *elsewhere)}
     seen = [attempt for name in names for attempt in engines.get(name).observe(keys, settled, known)]
@@ -66,9 +64,7 @@ def observe(
         home=token(),
         shared=SHARED_ENGINES,
     )
-    needed = {key for each in needs_of(launches).values() for key in each}
-    lost = _lost_outputs(engines, (snapshot.ran[key] for key in needed if key in snapshot.ran), names)
-    return _with_inputs(snapshot.without_outputs(lost) if lost else snapshot, launches)
+    return _with_inputs(_without_lost(snapshot, launches, engines, names), launches)
 
 
 def keys_of(launches: Iterable[Launch]) -> list[JobKey]:
@@ -87,10 +83,13 @@ def _unseen(
     return _looked_up(engines, (attempt for attempt in live.values() if attempt.scheduler in names))
 
 
-def _lost_outputs(engines: Engines, attempts: Iterable[Attempt], asked: Collection[str]) -> set[str]:
-    """The app ids of successes whose output folder is gone, on this machine and the engines in `asked`."""
+def _without_lost(
+    snapshot: Snapshot, launches: Sequence[Launch], engines: Engines, asked: Collection[str]
+) -> Snapshot:
+    """The snapshot in which needs have lost output folders that are gone, here or at engines in `asked`."""
+    needed = {key for each in needs_of(launches).values() for key in each}
     by_scheduler: dict[str, list[Attempt]] = {}
-    for attempt in attempts:
+    for attempt in (snapshot.ran[key] for key in needed if key in snapshot.ran):
         if attempt.state == "succeeded" and attempt.output:
             by_scheduler.setdefault(attempt.scheduler, []).append(attempt)
     lost: set[str] = set()
@@ -98,7 +97,7 @@ def _lost_outputs(engines: Engines, attempts: Iterable[Attempt], asked: Collecti
         scheduler = engines.get(name)
         if name in asked or not scheduler.shared_engine:
             lost |= scheduler.output_folders.lost(successes)
-    return lost
+    return snapshot.without_outputs(lost) if lost else snapshot
 
 
 def _looked_up(engines: Engines, unseen: Iterable[Attempt]) -> list[Attempt]:

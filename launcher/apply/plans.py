@@ -93,15 +93,13 @@ def plan_launches(
 ) -> tuple[Plan, Snapshot]:
     """Observe, decide, and check with the schedulers: the plan, and the attempts that it was made for.
 
-    Args:
-        limits: the limits of groups that all of its jobs belong to.
-        requests: see `make_plan`.
+    `limits`: of groups that all of its jobs belong to. `requests`: see `make_plan`.
     """
     chosen, others = select(launches, choices.select)
     engines.expect(chosen)
     room = _room(chosen, engines, limits)
-    schedulers = (each.scheduler for each in chosen)
-    snapshot = observe(store, engines, chosen, keys_of(chosen), schedulers, others=bool(choices.scopes))
+    names = (each.scheduler for each in chosen)
+    snapshot = observe(store, engines, chosen, keys_of(chosen), names, others=bool(choices.scopes))
     plan = reconcile(
         chosen,
         snapshot,
@@ -116,13 +114,13 @@ def plan_launches(
         room=room,
         edited=CheckoutFiles(engines).edited_of(chosen, snapshot.ran),
     )
-    rehearsed = dry_run_plan(plan, engines, requests=requests)
-    checked = _with_estimates(_with_notes(rehearsed, engines, limits, chosen), store)
+    plan = dry_run_plan(plan, engines, requests=requests)
+    plan = _with_estimates(_with_notes(plan, engines, limits, chosen), store)
     if room is None:
-        return checked, snapshot
+        return plan, snapshot
     from launcher.plan.turns import with_turns
 
-    return with_turns(checked, room), snapshot
+    return with_turns(plan, room), snapshot
 
 
 def _with_notes(plan: Plan, engines: Engines, limits: Sequence[Limit], launches: Sequence[Launch]) -> Plan:
