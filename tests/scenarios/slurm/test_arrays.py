@@ -299,7 +299,8 @@ def test_a_cluster_behind_a_login_node_and_of_another_generation_takes_an_array(
 @pytest.mark.slow
 def test_a_cluster_of_another_generation_runs_each_task_behind_the_task_that_it_needs(there):
     log = there.folder / "runs"
-    files = pairs(there, 3, f"echo train $N >>{log}; test $N != 1", f"echo eval $N >>{log}")
+    train = f"echo train $N >>{log}; sleep 3; test $N != 1"  # ends after the evaluations are submitted
+    files = pairs(there, 3, train, f"echo eval $N >>{log}")
     there.launcher("apply", *files, "--yes", "--wait", code=5)
     ran = log.read_text().splitlines()
     assert sorted(ran) == ["eval 0", "eval 2", "train 0", "train 1", "train 2"]
