@@ -74,14 +74,14 @@ def unpack(pieces: Iterator[bytes], folder: str, *, top: str = "") -> Unpacked:
     return done
 
 
-class Member(NamedTuple):
+class ArchiveMember(NamedTuple):
     """A file of an archive, with the time of its last change in seconds since the epoch."""
 
     data: bytes
     changed_at: float
 
 
-def first_file(pieces: Iterator[bytes], name: str, most: int) -> Member | None:
+def first_file(pieces: Iterator[bytes], name: str, most: int) -> ArchiveMember | None:
     """The first member of an archive; None unless it is a file of that name with at most `most` bytes.
 
     Raises UnpackError, and what `pieces` raises.
@@ -92,7 +92,7 @@ def first_file(pieces: Iterator[bytes], name: str, most: int) -> Member | None:
             if found is None or not found.isreg() or found.name != name or found.size > most:
                 return None
             source = archive.extractfile(found)
-            return None if source is None else Member(source.read(), float(found.mtime))
+            return None if source is None else ArchiveMember(source.read(), float(found.mtime))
     except tarfile.TarError as error:
         raise UnpackError(f"the archive is damaged: {error}") from error
 

@@ -13,7 +13,7 @@ import time
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
-from launcher.ci.approvals import Scope, approval_in, names
+from launcher.ci.approvals import ApprovalScope, approval_in, names
 from launcher.ci.forge import Check, Forge, Pull
 from launcher.dataclass import dataclass, replace
 from launcher.errors import StaleError
@@ -50,7 +50,7 @@ class Merged:
     unreviewed: Sequence[str] = ()
 
 
-class History:
+class CommitHistory:
     """The first parents of a commit, newest first, and their check runs and pull requests."""
 
     def __init__(
@@ -63,7 +63,7 @@ class History:
         self._forge, self._commits, self._branch, self._sleep = forge, commits[:MOST_COMMITS], branch, sleep
         self._pulls: dict[str, Pull | None] = {}
 
-    def merged(self, scope: Scope) -> Merged:
+    def merged(self, scope: ApprovalScope) -> Merged:
         """Return the merges since the last applied commit. Raises StaleError where no commit was applied."""
         approvals: dict[str, Approval] = {}
         pulls: dict[str, Pull] = {}
@@ -86,11 +86,11 @@ class History:
             approvals=tuple(approvals.values()), pulls=pulls, without=without, unreviewed=unreviewed
         )
 
-    def last_applied(self, scope: Scope) -> str:
+    def last_applied(self, scope: ApprovalScope) -> str:
         """The newest commit that was applied, by its check run. Raises StaleError where none was."""
         return self._commits[len(self._since_applied(scope))][0]
 
-    def _since_applied(self, scope: Scope) -> list[Commit]:
+    def _since_applied(self, scope: ApprovalScope) -> list[Commit]:
         """The commits after the last applied one, newest first."""
         found: list[Commit] = []
         for commit in self._commits:
@@ -159,7 +159,7 @@ def _needs_watcher(launch: Launch) -> bool:
 
 
 def applied_check(
-    scope: Scope, plan: Plan, outcomes: Sequence[Outcome], merged: Merged, *, run_url: str
+    scope: ApprovalScope, plan: Plan, outcomes: Sequence[Outcome], merged: Merged, *, run_url: str
 ) -> Check:
     """Return the check run that records what was applied for a commit.
 

@@ -33,7 +33,7 @@ _MOST: Final = 16 << 20
 _LISTED: Final = 50
 
 
-class Scope(NamedTuple):
+class ApprovalScope(NamedTuple):
     """The project and target that comments, check runs and approvals are about."""
 
     project: str
@@ -43,13 +43,13 @@ class Scope(NamedTuple):
         return f"({self.project}, {self.target})"
 
 
-def scopes_of(plan: Plan) -> list[Scope]:
+def scopes_of(plan: Plan) -> list[ApprovalScope]:
     """The projects and targets of a plan, sorted."""
     keys = [step.key for step in plan.steps] + [orphan.key for orphan in plan.orphans]
-    return sorted({Scope(key.project, key.target) for key in keys})
+    return sorted({ApprovalScope(key.project, key.target) for key in keys})
 
 
-def part_of(plan: Plan, scope: Scope) -> Plan:
+def part_of(plan: Plan, scope: ApprovalScope) -> Plan:
     """The plan for one project and target."""
     return replace(
         plan,
@@ -59,7 +59,7 @@ def part_of(plan: Plan, scope: Scope) -> Plan:
     )
 
 
-def effect_checks(plan: Plan, scope: Scope, pull_request: str) -> list[Check]:
+def effect_checks(plan: Plan, scope: ApprovalScope, pull_request: str) -> list[Check]:
     """The check runs that hold the effects of a stamped plan for one project and target."""
     data = json.dumps(approval_json(plan, pull_request=pull_request), separators=(",", ":"))
     packed = base64.b64encode(zlib.compress(data.encode(), 9)).decode()
@@ -81,7 +81,7 @@ def effect_checks(plan: Plan, scope: Scope, pull_request: str) -> list[Check]:
     ]
 
 
-def approval_in(checks: Iterable[CheckRun], scope: Scope) -> Approval | None:
+def approval_in(checks: Iterable[CheckRun], scope: ApprovalScope) -> Approval | None:
     """Return the approval that the check runs of a commit hold; None where it is missing or incomplete.
 
     Only the newest list of effects counts. Raises LauncherError for one that cannot be read.
@@ -106,7 +106,7 @@ def approval_in(checks: Iterable[CheckRun], scope: Scope) -> Approval | None:
     return to_approval(data, source=f"the check run {newest[0]}")
 
 
-def _unpacked(packed: str, scope: Scope) -> Mapping[str, Any]:
+def _unpacked(packed: str, scope: ApprovalScope) -> Mapping[str, Any]:
     try:
         machine = zlib.decompressobj()
         raw = machine.decompress(base64.b64decode(packed, validate=True), _MOST)
@@ -121,7 +121,7 @@ def _unpacked(packed: str, scope: Scope) -> Mapping[str, Any]:
     return dict(data)
 
 
-def _unreadable(scope: Scope, why: str) -> LauncherError:
+def _unreadable(scope: ApprovalScope, why: str) -> LauncherError:
     return LauncherError(
         f"the check run `launcher effects {scope}` cannot be read: {why}",
         hint="run `launcher ci plan` on the pull request again",
@@ -173,7 +173,7 @@ def _approval(chain: Chain, pull: Pull | None, github: GitHub) -> dict[str, Any]
     attempt = chain.attempt
     if pull is None or not attempt.effect:
         return {}
-    scope = Scope(*attempt.key[:2])
+    scope = ApprovalScope(*attempt.key[:2])
     commits = filter(None, (pull.head_sha, pull.merge_commit_sha, attempt.commit.partition("-")[0]))
     lists = [approval_in(github.check_runs(commit), scope) for commit in dict.fromkeys(commits)]
     starts = [start.digest for each in lists if each for start in each.starts if start.key == attempt.key]
@@ -189,11 +189,11 @@ def _approval(chain: Chain, pull: Pull | None, github: GitHub) -> dict[str, Any]
 _APPLIED = "<!-- launcher applied -->"
 
 if TYPE_CHECKING:
-    from launcher.ci.forge import Comment, Forge
-    from launcher.ci.runner import Runner
+    from launcher.ci.forge import Forge, ForgeComment
+    from launcher.ci.runner import CiRunner
 
 
-def publish_effects(forge: Forge, runner: Runner, plan: Plan, scope: Scope) -> None:
+def publish_effects(forge: Forge, runner: CiRunner, plan: Plan, scope: ApprovalScope) -> None:
     """Keep the effects of a stamped plan in check runs on the head of the pull request.
 
     The commit that a merge queue tests becomes the commit on the branch, so the effects lie on that commit.
@@ -216,7 +216,7 @@ def publish_comment(forge: Forge, number: int, mark: str, text: str, *, is_news:
         forge.add_comment(number, text)
 
 
-def mark_of(scope: Scope) -> str:
+def mark_of(scope: ApprovalScope) -> str:
     """The hidden line that the comment of a project and target begins with."""
     return f"<!-- launcher plan: {JobKey(scope.project, scope.target, '').session} -->"
 
@@ -226,6 +226,6 @@ def with_applied(body: str, words: str) -> str:
     return f"{body.partition(_APPLIED)[0].rstrip()}\n\n{_APPLIED}\n{words}\n"
 
 
-def _marked(comments: list[Comment], mark: str) -> list[Comment]:
+def _marked(comments: list[ForgeComment], mark: str) -> list[ForgeComment]:
     """The comments that begin with a mark, the newest first."""
     return [comment for comment in reversed(comments) if comment.body.startswith(mark)]

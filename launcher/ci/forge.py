@@ -33,7 +33,7 @@ class ForgeError(LauncherError):
 
 
 @dataclass(frozen=True, slots=True)
-class Comment:
+class ForgeComment:
     id: int
     body: str
     author: str = ""
@@ -97,10 +97,10 @@ class Forge(Protocol):
 
     words: Words
 
-    def comments(self, number: int) -> list[Comment]:
+    def comments(self, number: int) -> list[ForgeComment]:
         """The comments of `launcher ci` on a pull request, the oldest first."""
 
-    def add_comment(self, number: int, body: str) -> Comment: ...
+    def add_comment(self, number: int, body: str) -> ForgeComment: ...
 
     def edit_comment(self, number: int, comment_id: int, body: str) -> bool:
         """Replace the text of a comment; False where it is gone."""

@@ -11,8 +11,8 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final
 from urllib.parse import quote, urlencode, urlsplit
 
-from launcher.ci.forge import Check, CheckRun, Comment, ForgeError, Pull, Words
-from launcher.ci.http import Api, Refusal
+from launcher.ci.forge import Check, CheckRun, ForgeComment, ForgeError, Pull, Words
+from launcher.ci.http import Api, HttpRefusal
 from launcher.git import pull_request_in
 
 APP: Final = "github-actions"
@@ -60,12 +60,12 @@ class GitHub(Api):
         token = {"Authorization": f"Bearer {self._token}"} if self._token else {}
         return {"Accept": "application/vnd.github+json", "X-GitHub-Api-Version": "2022-11-28", **token}
 
-    def comments(self, number: int) -> list[Comment]:
+    def comments(self, number: int) -> list[ForgeComment]:
         """The comments of workflows on a pull request, the oldest first."""
         found = (_comment(each) for each in self._pages(f"/issues/{number}/comments"))
         return [each for each in found if each.author == AUTHOR]
 
-    def add_comment(self, number: int, body: str) -> Comment:
+    def add_comment(self, number: int, body: str) -> ForgeComment:
         made = self._send("POST", f"/issues/{number}/comments", {"body": body})
         return _comment(made)
 
@@ -131,7 +131,7 @@ class GitHub(Api):
         """The active rules of a branch, each with its `type` and `parameters`."""
         return list(self._pages(f"/rules/branches/{quote(branch, safe='')}"))
 
-    def refused(self, refusal: Refusal, method: str, url: str) -> GitHubError | None:
+    def refused(self, refusal: HttpRefusal, method: str, url: str) -> GitHubError | None:
         """The error for a refusal, with the permission that the token lacks; None for another reason."""
         is_hidden = refusal.status == 404 and method == "POST"
         if not (refusal.status == 401 or is_hidden or (refusal.status == 403 and not refusal.is_limit)):
@@ -151,8 +151,8 @@ def _login(value: Mapping[str, Any]) -> str:
     return str((value.get("user") or {}).get("login") or "")
 
 
-def _comment(value: Mapping[str, Any]) -> Comment:
-    return Comment(value["id"], value.get("body") or "", _login(value))
+def _comment(value: Mapping[str, Any]) -> ForgeComment:
+    return ForgeComment(value["id"], value.get("body") or "", _login(value))
 
 
 def _check_run(value: Mapping[str, Any]) -> CheckRun:

@@ -18,9 +18,9 @@ from itertools import islice
 from typing import Any, Final
 from urllib.parse import quote, urlencode, urlsplit
 
-from launcher.ci.forge import Check, CheckRun, Comment, ForgeError, Pull, Words
-from launcher.ci.http import Api, Refusal
-from launcher.ci.runner import Runner
+from launcher.ci.forge import Check, CheckRun, ForgeComment, ForgeError, Pull, Words
+from launcher.ci.http import Api, HttpRefusal
+from launcher.ci.runner import CiRunner
 from launcher.files import write_whole
 
 TOKEN: Final = "LAUNCHER_GITLAB_TOKEN"
@@ -55,7 +55,7 @@ class GitLab(Api):
     name = "GitLab"
     words = Words("merge request", "!", "run a pipeline by hand, in which LAUNCHER_DIGEST is the digest")
 
-    def __init__(self, runner: Runner, *, sleep: Callable[[float], None] = time.sleep) -> None:
+    def __init__(self, runner: CiRunner, *, sleep: Callable[[float], None] = time.sleep) -> None:
         url = runner.api_url.rstrip("/")
         super().__init__(url, f"{url}/projects/{runner.repository}", sleep=sleep)
         self._runner, self._own = runner, runner.own_token
@@ -63,13 +63,13 @@ class GitLab(Api):
         self._written: list[dict[str, Any]] = []
         self._artifacts: dict[str, list[CheckRun]] = {}
 
-    def comments(self, number: int) -> list[Comment]:
+    def comments(self, number: int) -> list[ForgeComment]:
         """The notes of the own token's user on a merge request, the oldest first."""
         user = self._user
         notes = self._list(f"/merge_requests/{number}/notes?sort=asc&order_by=created_at")
         return [_comment(each) for each in notes if (each.get("author") or {}).get("id") == user]
 
-    def add_comment(self, number: int, body: str) -> Comment:
+    def add_comment(self, number: int, body: str) -> ForgeComment:
         return _comment(self._write("POST", f"/merge_requests/{number}/notes", body))
 
     def edit_comment(self, number: int, comment_id: int, body: str) -> bool:
@@ -151,7 +151,7 @@ class GitLab(Api):
             return {"PRIVATE-TOKEN": self._own} if self._own else {}
         return {"JOB-TOKEN": self._runner.token}
 
-    def refused(self, refusal: Refusal, method: str, url: str) -> GitLabError | None:
+    def refused(self, refusal: HttpRefusal, method: str, url: str) -> GitLabError | None:
         """The error for a refusal, with the token that is missing; None for another reason.
 
         GitLab hides a project from a token: `404 Project Not Found`.
@@ -232,9 +232,9 @@ def _check_runs(value: Any) -> Iterator[CheckRun]:
             yield CheckRun(id=each["id"], **{name: str(each.get(name) or "") for name in texts})
 
 
-def _comment(value: Mapping[str, Any]) -> Comment:
+def _comment(value: Mapping[str, Any]) -> ForgeComment:
     author = (value.get("author") or {}).get("username") or ""
-    return Comment(value["id"], value.get("body") or "", author)
+    return ForgeComment(value["id"], value.get("body") or "", author)
 
 
 def _pull(value: Mapping[str, Any]) -> Pull:

@@ -34,7 +34,7 @@ class _Redirects(HTTPRedirectHandler):
         return Request(newurl, headers={"User-Agent": "launcher"})
 
 
-class Refusal(NamedTuple):
+class HttpRefusal(NamedTuple):
     """An HTTP error that the server answered: status, headers and message."""
 
     status: int
@@ -42,7 +42,7 @@ class Refusal(NamedTuple):
     message: str
 
     @classmethod
-    def of(cls, error: HTTPError) -> Refusal:
+    def of(cls, error: HTTPError) -> HttpRefusal:
         with error:
             try:
                 said = json.loads(error.read(100_000))
@@ -95,7 +95,7 @@ class Api:
         """The headers of a request, with the token."""
         raise NotImplementedError
 
-    def refused(self, refusal: Refusal, method: str, url: str) -> ForgeError | None:
+    def refused(self, refusal: HttpRefusal, method: str, url: str) -> ForgeError | None:
         """The error for a refusal that names what the token lacks; None for another reason."""
         raise NotImplementedError
 
@@ -127,7 +127,7 @@ class Api:
             try:
                 return self._once(method, url, body)
             except HTTPError as error:
-                refusal = Refusal.of(error)
+                refusal = HttpRefusal.of(error)
                 wait = refusal.wait_s(method, pause)
                 if wait is None or time.monotonic() + wait > deadline:
                     raise self._error(refusal, method, url) from None
@@ -154,7 +154,7 @@ class Api:
             except (ValueError, RecursionError) as error:
                 raise self.error(f"{urlsplit(url).netloc} answers with what is no JSON: {error}") from error
 
-    def _error(self, refusal: Refusal, method: str, url: str) -> ForgeError:
+    def _error(self, refusal: HttpRefusal, method: str, url: str) -> ForgeError:
         path = urlsplit(url).path
         is_moved = refusal.status // 100 == 3
         hint = "the repository was renamed or moved: push to its new address" if is_moved else ""

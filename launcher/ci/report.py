@@ -14,9 +14,9 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import accumulate, chain
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from launcher.ci.approvals import Scope, names, plain
+from launcher.ci.approvals import ApprovalScope, names, plain
 from launcher.ci.forge import MOST_CHARACTERS, Check, CheckRun, ForgeError
-from launcher.inventory.results import Row, shown
+from launcher.inventory.results import ResultRow, shown
 from launcher.text import fenced, fold, named, natural, plural
 
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ _APPLIED: Final = re.compile(r"launcher apply \((?P<project>[^,()]+), (?P<target
 _BAD: Final = frozenset({"failed", "lost", "cancelled", "skipped"})
 
 
-class Ended(NamedTuple):
+class EndedJob(NamedTuple):
     """The state of a job that a merge started.
 
     Attributes:
@@ -51,7 +51,7 @@ class Ended(NamedTuple):
     asked: str = ""
     message: str = ""
     output: str = ""
-    results: Sequence[Row] = ()
+    results: Sequence[ResultRow] = ()
     matrix: str = ""
 
     @property
@@ -60,7 +60,7 @@ class Ended(NamedTuple):
         return f"{plain(self.job)}@{self.attempt}"
 
 
-Look = Callable[[Sequence[Mapping[str, Any]]], Sequence[Ended]]
+Look = Callable[[Sequence[Mapping[str, Any]]], Sequence[EndedJob]]
 """Returns the states of the jobs that a check run names."""
 
 
@@ -106,7 +106,7 @@ def _newest_of_each(checks: Iterable[CheckRun]) -> list[CheckRun]:
     return list(found.values())
 
 
-def _applied(check: CheckRun) -> tuple[Scope | None, Mapping[str, Sequence[Mapping[str, Any]]]]:
+def _applied(check: CheckRun) -> tuple[ApprovalScope | None, Mapping[str, Sequence[Mapping[str, Any]]]]:
     """The jobs that a check run of `ci apply` names, by pull request; (None, {}) for any other check run."""
     named = _APPLIED.fullmatch(check.name)
     data_block = re.fullmatch(r"```json\n(.*)\n```", check.text, re.DOTALL)
@@ -121,16 +121,16 @@ def _applied(check: CheckRun) -> tuple[Scope | None, Mapping[str, Sequence[Mappi
         }
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
         return None, {}
-    return Scope(named["project"], named["target"]), found
+    return ApprovalScope(named["project"], named["target"]), found
 
 
-def _is_due(jobs: Sequence[Ended]) -> bool:
+def _is_due(jobs: Sequence[EndedJob]) -> bool:
     """Whether all jobs have ended, or one has failed."""
     return all(job.has_ended for job in jobs) or any(job.state == "failed" for job in jobs)
 
 
 def _tell(
-    forge: Forge, sha: str, scope: Scope, due: Mapping[str, Sequence[Ended]], check: CheckRun
+    forge: Forge, sha: str, scope: ApprovalScope, due: Mapping[str, Sequence[EndedJob]], check: CheckRun
 ) -> list[str]:
     """Write the comments that are due and not there yet; returns a line for each."""
     mark = f"<!-- launcher report {scope} {sha} -->"
@@ -144,12 +144,12 @@ def _tell(
     return _lines(forge, scope, new)
 
 
-def _lines(forge: Forge, scope: Scope, ended: Mapping[str, Sequence[Ended]]) -> list[str]:
+def _lines(forge: Forge, scope: ApprovalScope, ended: Mapping[str, Sequence[EndedJob]]) -> list[str]:
     sign = forge.words.sign
     return [f"{sign}{number} {scope}: {_verdict(jobs)}" for number, jobs in ended.items() if number]
 
 
-def comment_text(mark: str, sha: str, jobs: Sequence[Ended], url: str = "") -> str:
+def comment_text(mark: str, sha: str, jobs: Sequence[EndedJob], url: str = "") -> str:
     """The comment in Markdown: the verdict first, a row for each job, the bad ones first.
 
     The jobs of a large matrix share rows, except the first failed ones.
@@ -171,7 +171,7 @@ def comment_text(mark: str, sha: str, jobs: Sequence[Ended], url: str = "") -> s
     return "\n".join([*lines, *_fitting(parts, MOST_CHARACTERS - sum(map(len, lines)) - len(lines))]) + "\n"
 
 
-def _row(jobs: Sequence[Ended]) -> str:
+def _row(jobs: Sequence[EndedJob]) -> str:
     """Return the row that some jobs share, without the times and reasons in which they differ."""
     took, why = ({getattr(job, name) for job in jobs} for name in ("took", "message"))
     name, first = named([job.name for job in jobs]), jobs[0]
@@ -180,7 +180,7 @@ def _row(jobs: Sequence[Ended]) -> str:
     return f"| {' | '.join(cells)} | {plain(first.message)[:500] if len(why) == 1 else ''} |"
 
 
-def _results(job: Ended) -> str:
+def _results(job: EndedJob) -> str:
     """Return a table of the job's results; "" without any."""
     if not job.results:
         return ""
@@ -197,7 +197,7 @@ def _results(job: Ended) -> str:
     return "\n".join([*head, *rows, *([f"\n{left} more"] if left else [])])
 
 
-def _last_lines(job: Ended) -> str:
+def _last_lines(job: EndedJob) -> str:
     """Return the last lines of the job's output in a folded block; "" without any."""
     if not job.output:
         return ""
@@ -214,7 +214,7 @@ def _fitting(parts: Iterable[str], room: int) -> Iterator[str]:
             yield part
 
 
-def _verdict(jobs: Sequence[Ended]) -> str:
+def _verdict(jobs: Sequence[EndedJob]) -> str:
     """`1 failed, 2 succeeded`."""
     states = [job.state for job in jobs]
     ordered = sorted(set(states), key=lambda state: (state not in _BAD, state))

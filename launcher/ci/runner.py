@@ -23,7 +23,7 @@ _REPOSITORY = re.compile(r"[A-Za-z0-9_.-]+/[A-Za-z0-9_.-]+")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Runner:
+class CiRunner:
     """One run of a workflow, or one job of a pipeline.
 
     Attributes:
@@ -71,7 +71,7 @@ class Runner:
     job_id: int = 0
 
 
-def runner_of(environ: Mapping[str, str]) -> Runner:
+def runner_of(environ: Mapping[str, str]) -> CiRunner:
     """Return the run of this process. Raises LauncherError outside of a runner or for wrong variables."""
     if environ.get("GITLAB_CI") == "true":
         return _of_gitlab(environ)
@@ -86,7 +86,7 @@ def runner_of(environ: Mapping[str, str]) -> Runner:
     sha = _matching(_SHA, environ.get("GITHUB_SHA", ""), "GITHUB_SHA")
     server = environ.get("GITHUB_SERVER_URL") or "https://github.com"
     run = environ.get("GITHUB_RUN_ID", "")
-    return Runner(
+    return CiRunner(
         event=event,
         repository=repository,
         sha=sha,
@@ -132,7 +132,7 @@ _SOURCES = {"merge_request_event": "pull_request", "web": "workflow_dispatch"}
 """How GitLab has started a pipeline → the event of GitHub."""
 
 
-def _of_gitlab(environ: Mapping[str, str]) -> Runner:
+def _of_gitlab(environ: Mapping[str, str]) -> CiRunner:
     sha = _matching(_SHA, environ.get("CI_COMMIT_SHA", ""), "CI_COMMIT_SHA")
     source, digest = environ.get("CI_PIPELINE_SOURCE", ""), environ.get("LAUNCHER_DIGEST", "")
     job, folder = environ.get("CI_JOB_ID", ""), environ.get("CI_PROJECT_DIR", "")
@@ -151,7 +151,7 @@ def _of_gitlab(environ: Mapping[str, str]) -> Runner:
             "pull_request": int(number),
             "is_fork": projects[0] != projects[1] or not projects[0],
         }
-    return Runner(
+    return CiRunner(
         provider="gitlab",
         event=_SOURCES.get(source, source),
         repository=_matching(_NUMBER, environ.get("CI_PROJECT_ID", ""), "CI_PROJECT_ID"),

@@ -9,11 +9,11 @@ from typing import Any
 from launcher.cli.arguments import add_project, add_target, attempts, count, moment
 from launcher.cli.console import Console
 from launcher.cli.logs import STREAMS
-from launcher.cli.render.matches import Names, Text, json_attempt, json_lines, unread_lines
+from launcher.cli.render.matches import AttemptNames, MatchText, json_attempt, json_lines, unread_lines
 from launcher.errors import UsageError
 from launcher.inventory.attempts import select
 from launcher.inventory.project import projects_here
-from launcher.inventory.search import Line, Query, Searched, search
+from launcher.inventory.search import FoundLine, Query, Searched, search
 from launcher.schedulers.logs import LineSearch
 from launcher.state.records import AppRecord
 from launcher.text import plural
@@ -73,7 +73,7 @@ def run(args: Any, console: Console) -> int:
         args.jobs, target=args.target, project=args.project, numbers=args.attempt, since=args.since
     )
     report = Searched()
-    names = Names({*projects_here()}, args.target)
+    names = AttemptNames({*projects_here()}, args.target)
     replicas = search(found, query, report)
     try:
         if args.list or args.count:
@@ -115,11 +115,11 @@ def _escaped(text: str) -> str:
     return re.sub(r"([.\[\](){}*+?|^$\\])", r"\\\1", text)
 
 
-Replicas = Iterable[tuple[AppRecord, str, int, Iterator[Line]]]
+Replicas = Iterable[tuple[AppRecord, str, int, Iterator[FoundLine]]]
 
 
-def _print_lines(replicas: Replicas, args: Any, query: Query, names: Names, console: Console) -> bool:
-    text = Text(
+def _print_lines(replicas: Replicas, args: Any, query: Query, names: AttemptNames, console: Console) -> bool:
+    text = MatchText(
         names,
         query.search.pattern,
         color=console.color,
@@ -139,7 +139,7 @@ def _print_lines(replicas: Replicas, args: Any, query: Query, names: Names, cons
     return has_match
 
 
-def _print_attempts(replicas: Replicas, args: Any, names: Names, console: Console) -> bool:
+def _print_attempts(replicas: Replicas, args: Any, names: AttemptNames, console: Console) -> bool:
     """Print the attempts with a match, each as soon as it is known; return whether there were any."""
     has_match = False
     last, number = None, 0

@@ -32,7 +32,7 @@ def provider(text: str) -> str:
     return text
 
 
-class Engine(NamedTuple):
+class EngineChoice(NamedTuple):
     """One choice of `--ci-engine`.
 
     Attributes:
@@ -49,9 +49,9 @@ class Engine(NamedTuple):
 
 
 ENGINES = {
-    "local": Engine("processes of a self-hosted runner", cron="*/15 * * * *"),
-    "docker": Engine("a Docker engine over ssh", "DOCKER_HOST", "ssh://"),
-    "slurm": Engine("a Slurm cluster over ssh", "LAUNCHER_SLURM_HOST"),
+    "local": EngineChoice("processes of a self-hosted runner", cron="*/15 * * * *"),
+    "docker": EngineChoice("a Docker engine over ssh", "DOCKER_HOST", "ssh://"),
+    "slurm": EngineChoice("a Slurm cluster over ssh", "LAUNCHER_SLURM_HOST"),
 }
 
 
@@ -65,7 +65,7 @@ class Setup(NamedTuple):
         requirement: what pip installs; "" if unknown.
     """
 
-    engine: Engine
+    engine: EngineChoice
     host: str
     secrets: tuple[str, ...]
     branch: str
@@ -128,7 +128,7 @@ def github_steps(setup: Setup) -> list[str]:
     return [*lines, *(f"gh secret set {name}" for name in setup.secrets)]
 
 
-def _checked_host(text: str, engine: Engine) -> str:
+def _checked_host(text: str, engine: EngineChoice) -> str:
     """The address of an engine, without its scheme. Raises UsageError."""
     host = text.removeprefix("ssh://")
     if not _HOST.fullmatch(host) or (":" in host and not engine.scheme):

@@ -11,8 +11,8 @@ if TYPE_CHECKING:
 
     from launcher.cli.console import Console
     from launcher.cli.log_reader import LogRequest, Logs
-    from launcher.cli.render.matches import Names
-    from launcher.inventory.find import Selection
+    from launcher.cli.render.matches import AttemptNames
+    from launcher.inventory.find import SelectedApps
     from launcher.schedulers.restarts import Restart
     from launcher.state.records import AppRecord
 
@@ -92,10 +92,10 @@ def run(args: Any, console: Console) -> int:
 
 def _of_attempts(args: Any, console: Console) -> int:
     """Print the logs of several attempts, the oldest first, each below a heading."""
-    from launcher.cli.render.matches import Names
+    from launcher.cli.render.matches import AttemptNames
     from launcher.errors import LauncherError, UsageError
     from launcher.inventory.attempts import present, select
-    from launcher.inventory.find import Selection
+    from launcher.inventory.find import SelectedApps
     from launcher.inventory.project import projects_here
 
     found = [*present(select([args.app], target=args.target, numbers=args.attempt))][::-1]
@@ -110,14 +110,14 @@ def _of_attempts(args: Any, console: Console) -> int:
         if not any(first <= (selected.app.number or 0) <= last for selected in found):
             console.warn(f"`{args.app}` has no attempt {first if first == last else f'{first}..{last}'}")
     if len(found) == 1:
-        return _of_apps(args, Selection(found, is_group=False), console)
-    names = Names({*projects_here()}, args.target)
+        return _of_apps(args, SelectedApps(found, is_group=False), console)
+    names = AttemptNames({*projects_here()}, args.target)
     failed = 0
     for number, selected in enumerate(found):
         if not args.no_prefix:
             console.print(("\n" if number else "") + _heading(selected.app, names, console), flush=True)
         try:
-            _of_apps(args, Selection([selected], is_group=False), console)
+            _of_apps(args, SelectedApps([selected], is_group=False), console)
         except LauncherError as error:
             console.flush()
             console.warn(str(error))
@@ -125,7 +125,7 @@ def _of_attempts(args: Any, console: Console) -> int:
     return 1 if failed == len(found) else 0
 
 
-def _heading(app: AppRecord, names: Names, console: Console) -> str:
+def _heading(app: AppRecord, names: AttemptNames, console: Console) -> str:
     """`==> train@2  SUCCEEDED  2025-03-01 12:30:05 +0100`"""
     from launcher.cli.render.values import state_cell, timestamp
     from launcher.text import paint
@@ -135,7 +135,7 @@ def _heading(app: AppRecord, names: Names, console: Console) -> str:
     return f"==> {name}  {state}  {timestamp(app.started_at or app.created_at)}"
 
 
-def _of_apps(args: Any, found: Selection, console: Console) -> int:
+def _of_apps(args: Any, found: SelectedApps, console: Console) -> int:
     from launcher.cli.log_reader import display, note, show
     from launcher.inventory.recorded import scheduler_of
 
@@ -158,7 +158,7 @@ def _of_apps(args: Any, found: Selection, console: Console) -> int:
     return 0
 
 
-def _held(found: Selection, console: Console, *, follow: bool) -> set[str]:
+def _held(found: SelectedApps, console: Console, *, follow: bool) -> set[str]:
     """The handles of the apps that have not started, whose output is to be followed from their start.
 
     Prints why held and skipped apps have no output, and removes from `found` apps without output to follow.
@@ -180,7 +180,7 @@ def _held(found: Selection, console: Console, *, follow: bool) -> set[str]:
     return held
 
 
-def _requests(args: Any, found: Selection, console: Console) -> Logs:
+def _requests(args: Any, found: SelectedApps, console: Console) -> Logs:
     """Return the log requests of the apps found. In a group, apps without logs are skipped with a warning.
 
     Raises LauncherError if no app has logs.

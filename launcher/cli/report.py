@@ -13,7 +13,7 @@ from launcher.cli.render.markdown import MAX_BYTES
 from launcher.cli.render.report_html import BYTES_PER_APP, LEAST_BYTES, report_html
 from launcher.cli.render.report_text import report_json, report_markdown
 from launcher.errors import UsageError
-from launcher.inventory.report import Choice, gather
+from launcher.inventory.report import ReportChoice, gather
 
 if TYPE_CHECKING:
     from launcher.cli.console import Console
@@ -79,7 +79,7 @@ def run(args: Any, console: Console) -> int:
     since = args.since
     if since is None and not args.apps and not args.select:
         since = time.time() - _DAYS * 86400
-    choice = Choice(
+    choice = ReportChoice(
         names=args.apps, select=args.select, since=since, project=args.project, target=args.target
     )
     report = gather(choice, most // BYTES_PER_APP + 1, console.warn)

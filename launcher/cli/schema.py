@@ -12,7 +12,7 @@ from launcher.cli.render.findings import ERROR_FIELDS, findings_schema, object_s
 from launcher.inventory.verify import LINKS
 from launcher.inventory.verify import MARKS as MARKS_OF_LINKS
 from launcher.jobfile.schema.job import job_schema
-from launcher.jobfile.schema.options import Declared
+from launcher.jobfile.schema.options import SchedulerSchema
 from launcher.jobfile.schema.project import project_schema
 from launcher.notify.message import notification_schema
 from launcher.plan.codec import plan_schema
@@ -146,9 +146,9 @@ def schema(kind: str) -> dict[str, Any]:
     return _SCHEMAS[kind]()
 
 
-def declared_schedulers() -> dict[str, Declared]:
+def declared_schedulers() -> dict[str, SchedulerSchema]:
     """The built-in schedulers, as the schemas of files show them."""
     return {
-        name: Declared(str(imported(home).__doc__).splitlines()[0], get_scheduler(name, "").run_opts())
+        name: SchedulerSchema(str(imported(home).__doc__).splitlines()[0], get_scheduler(name, "").run_opts())
         for name, home in DEFAULT_SCHEDULERS.items()
     }

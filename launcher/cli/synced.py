@@ -7,8 +7,8 @@ from functools import cache
 from json import dumps
 from typing import Any
 
-from launcher.ci.apply import MOST_COMMITS, Commit, History
-from launcher.ci.approvals import Scope
+from launcher.ci.apply import MOST_COMMITS, Commit, CommitHistory
+from launcher.ci.approvals import ApprovalScope
 from launcher.cli import jobs
 from launcher.cli.base import compiled_at
 from launcher.cli.ci.common import github_of, work_tree
@@ -79,8 +79,8 @@ def _last_applied(
     launches: tuple[Launch, ...], history: Sequence[Commit], branch: str, tree: Repository
 ) -> str:
     """The last commit that `ci apply` has applied for every project and target, by its check runs."""
-    checks = History(github_of(tree.origin or ""), history, branch)
-    found = {checks.last_applied(Scope(*launch.key[:2])) for launch in launches}
+    checks = CommitHistory(github_of(tree.origin or ""), history, branch)
+    found = {checks.last_applied(ApprovalScope(*launch.key[:2])) for launch in launches}
     return max(found, key=[oid for oid, _ in history].index)
 
 

@@ -134,7 +134,7 @@ def call(cmpnt_fn: Component, arguments: ComponentArgs, name: str | None = None)
     return app
 
 
-def from_document(parameters: Parameters, given: Mapping[str, Any], spelt: Spelt) -> Arguments:
+def from_document(parameters: Parameters, given: Mapping[str, Any], spelt: Spelt) -> CallArguments:
     """Arguments from a document, whose values are typed: text is never a number there.
 
     Where text is expected, a number becomes its text in the document. A mapping of texts may hold references
@@ -143,7 +143,7 @@ def from_document(parameters: Parameters, given: Mapping[str, Any], spelt: Spelt
     Args:
         spelt: path and value of a number or truth value → its text in the document.
     """
-    found = Arguments(parameters)
+    found = CallArguments(parameters)
     found.take_values(given, spelt)
     found.complete()
     return found
@@ -154,9 +154,9 @@ def _parsed(
     words: Sequence[str],
     defaults: Mapping[str, Any] | None,
     config: Mapping[str, Any] | None,
-) -> Arguments:
+) -> CallArguments:
     name = getattr(function, "__name__", "component")
-    found = Arguments(parameters_of(function))
+    found = CallArguments(parameters_of(function))
     is_list = isinstance(words, Sequence) and not isinstance(words, str)
     if not is_list or not all(isinstance(word, str) for word in words):
         hint = 'for example ["--msg", "hello"]; the Runner also takes a dict, a value for each argument'
@@ -183,7 +183,7 @@ def _parsed(
 
 
 @dataclass(slots=True)
-class Arguments:
+class CallArguments:
     """The arguments of one call: a value for each parameter when they are complete. Collects problems.
 
     Attributes:

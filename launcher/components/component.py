@@ -265,7 +265,7 @@ def executing(parsed: ComponentFile, function: str) -> Load:
     def load() -> Callable[..., Any]:
         digest = sha256(f"{parsed.path}\0{parsed.text}".encode()).hexdigest()[:16]
         name = f"launcher_component_{digest}"
-        beside = _neighbours.setdefault(name, Neighbours(os.path.dirname(parsed.path)))
+        beside = _neighbours.setdefault(name, NeighbourModules(os.path.dirname(parsed.path)))
         if name not in sys.modules:
             module = ModuleType(name)
             module.__file__ = parsed.path
@@ -299,7 +299,7 @@ def _defined(namespace: Mapping[str, Any], function: str, where: str) -> Callabl
     return found
 
 
-class Neighbours:
+class NeighbourModules:
     """The modules in the folder of one component file, importable only while the component's code runs.
 
     Each file has its own, as another folder may have a `common.py` too.
@@ -346,4 +346,4 @@ class Neighbours:
         return any(os.path.dirname(place) == self._folder for place in places)
 
 
-_neighbours: dict[str, Neighbours] = {}
+_neighbours: dict[str, NeighbourModules] = {}

@@ -6,7 +6,7 @@ import os
 import re
 from collections.abc import Iterable, Iterator, Mapping
 
-from launcher.convert.compose_fields import ALWAYS, FIELDS, IGNORED, Job, Service, Spec, command
+from launcher.convert.compose_fields import ALWAYS, FIELDS, IGNORED, ComposeJob, Service, Spec, command
 from launcher.convert.compose_text import REASONS, Invalid, Texts
 from launcher.convert.draft import Draft, label
 from launcher.errors import LauncherError
@@ -48,7 +48,7 @@ def convert(document: Document, name: str = "") -> Draft:
     draft = Draft(file, {"name": name or label(project), "scheduler": "local_docker"})
     draft.put(("roles",), {})
     roles = _roles(services, draft)
-    job = Job(document, draft, project, services, roles, Texts(draft, _hosts(services, roles)))
+    job = ComposeJob(document, draft, project, services, roles, Texts(draft, _hosts(services, roles)))
     for each, role in roles.items():
         draft.put(("roles", role), {})
         wrong += _service(Service(job, each, role))
@@ -126,7 +126,7 @@ def _service(service: Service) -> Iterator[Diagnostic]:
             yield _problem(document, path, message)
 
 
-def _order(job: Job) -> Iterator[Diagnostic]:
+def _order(job: ComposeJob) -> Iterator[Diagnostic]:
     """Set the order of roles, and mark the services. Yields the problems of the order."""
     needed: set[str] = set()
     ended: set[str] = set()
@@ -163,7 +163,7 @@ def _wait(service: Service, target: str, rule: Spec) -> str:
     return condition
 
 
-def _serve(job: Job, needed: set[str], ended: set[str]) -> None:
+def _serve(job: ComposeJob, needed: set[str], ended: set[str]) -> None:
     """Mark as services the roles that others need, and endless roles beside roles that end."""
     endless = {role for name, role in job.roles.items() if job.services[name].get("restart") in ALWAYS}
     last = {*job.roles.values()} - needed - ended
@@ -180,7 +180,7 @@ def _serve(job: Job, needed: set[str], ended: set[str]) -> None:
         job.draft.note((), f"{text} until `launcher cancel`, or until a `timeout` that you set.")
 
 
-def _ports(job: Job) -> None:
+def _ports(job: ComposeJob) -> None:
     counts = job.draft.fields["roles"]
     is_alone = all(counts[role].get("num_replicas", 1) == 1 for role, _, _ in job.ports)
     is_same = all(host in ("", str(port)) for _, port, host in job.ports)
@@ -197,7 +197,7 @@ def _ports(job: Job) -> None:
         job.draft.note(("cfg", "ports"), "Ports are published on 127.0.0.1 alone.")
 
 
-def _shared(job: Job) -> None:
+def _shared(job: ComposeJob) -> None:
     """Set the options of the job: values that all roles share; differing values have no place."""
     for key, values in job.common.items():
         if key == "grace_s":

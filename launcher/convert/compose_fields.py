@@ -33,7 +33,7 @@ IGNORED = frozenset({"image", "command", "entrypoint", "depends_on", "profiles",
 
 
 @dataclass(slots=True)
-class Job:
+class ComposeJob:
     """A compose file and the job that it becomes.
 
     Attributes:
@@ -57,7 +57,7 @@ class Job:
 class Service:
     """A service and the role that it becomes."""
 
-    job: Job
+    job: ComposeJob
     name: str
     role: str
 

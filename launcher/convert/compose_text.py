@@ -85,7 +85,7 @@ class Invalid(ValueError):
     """A value that Compose refuses, too. The message is for users, and holds no secret."""
 
 
-class Part(NamedTuple):
+class TextPiece(NamedTuple):
     """A piece of a text: literal text, or the variable `name` with a default (None: it has none)."""
 
     text: str
@@ -95,22 +95,22 @@ class Part(NamedTuple):
     """The expression as written, where a variable of the job cannot mean the same."""
 
 
-def parts(text: str) -> list[Part]:
+def parts(text: str) -> list[TextPiece]:
     """Split a text into parts as Compose does. Raises Invalid for a text that Compose refuses."""
-    found: list[Part] = []
+    found: list[TextPiece] = []
     at = 0
     while token := _DOLLAR.search(text, at):
         literal = text[at : token.start()] + ("$" if token["dollar"] else "")
         at = token.end()
-        found.append(Part(literal))
+        found.append(TextPiece(literal))
         if token["plain"]:
-            found.append(Part("", token["plain"]))
+            found.append(TextPiece("", token["plain"]))
         elif token["name"]:
             end = _closing(text, at)
             whole = text[token.start() : end + 1]
             found.append(_variable(token["name"], token["sign"] or "", text[at:end], whole))
             at = end + 1
-    return _joined([*found, Part(text[at:])])
+    return _joined([*found, TextPiece(text[at:])])
 
 
 def _closing(text: str, at: int) -> int:
@@ -122,22 +122,22 @@ def _closing(text: str, at: int) -> int:
     raise Invalid("a `${` is not closed")
 
 
-def _variable(name: str, sign: str, rest: str, written: str) -> Part:
+def _variable(name: str, sign: str, rest: str, written: str) -> TextPiece:
     if not sign and rest:
         raise Invalid(f"`{written}` is no expression")
     if sign.endswith("-"):
         inner = parts(rest)
         text = "".join(part.default or "" if part.name else part.text for part in inner)
-        return Part("", name, text, written if any(part.name for part in inner) else "")
-    return Part("", name, None, written if sign.endswith("+") else "")
+        return TextPiece("", name, text, written if any(part.name for part in inner) else "")
+    return TextPiece("", name, None, written if sign.endswith("+") else "")
 
 
-def _joined(found: Sequence[Part]) -> list[Part]:
+def _joined(found: Sequence[TextPiece]) -> list[TextPiece]:
     """Join neighbouring literals, since a `$` may precede text that reads as a reference."""
-    out: list[Part] = []
+    out: list[TextPiece] = []
     for part in found:
         if not part.name and out and not out[-1].name:
-            out[-1] = Part(out[-1].text + part.text)
+            out[-1] = TextPiece(out[-1].text + part.text)
         elif part.name or part.text:
             out.append(part)
     return out
@@ -172,7 +172,7 @@ class Texts:
 
     def variable(self, role: str, name: str, text: str | None) -> None:
         """Set a variable of a role; None stands for its value in the environment of Compose."""
-        found = parts(text) if text is not None else [Part("", name)]
+        found = parts(text) if text is not None else [TextPiece("", name)]
         names = [part.name for part in found if part.name]
         literal = "".join(part.text or part.default or "" for part in found)
         is_hidden = masked(literal) != literal or any(map(is_sensitive, names))
@@ -215,7 +215,7 @@ class Texts:
                 text = text.replace(_mark(part.name), self._written(part, None))
         return text
 
-    def _written(self, part: Part, key: str | None) -> str:
+    def _written(self, part: TextPiece, key: str | None) -> str:
         if not part.name:
             return "".join(self._hosts(part.text, key))
         if part.odd:
@@ -224,7 +224,7 @@ class Texts:
         self.declare(part)
         return f"$<var.{part.name}>"
 
-    def declare(self, part: Part) -> None:
+    def declare(self, part: TextPiece) -> None:
         """Declare a variable of the job, which the environment may set, with the default of its first use."""
         at = ("vars", part.name)
         known = self.draft.fields.get("vars", {}).get(part.name)

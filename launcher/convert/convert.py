@@ -44,7 +44,7 @@ class Converted:
 
     text: str
     lost: Mapping[str, str]
-    rows: tuple[Row, ...]
+    rows: tuple[OptionRow, ...]
     warnings: tuple[Diagnostic, ...]
 
     @property
@@ -141,7 +141,7 @@ def _refuse(document: Document) -> None:
         raise job_file_error(errors)
 
 
-class Row(NamedTuple):
+class OptionRow(NamedTuple):
     """An option of an sbatch script, and its counterpart in the job."""
 
     option: str
@@ -172,7 +172,7 @@ def compiled(draft: Draft, text: str, path: str) -> Compiled:
     return result
 
 
-def request_rows(draft: Draft, source: Source, launch: Launch) -> Iterator[Row]:
+def request_rows(draft: Draft, source: Source, launch: Launch) -> Iterator[OptionRow]:
     """Compare the request of a job with the options of its script, one by one. Asks no cluster."""
     script = read(source).options
     scheduler = get_scheduler_factories()[launch.scheduler]("convert")
@@ -181,23 +181,23 @@ def request_rows(draft: Draft, source: Source, launch: Launch) -> Iterator[Row]:
     for name, value in script.items():
         shown = written(name, value)
         if why := draft.lost.get(shown):
-            yield Row(shown, False, why)
+            yield OptionRow(shown, False, why)
         elif name in draft.fates:
-            yield Row(shown, True, draft.fates[name])
+            yield OptionRow(shown, True, draft.fates[name])
         elif name in ours and _plain(name, ours[name]) == _plain(name, value):
-            yield Row(shown, True, "the same")
+            yield OptionRow(shown, True, "the same")
         else:
             yield _amount(name, script, ours, launch)
 
 
-def _amount(name: str, script: Mapping[str, str], ours: Mapping[str, str], launch: Launch) -> Row:
+def _amount(name: str, script: Mapping[str, str], ours: Mapping[str, str], launch: Launch) -> OptionRow:
     option = written(name, script[name])
     if name == "chdir":
-        return Row(option, launch.cfg.get("workdir") == script[name], "the option workdir")
+        return OptionRow(option, launch.cfg.get("workdir") == script[name], "the option workdir")
     shown = " ".join(written(each, ours[each]) for each in _AMOUNTS.get(name, (name,)) if each in ours)
     if name in _AMOUNTS and _total(name, script) == _total(name, ours):
-        return Row(option, True, f"as much: {shown}")
-    return Row(option, False, f"differs: {shown or 'not requested'}")
+        return OptionRow(option, True, f"as much: {shown}")
+    return OptionRow(option, False, f"differs: {shown or 'not requested'}")
 
 
 def _plain(name: str, value: str) -> object:

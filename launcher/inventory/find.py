@@ -42,7 +42,7 @@ class Selected:
         self.replicas = replicas
 
 
-class Selection:
+class SelectedApps:
     """The selected apps: one, or those of a group in natural order of their names.
 
     Attributes:
@@ -115,12 +115,12 @@ def find_app(text: str, target: str = "") -> AppRecord:
     return found.app
 
 
-def find_apps(text: str, target: str = "") -> Selection:
+def find_apps(text: str, target: str = "") -> SelectedApps:
     """`find_all` for commands that act on whole apps. Raises UsageError if a role is given."""
     return find_each((text,), target)[0]
 
 
-def find_each(texts: Sequence[str], target: str = "") -> list[Selection]:
+def find_each(texts: Sequence[str], target: str = "") -> list[SelectedApps]:
     """`find_apps` of several names."""
     found = find_parts(texts, target)
     for text, each in zip(texts, found, strict=True):
@@ -142,7 +142,7 @@ def find(text: str, target: str = "") -> Selected:
     return found.selected[0]
 
 
-def find_all(text: str, target: str = "") -> Selection:
+def find_all(text: str, target: str = "") -> SelectedApps:
     """Find the app named `text`, or the apps of a pattern or matrix; returns at least one.
 
     A job name selects the latest attempt in the project that the job's file in the current directory
@@ -157,12 +157,12 @@ def find_all(text: str, target: str = "") -> Selection:
     return find_parts((text,), target)[0]
 
 
-def find_parts(texts: Sequence[str], target: str = "") -> list[Selection]:
+def find_parts(texts: Sequence[str], target: str = "") -> list[SelectedApps]:
     """`find_all` of several names; each shared engine is asked once for all of them."""
     return together([_found(each) for each in [AppName(text, target) for text in texts]])
 
 
-def _found(given: AppName) -> Search[Selection]:
+def _found(given: AppName) -> Search[SelectedApps]:
     is_group = given.is_pattern
     if is_group:
         from launcher.inventory.groups import matching
@@ -179,7 +179,7 @@ def _found(given: AppName) -> Search[Selection]:
         apps = [_by_handle(given)]
     else:
         apps, is_group = yield from _by_name(given)
-    return Selection([Selected(app, given.role, given.replicas) for app in apps], is_group=is_group)
+    return SelectedApps([Selected(app, given.role, given.replicas) for app in apps], is_group=is_group)
 
 
 def shortest_name(job: str, handle: str) -> str:

@@ -18,7 +18,7 @@ from launcher.specs.handle import UnknownAppException
 from launcher.specs.jobkey import DEFAULT_TARGET
 from launcher.specs.outputs import own_output
 from launcher.state.records import AppRecord
-from launcher.unpacking import Member, Unpacked, check_free, first_file, unpack
+from launcher.unpacking import ArchiveMember, Unpacked, check_free, first_file, unpack
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,7 +63,7 @@ def copy_output(app: AppRecord, found: Output, folder: str) -> Unpacked:
         return unpack(pieces, folder, top=top)
 
 
-def read_output(app: AppRecord, name: str, most: int) -> Member | None:
+def read_output(app: AppRecord, name: str, most: int) -> ArchiveMember | None:
     """Read one file at the top of the output folder of an app.
 
     None where there is no such file, for a link, and for a file of more than `most` bytes. Raises

@@ -21,7 +21,7 @@ from launcher.inventory.find import AppName, find_each
 from launcher.inventory.listing import present
 from launcher.inventory.logs import secrets_of, tail_of
 from launcher.inventory.recorded import scheduler_of
-from launcher.inventory.results import Row, compare, read, success_before
+from launcher.inventory.results import ResultRow, compare, read, success_before
 from launcher.inventory.status import root_cause
 from launcher.inventory.timeline import Timeline, of_events, of_record
 from launcher.schedulers.ended_process import last_lines
@@ -52,7 +52,7 @@ Key = tuple[str, str, str]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Choice:
+class ReportChoice:
     """The choice of apps for a report: named and selected ones with all attempts of their jobs, or all.
 
     Attributes:
@@ -69,7 +69,7 @@ class Choice:
 
 
 @dataclass(slots=True, kw_only=True)
-class Entry:
+class ReportedApp:
     """One app.
 
     Attributes:
@@ -118,7 +118,7 @@ class Failure:
         skipped: the jobs that did not start because of it.
     """
 
-    entries: Sequence[Entry]
+    entries: Sequence[ReportedApp]
     since_then: str = ""
     skipped: Sequence[str] = ()
 
@@ -127,7 +127,7 @@ class Failure:
 class Wait:
     """A waiting app, or waiting replicas of one, and the reason."""
 
-    entry: Entry
+    entry: ReportedApp
     text: str
 
 
@@ -135,7 +135,7 @@ class Wait:
 class RoleUse:
     """The request of a role per replica in a job's latest measured attempt, and the use of its runs."""
 
-    entry: Entry
+    entry: ReportedApp
     role: str
     replicas: int
     asked: Mapping[str, Any]
@@ -146,9 +146,9 @@ class RoleUse:
 class Results:
     """The results of a job's latest success beside those of the success before it ("" without one)."""
 
-    entry: Entry
+    entry: ReportedApp
     before: str
-    rows: Sequence[Row]
+    rows: Sequence[ResultRow]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -163,11 +163,11 @@ class Report:
         needs: key of each of their jobs → keys of the jobs that its latest attempt stands on.
     """
 
-    choice: Choice
+    choice: ReportChoice
     made_at: float
     counts: Mapping[str, int]
     folded: Mapping[str, int]
-    entries: Sequence[Entry]
+    entries: Sequence[ReportedApp]
     failures: Sequence[Failure]
     waits: Sequence[Wait]
     uses: Sequence[RoleUse]
@@ -175,12 +175,12 @@ class Report:
     needs: Mapping[Key, Sequence[Key]]
 
     @property
-    def latest(self) -> dict[Key, Entry]:
+    def latest(self) -> dict[Key, ReportedApp]:
         """Key → the latest attempt of each job."""
         return latest_of(self.entries)
 
 
-def gather(choice: Choice, limit: int, warn: Warn) -> Report:
+def gather(choice: ReportChoice, limit: int, warn: Warn) -> Report:
     """The report of the newest `limit` apps of a choice.
 
     Raises LauncherError for an unknown name.
@@ -214,9 +214,9 @@ def gather(choice: Choice, limit: int, warn: Warn) -> Report:
     )
 
 
-def latest_of(entries: Iterable[Entry]) -> dict[Key, Entry]:
+def latest_of(entries: Iterable[ReportedApp]) -> dict[Key, ReportedApp]:
     """Key → the latest of the entries of each job, in their order."""
-    found: dict[Key, Entry] = {}
+    found: dict[Key, ReportedApp] = {}
     for each in entries:
         known = found.get(each.key)
         if known is None or (each.app.number or 0) > (known.app.number or 0):
@@ -227,7 +227,7 @@ def latest_of(entries: Iterable[Entry]) -> dict[Key, Entry]:
 # -- which apps ----------------------------------------------------------------------------------------------
 
 
-def _chosen(choice: Choice) -> tuple[set[Key] | None, list[AppRecord]]:
+def _chosen(choice: ReportChoice) -> tuple[set[Key] | None, list[AppRecord]]:
     """Return the chosen jobs (None for all), and single apps: numbered attempts and apps without a job."""
     if not choice.names and not choice.select:
         return None, []
@@ -267,7 +267,7 @@ def _reached(start: set[Key], *, needs: bool) -> set[Key]:
 
 
 def _window(
-    choice: Choice, keys: set[Key] | None, single: list[AppRecord], limit: int, warn: Warn
+    choice: ReportChoice, keys: set[Key] | None, single: list[AppRecord], limit: int, warn: Warn
 ) -> tuple[list[AppRecord], dict[str, int]]:
     """Return the newest apps of the choice in their present state, and the number of all by state."""
 
@@ -286,20 +286,20 @@ def _window(
     return sorted(apps, key=lambda app: app.created_at or 0.0, reverse=True), counts
 
 
-def _entry(app: AppRecord, attempt: Attempt | None) -> Entry:
+def _entry(app: AppRecord, attempt: Attempt | None) -> ReportedApp:
     if attempt is not None and attempt.handle != app.handle:
         attempt = None
     if attempt is not None and app.is_live:
         attempt = as_seen(attempt, app)
-    return Entry(app=app, attempt=attempt, timeline=of_record(app))
+    return ReportedApp(app=app, attempt=attempt, timeline=of_record(app))
 
 
 # -- why they failed, and what waits -------------------------------------------------------------------------
 
 
-def _failures(entries: Sequence[Entry], latest: Mapping[Key, Entry]) -> Iterator[Failure]:
+def _failures(entries: Sequence[ReportedApp], latest: Mapping[Key, ReportedApp]) -> Iterator[Failure]:
     """Yield failures grouped by message, first those of jobs that have not run again since."""
-    alike: dict[str, list[Entry]] = {}
+    alike: dict[str, list[ReportedApp]] = {}
     for each in entries:
         if each.app.state in _FAILED:
             alike.setdefault(_WHERE.sub("", each.app.message) or each.app.app_id, []).append(each)
@@ -321,7 +321,7 @@ def _failures(entries: Sequence[Entry], latest: Mapping[Key, Entry]) -> Iterator
         )
 
 
-def _waits(live: Iterable[Entry]) -> Iterator[Wait]:
+def _waits(live: Iterable[ReportedApp]) -> Iterator[Wait]:
     for each in live:
         if each.app.is_held:
             yield Wait(entry=each, text=each.app.message)
@@ -334,7 +334,7 @@ def _waits(live: Iterable[Entry]) -> Iterator[Wait]:
             yield Wait(entry=each, text=f"{names}{more}: {'; '.join(texts)}")
 
 
-def _add_details(wanted: Iterable[Entry], warn: Warn) -> None:
+def _add_details(wanted: Iterable[ReportedApp], warn: Warn) -> None:
     """Ask the schedulers for the replicas, events and output of the first apps."""
     until = time.monotonic() + _DETAILS_S
     unreached: set[str] = set()
@@ -352,7 +352,7 @@ def _add_details(wanted: Iterable[Entry], warn: Warn) -> None:
             warn(f"apps of {entry.app.scheduler} are shown as they were recorded: {error}")
 
 
-def _add_detail(entry: Entry) -> None:
+def _add_detail(entry: ReportedApp) -> None:
     app, scheduler = entry.app, scheduler_of(entry.app)
     seen = scheduler.record(app.app_id)
     entry.is_detailed = True
@@ -370,7 +370,7 @@ def _add_detail(entry: Entry) -> None:
         entry.unread = str(error)
 
 
-def _add_output(entry: Entry) -> None:
+def _add_output(entry: ReportedApp) -> None:
     """Set the last lines of the replica that failed first, and its structured error."""
     replica, entry.lines = tail_of(entry.app, entry.document, LINES)
     entry.tail_of = f"{replica.role}/{replica.k}" if replica is not None else ""
@@ -384,7 +384,7 @@ def _add_output(entry: Entry) -> None:
 # -- what they used, and what came out -----------------------------------------------------------------------
 
 
-def _uses(entries: Iterable[Entry]) -> Iterator[RoleUse]:
+def _uses(entries: Iterable[ReportedApp]) -> Iterator[RoleUse]:
     seen: set[Key] = set()
     for each in entries:
         used = (
@@ -400,7 +400,7 @@ def _uses(entries: Iterable[Entry]) -> Iterator[RoleUse]:
                 yield RoleUse(entry=each, role=role["name"], replicas=count, asked=asked, used=found)
 
 
-def _results(entries: Iterable[Entry]) -> Iterator[Results]:
+def _results(entries: Iterable[ReportedApp]) -> Iterator[Results]:
     """Yield the results of jobs that have any, the newest first."""
     until = time.monotonic() + _DETAILS_S
     good = [each for each in entries if each.app.state == "succeeded" and each.app.output]

@@ -25,7 +25,7 @@ _SLACK_S: Final = 60.0
 """Seconds by which a file's time may be off."""
 
 
-class Row(NamedTuple):
+class ResultRow(NamedTuple):
     """One result, before and now; None where it is missing."""
 
     name: str
@@ -50,7 +50,7 @@ class Row(NamedTuple):
         return f"{change:+.4g}{of_old}"
 
 
-def results_of(app: AppRecord) -> list[Row]:
+def results_of(app: AppRecord) -> list[ResultRow]:
     """Return the results of an ended attempt beside those of the success before it; [] without any."""
     new = read(app)
     if not new:
@@ -125,10 +125,10 @@ def _number(value: Any) -> float | None:
         return None
 
 
-def compare(old: Mapping[str, float] | None, new: Mapping[str, float] | None) -> list[Row]:
+def compare(old: Mapping[str, float] | None, new: Mapping[str, float] | None) -> list[ResultRow]:
     """Return a row for each name, in the order of `new`, then the names that only `old` has."""
     old, new = old or {}, new or {}
-    return [Row(name, old.get(name), new.get(name)) for name in dict.fromkeys([*new, *old])]
+    return [ResultRow(name, old.get(name), new.get(name)) for name in dict.fromkeys([*new, *old])]
 
 
 def shown(value: float | None) -> str:

@@ -42,7 +42,7 @@ class Query:
     role: str = ""
 
 
-class Line:
+class FoundLine:
     """A line of output, a match or the context of one; or several matches with the same time.
 
     Attributes:
@@ -93,7 +93,7 @@ class Searched:
 
 def search(
     candidates: Sequence[Candidate], query: Query, report: Searched
-) -> Iterator[tuple[AppRecord, str, int, Iterator[Line]]]:
+) -> Iterator[tuple[AppRecord, str, int, Iterator[FoundLine]]]:
     """Yield app, role and number of each replica whose output can be read, and its matching lines.
 
     Lines are searched as the caller takes them. Output that cannot be read is added to the report.
@@ -148,7 +148,7 @@ def _is_wanted(query: Query, part: Selected, role: str, k: int) -> bool:
 # -- the lines of one replica ------------------------------------------------------------------------------
 
 
-def lines_of(blocks: Iterable[LogBlock], query: Query) -> Iterator[Line]:
+def lines_of(blocks: Iterable[LogBlock], query: Query) -> Iterator[FoundLine]:
     """The lines of one output that match, with their context, in order."""
     if query.before or query.after or query.tail is not None:
         found = _around(blocks, query)
@@ -156,21 +156,21 @@ def lines_of(blocks: Iterable[LogBlock], query: Query) -> Iterator[Line]:
     return _matches(blocks, query.search)
 
 
-def _matches(blocks: Iterable[LogBlock], search: LineSearch) -> Iterator[Line]:
+def _matches(blocks: Iterable[LogBlock], search: LineSearch) -> Iterator[FoundLine]:
     """Yield the matches; consecutive ones of the same time together, which is five times as fast."""
     for base, block in _whole_lines(blocks):
         spans = search.spans(block.data)
         done = 0
         while done < len(spans):
-            line = Line(block, base, spans[done])
+            line = FoundLine(block, base, spans[done])
             same = bisect_left(spans, (block.written(spans[done][0])[2],), done + 1)
             line.text = b"".join([block.data[start:end] for start, end in spans[done:same]])
             yield line
             done = same
 
 
-def _around(blocks: Iterable[LogBlock], query: Query) -> Iterator[Line]:
-    held: deque[Line] = deque(maxlen=query.before)  # the last lines of earlier blocks, not shown yet
+def _around(blocks: Iterable[LogBlock], query: Query) -> Iterator[FoundLine]:
+    held: deque[FoundLine] = deque(maxlen=query.before)  # the last lines of earlier blocks, not shown yet
     left = 0  # lines of context that are still to be shown after the last match
     for base, block in _whole_lines(blocks):
         context = partial(_context, block, base)
@@ -184,7 +184,7 @@ def _around(blocks: Iterable[LogBlock], query: Query) -> Iterator[Line]:
                 yield from list(held)[len(before) - query.before :]
             held.clear()
             yield from before
-            yield Line(block, base, (start, end))
+            yield FoundLine(block, base, (start, end))
             shown, left = end, query.after
         for line in context(_first_lines(block.data, shown, len(block.data), left)):
             yield line
@@ -192,8 +192,8 @@ def _around(blocks: Iterable[LogBlock], query: Query) -> Iterator[Line]:
         held.extend(context(_last_lines(block.data, shown, len(block.data), query.before)))
 
 
-def _context(block: LogBlock, base: int, spans: Iterable[tuple[int, int]]) -> Iterator[Line]:
-    return (Line(block, base, span, is_match=False) for span in spans)
+def _context(block: LogBlock, base: int, spans: Iterable[tuple[int, int]]) -> Iterator[FoundLine]:
+    return (FoundLine(block, base, span, is_match=False) for span in spans)
 
 
 def _first_lines(data: bytes, start: int, end: int, count: int) -> Iterator[tuple[int, int]]:
@@ -212,10 +212,10 @@ def _last_lines(data: bytes, start: int, end: int, count: int) -> list[tuple[int
     return found[::-1]
 
 
-def _last(lines: Iterable[Line], count: int, after: int) -> Iterator[Line]:
+def _last(lines: Iterable[FoundLine], count: int, after: int) -> Iterator[FoundLine]:
     """The last matches, each with its context."""
-    groups: deque[list[Line]] = deque(maxlen=count)
-    begun: list[Line] = []  # context before the next match
+    groups: deque[list[FoundLine]] = deque(maxlen=count)
+    begun: list[FoundLine] = []  # context before the next match
     left = 0
     for line in lines:
         if line.is_match:

@@ -15,7 +15,7 @@ _PHASES = {"waiting": "needs", "queued": "line", "running": "run"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Span:
+class Phase:
     """One phase of an app, or of a replica.
 
     Attributes:
@@ -37,8 +37,8 @@ class Span:
 class Timeline:
     """`phases` of an app, and role and number of each replica → its spans; {} where no events are known."""
 
-    phases: tuple[Span, ...]
-    replicas: Mapping[tuple[str, int], tuple[Span, ...]]
+    phases: tuple[Phase, ...]
+    replicas: Mapping[tuple[str, int], tuple[Phase, ...]]
 
 
 def of_record(app: AppRecord) -> Timeline:
@@ -46,12 +46,12 @@ def of_record(app: AppRecord) -> Timeline:
     if app.created_at is None:
         return Timeline(phases=(), replicas={})
     if app.is_held:
-        held = Span(kind=_PHASES[app.state], start=app.created_at, end=None, text=app.message)
+        held = Phase(kind=_PHASES[app.state], start=app.created_at, end=None, text=app.message)
         return Timeline(phases=(held,), replicas={})
     start = app.started_at or (app.created_at if app.is_live else app.ended_at or app.created_at)
-    before = Span(kind="needs" if app.state == "skipped" else "before", start=app.created_at, end=start)
+    before = Phase(kind="needs" if app.state == "skipped" else "before", start=app.created_at, end=start)
     state = "" if app.is_live else app.state
-    run = Span(kind="run", start=start, end=app.ended_at, state=state, text=app.message)
+    run = Phase(kind="run", start=start, end=app.ended_at, state=state, text=app.message)
     return Timeline(phases=(before, run) if app.started_at or app.is_live else (before,), replicas={})
 
 
@@ -76,8 +76,8 @@ class _Fold:
         self._record = app
         self._app = AppState()
         self._submitted = app.created_at
-        self.phases: list[Span] = []
-        self._runs: dict[tuple[str, int], list[Span]] = {}
+        self.phases: list[Phase] = []
+        self._runs: dict[tuple[str, int], list[Phase]] = {}
 
     def take(self, event: dict[str, Any]) -> None:
         at = event["t"] / 1e9
@@ -88,12 +88,12 @@ class _Fold:
             self._pause(event, at)
         elif event["e"] == "stopping":
             for replica in self._app.to_stop:
-                self._begin(replica, Span(kind="stop", start=at, end=None, text=self._app.stop_reason))
+                self._begin(replica, Phase(kind="stop", start=at, end=None, text=self._app.stop_reason))
         elif event["e"] in ("starting", "started"):
             for replica in self._app.replicas:
                 if replica.state == PENDING and replica.role.depends_on:
                     text = self._app.shown(replica)[1]
-                    self._begin(replica, Span(kind="order", start=at, end=None, text=text))
+                    self._begin(replica, Phase(kind="order", start=at, end=None, text=text))
         is_stop = self._app.stop is not None and not self._app.has_ended
         self._phase("stop" if is_stop else _PHASES.get(self._app.state, "before"), at)
 
@@ -104,12 +104,12 @@ class _Fold:
             if not self.phases:
                 at = min(at, self._submitted or at)
             self._close(self.phases, at)
-            self.phases.append(Span(kind=kind, start=at, end=None, text=self._app.message))
+            self.phases.append(Phase(kind=kind, start=at, end=None, text=self._app.message))
 
     def _replica(self, replica: Replica, what: str, at: float) -> None:
         if what == "spawn":
             text = f"restart {replica.restarts}" if replica.restarts else ""
-            self._begin(replica, Span(kind="run", start=at, end=None, text=text))
+            self._begin(replica, Phase(kind="run", start=at, end=None, text=text))
             return
         state, message = replica.shown_end
         text = replica.cause if state == "failed" else message
@@ -120,22 +120,22 @@ class _Fold:
         by = self._app.replica(dict(event))
         of_scope = {"app": self._app.replicas, "role": by.role.replicas}.get(event["scope"], [by])
         for replica in of_scope:
-            self._begin(replica, Span(kind="pause", start=at, end=None, text=f"before restart {event['n']}"))
+            self._begin(replica, Phase(kind="pause", start=at, end=None, text=f"before restart {event['n']}"))
 
-    def _spans(self, replica: Replica) -> list[Span]:
+    def _spans(self, replica: Replica) -> list[Phase]:
         return self._runs.setdefault((replica.role.name, replica.k), [])
 
-    def _begin(self, replica: Replica, span: Span) -> None:
+    def _begin(self, replica: Replica, span: Phase) -> None:
         spans = self._spans(replica)
         self._close(spans, span.start)
         spans.append(span)
 
     @staticmethod
-    def _close(spans: list[Span], at: float, state: str = "", text: str = "") -> None:
+    def _close(spans: list[Phase], at: float, state: str = "", text: str = "") -> None:
         if spans and spans[-1].end is None:
             last = spans.pop()
             words = ", ".join(filter(None, (last.text, text)))
-            spans.append(Span(kind=last.kind, start=last.start, end=at, state=state, text=words))
+            spans.append(Phase(kind=last.kind, start=last.start, end=at, state=state, text=words))
 
     def timeline(self) -> Timeline:
         """Return all spans; open spans end with the app, if it has ended."""
@@ -146,7 +146,7 @@ class _Fold:
                 self._close(spans, end, "" if spans is self.phases else "lost")
             at = max((n for n, each in enumerate(self.phases) if each.kind == "run"), default=-1)
             last = self.phases[at]
-            self.phases[at] = Span(
+            self.phases[at] = Phase(
                 kind=last.kind, start=last.start, end=last.end, state=record.state, text=record.message
             )
         return Timeline(phases=tuple(self.phases), replicas={k: tuple(v) for k, v in self._runs.items()})

@@ -44,7 +44,7 @@ class Sample(NamedTuple):
     is_whole: bool
 
 
-class Rule(NamedTuple):
+class SuggestionRule(NamedTuple):
     """The rule for suggesting an amount.
 
     Attributes:
@@ -63,9 +63,9 @@ class Rule(NamedTuple):
 
 
 RULES = {
-    "cpu_millis": Rule(1.5, 0.5, 1.1, _CORE_STEPS, 1000),
-    "memory_bytes": Rule(1.25, 0.75, 1.0, _MEMORY_STEPS, 64 * _MIB),
-    "timeout_s": Rule(2.0, 0.25, None, _TIME_STEPS, 600),
+    "cpu_millis": SuggestionRule(1.5, 0.5, 1.1, _CORE_STEPS, 1000),
+    "memory_bytes": SuggestionRule(1.25, 0.75, 1.0, _MEMORY_STEPS, 64 * _MIB),
+    "timeout_s": SuggestionRule(2.0, 0.25, None, _TIME_STEPS, 600),
 }
 """Name of the amount in a document → rule. Fewer cores are suggested where that halves them, at 1.5 times the
 highest use; memory at 1.25 times; a time limit at twice the longest run, where that quarters it."""

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any, Final, NamedTuple
 
-from launcher.plan.cost import UNITS, Range, in_hours, ranges_json
+from launcher.plan.cost import UNITS, Spread, in_hours, ranges_json
 from launcher.plan.step import Step
 from launcher.specs.jobkey import JobKey
 
 _MOST_NAMED: Final = 3
 
 
-class Total(NamedTuple):
+class PlanTotal(NamedTuple):
     """The sum over the jobs that a plan starts.
 
     Attributes:
@@ -22,8 +22,8 @@ class Total(NamedTuple):
 
     jobs: int
     unknown: int
-    core_hours: Range | None = None
-    gpu_hours: Range | None = None
+    core_hours: Spread | None = None
+    gpu_hours: Spread | None = None
 
     def to_json(self) -> dict[str, Any]:
         return {"jobs": self.jobs, "unknown": self.unknown, **ranges_json(self._asdict())}
@@ -65,11 +65,11 @@ class Overrun(NamedTuple):
         return f"apply fewer jobs with --select, or raise `{self.unit}` in [{where}] of launcher.toml"
 
 
-def total_of(steps: Iterable[Step]) -> Total:
+def total_of(steps: Iterable[Step]) -> PlanTotal:
     """The sum over the steps that start."""
     starting = [step.estimate for step in steps if step.starts]
     known = [each for each in starting if each is not None]
-    return Total(
+    return PlanTotal(
         len(known),
         len(starting) - len(known),
         _sum([each.core_hours for each in known]),
@@ -100,7 +100,7 @@ def _overrun(scope: tuple[str, str], unit: str, steps: Sequence[Step]) -> Overru
     return Overrun(*scope, unit, sum(hours.values()), budget, tuple(costly))
 
 
-def _sum(ranges: Iterable[Range | None]) -> Range | None:
+def _sum(ranges: Iterable[Spread | None]) -> Spread | None:
     """The sum of independent amounts: their deviations partly cancel out."""
     known = [each for each in ranges if each is not None]
     if not known:
@@ -108,4 +108,4 @@ def _sum(ranges: Iterable[Range | None]) -> Range | None:
     median = sum(each.median for each in known)
     below = sum((each.median - each.low) ** 2 for each in known) ** 0.5
     above = sum((each.high - each.median) ** 2 for each in known) ** 0.5
-    return Range(median, median - below, median + above)
+    return Spread(median, median - below, median + above)

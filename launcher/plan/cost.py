@@ -9,19 +9,19 @@ UNITS: Final[Mapping[str, str]] = {"gpu_hours": "GPU-hours", "core_hours": "core
 """Field of an estimate and of a budget → its unit."""
 
 
-class Range(NamedTuple):
+class Spread(NamedTuple):
     """A median, and the bounds within which about four of five attempts end."""
 
     median: float
     low: float
     high: float
 
-    def times(self, factor: float) -> Range:
-        return Range(*(factor * each for each in self))
+    def times(self, factor: float) -> Spread:
+        return Spread(*(factor * each for each in self))
 
-    def rounded(self) -> Range:
+    def rounded(self) -> Spread:
         """The range with the digits that saved plans keep."""
-        return Range(*(round(each, 6) for each in self))
+        return Spread(*(round(each, 6) for each in self))
 
 
 class Estimate(NamedTuple):
@@ -38,9 +38,9 @@ class Estimate(NamedTuple):
 
     attempts: int
     same_document: bool
-    duration_s: Range
-    core_hours: Range | None = None
-    gpu_hours: Range | None = None
+    duration_s: Spread
+    core_hours: Spread | None = None
+    gpu_hours: Spread | None = None
 
     def to_json(self) -> dict[str, Any]:
         given = {"attempts": self.attempts, "same_document": self.same_document}
@@ -49,12 +49,12 @@ class Estimate(NamedTuple):
 
 def to_estimate(found: Mapping[str, Any]) -> Estimate:
     """The inverse of `Estimate.to_json`."""
-    ranges = {name: Range(**part) for name, part in found.items() if isinstance(part, dict)}
+    ranges = {name: Spread(**part) for name, part in found.items() if isinstance(part, dict)}
     return Estimate(found["attempts"], found["same_document"], **ranges)
 
 
 def ranges_json(fields: Mapping[str, Any]) -> dict[str, Any]:
-    return {name: part.rounded()._asdict() for name, part in fields.items() if isinstance(part, Range)}
+    return {name: part.rounded()._asdict() for name, part in fields.items() if isinstance(part, Spread)}
 
 
 def in_hours(value: float) -> str:

@@ -18,7 +18,7 @@ from typing import Final, NamedTuple
 
 from launcher.dataclass import replace
 from launcher.holding.use import Use
-from launcher.plan.cost import Estimate, Range
+from launcher.plan.cost import Estimate, Spread
 from launcher.plan.model import Plan
 from launcher.plan.step import Step
 from launcher.specs.launch import JobKey, Launch
@@ -77,7 +77,7 @@ def estimate(launch: Launch, digest: str, past: Sequence[Past]) -> Estimate | No
         return None
     duration = range_of([each.took_s for each in counted])
     if launch.timeout_s is not None:  # an attempt that takes longer fails
-        duration = Range(*(min(each, launch.timeout_s) for each in duration))
+        duration = Spread(*(min(each, launch.timeout_s) for each in duration))
     asked = total(launch.app)
     cores = _core_hours(launch, asked.cpu, duration, counted, is_same=counted is same)
     gpus = duration.times(asked.gpus / 3600) if asked.gpus else None
@@ -91,8 +91,8 @@ def estimate(launch: Launch, digest: str, past: Sequence[Past]) -> Estimate | No
 
 
 def _core_hours(
-    launch: Launch, cores: float, duration: Range, past: Sequence[Past], *, is_same: bool
-) -> Range | None:
+    launch: Launch, cores: float, duration: Spread, past: Sequence[Past], *, is_same: bool
+) -> Spread | None:
     """The range of core-hours; None where unknown. `cores`: the cores that its roles ask for together."""
     others = {role.name: role.num_replicas for role in launch.app.roles if role.resource.cpu <= 0}
     if not others:
@@ -110,7 +110,7 @@ def _core_hours(
     return range_of([core_s(each) for each in measured]).times(1 / 3600)
 
 
-def range_of(values: Sequence[float]) -> Range:
+def range_of(values: Sequence[float]) -> Spread:
     """The range of the next value, by at least two earlier ones, the newest first."""
     logs = [log(max(value, _SHORTEST_S)) for value in values]
     weights, count = _weights(len(logs))
@@ -121,7 +121,7 @@ def range_of(values: Sequence[float]) -> Range:
     reach = _student(freedom) * sqrt(variance * (1 + 1 / count))
     logs.sort()
     median = (logs[(len(logs) - 1) // 2] + logs[len(logs) // 2]) / 2
-    return Range(exp(median), exp(min(mean - reach, median)), exp(max(mean + reach, median)))
+    return Spread(exp(median), exp(min(mean - reach, median)), exp(max(mean + reach, median)))
 
 
 @cache

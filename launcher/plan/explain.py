@@ -22,7 +22,7 @@ What = Literal["document", "workspace", "need", "inputs", "files", "seen"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Part:
+class Basis:
     """One part that a success depends on.
 
     Attributes:
@@ -49,7 +49,7 @@ class Explanation:
 
     step: Step
     success: Attempt | None = None
-    parts: tuple[Part, ...] = ()
+    parts: tuple[Basis, ...] = ()
 
 
 def explain(
@@ -76,21 +76,21 @@ def explain(
     return Explanation(step=step, success=success, parts=tuple(parts))
 
 
-def _document(desired: Desired, success: Attempt) -> Part:
+def _document(desired: Desired, success: Attempt) -> Basis:
     if desired.is_of(success):
-        return Part(what="document", recorded=success.digest)
+        return Basis(what="document", recorded=success.digest)
     changes = diff(success.document, desired.document) if success.document else ()
     now = plural(len(changes), "change") if changes else "another document"
-    return Part(what="document", recorded=success.digest, is_current=False, now=now)
+    return Basis(what="document", recorded=success.digest, is_current=False, now=now)
 
 
-def _workspace(step: Step, success: Attempt) -> Iterator[Part]:
+def _workspace(step: Step, success: Attempt) -> Iterator[Basis]:
     single = step.launch.workspace.path if step.launch is not None and step.launch.workspace else ""
     before, now = _folders(success.document), _folders(step.document)
     for path, digest in before.items():
         is_current = now.get(path) == digest
         words = "" if is_current else "changed" if path in now else "not its workspace any more"
-        yield Part(what="workspace", name=path or single, recorded=digest, is_current=is_current, now=words)
+        yield Basis(what="workspace", name=path or single, recorded=digest, is_current=is_current, now=words)
 
 
 def _folders(document: Any) -> dict[str, str]:
@@ -102,7 +102,7 @@ def _folders(document: Any) -> dict[str, str]:
     return {path: each["digest"] for path, each in projects.items()}
 
 
-def _needs(success: Attempt, grounds: Sequence[Ground], knows: Knows) -> Iterator[Part]:
+def _needs(success: Attempt, grounds: Sequence[Ground], knows: Knows) -> Iterator[Basis]:
     offered = {ground.job: ground for ground in grounds}
     recorded = {need.job: need for need in success.needs}
     uncompared = next((ground.unresolved for ground in grounds if ground.unresolved), "")
@@ -116,7 +116,7 @@ def _needs(success: Attempt, grounds: Sequence[Ground], knows: Knows) -> Iterato
         else:
             current, now = _need(old, ground)
         words = f"attempt {old.number}, edition {old.edition}" if old is not None else ""
-        yield Part(what="need", name=job, recorded=words, is_current=current, now=now)
+        yield Basis(what="need", name=job, recorded=words, is_current=current, now=now)
 
 
 def _need(old: StoodOn | None, ground: Ground | None) -> tuple[bool | None, str]:
@@ -128,29 +128,29 @@ def _need(old: StoodOn | None, ground: Ground | None) -> tuple[bool | None, str]
     return (False, ground.moved().detail) if ground.has_moved(old) else (True, "")
 
 
-def _inputs(desired: Desired, success: Attempt) -> Iterator[Part]:
+def _inputs(desired: Desired, success: Attempt) -> Iterator[Basis]:
     if not (success.inputs or desired.launch.inputs):
         return
     reasons = inputs_changed(desired, success)
     now = "; ".join(reason.detail for reason in reasons)
-    yield Part(what="inputs", recorded=success.inputs, is_current=not reasons, now=now)
+    yield Basis(what="inputs", recorded=success.inputs, is_current=not reasons, now=now)
 
 
-def _files(launch: Launch, success: Attempt) -> Iterator[Part]:
+def _files(launch: Launch, success: Attempt) -> Iterator[Basis]:
     fired = {reason.path: reason.detail for reason in why.fired(launch, success)}
     for index, trigger in enumerate(launch.lifecycle.rerun_on):
         path = f"lifecycle.rerun_on[{index}]"
         if trigger.kind == "every_apply":
-            yield Part(what="files", name=trigger.kind, is_current=False, now="each apply runs it again")
+            yield Basis(what="files", name=trigger.kind, is_current=False, now="each apply runs it again")
         else:
             now = fired.get(path, "")
-            yield Part(what="files", name=", ".join(trigger.globs), is_current=path not in fired, now=now)
+            yield Basis(what="files", name=", ".join(trigger.globs), is_current=path not in fired, now=now)
 
 
-def _seen(success: Attempt, edited: Collection[str]) -> Iterator[Part]:
+def _seen(success: Attempt, edited: Collection[str]) -> Iterator[Basis]:
     for path in sorted(recorded_paths(success.seen)):
         is_current = path not in edited
         now = "" if is_current else "differs from what ran"
-        yield Part(what="seen", name=path, recorded=success.seen[path], is_current=is_current, now=now)
+        yield Basis(what="seen", name=path, recorded=success.seen[path], is_current=is_current, now=now)
     for path in sorted(set(edited) - set(success.seen)):
-        yield Part(what="seen", name=path, is_current=False, now="imported now")
+        yield Basis(what="seen", name=path, is_current=False, now="imported now")

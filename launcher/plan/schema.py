@@ -13,15 +13,15 @@ from launcher.plan.cost import UNITS
 from launcher.plan.diff import Op
 from launcher.plan.shapes import (
     Anything,
-    Choice,
+    ChoiceShape,
     Either,
     Flag,
     Items,
     Number,
-    Record,
+    RecordShape,
     Shape,
     Table,
-    Text,
+    TextShape,
     Whole,
 )
 from launcher.plan.step import MARKS, REASONS, Blocked, GuardState
@@ -45,59 +45,63 @@ EFFECTS_VERSION: Final = "launcher.effects/v1"
 """The versions that can be applied."""
 MOMENT: Final = r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ"
 
-_DIGEST = Text(
+_DIGEST = TextShape(
     "Digest of the document; the prefix names its normal form.", pattern=r"lr\d+:sha256:[0-9a-f]{64}"
 )
 
-_GUARD = Record(
+_GUARD = RecordShape(
     {
         "attempt": Whole("Number of the attempt; 0 for none.", least=0),
-        "state": Text(
+        "state": TextShape(
             "Its state. `submitting`: a client was submitting it; `unfinished`: its client had died; "
             "`waiting`: for attempts that it needs; `queued`: in line for its share of the machine.",
             choices=get_args(GuardState),
         ),
     },
     {
-        "app_id": Text(),
-        "scheduler": Text(),
-        "digest": Text("Digest of the document that it ran."),
+        "app_id": TextShape(),
+        "scheduler": TextShape(),
+        "digest": TextShape("Digest of the document that it ran."),
         "edition": Whole("Its edition, where that is not its own number.", least=0),
     },
     "An attempt as the plan saw it.",
 )
 
-_STOOD_ON = Record(
+_STOOD_ON = RecordShape(
     {
-        "job": Text("The job that is needed."),
+        "job": TextShape("The job that is needed."),
         "attempt": Whole("Number of its attempt.", least=1),
         "edition": Whole("Edition of that attempt.", least=1),
-        "app_id": Text(),
-        "scheduler": Text(),
+        "app_id": TextShape(),
+        "scheduler": TextShape(),
     },
     {},
     "An attempt that the new one stands on.",
 )
 
-_REASON = Record(
-    {"code": Text("; ".join(f"{code}: {text}" for code, text in REASONS.items()), choices=tuple(REASONS))},
+_REASON = RecordShape(
     {
-        "path": Text("The field that decides."),
+        "code": TextShape(
+            "; ".join(f"{code}: {text}" for code, text in REASONS.items()), choices=tuple(REASONS)
+        )
+    },
+    {
+        "path": TextShape("The field that decides."),
         "old": Anything("Its value in the latest attempt."),
         "new": Anything("Its value now."),
-        "detail": Text("What is known beyond the code."),
+        "detail": TextShape("What is known beyond the code."),
     },
 )
 
-_CHANGE = Record(
+_CHANGE = RecordShape(
     {
-        "op": Text("+ is new, - is gone, ~ has another value.", choices=get_args(Op)),
-        "path": Text("Such as `roles.trainer.args[3]`, `roles.trainer.mounts[/data]`."),
+        "op": TextShape("+ is new, - is gone, ~ has another value.", choices=get_args(Op)),
+        "path": TextShape("Such as `roles.trainer.args[3]`, `roles.trainer.mounts[/data]`."),
     },
     {"old": Anything("Absent for +."), "new": Anything("Absent for -.")},
 )
 
-_RESOURCE = Record(
+_RESOURCE = RecordShape(
     {},
     {
         "cpu_millis": Whole("Thousandths of a core."),
@@ -109,26 +113,26 @@ _RESOURCE = Record(
     },
 )
 
-_MOUNT = Record(
-    {"type": Text(choices=("bind", "volume", "device")), "src": Text(), "dst": Text()},
-    {"read_only": Flag(), "permissions": Text("For devices: of r, w and m.")},
+_MOUNT = RecordShape(
+    {"type": TextShape(choices=("bind", "volume", "device")), "src": TextShape(), "dst": TextShape()},
+    {"read_only": Flag(), "permissions": TextShape("For devices: of r, w and m.")},
 )
 
-_PROBE = Record(
+_PROBE = RecordShape(
     {},
     {
         "port": Whole("Something listens there.", least=1),
-        "http": Text("Path that answers with 2xx or 3xx on the port."),
-        "file": Text("Made or written since the replica was started."),
-        "command": Items(Text(), "Ends with 0."),
+        "http": TextShape("Path that answers with 2xx or 3xx on the port."),
+        "file": TextShape("Made or written since the replica was started."),
+        "command": Items(TextShape(), "Ends with 0."),
         "every": Anything("Seconds between two probes."),
         "timeout": Anything("Seconds from the start of the replica to its failure."),
     },
 )
 
-_SECRET = Record(
+_SECRET = RecordShape(
     {
-        "secret": Text(
+        "secret": TextShape(
             "Where the value is found while submitting.", pattern=r"env:[A-Za-z_][A-Za-z0-9_]*|file:.+"
         )
     },
@@ -136,54 +140,54 @@ _SECRET = Record(
 )
 
 _KINDS: Final[Mapping[str, Shape]] = {
-    "str": Text(),
+    "str": TextShape(),
     "bool": Flag(),
-    "list[str]": Items(Text()),
+    "list[str]": Items(TextShape()),
     "dict[str, int]": Table(Whole()),
-    VARIABLES: Table(Either(Text(), _SECRET)),
+    VARIABLES: Table(Either(TextShape(), _SECRET)),
     JSON: Table(Anything()),
     OPTIONS: Table(Anything("An option of the scheduler, for this role.")),
     MOUNTS: Items(_MOUNT),
     "Resource": _RESOURCE,
-    CONDITIONS: Table(Text(choices=get_args(Condition))),
+    CONDITIONS: Table(TextShape(choices=get_args(Condition))),
     PROBE: _PROBE,
 }
 
 
 def _shape(field: RoleField) -> Shape:
     if isinstance(field.default, Enum):
-        return Text(choices=tuple(str(choice) for choice in type(field.default)))
+        return TextShape(choices=tuple(str(choice) for choice in type(field.default)))
     return Whole(least=field.least or None) if field.kind == "int" else _KINDS[field.kind]
 
 
-_ROLE = Record(
+_ROLE = RecordShape(
     {each.name: _shape(each) for each in DOCUMENT_FIELDS if each.name in ALWAYS},
     {each.name: _shape(each) for each in DOCUMENT_FIELDS if each.name not in ALWAYS},
 )
 
-_PROJECT = Record(
+_PROJECT = RecordShape(
     {
-        "target": Text("The folder of the workspace that it goes into; `.` for the root."),
-        "digest": Text("Hash of what it holds."),
+        "target": TextShape("The folder of the workspace that it goes into; `.` for the root."),
+        "digest": TextShape("Hash of what it holds."),
     },
     {},
     "A folder or a file.",
 )
 
-_DOCUMENT = Record(
-    {"scheduler": Text(), "roles": Items(_ROLE)},
+_DOCUMENT = RecordShape(
+    {"scheduler": TextShape(), "roles": Items(_ROLE)},
     {
         "cfg": Table(Anything("An option of the scheduler.")),
         "timeout_s": Whole(least=1),
-        "workspace": Choice(
-            Record(
+        "workspace": ChoiceShape(
+            RecordShape(
                 {
-                    "path": Text("The folder, relative to the job file's."),
-                    "digest": Text("Hash of what it holds."),
+                    "path": TextShape("The folder, relative to the job file's."),
+                    "digest": TextShape("Hash of what it holds."),
                 },
                 {},
             ),
-            Record({"projects": Table(_PROJECT, "What is put together, by path.")}, {}),
+            RecordShape({"projects": Table(_PROJECT, "What is put together, by path.")}, {}),
             "projects",
             "The files that travel with the job: one folder, or several projects.",
         ),
@@ -192,56 +196,64 @@ _DOCUMENT = Record(
     "What the job means, in normal form: without defaults, nulls and empty containers.",
 )
 
-_LIFECYCLE = Record(
+_LIFECYCLE = RecordShape(
     {},
     {
-        "on_change": Text(choices=("replace", "hold")),
-        "on_failed": Text(choices=("hold", "rerun")),
-        "on_cancelled": Text(choices=("hold", "rerun")),
-        "on_lost": Text(choices=("hold", "rerun")),
+        "on_change": TextShape(choices=("replace", "hold")),
+        "on_failed": TextShape(choices=("hold", "rerun")),
+        "on_cancelled": TextShape(choices=("hold", "rerun")),
+        "on_lost": TextShape(choices=("hold", "rerun")),
         "max_attempts": Whole(least=1),
         "protect": Flag(),
-        "on_edit": Text(choices=("note", "rerun")),
+        "on_edit": TextShape(choices=("note", "rerun")),
         "queue": Flag("`false`: it does not wait in line for its share of the machine."),
         "rerun_on": Items(
-            Either(Text(choices=("every_apply",)), Record({"files": Items(Text("A glob."))}, {})),
+            Either(
+                TextShape(choices=("every_apply",)), RecordShape({"files": Items(TextShape("A glob."))}, {})
+            ),
             "What runs finished work again.",
         ),
     },
     "The policies of the job; what it does not say is absent.",
 )
 
-_DESTINATION = Record(
+_DESTINATION = RecordShape(
     {},
     {
-        "url": Text("An http or https URL, or the reference of a secret that is one."),
-        "command": Items(Text(), "A program and its arguments."),
-        "secret": Text("The reference of the key that signs what the URL gets."),
-        "on": Items(Text(choices=OUTCOMES), "The outcomes that it gets; all where it is absent."),
+        "url": TextShape("An http or https URL, or the reference of a secret that is one."),
+        "command": Items(TextShape(), "A program and its arguments."),
+        "secret": TextShape("The reference of the key that signs what the URL gets."),
+        "on": Items(TextShape(choices=OUTCOMES), "The outcomes that it gets; all where it is absent."),
     },
 )
 
-_LAUNCH = Record(
+_LAUNCH = RecordShape(
     {
-        "app": Text("Name of the AppDef."),
+        "app": TextShape("Name of the AppDef."),
         "document": _DOCUMENT,
         "digest": _DIGEST,
         "enabled": Flag(),
-        "origin": Text("Git remote of the job file (host and path), else the folder that it belongs to."),
-        "path": Text("The job file, below the root of that repository."),
+        "origin": TextShape(
+            "Git remote of the job file (host and path), else the folder that it belongs to."
+        ),
+        "path": TextShape("The job file, below the root of that repository."),
     },
     {
         "metadata": Table(Anything()),
-        "description": Text(),
+        "description": TextShape(),
         "lifecycle": _LIFECYCLE,
         "needs": Table(
-            Record({}, {"rerun": Text("`never`: its changes do not run the job again.", choices=("never",))}),
+            RecordShape(
+                {}, {"rerun": TextShape("`never`: its changes do not run the job again.", choices=("never",))}
+            ),
             "The jobs that have to succeed first.",
         ),
-        "unresolved": Table(Text(), "Names among `needs` whose jobs are not known: each with the reason."),
-        "matrix": Text("Name of the matrix that it is a job of."),
+        "unresolved": Table(
+            TextShape(), "Names among `needs` whose jobs are not known: each with the reason."
+        ),
+        "matrix": TextShape("Name of the matrix that it is a job of."),
         "max_parallel": Whole("How many jobs of that matrix run at once.", least=1),
-        "caps": Record(
+        "caps": RecordShape(
             {},
             {
                 "cpu": Anything("Cores."),
@@ -251,32 +263,34 @@ _LAUNCH = Record(
             },
             "How much of a machine the jobs of the project take together.",
         ),
-        "budget": Record(
+        "budget": RecordShape(
             {},
             {"gpu_hours": Number(), "core_hours": Number()},
             "What the jobs that one plan starts for the project and target may take together.",
         ),
         "notify": Items(_DESTINATION, "The receivers of the outcomes of its attempts."),
-        "review_digest": Text(
+        "review_digest": TextShape(
             "Digest of the document with the values of `$<git.…>` left symbolic, where that is another one.",
             pattern=r"lr\d+:sha256:[0-9a-f]{64}",
         ),
-        "trigger_digest": Text("What the files that `rerun_on` names held, one hash per glob."),
-        "inputs": Items(Text(), "The globs of its input files."),
-        "inputs_digest": Text("Hash of these globs and of the files that they match."),
+        "trigger_digest": TextShape("What the files that `rerun_on` names held, one hash per glob."),
+        "inputs": Items(TextShape(), "The globs of its input files."),
+        "inputs_digest": TextShape("Hash of these globs and of the files that they match."),
     },
     "The job; absent where no file declares it any more.",
 )
 
-_KEY = Record({"project": Text(), "target": Text(), "job": Text()}, {}, "Which job it is.")
+_KEY = RecordShape(
+    {"project": TextShape(), "target": TextShape(), "job": TextShape()}, {}, "Which job it is."
+)
 
-_RANGE = Record(
+_RANGE = RecordShape(
     {"median": Number(), "low": Number(), "high": Number()},
     {},
     "A median, and the bounds within which about four of five attempts end.",
 )
 
-_ESTIMATE = Record(
+_ESTIMATE = RecordShape(
     {
         "attempts": Whole("How many of the last successes it goes by.", least=2),
         "same_document": Flag("They ran the document that is started; else other ones."),
@@ -286,7 +300,7 @@ _ESTIMATE = Record(
     "How long the attempt runs and what it takes. No digest covers it.",
 )
 
-_TOTAL = Record(
+_TOTAL = RecordShape(
     {
         "jobs": Whole("How many of the jobs that start have an estimate.", least=0),
         "unknown": Whole("How many have none.", least=0),
@@ -295,11 +309,11 @@ _TOTAL = Record(
     "What the jobs that start take together, as far as that is known.",
 )
 
-_OVERRUN = Record(
+_OVERRUN = RecordShape(
     {
-        "project": Text(),
-        "target": Text(),
-        "unit": Text(choices=tuple(UNITS)),
+        "project": TextShape(),
+        "target": TextShape(),
+        "unit": TextShape(choices=tuple(UNITS)),
         "hours": Number("The estimate: a sum of medians."),
         "budget": Number(),
     },
@@ -307,10 +321,10 @@ _OVERRUN = Record(
     "A budget that the plan exceeds. It is not applied.",
 )
 
-_JOB = Record(
+_JOB = RecordShape(
     {
         "key": _KEY,
-        "action": Text("What happens to the job.", choices=tuple(MARKS)),
+        "action": TextShape("What happens to the job.", choices=tuple(MARKS)),
         "reasons": Items(_REASON, "The deciding one first."),
         "guard": _GUARD,
     },
@@ -318,76 +332,78 @@ _JOB = Record(
         "changes": Items(_CHANGE, "From the document of the latest attempt to the present one."),
         "launch": _LAUNCH,
         "attempt": Whole("Number of the attempt to make or to resume.", least=1),
-        "app_id": Text("Its app id."),
+        "app_id": TextShape("Its app id."),
         "edition": Whole("Its edition: the number of the attempt that last changed something.", least=1),
         "needs": Items(_STOOD_ON, "The attempts that it stands on, by job."),
-        "after": Items(Text(), "Those of these jobs that have not succeeded yet: it waits for them."),
+        "after": Items(TextShape(), "Those of these jobs that have not succeeded yet: it waits for them."),
         "withdraws": Items(_GUARD, "Waiting attempts that are withdrawn first. Nothing of them has run."),
         "stops": Items(_GUARD, "Live attempts that have to be stopped."),
         "leftovers": Items(_GUARD, "Unfinished submissions that have to be removed."),
         "consented": Flag("The job itself says `on_change: replace`."),
-        "blocked": Text("Which policy or lack holds what would have effects.", choices=get_args(Blocked)),
-        "waits_for": Text("Who was submitting the job when the plan was made."),
-        "edited": Items(Text(), "Files of the checkout, below its root, that differ from what ran."),
-        "notes": Items(Text()),
+        "blocked": TextShape(
+            "Which policy or lack holds what would have effects.", choices=get_args(Blocked)
+        ),
+        "waits_for": TextShape("Who was submitting the job when the plan was made."),
+        "edited": Items(TextShape(), "Files of the checkout, below its root, that differ from what ran."),
+        "notes": Items(TextShape()),
         "estimate": _ESTIMATE,
         "place": Whole("Its place in the order of turns, where that is not the order of jobs.", least=1),
     },
 )
 
-_START = Record(
+_START = RecordShape(
     {
         "key": _KEY,
-        "review_digest": Text("Review digest of its document.", pattern=r"lr\d+:sha256:[0-9a-f]{64}"),
-        "origin": Text("Where the job file lives."),
-        "path": Text("The job file."),
+        "review_digest": TextShape("Review digest of its document.", pattern=r"lr\d+:sha256:[0-9a-f]{64}"),
+        "origin": TextShape("Where the job file lives."),
+        "path": TextShape("The job file."),
         "after": Whole("Number of the job's latest attempt when the plan was made; 0 for none.", least=0),
     },
     {
-        "workspace": Text("Digest of the files that travel with it."),
-        "trigger": Text("Digest of the files of `rerun_on`."),
-        "inputs": Text("Digest of the files of `inputs`."),
-        "needs": Items(Text(), "The jobs that it needs, sorted."),
-        "notify": Items(Text(), "The receivers of its outcomes."),
+        "workspace": TextShape("Digest of the files that travel with it."),
+        "trigger": TextShape("Digest of the files of `rerun_on`."),
+        "inputs": TextShape("Digest of the files of `inputs`."),
+        "needs": Items(TextShape(), "The jobs that it needs, sorted."),
+        "notify": Items(TextShape(), "The receivers of its outcomes."),
     },
 )
 
-_STOP = Record({"key": _KEY, "app_id": Text("The live attempt.")}, {})
+_STOP = RecordShape({"key": _KEY, "app_id": TextShape("The live attempt.")}, {})
 
 EFFECTS: Final = Items(
-    Record(
-        {"effect": Text("Its digest.", pattern=r"le1:[0-9a-f]{20}")},
+    RecordShape(
+        {"effect": TextShape("Its digest.", pattern=r"le1:[0-9a-f]{20}")},
         {"start": _START, "stop": _STOP},
         "The start of a job, or the stop of an attempt.",
     ),
     "All that it starts and stops: what an approval holds.",
 )
 
-APPROVED: Final = Record(
+APPROVED: Final = RecordShape(
     {
-        "version": Text(choices=(EFFECTS_VERSION,)),
-        "plan_id": Text("Of the plan; attempts that start under it remember it.", pattern=".+"),
+        "version": TextShape(choices=(EFFECTS_VERSION,)),
+        "plan_id": TextShape("Of the plan; attempts that start under it remember it.", pattern=".+"),
         "effects": EFFECTS,
     },
-    {"pull_request": Text("Number of the pull request that shows the plan.", pattern=r"[1-9]\d{0,17}")},
+    {"pull_request": TextShape("Number of the pull request that shows the plan.", pattern=r"[1-9]\d{0,17}")},
     "The effects of one plan, for `launcher apply --approved`.",
 )
 
-_ORPHAN = Record(
-    {"key": _KEY, "path": Text(), "guard": _GUARD}, {}, "A live attempt that the plan leaves alone."
+_ORPHAN = RecordShape(
+    {"key": _KEY, "path": TextShape(), "guard": _GUARD}, {}, "A live attempt that the plan leaves alone."
 )
 
-_PROBLEM = Record(
-    {"key": _KEY, "code": Text(choices=tuple(REASONS)), "message": Text(), "hint": Text()},
+_PROBLEM = RecordShape(
+    {"key": _KEY, "code": TextShape(choices=tuple(REASONS)), "message": TextShape(), "hint": TextShape()},
     {},
     "Why a job cannot be planned.",
 )
 
-_SELECTION = Record(
+_SELECTION = RecordShape(
     {},
     {
-        "select": Items(Text()),
-        "rerun": Items(Text()),
+        "select": Items(TextShape()),
+        "rerun": Items(TextShape()),
         "retry_failed": Flag(),
         "prune": Flag(),
         "take_over": Flag(),
@@ -395,21 +411,25 @@ _SELECTION = Record(
     "The flags that the plan was made with.",
 )
 
-PLAN: Final = Record(
+PLAN: Final = RecordShape(
     {
-        "version": Text(choices=READ),
-        "plan_id": Text("Attempts that this plan makes remember it.", pattern=".+"),
-        "plan_digest": Text(
+        "version": TextShape(choices=READ),
+        "plan_id": TextShape("Attempts that this plan makes remember it.", pattern=".+"),
+        "plan_digest": TextShape(
             "Of what the plan would start, followed by the live attempts that it would stop.",
             pattern=r"lp\d+:sha256:[0-9a-f]{64}(\+[^+]+)*",
         ),
-        "created_at": Text(pattern=MOMENT),
-        "expires_at": Text("The plan is refused after this time.", pattern=MOMENT),
+        "created_at": TextShape(pattern=MOMENT),
+        "expires_at": TextShape("The plan is refused after this time.", pattern=MOMENT),
         "has_changes": Flag("Whether anything would be started or stopped."),
-        "counts": Record({kind: Whole(least=0) for kind in MARKS}, {}, "Jobs per action."),
+        "counts": RecordShape({kind: Whole(least=0) for kind in MARKS}, {}, "Jobs per action."),
         "selection": _SELECTION,
-        "engines": Table(Text(), "Scheduler to identity of the engine; the plan is refused on any other."),
-        "commits": Table(Text(), "Origin to git commit of its job files, with -dirty when the tree was."),
+        "engines": Table(
+            TextShape(), "Scheduler to identity of the engine; the plan is refused on any other."
+        ),
+        "commits": Table(
+            TextShape(), "Origin to git commit of its job files, with -dirty when the tree was."
+        ),
         "jobs": Items(_JOB),
     },
     {
@@ -418,9 +438,11 @@ PLAN: Final = Record(
         "over_budget": Items(_OVERRUN),
         "orphans": Items(_ORPHAN),
         "problems": Items(_PROBLEM),
-        "turns": Items(Text(), "Where jobs that it starts have to take turns on this machine."),
-        "shared": Items(Text(), "Which lines of launcher.toml and of parents change several of its jobs."),
-        "seal": Text(
+        "turns": Items(TextShape(), "Where jobs that it starts have to take turns on this machine."),
+        "shared": Items(
+            TextShape(), "Which lines of launcher.toml and of parents change several of its jobs."
+        ),
+        "seal": TextShape(
             "Checksum of all bytes of the file before this field, which is the last one; an apply needs it.",
             pattern=r"sha256:[0-9a-f]{64}",
         ),

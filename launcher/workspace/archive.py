@@ -13,7 +13,7 @@ import tarfile
 from collections.abc import Generator, Iterable, Iterator, Mapping
 from hashlib import sha256
 
-from launcher.workspace.context import PREFIX, Entry, WorkspaceError, changed, entries, fed, unreadable
+from launcher.workspace.context import PREFIX, ContextFile, WorkspaceError, changed, entries, fed, unreadable
 
 _READ = 1 << 18
 _BLOCK = 1 << 18  # bytes of a piece: a request sends each piece separately
@@ -55,7 +55,7 @@ def _archive(folder: str, digest: str | None, below: str, extra: Mapping[str, by
     yield bytes(2 * _PAD)
 
 
-def _member(folder: str, entry: Entry, name: str) -> Generator[bytes, None, bytes]:
+def _member(folder: str, entry: ContextFile, name: str) -> Generator[bytes, None, bytes]:
     """Add one file or link; returns the hash of its contents."""
     path = os.path.join(folder, entry.path)
     try:

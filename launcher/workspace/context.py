@@ -59,7 +59,7 @@ def _add(found: dict[str, tuple[list[str], list[str]]], folder: str) -> None:
 
 __all__ = [
     "PREFIX",
-    "Entry",
+    "ContextFile",
     "WorkspaceError",
     "content_digest",
     "entries",
@@ -80,7 +80,7 @@ _MANY_BYTES = 32 << 20  # number of files from which threads save more time than
 _THREADS = 4
 
 
-class Entry(NamedTuple):
+class ContextFile(NamedTuple):
     """A file that counts. `path` is relative, with forward slashes; `program` is a file that may be run."""
 
     path: str
@@ -102,7 +102,7 @@ def project_digest(path: str) -> str:
     return digest_of(*parts(path))
 
 
-def digest_of(folder: str, found: list[Entry]) -> str:
+def digest_of(folder: str, found: list[ContextFile]) -> str:
     """The same for some entries of a folder."""
     whole = sha256()
     files: dict[str, File] = {}
@@ -115,17 +115,17 @@ def digest_of(folder: str, found: list[Entry]) -> str:
     return digest
 
 
-def fed(whole: Hash, entry: Entry, content: bytes) -> None:
+def fed(whole: Hash, entry: ContextFile, content: bytes) -> None:
     """Add an entry, with the hash of its contents, to the hash of its workspace."""
     whole.update(_MARKS[entry.kind] + os.fsencode(entry.path) + b"\0" + content)
 
 
-def entries(folder: str) -> list[Entry]:
+def entries(folder: str) -> list[ContextFile]:
     """The files that count in a folder, by path. Raises WorkspaceError."""
     return sorted(files_below(folder, read_ignore(folder)), key=lambda entry: os.fsencode(entry.path))
 
 
-def files_below(folder: str, ignore: Ignore) -> Iterator[Entry]:
+def files_below(folder: str, ignore: Ignore) -> Iterator[ContextFile]:
     """The files and links below a folder that `ignore` leaves, in no order. Links are not followed.
 
     Raises WorkspaceError for a folder that holds more than MAX_FILES or MAX_BYTES.
@@ -151,14 +151,14 @@ def files_below(folder: str, ignore: Ignore) -> Iterator[Entry]:
                 yield entry
 
 
-def parts(path: str) -> tuple[str, list[Entry]]:
+def parts(path: str) -> tuple[str, list[ContextFile]]:
     """Return a project as entries of a folder: all files that count, or the project's single file."""
     if os.path.isdir(path):
         return path, entries(path)
     return os.path.dirname(path), [entry_of(os.path.dirname(path), os.path.basename(path))]
 
 
-def entry_of(folder: str, name: str) -> Entry:
+def entry_of(folder: str, name: str) -> ContextFile:
     """A file or link in a folder. Raises WorkspaceError for anything else."""
     path = os.path.join(folder, name)
     try:
@@ -170,7 +170,7 @@ def entry_of(folder: str, name: str) -> Entry:
     return found
 
 
-def content_hash(path: str, entry: Entry) -> bytes:
+def content_hash(path: str, entry: ContextFile) -> bytes:
     """SHA-256 of the contents of the entry at `path`. Raises OSError."""
     if entry.kind == "link":
         return sha256(os.fsencode(os.readlink(path))).digest()
@@ -196,7 +196,7 @@ def _scan(folder: str, *, is_top: bool) -> list[os.DirEntry[str]]:
         raise unreadable(folder, error) from error
 
 
-def _looked_at(path: str, item: os.DirEntry[str]) -> Entry | None:
+def _looked_at(path: str, item: os.DirEntry[str]) -> ContextFile | None:
     """Return the entry; None for anything but a file or link, and for a file that was just removed."""
     try:
         return _entry(path, item.stat(follow_symlinks=False))
@@ -204,18 +204,18 @@ def _looked_at(path: str, item: os.DirEntry[str]) -> Entry | None:
         return None
 
 
-def _entry(path: str, about: os.stat_result) -> Entry | None:
+def _entry(path: str, about: os.stat_result) -> ContextFile | None:
     if stat.S_ISLNK(about.st_mode):
-        return Entry(path, "link", 0)
+        return ContextFile(path, "link", 0)
     if not stat.S_ISREG(about.st_mode):
         return None
-    return Entry(path, "program" if about.st_mode & stat.S_IXUSR else "file", about.st_size)
+    return ContextFile(path, "program" if about.st_mode & stat.S_IXUSR else "file", about.st_size)
 
 
-def _hashes(folder: str, found: list[Entry]) -> Iterator[bytes]:
+def _hashes(folder: str, found: list[ContextFile]) -> Iterator[bytes]:
     """Yield the hash of each entry in order; b"" for a file that was just removed."""
 
-    def one(entry: Entry) -> bytes:
+    def one(entry: ContextFile) -> bytes:
         path = os.path.join(folder, entry.path)
         try:
             return content_hash(path, entry)

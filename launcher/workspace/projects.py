@@ -17,7 +17,7 @@ from launcher.dataclass import dataclass
 from launcher.looks import noted
 from launcher.workspace.context import (
     PREFIX,
-    Entry,
+    ContextFile,
     changed,
     content_hash,
     fed,
@@ -165,7 +165,7 @@ def _read_yaml(text: str) -> Any:
         raise WorkspaceError(f"`{text[:80]}` is no workspace: {error}") from error
 
 
-def _places(path: str, found: list[Entry], folder: str, target: str) -> list[str]:
+def _places(path: str, found: list[ContextFile], folder: str, target: str) -> list[str]:
     """Return the targets of a project's entries."""
     top = os.path.join(folder, target_path(target))
     is_file = not os.path.isdir(path)
@@ -187,7 +187,7 @@ def _make_room(folder: str, path: str) -> None:
     os.makedirs(os.path.dirname(path), exist_ok=True)
 
 
-def _digest_of_copies(found: list[Entry], copies: list[str]) -> str:
+def _digest_of_copies(found: list[ContextFile], copies: list[str]) -> str:
     whole = sha256()
     for entry, copy in zip(found, copies, strict=True):
         fed(whole, entry, content_hash(copy, entry))

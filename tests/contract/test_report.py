@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from launcher.inventory.report import Choice, gather
+from launcher.inventory.report import ReportChoice, gather
 from launcher.specs.attempt import Attempt
 from launcher.state.records import as_seen
 from launcher.state.store import Store
@@ -30,7 +30,7 @@ def ended(case, staged, script: str, number: int) -> Attempt:
 def test_a_report_shows_runs_last_lines_and_results_of_attempts(case, staged):
     for number, script in enumerate((WRITE % 0.5, WRITE % 0.25, FAIL), start=1):
         ended(case, staged, script, number)
-    report = gather(Choice(project=case.key().project), 10, lambda warning: None)
+    report = gather(ReportChoice(project=case.key().project), 10, lambda warning: None)
     [failure] = report.failures
     entry = failure.entries[0]
     assert sorted(entry.lines) == ["first", "no such thing"], entry.unread

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from launcher.inventory.find import find_app
-from launcher.inventory.results import Row, results_of
+from launcher.inventory.results import ResultRow, results_of
 from tests.scenario import Scenario
 
 WRITE = "echo data >$LAUNCHER_OUTPUT_DIR/lines"
@@ -215,7 +215,7 @@ class TestResults:
         script = f"""echo '{{"loss": {loss}}}' >$LAUNCHER_OUTPUT_DIR/metrics.json; {then}"""
         scenario.job(script, name="train")
 
-    def results(self, attempt: int) -> list[Row]:
+    def results(self, attempt: int) -> list[ResultRow]:
         return results_of(find_app(f"train@{attempt}"))
 
     def test_results_are_shown_beside_the_results_of_the_success_before(self, scenario):
@@ -223,10 +223,10 @@ class TestResults:
             self.write(scenario, loss, then)
             scenario.launcher("apply", ".", "--yes", "--wait", code=None)
             assert scenario.attempts("train")[-1].number == number
-        assert self.results(1) == [Row("loss", None, 0.5)]
-        assert self.results(3) == [Row("loss", 0.5, 0.25)]
+        assert self.results(1) == [ResultRow("loss", None, 0.5)]
+        assert self.results(3) == [ResultRow("loss", 0.5, 0.25)]
         shutil.rmtree(folder_of(scenario, "train@1"))
-        assert self.results(3) == [Row("loss", None, 0.25)]
+        assert self.results(3) == [ResultRow("loss", None, 0.25)]
 
     def test_a_file_of_another_attempt_in_the_same_folder_is_not_read(self, scenario):
         self.write(scenario, 0.5)

@@ -166,7 +166,6 @@ def test_a_plan_shows_a_change_of_the_new_field(package: Path) -> None:
         package,
         """
 from launcher.plan.diff import diff
-from launcher.plan.shapes import Record
 from launcher.plan.schema import PLAN
 from launcher.specs import document
 old, new = (document(launch(f"    novelty: {n}")) for n in (5, 7))

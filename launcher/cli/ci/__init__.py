@@ -12,7 +12,7 @@ from launcher.ci.runner import runner_of
 from launcher.cli import jobs
 from launcher.cli.arguments import choose_format
 from launcher.cli.ci.apply import apply_merged
-from launcher.cli.ci.common import TOKENS, Run, forge_of
+from launcher.cli.ci.common import TOKENS, StepRun, forge_of
 from launcher.cli.ci.doctor import diagnose
 from launcher.cli.ci.plan import plan_pull_request
 from launcher.cli.ci.report import report_ends
@@ -42,7 +42,7 @@ EXAMPLES = """\
 Exit codes of apply: 0 done, 1 a job could not be started, 3 the plan exceeds
 its budget, 4 a job is held for want of an approval, 6 an invalid job file."""
 
-_Step = Callable[[Any, Run], tuple[int, Any]]
+_Step = Callable[[Any, StepRun], tuple[int, Any]]
 """Returns the exit code, and the result as a JSON value."""
 _STEPS: dict[str, _Step] = {
     "plan": plan_pull_request,
@@ -80,7 +80,9 @@ def run(args: Any, console: Console) -> int:
         os.environ.pop(name, None)
     forge = forge_of(runner)
     try:
-        code, result = _STEPS[args.step](args, Run(runner, forge, console.aside() if args.json else console))
+        code, result = _STEPS[args.step](
+            args, StepRun(runner, forge, console.aside() if args.json else console)
+        )
     finally:
         if isinstance(forge, GitLab):
             forge.finish()

@@ -10,11 +10,19 @@ from launcher.apply.apply import apply_launches
 from launcher.apply.approval import check_plan
 from launcher.apply.events import Outcome, Result
 from launcher.apply.plans import Choices, make_plan
-from launcher.ci.apply import MOST_COMMITS, History, Merged, applied_check, applied_words, withheld, without
-from launcher.ci.approvals import Scope, mark_of, with_applied
+from launcher.ci.apply import (
+    MOST_COMMITS,
+    CommitHistory,
+    Merged,
+    applied_check,
+    applied_words,
+    withheld,
+    without,
+)
+from launcher.ci.approvals import ApprovalScope, mark_of, with_applied
 from launcher.ci.forge import Forge
-from launcher.ci.runner import Runner
-from launcher.cli.ci.common import Run, compiled_launches, work_tree
+from launcher.ci.runner import CiRunner
+from launcher.cli.ci.common import StepRun, compiled_launches, work_tree
 from launcher.cli.render.findings import problems_json
 from launcher.cli.render.outcomes import result_json
 from launcher.cli.render.plan_text import plan_text
@@ -30,7 +38,7 @@ if TYPE_CHECKING:
     from launcher.cli.render.findings import Problem
 
 
-def apply_merged(args: Any, run: Run) -> tuple[int, dict[str, Any]]:
+def apply_merged(args: Any, run: StepRun) -> tuple[int, dict[str, Any]]:
     """Carry out what merged pull requests approve, and record each project in a check run.
 
     The result has the jobs of all projects, as `launcher apply --json` prints them.
@@ -38,11 +46,11 @@ def apply_merged(args: Any, run: Run) -> tuple[int, dict[str, Any]]:
     launches, choices = compiled_launches(args, run)
     digest = args.digest or run.runner.inputs.get("digest", "")
     by_hand = _by_hand(launches, choices, digest, run.runner) if digest or args.without_review else None
-    history = History(run.forge, work_tree().first_parents(MOST_COMMITS), run.runner.default_branch)
+    history = CommitHistory(run.forge, work_tree().first_parents(MOST_COMMITS), run.runner.default_branch)
     code = 0
     outcomes: list[Outcome] = []
     stale: list[Problem] = []
-    for scope in sorted({Scope(*launch.key[:2]) for launch in launches}):
+    for scope in sorted({ApprovalScope(*launch.key[:2]) for launch in launches}):
         mine = [launch for launch in launches if launch.key[:2] == scope]
         try:
             merged = by_hand or history.merged(scope)
@@ -61,14 +69,14 @@ def apply_merged(args: Any, run: Run) -> tuple[int, dict[str, Any]]:
     return code, {"exit": code, "jobs": result["jobs"], "problems": problems}
 
 
-def _show_left(plan: Plan, run: Run) -> None:
+def _show_left(plan: Plan, run: StepRun) -> None:
     """Show the unapproved effects of all projects, with the digest that approves them by hand."""
     run.show(plan_text(plan).rstrip("\n"))
     words = run.forge.words
     run.warn(f"open a {words.request}, or {words.by_hand} {plan.plan_digest}")
 
 
-def _by_hand(launches: Sequence[Launch], choices: Choices, digest: str, runner: Runner) -> Merged:
+def _by_hand(launches: Sequence[Launch], choices: Choices, digest: str, runner: CiRunner) -> Merged:
     """Return an approval of the whole plan. Raises StaleError where its digest is not the given one."""
     plan = make_plan(launches, choices=choices).stamped(
         plan_id=f"by hand: {runner.run_url}", created_at=time()
@@ -86,8 +94,8 @@ def _carry_out(
     launches: Sequence[Launch],
     choices: Choices,
     merged: Merged,
-    scope: Scope,
-    run: Run,
+    scope: ApprovalScope,
+    run: StepRun,
 ) -> tuple[int, Sequence[Outcome]]:
     plans: list[Plan] = []
     kept = withheld(launches, _remote_engines(launches)) if run.runner.is_hosted else {}
@@ -129,7 +137,12 @@ def _remote_engines(launches: Sequence[Launch]) -> dict[JobKey, str]:
 
 
 def _comment_applied(
-    forge: Forge, plan: Plan, outcomes: Sequence[Outcome], merged: Merged, scope: Scope, runner: Runner
+    forge: Forge,
+    plan: Plan,
+    outcomes: Sequence[Outcome],
+    merged: Merged,
+    scope: ApprovalScope,
+    runner: CiRunner,
 ) -> None:
     """Add to the plan comment of each merged pull request a sentence on what was carried out."""
     mark = mark_of(scope)

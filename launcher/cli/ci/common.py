@@ -11,7 +11,7 @@ from launcher.apply.plans import Choices
 from launcher.ci.forge import ForgeError
 from launcher.ci.github import GitHub
 from launcher.ci.gitlab import GitLab
-from launcher.ci.runner import Runner
+from launcher.ci.runner import CiRunner
 from launcher.cli import jobs, plan_options
 from launcher.cli.console import Console
 from launcher.cli.render import github
@@ -34,10 +34,10 @@ TOKENS = (*_OF_GITHUB, *_OF_GITLAB)
 """Variables of a runner that hold credentials, which no job gets."""
 
 
-class Run(NamedTuple):
+class StepRun(NamedTuple):
     """One run of a step: its runner, the server of its repository, and the console that it writes to."""
 
-    runner: Runner
+    runner: CiRunner
     forge: GitHub | GitLab
     console: Console
 
@@ -66,7 +66,7 @@ class Run(NamedTuple):
             self.warn(f"{error}: {instead}")
 
 
-def forge_of(runner: Runner) -> GitHub | GitLab:
+def forge_of(runner: CiRunner) -> GitHub | GitLab:
     """The server of a runner's repository."""
     if runner.provider == "gitlab":
         return GitLab(runner)
@@ -95,7 +95,7 @@ def github_of(origin: str) -> GitHub:
     return GitHub(os.environ.get("GITHUB_API_URL") or "https://api.github.com", repository, token)
 
 
-def compiled_launches(args: Any, run: Run) -> tuple[tuple[Launch, ...], Choices]:
+def compiled_launches(args: Any, run: StepRun) -> tuple[tuple[Launch, ...], Choices]:
     """Compile the job files, with annotations of what is wrong. Raises JobFileError."""
     result = jobs.compiled(args.files, args)
     if text := findings(result.diagnostics, "github" if run.runner.provider == "github" else "text"):

@@ -11,7 +11,7 @@ from launcher.ci import doctor
 from launcher.ci.forge import Forge, ForgeError
 from launcher.ci.gitlab import GitLab
 from launcher.cli import jobs
-from launcher.cli.ci.common import Run, work_tree
+from launcher.cli.ci.common import StepRun, work_tree
 from launcher.git import Repository
 from launcher.jobfile.diagnostics.diagnostic import Diagnostic
 from launcher.jobfile.text.document import read_source
@@ -23,7 +23,7 @@ _LOOKED_BACK = 30
 """How many first parents the doctor searches for an applied commit."""
 
 
-def diagnose(args: Any, run: Run) -> tuple[int, list[dict[str, Any]]]:
+def diagnose(args: Any, run: StepRun) -> tuple[int, list[dict[str, Any]]]:
     """Show what is missing; the exit code is 1 where something is. The result has every finding."""
     launches = jobs.launches(args.files, args, run.console)
     choices = Choices(declared_in=jobs.declared_in)

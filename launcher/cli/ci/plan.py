@@ -15,9 +15,9 @@ from launcher.apply.approval import check_plan
 from launcher.apply.plans import make_plan
 from launcher.ci.approvals import mark_of, part_of, publish_comment, publish_effects, scopes_of
 from launcher.ci.gitlab import GitLab
-from launcher.ci.runner import Runner
+from launcher.ci.runner import CiRunner
 from launcher.cli.base import compiled_at
-from launcher.cli.ci.common import SUMMARY_BYTES, Run, compiled_launches, work_tree
+from launcher.cli.ci.common import SUMMARY_BYTES, StepRun, compiled_launches, work_tree
 from launcher.cli.render.comparison import comparison_json, comparison_markdown, comparison_text
 from launcher.cli.render.github import publish, publish_text
 from launcher.cli.render.markdown import plan_markdown
@@ -33,7 +33,7 @@ from launcher.specs.launch import Launch
 _SHOWN_IN = {"github": "the summary of this run", "gitlab": "the widget, and in launcher-ci/plan.md"}
 
 
-def plan_pull_request(args: Any, run: Run) -> tuple[int, dict[str, Any]]:
+def plan_pull_request(args: Any, run: StepRun) -> tuple[int, dict[str, Any]]:
     """Show the plan of a pull request, and leave its effects in check runs. The result is the plan document.
 
     For a fork's pull request, the result is what `launcher plan --offline` shows.
@@ -67,7 +67,7 @@ def plan_pull_request(args: Any, run: Run) -> tuple[int, dict[str, Any]]:
     return plan_exit_code(plan), loads(dumps(plan))
 
 
-def _base(tree: Repository, runner: Runner) -> str:
+def _base(tree: Repository, runner: CiRunner) -> str:
     """The commit of the target that the checkout holds. A job of GitLab may have merged a newer one."""
     merged = tree.merge_base(f"refs/remotes/origin/{runner.base_ref}") if runner.provider == "gitlab" else ""
     return merged or runner.base_sha
@@ -86,7 +86,7 @@ def _keep(forge: GitLab, plan: Plan) -> None:
         forge.keep(name, text)
 
 
-def _compare(head: Sequence[Launch], base: Sequence[Launch], run: Run) -> tuple[int, dict[str, Any]]:
+def _compare(head: Sequence[Launch], base: Sequence[Launch], run: StepRun) -> tuple[int, dict[str, Any]]:
     """Show what the pull request of a fork changes: its run may write nothing."""
     found = compared(head, base)
     name = run.runner.base_ref or run.runner.base_sha

@@ -7,7 +7,7 @@ from typing import Any
 
 from launcher.ci import report
 from launcher.ci.forge import ForgeError
-from launcher.cli.ci.common import Run, work_tree
+from launcher.cli.ci.common import StepRun, work_tree
 from launcher.cli.render.values import asked_for, took
 from launcher.errors import LauncherError
 from launcher.inventory.find import find_app
@@ -21,11 +21,11 @@ _LINES = 20
 """How many lines of a failed job's output the comment shows."""
 
 
-def report_ends(args: Any, run: Run) -> tuple[int, dict[str, Any]]:
+def report_ends(args: Any, run: StepRun) -> tuple[int, dict[str, Any]]:
     """Comment on pull requests how the jobs that their merges started ended. The result has the lines."""
     commits = [sha for sha, _ in work_tree().first_parents(report.MOST_COMMITS)]
 
-    def look(entries: Sequence[Mapping[str, Any]]) -> Sequence[report.Ended]:
+    def look(entries: Sequence[Mapping[str, Any]]) -> Sequence[report.EndedJob]:
         return _all_ended(entries, hides_output=run.runner.is_public)
 
     refused: list[ForgeError] = []
@@ -37,7 +37,7 @@ def report_ends(args: Any, run: Run) -> tuple[int, dict[str, Any]]:
     return 0, {"reported": lines}
 
 
-def _all_ended(entries: Sequence[Mapping[str, Any]], *, hides_output: bool) -> list[report.Ended]:
+def _all_ended(entries: Sequence[Mapping[str, Any]], *, hides_output: bool) -> list[report.EndedJob]:
     """Return the states of the attempts that a check run names. Each engine is asked once for all of them."""
     found = [_named(entry) for entry in entries]
     seen = iter(current([app for app in found if isinstance(app, AppRecord)]))
@@ -52,7 +52,7 @@ def _named(entry: Mapping[str, Any]) -> AppRecord | LauncherError:
         return error
 
 
-def _ended(entry: Mapping[str, Any], app: AppRecord | LauncherError, hides_output: bool) -> report.Ended:
+def _ended(entry: Mapping[str, Any], app: AppRecord | LauncherError, hides_output: bool) -> report.EndedJob:
     """Return the state of one job. Asks its scheduler only for an app that failed or is not on record."""
     job, number = str(entry["job"]), int(entry["attempt"])
     try:
@@ -63,9 +63,9 @@ def _ended(entry: Mapping[str, Any], app: AppRecord | LauncherError, hides_outpu
         document = about(app).get("document", {})
         output = "" if hides_output or app.state != "failed" else _last_lines(app, document)
     except LauncherError as error:
-        return report.Ended(job, number, "unknown", True, message=str(error))
+        return report.EndedJob(job, number, "unknown", True, message=str(error))
     message = app.message.partition(": ")[0] if hides_output else app.message
-    return report.Ended(
+    return report.EndedJob(
         job=job,
         attempt=number,
         state=app.state,

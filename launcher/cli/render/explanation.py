@@ -7,7 +7,7 @@ from typing import Any
 
 from launcher.cli.render.values import Cell, iso, table, timestamp
 from launcher.plan.codec import encode
-from launcher.plan.explain import Explanation, Part
+from launcher.plan.explain import Basis, Explanation
 from launcher.plan.model import Plan
 from launcher.plan.why import short_commit
 
@@ -32,7 +32,7 @@ def explanation_text(found: Explanation, *, color: bool = False) -> str:
     return f"{head}\n\n{table(['STATE', 'PART', 'NAME', 'ON RECORD', 'NOW'], rows, color=color)}\n\n{verdict}"
 
 
-def _row(part: Part) -> list[Cell]:
+def _row(part: Basis) -> list[Cell]:
     return [_WORDS[part.is_current], part.what, part.name, _SHA.sub(r":\1", part.recorded), part.now]
 
 

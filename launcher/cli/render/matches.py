@@ -11,7 +11,7 @@ from typing import Any
 from launcher.cli.console import visible
 from launcher.cli.render.log_lines import stamp, terminal_text
 from launcher.cli.render.values import ago, iso, state_cell
-from launcher.inventory.search import Line, Searched
+from launcher.inventory.search import FoundLine, Searched
 from launcher.specs.jobkey import DEFAULT_TARGET
 from launcher.state.records import AppRecord
 from launcher.text import RESET, paint
@@ -20,7 +20,7 @@ _ON, _OFF = paint("|", "bold red").encode().split(b"|")
 _BETWEEN = b"--\n"
 
 
-class Names:
+class AttemptNames:
     """Names attempts in the form that `launcher logs` accepts in this directory.
 
     Args:
@@ -37,7 +37,7 @@ class Names:
         return f"{app.job}@{app.number}" if app.job and is_here else app.app_id
 
 
-class Text:
+class MatchText:
     """Lines for a terminal, below a heading for each attempt, or for a pipe, each with its replica's name.
 
     Args:
@@ -46,7 +46,13 @@ class Text:
     """
 
     def __init__(
-        self, names: Names, pattern: Pattern[str], *, color: bool, has_headings: bool, has_context: bool
+        self,
+        names: AttemptNames,
+        pattern: Pattern[str],
+        *,
+        color: bool,
+        has_headings: bool,
+        has_context: bool,
     ) -> None:
         self._names = names
         self._pattern = pattern
@@ -69,7 +75,7 @@ class Text:
             self._front = f"{self._names.of(app)}/{where}".encode(errors="backslashreplace")
         self._end = -1
 
-    def lines(self, line: Line) -> bytes:
+    def lines(self, line: FoundLine) -> bytes:
         text = b""
         if self._has_headings and self._heading is not self._app and self._app is not None:
             text = (b"" if self._is_first else b"\n") + self._heading_of(self._app)
@@ -93,7 +99,7 @@ class Text:
         text = time.strftime("%Y-%m-%d %H:%M:%S ", time.localtime(time_ns // 1_000_000_000))
         return paint(text, "dim", self._color).encode()
 
-    def _shown(self, line: Line) -> bytes:
+    def _shown(self, line: FoundLine) -> bytes:
         text = _frames(line.text.removesuffix(b"\n"), self._pattern)
         return text if not self._has_headings else b"\n".join(map(self._on_terminal, text.split(b"\n")))
 
@@ -134,7 +140,7 @@ def json_attempt(app: AppRecord, count: int | None = None) -> str:
     return dumps(_about(app) | ({} if count is None else {"count": count}))
 
 
-def json_lines(app: AppRecord, role: str, k: int, line: Line, pattern: Pattern[str]) -> str:
+def json_lines(app: AppRecord, role: str, k: int, line: FoundLine, pattern: Pattern[str]) -> str:
     """An object for each line."""
     about = _about(app) | {"role": role, "replica": k, "time": iso(line.time_ns / 1e9), "stream": line.stream}
     texts = _frames(line.text.removesuffix(b"\n"), pattern).decode("utf-8", "replace").split("\n")
@@ -146,7 +152,7 @@ def _about(app: AppRecord) -> dict[str, Any]:
     return known | {"job": app.job, "attempt": app.number, "state": app.state}
 
 
-def unread_lines(report: Searched, names: Names) -> Iterator[str]:
+def unread_lines(report: Searched, names: AttemptNames) -> Iterator[str]:
     """`not searched: train@1, train@2 and 7 more: their logs were removed`, for each reason."""
     for reason, count in report.counts.items():
         known = [each if isinstance(each, str) else names.of(each) for each in report.examples(reason)]

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 from launcher.cli.render.document import flat
 from launcher.cli.render.values import GAP, duration, width
 from launcher.dataclass import dataclass
-from launcher.plan.budget import Total
+from launcher.plan.budget import PlanTotal
 from launcher.plan.cost import UNITS, Estimate, in_hours
 from launcher.plan.diff import Change, differences
 from launcher.plan.notation import field, is_workspace_digest, show, show_both
@@ -94,7 +94,7 @@ MOST_FILES = 10
 """Changed files of a workspace that are listed; more are counted."""
 
 
-class Line(NamedTuple):
+class ChangeLine(NamedTuple):
     """`op`: "+" added, "-" removed, "~" changed, "" several. `depth`: 0 or 1."""
 
     op: str
@@ -102,18 +102,18 @@ class Line(NamedTuple):
     depth: int = 0
 
 
-def change_lines(change: Change, columns: int) -> Iterator[Line]:
+def change_lines(change: Change, columns: int) -> Iterator[ChangeLine]:
     """Lines of one change that fit `columns` if possible: a heading, and details below it."""
     if is_workspace_digest(change.path):
         heading, *pieces = _workspace(change)
         yield from (heading, *_packed(pieces, columns - 4))
     elif _is_role(change):
-        yield Line("+", f"{field(change.path)}: {what_runs(change.new)}")
+        yield ChangeLine("+", f"{field(change.path)}: {what_runs(change.new)}")
     elif _are_texts(change) and width(str(change)) > columns:
-        yield Line("~", f"{field(change.path)}:")
-        yield from (Line(op, text, 1) for op, text in differences(change.old, change.new, columns - 6))
+        yield ChangeLine("~", f"{field(change.path)}:")
+        yield from (ChangeLine(op, text, 1) for op, text in differences(change.old, change.new, columns - 6))
     else:
-        yield Line(change.op, str(change)[2:])
+        yield ChangeLine(change.op, str(change)[2:])
 
 
 def diff_lines(change: Change, columns: int) -> Iterator[str]:
@@ -125,12 +125,12 @@ def diff_lines(change: Change, columns: int) -> Iterator[str]:
     lines = [*(_workspace(change) if is_workspace else change_lines(change, columns))]
     if change.op == "~" and len(lines) == 1 and not is_workspace and change.old != HIDDEN:
         path, (old, new) = field(change.path), show_both(change.path, change.old, change.new)
-        lines = [Line("-", f"{path} = {old}"), Line("+", f"{path} = {new}")]
+        lines = [ChangeLine("-", f"{path} = {old}"), ChangeLine("+", f"{path} = {new}")]
     for op, text, depth in lines:
         yield f"{op if op and (op, depth) != ('~', 0) else ' '} {text}"
 
 
-def _workspace(change: Change) -> Iterator[Line]:
+def _workspace(change: Change) -> Iterator[ChangeLine]:
     """The changed files, if the earlier ones are recorded, and the present size."""
     name = field(change.path)
     from launcher.workspace.manifest import amount, changed_files, known
@@ -138,31 +138,31 @@ def _workspace(change: Change) -> Iterator[Line]:
     old = known(change.old) if isinstance(change.old, str) else None
     new = known(change.new) if isinstance(change.new, str) else None
     if new is None:
-        yield Line(change.op, str(change)[2:])
+        yield ChangeLine(change.op, str(change)[2:])
     elif change.op == "+":
-        yield Line("+", f"{name}: {amount(new)}")
+        yield ChangeLine("+", f"{name}: {amount(new)}")
     elif old is None:
-        yield Line("~", f"{name}: changed (earlier files not recorded); now {amount(new)}")
+        yield ChangeLine("~", f"{name}: changed (earlier files not recorded); now {amount(new)}")
     else:
         changed = changed_files(old, new)
-        yield Line("~", f"{name}: {len(changed)} changed; now {amount(new)}")
-        yield from (Line(op, printable(path), 1) for op, path in changed[:MOST_FILES])
+        yield ChangeLine("~", f"{name}: {len(changed)} changed; now {amount(new)}")
+        yield from (ChangeLine(op, printable(path), 1) for op, path in changed[:MOST_FILES])
         if len(changed) > MOST_FILES:
-            yield Line("", f"… and {len(changed) - MOST_FILES} more", 1)
+            yield ChangeLine("", f"… and {len(changed) - MOST_FILES} more", 1)
 
 
-def _packed(lines: Sequence[Line], columns: int) -> Iterator[Line]:
+def _packed(lines: Sequence[ChangeLine], columns: int) -> Iterator[ChangeLine]:
     """Join lines as long as they fit: `+ notes.txt, ~ train.py`."""
     text = ""
     for line in lines:
         piece = f"{line.op} {line.text}".lstrip()
         if text and width(f"{text}, {piece}") > columns:
-            yield Line("", f"{text},", 1)
+            yield ChangeLine("", f"{text},", 1)
             text = piece
         else:
             text = f"{text}, {piece}" if text else piece
     if text:
-        yield Line("", text, 1)
+        yield ChangeLine("", text, 1)
 
 
 def _is_role(change: Change) -> bool:
@@ -321,7 +321,7 @@ def by_attempts(estimate: Estimate) -> str:
     return f"by {plural(estimate.attempts, 'attempt')}{others}"
 
 
-def in_total(total: Total) -> str:
+def in_total(total: PlanTotal) -> str:
     """`about 16 GPU-hours (13 to 19), 120 core-hours (90 to 150)`; "" where the total is zero or unknown."""
     hours = _hours(total)
     if not hours:
@@ -332,7 +332,7 @@ def in_total(total: Total) -> str:
     return f"about {', '.join(hours)}{unknown}"
 
 
-def _hours(cost: Estimate | Total) -> list[str]:
+def _hours(cost: Estimate | PlanTotal) -> list[str]:
     shown = {"gpu_hours": cost.gpu_hours, "core_hours": cost.core_hours}
     if cost.core_hours is not None and cost.core_hours.median < _LEAST_CORE_HOURS:
         shown["core_hours"] = None

@@ -38,7 +38,7 @@ _LEAST = 2
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class ProgressRow:
     """One line of the table.
 
     Attributes:
@@ -55,7 +55,7 @@ class Row:
     count: int = 0
 
 
-def rows(states: Mapping[str, str], recent: Sequence[str], height: int) -> list[Row]:
+def rows(states: Mapping[str, str], recent: Sequence[str], height: int) -> list[ProgressRow]:
     """Return the running jobs, `recent`, a row for each group that has not started, and the counts.
 
     Args:
@@ -66,7 +66,7 @@ def rows(states: Mapping[str, str], recent: Sequence[str], height: int) -> list[
     families = _families(states)
     held = [name for name in states if states[name] in WAITING]
     groups = _groups(held, states, families)
-    counts = [Row("note", counted(states))] if len(states) > 1 else []
+    counts = [ProgressRow("note", counted(states))] if len(states) > 1 else []
     room = max(1, height - len(counts))
     groups = _cut(groups, max(1, room // 3 if len(groups) < len(states) else room), "groups")
     running = [name for name in states if states[name] not in (*WAITING, *ENDED)]
@@ -85,35 +85,35 @@ def counted(states: Mapping[str, str]) -> str:
     return f"{plural(len(known), 'job')}: {', '.join(counts)}"
 
 
-def _jobs(names: Sequence[str], families: Mapping[str, str], room: int, left: int) -> list[Row]:
+def _jobs(names: Sequence[str], families: Mapping[str, str], room: int, left: int) -> list[ProgressRow]:
     """Return the rows of jobs, families below headings; the last row counts `left` and jobs without a row."""
-    made: list[Row] = []
+    made: list[ProgressRow] = []
     heading = ""
     for name in names:
         family = families.get(name, "")
         if family and family != heading:
-            made.append(Row("heading", f"{family}*"))
+            made.append(ProgressRow("heading", f"{family}*"))
         heading = family
-        made.append(Row("job", _INDENT + name[len(family) :] if family else name, name))
+        made.append(ProgressRow("job", _INDENT + name[len(family) :] if family else name, name))
     return _cut(made, room, "jobs", left)
 
 
-def _cut(made: list[Row], room: int, what: str, left: int = 0) -> list[Row]:
+def _cut(made: list[ProgressRow], room: int, what: str, left: int = 0) -> list[ProgressRow]:
     if not left and len(made) <= room:
         return made
     kept = made[: max(0, room - 1)]
     if kept and kept[-1].kind == "heading":
         kept.pop()
     left += sum(each.kind != "heading" for each in made) - sum(each.kind != "heading" for each in kept)
-    return [*kept, Row("note", f"… and {left} more {what if left > 1 else what[:-1]}")]
+    return [*kept, ProgressRow("note", f"… and {left} more {what if left > 1 else what[:-1]}")]
 
 
-def _groups(held: Sequence[str], states: Mapping[str, str], families: Mapping[str, str]) -> list[Row]:
+def _groups(held: Sequence[str], states: Mapping[str, str], families: Mapping[str, str]) -> list[ProgressRow]:
     found: dict[tuple[str, str], list[str]] = {}
     for name in _sorted(held):
         found.setdefault((families.get(name) or name, states[name]), []).append(name)
     return [
-        Row("group", f"{family}*" if len(names) > 1 else names[0], names[0], state, len(names))
+        ProgressRow("group", f"{family}*" if len(names) > 1 else names[0], names[0], state, len(names))
         for (family, state), names in found.items()
     ]
 
@@ -231,7 +231,7 @@ class Progress:
         held = self._held[key]
         return held.state if held is not None else str(self._seen[key].state).lower()
 
-    def _line(self, row: Row, keys: Mapping[str, JobKey]) -> tuple[Text, list[Text]]:
+    def _line(self, row: ProgressRow, keys: Mapping[str, JobKey]) -> tuple[Text, list[Text]]:
         if row.kind == "job":
             key = keys[row.job]
             return Text(row.text, "bold"), self._cells(key, self._seen[key])

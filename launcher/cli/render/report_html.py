@@ -25,8 +25,8 @@ from launcher.cli.render.report_text import (
     title_of,
 )
 from launcher.cli.render.values import ago, timestamp, took
-from launcher.inventory.report import Entry, Failure, Report, Wait
-from launcher.inventory.timeline import Span
+from launcher.inventory.report import Failure, Report, ReportedApp, Wait
+from launcher.inventory.timeline import Phase
 from launcher.state.records import ENDED, LIVE
 from launcher.text import FEW, listing, plural
 
@@ -158,7 +158,7 @@ def _failure(failure: Failure, report: Report) -> str:
 
 
 def _card(
-    entry: Entry,
+    entry: ReportedApp,
     report: Report,
     kind: str,
     body: str,
@@ -233,7 +233,7 @@ def _timeline(report: Report, budget: Shares, scale: Scale) -> str:
     return section("time", plural(len(rows), "attempt"), body + left_out(rest, "attempts"))
 
 
-def _lines(entry: Entry, scale: Scale, now: float) -> str:
+def _lines(entry: ReportedApp, scale: Scale, now: float) -> str:
     """Return a line for an attempt, and a line for each replica that has more to show."""
     state = state_of(entry)
     took_ = ran_for(entry.app, now)
@@ -258,5 +258,5 @@ def _lines(entry: Entry, scale: Scale, now: float) -> str:
     return text
 
 
-def _is_bad(spans: Sequence[Span]) -> bool:
+def _is_bad(spans: Sequence[Phase]) -> bool:
     return any(span.state in ("failed", "lost") for span in spans)

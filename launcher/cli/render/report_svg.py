@@ -13,7 +13,7 @@ from typing import NamedTuple
 from launcher.cli.console import visible
 from launcher.cli.render.values import duration, shortened, timestamp, width
 from launcher.inventory.report import Report
-from launcher.inventory.timeline import Span
+from launcher.inventory.timeline import Phase
 
 _STEPS_S = (
     1,
@@ -116,14 +116,14 @@ def swatch(name: str) -> str:
     return f'<svg width="14" height="10"><rect class="{name}" width="14" height="10" rx="2"/></svg>'
 
 
-def bars(spans: Sequence[Span], scale: Scale, now: float, *, thin: bool = False) -> str:
+def bars(spans: Sequence[Phase], scale: Scale, now: float, *, thin: bool = False) -> str:
     """Return one line of bars; each shows its kind, start and duration on hover."""
     high, top = (6, 4) if thin else (10, 3)
     drawn = "".join(_bar(span, scale, now, f'y="{top}" height="{high}"') for span in spans)
     return f'<svg class="bar" height="{high + 2 * top}">{drawn}</svg>'
 
 
-def _bar(span: Span, scale: Scale, now: float, place: str) -> str:
+def _bar(span: Phase, scale: Scale, now: float, place: str) -> str:
     left, right = scale.at(span.start), scale.at(now if span.end is None else span.end)
     if right - left < 0.01 and span.kind != "run":
         return ""
@@ -154,7 +154,7 @@ def gauge(used: float, asked: float) -> str:
 # -- the graph of needs --------------------------------------------------------------------------------------
 
 
-class Node(NamedTuple):
+class Box(NamedTuple):
     """A job, or all jobs of one file. `state` colours it; `note` is its second line."""
 
     label: str
@@ -166,7 +166,7 @@ class Node(NamedTuple):
 _WIDE, _HIGH, _APART, _BELOW = 190, 38, 56, 12
 
 
-def graph(nodes: Mapping[str, Node], needs: Mapping[str, Sequence[str]]) -> str:
+def graph(nodes: Mapping[str, Box], needs: Mapping[str, Sequence[str]]) -> str:
     """The jobs as boxes, each right of all that it needs.
 
     Args:
@@ -195,7 +195,7 @@ def graph(nodes: Mapping[str, Node], needs: Mapping[str, Sequence[str]]) -> str:
     )
 
 
-def _layers(nodes: Mapping[str, Node], needs: Mapping[str, Sequence[str]]) -> list[list[str]]:
+def _layers(nodes: Mapping[str, Box], needs: Mapping[str, Sequence[str]]) -> list[list[str]]:
     """Arrange the nodes in columns, near the nodes that they need. A circle, which no plan makes, is cut."""
     depth: dict[str, int] = {}
     left = dict.fromkeys(nodes)
@@ -229,7 +229,7 @@ def _edge(start: tuple[int, int], end: tuple[int, int]) -> str:
     return f'<path class="edge" d="M{x1} {y1}C{bend} {y1} {bend} {y2} {x2} {y2}" marker-end="url(#arrow)"/>'
 
 
-def _box(node: Node, x: int, y: int) -> str:
+def _box(node: Box, x: int, y: int) -> str:
     label = node.label if width(node.label) <= 25 else shortened(node.label, 25)
     return (
         f'<g transform="translate({x} {y})"><title>{html(node.title)}</title>'

@@ -10,10 +10,10 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from launcher.ci_environment import pull_request
 from launcher.cli.render import report_svg as svg
-from launcher.cli.render.report_svg import Node, html
+from launcher.cli.render.report_svg import Box, html
 from launcher.cli.render.report_text import folded_uses, ran_in
 from launcher.cli.render.values import ago, asked_and_used, timestamp
-from launcher.inventory.report import Entry, Key, Report, RoleUse
+from launcher.inventory.report import Key, Report, ReportedApp, RoleUse
 from launcher.inventory.results import FILE, shown
 from launcher.state.records import ENDED, LIVE
 from launcher.text import plural
@@ -98,7 +98,7 @@ def table(headings: Sequence[str], rows: Sequence[str]) -> str:
     return f'<div class="scroll">{head}\n<tbody>\n{"".join(rows)}</tbody></table></div>\n'
 
 
-def row(entry: Entry, *cells: str, name: str = "") -> str:
+def row(entry: ReportedApp, *cells: str, name: str = "") -> str:
     shown = html(name or entry.name)
     return f'<tr data-s="{state_of(entry)}"><th scope="row">{shown}</th>{"".join(cells)}</tr>\n'
 
@@ -107,11 +107,11 @@ def cell(text: str, kind: str = "") -> str:
     return f'<td class="{kind}">{html(text)}</td>' if kind else f"<td>{html(text)}</td>"
 
 
-def state_of(entry: Entry) -> str:
+def state_of(entry: ReportedApp) -> str:
     return entry.app.state if entry.app.state in (*LIVE, *ENDED) else "unknown"
 
 
-def badge(entry: Entry) -> str:
+def badge(entry: ReportedApp) -> str:
     return f'<span class="state {state_of(entry)}">{state_of(entry)}</span>'
 
 
@@ -198,7 +198,7 @@ def origins(report: Report, budget: Shares) -> str:
     return section("origin", "", body)
 
 
-def _origin(entry: Entry, report: Report) -> dict[str, str]:
+def _origin(entry: ReportedApp, report: Report) -> dict[str, str]:
     """Return heading → cell, for the origin of an attempt."""
     attempt, at = entry.attempt, entry.app.created_at
     cells = dict.fromkeys(("Why it ran", "Commit", "Pull request", "File", "Digest"), "<td></td>")
@@ -257,21 +257,21 @@ def graph(report: Report, budget: Shares) -> str:
     return section("needs", plural(len(involved), "job"), body)
 
 
-def _name_in_graph(key: Key, latest: Mapping[Key, Entry], *, fold: bool) -> str:
+def _name_in_graph(key: Key, latest: Mapping[Key, ReportedApp], *, fold: bool) -> str:
     entry = latest.get(key)
     if fold and entry is not None and entry.attempt is not None:
         return "\0".join((*key[:2], entry.attempt.origin, entry.attempt.path))
     return "\0".join(key)
 
 
-def _node(keys: Sequence[Key], latest: Mapping[Key, Entry]) -> Node:
+def _node(keys: Sequence[Key], latest: Mapping[Key, ReportedApp]) -> Box:
     states = Counter(latest[key].app.state if key in latest else "" for key in keys)
     worst = next((state for state in ("failed", "lost", "running", "queued", "waiting") if states[state]), "")
     state = worst or next(iter(states))
     if len(keys) == 1:
         job, entry = keys[0][2], latest.get(keys[0])
         note = f"attempt {entry.app.number} {entry.app.state}" if entry is not None else "not in this report"
-        return Node(
+        return Box(
             job,
             state,
             note,
@@ -279,4 +279,4 @@ def _node(keys: Sequence[Key], latest: Mapping[Key, Entry]) -> Node:
         )
     first = min(key[2] for key in keys)
     words = ", ".join(f"{count} {name or 'not in this report'}" for name, count in states.most_common())
-    return Node(f"{first} and {len(keys) - 1} more", state, words, words)
+    return Box(f"{first} and {len(keys) - 1} more", state, words, words)

@@ -13,9 +13,9 @@ from launcher.cli.render.plan_lines import what_runs
 from launcher.cli.render.values import asked_and_used, asked_for, duration, iso, timestamp
 from launcher.holding.use import Use
 from launcher.inventory.outputs import rerun_command
-from launcher.inventory.report import Entry, Failure, Report, RoleUse
+from launcher.inventory.report import Failure, Report, ReportedApp, RoleUse
 from launcher.inventory.results import shown
-from launcher.inventory.timeline import Span
+from launcher.inventory.timeline import Phase
 from launcher.text import FEW, fenced, fold, listing, named, plural
 
 _BAD = ("failed", "lost")
@@ -53,12 +53,12 @@ def counted(folded: Mapping[str, int]) -> str:
     return f"{words}. A larger --max-bytes or a narrower choice shows more."
 
 
-def headline(entry: Entry) -> str:
+def headline(entry: ReportedApp) -> str:
     """The failure of an app in a sentence, without secrets."""
     return entry.app.message or f"{entry.app.state}, for a reason that is not on record"
 
 
-def facts_of(entry: Entry) -> dict[str, str]:
+def facts_of(entry: ReportedApp) -> dict[str, str]:
     """Return name → text of the facts that explain a failure."""
     roles = entry.document.get("roles", ())
     shown = [f"{role['name']}: {what_runs(role)}" if len(roles) > 1 else what_runs(role) for role in roles]
@@ -82,7 +82,7 @@ def _ready(role: Mapping[str, Any]) -> str:
     return ", ".join(line.removeprefix("ready.") for line in lines)
 
 
-def commands(entry: Entry) -> list[str]:
+def commands(entry: ReportedApp) -> list[str]:
     """Return the commands to run next."""
     name = entry.app.handle if entry.attempt is None else entry.app.app_id
     if entry.app.is_held:
@@ -106,7 +106,7 @@ def folded_uses(report: Report) -> list[tuple[str, RoleUse]]:
     ]
 
 
-def _file(entry: Entry) -> tuple[str, str] | None:
+def _file(entry: ReportedApp) -> tuple[str, str] | None:
     """The job file of an attempt."""
     return (entry.attempt.origin, entry.attempt.path) if entry.attempt is not None else None
 
@@ -230,7 +230,7 @@ def _failure_json(failure: Failure) -> dict[str, Any]:
     }
 
 
-def _entry_json(entry: Entry) -> dict[str, Any]:
+def _entry_json(entry: ReportedApp) -> dict[str, Any]:
     of_attempt = attempt_json(entry.attempt) if entry.attempt is not None else {}
     return {
         **app_json(entry.app),
@@ -244,7 +244,7 @@ def _entry_json(entry: Entry) -> dict[str, Any]:
     }
 
 
-def _span_json(span: Span) -> dict[str, Any]:
+def _span_json(span: Phase) -> dict[str, Any]:
     return {
         "kind": span.kind,
         "start": iso(span.start),

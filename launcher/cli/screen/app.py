@@ -19,11 +19,11 @@ from textual.widgets import Input
 
 from launcher.cli.main import TERMINATED
 from launcher.cli.render.apps import in_short
-from launcher.cli.screen.dialogs import FRAME, HELP, KEYS, Command, Dialog, rerun
-from launcher.cli.screen.feed import Feed, Present, Worker
+from launcher.cli.screen.dialogs import FRAME, HELP, KEYS, CommandRun, Dialog, rerun
+from launcher.cli.screen.feed import Feed, Present, RequestThread
 from launcher.cli.screen.model import VIEWS, Filter, name_of
 from launcher.cli.screen.panes import PANES, STREAMS, Answer, Asked, answer
-from launcher.cli.screen.widgets import JobList, Line, TextPane
+from launcher.cli.screen.widgets import JobList, ScreenLine, TextPane
 from launcher.errors import LauncherError
 from launcher.inventory.recorded import at
 from launcher.state.records import AppRecord
@@ -90,7 +90,7 @@ class Top(App[None]):
         self._shown: Asked | None = None
         self._answer: Answer | None = None
         self._feed = Feed(self._post, self._say, self._take)
-        self._texts = Worker(self._post, self._cannot_show)
+        self._texts = RequestThread(self._post, self._cannot_show)
         self._again: Timer | None = None
         self._tick_s = _TICK_S
         self._is_leaving = False
@@ -104,18 +104,20 @@ class Top(App[None]):
             message.act()
 
     def compose(self) -> ComposeResult:
-        yield Line(id="title")
-        yield Line(id="headings")
+        yield ScreenLine(id="title")
+        yield ScreenLine(id="headings")
         yield JobList()
-        yield Line(id="tabs")
+        yield ScreenLine(id="tabs")
         yield TextPane(id="pane")
         yield Input(id="entry", select_on_focus=False)
-        yield Line(id="keys")
+        yield ScreenLine(id="keys")
 
     def on_mount(self) -> None:
         self.jobs, self.text = self.query_one(JobList), self.query_one("#pane", TextPane)
         self.entry = self.query_one(Input)
-        self.lines = {line.id: line for line in self.query(Line)}  # a query searches the uppermost screen
+        self.lines = {
+            line.id: line for line in self.query(ScreenLine)
+        }  # a query searches the uppermost screen
         self.jobs.focus()
         if self._present is not None:
             self._take(self._present)
@@ -446,4 +448,4 @@ class Top(App[None]):
             self._say("" if has_failed else lines[-1])
 
         columns = self.size.width - FRAME - 1
-        Command(words, dict(options), post=self._post, ask=ask, done=done, columns=columns).begin()
+        CommandRun(words, dict(options), post=self._post, ask=ask, done=done, columns=columns).begin()

@@ -17,7 +17,7 @@ from launcher.cli.arguments import Arguments
 from launcher.cli.console import Console
 from launcher.cli.main import command, report
 from launcher.cli.screen.feed import Post
-from launcher.cli.screen.widgets import Line, TextPane
+from launcher.cli.screen.widgets import ScreenLine, TextPane
 from launcher.errors import LauncherError
 from launcher.inventory.project import job_file
 from launcher.inventory.recorded import files
@@ -76,19 +76,19 @@ class Dialog(ModalScreen[bool]):
 
     def compose(self) -> ComposeResult:
         with Vertical(id="dialog"):
-            yield Line(id="title")
+            yield ScreenLine(id="title")
             yield TextPane(id="text", columns=self.app.size.width - FRAME)
-            yield Line(id="question")
+            yield ScreenLine(id="question")
 
     def on_mount(self) -> None:
-        self.query_one("#title", Line).show([(self._title, "bold")])
+        self.query_one("#title", ScreenLine).show([(self._title, "bold")])
         text = self.query_one(TextPane)
         text.show(["", *self._text.strip("\n").split("\n"), ""])
         self._fit()
         text.focus()
         answers = "y yes   n no" if self._question else "esc close"
         question = self._question and f"{self._question}   "
-        self.query_one("#question", Line).show([(question, "bold"), (answers, "cyan")])
+        self.query_one("#question", ScreenLine).show([(question, "bold"), (answers, "cyan")])
 
     def on_resize(self) -> None:
         self._fit()
@@ -137,7 +137,7 @@ class DialogConsole(Console):
         return self._kept.getvalue()
 
 
-class Command:
+class CommandRun:
     """A command of launcher that runs in a thread, and asks before it changes anything.
 
     Args:

@@ -23,7 +23,7 @@ _MOST_RECENT = 500  # once so many apps have ended, the places of ended apps are
 Post = Callable[[Callable[[], None]], None]
 
 
-class Worker:
+class RequestThread:
     """A thread that carries out the latest request of each name; an older one of that name is dropped.
 
     Args:
@@ -104,7 +104,7 @@ class Present:
     turns: bool
 
 
-class Feed(Worker):
+class Feed(RequestThread):
     """Reads the records of apps: first from the ledger, then the changed ones from engines.
 
     Args:

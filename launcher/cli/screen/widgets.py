@@ -49,7 +49,7 @@ def strip_of(parts: Sequence[Cell], columns: int, over: str = "") -> Strip:
     return Strip(segments).adjust_cell_length(columns, style_of(over))
 
 
-class Line(Widget):
+class ScreenLine(Widget):
     """One line of the screen."""
 
     DEFAULT_CSS = "Line { height: 1; }"

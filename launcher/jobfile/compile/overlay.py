@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
 from launcher.dataclass import dataclass, replace
-from launcher.jobfile.model.fields import JOB_FIELDS, Place
+from launcher.jobfile.model.fields import JOB_FIELDS, PlaceKind
 from launcher.jobfile.text.document import Document, Range, Spot
 from launcher.specs.jobkey import DEFAULT_SCHEDULER
 
@@ -43,9 +43,9 @@ class Removed:
     is_found: bool = True
 
 
-OVERLAY = Place(fields=dict(JOB_FIELDS))
+OVERLAY = PlaceKind(fields=dict(JOB_FIELDS))
 """The place of an overlay. It has the scheduler of the job below it unless it names one."""
-WHOLE = Place(fields={**JOB_FIELDS, "targets": Place(each=OVERLAY)})
+WHOLE = PlaceKind(fields={**JOB_FIELDS, "targets": PlaceKind(each=OVERLAY)})
 """The place of a job file."""
 
 _EXCLUDED: Mapping[str, tuple[str, ...]] = {
@@ -60,7 +60,9 @@ _EXCLUDED: Mapping[str, tuple[str, ...]] = {
 """Field → the fields of a lower layer's same mapping that it displaces."""
 
 
-def laid_over(base: Placed, over: Placed, place: Place | None = None, *, is_filling: bool = False) -> Placed:
+def laid_over(
+    base: Placed, over: Placed, place: PlaceKind | None = None, *, is_filling: bool = False
+) -> Placed:
     """Return `over` laid over `base`. Keys keep the order of `base`, new keys follow.
 
     A `null` removes a key, which is then marked; see `swept`. A field displaces the fields in `_EXCLUDED`.
@@ -109,7 +111,7 @@ def _mark(value: Any, below: Any) -> Removed:
     return mark
 
 
-def _displaced(base: Mapping[str, Any], over: Mapping[str, Any], place: Place | None) -> Iterator[str]:
+def _displaced(base: Mapping[str, Any], over: Mapping[str, Any], place: PlaceKind | None) -> Iterator[str]:
     """Yield the keys of `base` that conflict with keys of `over`."""
     if not base or place is None or place.fields is None:
         return
@@ -119,7 +121,7 @@ def _displaced(base: Mapping[str, Any], over: Mapping[str, Any], place: Place | 
         yield "args"
 
 
-def _changes_scheduler(base: Mapping[str, Any], over: Mapping[str, Any], place: Place | None) -> bool:
+def _changes_scheduler(base: Mapping[str, Any], over: Mapping[str, Any], place: PlaceKind | None) -> bool:
     """Whether the options in `base` are for another scheduler than `over` has."""
     if place is None or "scheduler" not in (place.fields or ()) or "scheduler" not in over:
         return False

@@ -11,7 +11,7 @@ from launcher.jobfile.compile.matrix import MARK, NO_MATRIX, Combination, fitted
 from launcher.jobfile.compile.project import GIT_NAMES, GitFacts, Trouble
 from launcher.jobfile.compile.variables import Value
 from launcher.jobfile.messages.collector import At, Collector, listing, nearest, place_name
-from launcher.jobfile.model.fields import WHERE_RUN, Place
+from launcher.jobfile.model.fields import WHERE_RUN, PlaceKind
 from launcher.jobfile.text.document import Path
 from launcher.specs.macros import (
     RUN_MACROS,
@@ -55,7 +55,7 @@ _FOREIGN_NAMES = {
 
 _IDENTITY: tuple[Path, ...] = (("project",), ("matrix",), ("needs",))
 """The fields that identify a job and its needs."""
-_JOB_NAME = Place(job_names=True)
+_JOB_NAME = PlaceKind(job_names=True)
 
 
 class References:
@@ -84,7 +84,7 @@ class References:
         self._grown = 0
         self._is_full = False
 
-    def resolve(self, value: Any, place: Place, path: Path) -> Any:
+    def resolve(self, value: Any, place: PlaceKind, path: Path) -> Any:
         """Return `value` with references resolved, without `x-` keys, with numbers as text where needed."""
         if isinstance(value, str):
             return value if _is_plain(value) else self._text(value, place, path)
@@ -108,7 +108,7 @@ class References:
         finally:
             self._at = "value"
 
-    def _mapping(self, value: dict[str, Any], place: Place, path: Path) -> dict[str, Any]:
+    def _mapping(self, value: dict[str, Any], place: PlaceKind, path: Path) -> dict[str, Any]:
         out: dict[str, Any] = {}
         fields, each = place.fields, place.each or place
         for key, inner in value.items():
@@ -121,7 +121,7 @@ class References:
                 out[key] = inner
         return out
 
-    def _scalar(self, value: Any, place: Place, path: Path) -> Any:
+    def _scalar(self, value: Any, place: PlaceKind, path: Path) -> Any:
         if isinstance(value, bool) and self.document.format_at(path) == "toml":
             return str(value).lower() if place.as_written else value
         if place.as_written:
@@ -133,7 +133,7 @@ class References:
             return self.document.raw(path)  # a TOML date becomes text, as in YAML
         return value
 
-    def _nothing(self, place: Place, path: Path) -> None:
+    def _nothing(self, place: PlaceKind, path: Path) -> None:
         label = 'write a value, "" for an empty text, or delete the line'
         key = self.document.key_range(path)
         if key.source.format == "yaml" and re.search(r": +#\S", key.source.line(key.line)):
@@ -148,7 +148,7 @@ class References:
             message = "references stand in values, not in keys"
             self.problems.add(path, "reference-phase", message, at="key", is_final=True)
 
-    def _text(self, text: str, place: Place, path: Path) -> Any:
+    def _text(self, text: str, place: PlaceKind, path: Path) -> Any:
         if "\0" in text:
             message = f"{place_name(path)} holds a NUL character"
             self.problems.add(path, "invalid-value", message, label="delete it", is_final=True)
@@ -190,7 +190,7 @@ class References:
         return fitted(self._filled(text, parts, place, path), mark) if parts else text
 
     def _flattened(
-        self, text: str, place: Place, path: Path, written: dict[str, str]
+        self, text: str, place: PlaceKind, path: Path, written: dict[str, str]
     ) -> tuple[str, tuple[str, ...]] | None:
         """Return `text` with references inside references resolved, and their names; None if one is wrong.
 
@@ -229,7 +229,7 @@ class References:
             return None
         return result, tuple(dict.fromkeys(names))
 
-    def _is_part(self, name: str, written: str, place: Place, path: Path) -> bool:
+    def _is_part(self, name: str, written: str, place: PlaceKind, path: Path) -> bool:
         """Whether the value of a name can be a part of another name; a name whose value cannot is noted."""
         if is_run_macro(name) or name == JOB_DIR:
             message = f"`{written}` is known only when the job runs, and cannot be a part of a name"
@@ -260,7 +260,7 @@ class References:
     def _is_name(self, name: str) -> bool:
         return name in self.values or name in GIT_NAMES or is_run_macro(name) or name == JOB_DIR
 
-    def _filled(self, text: str, values: Mapping[str, str], place: Place, path: Path) -> str:
+    def _filled(self, text: str, values: Mapping[str, str], place: PlaceKind, path: Path) -> str:
         self._grown += sum(map(len, values.values()))
         if self._grown > MAX_GROWTH:
             if not self._is_full:
@@ -278,7 +278,7 @@ class References:
             self.problems.add(path, "invalid-value", str(error), is_final=True)
             return text
 
-    def _is_known(self, name: str, written: str, place: Place, path: Path) -> bool:
+    def _is_known(self, name: str, written: str, place: PlaceKind, path: Path) -> bool:
         """Whether the value of a name is filled in now; a name that cannot be used here is noted."""
         if place.mode == "never" or (place.mode == "matrix" and not name.startswith("matrix.")):
             message = f"references cannot stand in {place_name(path)}"

@@ -16,7 +16,7 @@ WHERE_RUN = "entrypoint, args, run, env, a role's metadata, and the src of a mou
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class PlaceKind:
     """One kind of place.
 
     Attributes:
@@ -28,13 +28,13 @@ class Place:
     """
 
     mode: Mode = "plain"
-    fields: Mapping[str, Place] | None = None
-    each: Place | None = None
+    fields: Mapping[str, PlaceKind] | None = None
+    each: PlaceKind | None = None
     as_written: bool = False
     nulls: bool = False
     job_names: bool = False
 
-    def below(self, key: str | int) -> Place | None:
+    def below(self, key: str | int) -> PlaceKind | None:
         if self.fields is not None:
             return self.fields.get(str(key))
         return self.each
@@ -51,9 +51,11 @@ def _alternatives(annotation: Any) -> Iterator[Any]:
         yield annotation
 
 
-def _place(annotation: Any, traits: Traits) -> Place:
+def _place(annotation: Any, traits: Traits) -> PlaceKind:
     """The place of a value of a type whose texts have these traits."""
-    text = Place(traits.mode, as_written=traits.as_written, nulls=traits.nulls, job_names=traits.job_names)
+    text = PlaceKind(
+        traits.mode, as_written=traits.as_written, nulls=traits.nulls, job_names=traits.job_names
+    )
     kinds = [*_alternatives(annotation)]
     models = [kind for kind in kinds if isinstance(kind, type) and issubclass(kind, Model)]
     if models:
@@ -63,11 +65,11 @@ def _place(annotation: Any, traits: Traits) -> Place:
     )
     if each is not None and each.fields is not None:
         # The other traits belong to the inner type.
-        text = Place("never" if traits.mode == "never" else "plain", job_names=traits.job_names)
+        text = PlaceKind("never" if traits.mode == "never" else "plain", job_names=traits.job_names)
     return replace(text, each=each)
 
 
-def _fields(models: Sequence[type[Model]]) -> dict[str, Place]:
+def _fields(models: Sequence[type[Model]]) -> dict[str, PlaceKind]:
     """The fields of a mapping that any of these models may read, in their order."""
     found = {name: info for model in models for name, info in model.model_fields.items()}
     names = [*found]
@@ -78,14 +80,14 @@ def _fields(models: Sequence[type[Model]]) -> dict[str, Place]:
     return {name: _place(found[name].annotation, traits_of(found[name])) for name in names}
 
 
-ROLE = Place(fields=_fields([RoleSpec]))
-JOB_FIELDS: Mapping[str, Place] = {**_fields([JobFile]), "defaults": Place(fields={"role": ROLE})}
-JOB = Place(fields=JOB_FIELDS)
+ROLE = PlaceKind(fields=_fields([RoleSpec]))
+JOB_FIELDS: Mapping[str, PlaceKind] = {**_fields([JobFile]), "defaults": PlaceKind(fields={"role": ROLE})}
+JOB = PlaceKind(fields=JOB_FIELDS)
 
 
-def place_at(path: Path) -> Place | None:
+def place_at(path: Path) -> PlaceKind | None:
     """Return the place of a path; None below an unknown field."""
-    place: Place | None = JOB
+    place: PlaceKind | None = JOB
     for segment in path:
         if place is None:
             return None
@@ -93,7 +95,7 @@ def place_at(path: Path) -> Place | None:
     return place
 
 
-def fields_at(path: Path) -> Mapping[str, Place]:
+def fields_at(path: Path) -> Mapping[str, PlaceKind]:
     """The fields of the mapping at a path; empty where keys are free."""
     place = place_at(path)
     return place.fields if place is not None and place.fields is not None else {}
@@ -118,7 +120,7 @@ def elsewhere(path: Path, key: str) -> Path | None:
 def around(path: Path, key: str) -> Path | None:
     """The nearest mapping around `path` that has the field `key`."""
     found: Path | None = None
-    place: Place | None = JOB
+    place: PlaceKind | None = JOB
     for size, segment in enumerate(path):
         # `args` nearly always belong to a role; a job has them only beside a component.
         if place is not None and key in (place.fields or ()) and (size or key != "args"):
@@ -127,9 +129,9 @@ def around(path: Path, key: str) -> Path | None:
     return found
 
 
-def _inside(place: Place, path: Path, key: str, levels: int = 2) -> Iterator[Path]:
+def _inside(place: PlaceKind, path: Path, key: str, levels: int = 2) -> Iterator[Path]:
     if place.fields is None:
-        parts: Mapping[str, Place] = {"*": place.each} if place.each is not None and levels else {}
+        parts: Mapping[str, PlaceKind] = {"*": place.each} if place.each is not None and levels else {}
     else:
         parts = place.fields
     for name, inner in parts.items():

@@ -15,7 +15,7 @@ from launcher.specs.runopts import runopt, runopts
 Schema = dict[str, Any]
 
 
-class Declared(NamedTuple):
+class SchedulerSchema(NamedTuple):
     """A scheduler as the schema shows it.
 
     Attributes:
@@ -26,7 +26,7 @@ class Declared(NamedTuple):
     options: runopts
 
 
-Schedulers = Mapping[str, Declared]
+Schedulers = Mapping[str, SchedulerSchema]
 
 _KINDS = {int: "integer", float: "number", bool: "boolean", str: "string"}
 _EXAMPLES: dict[Any, Any] = {str: "text", int: 1, float: 0.5, list: ["text"], dict: {"NAME": "text"}}

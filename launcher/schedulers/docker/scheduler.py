@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from launcher.schedulers.docker.job import DockerJob
     from launcher.schedulers.docker.observe import DockerApps
     from launcher.schedulers.docker.outputs import DockerOutputs
-    from launcher.schedulers.docker.submission import DockerReservation, Submission
+    from launcher.schedulers.docker.submission import DockerReservation, DockerSubmission
     from launcher.schedulers.readback import AppLogs
     from launcher.schedulers.staged import EngineTurns
     from launcher.schedulers.workspaces import BoundWorkspace
@@ -57,7 +57,7 @@ class DockerScheduler(EngineScheduler["DockerJob"]):
         super().__init__(DOCKER, session_name, detach=detach)
         self._readonly = readonly
         self._client: EngineView | None = None
-        self._submissions: list[Submission] = []  # submissions of attached apps
+        self._submissions: list[DockerSubmission] = []  # submissions of attached apps
         self._lock = allocate_lock()
 
     @property

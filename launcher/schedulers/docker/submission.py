@@ -58,7 +58,7 @@ if TYPE_CHECKING:
 _EXIT_S = 60.0
 
 
-class Submission:
+class DockerSubmission:
     """Creates and starts one app, or removes the whole app.
 
     It needs the lock of the app's record, which the watcher takes over.
@@ -332,7 +332,7 @@ def launch(
     turn: Ask | None,
     *,
     attached: bool,
-) -> Submission:
+) -> DockerSubmission:
     """Start an app without a job; it may wait in line for its turn.
 
     Args:
@@ -348,7 +348,7 @@ def launch(
     common = app_labels(app, cfg, app_id, session, time.time(), this_process()) | job_labels(request)
     common |= {} if attached else watcher_label(engine, cfg)
     lock = record.claim(record.folder(app_id))
-    submission = Submission(engine, lock, report, attached=attached)
+    submission = DockerSubmission(engine, lock, report, attached=attached)
     try:
         record.write_attempt(lock.app_dir, apps.facts(engine, common))
         rows.add(common)
@@ -370,7 +370,7 @@ class DockerReservation(ReservedId):
     def __init__(self, engine: Engine, attempt: Attempt, report: Report, *, take_over: bool) -> None:
         super().__init__(engine, attempt, report, take_over=take_over)
         self.resumed = self.found is not None
-        self._submission: Submission | None = None
+        self._submission: DockerSubmission | None = None
         self._is_over = False  # started, or removed
 
     def create(self, app: AppDef, cfg: Mapping[str, CfgVal]) -> None:
@@ -385,7 +385,7 @@ class DockerReservation(ReservedId):
         job.needs = of_needs
         for each in job.containers:
             each.kwargs["environment"] = {**each.kwargs["environment"], **attempt.variables}
-        made = Submission(engine, lock, self._report, self.fresh, marker=self.marker)
+        made = DockerSubmission(engine, lock, self._report, self.fresh, marker=self.marker)
         self._submission = made
         try:
             if self.inputs is not None:

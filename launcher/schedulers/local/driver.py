@@ -94,9 +94,9 @@ class Driver:
     def _start(self, replica: Replica) -> None:
         probed = None
         if replica.role.probe:
-            from launcher.schedulers.local.probes import Run
+            from launcher.schedulers.local.probes import ReplicaProbes
 
-            probed = Run(replica, self)
+            probed = ReplicaProbes(replica, self)
         self.processes.start(replica)
         pid = replica.pid
         start, number = pids.start_time(pid), replica.restarts

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from launcher.schedulers.local.replicas import Replica
 
 
-class Run(ProbedRun):
+class ReplicaProbes(ProbedRun):
     """The probes of one start of a replica, for the `Driver` of its app.
 
     Raises SpawnError when another process has the port of the probe.

@@ -7,7 +7,7 @@ import pytest
 
 from launcher.apply.events import Outcome
 from launcher.ci.apply import Merged, applied_check, withheld, without
-from launcher.ci.approvals import Scope, approval_in, effect_checks
+from launcher.ci.approvals import ApprovalScope, approval_in, effect_checks
 from launcher.ci.forge import CheckRun, Pull
 from launcher.errors import LauncherError
 from launcher.plan.approved import judged
@@ -18,7 +18,7 @@ from launcher.specs.needs import Need
 from launcher.state.records import of_attempt
 from tests.unit.plan.world import attempt, job, plan
 
-SCOPE = Scope("default", "default")
+SCOPE = ApprovalScope("default", "default")
 PULL = Pull(number=7, head_sha="a" * 40, base_ref="main", merged=True)
 
 
@@ -61,7 +61,7 @@ def test_only_the_newest_list_counts_even_where_it_has_fewer_parts() -> None:
 
 
 def test_the_list_of_another_target_does_not_count() -> None:
-    assert approval_in(runs(stamped("train")), Scope("default", "prod")) is None
+    assert approval_in(runs(stamped("train")), ApprovalScope("default", "prod")) is None
     assert approval_in([], SCOPE) is None
 
 

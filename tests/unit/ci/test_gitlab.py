@@ -9,7 +9,7 @@ import pytest
 
 from launcher.ci.forge import Check, Pull
 from launcher.ci.gitlab import GitLab, GitLabError
-from launcher.ci.runner import Runner
+from launcher.ci.runner import CiRunner
 from tests.gitlab.fake import JOB_TOKEN, OWN_TOKEN, PROJECT, USER, FakeGitLab
 
 SHA = "a" * 40
@@ -31,7 +31,7 @@ def client(
     folder: str = "",
     job: int = 0,
 ) -> GitLab:
-    runner = Runner(
+    runner = CiRunner(
         provider="gitlab",
         event="push",
         repository=str(PROJECT),

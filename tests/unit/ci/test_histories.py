@@ -5,8 +5,8 @@ from random import Random
 
 import pytest
 
-from launcher.ci.apply import History, applied_check
-from launcher.ci.approvals import Scope, effect_checks
+from launcher.ci.apply import CommitHistory, applied_check
+from launcher.ci.approvals import ApprovalScope, effect_checks
 from launcher.ci.forge import Check, CheckRun, Pull
 from launcher.ci.github import GitHub
 from launcher.errors import StaleError
@@ -26,7 +26,7 @@ Tree = dict[str, int]
 
 @dataclass
 class Memory:
-    """What GitHub holds, as `History` asks for it."""
+    """What GitHub holds, as `CommitHistory` asks for it."""
 
     checks: list[CheckRun] = field(default_factory=list)
     pulls: dict[int, Pull] = field(default_factory=dict)
@@ -77,7 +77,7 @@ class World:
         self.changed_by: dict[str, int | None] = {}
         self._count = 0
         for target in TARGETS:
-            check = Check(f"launcher apply {Scope('default', target)}", "success", "", "", "", "")
+            check = Check(f"launcher apply {ApprovalScope('default', target)}", "success", "", "", "", "")
             self.github.add(check, self.commits[0][0])
             for name in JOBS:
                 self._start(self._job(name, 0, target), "", "")
@@ -141,8 +141,8 @@ class World:
         """Run `ci apply` on the newest commit, for one target; return why effects were refused."""
         target = target or self.random.choice(TARGETS)
         killed = self.random.random() < 0.2 if killed is None else killed
-        scope, sha = Scope("default", target), self.commits[-1][0]
-        history = History(self.github, self.commits[::-1], "main", sleep=lambda _: None)  # type: ignore[arg-type]
+        scope, sha = ApprovalScope("default", target), self.commits[-1][0]
+        history = CommitHistory(self.github, self.commits[::-1], "main", sleep=lambda _: None)  # type: ignore[arg-type]
         merged = history.merged(scope)
         checked = judged(self._planned(self.tree, target), merged.approvals, self._past)
         for step in checked.steps:
@@ -194,7 +194,7 @@ class World:
         name = f"plan-{self._count}"
         for target in TARGETS:
             made = self._planned({**self.tree, **branch.changes}, target).stamped(plan_id=name, created_at=0)
-            for check in effect_checks(made, Scope("default", target), str(branch.number)):
+            for check in effect_checks(made, ApprovalScope("default", target), str(branch.number)):
                 self.github.add(check, branch.head)
             after = {step.key: step.guard.attempt for step in made.steps}
             effects |= {each: after[each.key] for each in made.effects if isinstance(each, Start)}

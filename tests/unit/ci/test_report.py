@@ -6,12 +6,12 @@ from typing import Any
 import pytest
 
 from launcher.ci.forge import MOST_CHARACTERS
-from launcher.ci.report import Ended, comment_text
-from launcher.inventory.results import Row
+from launcher.ci.report import EndedJob, comment_text
+from launcher.inventory.results import ResultRow
 
 
-def ended(job: str, state: str = "failed", **more: Any) -> Ended:
-    return Ended(job, 1, state, has_ended=True, **more)
+def ended(job: str, state: str = "failed", **more: Any) -> EndedJob:
+    return EndedJob(job, 1, state, has_ended=True, **more)
 
 
 @pytest.mark.parametrize("count", [1, 30, 1000, 5000])
@@ -42,14 +42,17 @@ def test_output_stays_within_its_fence():
 
 
 def test_results_are_shown_beside_the_results_of_the_previous_success():
-    results = [Row("loss", 0.5, 0.25), Row("new", None, 3.0)]
+    results = [ResultRow("loss", 0.5, 0.25), ResultRow("new", None, 3.0)]
     text = comment_text("<!-- mark -->", "a" * 40, [ended("train", "succeeded", results=results)])
     assert "**Results of train@1**" in text
     assert "| loss | 0.5 | 0.25 | -0.25 (-50 %) |\n| new | - | 3 |  |\n" in text
 
 
 def test_results_are_bounded_and_their_names_are_data():
-    hostile = [Row("a|b <img> @team `x`\n#1", 1.0, 2.0), *(Row(f"m{n}", None, 1.0) for n in range(500))]
+    hostile = [
+        ResultRow("a|b <img> @team `x`\n#1", 1.0, 2.0),
+        *(ResultRow(f"m{n}", None, 1.0) for n in range(500)),
+    ]
     jobs = [ended(f"job-{n}", "succeeded", results=hostile, output="line\n" * 100) for n in range(300)]
     text = comment_text("<!-- mark -->", "a" * 40, jobs)
     assert len(text) <= MOST_CHARACTERS

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from launcher.ci.runner import Runner, runner_of
+from launcher.ci.runner import CiRunner, runner_of
 from launcher.errors import LauncherError
 from tests.github.description import violations
 
@@ -16,7 +16,7 @@ EVENTS: dict[str, dict[str, Any]] = json.loads(
 SHA = "a" * 40
 
 
-def run(tmp_path: Path, event: str, payload: dict[str, Any] | str | None = None, **more: str) -> Runner:
+def run(tmp_path: Path, event: str, payload: dict[str, Any] | str | None = None, **more: str) -> CiRunner:
     path = tmp_path / "event.json"
     given = EVENTS.get(event, {}) if payload is None else payload
     path.write_text(given if isinstance(given, str) else json.dumps(given))
@@ -107,7 +107,7 @@ def test_requests_that_github_does_not_describe_are_noticed() -> None:
     assert list(violations("GET", f"/repos/acme/vision/commits/{SHA}/check-runs", {"filter": "newest"}, None))
 
 
-def job(source: str, **more: str) -> Runner:
+def job(source: str, **more: str) -> CiRunner:
     environ = {
         "GITLAB_CI": "true",
         "CI_PIPELINE_SOURCE": source,
@@ -122,7 +122,7 @@ def job(source: str, **more: str) -> Runner:
     return runner_of(environ)
 
 
-def merge_request(**more: str) -> Runner:
+def merge_request(**more: str) -> CiRunner:
     return job(
         "merge_request_event",
         **{

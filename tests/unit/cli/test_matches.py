@@ -4,8 +4,8 @@ import json
 
 import pytest
 
-from launcher.cli.render.matches import Names, Text, json_lines
-from launcher.inventory.search import Line
+from launcher.cli.render.matches import AttemptNames, MatchText, json_lines
+from launcher.inventory.search import FoundLine
 from launcher.schedulers.logs import LineSearch, LogBlock
 from launcher.state.records import AppRecord
 
@@ -17,12 +17,12 @@ def app(project="here", target="default"):
 
 
 def line(text, *, is_match=True, start=0):
-    return Line(LogBlock(text, lambda at: (0, "stdout", 1)), start, (0, len(text)), is_match=is_match)
+    return FoundLine(LogBlock(text, lambda at: (0, "stdout", 1)), start, (0, len(text)), is_match=is_match)
 
 
 def shown(text, regex="nan", *, color=True, has_headings=True, role="main"):
-    made = Text(
-        Names({"here"}),
+    made = MatchText(
+        AttemptNames({"here"}),
         LineSearch(regex).pattern,
         color=color,
         has_headings=has_headings,
@@ -69,7 +69,9 @@ def test_json_holds_one_object_for_each_line():
 
 
 def test_groups_of_lines_are_set_apart():
-    made = Text(Names(()), LineSearch("x").pattern, color=False, has_headings=False, has_context=True)
+    made = MatchText(
+        AttemptNames(()), LineSearch("x").pattern, color=False, has_headings=False, has_context=True
+    )
     made.begin(app(), "main", 0)
     parts = [
         made.lines(line(b"x\n")),
@@ -81,7 +83,7 @@ def test_groups_of_lines_are_set_apart():
 
 
 def test_a_job_of_another_project_is_named_by_its_app_id():
-    names = Names({"here"})
+    names = AttemptNames({"here"})
     assert names.of(app()) == "train@2"
     assert names.of(app("other")) == names.of(app(target="docker")) == "train-2-abcde"
-    assert Names({"here"}, "docker").of(app(target="docker")) == "train@2"
+    assert AttemptNames({"here"}, "docker").of(app(target="docker")) == "train@2"

@@ -13,7 +13,7 @@ from launcher.cli.render.report_html import report_html
 from launcher.cli.render.report_svg import Scale
 from launcher.cli.render.report_text import report_markdown
 from launcher.holding.use import Use
-from launcher.inventory.report import Choice, gather
+from launcher.inventory.report import ReportChoice, gather
 from launcher.inventory.timeline import of_events, of_record
 from launcher.specs.needs import StoodOn
 from launcher.state.records import of_attempt
@@ -38,7 +38,7 @@ def made(job, state, number=1, *, at=NOW, **fields):
 
 
 def report(limit=1000, **choice):
-    return gather(Choice(**choice), limit, lambda warning: None)
+    return gather(ReportChoice(**choice), limit, lambda warning: None)
 
 
 class Parsed(HTMLParser):

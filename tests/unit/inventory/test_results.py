@@ -5,7 +5,7 @@ import math
 
 import pytest
 
-from launcher.inventory.results import Row, compare, numbers_in, shown
+from launcher.inventory.results import ResultRow, compare, numbers_in, shown
 
 
 def test_numbers_of_a_flat_mapping_are_read_and_all_else_is_left_out():
@@ -24,13 +24,13 @@ def test_results_that_are_nan_or_infinite_are_kept():
     found = numbers_in(b'{"loss": NaN, "max": Infinity}')
     assert math.isnan(found["loss"])
     assert [shown(value) for value in found.values()] == ["nan", "inf"]
-    assert Row("loss", 0.5, found["loss"]).change == Row("max", 0.5, found["max"]).change == ""
+    assert ResultRow("loss", 0.5, found["loss"]).change == ResultRow("max", 0.5, found["max"]).change == ""
 
 
 def test_the_json_of_a_result_is_read_by_strict_parsers():
-    row = Row("loss", math.inf, math.nan).to_json()
+    row = ResultRow("loss", math.inf, math.nan).to_json()
     assert json.loads(json.dumps(row, allow_nan=False)) == {"name": "loss", "old": "inf", "new": "nan"}
-    assert Row("loss", None, 0.5).to_json() == {"name": "loss", "old": None, "new": 0.5}
+    assert ResultRow("loss", None, 0.5).to_json() == {"name": "loss", "old": None, "new": 0.5}
 
 
 def test_a_number_beyond_all_bounds_is_left_out():
@@ -46,8 +46,8 @@ def test_names_are_short_and_printable_and_their_number_is_bounded():
 
 def test_names_of_the_new_results_come_first_and_lost_names_last():
     rows = compare({"gone": 1, "loss": 2}, {"loss": 1, "acc": 0.5})
-    assert rows == [Row("loss", 2, 1), Row("acc", None, 0.5), Row("gone", 1, None)]
-    assert compare(None, {"a": 1}) == [Row("a", None, 1)]
+    assert rows == [ResultRow("loss", 2, 1), ResultRow("acc", None, 0.5), ResultRow("gone", 1, None)]
+    assert compare(None, {"a": 1}) == [ResultRow("a", None, 1)]
     assert compare({}, None) == []
 
 
@@ -64,4 +64,4 @@ def test_names_of_the_new_results_come_first_and_lost_names_last():
     ],
 )
 def test_a_change_is_a_difference_and_a_share(old, new, change):
-    assert Row("x", old, new).change == change
+    assert ResultRow("x", old, new).change == change

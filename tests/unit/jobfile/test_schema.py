@@ -10,7 +10,7 @@ import pytest
 from jsonschema import Draft202012Validator
 
 from launcher.cli import schema as published
-from launcher.jobfile.model.fields import JOB, Place, place_at
+from launcher.jobfile.model.fields import JOB, PlaceKind, place_at
 from launcher.jobfile.text.document import Source
 from launcher.jobfile.text.yaml import parse_yaml
 from tests.unit.jobfile.words import HEAD
@@ -105,7 +105,7 @@ def test_a_choice_of_tagged_mappings_declares_their_common_fields() -> None:
         assert choice["properties"]["type"]["enum"] == tags
 
 
-def scalars(model: dict[str, Any], place: Place) -> Iterator[tuple[str, dict[str, Any], Place]]:
+def scalars(model: dict[str, Any], place: PlaceKind) -> Iterator[tuple[str, dict[str, Any], PlaceKind]]:
     """The fields of a mapping that hold one value each."""
     for key, field in model["properties"].items():
         kinds = field.get("type") or [part.get("type") for part in field.get("anyOf", ({},))]

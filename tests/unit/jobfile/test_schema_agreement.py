@@ -15,7 +15,7 @@ import pytest
 from jsonschema import Draft202012Validator
 
 from launcher.jobfile import job_schema
-from launcher.jobfile.schema.options import Declared
+from launcher.jobfile.schema.options import SchedulerSchema
 from launcher.jobfile.text.document import Source
 from launcher.jobfile.text.yaml import parse_yaml
 from launcher.specs.projectfile import DEFAULTS
@@ -89,7 +89,9 @@ LAYERS = [
     "targets: {dev: {vars: {s: {default: b}}, metadata: {a: c}, lifecycle: {on_failed: rerun}}}\n",
 ]
 
-VALIDATOR = Draft202012Validator(job_schema({name: Declared("", SCHEDULERS[name]()) for name in SCHEDULERS}))
+VALIDATOR = Draft202012Validator(
+    job_schema({name: SchedulerSchema("", SCHEDULERS[name]()) for name in SCHEDULERS})
+)
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]  # a fixture judges thousands of files twice
 

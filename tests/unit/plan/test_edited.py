@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from launcher.plan.codec import dumps, loads
-from launcher.plan.explain import Part, explain
+from launcher.plan.explain import Basis, explain
 from launcher.plan.grounds import Grounds
 from launcher.plan.model import Plan, matches, plan_exit_code
 from launcher.plan.recheck import located, recheck
@@ -119,8 +119,8 @@ def test_a_current_success_is_current_in_each_part():
     success = attempt(NOTE, "succeeded", seen={"train.py": "1", "": "more"})
     [step] = plan(NOTE, success).steps
     assert explain(step, world(success), (), ()).parts == (
-        Part(what="document", recorded=success.digest),
-        Part(what="seen", name="train.py", recorded="1"),
+        Basis(what="document", recorded=success.digest),
+        Basis(what="seen", name="train.py", recorded="1"),
     )
 
 

@@ -18,8 +18,8 @@ from launcher.schedulers.docker.client.objects import Labelled, labelled
 from launcher.schedulers.docker.client.streams import (
     OPTIONS,
     ExecSocket,
+    ItemStream,
     Report,
-    Stream,
     built,
     objects,
     transfer,
@@ -262,7 +262,7 @@ class Engine(EngineView):
         """The JSON messages of a long operation. The engine cancels it when the caller leaves early."""
         options["headers"] = {**options.get("headers", {}), **OPTIONS["headers"]}
         answer = self._wire.send("POST", path, doing, **{**OPTIONS, **options})
-        with Stream(self.host, answer, objects) as messages:
+        with ItemStream(self.host, answer, objects) as messages:
             yield messages
 
 

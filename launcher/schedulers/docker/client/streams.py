@@ -27,7 +27,7 @@ from launcher.schedulers.docker.client.errors import (
 if TYPE_CHECKING:
     from launcher.schedulers.docker.client.transport import Response
 
-    S = TypeVar("S", bound="Stream[Any]")
+    S = TypeVar("S", bound="ItemStream[Any]")
 
 T = TypeVar("T")
 
@@ -44,7 +44,7 @@ LIVE: dict[str, Any] = {**OPTIONS, "timeout": _ANSWER_S, "idle_s": _IDLE_S}
 """Of a stream that the engine begins at once."""
 
 
-class Stream(Generic[T]):
+class ItemStream(Generic[T]):
     """The items of a response as they arrive. `close` ends the read at once, also from another thread.
 
     It ends with the response, or when it is closed. Raises EngineGone when the connection breaks.
@@ -192,7 +192,7 @@ class Event:
     attributes: Mapping[str, str]
 
 
-class EventStream(Stream[Event]):
+class EventStream(ItemStream[Event]):
     """The events of containers. It ends when it is closed; when the engine goes away it raises EngineGone."""
 
     def __init__(self, host: str, answer: Response) -> None:
@@ -243,7 +243,7 @@ _HEADER = Struct(">B3xL")
 _STREAMS = ("stdout", "stdout", "stderr", "stderr")  # 3: an error of the engine about the log itself
 
 
-LogStream = Stream[tuple[str, bytes]]
+LogStream = ItemStream[tuple[str, bytes]]
 """The output of a container: the name of its stream, and the payload."""
 
 

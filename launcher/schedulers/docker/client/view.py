@@ -206,7 +206,7 @@ class EngineView:
 
         Raises NotFound when there is no such container, EngineError when its log driver stores nothing.
         """
-        from launcher.schedulers.docker.client.streams import LIVE, Stream, frames
+        from launcher.schedulers.docker.client.streams import LIVE, ItemStream, frames
         from launcher.schedulers.logs import STDERR, STDOUT, LogPart
 
         part = part or LogPart()
@@ -217,7 +217,7 @@ class EngineView:
             if at:
                 params[key] = f"{at // 10**9}.{at % 10**9:09}"
         path, doing = f"/containers/{quoted(container)}/logs", f"read the log of {container}"
-        return Stream(self.host, self._wire.send("GET", path, doing, params=params, **LIVE), frames)
+        return ItemStream(self.host, self._wire.send("GET", path, doing, params=params, **LIVE), frames)
 
     # Files in containers, started or not
 
@@ -279,11 +279,11 @@ class EngineView:
 
     def archive(self, container: str, path: str) -> Iterator[bytes]:
         """A folder of the container, started or not, as a tar archive in pieces, below the folder's name."""
-        from launcher.schedulers.docker.client.streams import OPTIONS, Stream
+        from launcher.schedulers.docker.client.streams import OPTIONS, ItemStream
 
         where, doing = f"/containers/{quoted(container)}/archive", f"read {path} in {container}"
         answer = self._wire.send("GET", where, doing, params={"path": path}, **OPTIONS)
-        with Stream(self.host, answer, iter) as pieces:
+        with ItemStream(self.host, answer, iter) as pieces:
             yield from pieces
 
     # Commands in containers

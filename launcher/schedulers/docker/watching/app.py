@@ -28,7 +28,7 @@ from launcher.schedulers.docker.watching import ends
 from launcher.schedulers.docker.watching.actions import Actions
 from launcher.schedulers.docker.watching.observer import AppObserver, EventQueue
 from launcher.schedulers.docker.watching.samples import AppSamples
-from launcher.schedulers.docker.watching.steps import Process, Rest
+from launcher.schedulers.docker.watching.steps import Rest, WatchingProcess
 from launcher.schedulers.docker.watching.stream import SharedStream
 
 if TYPE_CHECKING:
@@ -50,7 +50,7 @@ class WatchedApp:
 
     def __init__(
         self,
-        process: Process,
+        process: WatchingProcess,
         stream: SharedStream,
         lock: RecordLock,
         order: Mapping[str, Any],

@@ -26,7 +26,7 @@ from launcher.schedulers.docker.names import is_replica, queued_name
 from launcher.schedulers.docker.record import RecordLock
 from launcher.schedulers.docker.status import GONE
 from launcher.schedulers.docker.watching import ends
-from launcher.schedulers.docker.watching.steps import Process, Rest
+from launcher.schedulers.docker.watching.steps import Rest, WatchingProcess
 from launcher.schedulers.owner import this_process
 from launcher.schedulers.turns import Line
 from launcher.specs import needs
@@ -54,7 +54,7 @@ class Hold:
 
     def __init__(
         self,
-        process: Process,
+        process: WatchingProcess,
         lock: RecordLock,
         app_id: str,
         message: Mapping[str, Any],

@@ -12,7 +12,7 @@ from launcher.schedulers.docker import apps
 from launcher.schedulers.docker.client.engine import Engine
 from launcher.schedulers.docker.client.wire import Patience
 from launcher.schedulers.docker.labels import SCHEDULER
-from launcher.schedulers.docker.watching.steps import OnEnd, Process
+from launcher.schedulers.docker.watching.steps import OnEnd, WatchingProcess
 from launcher.schedulers.docker.watching.waiting import look_for_end
 from launcher.schedulers.registry import get_scheduler
 from launcher.schedulers.staged import StagedScheduler
@@ -30,7 +30,7 @@ class Needs:
     each need of another scheduler, one thread waits.
     """
 
-    def __init__(self, engine: Engine, process: Process) -> None:
+    def __init__(self, engine: Engine, process: WatchingProcess) -> None:
         self._engine = engine
         self._process = process
         self._followed: dict[tuple[str, str], _Need] = {}
@@ -59,7 +59,9 @@ class Needs:
 class _Need:
     """One attempt, and the apps that wait for it, each with its name of the job."""
 
-    def __init__(self, engine: Engine, process: Process, need: StoodOn, forget: Callable[[], object]) -> None:
+    def __init__(
+        self, engine: Engine, process: WatchingProcess, need: StoodOn, forget: Callable[[], object]
+    ) -> None:
         self.waiting: list[tuple[str, OnEnd]] = []
         self._engine = engine
         self._process = process

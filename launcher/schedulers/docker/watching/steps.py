@@ -32,7 +32,7 @@ OnEnd = Callable[["tuple[str, str] | Exception"], None]
 """Takes the job of a need and the state in which it has ended. It is called in any thread."""
 
 
-class Process(Protocol):
+class WatchingProcess(Protocol):
     """The process that watches apps. All methods may be called from any thread.
 
     Attributes:

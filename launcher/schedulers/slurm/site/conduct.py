@@ -20,7 +20,7 @@ from launcher.schedulers.appfolder import AppFolder
 from launcher.schedulers.contents import output_digest
 from launcher.schedulers.loop import Loop
 from launcher.schedulers.slurm.site.job import (
-    Job,
+    SlurmJob,
     has_restarted,
     is_ending,
     is_preempted,
@@ -39,15 +39,15 @@ CLAIM_READS, READ_AGAIN_S = 5, 1.0
 EVERY = 1 << 30  # a step starts all replicas of a role
 
 
-def own_job(env: "Mapping[str, str]", app_id: str) -> Job:
+def own_job(env: "Mapping[str, str]", app_id: str) -> SlurmJob:
     """The job that this process runs in: a task of an array, `123_7`, or a job of the app alone."""
     if "LAUNCHER_ARRAY_DIR" not in env:
-        return Job(env.get("SLURM_JOB_ID", ""), f"/{app_id}/script-")
+        return SlurmJob(env.get("SLURM_JOB_ID", ""), f"/{app_id}/script-")
     task = "{}_{}".format(env.get("SLURM_ARRAY_JOB_ID", ""), env.get("SLURM_ARRAY_TASK_ID", ""))
-    return Job(task, "/{}/{}".format(os.path.basename(env["LAUNCHER_ARRAY_DIR"]), ARRAY_SCRIPT))
+    return SlurmJob(task, "/{}/{}".format(os.path.basename(env["LAUNCHER_ARRAY_DIR"]), ARRAY_SCRIPT))
 
 
-def is_submitted_for(env: "Mapping[str, str]", job: Job, folder: AppFolder) -> bool:
+def is_submitted_for(env: "Mapping[str, str]", job: SlurmJob, folder: AppFolder) -> bool:
     """Whether the job was submitted for this folder, and not for a folder that this one replaced."""
     generation = folder.text("id") or ""
     if "LAUNCHER_ARRAY_DIR" in env:
@@ -56,7 +56,7 @@ def is_submitted_for(env: "Mapping[str, str]", job: Job, folder: AppFolder) -> b
     submitted = folder.text("job")
     if submitted is not None:
         return submitted == job.id
-    return bool(Job(job.id, f"/{folder.app_id}/{script_of(generation)}").ask())
+    return bool(SlurmJob(job.id, f"/{folder.app_id}/{script_of(generation)}").ask())
 
 
 def unmet_need(folder: str) -> str:
@@ -253,7 +253,7 @@ class Driver:
     """
 
     def __init__(
-        self, folder: str, settings: Json, app: App, record: Record, job: Job, loop: Loop, run: int
+        self, folder: str, settings: Json, app: App, record: Record, job: SlurmJob, loop: Loop, run: int
     ) -> None:
         self._folder = folder
         self._settings = settings

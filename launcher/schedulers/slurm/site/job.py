@@ -9,7 +9,7 @@ END_STEP_S = 10.0  # how long Slurm may take to kill a step
 RUNNING = {"RUNNING", "RESIZING", "SIGNALING", "STOPPED", "SUSPENDED"}
 
 
-class Job:
+class SlurmJob:
     """The job with this id, if it runs this script: a controller that lost its state reuses ids.
 
     Users may give the job another name.

@@ -15,7 +15,7 @@ from launcher.schedulers.slurm.site.node import (
 )
 
 
-class Run(ProbedRun):
+class WorkerProbes(ProbedRun):
     """The probes of one start of a worker's replica, which has this environment and working directory."""
 
     def __init__(self, worker: Any, probe: dict, env: dict, cwd: bytes) -> None:

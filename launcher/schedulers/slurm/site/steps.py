@@ -16,7 +16,7 @@ from typing import Any, Iterator, Optional, Sequence
 from launcher.holding.app import App
 from launcher.holding.replica import Replica
 from launcher.schedulers.loop import Loop
-from launcher.schedulers.slurm.site.job import Job
+from launcher.schedulers.slurm.site.job import SlurmJob
 from launcher.schedulers.slurm.site.node import PR_SET_PDEATHSIG, prctl, read_json, say
 from launcher.schedulers.slurm.site.replicas import Json, recorded_exit
 
@@ -34,7 +34,7 @@ OUT_OF_MEMORY = (
 )
 
 
-class Step:
+class SrunStep:
     """One srun of a role.
 
     Attributes:
@@ -152,7 +152,7 @@ class Steps:
         is_ending: Slurm ends the job: replicas that end now were stopped.
     """
 
-    def __init__(self, folder: str, settings: Json, app: App, job: Job, loop: Loop, run: int) -> None:
+    def __init__(self, folder: str, settings: Json, app: App, job: SlurmJob, loop: Loop, run: int) -> None:
         self._folder = folder
         self._settings = settings
         self._roles = {role["name"]: role for role in settings["roles"]}  # type: dict[str, Json]
@@ -160,9 +160,9 @@ class Steps:
         self._job = job
         self._loop = loop
         self._run = run
-        self._steps = []  # type: list[Step]
+        self._steps = []  # type: list[SrunStep]
         self._next = {}  # type: dict[str, list[Replica]]
-        self._held = []  # type: list[tuple[Step, Json]]
+        self._held = []  # type: list[tuple[SrunStep, Json]]
         self._is_dismissing = False
         self.facts = []  # type: list[Json]
         self.failed_node = ""
@@ -177,7 +177,7 @@ class Steps:
     # -- start ---------------------------------------------------------------------------------------------
 
     def start(self, replicas: "Sequence[Replica]") -> None:
-        again = []  # type: list[tuple[Step, Replica]]
+        again = []  # type: list[tuple[SrunStep, Replica]]
         for each in replicas:
             waiting = [step for step in self._of(each.role.name) if each.k in step.staying]
             if waiting:
@@ -201,7 +201,7 @@ class Steps:
         replicas = self._next.pop(name)
         argv = self._command(self._roles[name], replicas)
         try:
-            step = Step(name, [each.k for each in replicas], argv)
+            step = SrunStep(name, [each.k for each in replicas], argv)
         except OSError as error:
             self.facts += [
                 _exit(each, code=1, why=f"{argv[0]}: {error.strerror}", host="") for each in replicas
@@ -225,7 +225,7 @@ class Steps:
             argv = [word for word in argv if not word.startswith(("--nodes=", "--relative="))]
         return argv + program + [json.dumps(what, separators=(",", ":"))]
 
-    def _of(self, name: str) -> "list[Step]":
+    def _of(self, name: str) -> "list[SrunStep]":
         return [step for step in self._steps if step.role == name]
 
     # -- stop ----------------------------------------------------------------------------------------------
@@ -241,7 +241,7 @@ class Steps:
         self._next.clear()
         self._stop(list(self._steps), grace_s)
 
-    def _stop(self, steps: "list[Step]", grace_s: float) -> None:
+    def _stop(self, steps: "list[SrunStep]", grace_s: float) -> None:
         for step in steps:
             step.staying.clear()
             step.send(stop=grace_s)
@@ -251,12 +251,12 @@ class Steps:
         """End the steps of an app without running replicas."""
         self._stop(list(self._steps), 0.0)
 
-    def _end(self, steps: "list[Step]", after_s: float) -> None:
+    def _end(self, steps: "list[SrunStep]", after_s: float) -> None:
         """Send TERM after `after_s`, at which srun kills its step, and KILL later if srun has not ended."""
         for number, at in ((signal.SIGTERM, after_s), (signal.SIGKILL, after_s + KILL_AFTER_S)):
             self._loop.after(at, lambda number=number: self._signal(steps, number))  # type: ignore[misc]
 
-    def _signal(self, steps: "list[Step]", number: int) -> None:
+    def _signal(self, steps: "list[SrunStep]", number: int) -> None:
         for each in steps:
             if each in self._steps:
                 each.signal(number)
@@ -278,20 +278,20 @@ class Steps:
                 step.send(over=over)
                 self._end_if_done(step)
 
-    def _end_if_done(self, step: Step) -> None:
+    def _end_if_done(self, step: SrunStep) -> None:
         if not (step.live or step.staying):
             self._end([step], KILL_AFTER_S)
 
     # -- reports of replicas -------------------------------------------------------------------------------
 
-    def _read(self, step: Step, fd: int) -> None:
+    def _read(self, step: SrunStep, fd: int) -> None:
         for event in step.read(fd):
             self._take(step, event)
         self.failed_node = step.failed_node or self.failed_node
         if fd not in step.open:
             self._loop.forget(fd)
 
-    def _take(self, step: Step, event: Json) -> None:
+    def _take(self, step: SrunStep, event: Json) -> None:
         if event["e"] == "exit":
             self._take_exit(step, event)
             return
@@ -300,7 +300,7 @@ class Steps:
             step.begun.add(event["k"])
         self.facts.append(event)
 
-    def _take_exit(self, step: Step, event: Json) -> None:
+    def _take_exit(self, step: SrunStep, event: Json) -> None:
         k = event["k"]
         if k not in step.live:  # the end was found in a record, or the wrapper was killed while it waited
             step.staying.discard(k)
@@ -319,7 +319,7 @@ class Steps:
     def _is_open(self) -> bool:
         return self._app.stop is None and not self.is_ending
 
-    def _hand_out(self, step: Step, event: Json) -> None:
+    def _hand_out(self, step: SrunStep, event: Json) -> None:
         if self.is_ending and event["code"]:
             event["stopped"] = True
         if step.ran_out_of_memory() and (event.get("signal") == signal.SIGKILL or event.get("lost")):
@@ -329,7 +329,7 @@ class Steps:
         if event["k"] in step.staying:
             self._dismiss_soon()
 
-    def _release(self, step: Step, event: Json) -> None:
+    def _release(self, step: SrunStep, event: Json) -> None:
         """Hand out an end that was held back, unless Slurm is the cause of it."""
         if (step, event) in self._held and not (event.get("term") and self._is_open() and self.on_doubt()):
             self._held.remove((step, event))
@@ -348,7 +348,7 @@ class Steps:
         for step in [each for each in self._steps if each.is_over()]:
             self._over(step)
 
-    def _over(self, step: Step) -> None:
+    def _over(self, step: SrunStep) -> None:
         """End a step whose output is all read. Replicas without a reported end have no process any more."""
         self._steps.remove(step)
         step.close()
@@ -364,7 +364,7 @@ class Steps:
         if step.role in self._next:
             self._launch(step.role)
 
-    def _lost(self, step: Step, replica: Replica) -> Json:
+    def _lost(self, step: SrunStep, replica: Replica) -> Json:
         """The end of a replica whose wrapper, or whose step, was killed before it reported."""
         found = self._recorded(replica)
         if found is not None:

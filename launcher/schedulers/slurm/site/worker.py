@@ -35,7 +35,7 @@ from launcher.schedulers.slurm.site.node import (
     start_child,
 )
 from launcher.schedulers.slurm.site.output import Log
-from launcher.schedulers.slurm.site.probe import Run
+from launcher.schedulers.slurm.site.probe import WorkerProbes
 
 DRAIN_S = 0.5  # how long the rest of a replica may run, and its pipes stay open, after its leader ended
 PIPE_BYTES = 64 * 1024
@@ -263,7 +263,7 @@ class Worker:
         probe = self.rules.get("ready")
         if probe:
             self._check_port(probe)
-            self.probed = Run(self, probe, env, cwd)
+            self.probed = WorkerProbes(self, probe, env, cwd)
         self.log.open()
         if self.restarts:
             self.log.mark("restart")

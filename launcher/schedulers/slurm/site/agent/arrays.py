@@ -140,14 +140,14 @@ def _make_folder(site: Site, path: str, owners: Dict[int, Owner], script: str) -
     os.rename(temp, path)
 
 
-class Member(NamedTuple):
+class ReadyApp(NamedTuple):
     """An app that is ready for its task. waits: app id → job of the needs that have not ended."""
 
     owner: Owner
     waits: Dict[str, str]
 
 
-def _write(site: Site, app: Json, about: Json, ask: Ask, lost: Dict[str, str]) -> Optional[Member]:
+def _write(site: Site, app: Json, about: Json, ask: Ask, lost: Dict[str, str]) -> Optional[ReadyApp]:
     """Write the files of an app; None when another client has it by now, or when a need has not succeeded."""
     try:
         with site.open(app["app_id"]) as folder:
@@ -160,7 +160,7 @@ def _write(site: Site, app: Json, about: Json, ask: Ask, lost: Dict[str, str]) -
             if skip is not None:
                 return None
             folder.write("submitting", json.dumps(dict(about, **waits_of(needs, waits))))
-            return Member((folder.app_id, folder.text("id") or ""), waits)
+            return ReadyApp((folder.app_id, folder.text("id") or ""), waits)
     except OpError as error:
         lost[app["app_id"]] = str(error)
         return None
