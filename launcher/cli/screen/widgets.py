@@ -52,7 +52,7 @@ def strip_of(parts: Sequence[Cell], columns: int, over: str = "") -> Strip:
 class ScreenLine(Widget):
     """One line of the screen."""
 
-    DEFAULT_CSS = "Line { height: 1; }"
+    DEFAULT_CSS = "ScreenLine { height: 1; }"
 
     def __init__(self, *, id: str) -> None:
         super().__init__(id=id)

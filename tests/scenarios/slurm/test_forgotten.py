@@ -228,7 +228,12 @@ def test_accounting_has_the_use_of_a_replica_whose_wrapper_was_killed(broken):
     app_id = app_of(scenario)
     job = scenario.job_of(app_id)
     sampled = ["sstat", "-nP", "-o", "MaxRSS", "-j", f"{job}.0"]
-    until(lambda: int(scenario.cluster.run(*sampled).strip().rstrip("K") or 0) > 50_000)
+
+    def sampled_kb() -> float:
+        text = scenario.cluster.run(*sampled).strip()
+        return float(text.rstrip("KMG") or 0) * {"M": 1 << 10, "G": 1 << 20}.get(text[-1:], 1)
+
+    until(lambda: sampled_kb() > 50_000)
     os.kill(conductor_of(scenario.cluster, job), 9)
     scenario.cluster.clear()
     accounted(scenario, f"{job}|{app_id}|FAILED")
