@@ -24,7 +24,7 @@ class Shape(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class TextShape:
+class Text:
     """A string: one of `choices`, or a full match of `pattern`."""
 
     doc: str = ""
@@ -52,8 +52,8 @@ class TextShape:
 class Either:
     """A string of one shape or an object of another."""
 
-    text: TextShape
-    record: RecordShape
+    text: Text
+    record: Object
     doc: str = ""
 
     def faults(self, value: Any, path: str) -> Iterator[Fault]:
@@ -65,11 +65,11 @@ class Either:
 
 
 @dataclass(frozen=True, slots=True)
-class ChoiceShape:
+class Choice:
     """An object of one of two shapes: the second where it has the field `by`."""
 
-    first: RecordShape
-    second: RecordShape
+    first: Object
+    second: Object
     by: str
     doc: str = ""
 
@@ -177,7 +177,7 @@ class Table:
 
 
 @dataclass(frozen=True, slots=True)
-class RecordShape:
+class Object:
     """An object with known fields; those in `optional` may be absent, unknown ones are faults."""
 
     fields: Mapping[str, Shape]

@@ -115,9 +115,8 @@ class Top(App[None]):
     def on_mount(self) -> None:
         self.jobs, self.text = self.query_one(JobList), self.query_one("#pane", TextPane)
         self.entry = self.query_one(Input)
-        self.lines = {
-            line.id: line for line in self.query(ScreenLine)
-        }  # a query searches the uppermost screen
+        # a query searches the uppermost screen
+        self.lines = {line.id: line for line in self.query(ScreenLine)}
         self.jobs.focus()
         if self._present is not None:
             self._take(self._present)
