@@ -18,7 +18,7 @@ from launcher.text import plural
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RemovalRule:
+class Rule:
     """The apps to remove: those that ended long enough ago, except the newest `keep` of every job.
 
     Attributes:
@@ -48,7 +48,7 @@ class Collected:
 
 
 def reasons(
-    apps: Iterable[AppRecord], rule: RemovalRule, *, now: float, needed: Collection[str] = ()
+    apps: Iterable[AppRecord], rule: Rule, *, now: float, needed: Collection[str] = ()
 ) -> list[tuple[AppRecord, str]]:
     """Every app, the newest first, with the reason why `rule` keeps it; "" for one to remove.
 
@@ -79,7 +79,7 @@ def collect(
     store: Store,
     engines: Engines,
     schedulers: Sequence[str],
-    rule: RemovalRule,
+    rule: Rule,
     *,
     now: float,
     dry_run: bool = False,
@@ -123,7 +123,7 @@ def _needed(store: Store) -> set[str]:
 
 
 def _remove_outputs(
-    scheduler: StagedScheduler[Any], store: Store, rule: RemovalRule, done: Collected, *, dry_run: bool
+    scheduler: StagedScheduler[Any], store: Store, rule: Rule, done: Collected, *, dry_run: bool
 ) -> None:
     """Remove old output folders. The folders of each job's latest success and latest attempt stay, and so do
     those that live attempts depend on."""
@@ -155,7 +155,7 @@ def _is_removed(name: str, scheduler: StagedScheduler[Any], *, dry_run: bool) ->
 
 
 def _forget(
-    scheduler: StagedScheduler[Any], store: Store, rule: RemovalRule, *, now: float, dry_run: bool
+    scheduler: StagedScheduler[Any], store: Store, rule: Rule, *, now: float, dry_run: bool
 ) -> list[str]:
     """Remove the engine's records of old outcomes; returns texts that name the jobs."""
     gone = []
@@ -195,13 +195,7 @@ def _kept(by_reason: Mapping[str, int], others: int) -> list[tuple[str, str]]:
 
 
 def _collect(
-    scheduler: StagedScheduler[Any],
-    store: Store,
-    rule: RemovalRule,
-    done: Collected,
-    *,
-    now: float,
-    dry_run: bool,
+    scheduler: StagedScheduler[Any], store: Store, rule: Rule, done: Collected, *, now: float, dry_run: bool
 ) -> None:
     """Remove the apps of a scheduler, and its shared objects."""
     chosen = _chosen(scheduler.finished(), store, rule, done, now=now)
@@ -212,13 +206,7 @@ def _collect(
 
 
 def _collect_logs(
-    scheduler: StagedScheduler[Any],
-    store: Store,
-    rule: RemovalRule,
-    done: Collected,
-    *,
-    now: float,
-    dry_run: bool,
+    scheduler: StagedScheduler[Any], store: Store, rule: Rule, done: Collected, *, now: float, dry_run: bool
 ) -> None:
     """Remove the logs of the apps of a scheduler."""
     with_logs = [app for app in scheduler.finished() if not app.logs_removed and app.state != "skipped"]
@@ -235,7 +223,7 @@ def _collect_logs(
 
 
 def _chosen(
-    found: Iterable[AppRecord], store: Store, rule: RemovalRule, done: Collected, *, now: float
+    found: Iterable[AppRecord], store: Store, rule: Rule, done: Collected, *, now: float
 ) -> list[AppRecord]:
     """The ended apps that a rule does not keep, the oldest first. The others are added to `done.kept`."""
     concerned = [app for app in found if rule.concerns(app.project)]

@@ -8,7 +8,7 @@ from json import dumps
 from typing import Any
 
 from launcher.apply.engines import Engines
-from launcher.apply.gc import Collected, RemovalRule, collect, ended
+from launcher.apply.gc import Collected, Rule, collect, ended
 from launcher.cli.arguments import count, duration
 from launcher.cli.console import Console
 from launcher.cli.render.findings import problems_json
@@ -80,7 +80,7 @@ def run(args: Any, console: Console) -> int:
     older_than_s = args.older_than
     if older_than_s is None:
         older_than_s = WEEK_S if args.keep is None else 0.0
-    rule = RemovalRule(older_than_s=older_than_s, keep=args.keep or 0, project=args.project)
+    rule = Rule(older_than_s=older_than_s, keep=args.keep or 0, project=args.project)
     names = [args.scheduler] if args.scheduler is not None else with_apps_here()
     now = time.time()
     with open_store(readonly=args.dry_run) as store, Engines(readonly=args.dry_run) as engines:

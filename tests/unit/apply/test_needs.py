@@ -21,7 +21,7 @@ from launcher.apply.engines import Engines
 from launcher.apply.events import Events, Outcome
 from launcher.apply.execute import execute
 from launcher.apply.follow import follow
-from launcher.apply.gc import RemovalRule, collect
+from launcher.apply.gc import Rule, collect
 from launcher.errors import SchedulerError, StaleError
 from launcher.inventory.listing import newest
 from launcher.inventory.needs import what_starts
@@ -302,7 +302,7 @@ def test_gc_keeps_apps_that_other_apps_wait_for(world: World) -> None:
     done = world.carry_out(made["fetch"], needing)
 
     def kept() -> list[str]:
-        found = collect(world.store, world.engines, ["local_cwd"], RemovalRule(older_than_s=0), now=2e10)
+        found = collect(world.store, world.engines, ["local_cwd"], Rule(older_than_s=0), now=2e10)
         assert found.problems == []
         return [why for _, why in found.kept]
 
