@@ -77,8 +77,11 @@ class Engines:
 
     def expect(self, launches: Iterable[Launch]) -> None:
         """Show the launches to their schedulers before the first request: run options may name an engine."""
+        shown = None
         for launch in launches:
-            self.get(launch.scheduler).expect(launch.cfg)
+            if (launch.scheduler, launch.cfg) != shown:
+                shown = launch.scheduler, launch.cfg
+                self.get(launch.scheduler).expect(launch.cfg)
 
     def bind(self, launch: Launch) -> BoundLaunch:
         """The launch with this machine's paths, for its scheduler.

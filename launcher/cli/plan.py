@@ -123,6 +123,7 @@ def run(args: Any, console: Console) -> int:
         _write_files(text, args)
     if args.out:
         console.note(f"saved; to apply it: launcher apply {args.out}")
+    console.keep(plan, launches)
     return _exit_code(plan, args, console)
 
 

@@ -128,7 +128,8 @@ def _as_engines_hold(
     from launcher.specs.jobkey import JobKey
 
     keys = {JobKey(*app.key) for app in found if app.job}
-    yield (asked := Question([app.scheduler for app in found], keys))
+    recorded_ids = [app.app_id for app in found if app.job]
+    yield (asked := Question([app.scheduler for app in found], keys, recorded=recorded_ids))
     held = [attempt for attempt in asked.attempts() if is_selected(attempt)]
     jobs = with_newer({app.key: app for app in found if app.job}, held)
     return [*jobs.values(), *(app for app in found if not app.job)], asked.unreached

@@ -27,13 +27,14 @@ class Question:
         known: the schedulers on which the jobs are known to have run; if empty, all are asked.
         keys: the jobs.
         app_ids: single attempts to ask for instead of `keys`.
+        recorded: the app ids of attempts that need no answer: of each job, the latest one on record.
         is_list: whether to ask for the handles of all apps instead.
         held: for each engine, name of a job → its attempts, including answers to other questions.
         handles: app id → handles.
         unreached: a text about the engines that could not be reached.
     """
 
-    __slots__ = ("app_ids", "handles", "held", "is_list", "keys", "known", "unreached")
+    __slots__ = ("app_ids", "handles", "held", "is_list", "keys", "known", "recorded", "unreached")
 
     def __init__(
         self,
@@ -41,11 +42,13 @@ class Question:
         keys: Collection[JobKey] = (),
         *,
         app_ids: Collection[str] = (),
+        recorded: Collection[str] = (),
         is_list: bool = False,
     ) -> None:
         self.known = dict.fromkeys(known)
         self.keys = keys
         self.app_ids = app_ids
+        self.recorded = recorded
         self.is_list = is_list
         self.held: list[dict[str, list[Attempt]]] = []
         self.handles: dict[str, list[str]] = {}
@@ -106,7 +109,9 @@ def _attempts(scheduler: Scheduler[Any], questions: Sequence[Question]) -> list[
     """Return the attempts that an engine names for all questions."""
     single = [scheduler.attempt(app_id) for each in questions for app_id in each.app_ids]
     of_jobs = [each for each in questions if not each.app_ids and not each.is_list]
-    found = scheduler.attempts_of({key for each in of_jobs for key in each.keys}) if of_jobs else ()
+    known = set.intersection(*({*each.recorded} for each in of_jobs)) if of_jobs else set()
+    keys = {key for each in of_jobs for key in each.keys}
+    found = scheduler.attempts_of(keys, settled=known) if of_jobs else ()
     return [*found, *filter(None, single)]
 
 

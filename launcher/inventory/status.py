@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from launcher.errors import LauncherError
     from launcher.inventory.listing import Warn
-    from launcher.schedulers.api import OnWait, Scheduler
+    from launcher.schedulers.api import OnWait
     from launcher.state.records import AppRecord, ReplicaRecord
 
 
@@ -56,32 +56,39 @@ def inspect_all(apps: Sequence[AppRecord], warn: Warn) -> Iterator[AppRecord]:
 
     An app whose scheduler cannot be asked is returned as recorded, with a warning to `warn`.
     """
-    from launcher.errors import LauncherError, UnreachableError
+    from launcher.errors import LauncherError
     from launcher.inventory.listing import current, say_why_held
 
-    schedulers: dict[tuple[str, str], Scheduler[Any]] = {}
-    away: dict[tuple[str, str], UnreachableError] = {}
     seen_now = current(apps, warn=warn)
     say_why_held(seen_now)
+    found = _details(seen_now)
     for app in seen_now:
-        where = app.scheduler, app.session
-        seen = None
-        try:
-            if where in away:
-                raise away[where]
-            if where not in schedulers:
-                schedulers[where] = scheduler_of(app)
-            seen = schedulers[where].record(app.app_id)
-        except LauncherError as error:
-            if isinstance(error, UnreachableError):  # each further request may take a minute to fail
-                away[where] = error
-            warn(f"{app.handle} is shown in its last known state: {error}")
-        if seen is not None and seen.handle == app.handle:
+        seen = found.get(app.handle)
+        if isinstance(seen, LauncherError):
+            warn(f"{app.handle} is shown in its last known state: {seen}")
+        elif seen is not None and seen.handle == app.handle:
             reason = app.message
             app.update(seen)
             app.message = reason if app.is_held else app.message
             _mark_lost(app)
         yield app
+
+
+def _details(apps: Sequence[AppRecord]) -> dict[str, AppRecord | LauncherError | None]:
+    """Handle → the app with its replicas, as its scheduler reads it, or the error if it cannot be read."""
+    from launcher.errors import LauncherError
+
+    groups: dict[tuple[str, str], list[AppRecord]] = {}
+    for app in apps:
+        groups.setdefault((app.scheduler, app.session), []).append(app)
+    found: dict[str, AppRecord | LauncherError | None] = {}
+    for group in groups.values():
+        handles = {app.app_id: app.handle for app in group}
+        try:
+            found |= {handles[app_id]: seen for app_id, seen in scheduler_of(group[0]).details(handles)}
+        except LauncherError as error:
+            found |= dict.fromkeys(handles.values(), error)
+    return found
 
 
 def wait_for(app: AppRecord, timeout_s: float | None, recorder: EndRecorder | None = None) -> AppRecord:

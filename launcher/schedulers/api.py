@@ -252,6 +252,12 @@ class Scheduler(ABC, Generic[T]):
         record.warnings = tuple(self.warnings(app_id))
         return record
 
+    def details(self, app_ids: Iterable[str]) -> Iterable[tuple[str, AppRecord | LauncherError | None]]:
+        """As `record`, for many apps: each id with its record, or the error if the app cannot be read."""
+        from launcher.schedulers.many import in_turn
+
+        return in_turn(self.record, app_ids)
+
     def wait_record(self, app_id: str, timeout_s: float | None = None) -> AppRecord | None:
         """As `wait`; whether the record has replicas is up to the scheduler."""
         from launcher.schedulers.responses import of_description
@@ -269,9 +275,9 @@ class Scheduler(ABC, Generic[T]):
         """The known attempts of jobs; none without staged attempts. See `StagedScheduler.observe`."""
         return ()
 
-    def attempts_of(self, keys: Collection[JobKey]) -> Sequence[Attempt]:
+    def attempts_of(self, keys: Collection[JobKey], settled: Collection[str] = ()) -> Sequence[Attempt]:
         """As `observe`, only to find attempts: an attempt that has ended may still be reported as live."""
-        return self.observe(keys)
+        return self.observe(keys, settled)
 
     def about(self, app_id: str) -> Mapping[str, Any]:
         """The recorded origin and document of an app. See `Attempt.about`."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 
-from launcher.errors import LauncherError
+from launcher.errors import LauncherError, UnreachableError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -38,6 +38,21 @@ def _outcomes(act: Callable[[str], T], left: list[str]) -> Iterator[tuple[str, T
         try:
             result: T | LauncherError = act(app_id)
         except LauncherError as error:
+            result = error
+        yield app_id, result
+
+
+def in_turn(act: Callable[[str], T], app_ids: Iterable[str]) -> Iterator[tuple[str, T | LauncherError]]:
+    """Call `act` with each app id; yields each id with the result or the error.
+
+    After an UnreachableError `act` is called no more: each further call may take a minute to fail.
+    """
+    away: UnreachableError | None = None
+    for app_id in app_ids:
+        try:
+            result: T | LauncherError = away or act(app_id)
+        except LauncherError as error:
+            away = error if isinstance(error, UnreachableError) else None
             result = error
         yield app_id, result
 

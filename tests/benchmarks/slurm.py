@@ -106,6 +106,8 @@ class Slurm:
         for name, words in {
             "list": ["list", "-a"],
             "status": ["status", f"job-{count}-0-0"],
+            "status of all": ["status", f"job-{count}-0"],
+            "status --json of all": ["status", f"job-{count}-0", "--json"],
             "plan": ["plan", str(jobs)],
         }.items():
             seconds, calls = self._counted(*words)

@@ -28,6 +28,7 @@ from launcher.schedulers.slurm.state import (
     seen_app,
     state_of,
     whole_app,
+    why_pending,
 )
 from launcher.schedulers.slurm.stops import is_left_behind, places_of, stop_all, take_back
 from launcher.schedulers.staged import current
@@ -39,6 +40,8 @@ if TYPE_CHECKING:
     from launcher.schedulers.api import Known, OnWait
     from launcher.schedulers.record import SeenApp
 
+_MANY = 64
+"""So many apps are asked for by what the ledger has of them."""
 _BEING_MADE_S = 60.0
 """An app that was noted here and is not on its cluster may be about to be reserved there for so long."""
 
@@ -74,6 +77,20 @@ class SlurmApps(EngineApps):
         cluster, facts = found
         facts = {**facts, **settled(cluster, {app_id: facts})[app_id]}
         return whole_app(facts, take_over=self._take_over)
+
+    def details(self, app_ids: Iterable[str]) -> Iterable[tuple[str, AppRecord | LauncherError | None]]:
+        """Ask each cluster once. Ends are recorded, as `read` does with `whole`."""
+        found: dict[str, AppRecord | LauncherError | None] = {}
+        for cluster, ids in self._clusters.of_apps(app_ids):
+            try:
+                apps = settled(cluster, seen(cluster, app_ids=ids, ended=True, replicas=True))
+            except LauncherError as error:
+                if self._clusters.is_needed(cluster):
+                    found = {**dict.fromkeys(ids, error), **found}
+                continue
+            for app_id, facts in apps.items():
+                found[app_id] = whole_app(facts, take_over=self._take_over).record
+        return found.items()
 
     def recorded(self, app_id: str) -> list[Recorded]:
         """See `StagedScheduler.recorded`: the outcome, and the events that led to it."""
@@ -130,26 +147,30 @@ class SlurmApps(EngineApps):
         wanted, done = set(keys), set(settled)
         fields: dict[str, Any] = {"app_ids": None, "settled": sorted(done), "ended": False}
         fields |= {"latest_of": [list(key) for key in wanted], "look": look}
+        queued = {each.app_id: each for each in (known or {}).values() if _is_queued(each)}
+        if look and queued:
+            fields["queued"] = {app_id: each.created_at for app_id, each in queued.items()}
         out: list[Attempt] = []
         for cluster in self._clusters.everywhere():
             try:
-                apps = self._seen_with_outputs(cluster, fields) if look else seen(cluster, **fields)
+                answer = self._observed(cluster, fields)
             except LauncherError:
                 if self._clusters.is_expected(cluster):
                     raise
                 continue
-            found = (self._app(facts).attempt() for facts in _with_ends(apps))
+            found = [self._app(facts).attempt() for facts in _with_ends(answer["apps"])]
+            found += [queued[app_id] for group in answer["queued"] for app_id in group["jobs"]]
             out += current((each for each in found if each is not None), wanted, done)
         return out
 
-    def _seen_with_outputs(self, cluster: Cluster, fields: Mapping[str, Any]) -> dict[str, Facts]:
-        """As `seen`; also notes the output folders of the cluster, for `SlurmOutputs.lost`."""
-        ops = {"op": "observe", **fields}, {"op": "outputs"}
-        *_, answer, listed = cluster.call(*cluster.greeting, *ops)
-        if "outputs" in listed:
-            self._clusters.outputs[cluster.place] = set(listed["outputs"])
-        found: dict[str, Facts] = checked(answer)["apps"]
-        return found
+    def _observed(self, cluster: Cluster, fields: Mapping[str, Any]) -> Mapping[str, Any]:
+        """The answer of a cluster. A look notes its output folders, too, for `SlurmOutputs.lost`."""
+        ops: list[dict[str, Any]] = [{"op": "observe", **fields}]
+        ops += [{"op": "outputs"}] if fields["look"] else []
+        answer, *others = cluster.call(*cluster.greeting, *ops)[-len(ops) :]
+        if others and "outputs" in others[0]:
+            self._clusters.outputs[cluster.place] = set(others[0]["outputs"])
+        return checked(answer)
 
     def records(self) -> list[AppRecord]:
         """Every app of every cluster, the newest first. Raises SchedulerError when one cannot be asked.
@@ -171,11 +192,19 @@ class SlurmApps(EngineApps):
 
     def refresh(self, app_ids: Iterable[str]) -> Iterator[AppRecord]:
         """See `Scheduler.refresh`. Apps that Slurm has ended without an outcome are left out until `reap`."""
-        answers = Answers()
-        for cluster, ids in self._clusters.of_apps(app_ids):
-            for facts in answers.ask(cluster, app_ids=ids, ended=True).values():
+        answers, wanted = Answers(), list(app_ids)
+        known = _known_queued() if len(wanted) >= _MANY else {}
+        for cluster, ids in self._clusters.of_apps(wanted):
+            created = {app_id: known[app_id].created_at for app_id in ids if app_id in known}
+            apps, queued = answers.observe(cluster, app_ids=ids, ended=True, queued=created)
+            for facts in apps.values():
                 if not is_new_end(facts):
                     yield self._app(facts).record
+            for group in queued:
+                reason = why_pending(group["row"])
+                for app_id in group["jobs"]:
+                    known[app_id].message = reason
+                    yield known[app_id]
         if answers.error is not None:
             raise answers.error
 
@@ -282,6 +311,16 @@ class SlurmApps(EngineApps):
         self, app_ids: Iterable[str], grace_s: float | None, *, interrupt: bool = False
     ) -> Iterator[tuple[str, LauncherError | None]]:
         return stop_all(self._clusters, app_ids, grace_s, interrupt=interrupt, on_wait=self._on_wait)
+
+
+def _known_queued() -> dict[str, AppRecord]:
+    """App id → record of the attempts that are queued by the ledger."""
+    with open_store(readonly=True) as store:
+        return {row.app_id: row for row in store.live_attempts() if _is_queued(row)}
+
+
+def _is_queued(recorded: Attempt | AppRecord) -> bool:
+    return recorded.scheduler == SLURM and recorded.state == "queued"
 
 
 def _with_ends(apps: Mapping[str, Facts]) -> list[Facts]:

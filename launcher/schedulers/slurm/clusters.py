@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from threading import Condition, Lock
 from typing import Any, TypeVar
 
@@ -21,6 +21,9 @@ from launcher.schedulers.slurm.state import Facts, new_ends, seen_app, state_of,
 from launcher.state.records import LIVE
 
 T = TypeVar("T")
+
+Group = Mapping[str, Any]
+"""A group of apps that a cluster answers in short: see `queued_apps` of its agent."""
 
 _MOMENT_S = 2.0
 
@@ -129,9 +132,11 @@ class Clusters:
     def of_apps(self, app_ids: Iterable[str]) -> Iterator[tuple[Cluster, list[str]]]:
         """The clusters that have these apps or, for apps submitted elsewhere, may have them."""
         found: dict[Place, list[str]] = {}
-        for app_id in filter(is_id, app_ids):
-            place = known.place_of_app(app_id)
-            for each in [place] if place else [cluster.place for cluster in self.everywhere()]:
+        everywhere: list[Place] = []
+        for app_id, place in known.places_of(filter(is_id, app_ids)).items():
+            if place is None:
+                everywhere = everywhere or [cluster.place for cluster in self.everywhere()]
+            for each in everywhere if place is None else [place]:
                 found.setdefault(each, []).append(app_id)
         for place, ids in found.items():
             yield self.at(place), ids
@@ -155,14 +160,17 @@ class Answers:
 
     def ask(self, cluster: Cluster, **fields: Any) -> dict[str, Facts]:
         """The facts of apps of one cluster; {} for a cluster that cannot be asked."""
+        return self.observe(cluster, **fields)[0]
+
+    def observe(self, cluster: Cluster, **fields: Any) -> tuple[dict[str, Facts], Sequence[Group]]:
+        """As `ask`; and the apps that the cluster answers in short."""
         try:
             *_, answer = cluster.call(*cluster.greeting, {"op": "observe", **fields})
         except LauncherError as error:
             self.error = self.error or error
-            return {}
+            return {}, ()
         self.error = self.error or error_of(answer)
-        found: dict[str, Facts] = (answer.get("detail") or answer).get("apps") or {}
-        return found
+        return (answer.get("detail") or answer).get("apps") or {}, answer.get("queued") or ()
 
 
 def seen(cluster: Cluster, **fields: Any) -> dict[str, Facts]:

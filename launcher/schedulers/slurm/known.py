@@ -14,7 +14,7 @@ from launcher import paths
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
     from typing import Any
 
     from launcher.state.records import AppRecord
@@ -26,6 +26,7 @@ HOST_VARIABLE = "LAUNCHER_SLURM_HOST"
 Place = tuple[str, str]
 """Login node ("" for this machine) and `job_dir` as written: where apps are."""
 
+_MANY = 8  # apps: one listing then takes less time than their notes
 _ROW = ("session", "name", "key", "number", "created_at")
 
 
@@ -77,6 +78,16 @@ def place_of_app(app_id: str) -> Place | None:
     from launcher.schedulers.appfolder import is_id
 
     return _place(_read("apps", app_id)) if is_id(app_id) else None
+
+
+def places_of(app_ids: Iterable[str]) -> dict[str, Place | None]:
+    """`place_of_app` of many apps. Where this state folder has used one place only, reads no note."""
+    ids, names = list(app_ids), _names("clusters")
+    only = _place(_read("clusters", names[0])) if len(names) == 1 else None
+    if only is None or len(ids) < _MANY:
+        return {app_id: place_of_app(app_id) for app_id in ids}
+    noted = {*_names("apps")}
+    return {app_id: only if app_id in noted else None for app_id in ids}
 
 
 def noted_at(app_id: str) -> float | None:

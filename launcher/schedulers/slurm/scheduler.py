@@ -54,6 +54,8 @@ class SlurmScheduler(EngineScheduler["SlurmRequest"]):
 
     @property
     def _clusters(self) -> Clusters:
+        if self._pool is not None:
+            return self._pool
         from launcher.schedulers.slurm.clusters import Clusters
 
         with self._lock:
@@ -155,9 +157,9 @@ class SlurmScheduler(EngineScheduler["SlurmRequest"]):
 
         return SlurmApps(self._clusters, take_over=self.take_over, on_wait=self.on_wait)
 
-    def attempts_of(self, keys: Collection[JobKey]) -> list[Attempt]:
+    def attempts_of(self, keys: Collection[JobKey], settled: Collection[str] = ()) -> list[Attempt]:
         """Read the attempts from the folders of apps, without asking Slurm."""
-        return self.apps.observe(keys, look=False)
+        return self.apps.observe(keys, settled, look=False)
 
     def refresh(self, app_ids: Iterable[str]) -> Iterable[AppRecord]:
         return self.apps.refresh(app_ids)

@@ -138,7 +138,7 @@ def _in_queue(facts: Facts) -> tuple[str, str]:
     rows = facts.get("queue") or []
     if any(row["state"] in _RUNNING for row in rows) or (facts.get("started") and not rows):
         return "running", ""
-    why = _why_pending(rows[0] if rows else {})
+    why = why_pending(rows[0] if rows else {})
     if facts.get("started"):
         return "queued", f"Slurm runs it again: {why}"
     if jobs := [job for job, state in _needs(facts) if not state]:
@@ -162,7 +162,7 @@ def has_no_logs(facts: Facts) -> bool:
     return not (facts.get("outcome") or {}).keys().isdisjoint(("removed", "logs_removed"))
 
 
-def _why_pending(row: Mapping[str, Any]) -> str:
+def why_pending(row: Mapping[str, Any]) -> str:
     """`waits in Slurm's queue: Priority; starts about 14:02`."""
     reason = row.get("reason") or ""
     text = "waits in Slurm's queue" + (f": {reason}" if reason and reason != "None" else "")

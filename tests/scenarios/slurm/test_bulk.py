@@ -1,12 +1,22 @@
 """The number of requests to a cluster does not grow with the apps that a command takes."""
 
+import json
+
 import pytest
 
+from launcher.apply.plans import make_plan
+from launcher.cli.render.plan_text import plan_text
 from launcher.inventory.find import find_apps
-from launcher.inventory.status import stop
+from launcher.inventory.listing import current
+from launcher.inventory.status import inspect_all, stop
+from launcher.jobfile.compile.files import compile_files
 from launcher.schedulers.slurm.cluster import Cluster
+from launcher.schedulers.slurm.site.agent import observe
 
 MEMBERS = 12
+LATER = "cfg: {sbatch: {begin: now+1hour}}"
+MANY = 70
+"""So many apps are read by what the ledger has of them."""
 
 
 @pytest.fixture
@@ -36,3 +46,69 @@ def test_one_request_cancels_all_apps_of_a_matrix_and_leaves_no_job(scenario, ca
     assert scenario.left_in_queue() == []
     scenario.launcher("status", "sweep")
     assert {scenario.attempts(f"sweep-{n}")[-1].state for n in range(MEMBERS)} == {"cancelled"}
+
+
+@pytest.fixture
+def sweep(scenario, monkeypatch):
+    """Many queued apps of a matrix, and its job file."""
+    file = scenario.job("true", name="sweep", top=f"matrix: {{n: {{range: [0, {MANY}]}}}}\n{LATER}")
+    scenario.launcher("apply", file, "--yes")
+    monkeypatch.chdir(scenario.folder)
+    yield file
+    scenario.launcher("cancel", "sweep", "--yes")
+
+
+@pytest.fixture
+def reads(monkeypatch):
+    """The apps whose files have been read in full."""
+    found: list[str] = []
+    read = observe.read_app
+
+    def noted(site, app_id, *args):
+        found.append(app_id)
+        return read(site, app_id, *args)
+
+    monkeypatch.setattr(observe, "read_app", noted)
+    return found
+
+
+@pytest.mark.slow
+def test_queued_apps_are_read_in_short_with_the_same_result(scenario, sweep, calls, reads, monkeypatch):
+    apps = find_apps("sweep").apps
+    launches = compile_files([str(sweep)]).launches
+
+    def shown():
+        plan = make_plan(launches)
+        table = [(app.handle, app.state, app.message, app.commit, app.actor) for app in current(apps)]
+        return plan.plan_digest, plan_text(plan, in_full=True), table
+
+    in_short = shown()
+    assert reads == []
+    monkeypatch.setattr(observe, "queued_apps", lambda *_: [])
+    assert shown() == in_short
+    assert len(reads) == 2 * MANY
+
+
+@pytest.mark.slow
+def test_a_queued_app_that_another_client_has_cancelled_is_not_answered_in_short(scenario, sweep, reads):
+    own = Cluster(("", str(scenario.job_dir)))
+    apps = find_apps("sweep").apps
+    own.ask("cancel", app_id=apps[3].app_id)
+    states = [app.state for app in current(apps)]
+    assert (states.count("queued"), states.count("cancelled")) == (MANY - 1, 1)
+    assert set(reads) == {apps[3].app_id}
+    assert sorted(set(scenario.actions(sweep).values())) == ["hold", "keep"]
+
+
+@pytest.mark.slow
+def test_details_of_many_apps_take_as_many_requests_as_those_of_one(scenario, sweep, calls):
+    apps = find_apps("sweep").apps
+    calls.clear()
+    (one,) = inspect_all(apps[:1], print)
+    of_one = len(calls)
+    calls.clear()
+    every = list(inspect_all(apps, print))
+    assert len(calls) == of_one
+    assert {(app.state, len(app.replicas)) for app in every} == {(one.state, len(one.replicas))}
+    shown = json.loads(scenario.launcher("status", "sweep", "--json").out)
+    assert [each["handle"] for each in shown] == [app.handle for app in every]

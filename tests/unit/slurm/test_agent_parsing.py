@@ -9,6 +9,8 @@ import pytest
 from launcher.schedulers.slurm import site
 from launcher.schedulers.slurm.site.agent.rows import (
     code_and_signal,
+    is_cut,
+    jobs_of,
     parse_accounts,
     parse_column,
     parse_rows,
@@ -75,9 +77,28 @@ def test_the_script_of_a_job_names_its_app(command, app_id):
 def test_the_tasks_of_an_array_name_its_apps(tmp_path):
     (tmp_path / "tasks").write_text("a-1 n1\nb-1 n2\n")
     script = str(tmp_path / "array.sh")
-    text = "".join(row(job=job, command=script) for job in ("7_1", "7_0", "7_2", "7_[3-9]", "7"))
+    text = "".join(row(job=job, command=script) for job in ("7_1", "7_0", "7_2", "7_[3-4]", "7"))
     owners = [each.owner for each in parse_rows(text, Owners())]
-    assert owners == [("b-1", "n2"), ("a-1", "n1"), ("", ""), ("", ""), ("", "")]
+    assert owners == [("b-1", "n2"), ("a-1", "n1"), ("", ""), ("", ""), ("", ""), ("", "")]
+    found = parse_rows(row(job="7_[0-1%5]", command=script), Owners(), ("b-1", "n2"))
+    assert [each.job for each in found] == ["7_1"]
+
+
+@pytest.mark.parametrize(
+    ("listed", "jobs"),
+    [
+        ("7", ["7"]),
+        ("7_3", ["7_3"]),
+        ("7_[3]", ["7_3"]),
+        ("7_[0-2,5%4]", ["7_0", "7_1", "7_2", "7_5"]),
+        ("7_[1,8-20:6]", ["7_1", "7_8", "7_14", "7_20"]),
+        ("7_[0-3,...]", ["7_[0-3,...]"]),
+        ("7+1", ["7+1"]),
+    ],
+)
+def test_a_line_of_squeue_stands_for_one_job_or_for_many_tasks(listed, jobs):
+    assert jobs_of(listed) == jobs
+    assert is_cut(row(job=listed)) == ("..." in listed)
 
 
 def test_an_array_whose_folder_is_gone_has_no_apps():

@@ -101,7 +101,7 @@ def test_the_agent_needs_only_the_python_of_the_login_node(there, tmp_path, vers
     ]
     assert found[6:] == [
         {"apps": {}, "missing": [], "errors": {}, "queue": found[6]["queue"]},
-        {"apps": {}},
+        {"apps": {}, "queued": []},
         {"outputs": []},
     ]
 

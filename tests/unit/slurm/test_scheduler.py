@@ -94,7 +94,7 @@ class FakeCluster:
                 "missing": [each for each in ids if each not in self.apps],
                 "queue": [0.0, 2.0],
             }
-        return {"apps": found} if op["op"] == "observe" else {}
+        return {"apps": found, "queued": []} if op["op"] == "observe" else {}
 
 
 def test_twenty_threads_wait_with_one_request_at_a_time():

@@ -1,7 +1,7 @@
 """Find the app for which a Slurm job was submitted, by the name of its script. Python >= 3.6."""
 
 import os
-from typing import Dict, List, Tuple
+from typing import Dict, List, Sequence, Tuple
 
 from launcher.schedulers.appfolder import AppFolder
 
@@ -24,6 +24,7 @@ def array_name(array: str) -> str:
 
 Owner = Tuple[str, str]
 """The id of an app, and the generation of its folder: another folder of that name has another one."""
+NONE: Owner = ("", "")
 
 
 class Owners:
@@ -32,22 +33,24 @@ class Owners:
     def __init__(self) -> None:
         self._tasks: Dict[str, List[Owner]] = {}
 
-    def of(self, job: str, command: str) -> Owner:
-        """The app whose script a job runs, ("", "") for none: users may give a job another name.
+    def of(self, jobs: Sequence[str], command: str) -> List[Owner]:
+        """The apps whose script each of these jobs runs, ("", "") for none: users may give jobs other names.
 
-        job: in squeue's form, `123_7` for a task of an array. The script's name decides, since later versions
-        of Slurm show the command without its arguments.
+        jobs: in squeue's form, `123_7` for a task of an array. The script's name decides, since later
+        versions of Slurm show the command without its arguments.
         """
         folder, script = os.path.split(command)
         if script.startswith(_SCRIPT) and script.endswith(".sh"):
-            return os.path.basename(folder), script[len(_SCRIPT) : -len(".sh")]
-        task = job.partition("_")[2]
-        if script != ARRAY_SCRIPT or not task.isdigit():
-            return "", ""
+            return [(os.path.basename(folder), script[len(_SCRIPT) : -len(".sh")])] * len(jobs)
+        if script != ARRAY_SCRIPT:
+            return [NONE] * len(jobs)
         if folder not in self._tasks:
             self._tasks[folder] = read_tasks(folder)
-        tasks = self._tasks[folder]
-        return tasks[int(task)] if int(task) < len(tasks) else ("", "")
+        return [_owner(self._tasks[folder], job.partition("_")[2]) for job in jobs]
+
+
+def _owner(tasks: Sequence[Owner], task: str) -> Owner:
+    return tasks[int(task)] if task.isdigit() and int(task) < len(tasks) else NONE
 
 
 def read_tasks(folder: str) -> List[Owner]:

@@ -102,6 +102,11 @@ def gone(folder: Folder) -> OpError:
     return OpError("state", message)
 
 
+def identity(generation: str, created_at: float) -> str:
+    """The end of the file `submitted`: the generation of its folder, and when the attempt was created."""
+    return f', "id": "{generation}", "created_at": {created_at!r}}}'
+
+
 def is_removed(started: Json) -> bool:
     """Whether `started` is the link of an owner that removes the app."""
     return not started.keys() & {"job", "cancelled", "withdrawn"}

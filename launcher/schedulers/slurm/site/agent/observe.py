@@ -7,6 +7,7 @@ import time
 from typing import Any, Callable, Dict, Iterator, List, Optional, Sequence, Set, Tuple
 
 from launcher.schedulers.slurm.site.agent.folder import Folder, Json, OpError, is_removed, replace
+from launcher.schedulers.slurm.site.agent.queued import Rows, queue_row, queued_apps, rows_by_app
 from launcher.schedulers.slurm.site.agent.rows import OVER, Row, code_and_signal
 from launcher.schedulers.slurm.site.agent.site import SECOND_LOOK_S, Site, job_of, need_of
 from launcher.schedulers.slurm.site.owners import array_name
@@ -19,14 +20,18 @@ def observe(site: Site, op: Json) -> Json:
     """The facts of the requested apps: `app_ids`, or all live ones, and the latest of `latest_of`.
 
     With `queue`, apps with an outcome have their rows, too: their jobs may not be gone yet. With `look`
-    false, the facts are from the app directories alone, without Slurm.
+    false, the facts are from the app directories alone, without Slurm. With `queued`, app id → creation time
+    of its attempt, these apps may be answered in short: see `queued_apps`.
 
     Each look makes at most two calls of squeue and one of sacct, whatever the number of apps.
     """
     asked, settled = op.get("app_ids"), set(op.get("settled") or ())
+    rows, queued = _first_look(site, op)
+    answered = {app_id for group in queued for app_id in group["jobs"]}
     every = site.app_ids()
-    ids = every if asked is None else sorted(set(asked).intersection(every))
-    ended = Ended(site, ids if asked is not None else every)
+    there = every if asked is None else sorted(set(asked).intersection(every))
+    ids = [each for each in there if each not in answered]
+    ended = Ended(site, ids)
     wanted = [each for each in ids if each not in settled]
     if asked is None and not op.get("ended"):
         latest = ended.latest([tuple(key) for key in op.get("latest_of") or ()])
@@ -37,13 +42,13 @@ def observe(site: Site, op: Json) -> Json:
     for app_id in wanted:
         if app_id in ended.stamps:
             add_facts(apps, errors, app_id, ended.facts, app_id, bool(op.get("replicas")))
-    out: Json = {"apps": apps}
+    out: Json = {"apps": apps, "queued": queued}
     if not op.get("look", True):
         for app_id in live:
             add_facts(apps, errors, app_id, read_app, site, app_id, op.get("replicas"))
     elif live:
         try:
-            apps.update(look(site, live, errors, bool(op.get("replicas"))))
+            apps.update(look(site, live, errors, bool(op.get("replicas")), rows))
         except OpError as error:
             for app_id in live:
                 add_facts(apps, errors, app_id, read_app, site, app_id, op.get("replicas"))
@@ -52,19 +57,34 @@ def observe(site: Site, op: Json) -> Json:
     return dict(out, errors=errors) if errors else out
 
 
+def _first_look(site: Site, op: Json) -> Tuple[Optional[Rows], List[Json]]:
+    """The queue, and the answers in short; nothing without `queued`, or if Slurm fails: `look` asks again."""
+    try:
+        rows = rows_by_app(site) if op.get("queued") else None
+    except OpError:
+        return None, []
+    return rows, [] if rows is None else queued_apps(site, rows, op["queued"])
+
+
 def look(
-    site: Site, app_ids: Sequence[str], errors: Dict[str, str], replicas: bool = False
+    site: Site,
+    app_ids: Sequence[str],
+    errors: Dict[str, str],
+    replicas: bool = False,
+    rows: Optional[Rows] = None,
 ) -> Dict[str, Json]:
     """The facts of apps that may be live.
 
     The queue is read first: an app that is not in it then has written its outcome, unless it died.
+
+    rows: the queue, where it has been read already.
     """
     apps: Dict[str, Json] = {}
-    _look(site, app_ids, replicas, apps, errors)
+    _look(site, app_ids, replicas, apps, errors, rows_by_app(site) if rows is None else rows)
     unexplained = [app_id for app_id, facts in apps.items() if _is_unexplained(facts)]
     if unexplained:
         time.sleep(SECOND_LOOK_S)
-        _look(site, unexplained, replicas, apps, errors)
+        _look(site, unexplained, replicas, apps, errors, rows_by_app(site))
         for app_id in unexplained:
             if app_id in apps and _is_unexplained(apps[app_id]):
                 apps[app_id]["vanished"] = True
@@ -85,14 +105,16 @@ def _add_events(site: Site, app_id: str, facts: Json) -> None:
 
 
 def _look(
-    site: Site, app_ids: Sequence[str], replicas: bool, apps: Dict[str, Json], errors: Dict[str, str]
+    site: Site,
+    app_ids: Sequence[str],
+    replicas: bool,
+    apps: Dict[str, Json],
+    errors: Dict[str, str],
+    rows: Rows,
 ) -> None:
-    by_app: Dict[str, List[Row]] = {}
-    for row in site.slurm.rows():
-        by_app.setdefault(row.app_id, []).append(row)
     for app_id in app_ids:
         apps.pop(app_id, None)
-        add_facts(apps, errors, app_id, read_app, site, app_id, replicas, by_app.get(app_id, []))
+        add_facts(apps, errors, app_id, read_app, site, app_id, replicas, rows.get(app_id, []))
     _explain(site, [facts for facts in apps.values() if _has_left(facts)])
 
 
@@ -204,7 +226,7 @@ def read_app(
             "started": started,
             "cancel": found["cancel"],
             "outcome": found["outcome"],
-            "queue": [_queue_row(row) for row in live],
+            "queue": [queue_row(row) for row in live],
             "ended": _end(over[0]) if over and not live else None,
             "vanished": False,
             "needs": {each: _need_state(site, each) for each in needs},
@@ -244,12 +266,6 @@ def _need_state(site: Site, app_id: str) -> str:
         return need_of(site, app_id)[0]
     except OpError:
         return ""
-
-
-def _queue_row(row: Row) -> Json:
-    times = {"submitted_at": row.submitted_at, "start_at": row.start_at}
-    dependency = "" if row.dependency == "(null)" else row.dependency
-    return dict(times, job=row.job, state=row.state, reason=row.reason, held=row.held, dependency=dependency)
 
 
 def _end(row: Row) -> Json:

@@ -3,7 +3,7 @@
 import re
 import time
 from functools import lru_cache
-from typing import Dict, List, NamedTuple, Optional, Sequence
+from typing import Dict, Iterator, List, NamedTuple, Optional, Sequence
 
 from launcher.schedulers.slurm.site.agent.folder import Json
 from launcher.schedulers.slurm.site.owners import Owner, Owners
@@ -40,6 +40,8 @@ class Row(NamedTuple):
         return self.owner[0]
 
 
+LISTED = re.compile(r"(\d+)_\[([\d,:-]+)(%\d+)?\]\Z")
+"""The job ids of a line for the pending tasks of an array: `7_[0-3,8-20:4%2]`."""
 FORMAT = "\x1e" + "\x1f".join(["%i", "%T", "%Q", "%V", "%S", "%e", "%E", "%r", "%N", "%o"])
 
 
@@ -49,16 +51,39 @@ def parse_rows(text: str, owners: Owners, wanted: Optional[Owner] = None) -> Lis
     wanted: the only app whose jobs are wanted. Times take long to parse, so other jobs are left out first.
     """
     rows = []
-    for line in text.split("\x1e"):
-        parts = line.rstrip("\n").split("\x1f")
-        if len(parts) != 10:
-            continue
-        owner = owners.of(parts[0], parts[-1])
-        if wanted is None or owner == wanted:
-            job, state, priority = parts[:3]
-            submitted, start, end = (parse_time(each) for each in parts[3:6])
-            rows.append(Row(owner, job, state, priority == "0", submitted, start, end, *parts[6:]))
+    for jobs, state, priority, *times, dependency, reason, nodes, command in _lines(text):
+        ids = jobs_of(jobs)
+        owned = [each for each in zip(owners.of(ids, command), ids) if wanted in (None, each[0])]
+        if owned:
+            submitted, start, end = map(parse_time, times)
+            held, rest = priority == "0", (dependency, reason, nodes, command)
+            rows += [Row(owner, job, state, held, submitted, start, end, *rest) for owner, job in owned]
     return rows
+
+
+def _lines(text: str) -> Iterator[List[str]]:
+    """The fields of each line."""
+    lines = (line.rstrip("\n").split("\x1f") for line in text.split("\x1e"))
+    return (fields for fields in lines if len(fields) == 10)
+
+
+def jobs_of(listed: str) -> List[str]:
+    """The job ids of a line: many for the pending tasks of an array."""
+    found = LISTED.match(listed)
+    if found is None:
+        return [listed]
+    jobs = []
+    for part in found.group(2).split(","):
+        span, _, step = part.partition(":")
+        first, _, last = span.partition("-")
+        tasks = range(int(first), int(last or first) + 1, int(step or 1))
+        jobs += [f"{found.group(1)}_{task}" for task in tasks]
+    return jobs
+
+
+def is_cut(text: str) -> bool:
+    """Whether Slurm has cut a list of tasks short, as it does with long ones unless SLURM_BITSTR_LEN is 0."""
+    return any("[" in fields[0] and not LISTED.match(fields[0]) for fields in _lines(text))
 
 
 @lru_cache(maxsize=4096)  # the jobs of an array have the same times

@@ -29,6 +29,7 @@ from launcher.schedulers.slurm.site.agent.rows import (
     ACCOUNTS,
     FORMAT,
     Row,
+    is_cut,
     parse_accounts,
     parse_column,
     parse_rows,
@@ -52,6 +53,8 @@ KEPT_VARIABLES = re.compile(
     r"|__LMOD\w*|_ModuleTable\w*|LOADEDMODULES|BASH_ENV|BASH_FUNC_\S+|SSL_CERT_FILE|KRB5CCNAME)\Z"
 )
 """What a job may inherit. SBATCH_PARTITION and such would override the script, SQUEUE_STATES hide jobs."""
+WHOLE_LISTS = {"SLURM_BITSTR_LEN": "0"}
+"""Makes squeue list all tasks of an array in one line. Source: squeue(1)."""
 
 
 class Slurm:
@@ -86,8 +89,11 @@ class Slurm:
 
     def rows(self, wanted: Optional[Owner] = None) -> List[Row]:
         """The user's jobs, also ended ones that Slurm remembers; `wanted`: see `parse_rows`."""
-        argv = ["squeue", "-h", "-r", "-t", "all", "-u", self.user, "-o", FORMAT]
-        return parse_rows(self.read(argv), self._owners, wanted)
+        argv = ["squeue", "-h", "-t", "all", "-u", self.user, "-o", FORMAT]
+        text = self.read(argv)
+        if is_cut(text):
+            text = self.read([*argv, "-r"])
+        return parse_rows(text, self._owners, wanted)
 
     def column(self, field: str, job_ids: Sequence[str]) -> Dict[str, str]:
         """Job id → a further field, for jobs of the user; jobs that Slurm has forgotten are missing."""
@@ -153,6 +159,7 @@ class Slurm:
 def call(argv: Sequence[str], limit_s: float, cwd: str) -> Tuple[int, str, str]:
     """Run a command of Slurm in a session of its own: Ctrl-C must not interrupt an sbatch."""
     env = {name: value for name, value in os.environ.items() if KEPT_VARIABLES.match(name)}
+    env.update(WHOLE_LISTS if argv[0] == "squeue" else {})
     pipe = subprocess.PIPE
     process = subprocess.Popen(
         list(argv),

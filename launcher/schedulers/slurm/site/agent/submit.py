@@ -16,6 +16,7 @@ from launcher.schedulers.slurm.site.agent.folder import (
     answered,
     checked,
     gone,
+    identity,
     is_removed,
     record_unstarted,
     reserved,
@@ -336,7 +337,9 @@ def _accept(folder: Folder, at: float) -> Json:
     names = folder.names()
     if not names & {"outcome", "submitted"}:
         try:
-            folder.write("submitted", json.dumps({"at": at}))
+            created_at = float((folder.json("attempt.json") or {}).get("created_at") or 0.0)
+            about = identity(folder.text("id") or "", created_at)
+            folder.write("submitted", f'{{"at": {at!r}{about}')
         except OSError as error:
             if error.errno not in FULL:
                 raise
