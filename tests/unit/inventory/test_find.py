@@ -179,7 +179,7 @@ def test_a_command_for_whole_apps_takes_no_role(record):
 
 def test_an_engine_is_asked_once_for_several_names(record, monkeypatch):
     """Also where its attempts are newer than those on record, and where nothing is on record."""
-    asked = []
+    asked, known = [], []
     jobs = {name: launch(name) for name in ("train", "eval", "other", "sweep-0", "sweep-1")}
 
     def made(name, state, number=1):
@@ -190,8 +190,9 @@ def test_an_engine_is_asked_once_for_several_names(record, monkeypatch):
     class Engine:
         backend, shared_engine = "local_docker", "an engine"
 
-        def attempts_of(self, keys):
+        def attempts_of(self, keys, settled=()):
             asked.append({key.job for key in keys})
+            known.append({app_id.rsplit("-", 2)[0] for app_id in settled})
             return newer
 
         def close(self):
@@ -205,3 +206,6 @@ def test_an_engine_is_asked_once_for_several_names(record, monkeypatch):
     ]  # fmt: skip
     assert [each.is_group for each in found] == [False, False, False, True]
     assert asked == [{"train", "eval", "other", "sweep-0", "sweep-1"}]
+    assert known == [set()]
+    find_each(["sweep", "s*"])  # both names need only attempts that are not on record
+    assert known[1] == {"sweep-0", "sweep-1"}
