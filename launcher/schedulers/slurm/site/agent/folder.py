@@ -104,7 +104,7 @@ def gone(folder: Folder) -> OpError:
 
 def identity(generation: str, created_at: float) -> str:
     """The end of the file `submitted`: the generation of its folder, and when the attempt was created."""
-    return f', "id": "{generation}", "created_at": {created_at!r}}}'
+    return f', "id": "{generation}", "created_at": {float(created_at)!r}}}'
 
 
 def is_removed(started: Json) -> bool:

@@ -65,12 +65,12 @@ def _is_undecided(site: Site, row: Row, created_at: float) -> bool:
         if "submitted" not in names or not DECIDED.isdisjoint(names):
             return False
         fd = os.open(path + "/submitted", os.O_RDONLY | os.O_CLOEXEC)
+        try:
+            return os.read(fd, MOST_BYTES).endswith(identity(generation, created_at).encode())
+        finally:
+            os.close(fd)
     except OSError:
         return False
-    try:
-        return os.read(fd, MOST_BYTES).endswith(identity(generation, created_at).encode())
-    finally:
-        os.close(fd)
 
 
 def queue_row(row: Row) -> Json:
