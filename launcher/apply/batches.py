@@ -11,6 +11,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from typing import Any, NamedTuple
 
+from launcher.apply.dry_run import are_alike
 from launcher.apply.engines import Engines
 from launcher.apply.submit import Submission
 from launcher.dataclass import replace
@@ -19,7 +20,7 @@ from launcher.plan.model import Plan
 from launcher.plan.step import Step, in_order, keys_after
 from launcher.schedulers.staged import Batches, Member, Reservation
 from launcher.specs.attempt import Attempt
-from launcher.specs.launch import JobKey
+from launcher.specs.launch import JobKey, Launch
 from launcher.specs.needs import StoodOn
 from launcher.state import outbox
 from launcher.state.store import Store
@@ -106,7 +107,7 @@ class _Matrix:
         self.name = name
         self._batches, self._cfg = _batches(steps[0], engines)
         self._most = self._batches.most(self._cfg)
-        self._traits = {step.key: self._traits_of(step, engines) for step in steps}
+        self._traits = _traits(steps, self._batches, engines)
         self._steps = steps
         self._alike: dict[Any, list[Step]] = {}
 
@@ -121,10 +122,6 @@ class _Matrix:
     def groups(self) -> list[list[Step]]:
         """The groups of jobs that are submitted at once, the largest first; a single job is a group."""
         return sorted(self._alike.values(), key=len, reverse=True)
-
-    def _traits_of(self, step: Step, engines: Engines) -> Mapping[str, str]:
-        assert step.bound is not None, "what a plan starts is bound"
-        return self._batches.traits((step.bound.info or engines.dry_run(step.bound)).request)
 
     def why_alone(self, step: Step, group: Sequence[Step]) -> str:
         """The reason why a job, unlike others of its matrix, is submitted singly; "" for any other job."""
@@ -156,6 +153,23 @@ class _Matrix:
                 return None, f"{name} has no effect: {why}"
             found.append(most)
         return min(found, default=None), ""
+
+
+def _traits(steps: Sequence[Step], batches: Batches, engines: Engines) -> dict[JobKey, Mapping[str, str]]:
+    """The traits of each job of a matrix. Jobs that are alike share a dry run, as in `dry_run_plan`."""
+    found: dict[JobKey, Mapping[str, str]] = {}
+    first: Launch | None = None
+    traits: Mapping[str, str] = {}
+    for step in steps:
+        launch, bound = step.launch, step.bound
+        assert launch is not None, "only such steps are looked at"
+        is_like = first is not None and (bound is None or (bound.info is None and are_alike(launch, first)))
+        if not is_like:
+            assert bound is not None, "what a plan starts is bound, or another job answers for it"
+            traits = batches.traits((bound.info or engines.dry_run(bound)).request)
+            first = launch if engines.judges_fields_alone(launch) else None
+        found[step.key] = traits
+    return found
 
 
 def _batches(step: Step, engines: Engines) -> tuple[Batches, Mapping[str, Any]]:

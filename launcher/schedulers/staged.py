@@ -216,7 +216,8 @@ class StagedScheduler(Scheduler[T]):
         on_progress: called with the progress of images while they are pulled, built and pushed.
         holds: the schedulers whose apps an app of this one can wait for; see `Reservation.waits_for`.
         judges_fields_alone: its dry run neither refuses nor notes a plain text among `args` and the values of
-            `env`. Set it in the class itself: a derived class may judge otherwise.
+            `env`, and no trait of a batch depends on one. Set it in the class itself: a derived class may
+            judge otherwise.
     """
 
     holds: frozenset[str] = frozenset()

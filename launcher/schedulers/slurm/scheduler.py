@@ -42,6 +42,7 @@ class SlurmScheduler(EngineScheduler["SlurmRequest"]):
     """
 
     builds_workspaces = True
+    judges_fields_alone = True
     describe_every_s = 2.0
     supports = ("retry_delay", "service", "ready", "depends_on", "hosts")
     holds = frozenset({SLURM})

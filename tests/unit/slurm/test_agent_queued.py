@@ -1,12 +1,12 @@
 """Apps that a client knows to be queued: those of which there is nothing new are answered in short."""
 
-import json
 import os
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from launcher.schedulers.slurm.site.agent.folder import Folder
 from tests.engines.slurm import SlurmCluster
 from tests.unit.slurm.agents import Login, commands
 
@@ -74,10 +74,24 @@ def test_a_queued_app_is_answered_by_its_job_and_row_alone(queue):
     assert [group["row"]] == full
 
 
-def test_the_file_that_says_when_an_app_was_submitted_stays_json(queue):
-    found = json.loads((queue.login.folder("a-1") / "submitted").read_text())
-    assert found.keys() == {"at", "id", "created_at"}
-    assert (found["id"], found["created_at"]) == (queue.generation(), CREATED_AT)
+def test_a_decision_before_the_end_of_the_submission_is_noticed(queue, monkeypatch):
+    """The job may start, or another client may cancel it, as soon as it is released."""
+    monkeypatch.setattr("launcher.schedulers.slurm.site.agent.observe.SECOND_LOOK_S", 0.0)
+    path, names = queue.login.folder("b-1"), Folder.names
+
+    def decided(folder):
+        if folder.app_id == "b-1" and (path / "submitted").exists():
+            (path / "cancel").write_text("{}")
+        return names(folder)
+
+    monkeypatch.setattr(Folder, "names", decided)
+    queue.submit("b-1")
+    assert queue.observe(queued={"b-1": CREATED_AT})["apps"].keys() == {"a-1", "b-1"}
+
+
+def test_an_app_of_an_older_version_is_answered_in_full(queue):
+    os.utime(queue.login.folder("a-1"))
+    assert not queue.is_answered_in_short()
 
 
 @pytest.mark.parametrize(
@@ -87,7 +101,7 @@ def test_the_file_that_says_when_an_app_was_submitted_stays_json(queue):
         {"state": "COMPLETED"},
         {"priority": "0"},
         {"dependency": "afterok:8(unfulfilled)"},
-        {"script": "/j/apps/a-1/script-n0.sh"},
+        {"script": "/j/apps/a-1/script-n1.sh"},
         {"script": "/j/apps/b-1/script-n1.sh"},
     ],
     ids=lambda fields: next(iter(fields.items()))[0],
@@ -104,13 +118,12 @@ def test_an_app_with_two_jobs_is_answered_in_full(queue):
     assert not queue.is_answered_in_short()
 
 
-def test_jobs_of_other_folders_and_of_former_apps_with_the_id_do_not_count(queue):
+def test_ended_jobs_of_former_apps_with_the_id_do_not_count(queue):
     own = queue.rows.read_text()
-    for fields in ({"state": "COMPLETED"}, {"state": "RUNNING"}, {}):
-        queue.lists(job="8", script="/j/apps/a-1/script-n0.sh", **fields)
-        queue.rows.write_text(queue.rows.read_text() + own)
-        (group,) = queue.observe()["queued"]
-        assert group["jobs"] == {"a-1": "7"}
+    queue.lists(job="6", state="COMPLETED", script="/j/apps/a-1/script-n0.sh")
+    queue.rows.write_text(queue.rows.read_text() + own)
+    (group,) = queue.observe()["queued"]
+    assert group["jobs"] == {"a-1": "7"}
 
 
 @pytest.mark.parametrize(
@@ -120,15 +133,11 @@ def test_jobs_of_other_folders_and_of_former_apps_with_the_id_do_not_count(queue
         ("started", '{"cancelled": true, "at": 1.0}'),
         ("cancel", "{}"),
         ("outcome", '{"state": "failed"}'),
-        ("id", "n1.other"),
-        ("submitted", '{"at": 1.0}'),
     ],
 )
-def test_an_app_with_a_decision_or_of_another_generation_is_answered_in_full(queue, name, text, monkeypatch):
+def test_an_app_with_a_decision_is_answered_in_full(queue, name, text, monkeypatch):
     monkeypatch.setattr("launcher.schedulers.slurm.site.agent.observe.SECOND_LOOK_S", 0.0)
     queue.write(name, text)
-    if name == "id":
-        queue.lists()
     found = queue.observe(ended=True)
     assert (found["queued"], found["apps"].keys()) == ([], {"a-1"})
 
@@ -172,7 +181,7 @@ def test_a_cut_list_of_tasks_is_asked_for_line_by_line(queue, tmp_path):
 
 def test_the_tasks_of_a_real_array_are_one_group(slurm: SlurmCluster, tmp_path):
     login = Login(tmp_path)
-    ids = ["a-1", "b-1", "c-1"]
+    ids = ["queued-1", "waiting-1", "other-1"]  # no other test has them
     for app_id in ids:
         reservation = login.reservation(app_id, "n1")
         reservation["record"].update(created_at=CREATED_AT)
@@ -185,11 +194,11 @@ def test_the_tasks_of_a_real_array_are_one_group(slurm: SlurmCluster, tmp_path):
     found = login.do("observe", queued=known)
     assert found["apps"] == {}
     (group,) = found["queued"]
-    job = group["jobs"]["a-1"].partition("_")[0]
+    job = group["jobs"][ids[0]].partition("_")[0]
     assert group["jobs"] == {each: f"{job}_{k}" for k, each in enumerate(ids)}
-    login.do("cancel", app_id="b-1")
+    login.do("cancel", app_id=ids[1])
     found = login.do("observe", queued=known, ended=True)
-    assert [sorted(group["jobs"]) for group in found["queued"]] == [["a-1", "c-1"]]
-    assert found["apps"]["b-1"]["outcome"]["state"] == "cancelled"
+    assert [sorted(group["jobs"]) for group in found["queued"]] == [["other-1", "queued-1"]]
+    assert found["apps"][ids[1]]["outcome"]["state"] == "cancelled"
     for each in ids:
         login.do("cancel", app_id=each)

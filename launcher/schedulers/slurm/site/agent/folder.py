@@ -102,9 +102,29 @@ def gone(folder: Folder) -> OpError:
     return OpError("state", message)
 
 
-def identity(generation: str, created_at: float) -> str:
-    """The end of the file `submitted`: the generation of its folder, and when the attempt was created."""
-    return f', "id": "{generation}", "created_at": {float(created_at)!r}}}'
+DECIDED = frozenset({"started", "cancel", "outcome"})
+"""The files that a submitted app lacks until its replicas start, or a client decides otherwise."""
+
+
+def seal(folder: Folder) -> None:
+    """Give the folder of a submitted app the time at which its attempt was created.
+
+    The file of a decision changes that time, so one look at it tells whether there may be any. A decision
+    that was taken before is noticed here.
+    """
+    created_at = (folder.json("attempt.json") or {}).get("created_at")
+    if created_at:
+        os.utime(folder.path, (int(created_at), int(created_at)))
+        if not DECIDED.isdisjoint(folder.names()):
+            os.utime(folder.path)
+
+
+def is_sealed(path: str, created_at: float) -> bool:
+    """Whether the folder is that of the attempt, and no decision about it has been taken since `seal`."""
+    try:
+        return os.stat(path).st_mtime == int(created_at)
+    except OSError:
+        return False
 
 
 def is_removed(started: Json) -> bool:

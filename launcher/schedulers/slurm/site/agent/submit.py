@@ -16,10 +16,10 @@ from launcher.schedulers.slurm.site.agent.folder import (
     answered,
     checked,
     gone,
-    identity,
     is_removed,
     record_unstarted,
     reserved,
+    seal,
     state_of,
 )
 from launcher.schedulers.slurm.site.agent.removal import cancel_jobs, dismantle
@@ -337,9 +337,7 @@ def _accept(folder: Folder, at: float) -> Json:
     names = folder.names()
     if not names & {"outcome", "submitted"}:
         try:
-            created_at = float((folder.json("attempt.json") or {}).get("created_at") or 0.0)
-            about = identity(folder.text("id") or "", created_at)
-            folder.write("submitted", f'{{"at": {at!r}{about}')
+            folder.write("submitted", json.dumps({"at": at}))
         except OSError as error:
             if error.errno not in FULL:
                 raise
@@ -347,6 +345,7 @@ def _accept(folder: Folder, at: float) -> Json:
     for name in names:
         if name == "owner" or name.startswith("owner."):
             folder.unlink(name)
+    seal(folder)
     return _accepted(folder)
 
 
