@@ -2,6 +2,7 @@
 
 import random
 from dataclasses import replace
+from itertools import combinations
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +10,7 @@ import pytest
 
 from launcher.apply import make_plan
 from launcher.apply.dry_run import are_alike
+from launcher.apply.engines import Engines
 from launcher.errors import SchedulerError
 from launcher.schedulers.local.scheduler import LocalScheduler
 from launcher.specs import Launch, Resource, Role, Secret
@@ -16,6 +18,7 @@ from launcher.specs.app import AppDef
 from launcher.specs.launch import JobKey
 
 TEXTS = ["1", "x y", "", "é", "$<app_id>", "$<rank0_env>", "$$<app_id>", "two\nlines", "y" * 300]
+PLAIN = ["1", "", "é", "--nodes=9", "#SBATCH --hold", "%j \\ a'b\"c", "x" * 199]
 WRONG = ["$<nope>", "a\0b"]
 
 
@@ -136,3 +139,24 @@ def test_a_plan_notes_and_refuses_the_same_as_with_a_dry_run_of_each_job(launche
             return str(error), error.hint
 
     assert judged(requests=False) == judged(requests=True)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_slurm_has_the_same_notes_and_traits_for_jobs_that_are_alike(launcher_home, tmp_path, seed):
+    chance = random.Random(seed)
+
+    def made(n: int) -> Launch:
+        args = [chance.choice(PLAIN), str(n)]
+        env = {"A": chance.choice(PLAIN), "RANK": chance.choice(PLAIN), "SBATCH_HOLD": chance.choice(PLAIN)}
+        asks = Resource(chance.choice([1, 2]), 0, 64)
+        return launch(n, tmp_path, role(*args, env=env, resource=asks), scheduler="slurm")
+
+    launches = [made(n) for n in range(60)]
+    with Engines() as engines:
+        assert engines.judges_fields_alone(launches[0])
+        traits = engines.get("slurm").batches.traits
+        alike = [each for each in combinations(launches, 2) if are_alike(*each)][:100]
+        assert len(alike) > 50
+        for both in alike:
+            one, two = (engines.dry_run(engines.bind(each)).request for each in both)
+            assert (one.notes, traits(one)) == (two.notes, traits(two))

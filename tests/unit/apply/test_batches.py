@@ -1,6 +1,7 @@
 """Which jobs of matrices are submitted at once, and what the plan says of the other ones."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
@@ -129,3 +130,44 @@ def test_jobs_are_alone_where_a_cluster_has_no_arrays(monkeypatch):
     world.matrix("eval", "a", "b", a="prepare", b="prepare")
     assert world.groups() == []
     assert "MaxArraySize is 0" in world.notes()["a"]
+
+
+class Sharing:
+    """A scheduler whose dry run judges no plain text."""
+
+    judges_fields_alone = True
+
+    def __init__(self, requests: list[str]) -> None:
+        self.batches = SimpleNamespace(most=lambda cfg: 1000, traits=lambda request: request)
+        self.requests = requests
+
+
+@pytest.fixture
+def sharing(world, monkeypatch):
+    """The world with a scheduler that shares dry runs; its list gets the jobs that are dry-run."""
+    made = Sharing([])
+
+    def dry_run(bound):
+        made.requests.append(bound.launch.key.job)
+        return SimpleNamespace(request={"cpus": bound.launch.timeout_s or "1"})
+
+    monkeypatch.setattr(world._engines, "get", lambda name: made)
+    monkeypatch.setattr(world._engines, "dry_run", dry_run)
+    return made
+
+
+def test_a_job_that_another_one_answers_for_is_in_the_batch_of_that_one(world, sharing):
+    world.matrix("m", "a", "b", "c", "d", traits={"c": "2", "d": "2"})
+    for n in (1, 3):
+        world.steps[n] = replace(world.steps[n], bound=None)
+    assert world.groups() == [["a", "b"], ["c", "d"]]
+    assert sharing.requests == []
+
+
+def test_bound_jobs_that_are_alike_share_a_dry_run(world, sharing):
+    world.matrix("m", "a", "b", "c", "d")
+    for n, step in enumerate(world.steps):
+        launch = replace(step.launch, file="m.launcher.yaml", timeout_s=60 if n > 1 else None)
+        world.steps[n] = replace(step, launch=launch, bound=SimpleNamespace(info=None, launch=launch, cfg={}))
+    assert world.groups() == [["a", "b"], ["c", "d"]]
+    assert sharing.requests == ["a", "c"]
