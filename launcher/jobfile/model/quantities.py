@@ -29,7 +29,7 @@ def compose_mount(text: str) -> str:
     if found is None:
         return ""
     src, options = found["src"], (found["options"] or "").split(",")
-    if src.startswith("/dev/"):
+    if src.startswith("/dev/") and not f"{src}/".startswith("/dev/shm/"):
         permissions = "".join(options)
         more = f",permissions={permissions}" if permissions and not set(permissions) - set("rwm") else ""
         return f"type=device,src={src},dst={found['dst']}{more}"

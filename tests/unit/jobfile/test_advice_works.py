@@ -143,6 +143,7 @@ def test_a_wrong_mount_of_a_component_is_shown_at_its_place(tmp_path, written, p
         ("~/data:/data:rw,z", "type=bind,src=~/data,dst=/data"),
         ("cache:/cache", "type=volume,src=cache,dst=/cache"),
         ("/dev/fuse:/dev/fuse:rwm", "type=device,src=/dev/fuse,dst=/dev/fuse,permissions=rwm"),
+        ("/dev/shm:/dev/shm", "type=bind,src=/dev/shm,dst=/dev/shm"),
     ],
 )
 @pytest.mark.parametrize("text", [ROLE + '    mounts: ["{}"]\n', TOML_ROLE + 'mounts = ["{}"]\n'])

@@ -3,6 +3,7 @@
 import os
 import subprocess
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import pytest
 
@@ -39,6 +40,7 @@ def wording(*paths: str, **environment) -> list[str]:
             "6:13",
             "`/proc/self` is a folder of the kernel",
         ),
+        (ROLE + "workspace: /dev/shm\n", "6:12", "the workspace `/dev/shm` is a folder of the kernel"),
         (
             ROLE + 'lifecycle: {rerun_on: [{files: ["/**"]}]}\n',
             "6:33",
@@ -52,6 +54,15 @@ def test_a_value_beyond_the_bounds_is_an_error_at_its_place(repo: Path, text: st
     [line] = wording("job.launcher.yaml")
     assert line.startswith(f"job.launcher.yaml:{place} ")
     assert message in line
+
+
+@pytest.mark.skipif(not os.path.isdir("/dev/shm"), reason="this system has no /dev/shm")
+def test_a_checkout_in_memory_may_be_a_workspace(monkeypatch: pytest.MonkeyPatch):
+    with TemporaryDirectory(dir="/dev/shm") as folder:
+        monkeypatch.chdir(folder)
+        (Path(folder) / "job.launcher.yaml").write_text(JOB + ROLE + "workspace: .\n")
+        assert wording("job.launcher.yaml") == []
+        monkeypatch.chdir("/")
 
 
 def test_an_app_from_python_has_the_same_bound():
