@@ -89,6 +89,19 @@ def test_a_decision_before_the_end_of_the_submission_is_noticed(queue, monkeypat
     assert queue.observe(queued={"b-1": CREATED_AT})["apps"].keys() == {"a-1", "b-1"}
 
 
+def test_a_submission_succeeds_where_the_time_of_a_folder_cannot_be_set(queue, monkeypatch):
+    utime = os.utime
+
+    def refused(path, *args):
+        if os.fspath(path).endswith("b-1"):
+            raise PermissionError(path)
+        utime(path, *args)
+
+    monkeypatch.setattr(os, "utime", refused)
+    queue.submit("b-1")
+    assert queue.observe(app_ids=["b-1"], queued={"b-1": CREATED_AT})["apps"].keys() == {"b-1"}
+
+
 def test_an_app_of_an_older_version_is_answered_in_full(queue):
     os.utime(queue.login.folder("a-1"))
     assert not queue.is_answered_in_short()

@@ -110,13 +110,16 @@ def seal(folder: Folder) -> None:
     """Give the folder of a submitted app the time at which its attempt was created.
 
     The file of a decision changes that time, so one look at it tells whether there may be any. A decision
-    that was taken before is noticed here.
+    that was taken before is noticed here. After a failure the app is merely read in full each time.
     """
-    created_at = (folder.json("attempt.json") or {}).get("created_at")
-    if created_at:
-        os.utime(folder.path, (int(created_at), int(created_at)))
-        if not DECIDED.isdisjoint(folder.names()):
-            os.utime(folder.path)
+    try:
+        created_at = int((folder.read_json("attempt.json") or {}).get("created_at") or 0)
+        if created_at:
+            os.utime(folder.path, (created_at, created_at))
+            if not DECIDED.isdisjoint(folder.names()):
+                os.utime(folder.path)
+    except OSError:
+        pass
 
 
 def is_sealed(path: str, created_at: float) -> bool:
