@@ -82,11 +82,16 @@ def test_queued_apps_are_read_in_short_with_the_same_result(scenario, sweep, cal
         table = [(app.handle, app.state, app.message, app.commit, app.actor) for app in current(apps)]
         return plan.plan_digest, plan_text(plan, in_full=True), table
 
-    in_short = shown()
-    assert reads == []
-    monkeypatch.setattr(observe, "queued_apps", lambda *_: [])
-    assert shown() == in_short
-    assert len(reads) == 2 * MANY
+    for _ in range(10):  # Slurm may have found another reason, or start, between two looks
+        in_short, read_in_short = shown(), len(reads)
+        with monkeypatch.context() as patch:
+            patch.setattr(observe, "queued_apps", lambda *_: [])
+            in_full = shown()
+        assert (read_in_short, len(reads)) == (0, 2 * MANY)
+        reads.clear()
+        if in_short == in_full:
+            break
+    assert in_short == in_full
 
 
 @pytest.mark.slow
