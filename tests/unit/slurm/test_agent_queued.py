@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from launcher.schedulers.slurm.site.agent.folder import Folder
+from launcher.schedulers.slurm.site.agent.site import answer
 from tests.engines.slurm import SlurmCluster
 from tests.unit.slurm.agents import Login, commands
 
@@ -215,3 +216,21 @@ def test_the_tasks_of_a_real_array_are_one_group(slurm: SlurmCluster, tmp_path):
     assert found["apps"][ids[1]]["outcome"]["state"] == "cancelled"
     for each in ids:
         login.do("cancel", app_id=each)
+
+
+def test_every_other_task_of_an_array_is_seen(slurm: SlurmCluster, tmp_path):
+    """`squeue -r` leaves out the last task of a list with a step, as 22.05 writes it: `7_[0-48:2]`."""
+    login = Login(tmp_path)
+    ids = [f"step{k}-1" for k in range(50)]
+    for app_id in ids:
+        login.reserve(app_id, "n1")
+    op = login.array("x", "n1", *ids)
+    later = op["script"].replace("\n#SBATCH --array", "\n#SBATCH --begin=now+1hour\n#SBATCH --array")
+    assert "error" not in login.do(**{**op, "script": later})
+    answer({"job_dir": str(login.job_dir), "ops": [login.start_all("n1", *ids)], "one_look": True})
+    for app_id in ids[1::2]:
+        login.do("cancel", app_id=app_id)
+    found = login.facts()
+    assert {app_id: len(facts["queue"]) for app_id, facts in found.items()} == dict.fromkeys(ids[::2], 1)
+    for app_id in ids[::2]:
+        login.do("cancel", app_id=app_id)
