@@ -11,7 +11,7 @@ from abc import ABC, abstractmethod
 
 from launcher.schedulers.api import poll
 from launcher.schedulers.appfolder import is_id
-from launcher.schedulers.many import in_turn, the_one
+from launcher.schedulers.many import the_one
 from launcher.schedulers.staged import Reservation, StagedScheduler
 
 TYPE_CHECKING = False
@@ -266,13 +266,6 @@ class EngineApps(ABC):
     @abstractmethod
     def remove_logs(self, app_id: str, *, dry_run: bool = False) -> str: ...
 
-    def details(self, app_ids: Iterable[str]) -> Iterable[tuple[str, AppRecord | LauncherError | None]]:
-        return in_turn(self._record, app_ids)
-
-    def _record(self, app_id: str) -> AppRecord | None:
-        found = self.read(app_id, whole=True)
-        return None if found is None else found.record
-
     def finished(self) -> list[AppRecord]:
         return [each for each in self.records() if each.has_ended]
 
@@ -330,9 +323,6 @@ class EngineScheduler(BackendScheduler[T]):
 
     def records(self) -> Sequence[AppRecord]:
         return self.apps.records()
-
-    def details(self, app_ids: Iterable[str]) -> Iterable[tuple[str, AppRecord | LauncherError | None]]:
-        return self.apps.details(filter(is_id, app_ids))
 
     def wait_for_start(self, app_id: str) -> None:
         if is_id(app_id):

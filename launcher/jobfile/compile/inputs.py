@@ -238,8 +238,8 @@ def _unbounded(path: str, directory: str) -> str:
     real = looks.real_path(path)
     if real == os.sep:
         return "is the whole file system"
-    is_in_memory = is_below(real, "/dev/shm") and real != "/dev/shm"
-    if any(is_below(real, folder) for folder in ("/proc", "/sys", "/dev")) and not is_in_memory:
+    is_of_kernel = any(is_below(real, folder) for folder in ("/proc", "/sys", "/dev"))
+    if is_of_kernel and not real.startswith("/dev/shm/"):
         return "is a folder of the kernel"
     tree = looks.work_tree(directory)
     top = looks.real_path(tree) if tree is not None else real

@@ -55,8 +55,6 @@ class SlurmScheduler(EngineScheduler["SlurmRequest"]):
 
     @property
     def _clusters(self) -> Clusters:
-        if self._pool is not None:
-            return self._pool
         from launcher.schedulers.slurm.clusters import Clusters
 
         with self._lock:
@@ -164,6 +162,9 @@ class SlurmScheduler(EngineScheduler["SlurmRequest"]):
 
     def refresh(self, app_ids: Iterable[str]) -> Iterable[AppRecord]:
         return self.apps.refresh(app_ids)
+
+    def details(self, app_ids: Iterable[str]) -> Iterable[tuple[str, AppRecord | LauncherError | None]]:
+        return self.apps.details(app_ids)
 
     def has_apps_here(self) -> bool:
         """See `Scheduler.has_apps_here`. True even after the last removal: output folders outlive apps."""

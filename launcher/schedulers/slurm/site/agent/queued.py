@@ -19,17 +19,15 @@ def rows_by_app(site: Site) -> Rows:
 
 
 def queued_apps(site: Site, rows: Rows, known: Mapping[str, float]) -> List[Json]:
-    """Those of the known apps that wait in the queue for nothing but their turn, by the state of their rows.
+    """The known apps that wait in the queue for nothing but their turn, grouped by the state of their rows.
 
-    A list of groups: `row` as in the facts of an app, and `jobs`, a JSON object app id → job.
+    Each group has a `row`, as in the facts of an app, and `jobs`, a JSON object app id → job.
 
     Args:
         known: app id → creation time of its attempt, epoch seconds: another attempt may have the same id.
     """
     groups: Dict[Tuple[Any, ...], Json] = {}
-    ours: Dict[
-        str, bool
-    ] = {}  # script → whether it is in this job directory; the tasks of an array share one
+    ours: Dict[str, bool] = {}  # script → whether it is below this job directory
     for app_id, created_at in known.items():
         live = [row for row in rows.get(app_id, ()) if not row.is_over]
         if not _waits(live) or not NAME.match(app_id):
@@ -47,14 +45,10 @@ def queued_apps(site: Site, rows: Rows, known: Mapping[str, float]) -> List[Json
 
 def _waits(live: Sequence[Row]) -> bool:
     """Whether an app has one job, which waits for its turn."""
-    return len(live) == 1 and live[0].state == "PENDING" and not live[0].held and not dependency_of(live[0])
+    return len(live) == 1 and live[0].state == "PENDING" and not live[0].held and not live[0].dependency
 
 
 def queue_row(row: Row) -> Json:
     times = {"submitted_at": row.submitted_at, "start_at": row.start_at}
-    state = {"state": row.state, "reason": row.reason, "held": row.held, "dependency": dependency_of(row)}
+    state = {"state": row.state, "reason": row.reason, "held": row.held, "dependency": row.dependency}
     return dict(times, job=row.job, **state)
-
-
-def dependency_of(row: Row) -> str:
-    return "" if row.dependency == "(null)" else row.dependency

@@ -56,6 +56,7 @@ def parse_rows(text: str, owners: Owners, wanted: Optional[Owner] = None) -> Lis
         owned = [each for each in zip(owners.of(ids, command), ids) if wanted in (None, each[0])]
         if owned:
             submitted, start, end = map(parse_time, times)
+            dependency = "" if dependency == "(null)" else dependency
             held, rest = priority == "0", (dependency, reason, nodes, command)
             rows += [Row(owner, job, state, held, submitted, start, end, *rest) for owner, job in owned]
     return rows
