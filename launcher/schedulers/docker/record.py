@@ -228,6 +228,12 @@ def note_failure(app_dir: str, text: str) -> None:
             log.write(text)
 
 
+def last_failure(app_dir: str) -> str:
+    """The last line of the watcher's log; "" for none."""
+    lines = _read(app_dir, os.path.basename(watcher_log(app_dir))).decode(errors="replace").split("\n")
+    return next((line.strip() for line in reversed(lines) if line.strip()), "")
+
+
 def journal_path(app_dir: str) -> str:
     return os.path.join(app_dir, _JOURNAL)
 

@@ -6,7 +6,6 @@ nothing behind.
 
 from __future__ import annotations
 
-import json
 import os
 import time
 from collections.abc import Collection, Mapping
@@ -26,16 +25,12 @@ from launcher.schedulers.docker.containers import ContainerSetup, environment_of
 from launcher.schedulers.docker.facts import declaration
 from launcher.schedulers.docker.job import DockerContainer, DockerJob, job_labels
 from launcher.schedulers.docker.labels import (
-    HOLDER,
-    IMAGES,
-    PART,
-    WAITING_PART,
-    WAITS_FOR,
+    OWNER,
     WATCHER,
     Labels,
     app_labels,
 )
-from launcher.schedulers.docker.names import queued_name, waiting_name
+from launcher.schedulers.docker.names import is_waiting
 from launcher.schedulers.docker.record import RecordLock
 from launcher.schedulers.docker.request import bind_request, build_request, check_head
 from launcher.schedulers.docker.reserve import ReservedId, watcher_label
@@ -95,7 +90,6 @@ class DockerSubmission:
         self._place: Place | None = None  # the app's place, until the watcher has it
         self._held: dict[str, Any] | None = None  # the message to the watcher of an app that waits
         self.accepted: AttemptState = "running"  # the state after `start`
-        self._waiting = ""  # the container that represents the waiting app
 
     def prepare(
         self, job: DockerJob, common: Mapping[str, str], waits_for: Collection[StoodOn], turn: Ask | None
@@ -240,21 +234,12 @@ class DockerSubmission:
         self._lock.release()
 
     def _hold(self, message: dict[str, Any], watcher: WatcherClient) -> None:
-        """Make the container that represents the held app, and hand the app to its watcher."""
-        job, labels = message["job"], message["labels"]
-        watcher.confirm()
-        images = list(dict.fromkeys(each["image"] for each in job["containers"]))
-        holder = {HOLDER: watcher.owner.to_json(), PART: WAITING_PART, IMAGES: json.dumps(images)}
-        waits_for = {WAITS_FOR: json.dumps(message["needs"])}
-        body = {"Image": images[0], "Cmd": ["true"], "Labels": {**labels, **holder, **waits_for}}
-        name_of = queued_name if self.accepted == "queued" else waiting_name
-        self._waiting = self._engine.create(name_of(job["app_id"]), body)
-        accepted = watcher.hold({**message, "waiting": self._waiting, "reservation": self._marker})
+        """Hand the held app to its watcher, which makes the container that represents the app."""
+        accepted = watcher.hold({**message, "reservation": self._marker})
         if accepted is None:
-            raise SchedulerError(
-                f"{job['app_id']} cannot wait: its watcher has ended",
-                hint=f"{record.watcher_log(self._app_dir)} may say why",
-            )
+            self._engine.answer_anew()  # raises EngineUnreachable where the engine went away
+            why = record.last_failure(self._app_dir) or "its watcher has ended"
+            raise SchedulerError(f"{message['job']['app_id']} cannot wait: {why}")
         self.accepted = accepted
 
     def _start_all(self) -> None:
@@ -272,8 +257,9 @@ class DockerSubmission:
         """Remove all created objects, running or not, and the record."""
         try:
             self._setup.undo()
-            for made in filter(None, (self._waiting, self._marker)):
-                self._engine.remove(made)
+            for made in (*self._left_waiting(), self._marker):
+                if made:
+                    self._engine.remove(made)
         except EngineError:
             pass  # the engine went away, as the error that led here reports
         if self._place is not None:
@@ -281,6 +267,13 @@ class DockerSubmission:
         if self._watcher is not None:
             self._watcher.abort()
         discard(self._lock)
+
+    def _left_waiting(self) -> list[str]:
+        """The container that a watcher, which did not accept the app in time, has made for it."""
+        if self._held is None:
+            return []
+        found, owner = apps.list_containers(self._engine, self.app_id), this_process().to_json()
+        return [each.id for each in found if is_waiting(each) and each.labels.get(OWNER) == owner]
 
     def close(self) -> None:
         """Close the connection to the watcher: an attached app is cancelled."""

@@ -4,6 +4,7 @@ import json
 import os
 import subprocess
 import sys
+import time
 from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import replace
@@ -27,6 +28,7 @@ from tests.contract.conftest import DockerCase
 from tests.contract.test_holding import Gate, ended, needing, prepare
 from tests.contract.test_staged import attempt_of
 from tests.engines.docker import Daemon, Thing
+from tests.engines.proxy import Proxy, everything
 from tests.kill_at import WATCHER, first_run
 from tests.lanes import EVERY_ACT, thinned
 from tests.scenarios.docker_engine.test_holding import (
@@ -208,19 +210,22 @@ def test_an_attempt_without_a_turn_has_no_ticket(case: DockerCase, table: Table)
     assert ended(case, staged, attempt)[0] == "succeeded"
 
 
-KILLED_CLIENT = """
-import json
+CLIENT = """
+import json, sys
 from launcher.schedulers import get_scheduler
 from launcher.specs.attempt import Attempt
 from launcher.specs.canonical import app_from_document
 from launcher.turns.ask import Ask
-around(WatcherClient, "_send")
 attempt, ask = Attempt.from_json(json.loads(sys.argv[1])), Ask.from_dict(json.loads(sys.argv[2]))
 staged = get_scheduler("local_docker", "x")
 reservation = staged.reserve(attempt)
 reservation.turn = ask
 staged.create(reservation, app_from_document(attempt.document, "train", {}), {})
 staged.start(reservation)
+"""
+KILLED_CLIENT = f"""
+around(WatcherClient, "_send")
+{CLIENT}
 print(len(seen))
 """
 
@@ -276,6 +281,56 @@ def test_an_attempt_succeeds_when_its_client_is_killed_at_any_act(case, table, p
             break
     assert at > (20 if EVERY_ACT else 10)
     assert rests(case) == []
+
+
+def is_queued(path: str) -> bool:
+    """Whether a request creates the container that represents an attempt in line."""
+    return "/containers/create?name=" in path and path.endswith(".queued")
+
+
+def test_an_attempt_is_accepted_though_its_client_is_killed_while_the_engine_is_slow(
+    case, table, tmp_path, monkeypatch
+):
+    """A container that the engine makes when its client is dead names no watcher that has removed the app."""
+    staged, held, ran = case.scheduler, table.hold(), case.shared / "ran"
+    app = case.app(f"echo once >>{ran}")
+    attempt = attempt_of(case, app, key=case.key("job"))
+    argv = [sys.executable, "-c", CLIENT]
+    argv += [json.dumps(attempt.to_json()), json.dumps(table.ask(attempt.app_id).to_dict())]
+    with Proxy(tmp_path / "p.sock", everything) as proxy, monkeypatch.context() as behind:
+        behind.setenv("DOCKER_HOST", proxy.host)
+        other = case.start(case.app("exec sleep 1000"))
+        proxy.delay_s = lambda _, path: 5.0 if is_queued(path) else 0.0
+        client = subprocess.Popen(argv)
+        until(lambda: any(map(is_queued, proxy.seen)))
+        client.kill()
+        client.wait()
+        time.sleep(8.0)
+        settle(case, table, app, attempt)
+        assert not ran.exists()
+        held.leave()
+        assert ended(case, staged, attempt)[0] == "succeeded"
+        assert ran.read_text().split() == ["once"]
+        case.scheduler.cancel(other, grace_s=0)
+        case.scheduler.close()  # its next connection is to the engine itself
+
+
+def test_an_attempt_whose_container_is_refused_leaves_nothing_and_says_why(
+    case, table, tmp_path, monkeypatch
+):
+    held = table.hold()
+    with (
+        Proxy(tmp_path / "p.sock", lambda _, path: not is_queued(path)) as proxy,
+        monkeypatch.context() as behind,
+    ):
+        behind.setenv("DOCKER_HOST", proxy.host)
+        with pytest.raises(SchedulerError, match=r"cannot wait: .*: this proxy lets nothing be written"):
+            submit(case, table, case.app("true"), "queued")
+        case.scheduler.close()  # its next connection is to the engine itself
+    held.leave()
+    assert table.seen() == {}
+    assert rests(case) == []
+    assert record.app_ids() == []
 
 
 @pytest.mark.slow

@@ -86,24 +86,28 @@ def test_a_watcher_starts_the_rest_of_an_app_whose_client_dies_during_the_start(
     made.until(lambda: [each.state for each in made.containers()] == ["running"] * 3)
 
 
-def test_an_app_is_known_to_run_while_its_watcher_still_loads(app: Make) -> None:
+def test_an_app_is_known_to_run_while_its_watcher_still_loads(app: Make, launcher_home: Path) -> None:
     made = app({"r": [SLEEP]})
     watcher = made.spawn()
-    os.kill(watcher.pid, signal.SIGSTOP)
+    [pid] = processes.watchers(str(launcher_home))
+    os.kill(pid, signal.SIGSTOP)
     first, *_ = made.create()
     watcher.go()
     made.engine.start(first)
     watcher.started()
     journal = record.journal(made.app_dir)
-    os.kill(watcher.pid, signal.SIGCONT)
+    os.kill(pid, signal.SIGCONT)
     assert journal is not None
     assert journal.started_at is not None
 
 
-def test_a_replica_stopped_by_hand_while_the_watcher_still_loads_cancels_the_app(app: Make) -> None:
+def test_a_replica_stopped_by_hand_while_the_watcher_still_loads_cancels_the_app(
+    app: Make, launcher_home: Path
+) -> None:
     made = app({"r": [SLEEP, SLEEP]}, retries={"r": (2, "APPLICATION")})
     watcher = made.spawn()
-    os.kill(watcher.pid, signal.SIGSTOP)
+    [pid] = processes.watchers(str(launcher_home))
+    os.kill(pid, signal.SIGSTOP)
     containers = made.create()
     watcher.go()
     for container in containers:
@@ -114,7 +118,7 @@ def test_a_replica_stopped_by_hand_while_the_watcher_still_loads_cancels_the_app
     watcher.started()
     made.release()
     watcher.close()
-    os.kill(watcher.pid, signal.SIGCONT)
+    os.kill(pid, signal.SIGCONT)
     found = made.end()
     assert (found.state, found.drift, found.num_restarts) == ("cancelled", "r/1 was stopped by hand", 0)
 
@@ -320,7 +324,7 @@ def test_the_next_watcher_continues_an_app_whose_client_and_watcher_were_killed(
         "from tests.scenarios.docker_engine.raw_apps import SLEEP, RawApp\n"
         f"app = RawApp(connect(), {made.app_id.removesuffix('-app')!r}, {{'r': [SLEEP, SLEEP]}})\n"
         "watcher = app.spawn()\nfirst, _ = app.create()\nwatcher.go()\napp.engine.start(first)\n"
-        "os.kill(watcher.pid, 9)\nos.kill(os.getpid(), 9)\n"
+        "os.kill(app.watcher_pid(), 9)\nos.kill(os.getpid(), 9)\n"
     )
     subprocess.run([sys.executable, "-c", program], check=False)
     assert wait_for_exit(made.app_dir, PATIENCE_S)

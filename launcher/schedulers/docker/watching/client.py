@@ -1,7 +1,7 @@
 """The client's side of a watcher: find or start it, report the progress of the submission, wait for its end.
 
-Messages are JSON objects, one a line. The watcher answers only the first one, with its process, once it has
-the app; for the rest, clients read the app's record and ask the engine.
+Messages are JSON objects, one a line. The watcher answers only the first one, once it has the app; for the
+rest, clients read the app's record and ask the engine.
 """
 
 from __future__ import annotations
@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from launcher.schedulers.docker.client.engine import Engine
     from launcher.schedulers.docker.client.objects import Container
     from launcher.schedulers.docker.client.streams import ExecSocket
-    from launcher.schedulers.owner import Owner
     from launcher.specs.attempt import AttemptState
     from launcher.turns.table import Place
 
@@ -52,29 +51,16 @@ class WatcherClient:
     The first message, the order, has the fields `app_id`, `app_dir`, `at` (the time in epoch seconds),
     `attached`, `resumed` (the app was started before), `path` (where the watcher finds packages), and for an
     app that takes turns its `place`. Descriptors come with it: the app's lock, and the bells of its place.
-
-    Attributes:
-        pid: the pid of the watcher, once it is known to have the app.
     """
 
     def __init__(self, lock: RecordLock, order: Mapping[str, Any], place: Place | None, name: str) -> None:
         self.app_dir = lock.app_dir
-        self.pid = 0
         self._lock: RecordLock | None = lock
         self._order = order
         self._place = place
         self._name = name
         self._control: socket | ExecSocket | None = None
         self._child = 0
-
-    @property
-    def owner(self) -> Owner:
-        """The watcher's process."""
-        from launcher.dataclass import replace
-        from launcher.schedulers import pids
-        from launcher.schedulers.owner import this_process
-
-        return replace(this_process(), pid=self.pid, start=pids.start_time(self.pid) or 0)
 
     def __del__(self) -> None:
         self.close()
@@ -122,10 +108,9 @@ class WatcherClient:
         if name:
             from launcher.schedulers.docker.watching import rendezvous
 
-            self._control, self.pid = rendezvous.reach(name, partial(_start, lock))
+            self._control, self._child = rendezvous.reach(name, partial(_start, lock))
         else:
-            self._control, self.pid = _start(lock, None, "")
-        self._child = self.pid
+            self._control, self._child = _start(lock, None, "")
         self._send(self._order, (lock.fd, *(self._place.bells if self._place is not None else ())))
         if self._child:  # a new watcher gets this order first, and does not refuse it
             self._pass_on()
@@ -153,7 +138,6 @@ class WatcherClient:
             return False
         if answer is None:
             return False
-        self.pid = answer["pid"]
         self._pass_on()
         return True
 
@@ -175,7 +159,8 @@ class WatcherClient:
     def hold(self, message: dict[str, Any]) -> AttemptState | None:
         """Hand over a waiting app, see `Hold`; returns its state once the watcher has recorded the state.
 
-        The app runs already where its turn has come meanwhile. None when the watcher has died.
+        The app runs already where its turn has come meanwhile. None when the watcher has died, or has not
+        accepted the app.
         """
         from time import sleep
 

@@ -55,7 +55,6 @@ from launcher.schedulers.docker.record import RecordLock
 from launcher.schedulers.docker.watchers import HOME, PREFIX, TURNS, TURNS_FOLDER, has_come_up
 from launcher.schedulers.docker.watching.client import WatcherClient, answer_on
 from launcher.schedulers.docker.watching.rendezvous import ANSWER_S
-from launcher.schedulers.owner import Owner
 from launcher.schedulers.programs import modules, zipped
 from launcher.specs.attempt import AttemptState
 
@@ -165,13 +164,7 @@ class EngineWatcher(WatcherClient):
         self.turn: dict[str, Any] = {}  # the place that the watcher has taken for `turn`, once it has the app
         image = image_of(Labels(labels).document.get("cfg") or {})
         self._find = partial(_connect, engine, labels[WATCHER], image, policy, report)
-        self._process: Owner | None = None
         self._reach()
-
-    @property
-    def owner(self) -> Owner:
-        assert self._process is not None, "a watcher has answered"
-        return self._process
 
     def _reach(self) -> None:
         self._control = self._stream = self._find()
@@ -186,8 +179,7 @@ class EngineWatcher(WatcherClient):
             tries += 1
             answer = self._answer(ANSWER_S)
             if answer is not None:
-                self.turn = answer.pop("turn", {})
-                self._process = Owner(**answer)
+                self.turn = answer.get("turn", {})
                 self._pass_on()
                 return
             self._stream.close()

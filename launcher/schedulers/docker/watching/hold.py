@@ -5,6 +5,7 @@ See `launcher.holding.hold`. Between two steps no thread waits for it.
 
 from __future__ import annotations
 
+import json
 import os
 import time
 from collections.abc import Callable, Mapping
@@ -12,6 +13,7 @@ from functools import partial
 from queue import SimpleQueue
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from launcher.dataclass import replace
 from launcher.errors import SchedulerError
 from launcher.holding.hold import way_to_start
 from launcher.schedulers.docker import record, tombstones
@@ -21,8 +23,8 @@ from launcher.schedulers.docker.client.errors import EngineError, EngineRefused,
 from launcher.schedulers.docker.client.objects import Container
 from launcher.schedulers.docker.client.streams import Event
 from launcher.schedulers.docker.client.wire import Patience
-from launcher.schedulers.docker.labels import OWNER
-from launcher.schedulers.docker.names import is_replica, queued_name
+from launcher.schedulers.docker.labels import HOLDER, IMAGES, OWNER, PART, WAITING_PART, WAITS_FOR
+from launcher.schedulers.docker.names import is_replica, queued_name, waiting_name
 from launcher.schedulers.docker.record import RecordLock
 from launcher.schedulers.docker.status import GONE
 from launcher.schedulers.docker.watching import ends
@@ -46,8 +48,8 @@ class Hold:
 
     Args:
         message: `job`, a `DockerJob` with all values; the `labels` of its containers, without their owner,
-            which this process is; the event `declared`; its `needs`; and the ids of the containers `waiting`,
-            which represents the app, and `reservation`, "" for none.
+            which this process is; the event `declared`; its `needs`; and the id of the container
+            `reservation`, "" for none.
         place: the app's place among the apps that share the machine; None for an app that takes no turn.
         wake: schedules another call of `step`. May be called from any thread.
     """
@@ -66,11 +68,12 @@ class Hold:
         self._app_dir = lock.app_dir
         self._app_id = app_id
         self._job: Mapping[str, Any] = message["job"]
-        self._labels: Mapping[str, str] = {**message["labels"], OWNER: this_process().to_json()}
+        self._given_labels: Mapping[str, str] = message["labels"]
+        self._labels: Mapping[str, str] = {**self._given_labels, OWNER: this_process().to_json()}
         self._declared: dict[str, Any] = message["declared"]
         self._needs = needs.from_json(message["needs"])
         self._reservation: str = message["reservation"]
-        self._waiting = Container(id=message["waiting"], name="", state="created", labels=self._labels)
+        self._waiting = Container(id="", name="", state="created", labels=self._labels)
         self._line = None if place is None else Line(place)
         self._wake = wake
         self._way = way_to_start([each.job for each in self._needs], self)
@@ -90,7 +93,8 @@ class Hold:
         looks, self._is_in_line = self._is_in_line, False  # in line, each step is a reason to look again
         try:
             if not self._is_begun:
-                self._begin()
+                if not self._begin():
+                    return False
                 next(self._way)
             while not (self._is_removed or orphaned):
                 if not self._happened.empty():
@@ -115,16 +119,33 @@ class Hold:
 
     def look(self) -> None:
         """Look for the container that represents the app: the event of its removal may have been missed."""
-        if self._persist(partial(self._engine.inspect, self._waiting.id)) is None:
+        if self._is_begun and self._persist(partial(self._engine.inspect, self._waiting.id)) is None:
             self._is_removed = True
 
-    def _begin(self) -> None:
+    def _begin(self) -> bool:
+        """Make the container that represents the app; False where the engine refuses that.
+
+        The container names this process as the holder, so no other one makes it: a container of a client that
+        was killed might come late, when this process has removed all others of the app.
+        """
+        images = list(dict.fromkeys(each["image"] for each in self._job["containers"]))
+        about = {HOLDER: this_process().to_json(), PART: WAITING_PART, IMAGES: json.dumps(images)}
+        about[WAITS_FOR] = json.dumps(needs.to_json(self._needs))
+        body = {"Image": images[0], "Cmd": ["true"], "Labels": {**self._given_labels, **about}}
+        name_of = waiting_name if self._needs else queued_name
+        try:
+            made = self._engine.create(name_of(self._app_id), body)
+        except EngineRefused as error:
+            record.note_failure(self._app_dir, f"{error}\n")
+            return False
+        self._waiting = replace(self._waiting, id=made)
         self._is_begun = True
         if self._reservation:
             self._engine.remove(self._reservation)
         recorded = record.read_attempt(self._app_dir)
         if recorded is not None:
             record.write_attempt(self._app_dir, {**recorded, "labels": self._labels})
+        return True
 
     def _add(self, happened: object) -> None:
         self._happened.put(happened)

@@ -23,7 +23,6 @@ import traceback
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
-from dataclasses import asdict
 from functools import partial
 from threading import Lock, Thread
 from typing import TYPE_CHECKING, Any
@@ -43,7 +42,6 @@ from launcher.schedulers.docker.watching.samples import Sampler
 from launcher.schedulers.docker.watching.steps import OnEnd, Rest
 from launcher.schedulers.docker.watching.stream import SharedStream
 from launcher.schedulers.loop import Loop
-from launcher.schedulers.owner import this_process
 
 if TYPE_CHECKING:
     from launcher.schedulers.docker.watching.needs import Needs
@@ -319,7 +317,7 @@ class Watcher:
         connection.task, connection.fds = task, []
         with self._registry:
             self._tasks[task.app.app_id] = task
-        connection.answer({**asdict(this_process()), **taken(order, place)})
+        connection.answer(taken(order, place))
         if self._reader is None:
             self._reader = Thread(target=self._read_stream, daemon=True)
             self._reader.start()
