@@ -1,7 +1,9 @@
 """The controller or a node fails, or forgets a job, below an app. Each test has its own cluster."""
 
+import json
 import signal
 import time
+from collections.abc import Callable
 
 import pytest
 
@@ -32,12 +34,16 @@ def stepd_of(cluster, job: str, step: str) -> int:
     return pid
 
 
+def until(condition: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + 150
+    while not condition():
+        assert time.monotonic() < deadline, "it did not come true"
+        time.sleep(0.1)
+
+
 def until_forgotten(cluster, job: str) -> None:
     """Until the controller knows nothing of a job."""
-    deadline = time.monotonic() + 150
-    while f"JobId={job} " in cluster.run("scontrol", "show", "job", "-o"):
-        assert time.monotonic() < deadline, f"the controller remembers job {job}"
-        time.sleep(0.2)
+    until(lambda: f"JobId={job} " not in cluster.run("scontrol", "show", "job", "-o"))
 
 
 def test_a_controller_that_is_restarted_while_a_job_runs_changes_nothing(broken):
@@ -60,6 +66,22 @@ def test_a_controller_that_is_restarted_while_a_job_runs_changes_nothing(broken)
     assert sorted(runs.read_text().split()) == ["0", "1"]
     assert scenario.logs("job").count("done") == 2
     assert scenario.actions(file) == {"job": "keep"}
+
+
+def test_an_app_that_starts_while_the_controller_is_away_runs_when_it_is_back(broken):
+    scenario = broken("--nodes", "1", "--set", "MessageTimeout=2")
+    runs, gate = scenario.folder / "runs", scenario.gate()
+    file = scenario.job(f"echo run >>{runs}", top=f"cfg: {{setup: [{json.dumps(gate.script)}]}}")
+    scenario.apply(file)
+    gate.entered()
+    scenario.cluster.stop_controller()
+    gate.open()
+    output = scenario.job_dir / "apps" / app_of(scenario) / "slurm.out"
+    until(lambda: output.read_text().count("Unable to confirm allocation") > 1)
+    scenario.cluster.start("slurmctld")
+    scenario.wait("job")
+    [attempt] = scenario.attempts()
+    assert (attempt.state, runs.read_text()) == ("succeeded", "run\n")
 
 
 def test_no_replica_runs_twice_when_the_controller_is_killed_right_after_a_start(broken):

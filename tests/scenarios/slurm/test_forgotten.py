@@ -8,7 +8,7 @@ import time
 import pytest
 
 from launcher.specs import AppState
-from tests.scenarios.slurm.test_faults import app_of, conductor_of, until_forgotten
+from tests.scenarios.slurm.test_faults import app_of, conductor_of, until, until_forgotten
 from tests.scenarios.test_kill import killed
 
 WHY_HELD = "waits in Slurm's queue: JobHeldUser; `scontrol release {job}` lets it start"
@@ -16,13 +16,6 @@ LEFT_UNSTARTED = (
     "it left Slurm's queue without an outcome before it started: it was cancelled in Slurm, or the controller"
     " lost it"
 )
-
-
-def until(condition):
-    deadline = time.monotonic() + 150
-    while not condition():
-        assert time.monotonic() < deadline, "it did not come true"
-        time.sleep(0.1)
 
 
 def killed_before_release(scenario, file):

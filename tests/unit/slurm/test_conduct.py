@@ -611,6 +611,41 @@ def test_a_step_that_slurm_refuses_fails_the_app(site: Site) -> None:
     assert (found["state"], found["code"]) == ("failed", 1)
 
 
+REFUSALS = [
+    "Unable to confirm allocation for job 12: Socket timed out on send/recv operation",
+    "Unable to confirm allocation for job 12: Unable to contact slurm controller (connect failure)",
+    "Unable to create step for job 12: Requested nodes are busy",
+]
+
+
+def refusing(site: Site, refusal: str, times: int) -> None:
+    """Make the first sruns fail with this error."""
+    count, real = site.shared / "refused", (site.bin / "srun").read_text()
+    site.program("real", real)
+    test = f'[ $(cat {count} 2>/dev/null | wc -l) -ge {times} ] && exec {site.bin}/real "$@"'
+    error = f"echo 'srun: error: {refusal}' >&2\necho 'srun: Check SLURM_JOB_ID environment variable.' >&2"
+    site.program("srun", f"#!/bin/sh\n{test}\necho no >>{count}\n{error}\nexit 1\n")
+
+
+@pytest.mark.parametrize("refusal", REFUSALS)
+def test_a_step_that_the_controller_cannot_make_now_is_started_again(site: Site, refusal: str) -> None:
+    refusing(site, refusal, 2)
+    site.app(role("main", "echo ran >>../ran$K", replicas=2))
+    found = site.run()
+    assert (found["state"], found["restarts"]) == ("succeeded", 0)
+    assert [(site.dir / f"ran{k}").read_text() for k in range(2)] == ["ran\n"] * 2
+    assert (site.shared / "refused").read_text() == "no\n" * 2
+    assert len(site.events("spawn")) == 2
+
+
+def test_an_app_whose_step_cannot_be_made_ends_at_its_timeout(site: Site) -> None:
+    refusing(site, REFUSALS[0], 1000)
+    site.app(role("main", "true"), timeout_s=3)
+    found = site.run()
+    assert (found["state"], found["message"]) == ("failed", "timed out after 3 s")
+    assert site.events("spawn") == []
+
+
 @pytest.mark.slow
 def test_an_executable_that_is_missing_is_named(site: Site) -> None:
     site.app(role("main", "", argv=["no-such-program"], env={"PATH": "/nowhere"}, retries=3))

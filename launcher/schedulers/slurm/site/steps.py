@@ -25,6 +25,12 @@ LAST_LINES = 20
 NODE_FAILURE = re.compile(r"srun: error: Node failure on (\S+)")
 VAGUE = re.compile(r"\s*$|srun: (error: )?(Job step aborted|[Ff]orc(ing|e) |Terminating )")  # says no reason
 VERDICT = re.compile(r"Node failure on | CANCELLED AT ")
+# The controller is away, or has not made the step in time: no process has begun.
+UNMADE = re.compile(
+    r"srun: error: Unable to (confirm allocation|create step) for job .*"
+    r"(busy|timed out|contact|connect|Zero Bytes|temporarily)",
+    re.IGNORECASE,
+)
 OUT_OF_MEMORY = (
     "out of memory",
     "oom-kill",
@@ -128,6 +134,10 @@ class SrunStep:
         text = "\n".join(self._last_lines).lower()
         return any(mark in text for mark in OUT_OF_MEMORY)
 
+    def is_unmade(self) -> bool:
+        """Whether srun has ended because Slurm's controller did not make the step: it may make the next."""
+        return not self.begun and any(map(UNMADE.match, self._last_lines))
+
 
 def _event(line: bytes) -> "Optional[dict]":
     try:
@@ -140,6 +150,8 @@ def _event(line: bytes) -> "Optional[dict]":
 KILL_AFTER_S = 5.0  # how much longer than its grace period a step may take
 TERM_LAG_S = 0.5  # the signal that ends a job reaches replicas and the conductor at nearly the same time
 LOOK_AT_RECORDS_S = 30.0
+MADE_WITHIN_S = 20  # srun alone waits for minutes where a restarted controller has forgotten its request
+MAKE_AGAIN_S = 1.0
 OVER_S = 0.1  # how long to collect wrappers that may leave, before one line dismisses them all
 
 
@@ -196,7 +208,7 @@ class Steps:
 
     def _launch(self, name: str) -> None:
         """Start the due replicas of a role, once no earlier step of the role is about to end."""
-        if any(not (step.live or step.staying) for step in self._of(name)):
+        if name not in self._next or any(not (step.live or step.staying) for step in self._of(name)):
             return
         replicas = self._next.pop(name)
         argv = self._command(self._roles[name], replicas)
@@ -220,7 +232,8 @@ class Steps:
             "stays": [int(each.has_retries) for each in replicas],
         }
         program = ["python3", "-I", "-S", os.path.abspath(sys.argv[0]), "replica", self._folder]
-        argv = [_narrowed(word, len(replicas)) for word in role["srun"]]
+        srun, *words = role["srun"]
+        argv = [srun, f"--immediate={MADE_WITHIN_S}", *(_narrowed(word, len(replicas)) for word in words)]
         if len(replicas) < len(role["replicas"]):  # Slurm chooses the nodes for them
             argv = [word for word in argv if not word.startswith(("--nodes=", "--relative="))]
         return argv + program + [json.dumps(what, separators=(",", ":"))]
@@ -354,6 +367,11 @@ class Steps:
         step.close()
         if step.live and self._is_open():
             self.on_doubt()
+        if step.is_unmade() and self._is_open():
+            replicas = self._app.roles[step.role].replicas
+            self._next.setdefault(step.role, []).extend(replicas[k] for k in sorted(step.live))
+            self._loop.after(MAKE_AGAIN_S, lambda: self._launch(step.role))
+            return
         if step.live and step.id and step.killed_by:  # Slurm notices that only later
             self._job.end_step(step.id)
         for k in sorted(step.live):
