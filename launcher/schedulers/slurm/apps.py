@@ -21,6 +21,7 @@ from launcher.schedulers.slurm.clusters import Answers, Clusters, forget, seen, 
 from launcher.schedulers.slurm.known import SLURM
 from launcher.schedulers.slurm.state import (
     Facts,
+    is_behind_ended,
     is_held,
     is_new_end,
     is_removed,
@@ -232,8 +233,8 @@ class SlurmApps(EngineApps):
     # -- ends ----------------------------------------------------------------------------------------------
 
     def reap(self) -> list[Attempt]:
-        """Record ends in the store, remove the remains of killed clients, and release again the jobs whose
-        release Slurm has lost.
+        """Record ends in the store, remove the remains of killed clients, and release again the jobs that
+        Slurm holds back by mistake.
 
         Returns the attempts of jobs whose end this call recorded. Clusters that cannot be asked are left out.
         """
@@ -250,7 +251,7 @@ class SlurmApps(EngineApps):
         for cluster, ids in self._clusters.of_apps(rows):
             try:
                 apps = settled(cluster, seen(cluster, app_ids=ids, ended=True))
-                if held := [app_id for app_id, facts in apps.items() if is_held(facts)]:
+                if held := [each for each, facts in apps.items() if is_held(facts) or is_behind_ended(facts)]:
                     cluster.ask("release", app_ids=held)
                 live = {app_id: facts for app_id, facts in apps.items() if state_of(facts) in LIVE}
                 self._clusters.note(cluster, live)

@@ -152,6 +152,12 @@ def is_held(facts: Facts) -> bool:
     return bool(facts.get("submitted") and rows) and all(row.get("held") for row in rows)
 
 
+def is_behind_ended(facts: Facts) -> bool:
+    """Whether Slurm has the job of an app wait for apps that have all ended."""
+    needs, rows = facts.get("needs") or {}, facts.get("queue") or []
+    return bool(needs) and all(needs.values()) and any(row.get("dependency") for row in rows)
+
+
 def is_removed(facts: Facts) -> bool:
     """Whether only the record and the outcome of an app are left."""
     return "removed" in (facts.get("outcome") or {})

@@ -7,6 +7,7 @@ import time
 
 import pytest
 
+from launcher.schedulers.slurm.site.agent.wait import LATE_S
 from launcher.specs import AppState
 from tests.scenarios.slurm.test_faults import app_of, conductor_of, until, until_forgotten
 from tests.scenarios.test_kill import killed
@@ -252,3 +253,34 @@ def test_a_job_does_not_wait_for_a_foreign_job_with_the_id_of_its_need(broken, t
     scenario.launcher("apply", second, "--yes", code=None)
     dependent = [each for each in scenario.queue() if each.name.startswith("train")]
     assert [field(scenario, each.id, "Dependency") for each in dependent] in ([], ["(null)"])
+
+
+@pytest.mark.parametrize("by", ["wait", "apply"])
+def test_a_job_behind_one_whose_end_the_controller_forgot_runs(broken, tmp_path, by):
+    """The controller returns with the state from before the end, and shows the ended job as running."""
+    scenario = broken("--nodes", "1", "--set", "MessageTimeout=2")
+    log, gate, state = scenario.folder / "runs", scenario.gate(), scenario.cluster.memory
+    scenario.job(gate.script, name="first")
+    scenario.job(f"echo last >>{log}", name="last", top="needs: [first]")
+    scenario.apply(".")
+    gate.entered()
+    with scenario.cluster.stopped():
+        shutil.copytree(state, tmp_path / "saved")
+    drain(scenario)
+    first = scenario.attempts("first")[-1].app_id
+    job = next(each.id for each in scenario.queue() if each.name == first)
+    gate.open()
+    scenario.wait("first")
+    until(lambda: field(scenario, job, "JobState") == "COMPLETED")
+    scenario.cluster.kill("slurmctld")
+    shutil.rmtree(state)
+    shutil.copytree(tmp_path / "saved", state)
+    scenario.cluster.start("slurmctld")
+    assert field(scenario, job, "JobState") == "RUNNING"
+    if by == "apply":
+        time.sleep(LATE_S)
+        scenario.apply(".")
+        until(lambda: scenario.state("last") is AppState.SUCCEEDED)
+    else:
+        scenario.wait("last")
+    assert (scenario.attempts("last")[-1].state, log.read_text()) == ("succeeded", "last\n")

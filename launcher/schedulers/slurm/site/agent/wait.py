@@ -1,4 +1,4 @@
-"""Wait for the ends of apps, and release again the jobs whose release Slurm's controller has lost."""
+"""Wait for the ends of apps, and repeat releases and ends of needs that Slurm's controller has lost."""
 
 import os
 import time
@@ -14,7 +14,7 @@ QUEUE_S, SLOWEST_S = 2.0, 30.0  # the growing pause between looks at the queue
 def wait(site: Site, op: Json) -> Json:
     """Block until one of the apps has ended, or has left the queue without an outcome, or time is over.
 
-    Jobs whose release Slurm has lost are released again.
+    Jobs whose release, or whose needs' ends, Slurm has lost are released again.
 
     queue: seconds until the next look at the queue, and between the two looks after it. The answer has the
     same values for the request that continues this one.
@@ -68,9 +68,10 @@ def _finished(site: Site, app_ids: Sequence[str]) -> Tuple[List[str], List[str]]
     return ended, missing
 
 
-# -- releases that were lost ---------------------------------------------------------------------------------
+# -- releases and ends that were lost ------------------------------------------------------------------------
 
 
+LATE_S = 30.0  # how long Slurm may take to notice that a job has ended whose outcome is on record
 _NEVER = "N/A"
 
 
@@ -80,25 +81,62 @@ def release(site: Site, op: Json) -> Json:
 
 
 def release_again(site: Site, apps: Dict[str, Json]) -> List[str]:
-    """Release the jobs of these apps (id → facts) whose release was lost; returns their ids.
+    """Release the jobs of these apps (id → facts) that Slurm holds back by mistake; returns the apps' ids.
 
-    A killed controller comes back with the state that it had saved before. A hold of the user stays: it is
-    younger than the controller, or the job has aged in the queue, unlike a job that was never released. A
-    hold with a state of its own stays, too, such as that of a job whose reservation was deleted.
+    A killed controller comes back with the state that it had saved before.
     """
-    held = [app_id for app_id, facts in apps.items() if _is_held(facts)]
-    booted_at = site.slurm.booted_at() if held else None
-    jobs = {each: apps[each]["job"] for each in held if apps[each]["submitted"] < (booted_at or 0.0)}
-    aged = site.slurm.column("AccrueTime", list(jobs.values())) if jobs else {}
-    lost = [app_id for app_id, job in jobs.items() if aged.get(job) == _NEVER]
-    if lost:
-        site.slurm.run(["scontrol", "release", ",".join(jobs[app_id] for app_id in lost)])
-    return lost
+    unstarted = {app_id: facts for app_id, facts in apps.items() if _is_due(facts)}
+    held = _held_by_mistake(site, {app_id: facts for app_id, facts in unstarted.items() if _is_held(facts)})
+    if held:
+        site.slurm.run(["scontrol", "release", ",".join(apps[each]["job"] for each in held)])
+    behind = [app_id for app_id, facts in unstarted.items() if _waits_in_vain(site, facts)]
+    if behind:
+        jobs = ",".join(apps[each]["job"] for each in behind)
+        site.slurm.run(["scontrol", "update", "JobId=" + jobs, "Dependency="])
+    return held + behind
+
+
+def _is_due(facts: Json) -> bool:
+    """Whether the app was released, has not started, and its job is in the queue."""
+    if facts["outcome"] is not None or facts["started"] is not None or facts["submitted"] is None:
+        return False
+    return any(row["state"] == "PENDING" for row in facts["queue"])
 
 
 def _is_held(facts: Json) -> bool:
-    """Whether the app was released, has not started, and its user may release the job again."""
-    if facts["outcome"] is not None or facts["started"] is not None or facts["submitted"] is None:
-        return False
+    """Whether Slurm holds its job, and its user may release the job again."""
     held = (row for row in facts["queue"] if row["held"])
     return any(row["state"] == "PENDING" and row["reason"] != "JobHeldAdmin" for row in held)
+
+
+def _held_by_mistake(site: Site, held: Dict[str, Json]) -> List[str]:
+    """The apps whose release was lost.
+
+    A hold of the user stays: it is younger than the controller, or the job has aged in the queue, unlike a
+    job that was never released. A hold with a state of its own stays, too, such as that of a job whose
+    reservation was deleted.
+    """
+    booted_at = site.slurm.booted_at() if held else None
+    jobs = {each: facts["job"] for each, facts in held.items() if facts["submitted"] < (booted_at or 0.0)}
+    aged = site.slurm.column("AccrueTime", list(jobs.values())) if jobs else {}
+    return [app_id for app_id, job in jobs.items() if aged.get(job) == _NEVER]
+
+
+def _waits_in_vain(site: Site, facts: Json) -> bool:
+    """Whether Slurm has forgotten that the needs of an app have ended, which have succeeded a while ago.
+
+    It shows their jobs as running until it asks their nodes, which may take half an hour. It then takes the
+    jobs for failed, and would cancel the job of this app. The conductor of the app judges the needs again.
+    """
+    if not facts["needs"] or not {*facts["needs"].values()} <= {"succeeded", "removed"}:
+        return False
+    if not all(row["dependency"] for row in facts["queue"]):
+        return False
+    return all(time.time() > _ended_at(site, each) + LATE_S for each in facts["needs"])
+
+
+def _ended_at(site: Site, app_id: str) -> float:
+    try:
+        return os.stat(os.path.join(site.apps, app_id, "outcome")).st_mtime
+    except OSError:
+        return 0.0
