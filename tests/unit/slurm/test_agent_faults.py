@@ -5,6 +5,7 @@ import os
 import shutil
 import subprocess
 import sys
+import time
 from itertools import pairwise
 from pathlib import Path
 from types import SimpleNamespace
@@ -301,6 +302,40 @@ def test_a_hold_of_slurm_for_a_reservation_that_is_gone_is_no_lost_release(
     for name, text in {"id": "n1", "job": "40", "created": '{"at":1}', "submitted": '{"at":1}'}.items():
         (login.folder("a-1") / name).write_text(text)
     assert login.do("release", app_ids=["a-1"]) == {"released": released}
+
+
+@pytest.mark.parametrize(
+    ("dependency", "state", "age_s", "freed"),
+    [
+        ("afterok:39(unfulfilled)", "succeeded", 60, ["a-1"]),
+        ("afterok:39:39(unfulfilled)", "succeeded", 60, ["a-1"]),
+        ("afterok:39(unfulfilled)", "succeeded", 5, []),
+        ("afterok:39(unfulfilled)", "failed", 60, []),
+        ("afterok:39(unfulfilled),afterok:7(unfulfilled)", "succeeded", 60, []),
+        ("singleton(unfulfilled)", "succeeded", 60, []),
+        ("(null)", "succeeded", 60, []),
+    ],
+)
+def test_only_a_dependency_on_needs_that_have_succeeded_a_while_ago_is_removed(
+    tmp_path, monkeypatch, dependency, state, age_s, freed
+):
+    """Slurm may take a moment to notice an end, and a user may have added a dependency."""
+    row = (ROW % ("40", "PENDING")).replace("(null)", dependency)
+    made = use(monkeypatch, tmp_path, squeue=f"printf '{row}'", scontrol="")
+    login = Login(tmp_path)
+    created = {"at": 1, "needs": ["b-1"], "waits": {"b-1": "39"}}
+    for name, job, files in (
+        ("a-1", "40", {"created": created, "submitted": {"at": 1}}),
+        ("b-1", "39", {"created": {"at": 1}, "started": {"job": "39"}, "outcome": {"state": state}}),
+    ):
+        login.reserve(name, "n1")
+        for file, content in {**files, "id": "n1", "job": job}.items():
+            text = content if isinstance(content, str) else json.dumps(content)
+            (login.folder(name) / file).write_text(text)
+    os.utime(login.folder("b-1") / "outcome", (0, time.time() - age_s))
+    assert login.do("release", app_ids=["a-1"]) == {"released": freed}
+    updates = [line for line in (made / "scontrol.log").read_text().splitlines() if "update" in line]
+    assert updates == ["update JobId=40 Dependency="] * len(freed)
 
 
 def test_a_runaway_job_can_be_cancelled_on_a_full_disk(tmp_path, monkeypatch):

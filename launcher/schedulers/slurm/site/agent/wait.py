@@ -1,12 +1,13 @@
 """Wait for the ends of apps, and repeat releases and ends of needs that Slurm's controller has lost."""
 
 import os
+import re
 import time
 from typing import Dict, List, Sequence, Tuple
 
 from launcher.schedulers.slurm.site.agent.folder import Json, OpError
 from launcher.schedulers.slurm.site.agent.observe import add_facts, look, read_app
-from launcher.schedulers.slurm.site.agent.site import Site, Slurm
+from launcher.schedulers.slurm.site.agent.site import Site, Slurm, job_of
 
 QUEUE_S, SLOWEST_S = 2.0, 30.0  # the growing pause between looks at the queue
 
@@ -128,15 +129,22 @@ def _waits_in_vain(site: Site, facts: Json) -> bool:
     It shows their jobs as running until it asks their nodes, which may take half an hour. It then takes the
     jobs for failed, and would cancel the job of this app. The conductor of the app judges the needs again.
     """
-    if not facts["needs"] or not {*facts["needs"].values()} <= {"succeeded", "removed"}:
+    if not facts["needs"] or {*facts["needs"].values()} != {"succeeded"}:
         return False
-    if not all(row["dependency"] for row in facts["queue"]):
-        return False
-    return all(time.time() > _ended_at(site, each) + LATE_S for each in facts["needs"])
+    needs = [_job_and_end(site, each) for each in facts["needs"]]
+    jobs = {job.partition("_")[0] for job, _ in needs}
+    for row in facts["queue"]:  # a user may have added a dependency
+        named = re.findall(r"(?<=:)\d+", row["dependency"])
+        if not named or not jobs.issuperset(named):
+            return False
+    return all(time.time() > ended_at + LATE_S for _, ended_at in needs)
 
 
-def _ended_at(site: Site, app_id: str) -> float:
+def _job_and_end(site: Site, app_id: str) -> Tuple[str, float]:
+    """The job of an app, and the time of its outcome; "" and infinity for an app that is gone by now."""
     try:
-        return os.stat(os.path.join(site.apps, app_id, "outcome")).st_mtime
-    except OSError:
-        return 0.0
+        with site.open(app_id) as folder:
+            job = (folder.json("started") or {}).get("job") or job_of(folder)
+            return str(job or ""), os.stat(os.path.join(folder.path, "outcome")).st_mtime
+    except (OpError, OSError):
+        return "", float("inf")
