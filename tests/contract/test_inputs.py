@@ -6,6 +6,7 @@ A cluster does not see the checkout: its apps are compared at the submission.
 import os
 import signal
 import time
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -146,5 +147,22 @@ def test_a_success_whose_holder_was_killed_does_not_count_as_current(
     gate.open()
     staged.reap()
     staged.wait(attempt.app_id, 60)
+    found = staged.attempt(attempt.app_id)
+    assert (found.state, found.inputs_changed) in (("lost", ""), ("succeeded", UNDER))
+
+
+def test_a_wait_whose_holder_is_killed_meanwhile_ends_with_a_judged_success(
+    case: Case, staged: Staged, code: Path, gate: Gate, launcher_home: Path
+) -> None:
+    attempt = submit(case, staged, case.app(gate.script), code)
+    holder = processes.supervisors(str(launcher_home))[attempt.app_id]
+    with ThreadPoolExecutor() as pool:
+        waited = pool.submit(staged.wait, attempt.app_id, 60)
+        time.sleep(1.0)
+        code.write_text("two")
+        os.kill(holder, signal.SIGKILL)
+        assert processes.gone([holder], timeout_s=30)
+        gate.open()
+        waited.result()
     found = staged.attempt(attempt.app_id)
     assert (found.state, found.inputs_changed) in (("lost", ""), ("succeeded", UNDER))

@@ -98,10 +98,17 @@ class DockerApps(EngineApps):
     def read_ended(
         self, app_id: str, timeout_s: float | None = None, *, whole: bool = False
     ) -> SeenApp | None:
-        """Wait for the end on the engine's event stream."""
+        """Wait for the end on the engine's event stream, and for its record.
+
+        An app whose watcher dies meanwhile gets another one, which judges the end.
+        """
         deadline = None if timeout_s is None else time.monotonic() + timeout_s
-        watched = self._watched(app_id)
-        found = None if watched is None else waiting.wait_for_end(self._view, app_id, deadline)
+        found = self._watched(app_id)
+        while found is not None:
+            found = waiting.wait_for_end(self._view, app_id, deadline)
+            is_left = found is not None and found.view.ended and found.view.needs_watcher
+            if not (is_left and isinstance(self._view, Engine) and ensure_watched(self._view, app_id)):
+                break
         if whole:
             return None if found is None else self._whole(found)
         if found is not None and not found.labels.is_job:
