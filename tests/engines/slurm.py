@@ -172,6 +172,15 @@ class SlurmCluster:
             shutil.rmtree(memory)
             memory.mkdir()
 
+    def number_jobs_from(self, first: int) -> None:
+        """Have the controller, once it is started again, use no lower id for a new job.
+
+        One that lost its last state would use ids again, which nodes refuse while they know of the old jobs.
+        """
+        lines = self.conf.read_text().splitlines()
+        kept = [line for line in lines if not line.startswith("FirstJobId=")]
+        self.conf.write_text("\n".join([*kept, f"FirstJobId={first}", ""]))
+
     def hide(self, folder: Path) -> None:
         """Keep a folder from all nodes, as if it were not shared."""
         pid = (self.folder / "munged.pid").read_text().strip()

@@ -9,6 +9,7 @@ import os
 import random
 from collections.abc import Callable
 from contextlib import suppress
+from itertools import count
 from pathlib import Path
 
 import pytest
@@ -120,10 +121,11 @@ def test_kills_of_the_controller_run_no_attempt_twice(
     broken: Callable[..., SlurmScenario], seed: int
 ) -> None:
     scenario = broken("--set", "MessageTimeout=2")
-    chance, pipeline = random.Random(seed), Pipeline(scenario)
+    chance, pipeline, ids = random.Random(seed), Pipeline(scenario), count(1000, 1000)
 
     def kill() -> None:
         scenario.cluster.kill("slurmctld") if chance.random() < 0.5 else scenario.cluster.stop_controller()
+        scenario.cluster.number_jobs_from(next(ids))
         scenario.cluster.start("slurmctld")
 
     for _ in range(KILLS):
