@@ -98,6 +98,7 @@ def leave(before: Iterable[Thing]) -> list[Thing]:
                 daemon.release(network)
             daemon.remove(shared)
             if time.monotonic() > deadline:
+                known |= {network.id for network in shared if daemon.miscounts(network)}
                 break
             time.sleep(_AGAIN_S)
         left = [thing for thing in daemon.everything() if is_ours(thing) and thing.id not in known]

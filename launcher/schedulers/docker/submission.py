@@ -24,12 +24,7 @@ from launcher.schedulers.docker.client.streams import Report
 from launcher.schedulers.docker.containers import ContainerSetup, environment_of, start_all, trial
 from launcher.schedulers.docker.facts import declaration
 from launcher.schedulers.docker.job import DockerContainer, DockerJob, job_labels
-from launcher.schedulers.docker.labels import (
-    OWNER,
-    WATCHER,
-    Labels,
-    app_labels,
-)
+from launcher.schedulers.docker.labels import OWNER, WATCHER, Labels, app_labels
 from launcher.schedulers.docker.names import is_waiting
 from launcher.schedulers.docker.record import RecordLock
 from launcher.schedulers.docker.request import bind_request, build_request, check_head
