@@ -146,7 +146,7 @@ class Daemon:
     def release(self, network: Thing) -> None:
         """Disconnect containers that are gone from a network: a busy engine may have kept their endpoints."""
         here = {container.id for container in self.containers()}
-        for container in self.ask("GET", f"/networks/{network.id}").get("Containers") or {}:
+        for container in self._endpoints(network):
             if container not in here:
                 with contextlib.suppress(Refused):  # the engine has seen to it by now
                     body = {"Container": container, "Force": True}
@@ -160,14 +160,18 @@ class Daemon:
         try:
             self.ask("DELETE", f"/networks/{network.id}")
         except Refused as refused:
-            is_listed = self.ask("GET", f"/networks/{network.id}").get("Containers")
-            return "has active endpoints" in str(refused) and not is_listed
+            return "has active endpoints" in str(refused) and not self._endpoints(network)
         return False
+
+    def _endpoints(self, network: Thing) -> dict[str, Any]:
+        """Container id → its endpoint in a network."""
+        found: dict[str, Any] = self.ask("GET", f"/networks/{network.id}").get("Containers") or {}
+        return found
 
     def with_endpoints(self, network: Thing) -> Thing:
         """The network; its state names the containers that are in it."""
-        found = self.ask("GET", f"/networks/{network.id}").get("Containers") or {}
-        names = [f"{one['Name']} {container[:12]}" for container, one in found.items()]
+        found = self._endpoints(network).items()
+        names = [f"{one['Name']} {container[:12]}" for container, one in found]
         return network._replace(state=f"in it: {', '.join(names) or 'none'}")
 
     def _delete(self, path: str, query: dict[str, str]) -> None:

@@ -26,6 +26,7 @@ from launcher.schedulers.appfolder import GONE, AppFolder
 from launcher.schedulers.appfolder import sweep as sweep_folders
 from launcher.schedulers.docker import records_root
 from launcher.schedulers.docker.journal import Event, Journal, fold
+from launcher.schedulers.ended_process import last_line
 from launcher.schedulers.owner import Owner, from_json, this_process
 from launcher.schedulers.record import write_json
 
@@ -230,8 +231,7 @@ def note_failure(app_dir: str, text: str) -> None:
 
 def last_failure(app_dir: str) -> str:
     """The last line of the watcher's log; "" for none."""
-    lines = _read(app_dir, os.path.basename(watcher_log(app_dir))).decode(errors="replace").split("\n")
-    return next((line.strip() for line in reversed(lines) if line.strip()), "")
+    return last_line(_read(app_dir, os.path.basename(watcher_log(app_dir))))
 
 
 def journal_path(app_dir: str) -> str:

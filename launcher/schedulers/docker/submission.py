@@ -252,9 +252,8 @@ class DockerSubmission:
         """Remove all created objects, running or not, and the record."""
         try:
             self._setup.undo()
-            for made in (*self._left_waiting(), self._marker):
-                if made:
-                    self._engine.remove(made)
+            for made in filter(None, (*self._left_waiting(), self._marker)):
+                self._engine.remove(made)
         except EngineError:
             pass  # the engine went away, as the error that led here reports
         if self._place is not None:
