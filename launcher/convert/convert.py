@@ -128,7 +128,7 @@ def _kind(document: Document) -> str:
     if (
         what in ("", PROCFILE)
         and not is_job
-        and (base.startswith("Procfile") or procfile.processes(source.text))
+        and (base.startswith("Procfile") or procfile.is_procfile(source.text))
     ):
         return "procfile"
     if is_job:

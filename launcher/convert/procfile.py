@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+from collections.abc import Iterator
 
 from launcher.convert.draft import Draft, label
 from launcher.errors import LauncherError
@@ -15,25 +16,36 @@ _FIRST_PORT = 5000
 _PORT = re.compile(r"\$(?:PORT\b|\{PORT\b)")
 
 
-def processes(text: str) -> dict[str, str] | None:
-    """Process type → command; None for text that is no Procfile."""
+def is_procfile(text: str) -> bool:
+    """Whether a text has lines of processes, and no other but comments."""
+    matches = [match for _, match in _lines(text)]
+    return bool(matches) and None not in matches
+
+
+def _lines(text: str) -> Iterator[tuple[int, re.Match[str] | None]]:
+    """Yield the number and the match of each line that is neither empty nor a comment."""
+    for number, line in enumerate(map(str.strip, text.split("\n")), start=1):
+        if line and not line.startswith("#"):
+            yield number, _LINE.fullmatch(line)
+
+
+def _processes(source: Source) -> dict[str, str]:
+    """Return process type → command. Raises LauncherError for text that is no Procfile."""
     found: dict[str, str] = {}
-    for line in map(str.strip, text.split("\n")):
-        if not line or line.startswith("#"):
-            continue
-        match = _LINE.fullmatch(line)
+    hint = "each line is `NAME: COMMAND`, empty, or a comment"
+    for number, match in _lines(source.text):
         if match is None:
-            return None
-        found[match["name"]] = match["command"]
-    return found or None
+            raise LauncherError(f"{source.file}:{number}: this line is no `NAME: COMMAND`", hint=hint)
+        if found.setdefault(match["name"], match["command"]) != match["command"]:
+            raise LauncherError(f"{source.file}:{number}: process `{match['name']}` stands twice")
+    if not found:
+        raise LauncherError(f"{source.file} has no process", hint=hint)
+    return found
 
 
 def convert(source: Source, name: str = "") -> Draft:
     """The draft of the job. Raises LauncherError for text that is no Procfile."""
-    given = processes(source.text)
-    if given is None:
-        hint = "each line is `NAME: COMMAND`, empty, or a comment"
-        raise LauncherError(f"{source.file} is no Procfile", hint=hint)
+    given = _processes(source)
     folder = os.path.basename(os.path.dirname(os.path.abspath(source.file)))
     draft = Draft(source.file, {"name": name or label(folder)})
     draft.put(("roles",), {})

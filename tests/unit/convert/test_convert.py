@@ -178,8 +178,10 @@ BOMB = "a: &a [x,x,x,x,x,x,x,x,x]\n" + "".join(
         ),
         ("k.yaml", b"apiVersion: v1\nkind: Pod\n", 64, "k.yaml is a Kubernetes manifest"),
         ("j.yaml", b"version: 1\nname: j\nroles: {}\n", 64, "is a job file already"),
-        ("Procfile", b"web\n", 1, "Procfile is no Procfile"),
-        ("Procfile", b"", 1, "Procfile is no Procfile"),
+        ("Procfile", b"web\n", 1, "Procfile:1: this line is no `NAME: COMMAND`"),
+        ("Procfile", b"# all\n\nweb: x\nbad line\n", 1, "Procfile:4: this line is no `NAME: COMMAND`"),
+        ("Procfile", b"web: x\nwork: y\nweb: z\n", 1, "Procfile:3: process `web` stands twice"),
+        ("Procfile", b"", 1, "Procfile has no process"),
         ("Procfile", b"a_b: x\na-b: y\n", 1, "two names"),
     ],
 )
