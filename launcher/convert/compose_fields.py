@@ -91,8 +91,13 @@ class Service:
         return self.job.document.raw(path)
 
     def literal(self, value: Any, path: Place) -> str:
-        """Return a scalar with its variables replaced by their defaults."""
-        return self.texts.literal(self.scalar(value, path))
+        """Return a scalar with its variables replaced by their defaults, which are named as lost."""
+        text = self.scalar(value, path)
+        for part in parts(text):
+            if part.name:
+                what = f"${{{part.name}}} in {path[2]}"
+                self.lose(what, "the job file has its default alone")
+        return self.texts.literal(text)
 
     def words(self, key: str) -> list[str]:
         """A command line: a list, or a text in words as a shell has them."""
@@ -290,7 +295,7 @@ def _volumes(service: Service, value: Any, path: Place) -> None:
     for index, item in enumerate(value):
         mount = item if isinstance(item, Mapping) else _short_volume(service.scalar(item, (*path, index)))
         kind, source = mount.get("type", "volume"), str(mount.get("source") or "")
-        target = service.texts.literal(str(mount["target"]))
+        target = service.literal(str(mount["target"]), path)
         if kind == "tmpfs":
             _option(service, [target], path, key="tmpfs")
         elif kind not in ("bind", "volume") or not source:
@@ -326,7 +331,7 @@ def _devices(service: Service, value: Any, path: Place) -> None:
         words = (
             [item["source"], item.get("target", ""), item.get("permissions", "")]
             if isinstance(item, Mapping)
-            else service.texts.literal(item).split(":")
+            else service.literal(item, path).split(":")
         )
         source, target, rights = (*words, "", "")[:3]
         made = {"type": "device", "src": source} | ({"dst": target} if target not in ("", source) else {})
@@ -372,11 +377,11 @@ def _shaped(service: Service, key: str, value: Any, path: Place) -> Any:
     if key == "read_only":
         return bool(value)
     if key in ("tmpfs", "cap_add"):
-        return [service.texts.literal(str(each)) for each in (value if isinstance(value, list) else [value])]
+        return [service.literal(str(each), path) for each in (value if isinstance(value, list) else [value])]
     if key == "extra_hosts":
         if isinstance(value, list):
             value = [re.sub(r"[:=]", "=", each, count=1) for each in value]
-        return {name: service.texts.literal(text or "") for name, text in service.pairs(value, path)}
+        return {name: service.literal(text or "", path) for name, text in service.pairs(value, path)}
     if key == "ulimits":
         pairs = {name: each if isinstance(each, Mapping) else {"soft": each} for name, each in value.items()}
         return {

@@ -227,6 +227,31 @@ def test_no_environment_and_no_env_file_is_read(folder, monkeypatch, capsys):
     assert "TAG: {type: str, from_env: TAG, default:" in got.out
 
 
+@pytest.mark.parametrize(
+    "field",
+    [
+        "user: '${WHO:-1000}'",
+        "mem_limit: '${WHO:-2g}'",
+        "cpus: '${WHO:-1.5}'",
+        "ports: ['${WHO:-8000}:8000']",
+        "working_dir: '${WHO:-/w}'",
+        "stop_grace_period: '${WHO:-5s}'",
+        "tmpfs: '${WHO:-/tmp}'",
+        "volumes: ['/data:${WHO:-/data}']",
+        "devices: ['${WHO:-/dev/fuse}']",
+        "healthcheck: {test: 'true', interval: '${WHO:-5s}'}",
+        "restart: '${WHO:-no}'",
+    ],
+)
+def test_a_variable_whose_default_alone_is_kept_is_named_as_lost(field, folder, capsys):
+    (folder / "compose.yaml").write_text(f"services: {{a: {{image: 'i:1', command: x, {field}}}}}\n")
+    assert main(["convert", "--strict", "compose.yaml"]) == 6
+    got = capsys.readouterr()
+    lost = f"${{WHO}} in {field.split(':')[0]} of a: the job file has its default alone"
+    assert f"no place: {lost}" in got.out
+    assert lost in got.err
+
+
 def test_the_option_from_sets_the_format_of_a_file(folder, capsys):
     (folder / "run").write_text("#!/bin/bash\necho hi\n")
     assert main(["convert", "run"]) == 64
