@@ -165,7 +165,8 @@ def _wait(service: Service, target: str, rule: Spec) -> str:
 
 def _serve(job: ComposeJob, needed: set[str], ended: set[str]) -> None:
     """Mark as services the roles that others need, and endless roles beside roles that end."""
-    endless = {role for name, role in job.roles.items() if job.services[name].get("restart") in ALWAYS}
+    restarted = {role for name, role in job.roles.items() if job.services[name].get("restart") in ALWAYS}
+    endless = restarted | job.servers
     last = {*job.roles.values()} - needed - ended
     serving = needed | (endless - ended if last - endless else set())
     open_ended = (last - serving) & (endless | {role for role, _, _ in job.ports})

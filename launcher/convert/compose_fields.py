@@ -40,6 +40,7 @@ class ComposeJob:
         project: the prefix that Compose gives to names of volumes and images.
         roles: service → role, without services that a profile has to enable.
         ports: role, port of the container, port of the host ("" for any).
+        servers: roles that run the server of a known image.
         common: option of the job → the values that services have for it.
     """
 
@@ -50,6 +51,7 @@ class ComposeJob:
     roles: Mapping[str, str]
     texts: Texts
     ports: list[tuple[str, int, str]] = field(default_factory=list)
+    servers: set[str] = field(default_factory=set)
     common: dict[str, list[Any]] = field(default_factory=dict)
 
 
@@ -149,6 +151,7 @@ def _own_command(image: str, service: Service) -> Sequence[str]:
     repository = re.split(r"[:@]", image.removeprefix("docker.io/").removeprefix("library/"))[0]
     if repository in COMMANDS:
         service.note("entrypoint", text="the image's own command")
+        service.job.servers.add(service.role)
         return COMMANDS[repository]
     why = f"write it here: `docker image inspect {image}` shows it as Cmd, or else as Entrypoint"
     service.lose("the command of the image", why, "entrypoint")

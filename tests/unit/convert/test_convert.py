@@ -252,6 +252,17 @@ def test_a_variable_whose_default_alone_is_kept_is_named_as_lost(field, folder, 
     assert lost in got.err
 
 
+def test_a_server_that_nothing_ends_is_named_where_its_image_is_known(folder, capsys):
+    text = "services: {cache: {image: 'redis:7.2'}, app: {image: 'i:1', command: x}}\n"
+    (folder / "compose.yaml").write_text(text)
+    assert main(["convert", "compose.yaml"]) == 0
+    (launch,) = launches(capsys.readouterr().out)
+    assert {role.name: role.service for role in launch.app.roles} == {"cache": True, "app": False}
+    (folder / "compose.yaml").write_text("services: {cache: {image: 'redis:7.2'}}\n")
+    assert main(["convert", "compose.yaml"]) == 0
+    assert "`cache` may run without an end" in capsys.readouterr().out
+
+
 def test_the_option_from_sets_the_format_of_a_file(folder, capsys):
     (folder / "run").write_text("#!/bin/bash\necho hi\n")
     assert main(["convert", "run"]) == 64
