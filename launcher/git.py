@@ -62,14 +62,26 @@ class Repository:
 
     @property
     def origin(self) -> str | None:
-        """The remote, normalised (`normalise_remote`): `origin`, else the first by name. None without any.
+        """The remote, normalised (`normalise_remote`): `origin`, else the first by name.
+
+        Without any: for an added work tree the path of its repository, else None.
 
         Raises CommandError when git refuses to read the repository.
         """
         if not self._asked:
-            self._origin = _pick_remote(self._git("remote", "-v"), self.root)
+            self._origin = _pick_remote(self._git("remote", "-v"), self.root) or self._repository_path()
             self._asked = True
         return self._origin
+
+    def _repository_path(self) -> str | None:
+        """The main work tree or bare repository of an added work tree; None for any other."""
+        if not os.path.isfile(os.path.join(self.root, ".git")):
+            return None
+        own, common = self._git("rev-parse", "--git-dir", "--git-common-dir").splitlines()
+        if own == common:  # a submodule
+            return None
+        folder = os.path.normpath(os.path.join(self.root, common))
+        return os.path.dirname(folder) if os.path.basename(folder) == ".git" else folder
 
     def commit(self) -> str:
         """The full id of the commit checked out, with `-dirty` when tracked files differ from it.

@@ -86,6 +86,25 @@ def test_an_added_work_tree_is_a_root_of_its_own_with_the_same_origin(work_tree:
     assert second.origin == "host/team/jobs"
 
 
+def test_an_added_work_tree_of_a_repository_without_remotes_belongs_to_this_repository(
+    work_tree: Path, tmp_path: Path
+):
+    assert found(work_tree).origin is None
+    git(work_tree, "worktree", "add", "-q", str(tmp_path / "second"))
+    assert found(tmp_path / "second").origin == str(work_tree)
+
+
+def test_work_trees_of_a_bare_repository_without_remotes_belong_to_one_repository(
+    work_tree: Path, tmp_path: Path
+):
+    git(tmp_path, "clone", "-q", "--bare", str(work_tree), "all.git")
+    bare = tmp_path / "all.git"
+    git(bare, "remote", "remove", "origin")
+    git(bare, "worktree", "add", "-q", "-b", "one", str(tmp_path / "one"))
+    git(bare, "worktree", "add", "-q", "-b", "two", str(tmp_path / "two"))
+    assert found(tmp_path / "one").origin == found(tmp_path / "two").origin == str(bare)
+
+
 def test_a_repository_made_later_is_noticed(tmp_path: Path):
     assert repository(str(tmp_path)) is None
     git(tmp_path, "init", "-q")
