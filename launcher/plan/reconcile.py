@@ -18,7 +18,7 @@ from launcher.plan.snapshot import Snapshot
 from launcher.plan.step import Guard, Reason, Step, submitter
 from launcher.specs.attempt import WAITING_STATES, Attempt
 from launcher.specs.launch import JobKey, Launch
-from launcher.text import natural, nearest
+from launcher.text import listing, natural, nearest
 
 if TYPE_CHECKING:
     from launcher.plan.turns import Room
@@ -358,9 +358,9 @@ def named(launches: Sequence[Launch], name: str, option: str) -> list[Launch]:
     """
     found = {launch.key: launch for launch in launches if name in _names(launch)}
     if not found:
-        names = sorted({each.key.job for each in launches} | {str(each.key) for each in launches})
-        near = nearest(name, names)
-        hint = f"did you mean {near}?" if near else f"the jobs here: {', '.join(names) or 'none'}"
+        near = nearest(name, sorted({known for each in launches for known in _names(each)}))
+        names = sorted({each.matrix or each.key.job for each in launches})
+        hint = f"did you mean {near}?" if near else f"the jobs here: {listing(names, 10) or 'none'}"
         raise UsageError(f"{option} {name}: no such job in the given files", hint=hint)
     return list(found.values())
 

@@ -567,6 +567,19 @@ def test_an_unknown_name_is_refused_with_the_nearest() -> None:
     assert caught.value.hint == "did you mean train?"
     with pytest.raises(UsageError, match="--select other: no such job") as caught:
         select(CHAIN, ["other"])
-    assert caught.value.hint == (
-        "the jobs here: default/evaluate, default/prepare, default/train, evaluate, prepare, train"
-    )
+    assert caught.value.hint == "the jobs here: evaluate, prepare, train"
+    with pytest.raises(UsageError) as caught:
+        select([*CHAIN, *GRID], ["girds"])
+    assert caught.value.hint == "did you mean grid?"
+
+
+def test_the_hint_on_an_unknown_name_names_a_matrix_once_and_few_jobs() -> None:
+    with pytest.raises(UsageError) as caught:
+        select([*CHAIN, *GRID], ["other"])
+    assert caught.value.hint == "the jobs here: evaluate, grid, prepare, train"
+    many = [replace(CHAIN[0], key=CHAIN[0].key._replace(job=f"job-{n}")) for n in range(1000)]
+    with pytest.raises(UsageError) as caught:
+        select(many, ["other"])
+    assert caught.value.hint is not None
+    assert caught.value.hint.startswith("the jobs here: job-0, job-1, ")
+    assert caught.value.hint.endswith(" … and 990 more")
