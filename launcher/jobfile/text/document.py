@@ -159,6 +159,8 @@ def _not_utf8(file: str, data: bytes, error: UnicodeDecodeError) -> Diagnostic:
 def unreadable(file: str, path: str, error: OSError) -> Diagnostic:
     """Return why `path`, shown to the user as `file`, could not be opened."""
     if isinstance(error, FileNotFoundError | NotADirectoryError):
+        if looks.is_link(path):
+            return _whole_file(file, "no-such-file", "the file is a link, and there is no such file")
         near = _neighbour(path)
         hint = f"did you mean `{os.path.join(os.path.dirname(file), near)}`?" if near else ""
         return _whole_file(file, "no-such-file", "there is no such file", hint=hint)
@@ -174,6 +176,9 @@ def leads_out(file: str, path: str, root: str) -> Diagnostic | None:
     return _whole_file(file, "unreadable", "the file is a link that leads out of the repository", hint=hint)
 
 
+_JOB_MARK = ".launcher."
+
+
 def _neighbour(path: str) -> str | None:
     """Return the name beside `path` that was probably meant: spelled alike, or typed without its suffix."""
     try:
@@ -182,7 +187,12 @@ def _neighbour(path: str) -> str | None:
         return None
     wanted = os.path.basename(path)
     longer = [name for name in names if name.startswith(f"{wanted}.launcher.")]
-    return longer[0] if longer else nearest(wanted, names)
+    stem, mark, _ = wanted.partition(_JOB_MARK)
+    if longer or not mark:
+        return longer[0] if longer else nearest(wanted, names)
+    known = {name.partition(_JOB_MARK)[0]: name for name in names if _JOB_MARK in name}
+    near = nearest(stem, known)
+    return known[near] if near else None
 
 
 def _whole_file(file: str, code: str, message: str, *, hint: str = "") -> Diagnostic:

@@ -150,3 +150,21 @@ def test_a_misspelt_file_name_gets_the_nearest_job_file(tmp_path: Path, typed: s
     [found] = compile_files([name], environment=Environment(cwd=str(tmp_path))).errors
     assert found.code == "no-such-file"
     assert found.hint == ("did you mean `jobs/train.launcher.yaml`?" if hint else "")
+
+
+def test_the_suffix_that_all_job_files_share_makes_no_name_near(tmp_path: Path) -> None:
+    (tmp_path / "e.launcher.yaml").write_text(job(""))
+    (tmp_path / "train.launcher.yaml").write_text(job(""))
+    hints = {}
+    for name in ("other.launcher.yaml", "trian.launcher.toml", "train.launcher.yml"):
+        [found] = compile_files([name], environment=Environment(cwd=str(tmp_path))).errors
+        hints[name] = found.hint
+    near = "did you mean `train.launcher.yaml`?"
+    assert hints == {"other.launcher.yaml": "", "trian.launcher.toml": near, "train.launcher.yml": near}
+
+
+def test_a_link_to_nothing_is_named_as_such(tmp_path: Path) -> None:
+    (tmp_path / "a.launcher.yaml").symlink_to("gone.yaml")
+    [found] = compile_files([str(tmp_path)]).errors
+    assert (found.code, found.message) == ("no-such-file", "the file is a link, and there is no such file")
+    assert found.hint == ""
