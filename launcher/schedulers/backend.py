@@ -213,6 +213,9 @@ class BackendScheduler(StagedScheduler[T]):
     def _cancel_existing(self, app_id: str) -> None:
         self.cancel(app_id)
 
+    def leave(self, app_id: str) -> None:
+        self._attached = [each for each in self._attached if each != app_id]
+
     def close(self) -> None:
         """Cancel the attached apps, and wait until they have ended."""
         while self._attached:

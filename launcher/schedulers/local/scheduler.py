@@ -166,6 +166,10 @@ class LocalScheduler(EngineScheduler["PopenRequest"]):
 
         return LocalReservation(attempt, self._submitter, self._request)
 
+    def leave(self, app_id: str) -> None:
+        if self._made is not None:
+            self._made.leave(app_id)
+
     def close(self) -> None:
         """Cancel the attached apps, and wait until they have ended."""
         if self._made is not None:

@@ -170,6 +170,12 @@ class Submitter:
         if not attached:
             supervisor.close()
 
+    def leave(self, app_id: str) -> None:
+        """Let an attached app run on when this object is closed."""
+        for supervisor in self._supervisors:
+            if os.path.basename(supervisor.app_dir) == app_id:
+                supervisor.leave()
+
     def close(self, cancel: Callable[[str], None]) -> None:
         """End the attached apps, and wait for their supervisors.
 

@@ -118,6 +118,8 @@ class Supervisor(Keeper):
             self._held.prepare_start(message)
         elif message["op"] == "close":
             self._closed = True
+        elif message["op"] == "leave":
+            self._held.is_attached = False
 
     def _hung_up(self) -> None:
         self._close_control()

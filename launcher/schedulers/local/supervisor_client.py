@@ -123,6 +123,14 @@ class SupervisorClient:
                     self._send({"op": "close"})
             self._drop()
 
+    def leave(self) -> None:
+        """Close the socket: an attached app runs on."""
+        if self._control is not None and self.attached:
+            with suppress(OSError):
+                self._send({"op": "leave"})
+            self.attached = False
+            self._drop()
+
     def _drop(self) -> None:
         if self._control is not None:
             self._control.close()

@@ -102,6 +102,23 @@ def test_a_detached_app_outlives_the_runner(tmp_path: Path):
         assert state(later, handle) == AppState.CANCELLED
 
 
+def test_an_app_that_the_runner_leaves_runs_on_and_the_others_end(tmp_path: Path):
+    fifos = [tmp_path / "left", tmp_path / "kept"]
+    with get_runner() as runner:
+        handles = []
+        for fifo in fifos:
+            os.mkfifo(fifo)
+            handles.append(runner.run(app(f"echo > {fifo}; exec sleep 1000"), "local_cwd"))
+            started(fifo)
+        left, kept = handles
+        runner.leave(left)
+        runner.leave(left)
+    with get_runner() as later:
+        assert (state(later, left), state(later, kept)) == (AppState.RUNNING, AppState.CANCELLED)
+        later.cancel(left)
+        assert state(later, left) == AppState.CANCELLED
+
+
 @pytest.mark.slow
 def test_leaving_the_runner_cancels_an_attached_app_whose_supervisor_is_suspended(
     tmp_path: Path, launcher_home: Path

@@ -39,6 +39,15 @@ def test_a_state_folder_without_slurm_has_no_engine_to_ask(scheduler, launcher_h
     assert not launcher_home.exists()
 
 
+def test_closing_cancels_the_attached_apps_but_not_one_that_was_left(scheduler, monkeypatch):
+    stopped = []
+    monkeypatch.setattr(type(scheduler), "stop", lambda _, app_id, *__, **___: stopped.append(app_id))
+    scheduler._attached += ["train-1-x", "eval-1-x"]
+    scheduler.leave("train-1-x")
+    scheduler.close()
+    assert stopped == ["eval-1-x"]
+
+
 @pytest.mark.slow
 def test_a_list_loads_nothing_of_slurm(scenario):
     scenario.run_to_end(scenario.job("true"))
