@@ -15,6 +15,11 @@ accounting of the scheduler; the highest of samples, which are also all that is 
 _WEIGHT = {PROCESS: 1, SAMPLES: 2, ACCOUNTING: 3, CGROUP: 4}
 
 
+_SHORTEST_S = 0.01
+"""The duration of a run, in s, from which on its CPU time gives a number of cores. The start of a program,
+before its run is timed, counts as CPU time: a run of 1 ms would seem to have kept ten cores busy."""
+
+
 class Use:
     """The use of one run of a replica, or of several runs together.
 
@@ -33,7 +38,12 @@ class Use:
         self.user_s, self.system_s, self.memory, self.source = measured
         self.wall_s = wall_s
         self.runs = runs
-        self.cores = (self.user_s + self.system_s) / wall_s if wall_s > 0 else 0.0
+        self.cores = (self.user_s + self.system_s) / wall_s if wall_s >= _SHORTEST_S else 0.0
+
+    @property
+    def has_cores(self) -> bool:
+        """Whether `cores` is known: a run lasted long enough."""
+        return self.cores > 0 or self.wall_s >= max(1, self.runs) * _SHORTEST_S
 
     @property
     def cpu_s(self) -> float:

@@ -285,7 +285,7 @@ def _samples(runs: Sequence[tuple[_Run, Mapping[str, Use]]]) -> dict[tuple[str, 
             took = Sample(run.ended_at - run.started_at, "", is_whole)
             found.setdefault(("", "timeout_s"), []).append(took)
         for role, use in used.items():
-            if role and use.wall_s > 0:
+            if role and use.has_cores:
                 sample = Sample(use.cores * 1000, use.source if use.source == SAMPLES else "", is_whole)
                 found.setdefault((role, "cpu_millis"), []).append(sample)
             if role and use.memory:

@@ -141,7 +141,7 @@ def _use(replica: ReplicaRecord) -> str:
     use = replica.use
     if use is None:
         return ""
-    words = [cores(use.cores)] if use.wall_s else []
+    words = [cores(use.cores)] if use.has_cores else []
     return ", ".join([*words, memory(use.memory / 2**20)] if use.memory else words)
 
 

@@ -134,7 +134,7 @@ MEASURED = {
 
 def used(use: Use) -> str:
     """`1.8 cores on average, 3.1 GiB (largest process)`, of runs that have ended."""
-    words = [f"{cores(use.cores)} on average" if use.wall_s else f"{duration(use.cpu_s)} of CPU time"]
+    words = [f"{cores(use.cores)} on average" if use.has_cores else f"{duration(use.cpu_s)} of CPU time"]
     if use.memory:
         words.append(f"{memory(use.memory / 2**20)} ({MEASURED.get(use.source, use.source)})")
     return ", ".join(words)
@@ -161,7 +161,8 @@ def asked_and_used(asked: Mapping[str, Any], use: Use | None) -> tuple[str, ...]
         return (cpu, "", size, "", "", "", "")
     highest = amount("memory_bytes", use.memory) if use.memory else ""
     source, times = MEASURED.get(use.source, ""), (duration(use.cpu_s), duration(use.wall_s))
-    return (cpu, core_count(use.cores), size, highest, source, *times)
+    busy = core_count(use.cores) if use.has_cores else ""
+    return (cpu, busy, size, highest, source, *times)
 
 
 def sent_to(receivers: Sequence[Destination]) -> str:

@@ -39,6 +39,18 @@ def test_the_use_of_an_ended_app_is_a_fact_and_a_column():
     assert text.splitlines()[-1].endswith("  1.8 cores, 3.1 GiB")
 
 
+def test_a_run_that_was_too_short_to_be_timed_kept_no_number_of_cores_busy():
+    short = Use((0.002, 0.001, 0, ""), wall_s=0.0003)
+    app = AppRecord("local_cwd", "default", "train-1-ypfhh", name="train", state="succeeded")
+    app.used = {"main": short}
+    app.replicas = [ReplicaRecord("main", 0, "succeeded", exit_code=0, use=short)]
+    text = status_text(app)
+    assert "\n  used  3ms of CPU time\n" in text
+    assert " core" not in text
+    short.add(Use((1.0, 1.0, 0, ""), wall_s=4.0))
+    assert used(short) == "0.5 cores on average"
+
+
 def test_each_of_several_roles_has_a_line_of_its_own():
     app = AppRecord("local_cwd", "default", "train-1-ypfhh", name="train", state="succeeded")
     app.used = {"main": use("cgroup"), "ps": use("", 0), "": use("", 0, 0.0)}
