@@ -18,7 +18,7 @@ from launcher.dataclass import dataclass, field
 from launcher.errors import LauncherError
 from launcher.files import GONE, is_below
 from launcher.looks import noted
-from launcher.specs.inputs import InputFiles, changes, combine
+from launcher.specs.inputs import InputFiles, changes, combine, named
 from launcher.specs.launch import InputRef
 from launcher.text import printable
 from launcher.workspace.context import MAX_BYTES, files_below, too_large, unreadable
@@ -107,22 +107,39 @@ def keep(digest: str) -> None:
         store(digest, {"inputs": [list(found.globs), dict(found.files)]})
 
 
-def changed_since(ref: InputRef, when: str = "", reader: InputReader | None = None) -> str:
+def changed_since(
+    ref: InputRef, when: str = "", reader: InputReader | None = None, *, late_since: float | None = None
+) -> str:
     """Return the files that have changed since `ref` was made, as a phrase: "train.py changed"; "" for none.
 
     Args:
         when: text that follows "changed".
+        late_since: the time of the submission, epoch seconds, for a look that comes after the end: a file
+            that was written since may have had another content meanwhile, and counts as changed.
     """
     try:
         now = (reader or InputReader()).read(ref.directory, ref.globs, ref.root)
     except LauncherError as error:
         return printable(str(error))
     if now.digest == ref.digest:
-        return ""
+        return "" if late_since is None else _written_since(ref.directory, now, late_since)
     before = known(ref.digest)
     return (
         changes(before, now, when) if before is not None else ""
     ) or f"its input files changed {when}".rstrip()
+
+
+def _written_since(directory: str, files: InputFiles, since: float) -> str:
+    found = []
+    for path in sorted(files.files):
+        with suppress(OSError):  # a file that has gone meanwhile is for the next comparison
+            absolute = os.path.join(directory, path)
+            if max(os.stat(absolute).st_ctime, os.lstat(absolute).st_ctime) > since:
+                found.append(printable(path))
+    if not found:
+        return ""
+    were = "was" if len(found) == 1 else "were"
+    return f"its input files were not compared when it ended, and {named(found)} {were} written meanwhile"
 
 
 MAX_STEPS = 500_000

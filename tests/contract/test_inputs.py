@@ -54,7 +54,7 @@ def submit(case: Case, staged: Staged, app: AppDef, code: Path, *needs: Attempt)
     folder = str(code.parent)
     digest = inputs.InputReader().digest(folder, GLOBS, folder)
     inputs.keep(digest)
-    attempt = replace(attempt_of(case, app), inputs=digest)
+    attempt = replace(attempt_of(case, app), inputs=digest, created_at=time.time())
     reservation = staged.reserve(attempt)
     reservation.waits_for = needing(*needs)
     reservation.inputs = InputRef(digest, folder, folder, GLOBS)
@@ -166,3 +166,43 @@ def test_a_wait_whose_holder_is_killed_meanwhile_ends_with_a_judged_success(
         waited.result()
     found = staged.attempt(attempt.app_id)
     assert (found.state, found.inputs_changed) in (("lost", ""), ("succeeded", UNDER))
+
+
+def test_a_success_is_not_current_where_its_files_were_written_and_no_holder_saw_its_end(
+    case: Case, staged: Staged, code: Path, gate: Gate, launcher_home: Path
+) -> None:
+    """The edit is undone after the end: readers that change nothing say the same as the next holder."""
+    attempt = submit(case, staged, case.app(f"{gate.script}"), code)
+    holder = processes.supervisors(str(launcher_home))[attempt.app_id]
+    code.write_text("two")
+    os.kill(holder, signal.SIGKILL)
+    assert processes.gone([holder], timeout_s=30)
+    gate.open()
+    while (seen := staged.attempt(attempt.app_id)).state == "running":
+        time.sleep(0.05)
+    code.write_text("one")
+    seen = staged.attempt(attempt.app_id)
+    assert seen.state == "lost" or "not compared" in seen.inputs_changed
+    staged.reap()
+    staged.wait(attempt.app_id, 60)
+    found = staged.attempt(attempt.app_id)
+    assert (found.state, found.inputs_changed) == (seen.state, seen.inputs_changed)
+
+
+def test_a_success_whose_end_no_holder_saw_is_current_where_its_files_were_left_alone(
+    case: Case, staged: Staged, code: Path, gate: Gate, launcher_home: Path
+) -> None:
+    attempt = submit(case, staged, case.app(gate.script), code)
+    holder = processes.supervisors(str(launcher_home))[attempt.app_id]
+    os.kill(holder, signal.SIGKILL)
+    assert processes.gone([holder], timeout_s=30)
+    gate.open()
+    while (seen := staged.attempt(attempt.app_id)).state == "running":
+        time.sleep(0.05)
+    staged.reap()
+    staged.wait(attempt.app_id, 60)
+    found = staged.attempt(attempt.app_id)
+    assert {(each.state, each.inputs_changed) for each in (seen, found)} in (
+        {("lost", "")},
+        {("succeeded", "")},
+    )

@@ -40,7 +40,7 @@ class FoundApp(SeenApp):
     """An app at the engine; see `SeenApp`."""
 
     def __init__(self, found: DockerApp) -> None:
-        labels, self._attempt = found.labels, apps.attempt_of(found)
+        labels, self._attempt = found.labels, _attempt_of(found)
         document = labels.document if self._attempt is None else self._attempt.document
         about = {"name": labels.name, "metadata": labels.metadata, "document": document}
         super().__init__(found.to_record(), about, found.owner)
@@ -151,7 +151,7 @@ class DockerApps(EngineApps):
             return apps.find(engine, app.app_id, take_over=take_over, previous=app)
 
         current = run_parallel(confirmed, filter(is_asked_for, found), INSPECTIONS)
-        attempts = [apps.attempt_of(app) for app in current if app is not None]
+        attempts = [_attempt_of(app) for app in current if app is not None]
         there = {app.app_id for app in found} | set(settled)
         attempts += [
             stone.attempt() for app_id, stone in stones.items() if app_id in latest and app_id not in there
@@ -258,6 +258,18 @@ def _brief(found: DockerApp) -> SeenApp:
         seen.record = of_attempt(attempt)
         seen.record.abandoned = found.is_abandoned
     return seen
+
+
+def _attempt_of(found: DockerApp) -> Attempt | None:
+    """As `apps.attempt_of`; the input files of a success that no watcher has compared yet are judged here."""
+    attempt, journal, view = apps.attempt_of(found), found.journal, found.view
+    is_judged = view.inputs_changed or journal is None or journal.outcome is not None or view.final
+    if attempt is None or attempt.state != "succeeded" or not attempt.inputs or is_judged:
+        return attempt
+    from launcher.schedulers.docker.watching.ends import changed_inputs
+
+    labels = found.containers[0].labels if found.containers else {}
+    return replace(attempt, inputs_changed=changed_inputs(found.app_dir, labels, is_late=True))
 
 
 def _latest(found: Iterable[DockerApp], stones: Iterable[Tombstone], keys: Collection[JobKey]) -> set[str]:

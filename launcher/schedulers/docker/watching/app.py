@@ -78,6 +78,7 @@ class WatchedApp:
         self._actions = Actions(self._engine, self._app_dir, self._recorder)
         self.since: float = (self._resumed and self._recorder.journal().started_at) or order["at"]
         """From when on the events of the app count, epoch seconds."""
+        self._began_at = time.time()
         self._is_submitted = self._resumed
         self._is_going = False
         self._is_connected = False
@@ -335,4 +336,5 @@ class WatchedApp:
         )
         assert seen is not None, "an app without containers and events does not end"
         end = replace(seen, state=event["state"], message=event["message"], exit_code=event["code"])
-        ends.write_end(self._engine, self._app_dir, end, self._found)
+        is_late = self._resumed and (end.ended_at or 0) < self._began_at
+        ends.write_end(self._engine, self._app_dir, end, self._found, is_late=is_late)

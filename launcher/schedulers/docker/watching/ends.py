@@ -36,16 +36,25 @@ _UNKNOWN = "its input files were not compared when it ended: the record that nam
 # -- the end of an app -------------------------------------------------------------------------------------
 
 
-def write_end(engine: Engine, app_dir: str, seen: DockerAppView, containers: Sequence[Container]) -> None:
+def write_end(
+    engine: Engine,
+    app_dir: str,
+    seen: DockerAppView,
+    containers: Sequence[Container],
+    *,
+    is_late: bool = False,
+) -> None:
     """Write how the app ended, at the engine and in its record; of several writers the first one counts.
 
     The input files of a success are compared with those of its plan, and its output folder is hashed.
 
     Args:
         containers: of the app; the labels of one are used for an app without a record here.
+        is_late: see `changed_inputs`.
     """
     own = (record.read_attempt(app_dir) or {}).get("labels") or (containers[0].labels if containers else {})
-    if seen.state == "succeeded" and not seen.inputs_changed and (changed := changed_inputs(app_dir, own)):
+    is_judged = seen.state != "succeeded" or bool(seen.inputs_changed)
+    if not is_judged and (changed := changed_inputs(app_dir, own, is_late=is_late)):
         record.append(app_dir, "inputs", changed=changed)
         seen = replace(seen, inputs_changed=changed)
     if seen.state == "succeeded" and Labels(own).output and not seen.output_digest:
@@ -72,7 +81,7 @@ def record_end(engine: Engine, app_id: str) -> None:
     if found is None or apps.is_held_elsewhere(engine, found.labels):
         return
     if found.view.ended and not found.view.live and not found.view.final:
-        write_end(engine, found.app_dir, found.view, found.containers)
+        write_end(engine, found.app_dir, found.view, found.containers, is_late=True)
 
 
 def record_ends(engine: Engine) -> list[Attempt]:
@@ -175,10 +184,13 @@ def record_unstarted(engine: Engine, waiting: Container, state: AttemptState, me
 # -- input files -------------------------------------------------------------------------------------------
 
 
-def changed_inputs(app_dir: str, labels: Mapping[str, str]) -> str:
+def changed_inputs(app_dir: str, labels: Mapping[str, str], *, is_late: bool = False) -> str:
     """The input files that have changed since the plan, as text; "" for none.
 
     A cancellation ends a comparison that takes long.
+
+    Args:
+        is_late: the app ended while no watcher followed it, so that files may have been restored since.
     """
     if not labels.get(INPUTS):
         return ""
@@ -189,7 +201,8 @@ def changed_inputs(app_dir: str, labels: Mapping[str, str]) -> str:
 
     digest, directory, root, globs = recorded
     ref, found = InputRef(digest, directory, root, tuple(globs)), SimpleQueue[str]()
-    Thread(target=lambda: found.put(changed_since(ref, UNDER)), daemon=True).start()
+    late_since = Labels(labels).created_at if is_late else None
+    Thread(target=lambda: found.put(changed_since(ref, UNDER, late_since=late_since)), daemon=True).start()
     while True:
         try:
             return found.get(timeout=_LOOK_S)
