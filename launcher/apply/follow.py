@@ -96,6 +96,7 @@ class _Follower:
         self._keys = {outcome.app_id: outcome.key for outcome in live}
         self.failures: list[BaseException] = []
         self._started: set[str] = set()  # apps that were held
+        self._unread: dict[str, str] = {}  # app id → why its output could not be read to the end
         self.ended: dict[str, Outcome] = {}
 
     def follow_all(self) -> Mapping[str, AppRecord]:
@@ -134,7 +135,10 @@ class _Follower:
                 continue
             if not self._has_news(outcome):
                 self._note_start(outcome, attempt)
-            self.ended[outcome.app_id] = _ended(outcome, attempt, self._engines, self._events, unwritten)
+            ended = _ended(outcome, attempt, self._engines, self._events, unwritten)
+            if why := self._unread.get(outcome.app_id):
+                ended = replace(ended, warnings=(*ended.warnings, why))
+            self.ended[outcome.app_id] = ended
 
     def _follow_in_threads(self) -> Mapping[str, AppRecord]:
         """Start the threads, and join them; returns the stranded apps.
@@ -210,12 +214,15 @@ class _Follower:
     def _follow(self, outcome: Outcome) -> None:
         """Copy the output first, so that the end of an app is reported after all of its output."""
         try:
+            has_output = True
             if outcome.app is not None and outcome.app.is_held:
                 _scheduler(outcome, self._engines).wait_for_start(outcome.app_id)
-                self._report_start(outcome)
+                attempt = _scheduler(outcome, self._engines).attempt(outcome.app_id)
+                self._note_start(outcome, attempt)
+                has_output = attempt is not None and (attempt.is_live or attempt.started_at is not None)
                 if self._on_log is not None:  # its output follows
                     self._events.flush()
-            if self._on_log is not None:
+            if self._on_log is not None and has_output:
                 self._copy(self._on_log, outcome)
         finally:
             self.follow_to_end(outcome)
@@ -229,8 +236,11 @@ class _Follower:
         replicas = [(replica.role, replica.id) for role in roles for replica in role.replicas]
         logs = scheduler.logs(outcome.app_id)
         logs.on_restart = partial(self._report_restart, outcome.app_id)
-        for role, k, data in logs.chunks(replicas, LogPart(follow=True)):
-            on_log(outcome.key, role, k, data)
+        try:
+            for role, k, data in logs.chunks(replicas, LogPart(follow=True)):
+                on_log(outcome.key, role, k, data)
+        except SchedulerError as error:  # the outcome of the app counts, as without its output
+            self._unread[outcome.app_id] = str(error)
 
     def _report_start(self, outcome: Outcome) -> None:
         """Report that the holder of an attempt has started it."""

@@ -153,6 +153,14 @@ def test_logs_of_a_skipped_job_show_why_the_job_was_skipped(scenario, pipeline):
     assert (got.out, got.err.strip()) == ("", "evaluate was skipped: train failed")
 
 
+def test_an_apply_that_follows_the_output_ends_with_the_outcome_of_a_skipped_job(scenario, pipeline):
+    pipeline.write("train", "false", top="needs: [prepare]")
+    pipeline.open()
+    done = scenario.apply(".", "--wait", "--logs", code=5)
+    assert "error:" not in done.err
+    assert "SKIPPED" in done.out
+
+
 @pytest.mark.slow
 def test_an_apply_that_waits_reports_the_start_of_a_waiting_job_before_its_output(scenario, pipeline):
     pipeline.write("train", "echo trained", top="needs: [prepare]")

@@ -18,7 +18,14 @@ from launcher.schedulers.docker.client.streams import LogStream
 from launcher.schedulers.docker.client.view import EngineView
 from launcher.schedulers.docker.journal import Journal, OldJournal, translated
 from launcher.schedulers.docker.labels import Labels
-from launcher.schedulers.docker.log_reader import FollowedApp, LogReader, gone, open_log, shortly_before
+from launcher.schedulers.docker.log_reader import (
+    FollowedApp,
+    LogReader,
+    LogsGone,
+    gone,
+    open_log,
+    shortly_before,
+)
 from launcher.schedulers.docker.names import expected_replicas
 from launcher.schedulers.docker.names import where as name_of
 from launcher.schedulers.docker.watching.client import wait_for_exit
@@ -75,12 +82,26 @@ class DockerLogs(RecordedLogs):
             for reader in readers.values():
                 reader.close()
 
-        sources = [_follow(where, reader, app, part.tail) for where, reader in readers.items()]
+        sources = [self._follow(where, reader, app, part.tail) for where, reader in readers.items()]
         try:
             with self._reported(notes):  # reports restarts that are still to come
                 yield from as_they_come(sources, close)
         finally:
             app.close()
+
+    def _follow(
+        self, where: Where, reader: LogReader, app: FollowedApp, tail: int | None
+    ) -> Iterator[tuple[Where, LogRecord]]:
+        try:
+            if tail is not None:
+                for line in logs.tail((record.data for record in reader.read()), tail):
+                    yield where, LogRecord(0, STDOUT, line)
+            yield from ((where, each) for each in reader.follow(app))
+        except LogsGone:
+            raise self._gone(where) from None
+
+    def _gone(self, where: Where) -> LogsGone:
+        return gone(f"{where[0]}/{where[1]} of {self.app_id}")
 
     def replicas(self) -> Sequence[Where]:
         return [(each.role, each.k) for each in self._app_with_logs().view.replicas if each.id]
@@ -101,7 +122,7 @@ class DockerLogs(RecordedLogs):
         for role, k in replicas:
             logs.require_replica(self.app_id, counts, role, k)
             if not there.get((role, k)):
-                raise gone(f"{role}/{k} of {self.app_id}")
+                raise self._gone((role, k))
         return {where: there[where] for where in replicas}
 
     def is_over(self) -> bool:
@@ -173,15 +194,6 @@ class DockerLogs(RecordedLogs):
             raise LogsUnsupported(f"the restarts of {self.app_id} are not on record here", hint=_BY_TIME)
         there = {name_of(each): each for each in found.containers}
         return {name: starts_of(there[name], journal) if name in there else [] for name in replicas}
-
-
-def _follow(
-    where: Where, reader: LogReader, app: FollowedApp, tail: int | None
-) -> Iterator[tuple[Where, LogRecord]]:
-    if tail is not None:
-        for line in logs.tail((record.data for record in reader.read()), tail):
-            yield where, LogRecord(0, STDOUT, line)
-    yield from ((where, each) for each in reader.follow(app))
 
 
 # -- the bytes of one log ----------------------------------------------------------------------------------

@@ -41,7 +41,7 @@ class LogsGone(SchedulerError):
 
 
 def gone(what: str) -> LogsGone:
-    return LogsGone(f"the log of {what} was removed with its container", hint="the container was removed")
+    return LogsGone(f"the log of {what} was removed with its container")
 
 
 def open_log(engine: EngineView, container: str, part: LogPart, **how: Any) -> LogStream:

@@ -4,6 +4,7 @@ import pytest
 
 from launcher.jobfile.diagnostics.explain import explanations
 from tests.engines.images import SHELL_IMAGE
+from tests.scenario import until_line
 
 
 @pytest.fixture
@@ -75,3 +76,15 @@ def test_the_explained_example_of_drift_shows_drift_and_its_remedy_removes_it(sc
         scenario.launcher(*line.split()[1:])
     assert scenario.actions(*shown) == {"train": "keep"}
     scenario.cancel("train")
+
+
+def test_an_apply_that_follows_a_removed_container_ends_with_the_outcome_and_names_the_lost_log(scenario):
+    file = scenario.job("echo begun; sleep 1000", replicas=2)
+    applying = scenario.start("apply", file, "--yes", "--wait", "--logs")
+    until_line(applying.stdout, "main/1 | begun")
+    [app] = scenario.apps()
+    scenario.remove_by_hand([scenario.container(app, 1)])
+    out, err = applying.communicate(timeout=60)
+    assert applying.returncode == 5
+    assert f"warning: job: the log of main/1 of {app} was removed with its container" in err
+    assert "LOST" in out
