@@ -14,7 +14,7 @@ from threading import Condition, Lock, Thread
 from typing import TYPE_CHECKING, Any
 
 from launcher.errors import SchedulerError
-from launcher.schedulers.docker.client.errors import EngineError, NotFound, may_pass
+from launcher.schedulers.docker.client.errors import Conflict, EngineError, NotFound, may_pass
 from launcher.schedulers.docker.client.streams import Event, EventStream, LogStream
 from launcher.schedulers.docker.client.view import EngineView
 from launcher.schedulers.docker.client.wire import Patience
@@ -45,10 +45,10 @@ def gone(what: str) -> LogsGone:
 
 
 def open_log(engine: EngineView, container: str, part: LogPart, **how: Any) -> LogStream:
-    """See `EngineView.log_frames`. Raises LogsGone for a container that was removed."""
+    """See `EngineView.log_frames`. Raises LogsGone for a container that was removed, or is being removed."""
     try:
         return engine.log_frames(container, part, **how)
-    except NotFound:
+    except (NotFound, Conflict):
         raise gone(container[:12]) from None
 
 

@@ -1,6 +1,7 @@
 """The client with engines that fail for a moment, hang, answer nonsense, or are not Docker."""
 
 import contextlib
+import json
 import socket
 from collections.abc import Callable
 from pathlib import Path
@@ -18,6 +19,8 @@ from launcher.schedulers.docker.client.errors import (
     NotFound,
 )
 from launcher.schedulers.docker.client.wire import other_engine
+from launcher.schedulers.docker.log_reader import LogsGone, open_log
+from launcher.schedulers.logs import LogPart
 from tests.unit.docker.fake_engine import PODMAN_PING, FakeEngine, fake_engine, reply
 
 CUT_OFF = b"HTTP/1.1 200 OK\r\nBroken: 1\r\nContent-Length: 100\r\n\r\n["
@@ -262,3 +265,16 @@ def test_a_command_in_a_container_that_is_being_removed_is_a_conflict(tmp_path: 
 
     with fake_engine(tmp_path, answer) as (_, engine), pytest.raises(Conflict, match="Removal In Progress"):
         engine.converse("c", ["true"])
+
+
+@pytest.mark.parametrize(
+    ("status", "why"),
+    [
+        (404, "No such container: x"),
+        (409, "can not get logs from container which is dead or marked for removal"),
+    ],
+)
+def test_the_log_of_a_container_that_is_removed_now_or_was_before_is_gone(tmp_path, status, why):
+    answer = reply(status, json.dumps({"message": why}))
+    with fake_engine(tmp_path, lambda *_: answer) as (_, engine), pytest.raises(LogsGone):
+        open_log(engine, "x", LogPart())
