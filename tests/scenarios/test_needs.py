@@ -266,6 +266,19 @@ def test_a_waiting_attempt_whose_supervisor_was_killed_is_resumed_under_its_numb
 
 
 @pytest.mark.slow
+def test_a_wait_for_a_job_whose_holder_has_died_ends_and_names_the_apply_that_starts_it(scenario, pipeline):
+    scenario.apply(".")
+    [train] = scenario.attempts("train")
+    pid = scenario.supervisors()[train.app_id]
+    processes.kill([pid])
+    assert processes.gone([pid], timeout_s=20)
+    waited = scenario.launcher("wait", "train", "--timeout", "60s", code=5, timeout_s=30)
+    assert "the process that would start it has died: launcher apply train.launcher.yaml" in waited.out
+    scenario.apply(".")
+    pipeline.finish()
+
+
+@pytest.mark.slow
 def test_jobs_that_wait_for_a_need_whose_supervisor_was_killed_are_skipped(scenario, pipeline):
     scenario.apply(".")
     [attempt] = scenario.attempts("prepare")

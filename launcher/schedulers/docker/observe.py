@@ -100,11 +100,12 @@ class DockerApps(EngineApps):
     ) -> SeenApp | None:
         """Wait for the end on the engine's event stream, and for its record.
 
-        An app whose watcher dies meanwhile gets another one, which judges the end.
+        An app whose watcher dies meanwhile gets another one, which judges the end. One that waits for others
+        and has no watcher is not waited for: the next apply starts it.
         """
         deadline = None if timeout_s is None else time.monotonic() + timeout_s
         found = self._watched(app_id)
-        while found is not None:
+        while found is not None and not found.is_abandoned:
             found = waiting.wait_for_end(self._view, app_id, deadline)
             is_left = found is not None and found.view.ended and found.view.needs_watcher
             if not (is_left and isinstance(self._view, Engine) and ensure_watched(self._view, app_id)):
