@@ -2,6 +2,7 @@
 
 import contextlib
 import json
+import os
 import socket
 from collections.abc import Callable
 from pathlib import Path
@@ -18,6 +19,7 @@ from launcher.schedulers.docker.client.errors import (
     NonsenseAnswer,
     NotFound,
 )
+from launcher.schedulers.docker.client.transport import SshDialer
 from launcher.schedulers.docker.client.wire import other_engine
 from launcher.schedulers.docker.log_reader import LogsGone, open_log
 from launcher.schedulers.logs import LogPart
@@ -278,3 +280,19 @@ def test_the_log_of_a_container_that_is_removed_now_or_was_before_is_gone(tmp_pa
     answer = reply(status, json.dumps({"message": why}))
     with fake_engine(tmp_path, lambda *_: answer) as (_, engine), pytest.raises(LogsGone):
         open_log(engine, "x", LogPart())
+
+
+def test_the_last_line_of_ssh_is_shown_on_one_line_cut_and_safe_for_a_terminal(tmp_path, monkeypatch):
+    ssh = tmp_path / "ssh"
+    said = r"\033[31mwarning\033[0m\nkex\rlost \033[2J %0300d end\r\n\n"
+    ssh.write_text(f"#!/bin/sh\nprintf '{said}' 0 >&2\n")
+    ssh.chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path), prepend=os.pathsep)
+    dialer = SshDialer("ssh://gpu")
+    with dialer.dial(10) as connection:
+        assert connection.recv(1) == b""
+    shown = dialer.error_output()
+    dialer.close()
+    assert shown.startswith(r"lost \x1b[2J 000")
+    assert shown.endswith("000 end")
+    assert len(shown) <= 160

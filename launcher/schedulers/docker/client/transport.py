@@ -184,9 +184,10 @@ class SshDialer(Dialer):
 
     def error_output(self) -> str:
         """The last line that ssh, or docker on the other machine, wrote to stderr."""
+        from launcher.schedulers.ended_process import last_line
+
         self._errors.seek(0)
-        lines = self._errors.read().decode(errors="replace").split("\n")
-        return next((line.strip() for line in reversed(lines) if line.strip()), "")
+        return last_line(self._errors.read())
 
     def close(self) -> None:
         running, self._running = self._running, []

@@ -55,6 +55,7 @@ from launcher.schedulers.docker.record import RecordLock
 from launcher.schedulers.docker.watchers import HOME, PREFIX, TURNS, TURNS_FOLDER, has_come_up
 from launcher.schedulers.docker.watching.client import WatcherClient, answer_on
 from launcher.schedulers.docker.watching.rendezvous import ANSWER_S
+from launcher.schedulers.ended_process import last_line
 from launcher.schedulers.programs import modules, zipped
 from launcher.specs.attempt import AttemptState
 
@@ -276,9 +277,8 @@ def _start_again(engine: Engine, found: Container, image: str) -> None:
         engine.start(found.id)
         return
     with closing(engine.log_frames(found.id)) as frames:
-        lines = b"".join(text for _, text in frames).decode(errors="replace").split("\n")
+        why = last_line(b"".join(text for _, text in frames)) or "it ended at once"
     engine.remove(found.id)
-    why = next((line.strip() for line in reversed(lines) if line.strip()), "it ended at once")
     raise SchedulerError(f"the watcher cannot run in the image {image}: {why}", hint=_WANTED)
 
 
