@@ -110,7 +110,6 @@ ON_BRANCH = {
     "launcher.schedulers.docker.submission": (
         "the tables of turns, for apps that take none; the watcher on the engine, for apps without it"
     ),
-    "launcher.schedulers.docker.watching.revive": "the watcher on the engine, for apps without it",
     "launcher.schedulers.docker.watching.hold": "what creates containers, while an app waits",
     "launcher.schedulers.docker.watching.ends": "workspaces, for apps without inputs: watchers stay small",
     "launcher.schedulers.leftovers": "what clears shares, for supervisors that start its process",
@@ -119,7 +118,7 @@ ON_BRANCH = {
     "launcher.schedulers.docker.watching.actions": (
         "probes, for apps without them; the watcher on the engine, for apps without it"
     ),
-    "launcher.schedulers.docker.watching.order": "turns, for apps that take none",
+    "launcher.schedulers.docker.watching.connection": "turns, for apps that take none",
     "launcher.schedulers.docker.watching.app": "probes, needs and turns, for apps without them",
     "launcher.schedulers.docker.watching.watcher": "needs and turns, for apps without them",
     "launcher.schedulers.local.request": "launcher.turns, for apps without GPUs",

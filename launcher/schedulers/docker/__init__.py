@@ -7,7 +7,7 @@
     rules, request, job                      options, AppDef → the containers to create; asks no engine
     reserve, containers, submission, share   from a reserved app id to running replicas
     record, journal, rows                    the record of an app on this machine
-    labels, names, network, tombstones       the objects of an app at the engine
+    labels, names, tombstones                the objects of an app at the engine
     facts, status, apps, observe             the state of apps, from both
     watching/    the process that restarts, stops and records an app, and its clients
     watchers     such processes in containers of the engine, as all clients see them

@@ -161,7 +161,7 @@ class DockerScheduler(EngineScheduler["DockerJob"]):
 
     @property
     def engine_turns(self) -> EngineTurns:
-        from launcher.schedulers.docker.engine_turns import DockerTurns
+        from launcher.schedulers.docker.watching.container import DockerTurns
 
         return DockerTurns(self._view)
 

@@ -14,13 +14,12 @@ from socket import socketpair
 import pytest
 
 from launcher.holding.journal import JournalWriter
-from launcher.schedulers.docker import network, record
+from launcher.schedulers.docker import record
 from launcher.schedulers.docker.client.errors import EngineError
 from launcher.schedulers.docker.facts import unended
 from launcher.schedulers.docker.journal import Journal
 from launcher.schedulers.docker.watching import actions, client
-from launcher.schedulers.docker.watching.client import WatcherClient, wait_for_exit
-from launcher.schedulers.docker.watching.revive import ensure_watched
+from launcher.schedulers.docker.watching.client import WatcherClient, ensure_watched, wait_for_exit
 from launcher.schedulers.docker.watching.watcher import Watcher
 from launcher.schedulers.owner import Owner
 from tests import processes
@@ -222,7 +221,7 @@ def test_a_watcher_gives_up_starts_that_the_engine_ignores_without_an_error(app,
     first, _ = made.create()
     made.engine.start(first)
     asked: list[str] = []
-    monkeypatch.setattr(network, "start", lambda _, container: asked.append(container))
+    monkeypatch.setattr(actions, "start_container", lambda _, container: asked.append(container))
     _run(_in_this_process(made))
     found = made.view()
     assert (found.state, found.message, len(asked)) == ("failed", f"r/1 {NEVER}", 1)
@@ -245,7 +244,7 @@ def test_a_watcher_gives_up_refused_starts_also_when_it_cannot_record_them(
         asked.append(container)
         raise EngineError("cannot start it: no more room")
 
-    monkeypatch.setattr(network, "start", refuse)
+    monkeypatch.setattr(actions, "start_container", refuse)
 
     def write_later(writer: JournalWriter) -> int:
         refused.append(writer)

@@ -26,10 +26,9 @@ from launcher.schedulers.docker.record import Recorder, RecordLock
 from launcher.schedulers.docker.status import view
 from launcher.schedulers.docker.watching import ends
 from launcher.schedulers.docker.watching.actions import Actions
-from launcher.schedulers.docker.watching.observer import AppObserver, EventQueue
+from launcher.schedulers.docker.watching.observer import AppObserver, EventQueue, SharedStream
 from launcher.schedulers.docker.watching.samples import AppSamples
 from launcher.schedulers.docker.watching.steps import Rest, WatchingProcess
-from launcher.schedulers.docker.watching.stream import SharedStream
 
 if TYPE_CHECKING:
     from launcher.schedulers.docker.watching.hold import Hold

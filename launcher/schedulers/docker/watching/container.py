@@ -21,7 +21,7 @@ import io
 import json
 import tarfile
 import time
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from contextlib import closing, suppress
 from functools import cache, partial
 from hashlib import sha256
@@ -31,7 +31,7 @@ from urllib.parse import unquote, urlsplit
 
 from launcher.errors import SchedulerError
 from launcher.schedulers.docker import images, share
-from launcher.schedulers.docker.client.engine import Engine
+from launcher.schedulers.docker.client.engine import Engine, writable
 from launcher.schedulers.docker.client.errors import (
     Conflict,
     EngineError,
@@ -57,7 +57,10 @@ from launcher.schedulers.docker.watching.client import WatcherClient, answer_on
 from launcher.schedulers.docker.watching.rendezvous import ANSWER_S
 from launcher.schedulers.ended_process import last_line
 from launcher.schedulers.programs import modules, zipped
+from launcher.schedulers.staged import EngineTurns
 from launcher.specs.attempt import AttemptState
+from launcher.turns.engine_tables import EngineTables, reported
+from launcher.turns.machine import Machine
 
 if TYPE_CHECKING:
     from launcher.turns.ask import Ask
@@ -92,8 +95,8 @@ MAIN = b"""import sys
 if sys.version_info < (3, 10):
     sys.exit("its Python is %d.%d, and the watcher needs 3.10 or newer" % tuple(sys.version_info[:2]))
 if len(sys.argv) < 2:
-    from launcher.schedulers.docker.watching.pump import main
-    main()
+    from launcher.schedulers.docker.watching.rendezvous import pump
+    pump()
 else:
     from launcher.schedulers.docker.watching.inside import main
     main(sys.argv[1])
@@ -326,3 +329,40 @@ def _archive() -> bytes:
         entry.size, entry.mode = len(data), 0o600
         tar.addfile(entry, io.BytesIO(data))
     return out.getvalue()
+
+
+# -- turns -------------------------------------------------------------------------------------------------
+
+
+class DockerTurns(EngineTurns):
+    """The turns of apps whose watcher is on the engine, for clients.
+
+    The tables lie in a volume that all watchers of an engine have. So any running watcher answers for all of
+    them; where none runs, no such app is in line.
+    """
+
+    def __init__(self, view: EngineView) -> None:
+        self._view = view
+
+    def machine(self) -> Machine | None:
+        try:
+            return Machine(*self._view.size())
+        except SchedulerError:  # no engine, as the first request to it says
+            return None
+
+    def tables(self) -> EngineTables | None:
+        answer = self._answer("tables", {"op": "turns"})
+        return None if answer is None else reported(self._view.host, answer)
+
+    def start_now(self, app_ids: Collection[str]) -> set[str]:
+        answer = self._answer("started", {"op": "now", "apps": sorted(app_ids)})
+        return set() if answer is None else set(answer["started"])
+
+    def _answer(self, wanted: str, message: Mapping[str, Any]) -> dict[str, Any] | None:
+        """The first answer of a running watcher that has the field `wanted`; None without one."""
+        engine = writable(self._view)
+        for each in engine.containers(f"{PART}={WATCHER_PART}"):
+            answer = tell(engine, each.name, message) if each.live else None
+            if answer is not None and wanted in answer:
+                return answer
+        return None

@@ -1,7 +1,8 @@
 """The watcher in a container of the engine: the shared watcher of all clients that name its image.
 
 It has the engine's socket at DOCKER_HOST, and a volume with the records of its apps at LAUNCHER_HOME. Clients
-reach it through the engine, see `container.py`, by commands that run in its container, see `pump.py`.
+reach it through the engine, see `container.py`, by commands that run in its container, see `pump` in
+`rendezvous.py`.
 
 It waits a while for its first client. At the end of its last app it removes its container, and the volume
 with it. When it is killed, the engine starts it again, and it goes on with the apps that it finds in the
@@ -26,7 +27,6 @@ from launcher.schedulers.docker.client.errors import EngineError
 from launcher.schedulers.docker.client.wire import Patience
 from launcher.schedulers.docker.labels import SHARE
 from launcher.schedulers.docker.watching import rendezvous
-from launcher.schedulers.docker.watching.pump import SOCKET
 from launcher.schedulers.docker.watching.watcher import Watcher
 from launcher.schedulers.owner import this_process
 
@@ -46,7 +46,7 @@ def main(container: str) -> None:
     except EngineError as error:
         sys.exit(f"the watcher cannot reach its engine: {error}")
     paths.ensure(record.apps_dir())
-    if (made := rendezvous.listen(SOCKET)) is None:
+    if (made := rendezvous.listen(rendezvous.IN_CONTAINER)) is None:
         sys.exit("another watcher runs here")
     listener = socket.socket(fileno=made.detach())
     watcher = Watcher(engine, rendezvous.Listening(listener), patience_s=FIRST_CLIENT_S)

@@ -1,4 +1,4 @@
-"""Observe an app for its watcher: the events that wake it, and the current state of the containers."""
+"""Observe apps for their watcher: the one event stream, the events of each app, and its containers."""
 
 from __future__ import annotations
 
@@ -18,12 +18,14 @@ from launcher.schedulers.docker.client.errors import (
     EngineSilent,
 )
 from launcher.schedulers.docker.client.objects import Container
-from launcher.schedulers.docker.client.streams import Event
+from launcher.schedulers.docker.client.streams import Event, EventStream
+from launcher.schedulers.docker.client.wire import Patience
 from launcher.schedulers.docker.facts import alone, why_lost
 from launcher.schedulers.docker.journal import Journal
-from launcher.schedulers.docker.labels import Labels
+from launcher.schedulers.docker.labels import APP_ID, Labels
 from launcher.schedulers.docker.log_reader import shortly_before
 from launcher.schedulers.docker.names import expected_replicas, is_replica
+from launcher.schedulers.docker.watching.steps import WatchingProcess
 from launcher.schedulers.ended_process import TAIL_BYTES, last_line
 from launcher.schedulers.logs import STDERR, LogsUnsupported
 from launcher.specs.secret import SHORTEST_LITERAL, is_sensitive, reference_in
@@ -34,6 +36,63 @@ _BY_SIGNAL = frozenset(128 + int(signal) for signal in _DEADLY)
 _KILLED = 137
 _SAID_LINES = 500  # how many lines of a log are read to find the last line of its stderr
 _UNKNOWN = 255  # also the code of an end that a stopping or killed engine has missed
+
+
+class SharedStream:
+    """Reads the events of the containers of all apps for a watcher, in the thread that calls `read`.
+
+    Attributes:
+        is_open: whether events from now on will be handed on.
+        since: the time from which on each event is handed on; None before the first connection.
+    """
+
+    def __init__(self, engine: Engine, watcher: WatchingProcess) -> None:
+        self.is_open = False
+        self.since: float | None = None
+        self._engine = engine
+        self._watcher = watcher
+        self._seen_until: float | None = None
+        self._stream: EventStream | None = None
+        self._patience = Patience(engine.host, holds=True)
+
+    def read(self) -> None:
+        """Read until the engine has been away for too long, as EngineUnreachable says."""
+        self._patience.persist(self._connect)
+
+    def close(self) -> None:
+        if self._stream is not None:
+            self._stream.close()
+
+    def _connect(self) -> None:
+        """Read one connection to its end. It begins with all events since the last one."""
+        if self.since is None:
+            self.since = self._watcher.origin()
+        since = self.since if self._seen_until is None else self._seen_until
+        try:
+            with self._engine.events(APP_ID, since=since) as events:
+                self._stream = events
+                self._patience.answered()
+                self._open()
+                for event in events:
+                    self._seen_until = event.time
+                    self._watcher.happened(event)
+        except EngineSilent as error:
+            if not self._engine.host.startswith("unix://"):  # its peer cannot vanish without an end
+                self._close(error)
+            raise
+        except EngineError as error:
+            self._close(error)
+            raise
+
+    def _open(self) -> None:
+        if not self.is_open:
+            self.is_open = True
+            self._watcher.connected()
+
+    def _close(self, error: EngineError) -> None:
+        if self.is_open:
+            self.is_open = False
+            self._watcher.disconnected(error)
 
 
 class EventQueue:

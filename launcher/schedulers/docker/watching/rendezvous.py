@@ -44,6 +44,12 @@ _QUEUE = 4096  # connected clients that may wait; the system's limit may be lowe
 ANSWER_S = 20.0
 """How long a watcher may take to answer a client: it may be loading its modules on a busy machine."""
 
+IN_CONTAINER = "engine"
+"""The name of the watcher in a container of the engine; see `inside.py`."""
+_LISTENS_S = 0.02
+_PIECE = 1 << 16
+_WRITING = 1  # SHUT_WR
+
 # Variables, beside those of Docker, that decide how a process reaches an engine and logs in to it.
 _ENVIRONMENT = ("HOME", "LD_LIBRARY_PATH", "XDG_CONFIG_HOME", "XDG_RUNTIME_DIR")
 
@@ -194,3 +200,29 @@ class Listening:
         if not late:
             self.listener.close()
         return late
+
+
+def pump() -> None:
+    """Connect stdin and stdout to the watcher in this container: a client runs this to hand over an app.
+
+    Copies until the watcher closes the connection. Exits with 1 when no watcher listens in time.
+    """
+    import select
+
+    deadline = time.monotonic() + ANSWER_S
+    while (watcher := connect(IN_CONTAINER)) is None:
+        if time.monotonic() > deadline:
+            sys.exit(1)
+        time.sleep(_LISTENS_S)
+    sources = [0, watcher.fileno()]
+    while watcher.fileno() in sources:
+        for each in select.select(sources, (), ())[0]:
+            data = os.read(each, _PIECE)
+            if not data:
+                sources.remove(each)
+                if each == 0:
+                    watcher.shutdown(_WRITING)
+            elif each == 0:
+                watcher.sendall(data)
+            else:
+                os.write(1, data)

@@ -35,16 +35,20 @@ from launcher.schedulers.docker.labels import APP_ID
 from launcher.schedulers.docker.record import RecordLock
 from launcher.schedulers.docker.watching.app import WatchedApp
 from launcher.schedulers.docker.watching.client import CONTROL_FD, LISTENER_FD
-from launcher.schedulers.docker.watching.connection import Connection
-from launcher.schedulers.docker.watching.order import own_record, place_of, taken
-from launcher.schedulers.docker.watching.pool import Pool
+from launcher.schedulers.docker.watching.connection import (
+    Connection,
+    answer_about_turns,
+    own_record,
+    place_of,
+    taken,
+)
+from launcher.schedulers.docker.watching.observer import SharedStream
 from launcher.schedulers.docker.watching.samples import Sampler
-from launcher.schedulers.docker.watching.steps import OnEnd, Rest
-from launcher.schedulers.docker.watching.stream import SharedStream
+from launcher.schedulers.docker.watching.steps import OnEnd, Pool, Rest
 from launcher.schedulers.loop import Loop
 
 if TYPE_CHECKING:
-    from launcher.schedulers.docker.watching.needs import Needs
+    from launcher.schedulers.docker.watching.hold import Needs
     from launcher.schedulers.docker.watching.rendezvous import Listening
     from launcher.specs.needs import StoodOn
 
@@ -167,7 +171,7 @@ class Watcher:
 
     def _follow_need(self, need: StoodOn, on_end: OnEnd) -> None:
         if self._needs is None:
-            from launcher.schedulers.docker.watching.needs import Needs
+            from launcher.schedulers.docker.watching.hold import Needs
 
             self._needs = Needs(self.engine, self)
         self._needs.follow(need, on_end)
@@ -283,10 +287,8 @@ class Watcher:
             self._leave(connection)
             self._wake(known)
         elif self._owns_records and message.get("op") in ("turns", "now"):
-            from launcher.schedulers.docker.watching.turns import answer
-
             self._loop.forget(connection.fileno())
-            self._pool.submit(partial(answer, connection, message))
+            self._pool.submit(partial(answer_about_turns, connection, message))
         elif "op" in message or known is not None or len(self._tasks) >= self._most:
             self._leave(connection)  # so a client that waits for an answer begins anew
             if known is not None:
