@@ -120,7 +120,7 @@ def _is_settled(engine: Engine, ticket: Ticket, *, is_there: bool) -> bool:
     from launcher.schedulers.docker import watchers
     from launcher.schedulers.docker.apps import find
     from launcher.schedulers.docker.share import is_of
-    from launcher.schedulers.docker.watching.client import ensure_watched
+    from launcher.schedulers.docker.watching.waiting import ensure_watched
 
     app = find(engine, ticket.app)
     is_its = app is not None and any(is_of(ticket, each.labels) for each in app.containers)

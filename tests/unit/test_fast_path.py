@@ -110,6 +110,7 @@ ON_BRANCH = {
     "launcher.schedulers.docker.submission": (
         "the tables of turns, for apps that take none; the watcher on the engine, for apps without it"
     ),
+    "launcher.schedulers.docker.watching.waiting": "the watcher on the engine, for apps without it",
     "launcher.schedulers.docker.watching.hold": "what creates containers, while an app waits",
     "launcher.schedulers.docker.watching.ends": "workspaces, for apps without inputs: watchers stay small",
     "launcher.schedulers.leftovers": "what clears shares, for supervisors that start its process",

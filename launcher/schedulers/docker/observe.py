@@ -21,7 +21,7 @@ from launcher.schedulers.docker.names import error_file, is_replica, where
 from launcher.schedulers.docker.status import DockerReplica, view
 from launcher.schedulers.docker.tombstones import Tombstone
 from launcher.schedulers.docker.watching import waiting
-from launcher.schedulers.docker.watching.client import ensure_watched
+from launcher.schedulers.docker.watching.waiting import ensure_watched
 from launcher.schedulers.many import in_threads
 from launcher.schedulers.record import SeenApp
 from launcher.specs.app import AppDef

@@ -29,13 +29,9 @@ from launcher.schedulers.docker.names import is_waiting
 from launcher.schedulers.docker.record import RecordLock
 from launcher.schedulers.docker.request import bind_request, build_request, check_head
 from launcher.schedulers.docker.reserve import ReservedId, watcher_label
-from launcher.schedulers.docker.watching.client import (
-    WatcherClient,
-    ensure_watched,
-    place_again,
-    wait_for_exit,
-)
+from launcher.schedulers.docker.watching.client import WatcherClient, place_again, wait_for_exit
 from launcher.schedulers.docker.watching.ends import discard
+from launcher.schedulers.docker.watching.waiting import ensure_watched
 from launcher.schedulers.owner import this_process
 from launcher.specs import needs
 from launcher.specs.app import AppDef, CfgVal

@@ -7,8 +7,8 @@ from typing import Any
 
 from launcher.schedulers.docker import apps, gc, record
 from launcher.schedulers.docker.watching import actions
-from launcher.schedulers.docker.watching.client import ensure_watched, wait_for_exit
-from launcher.schedulers.docker.watching.waiting import wait_for_end
+from launcher.schedulers.docker.watching.client import wait_for_exit
+from launcher.schedulers.docker.watching.waiting import ensure_watched, wait_for_end
 from tests.scenarios.docker_engine.raw_apps import PATIENCE_S, SLEEP, RawApp
 
 Make = Callable[..., RawApp]

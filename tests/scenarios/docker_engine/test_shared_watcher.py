@@ -13,7 +13,8 @@ import pytest
 
 from launcher.schedulers.docker import record
 from launcher.schedulers.docker.watching import client, rendezvous
-from launcher.schedulers.docker.watching.client import ensure_watched, wait_for_exit
+from launcher.schedulers.docker.watching.client import wait_for_exit
+from launcher.schedulers.docker.watching.waiting import ensure_watched
 from launcher.schedulers.holder import program
 from launcher.specs.app import AppDef, RetryPolicy
 from launcher.specs.appstate import AppState

@@ -19,7 +19,8 @@ from launcher.schedulers.docker.client.errors import EngineError
 from launcher.schedulers.docker.facts import unended
 from launcher.schedulers.docker.journal import Journal
 from launcher.schedulers.docker.watching import actions, client
-from launcher.schedulers.docker.watching.client import WatcherClient, ensure_watched, wait_for_exit
+from launcher.schedulers.docker.watching.client import WatcherClient, wait_for_exit
+from launcher.schedulers.docker.watching.waiting import ensure_watched
 from launcher.schedulers.docker.watching.watcher import Watcher
 from launcher.schedulers.owner import Owner
 from tests import processes

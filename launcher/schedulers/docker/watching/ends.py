@@ -21,7 +21,8 @@ from launcher.schedulers.docker.labels import APP_ID, INPUTS, OWNER, Labels
 from launcher.schedulers.docker.names import is_replica, is_reservation, is_waiting, waiting_container
 from launcher.schedulers.docker.record import RecordLock
 from launcher.schedulers.docker.status import DockerAppView
-from launcher.schedulers.docker.watching.client import ensure_watched, wait_for_exit
+from launcher.schedulers.docker.watching.client import wait_for_exit
+from launcher.schedulers.docker.watching.waiting import ensure_watched
 from launcher.specs.attempt import WAITING_STATES, Attempt, AttemptState
 from launcher.specs.inputs import UNDER
 from launcher.specs.launch import InputRef
