@@ -106,7 +106,6 @@ ON_BRANCH = {
     "launcher.schedulers.docker.client.transport": "subprocess, without SSH; urllib.request, without a proxy",
     "launcher.schedulers.docker.observe": "what stops, ends and removes apps, for commands that only read",
     "launcher.schedulers.docker.request": "launcher.turns, for apps without GPUs",
-    "launcher.schedulers.docker.reserve": "the watcher on the engine, for apps without it",
     "launcher.schedulers.docker.submission": (
         "the tables of turns, for apps that take none; the watcher on the engine, for apps without it"
     ),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from functools import partial
 
 from launcher.errors import SchedulerError
@@ -66,7 +66,7 @@ class DockerLogs(RecordedLogs):
         *known, coming = _runs(record.journal(record.folder(self.app_id)) or Journal(), *where)
         _, ended_at, due_at = coming if coming[2] or not known else known[-1]
         begun = partial(_begun, ended_at=ended_at, due_at=due_at)
-        with LogReader(self._engine, container, part, begun=begun) as reader:
+        with closing(LogReader(self._engine, container, part, begun=begun)) as reader:
             yield from reader.read()
 
     def followed(
@@ -117,7 +117,7 @@ class DockerLogs(RecordedLogs):
         app = self._app_with_logs()
         there = {(each.role, each.k): each.id for each in app.view.replicas}
         counts: dict[str, int] = {}
-        for role, k in (*app.expected_replicas, *there):
+        for role, k in (*expected_replicas(app.labels), *there):
             counts[role] = max(counts.get(role, 0), k + 1)
         for role, k in replicas:
             logs.require_replica(self.app_id, counts, role, k)

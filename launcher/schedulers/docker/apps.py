@@ -69,10 +69,6 @@ class DockerApp:
         return record.folder(self.app_id)
 
     @property
-    def expected_replicas(self) -> list[tuple[str, int]]:
-        return expected_replicas(self.labels)
-
-    @property
     def is_abandoned(self) -> bool:
         """Whether it waits for others or for its turn, and its watcher has died."""
         return self.view.state in WAITING_STATES and not self.owner

@@ -32,7 +32,7 @@ from launcher.schedulers.docker.client.streams import Report
 from launcher.schedulers.docker.client.view import run_parallel
 from launcher.schedulers.docker.job import DockerContainer, DockerJob
 from launcher.schedulers.docker.labels import APP_ID, TURN
-from launcher.schedulers.docker.names import NETWORK, NETWORK_LABELS, OUTPUT, SCRATCH
+from launcher.schedulers.docker.names import NETWORK, NETWORK_LABELS, OUTPUT, SCRATCH, is_of_need
 from launcher.schedulers.docker.request import with_gpus
 from launcher.schedulers.docker.watching import actions
 from launcher.schedulers.docker.watching.probes import taken_port
@@ -43,10 +43,18 @@ _ROOT = ("", "0", "root")
 
 
 def trial(job: DockerJob) -> DockerJob:
-    """The request for only the first container of each role, without the output folders of its needs."""
+    """The request for only the first container of each role.
+
+    It lacks the output folders of the job's needs, which may not exist before the job starts.
+    """
+
+    def without_needs(container: DockerContainer) -> DockerContainer:
+        own = [each for each in container.kwargs.get("mounts") or [] if not is_of_need(each)]
+        return replace(container, kwargs={**container.kwargs, "mounts": own})
+
     firsts = {each.role: each for each in reversed(job.containers)}
-    alone = [each for each in job.containers if firsts[each.role] is each]
-    return outputs.without_needs(replace(job, containers=alone))
+    alone = [without_needs(each) for each in job.containers if firsts[each.role] is each]
+    return replace(job, containers=alone, needs={})
 
 
 class ContainerSetup:
@@ -187,8 +195,8 @@ class ContainerSetup:
         self, position: int, container: DockerContainer, config: Mapping[str, Any], image: Image
     ) -> None:
         """Check that the first container of a role has its executable."""
-        if not images.has_executable(self.engine, self._made[position], image, config):
-            what = images.executable(image, config)
+        what = images.missing_executable(self.engine, self._made[position], image, config)
+        if what is not None:
             raise StartError(
                 f"cannot start {where(container)}: there is no executable `{what}` in {container.image}"
                 f"\n  command: {command(container)}"
@@ -228,21 +236,13 @@ def command(container: DockerContainer) -> str:
     return shlex.join([*first, *container.command])
 
 
-def copied(patterns: Iterable[str] | None, environ: Mapping[str, str]) -> dict[str, str]:
-    """The variables of `environ` whose names match one of the patterns."""
-    wanted = list(patterns or ())
-    return {
-        name: value
-        for name, value in environ.items()
-        if any(fnmatchcase(name, pattern) for pattern in wanted)
-    }
-
-
 def environment_of(container: DockerContainer, job: DockerJob, environ: Mapping[str, str]) -> dict[str, str]:
     """The variables that a container copies from `environ`, and its own, with the values of secrets."""
-    own = container.kwargs.get("environment", {}).items()
-    values = {name: resolve(value) if isinstance(value, Secret) else value for name, value in own}
-    return {**copied(job.copy_env, environ), **values}
+    wanted, own = job.copy_env or (), container.kwargs.get("environment", {}).items()
+    copied = {
+        name: value for name, value in environ.items() if any(fnmatchcase(name, each) for each in wanted)
+    }
+    return {**copied, **{name: resolve(value) if isinstance(value, Secret) else value for name, value in own}}
 
 
 def _folder(path: str, mode: int) -> bytes:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import posixpath
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 from launcher.schedulers.docker.client.engine import Engine
@@ -63,38 +63,25 @@ def any_of(engine: EngineView) -> str:
     return next((image.id for image in engine.images()), "")
 
 
-def has_executable(engine: EngineView, container: str, image: Image, config: Mapping[str, Any]) -> bool:
-    """Whether a created container has its executable, as far as its files show.
+def missing_executable(
+    engine: EngineView, container: str, image: Image, config: Mapping[str, Any]
+) -> str | None:
+    """The command that a created container lacks; None when it has its executable, as far as its files show.
 
     Args:
         config: the body of the request that created the container.
     """
-    argv = _argv(image, config)
-    if not argv:
-        return True  # the engine reports that
-    found = (engine.path_stat(container, path) for path in _places(argv[0], image, config))
-    return any(each is not None and each.executable for each in found)
-
-
-def executable(image: Image, config: Mapping[str, Any]) -> str:
-    """The command that a container executes, as its request or image writes it."""
-    return next(iter(_argv(image, config)), "")
-
-
-def _argv(image: Image, config: Mapping[str, Any]) -> Sequence[str]:
     entrypoint = config.get("Entrypoint")
     entrypoint = image.entrypoint if entrypoint is None else [part for part in entrypoint if part]
-    return [*entrypoint, *(config.get("Cmd") or ())]
-
-
-def _places(command: str, image: Image, config: Mapping[str, Any]) -> list[str]:
-    """The paths that are searched for a command, as execvp does."""
-    folder = posixpath.join("/", config.get("WorkingDir") or image.working_dir)
-    if "/" in command:
-        return [posixpath.join(folder, command)]
-    env = dict(entry.partition("=")[::2] for entry in config.get("Env") or ())
-    path = env.get("PATH", image.env.get("PATH", _PATH))
-    return [posixpath.join(folder, part, command) for part in path.split(":")]
+    command = next(iter((*entrypoint, *(config.get("Cmd") or ()))), None)
+    if command is None:
+        return None  # the engine reports that
+    folder, parts = posixpath.join("/", config.get("WorkingDir") or image.working_dir), [""]
+    if "/" not in command:  # the paths that execvp searches
+        env = dict(entry.partition("=")[::2] for entry in config.get("Env") or ())
+        parts = env.get("PATH", image.env.get("PATH", _PATH)).split(":")
+    found = (engine.path_stat(container, posixpath.join(folder, part, command)) for part in parts)
+    return None if any(each is not None and each.executable for each in found) else command
 
 
 def changed_tags(engine: EngineView, unchanged: Mapping[str, AppDef]) -> dict[str, list[str]]:

@@ -91,7 +91,26 @@ class DockerJob:
         return roles | Counter(each.role for each in self.containers)
 
     def __str__(self) -> str:
-        return _render(self)
+        """The job as YAML, the same text for equal jobs. Values under sensitive-looking names are hidden."""
+        retries = {
+            role: f"{most} ({policy.lower()})" for role, (most, policy) in self.role_retries.items() if most
+        }
+        head: dict[str, Any] = {
+            "app_id": self.app_id,
+            "handle": self.handle,
+            "image_pull": self.image_pull,
+            "network": self.network,
+            "scratch": self.scratch,
+            "timeout_s": self.timeout_s,
+            "grace_s": self.grace_s,
+            "copy_env": self.copy_env or None,
+            "retries": retries or None,
+            "rules": self.role_rules or None,
+        }
+        lines = [to_yaml({name: value}) for name, value in head.items() if value is not None]
+        lines.append(to_yaml({"containers": [_shown(container) for container in self.containers]}))
+        lines += [f"# note: {note}\n" for note in self.notes]
+        return "".join(lines).rstrip("\n")
 
     __repr__ = __str__
 
@@ -105,29 +124,6 @@ def job_labels(job: DockerJob) -> dict[str, str]:
         **order_label(job.role_rules, job.counts),
     }
     return {PREFIX + name: value for name, value in facts.items()}
-
-
-def _render(job: DockerJob) -> str:
-    """The job as YAML, the same text for equal jobs. Values under sensitive-looking names are hidden."""
-    head: dict[str, Any] = {
-        "app_id": job.app_id,
-        "handle": job.handle,
-        "image_pull": job.image_pull,
-        "network": job.network,
-        "scratch": job.scratch,
-        "timeout_s": job.timeout_s,
-        "grace_s": job.grace_s,
-        "copy_env": job.copy_env or None,
-        "retries": {
-            role: f"{most} ({policy.lower()})" for role, (most, policy) in job.role_retries.items() if most
-        }
-        or None,
-        "rules": job.role_rules or None,
-    }
-    lines = [to_yaml({name: value}) for name, value in head.items() if value is not None]
-    lines.append(to_yaml({"containers": [_shown(container) for container in job.containers]}))
-    lines += [f"# note: {note}\n" for note in job.notes]
-    return "".join(lines).rstrip("\n")
 
 
 def _shown(container: DockerContainer) -> dict[str, Any]:
@@ -247,16 +243,13 @@ def tmpfs(value: Mapping[str, str] | Iterable[str]) -> dict[str, str]:
 
 def hosts(value: Mapping[str, str] | Iterable[str]) -> list[str]:
     """`name:address` of each."""
-    return _pairs(sorted(value.items())) if isinstance(value, Mapping) else list(value)
+    return links(value) if isinstance(value, Mapping) else list(value)
 
 
 def links(value: Mapping[str, str] | Iterable[tuple[str, str]]) -> list[str]:
     """`container:alias` of each."""
-    return _pairs(sorted(value.items()) if isinstance(value, Mapping) else value)
-
-
-def _pairs(value: Iterable[tuple[str, str]]) -> list[str]:
-    return [f"{name}:{other or name}" for name, other in value]
+    pairs = sorted(value.items()) if isinstance(value, Mapping) else value
+    return [f"{name}:{alias or name}" for name, alias in pairs]
 
 
 def names(value: str | Iterable[str]) -> list[str]:
@@ -294,11 +287,7 @@ def _as_given(names: str) -> dict[str, Field]:
 
 
 _DEVICE_REQUEST = ("driver", "count", "device_ids", "capabilities", "options")
-_CONFIG = _as_given(
-    """
-    domainname hostname mac_address network_disabled working_dir
-    """
-) | {
+_CONFIG = _as_given("domainname hostname mac_address network_disabled working_dir") | {
     "entrypoint": ("Entrypoint", argv),
     "healthcheck": ("Healthcheck", healthcheck),
     "labels": ("Labels", labels),

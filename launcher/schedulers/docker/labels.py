@@ -311,15 +311,25 @@ _IN_ORDER = ("service", "ready", "depends_on")
 
 def attempt_labels(attempt: Attempt, owner: Owner | None = None) -> dict[str, str]:
     """The labels of all objects of a job's attempt. `owner`: the process that submits it."""
-    key = {"project": attempt.key.project, "target": attempt.key.target, "job": attempt.key.job}
+    from launcher.specs import needs
+
+    optional = {
+        "edition": str(attempt.edition) if attempt.edition != attempt.number else "",
+        "needs": needs.dumps(attempt.needs),
+        "order-only": " ".join(attempt.order_only),
+        **{name.replace("_", "-"): getattr(attempt, name) for name in OPTIONAL_TEXTS},
+        "output-volume": attempt.output,
+    }
     facts = {
         **_common(attempt.app_id, attempt.key.session, attempt.key.job, attempt.document, attempt.metadata),
-        **key,
+        "project": attempt.key.project,
+        "target": attempt.key.target,
+        "job": attempt.key.job,
         "attempt": str(attempt.number),
         **{name.replace("_", "-"): getattr(attempt, name) for name in TEXTS},
         "created-at": repr(attempt.created_at),
         "owner": owner.to_json() if owner else "",
-        **_standing(attempt),
+        **{name: value for name, value in optional.items() if value},
     }
     return {PREFIX + name: value for name, value in facts.items()}
 
@@ -373,23 +383,6 @@ def _common(
         **order_label({each["name"]: each for each in roles}, _counts(roles)),
         **({"timeout-s": str(timeout_s)} if timeout_s else {}),
     }
-
-
-def _standing(attempt: Attempt) -> dict[str, str]:
-    """Edition, needs, inputs, output folder and state folder.
-
-    Without labels that are empty or the default.
-    """
-    from launcher.specs import needs
-
-    facts = {
-        "edition": str(attempt.edition) if attempt.edition != attempt.number else "",
-        "needs": needs.dumps(attempt.needs),
-        "order-only": " ".join(attempt.order_only),
-        **{name.replace("_", "-"): getattr(attempt, name) for name in OPTIONAL_TEXTS},
-        "output-volume": attempt.output,
-    }
-    return {name: value for name, value in facts.items() if value}
 
 
 def _counts(roles: Iterable[Mapping[str, Any]]) -> dict[str, int]:

@@ -85,12 +85,6 @@ class LogReader:
         self._followed: FollowedApp | None = None
         self._closed = False
 
-    def __enter__(self) -> LogReader:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
-
     def close(self) -> None:
         self._closed = True
         if self._open is not None:
@@ -220,6 +214,9 @@ class FollowedApp:
 
     Args:
         is_over: returns whether the app has ended, so that no more output follows.
+
+    Attributes:
+        over: the last check has found that the app has ended.
     """
 
     def __init__(self, engine: EngineView, app_id: str, is_over: Callable[[], bool]) -> None:
@@ -230,7 +227,7 @@ class FollowedApp:
         self._begun = Lock()
         self._events: EventStream | None = None
         self._listener: Thread | None = None
-        self._over = False
+        self.over = False
         self._closed = False
         self._error: EngineError | None = None
         self._ended_before: frozenset[str] = frozenset()
@@ -244,11 +241,11 @@ class FollowedApp:
     def begin(self) -> None:
         """Subscribe to events, and read the app. Every reader calls it first; the first call does it."""
         with self._begun:
-            if self._listener is not None or self._over or self._closed:
+            if self._listener is not None or self.over or self._closed:
                 return
             events, found = self._subscribe()
             self._ended_before = frozenset(each.id for each in found if each.ended)
-            if self._over:
+            if self.over:
                 events.close()
                 return
             self._next_check = time.monotonic() + self._pause_s
@@ -271,15 +268,11 @@ class FollowedApp:
             self._known.update(each.id for each in found)
             for container in live if again else ():
                 self._starts[container] = self.starts(container) + 1
-            self._live, self._over, self._events = live, over, events
+            self._live, self.over, self._events = live, over, events
             self._changed.notify_all()
         if self._closed:
             events.close()
         return events, found
-
-    @property
-    def over(self) -> bool:
-        return self._over
 
     def starts(self, container: str) -> int:
         """The number of starts of a container since `begin`."""
@@ -306,7 +299,7 @@ class FollowedApp:
                     raise self._error
                 if self.starts(container) != starts:
                     return "start"
-                if self._over or self._closed or is_closed() or (until is not None and time.time() > until):
+                if self.over or self._closed or is_closed() or (until is not None and time.time() > until):
                     return None
                 if container in self._removed:
                     return "removal"
@@ -342,7 +335,7 @@ class FollowedApp:
     def _listen(self, events: EventStream) -> None:
         patience = Patience(self._engine.host, sleep=self.pause)
         try:
-            while not (self._over or self._closed):
+            while not (self.over or self._closed):
                 try:
                     for event in events:
                         if self._apply(event):
@@ -384,7 +377,7 @@ class FollowedApp:
             if not may_pass(error):  # else the event stream shows whether the engine has gone
                 failed = error
         with self._changed:
-            self._over, self._error = self._over or over, self._error or failed
+            self.over, self._error = self.over or over, self._error or failed
             self._next_check = time.monotonic() + self._pause_s
             self._pause_s = min(2 * self._pause_s, _LAST_CHECK_S)
             self._changed.notify_all()

@@ -118,16 +118,6 @@ def _is_path(source: str) -> bool:
     return source.startswith("/")
 
 
-def without_needs(job: DockerJob) -> DockerJob:
-    """The job without the output folders of its needs, which may not exist before the job starts."""
-
-    def without(container: DockerContainer) -> DockerContainer:
-        own = [each for each in container.kwargs.get("mounts") or [] if not is_of_need(each)]
-        return replace(container, kwargs={**container.kwargs, "mounts": own})
-
-    return replace(job, containers=[without(each) for each in job.containers], needs={})
-
-
 def with_needs(engine: Engine, job: DockerJob) -> DockerJob:
     """The job with the list of its needs as a variable, and with the output folders of its needs."""
     if not job.needs:

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 
 from launcher.errors import ReservedError, SchedulerError
 from launcher.schedulers.backend import BackendReservation
-from launcher.schedulers.docker import apps, images, record, rows, tombstones
+from launcher.schedulers.docker import apps, images, outputs, record, rows, tombstones
 from launcher.schedulers.docker.apps import DockerApp, list_containers
 from launcher.schedulers.docker.client.engine import Engine
 from launcher.schedulers.docker.client.errors import Conflict, EngineError, ImageNotFound, NameTaken
@@ -21,25 +21,18 @@ from launcher.schedulers.docker.containers import is_foreign, name_taken
 from launcher.schedulers.docker.labels import RESERVATION_LABELS, WATCHER, attempt_labels
 from launcher.schedulers.docker.names import scratch_volume, waiting_container
 from launcher.schedulers.docker.record import RecordLock
+from launcher.schedulers.docker.request import build_request
+from launcher.schedulers.docker.submission import DockerSubmission, watcher_label
 from launcher.schedulers.owner import this_process
-from launcher.specs.app import CfgVal
+from launcher.specs.app import AppDef, CfgVal
 from launcher.specs.attempt import UNSTARTED_STATES, Attempt
 
 _TRIES = 5
 _PATIENCE_S = 10.0
 
 
-def watcher_label(engine: Engine, cfg: Mapping[str, CfgVal]) -> dict[str, str]:
-    """The label of an app whose options put its watcher on the engine; {} for any other app."""
-    if cfg.get("watcher") != "engine":
-        return {}
-    from launcher.schedulers.docker.watching.container import name_of
-
-    return {WATCHER: name_of(engine, cfg)}
-
-
-class ReservedId(BackendReservation):
-    """An attempt whose app id this process holds: reserved when this is made.
+class DockerReservation(BackendReservation):
+    """A reservation that creates and starts its attempt; the app id is reserved when this is made.
 
     Args:
         take_over: see `StagedScheduler`.
@@ -47,6 +40,7 @@ class ReservedId(BackendReservation):
     Attributes:
         marker: id of the container with the app id as its name; "" when an app is resumed.
         found: the app, when a dead owner had started a part of it.
+        resumed: a dead owner had started a part of it.
         fresh: images that were pulled for the attempt; see `images.ensure_image`.
 
     Raises ReservedError, StateError, EngineError, with nothing left behind.
@@ -60,6 +54,8 @@ class ReservedId(BackendReservation):
         self._take_over = take_over
         self._labels = attempt_labels(attempt, this_process())
         self._labels |= watcher_label(engine, attempt.document.get("cfg") or {})
+        self._submission: DockerSubmission | None = None
+        self._is_over = False  # started, or removed
         self.marker = ""
         self.found: DockerApp | None = None
         self.lock = self._claim()
@@ -72,16 +68,60 @@ class ReservedId(BackendReservation):
                 rows.remove(attempt.app_id)
             self.lock.release()
             raise
+        self.resumed = self.found is not None
 
-    def _release(self) -> None:
-        """Release the app id; a resumed app stays as it is."""
-        if self.marker:
+    def create(self, app: AppDef, cfg: Mapping[str, CfgVal]) -> None:
+        """Create all containers, or only test the creation for an attempt that waits or is in line.
+
+        A failure removes all of the attempt.
+        """
+        attempt, engine, lock = self.attempt, self._engine, self.lock
+        of_needs = outputs.sources_of_needs(attempt, engine.host)
+        found = outputs.sources(attempt, of_needs)
+        job = build_request(app, cfg, attempt.app_id, session=attempt.key.session, outputs=found)
+        job.needs = of_needs
+        for each in job.containers:
+            each.kwargs["environment"] = {**each.kwargs["environment"], **attempt.variables}
+        made = DockerSubmission(engine, lock, self._report, self.fresh, marker=self.marker)
+        self._submission = made
+        try:
+            if self.inputs is not None:
+                facts = record.read_attempt(lock.app_dir) or {}
+                facts["inputs"] = [*self.inputs[:3], list(self.inputs.globs)]
+                record.write_attempt(lock.app_dir, facts)
+            if self.found is not None:
+                made.resume(job, self.found)
+            else:
+                if not self.waits_for or WATCHER in self._labels:
+                    self.follow()
+                made.prepare(job, self._labels, self.waits_for, self.turn)
+        except BaseException:
+            self.abort()
+            raise
+
+    def start(self) -> None:
+        if self._submission is None:
+            raise ValueError(f"{self.app_id} was not created")
+        self._is_over = True
+        self._submission.start()
+        self.accepted = self._submission.accepted
+
+    def abort(self) -> None:
+        if self._is_over:
+            return
+        self._is_over = True
+        if self._submission is not None:
+            self._submission.abort()
+            return
+        if self.marker:  # else a resumed app, which stays as it is
             self._engine.remove_volume(scratch_volume(self.attempt.app_id))
             self._engine.remove(self.marker)
             if self.lock.is_valid:
                 record.remove(self.lock.app_dir)
             rows.remove(self.attempt.app_id)
         self.lock.release()
+
+    # -- the app id ------------------------------------------------------------------------------------
 
     def _find(self) -> DockerApp | None:
         return apps.find(self._engine, self.attempt.app_id, lock_held=True, take_over=self._take_over)

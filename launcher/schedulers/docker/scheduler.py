@@ -23,7 +23,8 @@ if TYPE_CHECKING:
     from launcher.schedulers.docker.job import DockerJob
     from launcher.schedulers.docker.observe import DockerApps
     from launcher.schedulers.docker.outputs import DockerOutputs
-    from launcher.schedulers.docker.submission import DockerReservation, DockerSubmission
+    from launcher.schedulers.docker.reserve import DockerReservation
+    from launcher.schedulers.docker.submission import DockerSubmission
     from launcher.schedulers.readback import AppLogs
     from launcher.schedulers.staged import EngineTurns
     from launcher.schedulers.workspaces import BoundWorkspace
@@ -117,7 +118,7 @@ class DockerScheduler(EngineScheduler["DockerJob"]):
         self, app: AppDef, cfg: Mapping[str, CfgVal], workspace: BoundWorkspace, *, app_id: str = ""
     ) -> AppDef:
         from launcher.schedulers.docker import image_build
-        from launcher.schedulers.docker.submission import DockerReservation
+        from launcher.schedulers.docker.reserve import DockerReservation
 
         reserved = self._reserved.get(app_id)
         fresh = reserved.fresh if isinstance(reserved, DockerReservation) else None
@@ -171,7 +172,7 @@ class DockerScheduler(EngineScheduler["DockerJob"]):
         return f"docker:{self._view.engine_id()}"
 
     def claim(self, attempt: Attempt) -> DockerReservation:
-        from launcher.schedulers.docker.submission import DockerReservation
+        from launcher.schedulers.docker.reserve import DockerReservation
 
         report = self._report(attempt.app_id)
         return DockerReservation(self.engine, attempt, report, take_over=self.take_over)

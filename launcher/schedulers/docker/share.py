@@ -13,7 +13,7 @@ from typing import Any
 from launcher import paths
 from launcher.errors import StateError
 from launcher.schedulers.docker import record
-from launcher.schedulers.docker.labels import SHARE, Labels
+from launcher.schedulers.docker.labels import SHARE
 from launcher.turns.ask import MACHINE, Ask, Limit
 from launcher.turns.folders import gpu_table_folder, table_folder
 from launcher.turns.line import Ticket
@@ -39,17 +39,6 @@ def take(ask: Ask, holder: str, *, later: bool = False) -> Place:
         place.leave()
         raise paths.unusable(error, ask.table) from error
     return place
-
-
-def take_again(labels: Mapping[str, str], engine: str) -> Place | None:
-    """Take the share that a running app held under its last watcher, whatever was dealt out since.
-
-    None for an app that held no share, or where it cannot be taken: the app runs on without it.
-    """
-    owner = Labels(labels).owner
-    if SHARE not in labels or owner is None or not owner.is_here:
-        return None
-    return take_from(labels[SHARE], engine)
 
 
 def take_from(label: str, holder: str) -> Place | None:

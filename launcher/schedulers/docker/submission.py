@@ -16,7 +16,7 @@ from launcher.dataclass import replace
 from launcher.errors import SchedulerError
 from launcher.holding.app import App
 from launcher.holding.events import created
-from launcher.schedulers.docker import apps, images, outputs, record, rows
+from launcher.schedulers.docker import apps, images, record, rows
 from launcher.schedulers.docker.apps import DockerApp
 from launcher.schedulers.docker.client.engine import Engine
 from launcher.schedulers.docker.client.errors import EngineError, EngineUnreachable
@@ -28,14 +28,13 @@ from launcher.schedulers.docker.labels import OWNER, WATCHER, Labels, app_labels
 from launcher.schedulers.docker.names import is_waiting
 from launcher.schedulers.docker.record import RecordLock
 from launcher.schedulers.docker.request import bind_request, build_request, check_head
-from launcher.schedulers.docker.reserve import ReservedId, watcher_label
 from launcher.schedulers.docker.watching.client import WatcherClient, place_again, wait_for_exit
 from launcher.schedulers.docker.watching.ends import discard
 from launcher.schedulers.docker.watching.waiting import ensure_watched
 from launcher.schedulers.owner import this_process
 from launcher.specs import needs
-from launcher.specs.app import AppDef, CfgVal
-from launcher.specs.attempt import Attempt, AttemptState
+from launcher.specs.app import CfgVal
+from launcher.specs.attempt import AttemptState
 from launcher.specs.dryrun import AppDryRunInfo
 from launcher.specs.needs import StoodOn
 
@@ -46,6 +45,15 @@ if TYPE_CHECKING:
 
 
 _EXIT_S = 60.0
+
+
+def watcher_label(engine: Engine, cfg: Mapping[str, CfgVal]) -> dict[str, str]:
+    """The label of an app whose options put its watcher on the engine; {} for any other app."""
+    if cfg.get("watcher") != "engine":
+        return {}
+    from launcher.schedulers.docker.watching.container import name_of
+
+    return {WATCHER: name_of(engine, cfg)}
 
 
 class DockerSubmission:
@@ -345,62 +353,3 @@ def launch(
         raise
     submission.start()
     return submission
-
-
-class DockerReservation(ReservedId):
-    """A reservation that creates and starts its attempt; see `ReservedId`.
-
-    Attributes:
-        resumed: a dead owner had started a part of it.
-    """
-
-    def __init__(self, engine: Engine, attempt: Attempt, report: Report, *, take_over: bool) -> None:
-        super().__init__(engine, attempt, report, take_over=take_over)
-        self.resumed = self.found is not None
-        self._submission: DockerSubmission | None = None
-        self._is_over = False  # started, or removed
-
-    def create(self, app: AppDef, cfg: Mapping[str, CfgVal]) -> None:
-        """Create all containers, or only test the creation for an attempt that waits or is in line.
-
-        A failure removes all of the attempt.
-        """
-        attempt, engine, lock = self.attempt, self._engine, self.lock
-        of_needs = outputs.sources_of_needs(attempt, engine.host)
-        found = outputs.sources(attempt, of_needs)
-        job = build_request(app, cfg, attempt.app_id, session=attempt.key.session, outputs=found)
-        job.needs = of_needs
-        for each in job.containers:
-            each.kwargs["environment"] = {**each.kwargs["environment"], **attempt.variables}
-        made = DockerSubmission(engine, lock, self._report, self.fresh, marker=self.marker)
-        self._submission = made
-        try:
-            if self.inputs is not None:
-                facts = record.read_attempt(lock.app_dir) or {}
-                facts["inputs"] = [*self.inputs[:3], list(self.inputs.globs)]
-                record.write_attempt(lock.app_dir, facts)
-            if self.found is not None:
-                made.resume(job, self.found)
-            else:
-                if not self.waits_for or WATCHER in self._labels:
-                    self.follow()
-                made.prepare(job, self._labels, self.waits_for, self.turn)
-        except BaseException:
-            self.abort()
-            raise
-
-    def start(self) -> None:
-        if self._submission is None:
-            raise ValueError(f"{self.app_id} was not created")
-        self._is_over = True
-        self._submission.start()
-        self.accepted = self._submission.accepted
-
-    def abort(self) -> None:
-        if self._is_over:
-            return
-        self._is_over = True
-        if self._submission is not None:
-            self._submission.abort()
-        else:
-            self._release()

@@ -45,11 +45,6 @@ class OneLook:
         self.read_file = cache(engine.read_file)
 
 
-def is_of_engine(process: Owner) -> bool:
-    """Whether the process is one of a watcher on an engine."""
-    return process.host.startswith(PREFIX)
-
-
 def is_alive(engine: Looks, process: Owner) -> bool:
     """Whether this process of a watcher on the engine runs."""
     container, file = engine.inspect(process.host), engine.path_stat(process.host, PROCESS)
@@ -65,7 +60,7 @@ def may_be_alive(
     engine: Looks, process: Owner, progress_at: float | None, *, take_over: bool = False
 ) -> bool:
     """Whether a process that has an app may be running: see `Owner.is_alive`. The engine shows its own."""
-    if is_of_engine(process):
+    if process.host.startswith(PREFIX):
         return is_alive(engine, process)
     return process.is_alive(progress_at, take_over=take_over)
 

@@ -10,7 +10,7 @@ import base64
 import calendar
 import json
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from launcher.dataclass import dataclass, field
@@ -86,7 +86,8 @@ def from_list(entry: Mapping[str, Any]) -> Container:
     ended = _EXIT_CODE.match(entry.get("Status", ""))
     return Container(
         id=entry["Id"],
-        name=_own_name(entry.get("Names") or ()),
+        # Names of links to it have a second slash (`/web/db`).
+        name=next((name[1:] for name in entry.get("Names") or () if name.count("/") == 1), ""),
         image_id=entry.get("ImageID", ""),
         state=entry.get("State", ""),
         labels=entry.get("Labels") or {},
@@ -159,11 +160,6 @@ def epoch(text: str | None) -> float | None:
     whole = calendar.timegm(tuple(int(part) for part in match.groups()[:6]))
     away = 0 if match[8] is None else (int(match[9]) * 60 + int(match[10])) * 60
     return whole + float(match[7] or 0) - (away if match[8] == "+" else -away)
-
-
-def _own_name(names: Iterable[str]) -> str:
-    """The container's own name: names of links to it have a second slash (`/web/db`)."""
-    return next((name[1:] for name in names if name.count("/") == 1), "")
 
 
 def _addresses(data: Mapping[str, Any]) -> tuple[str, ...]:

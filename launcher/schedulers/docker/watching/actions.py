@@ -280,8 +280,12 @@ class Actions:
             now = self._engine.inspect(container.id)
             if now is not None and now.was_started:
                 return ""  # another process has started it meanwhile: it must not run twice
-            if why := self._taken_port(container, order):
-                return why
+            role, k = where(container)
+            if container.network == "host" and not k:
+                from launcher.schedulers.docker.watching.probes import taken_port
+
+                if why := taken_port(self._engine, "host", order.get(role, {}).get("ready")):
+                    return why
         try:
             start_container(self._engine, container.id)
         except EngineError as error:
@@ -295,12 +299,3 @@ class Actions:
             return ENGINE_STOPPED if is_half_started(error) else error.cause
         self._started[container.id] = container.started_at
         return ""
-
-    def _taken_port(self, container: Container, order: Mapping[str, Mapping[str, Any]]) -> str:
-        """See `probes.taken_port`; only replica 0 is checked."""
-        role, k = where(container)
-        if container.network != "host" or k:
-            return ""
-        from launcher.schedulers.docker.watching.probes import taken_port
-
-        return taken_port(self._engine, container.network, order.get(role, {}).get("ready"))

@@ -13,7 +13,7 @@ from contextlib import suppress
 from functools import partial
 
 from launcher.schedulers.docker import record
-from launcher.schedulers.docker.labels import SHARE
+from launcher.schedulers.docker.labels import SHARE, Labels
 from launcher.schedulers.docker.record import RecordLock
 
 TYPE_CHECKING = False
@@ -285,9 +285,13 @@ def wait_for_exit(app_dir: str, timeout_s: float) -> bool:
 
 
 def place_again(engine: Engine, container: Container) -> Place | None:
-    """See `share.take_again`."""
-    if SHARE not in container.labels:
+    """Take the share that a running app held under its last watcher, whatever was dealt out since.
+
+    None for an app that held no share, or where it cannot be taken: the app runs on without it.
+    """
+    owner = Labels(container.labels).owner
+    if SHARE not in container.labels or owner is None or not owner.is_here:
         return None
     from launcher.schedulers.docker import share
 
-    return share.take_again(container.labels, engine.host)
+    return share.take_from(container.labels[SHARE], engine.host)

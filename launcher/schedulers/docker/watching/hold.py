@@ -105,7 +105,10 @@ class Hold:
                 next(self._way)
             while not (self._is_removed or orphaned):
                 if not self._happened.empty():
-                    self._way.send(self._taken())
+                    happened = self._happened.get_nowait()
+                    if isinstance(happened, Exception):
+                        raise happened
+                    self._way.send(happened)
                 elif looks:
                     looks = False
                     self._way.send(None)
@@ -157,12 +160,6 @@ class Hold:
     def _add(self, happened: object) -> None:
         self._happened.put(happened)
         self._wake()
-
-    def _taken(self) -> Any:
-        happened = self._happened.get_nowait()
-        if isinstance(happened, Exception):
-            raise happened
-        return happened
 
     def _rest(self) -> Rest:
         line = self._line
