@@ -103,9 +103,8 @@ def find(
 ) -> DockerApp | None:
     """One app; None when it has neither a container nor a record.
 
-    The list, the inspects after it and the journal are read at different moments: meanwhile another client
-    may create the rest of the app, start it or remove it. So an app that reads as ended, removed, interrupted
-    or gone counts as such only when the next read, begun after that, confirms it.
+    List, inspects and journal are read at different moments, while other clients go on. So an app that reads
+    as ended, removed, interrupted or gone counts as such only when the next read confirms it.
 
     Args:
         inspected: read times, restarts, the OOM mark, ports and hostnames, too.
@@ -342,11 +341,10 @@ def inspect_app(engine: EngineView, app_id: str) -> tuple[DockerAppView | None, 
 def own_containers(engine: EngineView, containers: Iterable[Container]) -> list[Container]:
     """The containers that belong to an app, in their order.
 
-    Labels are not enough: `docker commit` copies them into the image, so every container of such an image has
-    them too. A container with the name of its replica (plus the mark of a stop) is the replica's: the engine
-    gives a name to one container only. A renamed container is the replica's, unless its labels come from its
-    image. A replica has one container: where a copy took the name of a marked or renamed container, the older
-    container counts. The engine lists the newest first, with times in whole seconds.
+    Labels are not enough: `docker commit` copies them into the image, and so into its containers. A container
+    with the name of its replica (plus the mark of a stop) is the replica's. So is a renamed one, unless its
+    labels come from its image. Where a copy took the name of a marked or renamed container, the older one
+    counts. The engine lists the newest first, with times in whole seconds.
     """
     oldest: dict[str, Container] = {}
     for each in containers:

@@ -27,11 +27,8 @@ away, which still knows the exit code; a watcher followed the app then, and has 
 accepts no connections any more before it ends the first container.
 
 A run that the engine itself restarted goes on: the run before it does not count. A run that launcher stopped
-is judged by the reason of the stop.
-
-An engine that is killed may just have started a container, and knows nothing of that when it is back. So a
-container that was to start before the engine was restarted, and never started as far as it knows, is lost,
-too: started now, it might run twice.
+is judged by the reason of the stop. A container that a killed engine may have started, without knowing of
+that when it is back, is lost, too: started now, it might run twice.
 """
 
 from __future__ import annotations

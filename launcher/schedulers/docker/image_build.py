@@ -10,6 +10,7 @@ import os
 import posixpath
 import re
 from collections.abc import Mapping
+from contextlib import suppress
 from functools import partial
 from hashlib import sha256
 from typing import Any, NamedTuple
@@ -260,7 +261,9 @@ def _have(engine: Engine, work: _Work, on: list[Image], report: Report | None) -
                     continue
                 raise
             try:
-                _name(engine, made, work.name, labels)
+                if not _is_current(engine.image(work.name), labels):
+                    with suppress(NotFound):  # another host has removed it: that host's image has the name
+                        engine.tag(made, work.name)
             except BaseException:
                 _remove_unused(engine, made)
                 raise
@@ -281,12 +284,14 @@ def _build(
     engine: Engine, work: _Work, labels: Mapping[str, str], on: list[Image], report: Report | None
 ) -> str:
     """Build the image. Returns its id; it has no name yet."""
-    layers = _Layers(report)
+    layers, dockerfile, workspace = _Layers(report), work.dockerfile, work.workspace
+    extra = {dockerfile.name: dockerfile.content}
     try:
         return engine.build(
-            _context(work),
+            # The default Dockerfile is beside the workspace, so that it is not copied.
+            archive(workspace.folder, digest=workspace.digest, below=dockerfile.below, extra=extra),
             tag=work.name,
-            dockerfile=work.dockerfile.name,
+            dockerfile=dockerfile.name,
             buildargs=work.arguments(on[0] if on else None),
             labels={**labels, NAME: work.name},
             report=layers.read,
@@ -296,16 +301,6 @@ def _build(
         for layer in reversed(layers.made):
             _remove_unused(engine, layer)
         raise
-
-
-def _name(engine: Engine, made: str, name: str, labels: Mapping[str, str]) -> None:
-    """Name the image, unless an image of the same content has the name."""
-    if _is_current(engine.image(name), labels):
-        return
-    try:
-        engine.tag(made, name)
-    except NotFound:
-        pass  # another host has removed it, since that host's image has the name
 
 
 def _remove_duplicates(engine: Engine, named: Image, labels: Mapping[str, str]) -> None:
@@ -344,22 +339,13 @@ class _Layers:
             self._report(kind, facts)
 
 
-def _context(work: _Work) -> Any:
-    """The build context. The default Dockerfile is beside the workspace, so that it is not copied."""
-    dockerfile, workspace = work.dockerfile, work.workspace
-    extra = {dockerfile.name: dockerfile.content}
-    return archive(workspace.folder, digest=workspace.digest, below=dockerfile.below, extra=extra)
-
-
 def _remove_unused(engine: Engine, image: str) -> None:
     """Remove an image that has no name and no user."""
     found = engine.image(image)
     if found is None or found.repo_tags:
         return
-    try:
+    with suppress(Conflict):  # a container, or another image, still needs it
         engine.remove_image(image)
-    except Conflict:
-        pass  # a container, or another image, still needs it
 
 
 def _is_pushed(image: Image | None, repo: str) -> bool:

@@ -85,10 +85,6 @@ class Journal:
         """Whether it begins with the declaration of the app."""
         return bool(self.events) and self.events[0]["e"] == "created"
 
-    @property
-    def started_at(self) -> float | None:
-        return self.app.started_at
-
     @cached_property
     def outcome(self) -> RecordedOutcome | None:
         """The first recorded end; None where there is none."""

@@ -104,7 +104,7 @@ class LogReader:
             is_past = self._part.until is not None and time.time() > self._part.until
             last = followed.over or is_past
             starts = followed.starts(self._container)
-            whole = not starts and followed.had_ended(self._container)
+            whole = not starts and self._container in followed.ended_before
             try:
                 yield from self.read(follow=not (last or whole))
             except EngineError as error:
@@ -217,6 +217,7 @@ class FollowedApp:
 
     Attributes:
         over: the last check has found that the app has ended.
+        ended_before: containers that had ended before `begin`: all output of this run can be read.
     """
 
     def __init__(self, engine: EngineView, app_id: str, is_over: Callable[[], bool]) -> None:
@@ -230,7 +231,7 @@ class FollowedApp:
         self.over = False
         self._closed = False
         self._error: EngineError | None = None
-        self._ended_before: frozenset[str] = frozenset()
+        self.ended_before: frozenset[str] = frozenset()
         self._known: set[str] = set()
         self._live: set[str] = set()
         self._removed: set[str] = set()
@@ -244,7 +245,7 @@ class FollowedApp:
             if self._listener is not None or self.over or self._closed:
                 return
             events, found = self._subscribe()
-            self._ended_before = frozenset(each.id for each in found if each.ended)
+            self.ended_before = frozenset(each.id for each in found if each.ended)
             if self.over:
                 events.close()
                 return
@@ -277,10 +278,6 @@ class FollowedApp:
     def starts(self, container: str) -> int:
         """The number of starts of a container since `begin`."""
         return self._starts.get(container, 0)
-
-    def had_ended(self, container: str) -> bool:
-        """Whether a container had ended before `begin`: all output of this run can be read."""
-        return container in self._ended_before
 
     def wait(
         self, container: str, starts: int, *, until: float | None, is_closed: Callable[[], bool]

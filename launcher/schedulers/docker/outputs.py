@@ -163,14 +163,10 @@ class DockerOutputs(OutputFolders):
     def __init__(self, view_of: Callable[[], EngineView]) -> None:
         """`view_of`: connects to the engine; called before the first request."""
         super().__init__(SCHEDULER)
-        self._view_of = view_of
-
-    @property
-    def _engine(self) -> EngineView:
-        return self._view_of()
+        self._engine = view_of
 
     def names(self) -> list[str]:
-        return sorted(output_of(each.name) for each in self._engine.volumes(LABEL))
+        return sorted(output_of(each.name) for each in self._engine().volumes(LABEL))
 
     def address(self, attempt: Attempt, app: AppDef) -> str:
         return output_volume(own_output(attempt)) if has_output(app) else ""
@@ -178,7 +174,7 @@ class DockerOutputs(OutputFolders):
     def lost(self, attempts: Iterable[Attempt]) -> set[str]:
         recorded = [each for each in attempts if each.output]
         try:
-            there = {each.name for each in self._engine.volumes(LABEL)} if recorded else set()
+            there = {each.name for each in self._engine().volumes(LABEL)} if recorded else set()
         except SchedulerError:
             return set()
         return {each.app_id for each in recorded if each.output not in there}
@@ -186,7 +182,7 @@ class DockerOutputs(OutputFolders):
     def archive(self, attempt: Attempt, only: str = "") -> tuple[Iterator[bytes], str]:
         """Archive the folder by a container of one of the attempt's images, else of any image."""
         images = [str(role["image"]) for role in attempt.document.get("roles", ()) if role.get("image")]
-        pieces = _archive(writable(self._engine), own_output(attempt), images, only)
+        pieces = _archive(writable(self._engine()), own_output(attempt), images, only)
         return pieces, "" if only else ARCHIVED
 
     def digest(self, attempt: Attempt) -> str:
@@ -204,7 +200,7 @@ class DockerOutputs(OutputFolders):
 
     def remove(self, name: str) -> None:
         try:
-            writable(self._engine).remove_volume(output_volume(name))
+            writable(self._engine()).remove_volume(output_volume(name))
         except Conflict as error:
             raise SchedulerError(f"the output folder {name} is in use: {error.cause}") from error
 

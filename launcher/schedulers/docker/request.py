@@ -52,7 +52,6 @@ from launcher.specs.mounts import BindMount, DeviceMount, VolumeMount
 from launcher.specs.order import HOST_VARIABLES
 from launcher.specs.outputs import has_output, jobs_read, output_macro
 
-_GPU_CAPABILITIES = ["compute", "utility"]
 _MIB = 2**20
 
 
@@ -130,11 +129,13 @@ def _container(
     cfg = {**cfg, **{key: value for key, value in role.cfg.items() if value is not None}}
     name = symbolic_name(role.name, k)
     command = [filled.entrypoint, *filled.args]
+    devices = [each for each in filled.mounts if isinstance(each, DeviceMount)]
+    devices += get_device_mounts(filled.resource.devices)
     own_entrypoint = bool(cfg.get("override_entrypoint"))
     optional: dict[str, Any] = {
         "entrypoint": command[:1] if own_entrypoint else None,
         "hostname": None if shares_host_name(job.network) else name,
-        "devices": _devices(filled),
+        "devices": [f"{each.src_path}:{each.dst_path}:{each.permissions}" for each in devices],
         "restart_policy": _restart_policy(role),
         **_limits(role.resource),
         "ports": _ports(role, job.network, option(cfg, "ports", str, "ephemeral")),
@@ -204,8 +205,8 @@ def _limits(resource: Resource) -> dict[str, Any]:
     if resource.gpu > 0:
         from launcher.turns.deal import GPUS
 
-        capabilities = [list(_GPU_CAPABILITIES)]
-        out["device_requests"] = [{"count": resource.gpu, "device_ids": [GPUS], "capabilities": capabilities}]
+        request = {"count": resource.gpu, "device_ids": [GPUS], "capabilities": [["compute", "utility"]]}
+        out["device_requests"] = [request]
     return out
 
 
@@ -236,13 +237,6 @@ def _of_role(mount: BindMount | VolumeMount) -> dict[str, Any]:
 
 def _mount(kind: str, source: str, target: str, read_only: bool = False) -> dict[str, Any]:
     return {"type": kind, "source": source, "target": target, "read_only": read_only}
-
-
-def _devices(role: Role) -> list[str]:
-    """`source:destination:permissions` of the role's device mounts and of the devices of its resource."""
-    found = [each for each in role.mounts if isinstance(each, DeviceMount)]
-    found += get_device_mounts(role.resource.devices)
-    return [f"{each.src_path}:{each.dst_path}:{each.permissions}" for each in found]
 
 
 # -- an app id ---------------------------------------------------------------------------------------------

@@ -8,6 +8,7 @@ through this engine.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from launcher.dataclass import replace
@@ -40,20 +41,15 @@ def add(labels: Mapping[str, str]) -> None:
 
 def remove(app_id: str) -> None:
     """Remove the row of an app, unless it has a record (again)."""
-    try:
-        with open_store(durable=False) as store:
-            store.remove_void(app_id, record.folder(app_id))
-    except StateError:
-        return  # the row is void, and the next call of `match_records` removes it
+    # A row that stays is void, and the next call of `match_records` removes it.
+    with suppress(StateError), open_store(durable=False) as store:
+        store.remove_void(app_id, record.folder(app_id))
 
 
 def end(app: AppRecord, *, durable: bool) -> None:
     """Write the end of an app into its row. Where the store cannot be written, the record has the end."""
-    try:
-        with open_store(durable=durable) as store:
-            store.end_and_tidy(app)
-    except StateError:
-        return
+    with suppress(StateError), open_store(durable=durable) as store:
+        store.end_and_tidy(app)
 
 
 def match_records() -> None:
@@ -63,13 +59,10 @@ def match_records() -> None:
         known = set(store.app_ids([SCHEDULER]))
     if known == set(ids):
         return
-    try:
-        with open_store(durable=False) as store:
-            store.add_all(_records([app_id for app_id in ids if app_id not in known]))
-            for app_id in known.difference(ids):
-                store.remove_void(app_id, record.folder(app_id))
-    except StateError:
-        return
+    with suppress(StateError), open_store(durable=False) as store:
+        store.add_all(_records([app_id for app_id in ids if app_id not in known]))
+        for app_id in known.difference(ids):
+            store.remove_void(app_id, record.folder(app_id))
 
 
 def _records(app_ids: list[str]) -> Iterator[tuple[AppRecord, bool]]:
@@ -106,8 +99,8 @@ def read(app_id: str) -> AppRecord | None:
         return None
     found = of_labels(app_id, Labels(labels))
     journal = record.journal(app_dir)
-    if journal is not None and journal.started_at is not None:
-        found.state, found.started_at = "running", journal.started_at
+    if journal is not None and journal.app.started_at is not None:
+        found.state, found.started_at = "running", journal.app.started_at
     elif journal is not None and journal.held is not None:
         found.state, found.message = journal.held
     if journal is not None and journal.outcome is not None:

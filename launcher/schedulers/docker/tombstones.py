@@ -17,9 +17,7 @@ from contextlib import suppress
 
 from launcher.dataclass import dataclass, replace
 from launcher.holding import use
-from launcher.schedulers.docker.client.engine import Engine
 from launcher.schedulers.docker.client.errors import EngineRefused
-from launcher.schedulers.docker.client.objects import Container
 from launcher.schedulers.docker.journal import RecordedOutcome
 from launcher.schedulers.docker.labels import APP_ID, PREFIX, TOMBSTONE, TURN, Labels
 from launcher.schedulers.owner import from_json, this_process
@@ -32,7 +30,7 @@ if TYPE_CHECKING:
 
     from launcher.holding.use import Use
     from launcher.schedulers.docker.client.engine import Engine
-    from launcher.schedulers.docker.client.objects import Labelled
+    from launcher.schedulers.docker.client.objects import Container, Labelled
     from launcher.schedulers.docker.client.view import EngineView
     from launcher.schedulers.docker.status import DockerAppView
     from launcher.specs.attempt import Attempt
@@ -41,7 +39,7 @@ if TYPE_CHECKING:
 
 _LEFT_OUT = frozenset(
     PREFIX + name
-    for name in (
+    for name in [
         "app-id",
         "owner",
         "part",
@@ -52,7 +50,7 @@ _LEFT_OUT = frozenset(
         "waits-for",
         "images",
         "watcher",
-    )
+    ]
 )
 _KEY = ("project", "target", "job")
 

@@ -8,11 +8,11 @@ host.
 from __future__ import annotations
 
 from functools import cache
-from typing import Protocol
 
 from launcher.schedulers.docker.client.engine import Engine
 from launcher.schedulers.docker.client.errors import NotFound
-from launcher.schedulers.docker.client.objects import Container, PathStat
+from launcher.schedulers.docker.client.objects import Container
+from launcher.schedulers.docker.client.view import EngineView
 from launcher.schedulers.docker.labels import PART, WATCHER_PART, Labels
 from launcher.schedulers.owner import Owner, from_json
 
@@ -28,21 +28,16 @@ TURNS_FOLDER = "/launcher/turns"
 _MOST_BYTES = 4096
 
 
-class Looks(Protocol):
-    """The methods of `EngineView` that show a watcher."""
-
-    def inspect(self, container: str, /) -> Container | None: ...
-    def path_stat(self, container: str, path: str, /) -> PathStat | None: ...
-    def read_file(self, container: str, path: str, most: int, /) -> bytes | None: ...
-
-
 class OneLook:
     """An engine whose watchers are looked at once, while many apps are read."""
 
-    def __init__(self, engine: Looks) -> None:
+    def __init__(self, engine: EngineView) -> None:
         self.inspect = cache(engine.inspect)
         self.path_stat = cache(engine.path_stat)
         self.read_file = cache(engine.read_file)
+
+
+Looks = EngineView | OneLook
 
 
 def is_alive(engine: Looks, process: Owner) -> bool:

@@ -98,7 +98,7 @@ def test_an_app_is_known_to_run_while_its_watcher_still_loads(app: Make, launche
     journal = record.journal(made.app_dir)
     os.kill(pid, signal.SIGCONT)
     assert journal is not None
-    assert journal.started_at is not None
+    assert journal.app.started_at is not None
 
 
 def test_a_replica_stopped_by_hand_while_the_watcher_still_loads_cancels_the_app(

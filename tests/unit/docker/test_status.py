@@ -160,7 +160,7 @@ def test_replicas_that_were_never_started_are_counted() -> None:
 
 def test_a_torn_line_of_the_journal_is_ignored() -> None:
     assert fold(b'{"e":"go","t":1.0}\n{"e":"end","t":2.0,"sta').outcome is None
-    assert fold(b'garbage\n[1]\n{"e":"go","t":1.0}\n').started_at == 1.0
+    assert fold(b'garbage\n[1]\n{"e":"go","t":1.0}\n').app.started_at == 1.0
 
 
 def test_a_container_that_is_being_removed_counts_as_removed() -> None:

@@ -14,7 +14,7 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
-from launcher.schedulers.docker.client.errors import SHAPES, EngineError, EngineUnreachable, package_missing
+from launcher.schedulers.docker.client.errors import SHAPES, EngineError, EngineUnreachable
 
 
 class Endpoint(NamedTuple):
@@ -170,8 +170,10 @@ def login_headers(image: str, doing: str, environ: Mapping[str, str] | None = No
     try:
         return _of_sdk(image, doing)
     except ModuleNotFoundError as error:
-        raise package_missing(
-            error.name or "docker", f"cannot {doing} with the credentials of `docker login`"
+        raise EngineError(
+            f"cannot {doing} with the credentials of `docker login`: that needs the Python package"
+            f" `{error.name or 'docker'}`",
+            hint="pip install 'docker>=7'",
         ) from None
 
 

@@ -7,7 +7,7 @@ import math
 import os
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 from operator import itemgetter
 from typing import IO, Any, Literal, TypeVar, overload
 
@@ -76,19 +76,13 @@ class Engine(EngineView):
         except Conflict as error:
             if "already in progress" not in str(error):
                 raise
-            self._gone(container)
+            with suppress(NotFound):  # wait until the removal by another client is done
+                self._post(container, "wait", params={"condition": "removed"})
         except EngineError as error:
             if not again or "directory not empty" not in str(error):
                 raise
             time.sleep(_AGAIN_S)  # the engine wrote the log, or mounted the filesystem for another client
             self.remove(container, force=force, again=again - 1)
-
-    def _gone(self, container: str) -> None:
-        """Wait until the removal by another client is done."""
-        try:
-            self._post(container, "wait", params={"condition": "removed"})
-        except NotFound:
-            return
 
     def put_archive(self, container: str, path: str, tar: bytes) -> None:
         """Unpack a tar archive at the folder `path` of a container, started or not."""
@@ -138,16 +132,12 @@ class Engine(EngineView):
         """
         if not (found := self._networks(name)):
             body = {"Name": name, "Driver": "bridge", "CheckDuplicate": True, "Labels": dict(labels)}
-            try:
+            with suppress(Conflict):
                 self._do("POST", "/networks/create", f"create network {name}", json=body)
-            except Conflict:
-                pass
             found = self._networks(name)
         for duplicate in found[1:]:
-            try:
+            with suppress(Conflict):  # a network in use is no such duplicate
                 self.remove_network(duplicate)
-            except Conflict:
-                pass  # a network in use is no such duplicate
 
     def _networks(self, name: str) -> list[str]:
         """The ids of all networks of this name, oldest first."""
@@ -190,11 +180,9 @@ class Engine(EngineView):
         """Remove a volume; it may be gone already. Raises Conflict when containers use it."""
         self._remove(f"/volumes/{quoted(name)}", f"remove volume {name}")
 
-    def _remove(self, path: str, doing: str, **params: str) -> None:
-        try:
-            self._do("DELETE", path, doing, params=params)
-        except NotFound:
-            pass
+    def _remove(self, path: str, doing: str) -> None:
+        with suppress(NotFound):
+            self._do("DELETE", path, doing)
 
     # Images
 

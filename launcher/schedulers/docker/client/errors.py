@@ -158,11 +158,6 @@ def explained(error: EngineError, text: str) -> SchedulerError:
     return SchedulerError(text, hint=error.hint)
 
 
-def package_missing(name: str, what: str) -> EngineError:
-    """The error for a Python package that is not installed; `what` cannot be done without it."""
-    return EngineError(f"{what}: that needs the Python package `{name}`", hint="pip install 'docker>=7'")
-
-
 def is_half_started(error: EngineError) -> bool:
     """Whether the engine went away in the middle of this start, which it can neither undo nor complete."""
     return _IN_THE_MIDDLE in str(error)

@@ -130,8 +130,7 @@ class _Tap:
 def dechunked(read: Callable[[], bytes]) -> Iterator[bytes]:
     """The body of a chunked response: for each read, the contents of all chunks that it returned.
 
-    An engine sends each line of a log as a chunk of its own. Libraries read chunk by chunk, which costs more
-    than all other work of reading a log.
+    An engine sends each line of a log as a chunk of its own, which libraries read one by one, at a high cost.
 
     Args:
         read: returns the next bytes, b"" at the end of the connection.

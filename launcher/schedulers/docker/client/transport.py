@@ -1,8 +1,7 @@
 """HTTP to one engine, with the standard library alone, and the connections for it.
 
-A dialer opens connections: to a socket of this machine, to a TCP port, with TLS or not, or by `ssh`. Loading
-the Docker SDK, with `requests`, takes longer than most requests to an engine, and a watcher would hold it in
-memory for the life of its app.
+A dialer opens connections: to a socket of this machine, to a TCP port, with TLS or not, or by `ssh`. The
+Docker SDK would take longer to load than most requests take, and stay in the memory of a watcher.
 """
 
 from __future__ import annotations

@@ -269,13 +269,11 @@ class EngineView:
         except NotFound:
             return None
         except EngineRefused as error:
-            if error.status != _FAILED or self._is_there(container):
+            found = self.inspect(container) if error.status == _FAILED else None
+            is_there = found is not None and found.state not in ("removing", "dead")
+            if error.status != _FAILED or is_there:
                 raise
             return None
-
-    def _is_there(self, container: str) -> bool:
-        found = self.inspect(container)
-        return found is not None and found.state not in ("removing", "dead")
 
     def archive(self, container: str, path: str) -> Iterator[bytes]:
         """A folder of the container, started or not, as a tar archive in pieces, below the folder's name."""

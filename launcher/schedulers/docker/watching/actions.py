@@ -8,6 +8,7 @@ reason.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from functools import partial
 from threading import Lock
 from typing import Any
@@ -165,12 +166,9 @@ def _mark(engine: Engine, containers: Sequence[Container], why: str) -> None:
     """Mark the names of containers. The first mark stays; a failed rename is no failure."""
 
     def mark_one(container: Container) -> None:
-        if mark_of(container):
-            return
-        try:
-            engine.rename(container.id, own_name(container) + MARKS.get(why, STOPPED))
-        except EngineRefused:  # gone, or another process has marked it first
-            return
+        if not mark_of(container):
+            with suppress(EngineRefused):  # gone, or another process has marked it first
+                engine.rename(container.id, own_name(container) + MARKS.get(why, STOPPED))
 
     run_parallel(mark_one, containers)
 
@@ -204,10 +202,8 @@ def _repair(engine: Engine, container: str, error: EngineError) -> bool:
     with _REPAIR_LOCK:
         engine.ensure_network(NETWORK, NETWORK_LABELS)
     if seen.was_started and not ambiguous:
-        try:
+        with suppress(EngineRefused):  # removed again, or another cause: the next start reports it
             engine.connect(NETWORK, container)
-        except EngineRefused:
-            pass  # the network was removed again, or the cause is another one: the next start reports it
     return True
 
 

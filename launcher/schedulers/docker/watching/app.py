@@ -75,7 +75,7 @@ class WatchedApp:
         self._found: list[Container] = []
         self._recorder = Recorder(self._app_dir, self._write_end)
         self._actions = Actions(self._engine, self._app_dir, self._recorder)
-        self.since: float = (self._resumed and self._recorder.journal().started_at) or order["at"]
+        self.since: float = (self._resumed and self._recorder.journal().app.started_at) or order["at"]
         """From when on the events of the app count, epoch seconds."""
         self._began_at = time.time()
         self._is_submitted = self._resumed
@@ -163,13 +163,15 @@ class WatchedApp:
             self._hold = Hold(self._process, self.lock, self.app_id, message, self.place, self._wake)
             self._is_submitted = True
         elif op in ("started", "end"):
-            is_begun = op == "started" or self._is_going or self._recorder.journal().started_at is not None
+            is_begun = (
+                op == "started" or self._is_going or self._recorder.journal().app.started_at is not None
+            )
             if self.lock.is_valid and not is_begun:
                 is_begun = not self._remove_app(force=False)
             if not (is_begun and self.lock.is_valid):
                 return False
             self._is_submitted = True  # the watch starts the rest
-            if self._recorder.journal().started_at is None:  # the disk was full
+            if self._recorder.journal().app.started_at is None:  # the disk was full
                 self._recorder.append({"e": "starting"})
         return True
 
@@ -197,7 +199,7 @@ class WatchedApp:
         held = hold.step(orphaned)
         if held is True:
             self._is_connected = False
-            if self._recorder.journal().started_at is None:  # the disk was full
+            if self._recorder.journal().app.started_at is None:  # the disk was full
                 self._recorder.append({"e": "starting"})
         return held
 

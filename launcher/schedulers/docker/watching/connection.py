@@ -55,32 +55,27 @@ class Connection:
                 return
             except OSError:  # the client was killed with unread input
                 data, ancillary = b"", []
-            self._take_fds(ancillary)
+            self.fds += unpacked(ancillary)
+            for fd in self.fds if not CLOEXEC else ():
+                os.set_inheritable(
+                    fd, False
+                )  # an ssh process with the inherited lock would look like a watcher
             if not data:
                 yield {"op": "end"}
                 return
             *lines, self._left = (self._left + data).split(b"\n")
             yield from map(json.loads, lines)
 
-    def _take_fds(self, ancillary: list[tuple[int, int, bytes]]) -> None:
-        self.fds += unpacked(ancillary)
-        for fd in self.fds if not CLOEXEC else ():
-            os.set_inheritable(fd, False)  # an ssh process with the inherited lock would look like a watcher
-
     def answer(self, message: dict[str, Any]) -> None:
         """Send a short message, unless the client has gone."""
-        try:
+        with suppress(OSError):
             self._socket.send(json.dumps(message).encode() + b"\n", NO_SIGPIPE)
-        except OSError:
-            return
 
     def answer_in_full(self, message: dict[str, Any]) -> None:
         """Send a message of any length, unless the client has gone or does not read it. It may block."""
-        try:
+        with suppress(OSError):
             self._socket.settimeout(_ANSWER_S)
             self._socket.sendall(json.dumps(message).encode() + b"\n", NO_SIGPIPE)
-        except OSError:
-            return
 
     def close(self) -> None:
         """Close the connection, and the descriptors that were not taken."""
