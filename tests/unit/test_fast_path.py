@@ -103,6 +103,7 @@ ON_BRANCH = {
     "launcher.runner.runner": "workspaces, for apps without one",
     "launcher.schedulers.checks": "launcher.turns, for apps that ask for no kind of GPU",
     "launcher.schedulers.docker.client.configuration": "warnings, for registries without credentials",
+    "launcher.schedulers.docker.client.engine": "archives, for apps whose folders need none",
     "launcher.schedulers.docker.client.transport": "subprocess, without SSH; urllib.request, without a proxy",
     "launcher.schedulers.docker.observe": "what stops, ends and removes apps, for commands that only read",
     "launcher.schedulers.docker.request": "launcher.turns, for apps without GPUs",

@@ -6,9 +6,7 @@ dies, the watcher removes an app that was never started, and completes the start
 
 from __future__ import annotations
 
-import io
 import shlex
-import tarfile
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from fnmatch import fnmatchcase
@@ -19,7 +17,7 @@ from launcher.errors import ReservedError, SchedulerError, StartError
 from launcher.holding.replica import made_by_others
 from launcher.schedulers.docker import images, outputs
 from launcher.schedulers.docker.apps import own_containers
-from launcher.schedulers.docker.client.engine import Engine
+from launcher.schedulers.docker.client.engine import Engine, tar_entry
 from launcher.schedulers.docker.client.errors import (
     Conflict,
     EngineError,
@@ -189,7 +187,7 @@ class ContainerSetup:
                 hint="leave one replica writable, or set `user` to root",
             )
         for folder in (SCRATCH, OUTPUT) if outputs.has_own(job) else (SCRATCH,):
-            self.engine.put_archive(self._made[writable[0]], "/", _folder(folder.lstrip("/"), 0o1777))
+            self.engine.put_archive(self._made[writable[0]], "/", tar_entry(folder, None, 0o1777))
 
     def _check(
         self, position: int, container: DockerContainer, config: Mapping[str, Any], image: Image
@@ -243,16 +241,6 @@ def environment_of(container: DockerContainer, job: DockerJob, environ: Mapping[
         name: value for name, value in environ.items() if any(fnmatchcase(name, each) for each in wanted)
     }
     return {**copied, **{name: resolve(value) if isinstance(value, Secret) else value for name, value in own}}
-
-
-def _folder(path: str, mode: int) -> bytes:
-    """A tar archive of one empty folder."""
-    out = io.BytesIO()
-    with tarfile.open(fileobj=out, mode="w") as tar:
-        entry = tarfile.TarInfo(path)
-        entry.type, entry.mode = tarfile.DIRTYPE, mode
-        tar.addfile(entry)
-    return out.getvalue()
 
 
 def is_foreign(engine: Engine, name: str) -> bool:

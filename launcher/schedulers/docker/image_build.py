@@ -11,7 +11,6 @@ import posixpath
 import re
 from collections.abc import Mapping
 from contextlib import suppress
-from functools import partial
 from hashlib import sha256
 from typing import Any, NamedTuple
 
@@ -20,7 +19,7 @@ from launcher.errors import SchedulerError
 from launcher.files import read_regular
 from launcher.schedulers.docker import images
 from launcher.schedulers.docker.build_lock import once
-from launcher.schedulers.docker.client.engine import Engine, connect
+from launcher.schedulers.docker.client.engine import Engine, connect, no_report
 from launcher.schedulers.docker.client.errors import BuildFailed, Conflict, NotFound
 from launcher.schedulers.docker.client.objects import Image, Labelled
 from launcher.schedulers.docker.client.streams import Report
@@ -44,6 +43,7 @@ FOLDER = "/workspace"
 """Folder of the files when neither `workdir` nor the image names a folder other than `/`."""
 
 _TRIES = 3
+_WAITS = "waiting for another build of this image"
 _STEP_REMOVED = re.compile(
     "unknown parent image ID|failed to get digest sha256:.*no such file or directory|No such image: sha256:"
 )
@@ -162,6 +162,7 @@ def build_workspace(
     """
     policy, repo = str(cfg.get("image_pull") or "missing"), cfg.get("image_repo")
     report = None if cfg.get("quiet") else report
+    say = report or no_report
     todo = list({work.name: work for work in _work(app, cfg, workspace).values()}.values())
     bases = list(dict.fromkeys(base for work in todo for base in work.bases))
     found = run_parallel(lambda base: images.ensure_image(engine, base, policy, report, fresh), bases)
@@ -179,15 +180,10 @@ def build_workspace(
         if not _is_current(found, _labels(work, on)) or (repo and not _is_pushed(found, str(repo))):
             # With the ids of the bases: after the pull of a base the build gives another image.
             name = " ".join([engine.engine_id(), work.name, *(image.id for image in on)])
-            once(name, make, partial(_report_waiting, work, report))
+            once(name, make, lambda: say("building", {"image": work.name, "line": _WAITS}))
 
     run_parallel(have, todo)
     return workspace_app(app, cfg, workspace)
-
-
-def _report_waiting(work: _Work, report: Report | None) -> None:
-    if report is not None:
-        report("building", {"image": work.name, "line": "waiting for another build of this image"})
 
 
 def notes(app: AppDef, workspace: BoundWorkspace) -> list[str]:

@@ -260,8 +260,13 @@ class DockerSubmission:
         """Remove all created objects, running or not, and the record."""
         try:
             self._setup.undo()
-            for made in filter(None, (*self._left_waiting(), self._marker)):
-                self._engine.remove(made)
+            if self._held is not None:  # a watcher that did not accept the app in time has made its container
+                owner = this_process().to_json()
+                for each in apps.list_containers(self._engine, self.app_id):
+                    if is_waiting(each) and each.labels.get(OWNER) == owner:
+                        self._engine.remove(each.id)
+            if self._marker:
+                self._engine.remove(self._marker)
         except EngineError:
             pass  # the engine went away, as the error that led here reports
         if self._place is not None:
@@ -269,13 +274,6 @@ class DockerSubmission:
         if self._watcher is not None:
             self._watcher.abort()
         discard(self._lock)
-
-    def _left_waiting(self) -> list[str]:
-        """The container that a watcher, which did not accept the app in time, has made for it."""
-        if self._held is None:
-            return []
-        found, owner = apps.list_containers(self._engine, self.app_id), this_process().to_json()
-        return [each.id for each in found if is_waiting(each) and each.labels.get(OWNER) == owner]
 
     def close(self) -> None:
         """Close the connection to the watcher: an attached app is cancelled."""

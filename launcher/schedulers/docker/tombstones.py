@@ -37,20 +37,17 @@ if TYPE_CHECKING:
     from launcher.specs.jobkey import JobKey
 
 
-_LEFT_OUT = frozenset(
-    PREFIX + name
-    for name in [
-        "app-id",
-        "owner",
-        "part",
-        "role",
-        "replica",
-        "retries",
-        "holder",
-        "waits-for",
-        "images",
-        "watcher",
-    ]
+_LEFT_OUT = (
+    "app-id",
+    "holder",
+    "images",
+    "owner",
+    "part",
+    "replica",
+    "retries",
+    "role",
+    "waits-for",
+    "watcher",
 )
 _KEY = ("project", "target", "job")
 
@@ -125,7 +122,7 @@ def body(labels: Mapping[str, str], view: DockerAppView) -> dict[str, str]:
     }
     ours = {name: text for name, text in labels.items() if name.startswith(PREFIX)}
     return {
-        **{name: text for name, text in ours.items() if name not in _LEFT_OUT},
+        **{name: text for name, text in ours.items() if name.removeprefix(PREFIX) not in _LEFT_OUT},
         **{PREFIX + name: str(value) for name, value in outcome.items() if value not in (None, "")},
         TOMBSTONE: labels.get(APP_ID, ""),
     }

@@ -69,7 +69,8 @@ def test_lines_are_added_whole_after_a_line_that_a_full_disk_cut_short(app_dir: 
         file.write('{"e":"end","sta')
     assert record.append(app_dir, "cancel", by="me")
     record_events = record.journal(app_dir)
-    assert (record_events.app.started_at is not None, record_events.app.cancel["by"], record_events.outcome) == (
+    app = record_events.app
+    assert (app.started_at is not None, app.cancel["by"], record_events.outcome) == (
         True,
         "me",
         None,

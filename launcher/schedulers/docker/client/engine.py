@@ -213,7 +213,7 @@ class Engine(EngineView):
     def _transfer(
         self, path: str, verb: str, image: str, params: Mapping[str, str], report: Report | None
     ) -> None:
-        say, doing = report or _no_report, f"{verb} {image}"
+        say, doing = report or no_report, f"{verb} {image}"
         with self._messages(path, doing, login=image, params=params) as messages:
             transfer(messages, f"{verb}ing", image, doing, say)
         say(f"{verb}ed", {"image": image})
@@ -238,7 +238,7 @@ class Engine(EngineView):
         """
         params = {"dockerfile": dockerfile, "rm": "1", "forcerm": "1", **({} if nameless else {"t": tag})}
         params |= {"buildargs": json.dumps(dict(buildargs or {})), "labels": json.dumps(dict(labels or {}))}
-        say, headers = report or _no_report, {"Content-Type": "application/x-tar"}
+        say, headers = report or no_report, {"Content-Type": "application/x-tar"}
         options: dict[str, Any] = {"params": params, "headers": headers, "data": _archive_pieces(context)}
         with self._messages("/build", f"build {tag}", login="", **options) as messages:
             made = built(messages, tag, say)
@@ -258,7 +258,7 @@ def _id(made: Mapping[str, Any]) -> str:
     return str(made["Id"])
 
 
-def _no_report(_kind: str, _facts: Mapping[str, Any]) -> None: ...
+def no_report(_kind: str, _facts: Mapping[str, Any]) -> None: ...
 
 
 def _archive_pieces(context: Iterable[bytes]) -> Iterator[bytes]:
@@ -268,6 +268,19 @@ def _archive_pieces(context: Iterable[bytes]) -> Iterator[bytes]:
         yield from pieces
     except OSError as error:
         raise SchedulerError(f"cannot read the workspace: {error}") from error
+
+
+def tar_entry(path: str, data: bytes | None, mode: int) -> bytes:
+    """A tar archive of one file, to be unpacked at `/`; of one empty folder when `data` is None."""
+    import io
+    import tarfile
+
+    out, entry = io.BytesIO(), tarfile.TarInfo(path.lstrip("/"))
+    entry.type = tarfile.DIRTYPE if data is None else tarfile.REGTYPE
+    entry.size, entry.mode = len(data or b""), mode
+    with tarfile.open(fileobj=out, mode="w") as tar:
+        tar.addfile(entry, io.BytesIO(data or b""))
+    return out.getvalue()
 
 
 def split_tag(name: str) -> tuple[str, str]:

@@ -57,9 +57,7 @@ class Connection:
                 data, ancillary = b"", []
             self.fds += unpacked(ancillary)
             for fd in self.fds if not CLOEXEC else ():
-                os.set_inheritable(
-                    fd, False
-                )  # an ssh process with the inherited lock would look like a watcher
+                os.set_inheritable(fd, False)  # else an ssh process with the lock looks like a watcher
             if not data:
                 yield {"op": "end"}
                 return

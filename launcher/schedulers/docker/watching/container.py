@@ -17,9 +17,7 @@ makes another one, and hands over the app.
 
 from __future__ import annotations
 
-import io
 import json
-import tarfile
 import time
 from collections.abc import Collection, Mapping
 from contextlib import closing, suppress
@@ -31,7 +29,7 @@ from urllib.parse import unquote, urlsplit
 
 from launcher.errors import SchedulerError
 from launcher.schedulers.docker import images, share
-from launcher.schedulers.docker.client.engine import Engine, writable
+from launcher.schedulers.docker.client.engine import Engine, tar_entry, writable
 from launcher.schedulers.docker.client.errors import (
     Conflict,
     EngineError,
@@ -266,7 +264,7 @@ def _make(engine: Engine, name: str, image: str, policy: str, report: Report | N
     except EngineError as error:
         raise explained(error, f"the engine cannot make a watcher of {image}: {error.cause}") from error
     try:
-        engine.put_archive(made, "/", _archive())
+        engine.put_archive(made, "/", tar_entry(_PROGRAM, zipped(program()), 0o600))
         engine.start(made)
     except EngineError as error:
         engine.remove(made, force=True)
@@ -319,16 +317,6 @@ def _body(name: str, image: str, folder: str, socket: str) -> dict[str, Any]:
             "LogConfig": {"Type": "json-file", "Config": {"max-size": "1m", "max-file": "2"}},
         },
     }
-
-
-def _archive() -> bytes:
-    """A tar archive of the program."""
-    out, data = io.BytesIO(), zipped(program())
-    with tarfile.open(fileobj=out, mode="w") as tar:
-        entry = tarfile.TarInfo(_PROGRAM.lstrip("/"))
-        entry.size, entry.mode = len(data), 0o600
-        tar.addfile(entry, io.BytesIO(data))
-    return out.getvalue()
 
 
 # -- turns -------------------------------------------------------------------------------------------------
