@@ -39,8 +39,7 @@ class DockerReservation(BackendReservation):
 
     Attributes:
         marker: id of the container with the app id as its name; "" when an app is resumed.
-        found: the app, when a dead owner had started a part of it.
-        resumed: a dead owner had started a part of it.
+        found: the app, when a dead owner had started a part of it, so that it is `resumed`.
         fresh: images that were pulled for the attempt; see `images.ensure_image`.
 
     Raises ReservedError, StateError, EngineError, with nothing left behind.

@@ -74,10 +74,8 @@ def is_of(ticket: Ticket, labels: Mapping[str, str]) -> bool:
         return True
 
 
-def label_of(place: Place | None) -> dict[str, str]:
+def label_of(place: Place) -> dict[str, str]:
     """The label of an app's containers."""
-    if place is None:
-        return {}
     gpus = len(place.dealt) if place.ask.devices else place.ask.gpus
     held = {**place.ask.to_dict(), "at_once": True, "gpus": gpus, "devices": list(place.dealt)}
     return {SHARE: json.dumps(held, separators=(",", ":"))}

@@ -236,7 +236,7 @@ class WatcherClient:
         return True
 
 
-def answer_on(control: socket | ExecSocket, timeout_s: float | None) -> dict[str, Any] | None:
+def answer_on(control: socket | ExecSocket, timeout_s: float) -> dict[str, Any] | None:
     """The next answer of a watcher; None when it has ended, or cannot be run. Raises TimeoutError."""
     data = b""
     try:

@@ -216,7 +216,7 @@ class EngineWatcher(WatcherClient):
         """See `WatcherClient.close`. It waits a moment: else the last message might be lost on its way."""
         return super().close(max(timeout_s, _LEAVE_S))
 
-    def _answer(self, timeout_s: float | None) -> dict[str, Any] | None:
+    def _answer(self, timeout_s: float) -> dict[str, Any] | None:
         with suppress(TimeoutError):
             return answer_on(self._stream, timeout_s)
         return None
