@@ -33,8 +33,8 @@ _FAST = {
     "launcher.schedulers.docker.client": "errors view wire",
     "launcher.schedulers.docker.watching": "client rendezvous",
     "launcher.schedulers.local": (
-        "apprecord appview claim driver filewatch held hold in_line kernel line_holder logfiles "
-        "logrecords logs logwriter observe probes replicas rundir scheduler spawn starter "
+        "apprecord appview claim driver filewatch held in_line kernel line_holder logfiles "
+        "logrecords logs logwriter needed observe probes replicas rundir scheduler spawn starter "
         "stop supervisor together"
     ),
     "launcher.schedulers.slurm": "known scheduler",

@@ -11,7 +11,7 @@ import time
 
 from launcher.holding.app import App
 from launcher.holding.events import created
-from launcher.holding.hold import decide
+from launcher.holding.hold import decide, way_to_start
 from launcher.holding.journal import JournalWriter
 from launcher.holding.replica import made_by_others
 from launcher.schedulers import pids
@@ -25,11 +25,12 @@ from launcher.schedulers.loop import Inbox, send
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
     from typing import Any
 
     from launcher.schedulers.local.comparison import Comparison
     from launcher.schedulers.local.in_line import Share
+    from launcher.schedulers.local.needed import Needed
     from launcher.schedulers.local.spawn import Spawner
     from launcher.schedulers.loop import Loop
 
@@ -37,7 +38,8 @@ if TYPE_CHECKING:
     Message = Mapping[str, Any]
 
 VERSION = 1
-RECORD_RETRY_S = 1.0
+AGAIN_S = 1.0
+"""How soon to try again where a full disk may get space."""
 
 
 class Keeper:
@@ -119,7 +121,7 @@ class UnstartedApp:
         self.app = App()
         self.app_dir: str = message["app_dir"]
         self.is_attached: bool = message["attached"]
-        self.is_created = self.is_accepted = self._is_over = False
+        self.is_created = self.is_accepted = self._is_over = self._has_failed = False
         self._is_folder_ours = True
         self.share: Share | None = None
         self.comparison: Comparison | None = None
@@ -233,6 +235,27 @@ class UnstartedApp:
         self.app.take(event)
         self.events.append(event)
 
+    def hold(self, needs: Iterable[tuple[str, str]], needed: Needed) -> None:
+        """Go the way to the start (`launcher.holding.hold`), which asks this object as its `Holder`.
+
+        Args:
+            needs: job and folder of each app that has to succeed first.
+            needed: follows these apps.
+        """
+        self._needs, self._needed = dict(needs), needed
+        self._way = way_to_start(list(self._needs), self)
+        self._go_on()
+
+    def _go_on(self, happened: Any = None) -> None:
+        """Resume the way to the start, with the value that it waits for."""
+        if self.app.has_ended:
+            return
+        try:
+            self._way.send(happened)
+        except StopIteration as over:
+            if over.value:
+                self.go()
+
     def accept(self, kind: str, **fields: Any) -> bool:
         """Record that the app waits, and let the client go; False where the app has ended.
 
@@ -245,6 +268,40 @@ class UnstartedApp:
         self._keeper.answer({"ok": kind})
         self._keeper.accepted(self)
         return True
+
+    def follow_needs(self) -> None:
+        for job, folder in self._needs.items():
+            self._needed.follow(folder, lambda state, job=job: self._go_on((job, state)))  # type: ignore[misc]
+
+    def give_up(self, why: str) -> None:
+        self.end_unstarted("unmet", why=why)
+
+    def has_share(self) -> bool:
+        return self.share is None or self.share.has(self._go_on, self._cannot_queue)
+
+    def _cannot_queue(self, error: OSError) -> None:
+        if not self._has_failed:
+            self._has_failed = True
+            why = f"{error.filename}: {error.strerror}" if error.filename else str(error.strerror)
+            self.note("warning", message=f"cannot take its place in line, and tries again: {why}")
+
+    def compare(self) -> bool:
+        if self.comparison is None or not self.is_accepted:
+            return False
+        self.comparison.begin(self._go_on)
+        return True
+
+    def decide(self) -> bool | None:
+        if not self.is_accepted:
+            return True
+        try:
+            decision = rundir.decide(self.app_dir, rundir.START)
+        except OSError:  # the disk is full
+            self._loop.after(AGAIN_S, self._go_on)
+            return None
+        if decision != rundir.START:
+            self.end_unstarted("withdrawn")
+        return decision == rundir.START
 
     def end_unstarted(self, kind: str, **fields: Any) -> None:
         """Record a fact that ends an app before its start.
@@ -299,7 +356,7 @@ class UnstartedApp:
             self.record.close()
             self._be_over()
         else:
-            self._loop.after(RECORD_RETRY_S, self.leave)
+            self._loop.after(AGAIN_S, self.leave)
 
     def leave_if_ended(self) -> bool:
         if self.app.has_ended:

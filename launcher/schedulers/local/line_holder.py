@@ -20,8 +20,8 @@ from launcher.errors import SchedulerError
 from launcher.schedulers.descriptors import FdInbox
 from launcher.schedulers.local import kernel
 from launcher.schedulers.local.held import Keeper, UnstartedApp
-from launcher.schedulers.local.hold import Hold, Needed
 from launcher.schedulers.local.in_line import SharedLine, SharedPlace, to_hand_over
+from launcher.schedulers.local.needed import Needed
 from launcher.schedulers.local.spawn import Spawner
 from launcher.schedulers.local.starter import Starter
 from launcher.schedulers.local.supervisor import begin
@@ -162,7 +162,7 @@ class LineMember(Keeper):
         if ask := message.get("turn"):
             line = self._holder.line_of(ask["table"])
             app.share = SharedPlace(self._loop, line, ask, app.app_dir)
-        Hold(app, self._loop, message.get("needs", ()), self._holder.needed).go_on()
+        app.hold(message.get("needs", ()), self._holder.needed)
 
     def accepted(self, app: UnstartedApp) -> None:
         app.record.put_down()

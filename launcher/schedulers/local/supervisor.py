@@ -187,12 +187,12 @@ class Supervisor(Keeper):
     # -- what the app asks of the process that holds it ----------------------------------------------------
 
     def hold(self, app: UnstartedApp, message: Mapping[str, Any]) -> None:
-        from launcher.schedulers.local.hold import Hold, Needed
         from launcher.schedulers.local.in_line import OwnPlace
+        from launcher.schedulers.local.needed import Needed
 
         if message.get("turn"):
             app.share = OwnPlace.new(self._loop, message["turn"], app.app_dir)
-        Hold(app, self._loop, message.get("needs", ()), Needed(self._loop)).go_on()
+        app.hold(message.get("needs", ()), Needed(self._loop))
 
     def accepted(self, app: UnstartedApp) -> None:
         self._reported_started = True

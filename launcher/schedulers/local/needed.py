@@ -1,4 +1,4 @@
-"""Hold an app before its start, within the loop of its process: see `launcher.holding.hold`.
+"""Follow the apps that the apps of a supervisor or line holder need, until they have ended.
 
 The process of a needed app is watched by a pidfd, and its record is read when it has ended: until then this
 process sleeps. An app in the line of another process is followed by its record, too. No import here may load
@@ -9,98 +9,20 @@ from __future__ import annotations
 
 import os
 
-from launcher.holding.hold import way_to_start
 from launcher.schedulers import pids
 from launcher.schedulers.local import rundir
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
-    from typing import Any
+    from collections.abc import Callable
 
     from launcher.schedulers.local.filewatch import FileWatch
-    from launcher.schedulers.local.held import UnstartedApp
     from launcher.schedulers.loop import Loop
 
     Then = Callable[[str], None]
 
-AGAIN_S = 1.0
-"""How soon to try again: a full disk may get space, an app without a process may be submitted again."""
-
-REMOVED = "removed"
+_AGAIN_S = 1.0  # how soon to look again at an app without a process, which may be submitted again
 _TAIL = 16 * 1024
-
-
-class Hold:
-    """One app, until it starts or ends.
-
-    Args:
-        needs: job and folder of each app that has to succeed first.
-        needed: follows the needed apps.
-    """
-
-    def __init__(
-        self, app: UnstartedApp, loop: Loop, needs: Iterable[tuple[str, str]], needed: Needed
-    ) -> None:
-        self._app = app
-        self._loop = loop
-        self._needs = dict(needs)
-        self._needed = needed
-        self._has_failed = False
-        self._way = way_to_start(list(self._needs), self)
-
-    def go_on(self, happened: Any = None) -> None:
-        """Resume the way to the start, with the value that it waits for."""
-        if self._app.has_ended:
-            return
-        try:
-            self._way.send(happened)
-        except StopIteration as over:
-            if over.value:
-                self._app.go()
-
-    # -- what the way asks for -----------------------------------------------------------------------------
-
-    def accept(self, kind: str, **fields: Any) -> bool:
-        return self._app.accept(kind, **fields)
-
-    def note(self, kind: str, **fields: Any) -> None:
-        self._app.note(kind, **fields)
-
-    def give_up(self, why: str) -> None:
-        self._app.end_unstarted("unmet", why=why)
-
-    def compare(self) -> bool:
-        comparison = self._app.comparison
-        if comparison is None or not self._app.is_accepted:
-            return False
-        comparison.begin(self.go_on)
-        return True
-
-    def decide(self) -> bool | None:
-        if not self._app.is_accepted:
-            return True
-        try:
-            decision = rundir.decide(self._app.app_dir, rundir.START)
-        except OSError:  # the disk is full
-            self._loop.after(AGAIN_S, self.go_on)
-            return None
-        if decision != rundir.START:
-            self._app.end_unstarted("withdrawn")
-        return decision == rundir.START
-
-    def follow_needs(self) -> None:
-        for job, folder in self._needs.items():
-            self._needed.follow(folder, lambda state, job=job: self.go_on((job, state)))  # type: ignore[misc]
-
-    def has_share(self) -> bool:
-        return self._app.share is None or self._app.share.has(self.go_on, self._cannot_queue)
-
-    def _cannot_queue(self, error: OSError) -> None:
-        if not self._has_failed:
-            self._has_failed = True
-            why = f"{error.filename}: {error.strerror}" if error.filename else str(error.strerror)
-            self.note("warning", message=f"cannot take its place in line, and tries again: {why}")
 
 
 class Needed:
@@ -152,9 +74,9 @@ class Needed:
             from launcher.schedulers.local import appview
 
             view = appview.read_state(folder)
-            state = REMOVED if view is None else view.state if view.has_ended else ""
+            state = "removed" if view is None else view.state if view.has_ended else ""
         if not state:
-            self._loop.after(AGAIN_S, lambda: self.look(folder))
+            self._loop.after(_AGAIN_S, lambda: self.look(folder))
             return
         for then in self._waiting.pop(folder, ()):
             then(state)
@@ -177,7 +99,7 @@ class Needed:
         except FileNotFoundError:
             pass
         if self._files.fd < 0:  # no inotify, or too many watches
-            self._loop.after(AGAIN_S, lambda: self.look(folder))
+            self._loop.after(_AGAIN_S, lambda: self.look(folder))
         elif holder(folder)[0] == SUPERVISOR or outcome(folder):  # changed since the record was read
             self._loop.after(0, lambda: self.look(folder))
 
