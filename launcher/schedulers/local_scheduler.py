@@ -6,7 +6,7 @@ For programs written for TorchX; launcher itself does not import it.
 from __future__ import annotations
 
 from launcher.schedulers.ids import make_unique
-from launcher.schedulers.local.popen import PopenRequest, ReplicaParam
+from launcher.schedulers.local.popen import LocalOpts, PopenRequest, ReplicaParam
 from launcher.schedulers.local.request import (
     COMBINED_LOG,
     ENV_CUDA_VISIBLE_DEVICES,
@@ -16,7 +16,6 @@ from launcher.schedulers.local.request import (
     ImageProvider,
     LocalDirectoryImageProvider,
 )
-from launcher.schedulers.local.rules import LocalOpts
 from launcher.schedulers.local.scheduler import LocalScheduler, create_scheduler
 
 __all__ = [

@@ -33,9 +33,9 @@ _FAST = {
     "launcher.schedulers.docker.client": "errors view wire",
     "launcher.schedulers.docker.watching": "client rendezvous",
     "launcher.schedulers.local": (
-        "apprecord appview claim driver filewatch held in_line kernel line_holder logfiles "
-        "logrecords logs logwriter needed observe probes replicas rundir scheduler spawn starter "
-        "stop supervisor together"
+        "appview claim driver filewatch held in_line kernel line_holder logfiles "
+        "logs logwriter needed observe probes replicas rundir scheduler spawn starter "
+        "stop supervisor"
     ),
     "launcher.schedulers.slurm": "known scheduler",
     "launcher.specs": "jobkey",
@@ -224,7 +224,6 @@ def fast(scenario) -> set[str]:
     # The last one only where a stop takes its time.
     entries = ("cli.completion_names", "schedulers.local.supervisor", "schedulers.local.filewatch")
     entries += ("schedulers.local.probes",)  # the supervisor of roles with a probe
-    entries += ("schedulers.local.logrecords",)  # logs of several replicas
     entries += ("inventory.needs",)  # of waiting and skipped apps
     entries += ("inventory.groups",)  # of a pattern, and of the name of a matrix
     entries += ("cli.start",)  # of an app in line

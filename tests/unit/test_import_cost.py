@@ -42,8 +42,7 @@ NOT_FOR_A_SAVED_PLAN = {
         "launcher.inventory.find",
         "launcher.schedulers.workspaces",
     },
-    *{"launcher.schedulers.local.logfiles", "launcher.schedulers.local.filewatch"},
-    *{"launcher.schedulers.local.logs", "launcher.schedulers.local.logrecords"},
+    *{f"launcher.schedulers.local.{name}" for name in ("filewatch", "logfiles", "logs")},
 }
 """What only a failure, an interrupt, a workspace or a reader of logs needs."""
 

@@ -1,4 +1,4 @@
-"""The files of a replica: their paths, the segments of its log with their indexes, and its error file.
+"""The files of a replica: the segments of its log, read as they are written, and its error file.
 
 A log without a bound is one segment. A bounded log has its beginning (segment 0) and its newest segments.
 A place is a count of the bytes that the replica has printed: it stays the same when segments are removed.
@@ -9,15 +9,28 @@ from __future__ import annotations
 import os
 import stat
 from array import array
+from bisect import bisect_left, bisect_right
 from contextlib import suppress
 
 from launcher.errors import SchedulerError
-from launcher.schedulers.local import appview, rundir
-from launcher.schedulers.logs import RESTART, STDERR, STDOUT, LogsRemoved, require_replica
+from launcher.schedulers.appfolder import AppFolder
+from launcher.schedulers.local import rundir
+from launcher.schedulers.logs import (
+    COMBINED,
+    DROPPED,
+    RESTART,
+    STDERR,
+    STDOUT,
+    LogRecord,
+    LogsRemoved,
+    require_replica,
+    since_ns,
+    until_ns,
+)
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Iterator
 
 KINDS = (STDOUT, STDERR, RESTART, "unknown")
 CHUNK = 1 << 18  # large enough for few system calls, small enough to stay in the processor's cache
@@ -118,6 +131,114 @@ def remove_logs(folders: Iterable[str]) -> None:
                     os.unlink(rundir.log_file(folder, name, number))
 
 
+# -- reading a log as it grows -----------------------------------------------------------------------------
+
+
+class RecordReader:
+    """Reads records as they are written: each `read` continues where the last one ended.
+
+    Args:
+        since, until: epoch seconds.
+        start: the place (see `logfiles`) to begin at.
+        keep_open: the files stay open between reads; call `close` then.
+    """
+
+    def __init__(
+        self,
+        folder: str,
+        stream: str = COMBINED,
+        since: float | None = None,
+        until: float | None = None,
+        *,
+        start: int = 0,
+        keep_open: bool = False,
+    ) -> None:
+        self._folder = folder
+        self._stream = stream
+        self._since_ns = None if since is None else since_ns(since)
+        self._until_ns = None if until is None else until_ns(until)
+        self._keep_open = keep_open
+        self._start = start
+        self._place = start  # everything before it was read
+        self._segment = Segment(folder)
+        self.finished = False
+        """Whether reading is complete: everything written from now on is later than `until`."""
+
+    def read(self) -> Iterator[LogRecord]:
+        try:
+            while not self.finished:
+                # List the segments before reading: a segment is complete once there is a later one.
+                later = [number for number in numbers(self._folder) if number > self._segment.number]
+                yield from self._read_segment(complete=bool(later))
+                if not later:
+                    return
+                self.close()
+                self._segment = Segment(self._folder, later[0])
+        finally:
+            if not self._keep_open:
+                self.close()
+
+    def close(self) -> None:
+        self._segment.close()
+
+    def _read_segment(self, *, complete: bool) -> Iterator[LogRecord]:
+        segment = self._segment
+        was_begun = segment.begin is not None
+        segment.open()
+        if segment.fd < 0:
+            return
+        size = segment.size
+        index = segment.read_index()
+        if segment.begin is None:
+            return
+        if not was_begun and segment.begin > self._place:
+            if self._since_ns is None or index[1] >> 2 >= self._since_ns:
+                yield LogRecord(index[1] >> 2, DROPPED, marker(segment.begin - self._place))
+            self._place = segment.begin
+        if self._skip(index):
+            yield from self._read_data(segment, segment.begin + size, complete=complete)
+
+    def _skip(self, index: array[int]) -> bool:
+        """Drop the records before the first requested one; False while there is none."""
+        if self._since_ns is not None:
+            first = bisect_left(index[1::2], self._since_ns << 2)
+            del index[: 2 * first]
+            if not index:
+                return False
+            self._place = max(self._place, index[0])
+            self._since_ns = None
+        if self._start and index:
+            before = bisect_right(index[0::2], self._start) - 1
+            del index[: 2 * max(0, before)]
+            self._start = 0
+        return True
+
+    def _read_data(self, segment: Segment, end: int, *, complete: bool) -> Iterator[LogRecord]:
+        """The data of all records up to the place `end`; `complete`: the segment will not grow."""
+        done = 0
+        index = segment.index
+        while done < len(index):
+            time_ns, stream = index[done + 1] >> 2, KINDS[index[done + 1] & 3]
+            if self._until_ns is not None and time_ns > self._until_ns:
+                self.finished = True
+                break
+            until = min(index[done + 2], end) if done + 2 < len(index) else end
+            whole = complete or (done + 2 < len(index) and index[done + 2] <= end)
+            if stream == RESTART and whole:
+                yield LogRecord(time_ns, RESTART, b"")
+            if self._stream not in (COMBINED, stream):
+                self._place = max(self._place, until)
+            while self._place < until and (
+                data := segment.read(self._place, min(CHUNK, until - self._place))
+            ):
+                self._place += len(data)
+                yield LogRecord(time_ns, stream, data)
+            if not whole:
+                break
+            done += 2
+        del index[:done]
+
+
 # -- the folders of replicas -------------------------------------------------------------------------------
 
 _MOST_APPS = 64
@@ -137,7 +258,7 @@ def folders_of(app_dir: str) -> dict[str, list[str]] | None:
     known = _known_folders.get(app_dir)
     if known is not None and known[0] == version:
         return known[1]
-    request = appview.read_request(app_dir)
+    request = AppFolder(app_dir).read_json("request.json")
     if request is None:
         return None
     if len(_known_folders) >= _MOST_APPS:

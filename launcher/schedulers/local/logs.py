@@ -9,6 +9,7 @@ from launcher.schedulers.local import rundir
 from launcher.schedulers.local.logfiles import (
     CHUNK,
     KINDS,
+    RecordReader,
     Segment,
     folder_of,
     known_folders,
@@ -20,12 +21,13 @@ from launcher.schedulers.readback import RecordedLogs
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from launcher.schedulers.logs import LogPart, LogRecord, Where
     from launcher.schedulers.restarts import Event, RestartNotes
 
 _BLOCK = 1 << 16
+_FILES_PER_READER = 2
 
 
 class LocalLogs(RecordedLogs):
@@ -49,25 +51,22 @@ class LocalLogs(RecordedLogs):
             for data in view.chunks(start, end):
                 yield LogBlock(data, partial(view.written, start))
                 start += len(data)
-            yield LogBlock(
-                b"", partial(view.written, start)
-            )  # the indexes are open until the last line is read
+            # The indexes are open until the last line is read.
+            yield LogBlock(b"", partial(view.written, start))
 
     def replicas(self) -> Sequence[Where]:
         return [(role, k) for role, found in known_folders(self._app_dir).items() for k in range(len(found))]
 
     def present_records(self, where: Where, part: LogPart) -> Iterator[LogRecord]:
-        from launcher.schedulers.local.logrecords import records
-
-        return records(folder_of(self._app_dir, *where), part.stream, part.since, part.until)
+        folder = folder_of(self._app_dir, *where)
+        return RecordReader(folder, part.stream, part.since, part.until).read()
 
     def followed(
         self, replicas: Sequence[Where], part: LogPart, notes: RestartNotes | None, *, marks: bool
     ) -> Iterator[tuple[Where, LogRecord]]:
         from launcher.files import allow_open_files
-        from launcher.schedulers.local.logrecords import FILES_PER_READER, RecordReader, follow_logs
 
-        keep_open = not marks and allow_open_files(FILES_PER_READER * len(replicas))
+        keep_open = not marks and allow_open_files(_FILES_PER_READER * len(replicas))
         folders = self._folders(replicas)
         readers = {
             where: RecordReader(
@@ -80,7 +79,38 @@ class LocalLogs(RecordedLogs):
             )
             for where, folder in folders.items()
         }
-        return follow_logs(self._app_dir, folders, readers, notes)
+        return self._follow(folders, readers, notes)
+
+    def _follow(
+        self, folders: Mapping[Where, str], readers: Mapping[Where, RecordReader], notes: RestartNotes | None
+    ) -> Iterator[tuple[Where, LogRecord]]:
+        """The records as they are written, until the app has ended or all readers are finished."""
+        from launcher.schedulers.local.filewatch import AppWatch
+
+        names = {folder: where for where, folder in folders.items()}
+        try:
+            with AppWatch(self._app_dir) as watch:
+                for folder in names:
+                    watch.add(folder)
+                changed = set(readers)
+                while True:
+                    ended = watch.ended  # look before reading: data read after the end is complete
+                    seen = notes.look() if notes else 0.0  # all output before these restarts is on disk
+                    if notes and seen:
+                        changed |= notes.waiting()
+                    for where in readers if ended else sorted(changed):
+                        for record in readers[where].read():
+                            yield where, record
+                    if all(reader.finished for reader in readers.values()):
+                        return
+                    if notes:
+                        notes.flush(seen)
+                    if ended:
+                        return
+                    changed = {names[folder] for folder in watch.wait() & names.keys()}
+        finally:
+            for reader in readers.values():
+                reader.close()
 
     def events(self) -> Callable[[], Iterable[Event]]:
         from launcher.holding.journal import read_events

@@ -20,8 +20,7 @@ if TYPE_CHECKING:
 
     from launcher.errors import LauncherError
     from launcher.schedulers.api import Known, OnWait
-    from launcher.schedulers.local.apprecord import LocalApp
-    from launcher.schedulers.local.appview import AppView
+    from launcher.schedulers.local.appview import AppView, LocalApp
     from launcher.specs.attempt import Attempt
     from launcher.specs.launch import JobKey
     from launcher.state.store import Store
@@ -67,7 +66,7 @@ class LocalApps(EngineApps):
     def _app(self, app_id: str, view: AppView | None, *, whole: bool, tidy: bool) -> LocalApp | None:
         if view is None:
             return None
-        from launcher.schedulers.local.apprecord import LocalApp, record_end
+        from launcher.schedulers.local.appview import LocalApp, record_end
 
         if view.abandoned and tidy:
             record_end(self._state_dir, app_id, view)
@@ -149,7 +148,7 @@ class LocalApps(EngineApps):
         Args:
             known: see `StagedScheduler.observe`. The ledger has the row of an attempt before its start.
         """
-        from launcher.schedulers.local.apprecord import LocalApp
+        from launcher.schedulers.local.appview import LocalApp
 
         app_dir = self._dir(row.app_id)
         view = _read_state(app_dir)
@@ -213,7 +212,7 @@ class LocalApps(EngineApps):
 
         Returns the attempts of jobs whose end was recorded by this call.
         """
-        from launcher.schedulers.local.apprecord import record_ends
+        from launcher.schedulers.local.appview import record_ends
 
         apps_dir = rundir.apps_dir(self._state_dir)
         if not os.path.isdir(apps_dir):
@@ -311,7 +310,7 @@ class LocalApps(EngineApps):
     def _finish(self, app_id: str, view: AppView) -> None:
         """Record the end, and wait until no process writes into the folder of the app."""
         from launcher.schedulers import pids
-        from launcher.schedulers.local.apprecord import record_end
+        from launcher.schedulers.local.appview import record_end
 
         record_end(self._state_dir, app_id, view)  # kills the processes of a lost app
         if view.supervisor and view.lock_held:

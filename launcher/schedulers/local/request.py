@@ -11,8 +11,7 @@ from launcher.dataclass import replace
 from launcher.errors import SchedulerError
 from launcher.schedulers.ids import path_names
 from launcher.schedulers.local import rundir
-from launcher.schedulers.local.popen import LOGS, PopenRequest, ReplicaParam
-from launcher.schedulers.local.rules import check, notes
+from launcher.schedulers.local.popen import LOGS, PopenRequest, ReplicaParam, check, notes
 from launcher.schedulers.replica_request import (
     Surroundings,
     binder,

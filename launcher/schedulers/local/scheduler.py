@@ -84,7 +84,7 @@ class LocalScheduler(EngineScheduler["PopenRequest"]):
     # Dry run and submission
 
     def _run_opts(self) -> runopts:
-        from launcher.schedulers.local.rules import options
+        from launcher.schedulers.local.popen import options
 
         return options(self.backend)
 
@@ -101,7 +101,7 @@ class LocalScheduler(EngineScheduler["PopenRequest"]):
         return (self._provider or provider_of(self.backend))(cfg)
 
     def app_problems(self, app: AppDef, cfg: Mapping[str, CfgVal]) -> Iterable[Problem]:
-        from launcher.schedulers.local.rules import problems
+        from launcher.schedulers.local.popen import problems
 
         return problems(app, cfg)
 
@@ -186,7 +186,7 @@ class LocalScheduler(EngineScheduler["PopenRequest"]):
 
     def refresh(self, app_ids: Iterable[str]) -> Iterable[AppRecord]:
         from launcher.schedulers.local import appview
-        from launcher.schedulers.local.apprecord import app_record
+        from launcher.schedulers.local.appview import app_record
 
         for app_id in filter(is_id, app_ids):
             view = appview.read_state(self._app_dir(app_id))

@@ -15,7 +15,7 @@ from launcher.schedulers import pids
 from launcher.schedulers.appfolder import AppFolder
 from launcher.schedulers.local import appview, kernel, rundir
 from launcher.schedulers.local.claim import discard_ownerless, hold_ownerless
-from launcher.schedulers.local.together import Pause, together
+from launcher.schedulers.local.filewatch import Pause, together
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from launcher.errors import LauncherError
     from launcher.schedulers.api import OnWait
     from launcher.schedulers.local.appview import AppView
-    from launcher.schedulers.local.together import Course
+    from launcher.schedulers.local.filewatch import Course
 
 
 NOTE_S = 2.0
@@ -101,9 +101,7 @@ class _Stop:
             if view is not None and not view.abandoned and (view.started_at or not view.has_ended):
                 yield from left.kill(self._app_dir, view)
         if view is not None and view.abandoned:
-            from launcher.schedulers.local.apprecord import record_end
-
-            record_end(self._state_dir, self._app_id, view)
+            appview.record_end(self._state_dir, self._app_id, view)
         elif view is not None and view.state in ("reserved", "created") and not view.lock_held:
             discard_ownerless(self._state_dir, self._app_dir)
 
@@ -131,9 +129,7 @@ class _Stop:
             view = self._view()
         if view is None or view.state != "skipped":
             return False
-        from launcher.schedulers.local.apprecord import record_end
-
-        record_end(self._state_dir, self._app_id, view, durable=True)
+        appview.record_end(self._state_dir, self._app_id, view, durable=True)
         return True
 
     def _until_let_go(self) -> Course[None]:

@@ -18,7 +18,6 @@ from launcher.schedulers.local.claim import Claim, claim, discard, discard_owner
 from launcher.schedulers.local.outputs import LocalOutputs, will_be_made
 from launcher.schedulers.local.popen import PopenRequest
 from launcher.schedulers.local.request import bind_request, check_edits, without_gpus
-from launcher.schedulers.local.stop import NOTE_S
 from launcher.schedulers.local.supervisor_client import LineClient, SupervisorClient
 from launcher.schedulers.record import attempt_of_app, reserved, write_json
 from launcher.schedulers.registry import open_store
@@ -40,6 +39,8 @@ if TYPE_CHECKING:
 
 _TAKE_BACK_S = 10.0
 """How long a supervisor may take to remove what it made; it gives its replicas less (TAKE_BACK_GRACE_S)."""
+
+_NOTICE_S = 2.0  # how long a supervisor may take to notice that its client has closed the socket
 
 
 class Submitter:
@@ -187,7 +188,7 @@ class Submitter:
             supervisor.close()
         for supervisor in self._supervisors:
             if supervisor.attached:
-                if not supervisor.ends(NOTE_S):
+                if not supervisor.ends(_NOTICE_S):
                     cancel(os.path.basename(supervisor.app_dir))
                 supervisor.reap(block=True)
         self._supervisors = [each for each in self._supervisors if not each.reap()]

@@ -12,8 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from launcher.schedulers.local import logwriter, rundir
-from launcher.schedulers.local.logfiles import numbers
-from launcher.schedulers.local.logrecords import RecordReader, records
+from launcher.schedulers.local.logfiles import RecordReader, numbers
 from launcher.schedulers.local.logs import LogView
 from launcher.schedulers.local.logwriter import LogWriter, ReplicaLog
 
@@ -112,9 +111,9 @@ def test_readers_return_all_output_written_up_to_the_kill(writes: list[Write], c
         assert text_of(folder, "combined") == whole[:cut]
         for stream in STREAMS:
             assert text_of(folder, stream) == b"".join(data for of, data in expected if of == stream)
-            read = [record.data for record in records(folder, stream)]
+            read = [record.data for record in RecordReader(folder, stream).read()]
             assert b"".join(read) == text_of(folder, stream)
-        found = ((record.stream, record.data) for record in records(folder) if record.data)
+        found = ((record.stream, record.data) for record in RecordReader(folder).read() if record.data)
         assert joined(found) == joined(iter(expected))
         assert not Path(folder, rundir.STDOUT).exists()
 
@@ -143,7 +142,7 @@ def test_a_bounded_log_has_its_beginning_its_end_and_a_line_for_the_rest(writes,
             assert whole.startswith(tuple(heads))
             assert whole.endswith(end)
             assert end
-        parts = [(record.stream, record.data) for record in records(folder) if record.data]
+        parts = [(record.stream, record.data) for record in RecordReader(folder).read() if record.data]
         printed = b"".join(data for stream, data in parts if stream in STREAMS)
         assert printed in [b"".join([each, *rest[1:]]) for each in (head, head.removesuffix(b"\n"))]
         assert [stream for stream, _ in parts if stream not in STREAMS] == ["dropped"] * bool(rest)

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from launcher.schedulers.local.appview import fold
-from launcher.schedulers.local.logrecords import records
+from launcher.schedulers.local.logfiles import RecordReader
 from launcher.schedulers.local.logs import LocalLogs
 from launcher.schedulers.restarts import Restart, RestartNotes, RestartReader
 from tests.unit.local.conftest import Supervise
@@ -95,7 +95,7 @@ def test_restarts_are_put_between_the_output_in_time_that_grows_with_their_numbe
             seen = notes.look()
             notes.waiting()
             for role, k in names:
-                for record in records(str(app.logs / role / str(k))):
+                for record in RecordReader(str(app.logs / role / str(k))).read():
                     notes.before((role, k), record.time_ns)
             notes.flush(seen)
 

@@ -8,7 +8,7 @@ import pytest
 
 from launcher.errors import SchedulerError
 from launcher.schedulers import pids
-from launcher.schedulers.local import rundir, stop, together
+from launcher.schedulers.local import filewatch, rundir, stop
 from launcher.schedulers.many import in_threads
 from tests.unit.local.conftest import Supervise
 from tests.unit.local.driving import Driven, sh, withdraw
@@ -44,7 +44,7 @@ def test_all_apps_are_asked_to_stop_before_one_of_them_has_ended(
 def test_more_apps_than_are_watched_at_once_end_all_the_same(
     supervise: Supervise, state_dir: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(together, "_MOST", 1)
+    monkeypatch.setattr(filewatch, "_MOST", 1)
     names = ["first", "second", "third"]
     apps = running(supervise, *names)
     assert dict(stop.cancel(state_dir, names, 0)) == dict.fromkeys(names)

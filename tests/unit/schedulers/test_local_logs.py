@@ -8,7 +8,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from launcher.schedulers.local import logs
-from launcher.schedulers.local.logrecords import RecordReader, records
+from launcher.schedulers.local.logfiles import RecordReader
 from launcher.schedulers.local.logs import LogView
 
 KINDS = {"stdout": 0, "stderr": 1, "restart": 2}
@@ -76,7 +76,7 @@ def test_a_replica_without_any_output_is_empty(tmp_path: Path) -> None:
     (tmp_path / "r").mkdir()
     folder = str(tmp_path / "r")
     assert between(folder, "stdout") == between(folder, "combined", 1, 2) == b""
-    assert list(records(folder)) == []
+    assert list(RecordReader(folder).read()) == []
     with LogView(folder, "stdout") as view:
         assert view.tail_start(5, 0, 0) == view.place_of(0) == 0
 
@@ -100,10 +100,10 @@ def test_records_hold_the_written_output_with_marks_of_restarts(tmp_path: Path) 
     folder = write(
         tmp_path / "r", (1, "stdout", b"a"), (2, "stderr", b"b"), (3, "restart", b""), (4, "stdout", b"c")
     )
-    found = [(r.time_ns // SECOND, r.stream, r.data) for r in records(folder)]
+    found = [(r.time_ns // SECOND, r.stream, r.data) for r in RecordReader(folder).read()]
     assert found == [(1, "stdout", b"a"), (2, "stderr", b"b"), (3, "restart", b""), (4, "stdout", b"c")]
-    assert [r.data for r in records(folder, "stdout") if r.data] == [b"a", b"c"]
-    assert [r.data for r in records(folder, since=2, until=3) if r.data] == [b"b"]
+    assert [r.data for r in RecordReader(folder, "stdout").read() if r.data] == [b"a", b"c"]
+    assert [r.data for r in RecordReader(folder, since=2, until=3).read() if r.data] == [b"b"]
 
 
 @pytest.mark.parametrize("keep_open", [False, True])
@@ -135,14 +135,14 @@ def test_an_index_record_that_is_half_written_is_ignored(tmp_path: Path) -> None
     folder = write(tmp_path / "r", (1, "stdout", b"a\n"))
     with (tmp_path / "r" / "index").open("ab") as index:
         index.write(b"\x02\0\0\0\0")
-    assert [record.data for record in records(folder)] == [b"a\n"]
+    assert [record.data for record in RecordReader(folder).read()] == [b"a\n"]
     assert between(folder, "stdout") == b"a\n"
 
 
 def test_a_record_behind_the_data_is_harmless(tmp_path: Path) -> None:
     folder = write(tmp_path / "r", (1, "stdout", b"a\n"), (2, "stdout", b"lost\n"))
     (tmp_path / "r" / "combined.log").write_bytes(b"a\n")
-    assert [record.data for record in records(folder)] == [b"a\n"]
+    assert [record.data for record in RecordReader(folder).read()] == [b"a\n"]
     assert between(folder, "combined", 2) == b""
     assert between(folder, "stdout") == b"a\n"
 
@@ -168,7 +168,7 @@ def test_a_log_that_was_emptied_by_hand_can_be_read(tmp_path: Path) -> None:
     (tmp_path / "r" / "combined.log").write_bytes(b"")
     for stream in ("stdout", "stderr", "combined"):
         assert between(folder, stream) == between(folder, stream, 3, 5) == b""
-    assert list(records(folder)) == []
+    assert list(RecordReader(folder).read()) == []
     with (tmp_path / "r" / "index").open("ab") as index:
         index.write((0).to_bytes(8, "little") + (20 * SECOND << 2).to_bytes(8, "little"))
     (tmp_path / "r" / "combined.log").write_bytes(b"new\n")
@@ -176,4 +176,4 @@ def test_a_log_that_was_emptied_by_hand_can_be_read(tmp_path: Path) -> None:
     for stream in ("stdout", "stderr"):
         assert between(folder, stream) in (b"new\n", b"")
         between(folder, stream, 3, 5)
-    assert b"".join(record.data for record in records(folder)) == b"new\n"
+    assert b"".join(record.data for record in RecordReader(folder).read()) == b"new\n"
