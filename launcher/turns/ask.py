@@ -11,6 +11,9 @@ _BREAKS = {"\t", "\n"}
 MACHINE = "machine"
 """The group of all apps that ask for something."""
 
+GPUS = "$<gpus>"
+"""Stands in a request for the ids of a replica's GPUs, which are known when its turn comes."""
+
 
 class Limit:
     """The amounts that the apps of one group may hold at once; None leaves an amount unlimited.
@@ -154,3 +157,19 @@ class Ask:
     def tables(self) -> tuple[str, ...]:
         """The folders that hold its ticket, in the order in which they are locked."""
         return (self.table, self.gpu_table) if self.gpu_table else (self.table,)
+
+
+def shares(dealt: Sequence[str], wanted: Iterable[int]) -> list[str]:
+    """The GPUs of each replica, in the form of CUDA_VISIBLE_DEVICES.
+
+    Args:
+        dealt: the ids of the app's GPUs.
+        wanted: the number of GPUs that each replica asks for, in order.
+
+    `(0, 1, 4), (2, 1)` gives `["0,1", "4"]`. Where fewer were dealt, the last replicas get fewer.
+    """
+    out, begin = [], 0
+    for count in wanted:
+        out.append(",".join(dealt[begin : begin + count]))
+        begin += count
+    return out

@@ -1,4 +1,4 @@
-"""Decide which app has its turn. Pure: tickets in, a decision out.
+"""Decide which app has its turn, and read and write the bytes of tickets. Pure.
 
 The order of the numbers is strict: the first app in line starts once its share is free, and no app overtakes
 it, even if that app's share is free. All tables have the same order of numbers, so apps in several tables
@@ -18,11 +18,16 @@ if TYPE_CHECKING:
     from launcher.turns.ask import Ask, Limit
 
 
-QUEUED, HOLDS = "queued", "holds"
+QUEUED, HOLDS, GONE = "queued", "holds", "gone"
 CPU, MEMORY, GPUS, APPS = "cpu", "memory_mb", "gpus", "apps"
 RESOURCES = (CPU, MEMORY, GPUS, APPS)
 _SEPARATOR = "\t"
 _NO_AMOUNT = float("inf")
+LINE = "line-"
+"""How the name of a line begins: the apps that one process holds, which share a FIFO (`queue.py`)."""
+ALL = ".bell.all"
+"""The end of the name of the file with the tickets of all apps of a line."""
+_END = b"\n"
 
 
 class Ticket:
@@ -235,6 +240,41 @@ def decode(data: bytes, table: str, name: str) -> Ticket | None:
     except ValueError:
         return None
     return ticket if 0 <= ticket.cpu < _NO_AMOUNT else None
+
+
+def members(data: bytes, first: Ticket) -> list[Ticket]:
+    """The tickets of a line, given the file of all its tickets and the ticket of the first one."""
+    found: dict[object, Ticket] = {}
+    for text in data.split(_END):
+        ticket = decode(text, first.table, first.name)
+        if ticket is not None and ticket.state == GONE:
+            found.pop(ticket.place, None)
+        elif ticket is not None:
+            found[ticket.place] = ticket
+    found[first.place] = first
+    return list(found.values())
+
+
+def app_ids(data: bytes, home: str) -> set[str]:
+    """The ids of the apps in the file of a line that are of the state folder with this token."""
+    found: set[str] = set()
+    mark = f"home {home}"  # see `ask.marked`
+    for text in data.decode(errors="surrogateescape").split("\n"):
+        fields = text.split(_SEPARATOR)
+        if mark in fields:
+            (found.discard if fields[2] == GONE else found.add)(fields[0])
+    return found
+
+
+def message(app: str) -> bytes:
+    """The rest of a message to the FIFO of a line about one of its apps."""
+    return app.encode(errors="surrogateescape") + _END
+
+
+def apps_named(said: bytes) -> list[str]:
+    """The apps that messages in the input of a FIFO name: other messages are single bytes."""
+    found = (part.lstrip(b"l")[1:] for part in said.split(_END))
+    return [each.decode(errors="surrogateescape") for each in found if each]
 
 
 def amount(resource: str, value: float) -> str:

@@ -1,7 +1,10 @@
-"""The places in line of many apps that one process holds: one FIFO and one file of tickets for all of them.
+"""The places in line of many apps that one process holds: they share one FIFO and two files in a table.
 
-An app gets a ticket of its own when it starts, so that every version sees its share. Among themselves the
-apps start strictly in the order of their numbers, so only the first one needs a decision.
+The ticket of the first app is in a file of its own: other processes need only that to decide, since the apps
+start strictly in the order of their numbers. The second file is for readers: a line for each app that joins,
+and one for each app that starts or leaves. An app leaves it before its record goes on, and the file is
+removed where that cannot be written: an accepted app in the file of a living process is in line. An app gets
+a ticket of its own when it starts, so that every version sees its share.
 """
 
 from __future__ import annotations
@@ -9,20 +12,22 @@ from __future__ import annotations
 import os
 from bisect import bisect_left, insort
 
-from launcher.turns.bells import Locked, drain
-from launcher.turns.line import Decision, after, decide, first
-from launcher.turns.lines import NAME, LineFile, apps_named
+from launcher.turns.bells import Locked, drain, make_bell, open_private, unlink, write
+from launcher.turns.line import ALL, GONE, LINE, Decision, after, apps_named, decide, encode, first
 from launcher.turns.table import Awaited, Place, others_of, ring, ticket_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
     from launcher.turns.ask import Ask
     from launcher.turns.line import Ticket
 
     Position = tuple[int, str, str]
     Others = dict[str, list[Ticket]]
+
+_SLACK = 256
+"""How many apps may have gone before the file of all apps is written anew."""
 
 
 class Queue:
@@ -39,7 +44,7 @@ class Queue:
     def __init__(self) -> None:
         self.awaited = Awaited()
         self.error: OSError | None = None
-        self._name = NAME + os.urandom(6).hex()
+        self._name = LINE + os.urandom(6).hex()
         self._asks: dict[Position, Ask] = {}
         self._order: list[Position] = []
         self._at_once: dict[Position, Ask] = {}
@@ -156,3 +161,81 @@ class Queue:
             if file.lead(ticket, self._tickets(table)) or has_started:
                 ring(first(others[table]))
                 ring(None if ask is None else after(ask, others[table]))
+
+
+class LineFile:
+    """The files of this process's line in one table: there are none while the line is empty."""
+
+    def __init__(self, table: str, name: str) -> None:
+        self.path = os.path.join(table, name)
+        self.bell = -1
+        self._first = b""
+        self._gone = 0
+
+    def join(self, ticket: Ticket) -> None:
+        """Add an app."""
+        if self.bell >= 0:
+            self._append(ticket)
+
+    def part(self, ticket: Ticket, left: Iterable[Ticket]) -> None:
+        """Remove an app. `left`: the tickets of the remaining apps, for a file that is written anew."""
+        if self.bell < 0:
+            return
+        ticket.state = GONE
+        self._gone += 1
+        if self._gone < _SLACK:
+            self._append(ticket)
+        else:
+            self._write_all(left)
+
+    def lead(self, ticket: Ticket | None, every: Iterable[Ticket] = ()) -> bool:
+        """Write the ticket of the first app, None for an empty line; returns whether that app is a new one.
+
+        Call it under the lock of the table.
+
+        Args:
+            every: the tickets of all apps of the line.
+        """
+        if ticket is None:
+            had_any = self.bell >= 0
+            self._close()
+            return had_any
+        now = encode(ticket)
+        if now == self._first:
+            return False
+        is_new = self.bell < 0
+        if is_new:
+            self.bell = make_bell(self.path + ".bell")
+        write(self.path, now)
+        self._first = now
+        if is_new:  # without a first ticket, others take this file for the remains of a dead process
+            self._write_all(every)
+        return True
+
+    def _close(self) -> None:
+        """Remove the files."""
+        if self.bell < 0:
+            return
+        for each in (self.path + ALL, self.path, self.path + ".bell"):
+            unlink(each)
+        os.close(self.bell)
+        self.bell, self._first, self._gone = -1, b"", 0
+
+    def _append(self, ticket: Ticket) -> None:
+        try:
+            with open(self.path + ALL, "ab", opener=open_private) as file:
+                file.write(encode(ticket))
+        except OSError:
+            self._withhold()
+
+    def _withhold(self) -> None:
+        """Remove the file for readers, which is outdated, until the next change writes it anew."""
+        unlink(self.path + ALL)
+        self._gone = _SLACK
+
+    def _write_all(self, every: Iterable[Ticket]) -> None:
+        try:
+            write(self.path + ALL, b"".join(map(encode, every)))
+            self._gone = 0
+        except OSError:
+            self._withhold()

@@ -12,7 +12,7 @@
         <ticket>.bell.proof     of a local app that has started: a FIFO that all its processes keep open, for
                                 writing only, and locked
         line-<token>            the line of a process that holds many apps: the ticket of the first of them
-        line-<token>.bell       its FIFO; `line-<token>.bell.all` has all tickets (`launcher/turns/lines.py`)
+        line-<token>.bell       its FIFO; `line-<token>.bell.all` has all tickets (`launcher/turns/queue.py`)
 
 A ticket with an unlocked bell is of a dead process. It counts while the app may have processes: the ticket of
 a local app until its proof is free, that of a Docker app until a process has asked its engine and calls
@@ -29,7 +29,6 @@ import os
 import time
 
 from launcher.filelock import is_at
-from launcher.turns import lines
 from launcher.turns.bells import (
     LOCK,
     Locked,
@@ -41,21 +40,27 @@ from launcher.turns.bells import (
     open_held,
     open_private,
     read,
+    read_whole,
     unlink,
     write,
     write_to,
 )
 from launcher.turns.line import (
+    ALL,
     HOLDS,
+    LINE,
     QUEUED,
     Decision,
     Ticket,
     after,
+    app_ids,
     by_app,
     decide,
     decode,
     encode,
     first,
+    members,
+    message,
     of_app,
 )
 
@@ -273,7 +278,7 @@ def _whole(found: Iterable[Ticket]) -> list[Ticket]:
     """All tickets, from the first ticket of each line."""
     every: list[Ticket] = []
     for each in found:
-        every += lines.members(_path(each), each) if lines.is_line(each.name) else [each]
+        every += members(read_whole(_path(each) + ALL), each) if each.name.startswith(LINE) else [each]
     return sorted(every, key=lambda each: each.place)
 
 
@@ -283,11 +288,11 @@ def in_lines(table: str, home: str) -> set[str]:
     Leaves out apps with a process of their own, and those of a line that could not be written.
     """
     try:
-        names = [name for name in os.listdir(table) if lines.is_line(name) and _BELL not in name]
+        names = [name for name in os.listdir(table) if name.startswith(LINE) and _BELL not in name]
     except FileNotFoundError:
         return set()
     paths = (os.path.join(table, name) for name in names)
-    return {app for path in paths if is_held(path + _BELL) for app in lines.app_ids(path, home)}
+    return {app for path in paths if is_held(path + _BELL) for app in app_ids(read_whole(path + ALL), home)}
 
 
 def watch(table: str, app: str, home: str = "") -> int | None:
@@ -296,7 +301,7 @@ def watch(table: str, app: str, home: str = "") -> int | None:
     None for an app that is not in line, or that is in the line of a process that holds many apps.
     """
     found = [each for each in of_app(app, home, tickets(table)) if each.state == QUEUED]
-    return open_held(_path(found[0]) + _BELL) if found and not lines.is_line(found[0].name) else None
+    return open_held(_path(found[0]) + _BELL) if found and not found[0].name.startswith(LINE) else None
 
 
 def summon(table: str, apps: Iterable[str], home: str = "") -> set[str]:
@@ -307,7 +312,7 @@ def summon(table: str, apps: Iterable[str], home: str = "") -> set[str]:
         for app in apps:
             for each in of_app(app, home, queued.get(app, ())):
                 found.add(app)
-                _insist(each, NOW + (lines.message(app) if lines.is_line(each.name) else b""))
+                _insist(each, NOW + (message(app) if each.name.startswith(LINE) else b""))
     return found
 
 
@@ -395,7 +400,7 @@ def _tickets(table: str, *, besides: str = "", tidy: bool = True) -> list[Ticket
 
 
 def _is_ticket(name: str) -> bool:
-    return _BELL not in name and (name.partition("-")[0].isdecimal() or lines.is_line(name))
+    return _BELL not in name and (name.partition("-")[0].isdecimal() or name.startswith(LINE))
 
 
 def _is_left_alone(name: str, names: Collection[str]) -> bool:
@@ -405,7 +410,7 @@ def _is_left_alone(name: str, names: Collection[str]) -> bool:
 
 
 def _remove(path: str) -> None:
-    last = lines.ALL if lines.is_line(os.path.basename(path)) else _PROOF
+    last = ALL if os.path.basename(path).startswith(LINE) else _PROOF
     for each in (path, path + _BELL, path + last):
         unlink(each)
 

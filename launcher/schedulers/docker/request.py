@@ -205,7 +205,7 @@ def _limits(resource: Resource) -> dict[str, Any]:
     if resource.cpu > 0:
         out["nano_cpus"] = round(resource.cpu * 1e9)
     if resource.gpu > 0:
-        from launcher.turns.deal import GPUS
+        from launcher.turns.ask import GPUS
 
         request = {"count": resource.gpu, "device_ids": [GPUS], "capabilities": [["compute", "utility"]]}
         out["device_requests"] = [request]
@@ -350,7 +350,7 @@ def with_gpus(job: DockerJob, dealt: Sequence[str]) -> DockerJob:
 
     A replica that was dealt too few GPUs, as without a turn, leaves the choice to the engine.
     """
-    from launcher.turns.deal import GPUS, shares
+    from launcher.turns.ask import GPUS, shares
 
     def is_symbolic(request: Mapping[str, Any]) -> bool:
         return request.get("device_ids") == [GPUS] and isinstance(request.get("count"), int)

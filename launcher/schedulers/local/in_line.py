@@ -6,8 +6,9 @@ import here may load more than a supervisor has.
 
 from __future__ import annotations
 
+from launcher.schedulers.local.spawn import set_variable
 from launcher.schedulers.turns import Line
-from launcher.turns.ask import Ask
+from launcher.turns.ask import GPUS, Ask, shares
 from launcher.turns.table import Place
 
 TYPE_CHECKING = False
@@ -38,10 +39,7 @@ if TYPE_CHECKING:
             """Give up the share, or leave the line. May be called twice."""
 
 
-AGAIN_S = 1.0
-"""How soon to try again where a full disk may get space."""
-
-VISIBLE = "CUDA_VISIBLE_DEVICES"
+_AGAIN_S = 1.0  # how soon to try again where a full disk may get space
 
 
 class OwnPlace:
@@ -75,7 +73,7 @@ class OwnPlace:
             return True
         if self._line.error is not None:
             failed(self._line.error)
-            self._loop.after(AGAIN_S, stir)
+            self._loop.after(_AGAIN_S, stir)
             return False
 
         def stirred() -> None:
@@ -154,7 +152,7 @@ class SharedLine:
         if self._queue.error is not None:
             for member in self._members.values():
                 member.failed(self._queue.error)
-            self._loop.after(AGAIN_S, self._stir)
+            self._loop.after(_AGAIN_S, self._stir)
 
     def _clear(self) -> None:
         left = self._queue.awaited.left
@@ -216,11 +214,9 @@ def deal(place: Place, roles: Sequence[tuple[RunningRole, int]]) -> None:
 
     Replicas see all GPUs where this machine is not known to have any.
     """
-    from launcher.schedulers.local.spawn import set_variable
-    from launcher.turns.deal import GPUS, shares
-
     replicas = [(replica, count) for role, count in roles for replica in role.replicas]
     dealt = shares(place.dealt, [count for _, count in replicas])
     for (replica, _), share in zip(replicas, dealt, strict=True):
         seen = share if place.ask.devices else None
-        replica.packed = set_variable(replica.packed, replica.role.common, VISIBLE, seen, instead_of=GPUS)
+        packed, common = replica.packed, replica.role.common
+        replica.packed = set_variable(packed, common, "CUDA_VISIBLE_DEVICES", seen, instead_of=GPUS)

@@ -101,7 +101,7 @@ class LocalApps(EngineApps):
     def _in_line(self, known: Mapping[str, Attempt]) -> dict[str, Attempt]:
         """App id → attempt, for those of many attempts that a living process holds in line with others.
 
-        Such a line is as good as the records of its apps; see `launcher.turns.lines`.
+        Such a line is as good as the records of its apps; see `launcher.turns.queue`.
         """
         queued = [each for each in known.values() if each.state == "queued"]
         if len(queued) < _MANY:

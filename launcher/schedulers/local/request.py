@@ -209,7 +209,7 @@ def _show_gpus(request: PopenRequest, app: AppDef) -> None:
         wanted = plural(requested_gpus(app), "GPU is", "GPUs are")
         request.notes.append(f"{wanted} asked for; each replica sees all that this host has")
         return
-    from launcher.turns.deal import GPUS
+    from launcher.turns.ask import GPUS
 
     for role in app.roles:
         if role.resource.gpu > 0:
@@ -222,7 +222,7 @@ def without_gpus(request: PopenRequest) -> PopenRequest:
     """The request of an app without a turn: each replica sees all GPUs. A new value."""
     if not request.role_gpus:
         return request
-    from launcher.turns.deal import GPUS
+    from launcher.turns.ask import GPUS
 
     hidden = (ENV_CUDA_VISIBLE_DEVICES, GPUS)
 

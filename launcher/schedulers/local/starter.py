@@ -20,7 +20,6 @@ from launcher.schedulers.holder import start_bare
 from launcher.schedulers.local import in_line, kernel
 from launcher.schedulers.local.supervisor import Supervisor, begin, supervise
 from launcher.schedulers.loop import CONTROL_FD, LOCK_FD
-from launcher.turns import deal
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -28,8 +27,8 @@ if TYPE_CHECKING:
     from typing import Any
 
 _FORK, _APP, _TAKEN = b"f", b"a", b"t"
-LOADED = (in_line, deal)
-"""Modules that a supervisor of an app in line loads: here once, for all forks."""
+LOADED = in_line
+"""A module that a supervisor of an app in line loads: here once, for all forks."""
 _LOG = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC
 
 

@@ -6,8 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from launcher.turns.ask import MACHINE, Ask, Limit
-from launcher.turns.deal import shares
+from launcher.turns.ask import MACHINE, Ask, Limit, shares
 from launcher.turns.line import APPS, CPU, GPUS, HOLDS, QUEUED, Ticket, after, decide, first
 
 TWO_CORES = Limit(MACHINE, cpu=2, memory_mb=1000)

@@ -13,8 +13,7 @@ from pathlib import Path
 import pytest
 
 from launcher.turns.ask import MACHINE, Ask, Limit
-from launcher.turns.line import HOLDS, QUEUED
-from launcher.turns.lines import ALL, NAME
+from launcher.turns.line import ALL, HOLDS, LINE, QUEUED
 from launcher.turns.queue import Queue
 from launcher.turns.table import Place, in_lines, summon, tickets
 
@@ -201,7 +200,7 @@ def test_a_killed_process_leaves_no_line(table):
         process.send_signal(signal.SIGKILL)
     assert listed(table) in ([("next", QUEUED)], [("next", HOLDS)])
     assert next_one.look().starts
-    assert [name for name in os.listdir(table) if name.startswith(NAME)] == []
+    assert [name for name in os.listdir(table) if name.startswith(LINE)] == []
     next_one.leave()
 
 
@@ -210,7 +209,7 @@ def test_an_older_version_takes_no_file_of_a_line_for_a_ticket(table, queue):
     assert holder.look().starts
     queue.join(ask(table, "a", 2))
     queue.look()
-    names = [name for name in os.listdir(table) if name.startswith(NAME)]
+    names = [name for name in os.listdir(table) if name.startswith(LINE)]
     assert len(names) == 3
     assert [name for name in names if name.partition("-")[0].isdecimal()] == []
     holder.leave()
