@@ -19,9 +19,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Sequence
     from typing import Any
 
-    from launcher.holding.app import App
+    from launcher.schedulers.local.held import UnstartedApp
     from launcher.schedulers.local.logwriter import LogWriter
-    from launcher.schedulers.local.replicas import RunningRole
     from launcher.schedulers.local.spawn import Spawner
     from launcher.schedulers.loop import Loop
 
@@ -39,35 +38,25 @@ class Driver:
         secrets: values that no event may hold.
 
     Attributes:
-        facts: the events that `wait` returns next.
-        has_started: every replica that waits for no other was started.
         on_spawn_error: called when a replica cannot be started; may raise, to undo the submission.
         on_swept: called when no process is left; it has to cause the fact `quiet`.
     """
 
     def __init__(
-        self,
-        app: App,
-        roles: Sequence[RunningRole],
-        loop: Loop,
-        spawner: Spawner,
-        logs: LogWriter,
-        *,
-        grace_s: float,
-        secrets: Sequence[str],
+        self, held: UnstartedApp, loop: Loop, logs: LogWriter, grace_s: float, secrets: Sequence[str]
     ) -> None:
-        self.facts: list[Event] = []
-        self.has_started = False
+        self._facts: list[Event] = []  # those that `wait` returns next
+        self._has_started = False  # every replica that waits for no other
         self.on_spawn_error: Callable[[SpawnError], None]
         self.on_swept: Callable[[], None]
-        self.processes = Replicas(loop, spawner, logs, self._ended)
-        self._app = app
-        self._roles = {role.name: role for role in roles}
+        self.processes = Replicas(loop, held.spawner, logs, self._ended)
+        self._app = held.app
+        self._roles = {role.name: role for role in held.roles}
         self.loop = loop
-        self.spawner = spawner
+        self.spawner = held.spawner
         self._grace_s = grace_s
         self._secrets = tuple(secrets)
-        self._keeps_requests = any(role.max_retries for role in roles)
+        self._keeps_requests = any(role.max_retries for role in held.roles)
         self._alarm_at = 0.0
 
     # -- the work of the loop ------------------------------------------------------------------------------
@@ -87,8 +76,8 @@ class Driver:
                 self.on_spawn_error(error)
                 self.add("exit", role=error.role, k=error.k, code=CANNOT_RUN, signal=0, why=str(error))
         os.chdir("/")  # the supervisor must not keep a replica's directory busy
-        if not self._app.to_start and not self.has_started:
-            self.has_started = True
+        if not self._app.to_start and not self._has_started:
+            self._has_started = True
             self.add("started")
 
     def _start(self, replica: Replica) -> None:
@@ -121,17 +110,17 @@ class Driver:
         """The facts since the last call; waits for one until `deadline`, unless there is work to do."""
         if deadline is not None and deadline != self._alarm_at:
             self._alarm_at = deadline
-            self.loop.after(deadline - time.time(), _wake)
-        is_busy = self.facts or self._app.to_start or self._app.to_stop
+            self.loop.after(deadline - time.time(), lambda: None)  # ends the turn
+        is_busy = self._facts or self._app.to_start or self._app.to_stop
         self.loop.turn(0.0 if is_busy else None)
-        facts, self.facts = self.facts, []
+        facts, self._facts = self._facts, []
         return facts
 
     # -- facts ---------------------------------------------------------------------------------------------
 
     def add(self, kind: str, at_ns: int = 0, **fields: Any) -> None:
         """Report a fact, with the present time or `at_ns`."""
-        self.facts.append({"e": kind, "t": at_ns or time.time_ns(), **fields})
+        self._facts.append({"e": kind, "t": at_ns or time.time_ns(), **fields})
 
     def _ended(self, replica: Replica) -> None:
         role, k = replica.role.name, replica.k
@@ -159,12 +148,7 @@ class Driver:
         return self._roles[held.role.name].replicas[held.k]
 
 
-def _wake() -> None:
-    """End the wait of the loop: a deadline has come."""
-
-
 # -- before the start ------------------------------------------------------------------------------------
-
 
 FILES_OF_OURS = 64
 PIPES_PER_REPLICA = 2
@@ -241,12 +225,10 @@ class Preparation:
             if folder in made:
                 remove_tree(folder)
             else:
-                _unlink_logs(folder)
+                for name in NAMES:
+                    _quietly(os.unlink, os.path.join(folder, name))
         for folder in reversed(self._made):
-            try:
-                os.rmdir(folder)  # a parent, which may hold files of other programs
-            except OSError:
-                pass
+            _quietly(os.rmdir, folder)  # a parent, which may hold files of other programs
         self.keep()
 
     def _make_log_folder(self, folder: str) -> None:
@@ -265,9 +247,8 @@ class Preparation:
         return made
 
 
-def _unlink_logs(folder: str) -> None:
-    for name in NAMES:
-        try:
-            os.unlink(os.path.join(folder, name))
-        except OSError:
-            pass
+def _quietly(remove: Callable[[str], None], path: str) -> None:
+    try:
+        remove(path)
+    except OSError:
+        pass

@@ -137,10 +137,6 @@ class UnstartedApp:
         self.preparation = Preparation(replicas, spawner, made_by_others(self.rules))
         self.record: JournalWriter
 
-    @property
-    def has_ended(self) -> bool:
-        return self.app.has_ended
-
     # -- its creation --------------------------------------------------------------------------------------
 
     def create(self, message: Message) -> bool:
@@ -219,7 +215,7 @@ class UnstartedApp:
             self.go()
 
     def compare_with(self, inputs: Mapping[str, list[str]]) -> Comparison:
-        """Set the comparison of its input files with these."""
+        """Set the comparison of its input files with these; see `Comparison`."""
         from launcher.schedulers.local.comparison import Comparison
 
         self.comparison = Comparison(self._loop, inputs)
@@ -324,15 +320,12 @@ class UnstartedApp:
         if self.is_accepted and rundir.decision(self.app_dir) == rundir.WITHDRAWN:
             self.end_unstarted("withdrawn")
         elif cancel := self.cancellation(signum):
-            self.end_unstarted(**cancel)
+            self.end_unstarted("cancel", **cancel)
         return not self.app.has_ended
 
-    def cancellation(self, signum: int = 0) -> dict[str, Any]:
-        """The cancellation by a client or a signal, as an event without its time; {} for none."""
-        found = rundir.cancellation(self.app_dir)
-        if found is None:
-            return {"kind": "cancel", "by": "", "signal": signum} if signum else {}
-        return {"kind": "cancel", **found}
+    def cancellation(self, signum: int) -> dict[str, Any] | None:
+        """The fields of a cancellation by a client or a signal; None for none."""
+        return rundir.cancellation(self.app_dir) or ({"by": "", "signal": signum} if signum else None)
 
     # -- its end -------------------------------------------------------------------------------------------
 

@@ -153,7 +153,7 @@ class LineMember(Keeper):
         self._close_control()
         if self._app is None:
             self._leave()
-        elif self._child < 0 and not (self._app.is_accepted or self._app.has_ended):
+        elif self._child < 0 and not (self._app.is_accepted or self._app.app.has_ended):
             self._app.undo()
 
     # -- what the app asks of the process that holds it ----------------------------------------------------

@@ -295,7 +295,7 @@ class LocalApps(EngineApps):
             self._finish(app_id, view)
             try:
                 remove_logs(found)
-                AppFolder(app_dir).write(os.path.basename(rundir.logs_removed(app_dir)), "")
+                AppFolder(app_dir).write(rundir.LOGS_REMOVED, "")
             except OSError as error:
                 raise paths.unusable(error, app_dir) from error
         return ""

@@ -37,13 +37,11 @@ INDEX = "index"
 stdout, 1 stderr, 2 restart). The output from there up to the next record has that time and kind.
 A record is written before its data, so data without a record cannot be seen."""
 
+LOGS_REMOVED = "logs-removed"
 ERROR_FILE = "error.json"
 """The error file of a replica, beside its logs; TORCHELASTIC_ERROR_FILE names it."""
 
-GRACE = "grace "
-INTERRUPT = "interrupt "
-"""The first word of a request to stop an app by a client that was attached to it."""
-
+GRACE, INTERRUPT = "grace ", "interrupt "
 START, WITHDRAWN = "start", "withdrawn"
 """How an app goes on that waits for others."""
 
@@ -82,10 +80,6 @@ def decision_file(app_dir: str) -> str:
 
 def scratch(app_dir: str) -> str:
     return os.path.join(app_dir, "scratch")
-
-
-def spare(app_dir: str) -> str:
-    return os.path.join(app_dir, "spare")
 
 
 def cancellation(app_dir: str) -> dict[str, Any] | None:
@@ -138,13 +132,13 @@ def decision(app_dir: str) -> str:
         return ""
 
 
-def logs_removed(app_dir: str) -> str:
-    return os.path.join(app_dir, "logs-removed")
+def spare(app_dir: str) -> str:
+    return os.path.join(app_dir, "spare")
 
 
 def has_no_logs(app_dir: str) -> bool:
     """Whether the logs of an app were removed while the rest stayed."""
-    return os.path.exists(logs_removed(app_dir))
+    return os.path.exists(os.path.join(app_dir, LOGS_REMOVED))
 
 
 def make_folders(path: str) -> list[str]:

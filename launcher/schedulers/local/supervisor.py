@@ -49,11 +49,9 @@ class Supervisor(Keeper):
         self._held: UnstartedApp  # once there is a driver
         self._driver: Driver | None = None  # once the app is created
         self._going = False
-        self._error: SpawnError | None = None  # why the submission is undone
         self._reported_started = False
         self._closing = False  # the app has succeeded, and its files are being read
-        self._reported_loss = False
-        self._reported_drop = False
+        self._reported_loss = self._reported_drop = False
         self._output = ""  # the folder to make before the app starts; "" for none
         self._closed = False  # the client of an attached app closed the app on purpose
         self._grace_s = 0.0
@@ -80,10 +78,18 @@ class Supervisor(Keeper):
         try:
             hold(self._held.app, self, driver)
         except SpawnError as error:
-            self._error = error
-            self._take_back(driver)
+            self._take_back(driver, error)
         else:
             self._held.leave()
+
+    def _take_back(self, driver: Driver, why: SpawnError) -> None:
+        """Stop every replica, and undo the submission when none is left."""
+        left = [each for each in self._held.app.replicas if each.is_active]
+        grace_s = min(self._grace_s, TAKE_BACK_GRACE_S)
+        driver.stop([(each, grace_s) for each in left])
+        while driver.processes.are_left:
+            self._loop.turn()
+        driver.processes.sweep(lambda: self._held.undo(why))
 
     def kill_all(self) -> None:
         """Kill the app's processes when the supervisor itself fails."""
@@ -94,13 +100,21 @@ class Supervisor(Keeper):
         """Record an event. The first final stop also answers a client that waits for the start."""
         self._held.record.append(event)
         if event["e"] == "started":
-            self._all_started()
+            self._held.preparation.keep()
+            self._report_started()
+            kernel.trim_memory()
+            if not self._held.is_attached:
+                self._close_control()
         elif event["e"] == "stopping" and event.get("state"):
             self._report_started()
 
     def is_written(self) -> bool:
-        """Whether all events are on the disk."""
         return self._held.record.is_written()
+
+    def _report_started(self) -> None:
+        if not self._reported_started:
+            self._reported_started = True
+            self.answer({"ok": "started"})
 
     def _tell(self, kind: str, **fields: Any) -> None:
         """Report a fact to the loop that holds the app, or record it before there is one."""
@@ -125,7 +139,7 @@ class Supervisor(Keeper):
         self._close_control()
         if self._driver is None:
             self._over = True
-        elif self._held.has_ended or self._closing:  # a cancellation at the same moment is recorded
+        elif self._held.app.has_ended or self._closing:  # a cancellation at the same moment is recorded
             return
         elif not self._going and not self._held.is_accepted:  # the client died, or undoes the submission
             self._held.undo()
@@ -142,7 +156,6 @@ class Supervisor(Keeper):
                 self.answer({"ok": "created"})
 
     def _drive(self, held: UnstartedApp, message: Mapping[str, Any]) -> None:
-        """Make the driver of an app that is created."""
         self._held = held
         self._output = message.get("output", "")
         self._grace_s = message["grace_s"]
@@ -153,15 +166,7 @@ class Supervisor(Keeper):
             max_bytes=message["log_max_bytes"],
             on_drop=self._output_dropped,
         )
-        self._driver = Driver(
-            held.app,
-            held.roles,
-            self._loop,
-            held.spawner,
-            logs,
-            grace_s=self._grace_s,
-            secrets=message.get("secrets", ()),
-        )
+        self._driver = Driver(held, self._loop, logs, self._grace_s, message.get("secrets", ()))
         self._driver.on_spawn_error = self._cannot_start
         self._driver.on_swept = self._swept
 
@@ -215,13 +220,6 @@ class Supervisor(Keeper):
 
     # -- callbacks of the driver ---------------------------------------------------------------------------
 
-    def _all_started(self) -> None:
-        self._held.preparation.keep()
-        self._report_started()
-        kernel.trim_memory()
-        if not self._held.is_attached:
-            self._close_control()
-
     def _cannot_start(self, error: SpawnError) -> None:
         """Undo the submission if a client waits for the start. Otherwise the error is an event."""
         if not self._reported_started:
@@ -271,34 +269,18 @@ class Supervisor(Keeper):
                 self._driver.processes.reap()
 
     def _stop_requested(self, signum: int) -> None:
-        if self._over or (self._driver and self._held.has_ended):
+        if self._over or (self._driver and self._held.app.has_ended):
             raise Left  # the disk is full, and a second signal ends the supervisor without a record
         if not self._driver:
             return
         if self._closing and self._held.comparison:
             self._held.comparison.cut_short()
         elif self._going:
-            cancel = self._held.cancellation(signum)
+            cancel = self._held.cancellation(signum) or {}
             if self._held.app.cancel is None or "grace_s" in cancel:
-                self._tell(**cancel)
+                self._tell("cancel", **cancel)
         else:
             self._held.is_wanted(signum)
-
-    # -- leaving -------------------------------------------------------------------------------------------
-
-    def _take_back(self, driver: Driver) -> None:
-        """Stop every replica, and undo the submission when none is left."""
-        left = [each for each in self._held.app.replicas if each.is_active]
-        grace_s = min(self._grace_s, TAKE_BACK_GRACE_S)
-        driver.stop([(each, grace_s) for each in left])
-        while driver.processes.are_left:
-            self._loop.turn()
-        driver.processes.sweep(lambda: self._held.undo(self._error))
-
-    def _report_started(self) -> None:
-        if not self._reported_started:
-            self._reported_started = True
-            self.answer({"ok": "started"})
 
 
 def is_filled(folder: str) -> bool:
