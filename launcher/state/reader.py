@@ -4,7 +4,16 @@ from __future__ import annotations
 
 from launcher.database import RESTORE
 from launcher.errors import DamagedError
-from launcher.state.rows import APP_RECORD, ATTEMPT_RECORD, LIVE, RECORD, WORDS_OF, read_used, to_record
+from launcher.state.rows import (
+    APP_RECORD,
+    ATTEMPT_RECORD,
+    LIVE,
+    RECORD,
+    WORDS_OF,
+    read_used,
+    to_record,
+    unpacked,
+)
 from launcher.state.storefile import StoreFile
 
 TYPE_CHECKING = False
@@ -144,9 +153,7 @@ class Reader(StoreFile):
             if value is not None:
                 clauses.append(f"{column} = :{column}")
                 values[column] = value
-        if states:
-            values.update((f"state{n}", state) for n, state in enumerate(states))
-            clauses.append(f"state IN ({', '.join(f':state{n}' for n in range(len(states)))})")
+        clauses += _in_states(states, values)
         sql = _NEWEST.format(where=f"WHERE {' AND '.join(clauses)}" if clauses else "")
         return [to_record(row) for row in self._rows(sql, values)]
 
@@ -266,14 +273,11 @@ class Reader(StoreFile):
 
     def documents(self, app_ids: Iterable[str]) -> dict[str, Mapping[str, Any]]:
         """App id → the document of its attempt. Ids without any are absent. Raises DamagedError."""
-        import json
-        import zlib
-
         sql = f"SELECT app_id, document FROM {_ASKED.format(table='attempts')}"
         rows = self._rows(sql, (json_rows([app_id] for app_id in app_ids),))
         try:
-            return {app_id: json.loads(zlib.decompress(packed)) for app_id, packed in rows}
-        except (zlib.error, ValueError, TypeError, RecursionError) as error:
+            return {app_id: unpacked(document) for app_id, document in rows}
+        except (ValueError, TypeError, RecursionError) as error:
             raise DamagedError(f"a document of the ledger is damaged: {error}", hint=RESTORE) from error
 
     def live(self) -> list[AppRecord]:
@@ -293,12 +297,9 @@ class Reader(StoreFile):
         """
         from array import array
 
-        values = {f"word{n}": word.lower() for n, word in enumerate(words)}
-        clauses = [f"AND instr({_WORDS}, :{name})" for name in values]
-        if states:
-            values.update((f"state{n}", state) for n, state in enumerate(states))
-            clauses.append(f"AND state IN ({', '.join(f':state{n}' for n in range(len(states)))})")
-        sql = _ENDED.format(where=" ".join(clauses))
+        values: dict[str, Any] = {f"word{n}": word.lower() for n, word in enumerate(words)}
+        clauses = [f"instr({_WORDS}, :{name})" for name in values] + _in_states(states, values)
+        sql = _ENDED.format(where=" ".join(f"AND {clause}" for clause in clauses))
         return self._do(lambda db: array("q", (row[0] for row in db.execute(sql, values))))
 
     def at(self, places: Iterable[int]) -> list[AppRecord]:
@@ -316,6 +317,13 @@ class Reader(StoreFile):
 def _glob(pattern: str) -> str:
     """A pattern as SQLite reads it: there, `^` excludes characters."""
     return pattern.replace("[!", "[^")
+
+
+def _in_states(states: Collection[str], values: dict[str, Any]) -> list[str]:
+    """The clause for rows in one of these states, whose values it adds; none for all states."""
+    names = {f"state{n}": state for n, state in enumerate(states)}
+    values.update(names)
+    return [f"state IN ({', '.join(f':{name}' for name in names)})"] if names else []
 
 
 def newest_first(rows: Iterable[tuple[Any, ...]]) -> list[AppRecord]:

@@ -228,28 +228,18 @@ class ReplicaRecord:
         return f"<ReplicaRecord {self.role}/{self.k} {self.state}>"
 
 
+_SHARED = (
+    "number", "digest", "plan_id", "commit", "actor", "state", "created_at", "started_at", "ended_at",
+    "message", "exit_code", "output", "matrix", "inputs_changed", "used", "output_digest", "images",
+)  # fmt: skip
+"""The fields that an attempt and its record have in common."""
+
+
 def of_attempt(attempt: Attempt) -> AppRecord:
     """The record of an attempt, in its present state."""
-    made = AppRecord(
-        attempt.scheduler,
-        attempt.key.session,
-        attempt.app_id,
-        key=attempt.key,
-        number=attempt.number,
-        digest=attempt.digest,
-        plan_id=attempt.plan_id,
-        state=attempt.state,
-        created_at=attempt.created_at,
-        started_at=attempt.started_at,
-        ended_at=attempt.ended_at,
-        message=attempt.message,
-        exit_code=attempt.exit_code,
-        output=attempt.output,
-        matrix=attempt.matrix,
-    )
-    made.inputs_changed, made.used = attempt.inputs_changed, attempt.used
-    made.commit, made.actor = attempt.commit, attempt.actor
-    made.output_digest, made.images = attempt.output_digest, attempt.images
+    made = AppRecord(attempt.scheduler, attempt.key.session, attempt.app_id, key=attempt.key)
+    for name in _SHARED:
+        setattr(made, name, getattr(attempt, name))
     return made
 
 

@@ -8,12 +8,13 @@ from launcher.state.records import AppRecord
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
-    from typing import Any
+    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from typing import Any, TypeVar
 
     from launcher.holding.use import Use
     from launcher.specs.attempt import Attempt
-    from launcher.specs.needs import StoodOn
+
+    T = TypeVar("T")
 
 VERSION = 10
 FIRST_WITH_APPS = 3
@@ -48,10 +49,9 @@ CREATE INDEX attempts_of_scheduler ON attempts (scheduler, created_at)
 _NEXT = ("edition", "needs", "ticket", "run_url")
 _STANDS_ON = ("order_only", "home", "inputs", "seen", "output", "inputs_changed")
 _APPROVED = ("effect", "approval", "pull_request")
-_USED = ("used",)
 _SINCE_9 = ("matrix", "reason")
 _SINCE_10 = ("review", "receivers", "output_digest", "images")
-_ADDED = (*_NEXT, *_STANDS_ON, *_APPROVED, *_USED, *_SINCE_9, *_SINCE_10)
+_ADDED = (*_NEXT, *_STANDS_ON, *_APPROVED, "used", *_SINCE_9, *_SINCE_10)
 
 SCHEMA = f"""
 CREATE TABLE attempts (
@@ -77,24 +77,21 @@ from the folders and engines of the schedulers."""
 _RENEW_INDEXES = ("DROP INDEX apps_unended", "DROP INDEX attempts_live", _APPS_UNENDED, _ATTEMPTS_LIVE)
 
 
-def _added(names: tuple[str, ...]) -> tuple[str, ...]:
+def _added(*names: str) -> tuple[str, ...]:
     """The statements that add columns of text to `attempts`."""
     return tuple(f"ALTER TABLE attempts ADD COLUMN {name} TEXT NOT NULL DEFAULT ''" for name in names)
 
 
 UPGRADES = {
-    1: ("ALTER TABLE attempts ADD COLUMN trigger_digest TEXT NOT NULL DEFAULT ''",),
-    2: (
-        *_added(_NEXT),
-        *_APPS.split(";"),
-    ),
+    1: _added("trigger_digest"),
+    2: (*_added(*_NEXT), *_APPS.split(";")),
     3: _RENEW_INDEXES,
     4: _RENEW_INDEXES,  # the set of live states has changed again
-    5: _added(_STANDS_ON),
-    6: _added(_APPROVED),
-    7: _added(_USED),
-    8: _added(_SINCE_9),
-    9: _added(_SINCE_10),
+    5: _added(*_STANDS_ON),
+    6: _added(*_APPROVED),
+    7: _added("used"),
+    8: _added(*_SINCE_9),
+    9: _added(*_SINCE_10),
 }
 """Version of the schema → the statements that upgrade it to the next version."""
 
@@ -110,7 +107,6 @@ _PLAIN = (
 _PACKED = ("edition", "needs", "order_only", "seen", "metadata", "used", "images", "document")
 COLUMNS = (*_KEY, *_PLAIN, *_PACKED)
 _FIELDS = tuple("commit" if name == "git_commit" else name for name in _PLAIN)  # COMMIT is a word of SQL
-
 
 _SHORT = (
     "app_id", "scheduler", "session", "name", "project", "target", "job", "number", "digest", "plan_id",
@@ -168,38 +164,28 @@ def to_record(row: tuple[Any, ...]) -> AppRecord:
 
 def from_record(record: AppRecord, *, live: bool = True) -> tuple[Any, ...]:
     """The values of APP_COLUMNS."""
-    return (
-        record.app_id,
-        record.scheduler,
-        record.session,
-        record.name,
-        record.project,
-        record.target,
-        record.job,
-        record.number,
-        record.created_at or 0.0,
-        record.state,
-        record.started_at,
-        record.ended_at,
-        record.message,
-        record.exit_code,
-        int(live),
-    )
+    values = {name: getattr(record, name) for name in APP_COLUMNS[:-1]}
+    values["created_at"] = record.created_at or 0.0
+    return *values.values(), int(live)
 
 
 def from_attempt(attempt: Attempt) -> tuple[Any, ...]:
     """The values of COLUMNS."""
+    import zlib
+
+    from launcher.specs.needs import dumps
+
     return (
         *attempt.key,
         *(getattr(attempt, name) for name in _FIELDS),
         "" if attempt.edition == attempt.number else str(attempt.edition),
-        _needs_text(attempt.needs),
+        dumps(attempt.needs) if attempt.needs else "",
         " ".join(attempt.order_only),
-        _text(attempt.seen) if attempt.seen else "",
-        _text(attempt.metadata),
+        text_of(attempt.seen),
+        json_text(attempt.metadata),
         used_text(attempt.used),
-        images_text(attempt.images),
-        _pack(attempt.document),
+        text_of(attempt.images),
+        zlib.compress(json_text(dict(attempt.document)).encode(), 1),
     )
 
 
@@ -230,9 +216,9 @@ def to_attempts(rows: Iterable[tuple[Any, ...]]) -> list[Attempt]:
                     tuple(order_only.split()),
                     read(seen or "{}"),
                     read(metadata),
-                    LateDocument(partial(_read_used, used, plain[:4])) if used else {},
+                    LateDocument(partial(_read, read_used, used, plain[:4])) if used else {},
                     read(images or "{}"),
-                    LateDocument(partial(_read, document, plain[:4])),
+                    LateDocument(partial(_read, unpacked, document, plain[:4])),
                 )
             )
         except (ValueError, TypeError, RecursionError) as error:
@@ -241,24 +227,24 @@ def to_attempts(rows: Iterable[tuple[Any, ...]]) -> list[Attempt]:
     return found
 
 
-def _read(packed: bytes, plain: Sequence[Any]) -> dict[str, Any]:
-    """The document of a row of `attempts` whose first values are `plain`. Raises DamagedError."""
+def _read(read: Callable[[T], dict[str, Any]], value: T, plain: Sequence[Any]) -> dict[str, Any]:
+    """A value of a row of `attempts` whose first values are `plain`. Raises DamagedError."""
+    try:
+        return read(value)
+    except (ValueError, TypeError, RecursionError) as error:
+        raise _damaged(plain, error) from error
+
+
+def unpacked(document: bytes) -> dict[str, Any]:
+    """The value of the column `document`. Raises ValueError, TypeError, RecursionError if damaged."""
     import json
     import zlib
 
     try:
-        document: dict[str, Any] = json.loads(zlib.decompress(packed))
-        return document
-    except (zlib.error, ValueError, TypeError, RecursionError) as error:
-        raise _damaged(plain, error) from error
-
-
-def _read_used(text: str, plain: Sequence[Any]) -> dict[str, Use]:
-    """The use in a row of `attempts` whose first values are `plain`. Raises DamagedError."""
-    try:
-        return read_used(text)
-    except (ValueError, TypeError, RecursionError) as error:
-        raise _damaged(plain, error) from error
+        found: dict[str, Any] = json.loads(zlib.decompress(document))
+    except zlib.error as error:
+        raise ValueError(str(error)) from error
+    return found
 
 
 def _damaged(plain: Sequence[Any], error: Exception) -> DamagedError:
@@ -269,27 +255,18 @@ def _damaged(plain: Sequence[Any], error: Exception) -> DamagedError:
     return DamagedError(what, hint=RESTORE)
 
 
-def _needs_text(needs: Sequence[StoodOn]) -> str:
-    """The value of the column `needs`; "" for none."""
-    if not needs:
-        return ""
-    from launcher.specs.needs import dumps
-
-    return dumps(needs)
-
-
 def used_text(used: Mapping[str, Use]) -> str:
     """The value of the column `used`; "" for nothing known."""
     if not used:
         return ""
     from launcher.holding import use
 
-    return _text(use.to_json(used))
+    return json_text(use.to_json(used))
 
 
-def images_text(images: Mapping[str, str]) -> str:
-    """The value of the column `images`; "" for none."""
-    return _text(images) if images else ""
+def text_of(value: Mapping[str, Any]) -> str:
+    """The value of a column with a mapping; "" for an empty one."""
+    return json_text(value) if value else ""
 
 
 def read_used(text: str) -> dict[str, Use]:
@@ -303,13 +280,7 @@ def read_used(text: str) -> dict[str, Use]:
     return use.from_json(json.loads(text))
 
 
-def _pack(document: Mapping[str, Any]) -> bytes:
-    import zlib
-
-    return zlib.compress(_text(dict(document)).encode(), 1)
-
-
-def _text(value: Mapping[str, Any]) -> str:
+def json_text(value: Mapping[str, Any]) -> str:
     import json
 
     return json.dumps(value, ensure_ascii=False, separators=(",", ":"), sort_keys=True)

@@ -21,8 +21,8 @@ from launcher.state.rows import (
     LIVE,
     from_attempt,
     from_record,
-    images_text,
     read_used,
+    text_of,
     to_attempts,
     to_record,
     used_text,
@@ -263,10 +263,10 @@ class Store(Reader):
         """
 
         def act(db: sqlite3.Connection) -> bool:
-            gone = not os.path.isdir(folder)
-            if gone:
-                db.execute("DELETE FROM apps WHERE app_id = ?", (app_id,))
-            return gone
+            if os.path.isdir(folder):
+                return False
+            db.execute("DELETE FROM apps WHERE app_id = ?", (app_id,))
+            return True
 
         return self._transact(act)
 
@@ -290,11 +290,8 @@ class Store(Reader):
 
     def attempts(self, key: JobKey, limit: int | None = None) -> list[Attempt]:
         """The last `limit` attempts of a job (all when None), newest first."""
-        sql = (
-            f"SELECT {_FULL} FROM attempts WHERE project = ? AND target = ? AND job = ? "
-            "ORDER BY number DESC LIMIT ?"
-        )
-        return to_attempts(self._rows(sql, (*key, -1 if limit is None else limit)))
+        where = "project = ? AND target = ? AND job = ? ORDER BY number DESC LIMIT ?"
+        return self._attempts(where, (*key, -1 if limit is None else limit))
 
     def successes(
         self, keys: Collection[JobKey], most: int
@@ -311,10 +308,10 @@ class Store(Reader):
         return found
 
     def by_app_id(self, app_id: str) -> Attempt | None:
-        rows = self._rows(
-            f"SELECT {_FULL} FROM attempts WHERE app_id = ? ORDER BY id DESC LIMIT 1", (app_id,)
-        )
-        return next(iter(to_attempts(rows)), None)
+        return next(iter(self._attempts("app_id = ? ORDER BY id DESC LIMIT 1", (app_id,))), None)
+
+    def _attempts(self, where: str, values: tuple[Any, ...]) -> list[Attempt]:
+        return to_attempts(self._rows(f"SELECT {_FULL} FROM attempts WHERE {where}", values))
 
     def by_app_ids(self, app_ids: Iterable[str]) -> dict[str, Attempt]:
         """App id → its attempt, in one query. Ids without any are absent."""
@@ -370,9 +367,7 @@ class Store(Reader):
         Args:
             besides: app ids to leave out.
         """
-        holes = ", ".join("?" * len(schedulers))
-        sql = f"SELECT app_id FROM apps INDEXED BY apps_live WHERE live AND scheduler IN ({holes})"
-        rows = self._rows(sql, tuple(schedulers))
+        rows = self._of_schedulers("app_id FROM apps INDEXED BY apps_live WHERE live AND", schedulers)
         return newest_first(self._app_rows([app_id for (app_id,) in rows if app_id not in besides]))
 
     def of_jobs(
@@ -399,15 +394,16 @@ class Store(Reader):
 
     def app_ids(self, schedulers: Collection[str]) -> list[str]:
         """The ids of the apps that have a row."""
-        holes = ", ".join("?" * len(schedulers))
-        sql = f"SELECT app_id FROM apps WHERE scheduler IN ({holes})"
-        return [app_id for (app_id,) in self._rows(sql, tuple(schedulers))]
+        return [app_id for (app_id,) in self._of_schedulers("app_id FROM apps WHERE", schedulers)]
 
     def count(self, schedulers: Collection[str]) -> int:
         """The number of apps with a row."""
-        holes = ", ".join("?" * len(schedulers))
-        ((found,),) = self._rows(f"SELECT count(*) FROM apps WHERE scheduler IN ({holes})", tuple(schedulers))
+        ((found,),) = self._of_schedulers("count(*) FROM apps WHERE", schedulers)
         return int(found)
+
+    def _of_schedulers(self, what: str, schedulers: Collection[str]) -> list[tuple[Any, ...]]:
+        holes = ", ".join("?" * len(schedulers))
+        return self._rows(f"SELECT {what} scheduler IN ({holes})", tuple(schedulers))
 
 
 def _used_or_nothing(text: str) -> dict[str, Use]:
@@ -432,7 +428,7 @@ def _end(db: sqlite3.Connection, app: AppRecord) -> bool:
     )  # fmt: skip
     known = db.execute("SELECT 1 FROM attempts WHERE app_id = ?", (app.app_id,)).fetchone()
     end = {name: getattr(app, name) for name in fields}
-    end |= {"used": used_text(app.used), "images": images_text(app.images)}
+    end |= {"used": used_text(app.used), "images": text_of(app.images)}
     changed = db.execute(_END if known else _END_APP, end).rowcount > 0
     if known:
         if not changed:
