@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from contextlib import contextmanager
 
 from launcher.errors import CommandError
@@ -42,9 +43,8 @@ def run(
             let_it_come()
             out, err = process.communicate(input, timeout=timeout_s)
         except TimeoutExpired as late:
-            out, err = _kill(process)
-            ending = f"took longer than {timeout_s:g} s and was killed"
-            raise CommandError(_report(argv, ending, out, err)) from late
+            report = _report(argv, f"took longer than {timeout_s:g} s and was killed", *_kill(process))
+            raise CommandError(report) from late
         except BaseException:
             _kill(process)
             raise
@@ -87,11 +87,12 @@ def _ctrl_c_held_back() -> Iterator[Callable[[], None]]:
 def _start(argv: Sequence[str], cwd: str | None, env: Mapping[str, str | None] | None) -> Popen[str]:
     from subprocess import PIPE, Popen
 
+    merged: dict[str, str | None] = {**os.environ, **(env or {})}
     try:
         return Popen(
             list(argv),
             cwd=cwd,
-            env=_environment(env),
+            env={name: value for name, value in merged.items() if value is not None} if env else None,
             stdin=PIPE,
             stdout=PIPE,
             stderr=PIPE,
@@ -104,7 +105,6 @@ def _start(argv: Sequence[str], cwd: str | None, env: Mapping[str, str | None] |
 
 
 def _unstartable(argv: Sequence[str], cwd: str | None, error: OSError) -> CommandError:
-    import os
     import shutil
 
     why = error.strerror or str(error)
@@ -117,18 +117,8 @@ def _unstartable(argv: Sequence[str], cwd: str | None, error: OSError) -> Comman
     return CommandError(f"cannot run {_quoted(argv)}: {why}")
 
 
-def _environment(changes: Mapping[str, str | None] | None) -> dict[str, str] | None:
-    if not changes:
-        return None
-    import os
-
-    merged: dict[str, str | None] = {**os.environ, **changes}
-    return {name: value for name, value in merged.items() if value is not None}
-
-
 def _kill(process: Popen[str]) -> tuple[str, str]:
     """Kill the command with its whole group; returns its output so far."""
-    import os
     import signal
 
     if process.returncode is None:  # exit status not collected, so the group id cannot have been reused
@@ -140,15 +130,10 @@ def _report(argv: Sequence[str], ending: str, out: str, err: str) -> str:
     lines = [f"{_quoted(argv)} {ending}"]
     for name, text in (("stderr", err), ("stdout", out)):
         if text.strip():
-            lines.append(f"{name}:")
-            lines.extend(f"  {line}" for line in _tail(text).splitlines())
+            text = text.rstrip()
+            text = text if len(text) <= _SHOWN else "…" + text[-_SHOWN:]  # errors are at the end
+            lines += [f"{name}:", *(f"  {line}" for line in text.splitlines())]
     return "\n".join(lines)
-
-
-def _tail(text: str) -> str:
-    """The end of a long output, where commands print their errors."""
-    text = text.rstrip()
-    return text if len(text) <= _SHOWN else "…" + text[-_SHOWN:]
 
 
 def _ending(code: int) -> str:

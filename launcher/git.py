@@ -13,6 +13,7 @@ import os
 import stat
 from collections import namedtuple
 from contextlib import contextmanager, suppress
+from functools import cached_property
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -24,17 +25,9 @@ _PATHS = 500
 _SAFE = ("-c", "core.fsmonitor=", "-c", "core.hooksPath=/dev/null", "-c", "protocol.allow=never")
 _SAFE_ENV = {"GIT_ALLOW_PROTOCOL": "none", "GIT_NO_LAZY_FETCH": "1", "GIT_TERMINAL_PROMPT": "0"}
 _OF_CHECKOUT = ("local", "worktree", "submodule")  # scopes of git-config(1)
-_NOT_OURS = (
-    "GIT_DIR",
-    "GIT_WORK_TREE",
-    "GIT_INDEX_FILE",
-    "GIT_PREFIX",
-    "GIT_COMMON_DIR",
-    "GIT_OBJECT_DIRECTORY",
-)
+_NOT_OURS = ("DIR", "WORK_TREE", "INDEX_FILE", "PREFIX", "COMMON_DIR", "OBJECT_DIRECTORY")
 
 _Stamp = tuple[int, int, int]
-
 _Head = namedtuple("_Head", "oid branch is_dirty")
 
 
@@ -57,10 +50,8 @@ class Repository:
 
     def __init__(self, root: str) -> None:
         self.root = root
-        self._origin: str | None = None
-        self._asked = False
 
-    @property
+    @cached_property
     def origin(self) -> str | None:
         """The remote, normalised (`normalise_remote`): `origin`, else the first by name.
 
@@ -68,10 +59,15 @@ class Repository:
 
         Raises CommandError when git refuses to read the repository.
         """
-        if not self._asked:
-            self._origin = _pick_remote(self._git("remote", "-v"), self.root) or self._repository_path()
-            self._asked = True
-        return self._origin
+        urls = {}
+        for line in self._git("remote", "-v").splitlines():  # `name<TAB>url (fetch)`, rewriting rules applied
+            name, _, rest = line.partition("\t")
+            url, mark, _ = rest.rpartition(" (fetch)")  # the URL ends here: a partial clone adds its filter
+            if mark:
+                urls[name] = url
+        if not urls:
+            return self._repository_path()
+        return normalise_remote(urls.get("origin") or urls[min(urls)], self.root)
 
     def _repository_path(self) -> str | None:
         """The main work tree or bare repository of an added work tree; None for any other."""
@@ -200,8 +196,9 @@ class Repository:
 
         `git status` runs a filter on each file whose times are not those of the index.
         """
-        listing = self._git("config", "-z", "--show-scope", "--get-regexp", r"^filter\.", ok=(0, 1))
-        return _without_filters(listing)
+        return _without_filters(
+            self._git("config", "-z", "--show-scope", "--get-regexp", r"^filter\.", ok=(0, 1))
+        )
 
     def _git(
         self,
@@ -214,7 +211,8 @@ class Repository:
 
         # A git hook that runs us names *its* repository in the environment. No optional locks: a plan
         # writes nothing, the index included.
-        fixed = {**dict.fromkeys(_NOT_OURS), **_SAFE_ENV, "GIT_OPTIONAL_LOCKS": "0", "LC_ALL": "C"}
+        fixed: dict[str, str | None] = dict.fromkeys(f"GIT_{name}" for name in _NOT_OURS)
+        fixed |= {**_SAFE_ENV, "GIT_OPTIONAL_LOCKS": "0", "LC_ALL": "C"}
         argv = ["git", *_SAFE, "-C", self.root, *args]
         return command.run(argv, input=input, timeout_s=_TIMEOUT_S, env={**fixed, **(env or {})}, ok=ok)
 
@@ -262,7 +260,7 @@ def repository(path: str) -> Repository | None:
         folder = parent
     known = _KNOWN.get(folder)
     if known is None or known[0] != stamp:
-        if not _installed():
+        if not any(os.access(os.path.join(each, "git"), os.X_OK) for each in os.get_exec_path()):
             return None
         known = _KNOWN[folder] = (stamp, Repository(folder))
     return known[1]
@@ -315,23 +313,6 @@ def _without_filters(listing: str) -> list[str]:
     return [word for key, value in values.items() for word in ("-c", f"{key}={value}")]
 
 
-def _installed() -> bool:
-    return any(os.access(os.path.join(folder, "git"), os.X_OK) for folder in os.get_exec_path())
-
-
-def _pick_remote(listing: str, root: str) -> str | None:
-    """The remote out of what `git remote -v` prints: `name<TAB>url (fetch)`, rewriting rules applied."""
-    urls = {}
-    for line in listing.splitlines():
-        name, _, rest = line.partition("\t")
-        url, mark, _ = rest.rpartition(" (fetch)")  # the URL ends here: a partial clone adds its filter
-        if mark:
-            urls[name] = url
-    if not urls:
-        return None
-    return normalise_remote(urls.get("origin") or urls[min(urls)], root)
-
-
 def normalise_remote(url: str, root: str = "/") -> str:
     """Host and path of a git remote: equal for every way to write one place, free of credentials.
 
@@ -353,7 +334,7 @@ def normalise_remote(url: str, root: str = "/") -> str:
             return _join(_host(host + "]"), path)
         host, _, path = url.partition(":")
         return _join(_host(host), path)
-    return _trim(os.path.normpath(os.path.join(root, rest if mark else url)))
+    return _trimmed(os.path.normpath(os.path.join(root, rest if mark else url)))
 
 
 def _host(authority: str) -> str:
@@ -365,10 +346,8 @@ def _host(authority: str) -> str:
 
 
 def _join(host: str, path: str) -> str:
-    parts = [part for part in path.split("/") if part]
-    return _trim("/".join([host, *parts]))
+    return _trimmed("/".join([host, *filter(None, path.split("/"))]))
 
 
-def _trim(path: str) -> str:
-    path = path.rstrip("/").removesuffix("/.git").removesuffix(".git")
-    return path or "/"
+def _trimmed(path: str) -> str:
+    return path.rstrip("/").removesuffix("/.git").removesuffix(".git") or "/"

@@ -95,13 +95,9 @@ def ensure_private(root: str, folder: str, variable: str) -> str:
     """As `ensure`, for a folder below any root, which the environment variable `variable` gives."""
     below = os.path.relpath(folder, root).split(os.sep)
     try:
-        mode = _own(root, root, variable)
-        if mode & 0o022:
-            raise _unsafe(
-                root,
-                "other users can write to it",
-                f"chmod go-w {root}, or set {variable} to {root}/launcher",
-            )
+        if _own(root, root, variable) & 0o022:
+            hint = f"chmod go-w {root}, or set {variable} to {root}/launcher"
+            raise _unsafe(root, "other users can write to it", hint)
         path = root
         for name in below:
             if name != os.curdir:
@@ -122,13 +118,12 @@ def _own(path: str, root: str, variable: str) -> int:
     found = os.lstat(path)
     if stat.S_ISLNK(found.st_mode):
         target = os.path.realpath(path)
+        what = "it is a symbolic link"
         if path == runtime():  # for folders below the one that the variable names
-            raise _unsafe(
-                path, "it is a symbolic link", f"remove it, or set {variable} to a folder of your own"
-            )
+            raise _unsafe(path, what, f"remove it, or set {variable} to a folder of your own")
         if path == root:
-            raise _unsafe(path, "it is a symbolic link", f"set {variable} to where it leads: {target}")
-        raise _unsafe(path, f"it is a symbolic link to {target}", "replace it by the folder that it leads to")
+            raise _unsafe(path, what, f"set {variable} to where it leads: {target}")
+        raise _unsafe(path, f"{what} to {target}", "replace it by the folder that it leads to")
     if not stat.S_ISDIR(found.st_mode):
         raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), path)
     if found.st_uid != os.geteuid():
@@ -150,16 +145,12 @@ def _unsafe(path: str, why: str, hint: str) -> StateError:
 
 def unusable(error: OSError, path: str) -> StateError:
     """The error for a state folder that cannot be written."""
-    return StateError(f"cannot write {path}: {error.strerror or error}", hint=remedy(error, _elsewhere(path)))
-
-
-def _elsewhere(path: str) -> str:
-    """The hint that names the variable which moves `path`."""
+    hint = _ELSEWHERE
     of_slots = slots() if os.environ.get("LAUNCHER_SLOTS") else ""
-    for variable, root in (("LAUNCHER_SLOTS", of_slots), ("XDG_RUNTIME_DIR", runtime())):
+    for variable, root in (("XDG_RUNTIME_DIR", runtime()), ("LAUNCHER_SLOTS", of_slots)):
         if root and f"{path}/".startswith(f"{root}/"):
-            return _ELSEWHERE.replace("LAUNCHER_HOME", variable)
-    return _ELSEWHERE
+            hint = _ELSEWHERE.replace("LAUNCHER_HOME", variable)
+    return StateError(f"cannot write {path}: {error.strerror or error}", hint=remedy(error, hint))
 
 
 def remedy(error: OSError, otherwise: str = _ELSEWHERE) -> str:
@@ -192,10 +183,6 @@ def out_of_files() -> OSError | None:
 # -- the identity of the state folder ------------------------------------------------------------------------
 
 
-_BYTES = 5
-_MOST_CHARS = 64
-
-
 def token() -> str:
     """Return the token; "" before the first command that changes something and so makes the token.
 
@@ -204,7 +191,7 @@ def token() -> str:
     path = home_token()
     try:
         with open(path, encoding="utf-8", errors="replace") as file:
-            found = file.read(_MOST_CHARS).strip()
+            found = file.read(64).strip()
     except (FileNotFoundError, NotADirectoryError):
         return ""
     except OSError as error:
@@ -220,13 +207,13 @@ def make_token() -> str:
     known = token()
     if known:
         return known
+    ensure(home())
     path = home_token()
-    ensure(os.path.dirname(path))
     beside = f"{path}.{os.getpid()}.new"
     try:
         fd = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
         try:
-            os.write(fd, f"{_random()}\n".encode())
+            os.write(fd, f"{os.urandom(5).hex()}\n".encode())
         finally:
             os.close(fd)
         try:
@@ -235,22 +222,11 @@ def make_token() -> str:
             if not token():  # damaged: empty, or no token
                 os.replace(beside, path)
         finally:
-            _unlink(beside)
+            if os.path.lexists(beside):
+                os.unlink(beside)
     except OSError as error:
         raise unusable(error, path) from error
     return token()
-
-
-def _random() -> str:
-    """Ten hexadecimal digits."""
-    return os.urandom(_BYTES).hex()
-
-
-def _unlink(path: str) -> None:
-    try:
-        os.unlink(path)
-    except FileNotFoundError:
-        pass
 
 
 def actor() -> str:
