@@ -14,16 +14,13 @@ from collections.abc import Iterator
 from launcher.hashes import blake2b
 
 MOST_BYTES = 64 << 20
-MOST_ENTRIES = 1000
-"""The most entries that are kept; the least recently used ones are removed first."""
-
+MOST_ENTRIES = 1000  # the least recently used ones are removed first
 _LARGEST = 16 << 20
 _KEY = "key"
 _KEY_BYTES = 32
 _SEAL_BYTES = 16
 _OPEN = os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
-_FRESH_S = 3600
-"""An entry that was used within this time is not marked as used again."""
+_FRESH_S = 3600  # an entry that was used within this time is not marked as used again
 
 
 def path() -> str:
@@ -49,12 +46,11 @@ class CacheFolder:
     @classmethod
     def opened(cls) -> CacheFolder | None:
         """Return the folder, made if missing; None where it is unusable or other users could change it."""
-        where = path()
-        if not where:
-            return None
         try:
-            folder = _open_folder(where)
+            folder = _open_folder(where) if (where := path()) else -1
         except OSError:
+            folder = -1
+        if folder < 0:
             return None
         try:
             key = _key(folder)

@@ -24,13 +24,8 @@ DATABASE_ERRORS = (sqlite3.Error, UnicodeDecodeError)
 
 RESTORE = "bring it back from a backup; or move it away, and launcher forgets the outcomes so far"
 DAMAGE = (
-    "not a database",
-    "malformed",
-    "unsupported file format",
-    "no such column",
-    "no such table",
-    "decode",
-)
+    "not a database", "malformed", "unsupported file format", "no such column", "no such table", "decode",
+)  # fmt: skip
 """Messages of SQLite and `sqlite3` for wrong bytes in the header of a file, its schema, pages or texts."""
 
 
@@ -104,22 +99,16 @@ def explain(error: sqlite3.Error | UnicodeError, path: str) -> StateError:
     """The error for a message of SQLite about `path`. Python 3.10 has no error codes, only texts."""
     said = str(error)
     if "locked" in said:
-        return StateError(
-            f"{path} stayed locked for {_BUSY_S:g} s",
-            hint="another process is writing to it and does not end",
-        )
+        hint = "another process is writing to it and does not end"
+        return StateError(f"{path} stayed locked for {_BUSY_S:g} s", hint=hint)
     if "unable to open" in said and (limit := paths.out_of_files()) is not None:
         return paths.unusable(limit, path)
     if "full" in said or "disk I/O" in said:
         return StateError(f"cannot use {path}: {said}", hint="is the disk full, or over its quota?")
     if any(sign in said for sign in DAMAGE):
-        return DamagedError(
-            f"{path} is damaged: {said}",
-            hint=RESTORE,
-        )
-    return StateError(
-        f"cannot use {path}: {said}", hint="set LAUNCHER_HOME to a folder on a local disk that you can write"
-    )
+        return DamagedError(f"{path} is damaged: {said}", hint=RESTORE)
+    hint = "set LAUNCHER_HOME to a folder on a local disk that you can write"
+    return StateError(f"cannot use {path}: {said}", hint=hint)
 
 
 def in_memory(schema: str, fill: Fill | None = None) -> sqlite3.Connection:
@@ -137,11 +126,7 @@ def uri_of(path: str) -> str:
 
 
 def _for_writing(
-    path: str,
-    schema: str,
-    version: int,
-    durable: bool,
-    fill: Fill | None,
+    path: str, schema: str, version: int, durable: bool, fill: Fill | None
 ) -> sqlite3.Connection:
     folder = paths.ensure(os.path.dirname(path))
     _refuse_network(folder)
@@ -230,13 +215,7 @@ def copy(path: str, to: str) -> None:
     os.replace(to + ".new", to)
 
 
-def _create(
-    connection: sqlite3.Connection,
-    path: str,
-    schema: str,
-    version: int,
-    fill: Fill | None,
-) -> None:
+def _create(connection: sqlite3.Connection, path: str, schema: str, version: int, fill: Fill | None) -> None:
     """Make the tables, one process at a time: entering WAL mode does not wait for others, as writing does."""
     lock = lock_folder(path)
     try:
@@ -278,7 +257,8 @@ def _for_reading(path: str, schema: str, fill: Fill | None) -> sqlite3.Connectio
     except sqlite3.OperationalError:
         # A reader of a WAL database needs its -shm file, which cannot be made in a folder without write
         # permission or on a full disk. Then no process writes there either, and the file does not change.
-        if os.access(os.path.dirname(path), os.W_OK) and not _is_full(path):
+        folder = os.path.dirname(path)
+        if os.access(folder, os.W_OK) and os.statvfs(folder).f_bavail:
             raise
         _refuse_unread_log(path)
         connection = _probed(uri + "&immutable=1")
@@ -298,10 +278,6 @@ def _probed(uri: str) -> sqlite3.Connection:
         connection.close()
         raise
     return connection
-
-
-def _is_full(path: str) -> bool:
-    return os.statvfs(os.path.dirname(path)).f_bavail == 0
 
 
 def _refuse_unread_log(path: str) -> None:

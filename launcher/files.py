@@ -140,15 +140,10 @@ def write_whole(
         raise
 
 
-_LEFT_S = 60.0
-"""Seconds after which no process still writes a leftover file."""
-
-
 def remove_leftovers(before: str, after: str) -> None:
     """Remove the files that killed processes wrote to replace another: `before`, ids, `after`, a minute old.
 
-    Args:
-        before: the folder and the beginning of the name. after: the end of the name.
+    `before` has the folder and the beginning of the name, `after` its end.
     """
     folder, start = os.path.split(before)
     try:
@@ -159,7 +154,7 @@ def remove_leftovers(before: str, after: str) -> None:
         path, ids = os.path.join(folder, name), name[len(start) : len(name) - len(after)]
         try:
             is_ours = name == start + ids + after and ids.replace("-", "").isdigit()
-            if is_ours and time.time() - os.lstat(path).st_mtime > _LEFT_S:
+            if is_ours and time.time() - os.lstat(path).st_mtime > 60:  # no process still writes it
                 os.unlink(path)
         except OSError:
             pass  # the file is another user's, or another process has removed it
@@ -185,9 +180,6 @@ def new_file(path: str, mode: int) -> int:
         return os.open(path, flags, mode)
 
 
-_OTHERS = 64  # descriptors that this process opens for other purposes
-
-
 def allow_open_files(count: int) -> bool:
     """Make room for `count` files open at once; False when the hard limit forbids it.
 
@@ -196,13 +188,13 @@ def allow_open_files(count: int) -> bool:
     import resource
 
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    wanted = count + _OTHERS
+    wanted = count + 64  # this process opens some for other purposes
     if soft == resource.RLIM_INFINITY or wanted <= soft:
         return True
     if hard != resource.RLIM_INFINITY and wanted > hard:
         return False
     try:
         resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
+        return True
     except (OSError, ValueError):  # macOS has an additional limit
         return False
-    return True

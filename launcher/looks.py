@@ -24,8 +24,6 @@ if TYPE_CHECKING:
 Question = tuple[str, tuple[object, ...]]
 """A noted function, "module:name", and its arguments: texts, numbers, None, and tuples of them."""
 
-_DIGEST_BYTES = 16
-
 _functions: dict[str, Callable[..., object]] = {}
 _notes: Notes | None = None
 """The notes of the present computation. None also while a noted function runs: its own questions are part
@@ -66,10 +64,8 @@ class Notes:
             try:
                 answer, error = function(), None
             except OSError as found:
-                answer, error = (
-                    repr((type(found).__name__, found.errno, found.strerror, found.filename)),
-                    found,
-                )
+                error = found
+                answer = repr((type(found).__name__, found.errno, found.strerror, found.filename))
             except Exception:
                 self.is_repeatable = False  # a failure of git or a too large folder may be gone next time
                 raise
@@ -86,8 +82,13 @@ class Notes:
         """Whether all questions still have the answers of these digests. Later computations reuse answers."""
         with self:
             for question, digest in asked.items():
+                name, args = question
                 try:
-                    _function(question[0])(*question[1])
+                    if name not in _functions:
+                        from importlib import import_module
+
+                        import_module(name.partition(":")[0])
+                    _functions[name](*args)
                 except OSError:
                     pass  # an OSError may be the noted answer
                 except Exception:
@@ -106,15 +107,18 @@ class Notes:
         from launcher.hashes import blake2b
 
         data = answer if isinstance(answer, bytes) else repr(answer).encode("utf-8", "surrogatepass")
-        return blake2b(data, digest_size=_DIGEST_BYTES, key=self._key).digest()
+        return blake2b(data, digest_size=16, key=self._key).digest()
 
 
-def noted(function: Callable[P, T]) -> Callable[P, T]:
+def noted(function: Callable[P, T], own_name: str = "") -> Callable[P, T]:
     """Mark a function that reads the world, so that its arguments and its answer are noted.
 
     Keyword arguments only help to find the answer, and are no part of the question.
+
+    Args:
+        own_name: the name here of a function of the standard library.
     """
-    name = f"{function.__module__}:{function.__name__}"
+    name = f"{__name__}:{own_name}" if own_name else f"{function.__module__}:{function.__name__}"
 
     def asked(*args: P.args, **means: P.kwargs) -> T:
         notes = _notes
@@ -124,8 +128,7 @@ def noted(function: Callable[P, T]) -> Callable[P, T]:
         return answer
 
     asked.__doc__ = function.__doc__
-    asked.__name__ = function.__name__
-    asked.__module__ = function.__module__
+    asked.__module__, _, asked.__name__ = name.partition(":")
     asked.__wrapped__ = function  # type: ignore[attr-defined]
     _functions[name] = asked
     return asked
@@ -142,45 +145,15 @@ def is_noting() -> bool:
     return _notes is not None
 
 
-def _function(name: str) -> Callable[..., object]:
-    if name not in _functions:
-        from importlib import import_module
-
-        import_module(name.partition(":")[0])
-    return _functions[name]
-
-
 # -- looks of the compiler ---------------------------------------------------------------------------------
 
 
-@noted
-def current_folder() -> str:
-    return os.getcwd()
-
-
-@noted
-def exists(path: str) -> bool:
-    return os.path.exists(path)
-
-
-@noted
-def lexists(path: str) -> bool:
-    return os.path.lexists(path)
-
-
-@noted
-def is_folder(path: str) -> bool:
-    return os.path.isdir(path)
-
-
-@noted
-def is_file(path: str) -> bool:
-    return os.path.isfile(path)
-
-
-@noted
-def is_link(path: str) -> bool:
-    return os.path.islink(path)
+current_folder = noted(os.getcwd, "current_folder")
+exists = noted(os.path.exists, "exists")
+lexists = noted(os.path.lexists, "lexists")
+is_folder = noted(os.path.isdir, "is_folder")
+is_file = noted(os.path.isfile, "is_file")
+is_link = noted(os.path.islink, "is_link")
 
 
 @noted

@@ -33,11 +33,7 @@ _UNITS_S = {"w": 604800, "d": 86400, "h": 3600, "m": 60, "s": 1, "ms": 0.001}
 DURATION_PATTERN = "^(?=.)" + "".join(rf"([0-9]+(\.[0-9]+)?{unit})?" for unit in _UNITS_S) + "$"
 """The grammar of `seconds_in` as a regular expression for JSON schemas."""
 
-_LONGEST_DURATION = 100
-"""The most characters of a duration, so that long texts are refused at once."""
-
-_LEAST_PART = 3
-"""The fewest letters by which the beginning or a part of a name identifies it."""
+_LONGEST_DURATION = 100  # characters, so that long texts are refused at once
 
 
 def paint(text: str, style: str, color: bool = True) -> str:
@@ -95,9 +91,6 @@ def plural(count: int, one: str, many: str | None = None) -> str:
     return f"{count} {one if count == 1 else many or one + 's'}"
 
 
-_GIB_IN_MIB = 1024
-
-
 def listing(words: Sequence[str], limit: int = 5) -> str:
     """`a, b, c`, and `… and 4 more` past the limit."""
     shown = ", ".join(words[:limit])
@@ -106,9 +99,9 @@ def listing(words: Sequence[str], limit: int = 5) -> str:
 
 def memory(mebibytes: float) -> str:
     """`3.5 MiB`, `512 MiB`, `16 GiB`, `1.5 GiB`."""
-    if mebibytes < _GIB_IN_MIB:
+    if mebibytes < 1024:
         return f"{round(mebibytes, 1 if mebibytes < 10 else None):g} MiB"
-    return f"{round(mebibytes / _GIB_IN_MIB, 1):g} GiB"
+    return f"{round(mebibytes / 1024, 1):g} GiB"
 
 
 def core_count(number: float) -> str:
@@ -196,19 +189,14 @@ _PARTS: dict[str, tuple[tuple[int, float, str], ...]] = {}
 
 def _natural(part: str) -> tuple[tuple[int, float, str], ...]:
     sign = "-" if part[:1] == "m" and part[1:2].isdigit() else ""
-    spelt = sign + part[len(sign) :].replace("em", "e-").replace("p", ".")
-    if part[len(sign) :][:1].isdigit() and (number := _number(spelt)) is not None:
-        return ((0, number, ""),)
+    if part[len(sign) :][:1].isdigit():
+        try:
+            return ((0, float(sign + part[len(sign) :].replace("em", "e-").replace("p", ".")), ""),)
+        except ValueError:
+            pass
     letters = part.rstrip("0123456789")
     digits = ((0, float(part[len(letters) :]), ""),) if len(letters) < len(part) else ()
     return ((1, 0.0, letters), *digits)
-
-
-def _number(text: str) -> float | None:
-    try:
-        return float(text)
-    except ValueError:
-        return None
 
 
 def did_you_mean(name: str, known: Iterable[str]) -> str | None:
@@ -274,9 +262,7 @@ def _plain(name: str) -> str:
 
 def _is_part(word: str, candidate: str) -> bool:
     short, long = sorted((word, candidate), key=len)
-    if len(short) < _LEAST_PART:
-        return False
-    return long.startswith(short) or short in long.replace(".", "-").split("-")
+    return len(short) > 2 and (long.startswith(short) or short in long.replace(".", "-").split("-"))
 
 
 def fold(

@@ -59,26 +59,9 @@ class Replica:
     """One replica; `packed` is its packed start request. There may be thousands, so its values are small."""
 
     __slots__ = (
-        "code",
-        "ended_ns",
-        "err",
-        "interrupted",
-        "k",
-        "kill_at",
-        "late",
-        "log",
-        "oom",
-        "out",
-        "packed",
-        "pid",
-        "ready",
-        "restarts",
-        "role",
-        "signal",
-        "state",
-        "stopped",
-        "use",
-    )
+        "code", "ended_ns", "err", "interrupted", "k", "kill_at", "late", "log", "oom", "out", "packed",
+        "pid", "ready", "restarts", "role", "signal", "state", "stopped", "use",
+    )  # fmt: skip
 
     def __init__(self, role: RunningRole, k: int, packed: bytes, log: ReplicaLog) -> None:
         self.role = role
@@ -225,8 +208,8 @@ class Replicas:
     def _kill_descendants(self) -> bool:
         """KILL all descendants of this process; returns whether some may be left.
 
-        A process that forks and exits again and again is gone before a scan of all processes has ended. But
-        this process adopts its child, and kills the child within microseconds of seeing it.
+        One that forks and exits again and again is gone before a scan has ended: its child is killed as soon
+        as this process has adopted it.
         """
         kernel.kill_descendants()
         for _ in range(KILL_ROUNDS):
@@ -248,7 +231,9 @@ class Replicas:
         replica.interrupted = replica.stopped
         replica.ended_ns = time.time_ns()
         replica.code, replica.signal = (128 - code, -code) if code < 0 else (code, 0)
-        replica.oom = replica.signal == kernel.SIGKILL and not replica.stopped and self._oom_struck()
+        if replica.signal == kernel.SIGKILL and not replica.stopped:
+            before, self._oom_kills = self._oom_kills, kernel.oom_kills()
+            replica.oom = self._oom_kills > before
         self._ending[replica] = None
         self._end_if_done(replica)
         if replica.state == ENDED:
@@ -259,10 +244,6 @@ class Replicas:
             self._loop.after(DRAIN_S, lambda: self._expire(replica, pid))
         elif replica.kill_at <= time.monotonic():
             self._kill_rest(replica, pid)
-
-    def _oom_struck(self) -> bool:
-        before, self._oom_kills = self._oom_kills, kernel.oom_kills()
-        return self._oom_kills > before
 
     def _end_if_done(self, replica: Replica) -> None:
         """End a replica whose leader and group are gone, and whose pipes are closed (or that was stopped)."""
@@ -320,16 +301,12 @@ class Replicas:
             self._close(fd)
             return False
         self._logs.append(self._pipes[kind][fd].log, kind, self._buffer[:size])
-        if size >= PIPE_BYTES // 2 and fd not in self._enlarged:
-            self._enlarge(fd)
+        if size >= PIPE_BYTES // 2 and fd not in self._enlarged:  # its writer waits less often then
+            self._enlarged.add(fd)
+            kernel.enlarge_pipe(fd, BIG_PIPE_BYTES)
+            if len(self._buffer) < BIG_PIPE_BYTES:
+                self._buffer = memoryview(bytearray(BIG_PIPE_BYTES))
         return True
-
-    def _enlarge(self, fd: int) -> None:
-        """Enlarge a pipe that was nearly full, so that its writer waits less often."""
-        self._enlarged.add(fd)
-        kernel.enlarge_pipe(fd, BIG_PIPE_BYTES)
-        if len(self._buffer) < BIG_PIPE_BYTES:
-            self._buffer = memoryview(bytearray(BIG_PIPE_BYTES))
 
     def _close(self, fd: int) -> None:
         replica = self._pipes[STDOUT].pop(fd, None) or self._pipes[STDERR].pop(fd, None)

@@ -15,9 +15,6 @@ if TYPE_CHECKING:
     from typing import Any
 
 
-NULL_FD = 1
-"""Standard output of the supervisor is /dev/null."""
-
 ALL_SIGNALS = [n for n in _signal.valid_signals() if n not in (_signal.SIGKILL, _signal.SIGSTOP)]
 
 
@@ -87,13 +84,12 @@ class Spawner:
     def check(self, packed: bytes, common: Mapping[str, str]) -> None:
         """Raise SpawnError unless the working directory and the executable are there."""
         argv, env, cwd = unpack(packed, common)
-        self._find(argv, self._environment(env), cwd)
+        self._find(argv, self._environment(env, 0), cwd)
 
     def spawn(self, packed: bytes, common: Mapping[str, str], restart: int) -> tuple[int, int, int]:
         """Start a replica; returns its pid and the read ends of its stdout and stderr. Raises SpawnError."""
         argv, own, cwd = unpack(packed, common)
-        env = self._environment(own)
-        env["LAUNCHER_RESTART"] = str(restart)
+        env = self._environment(own, restart)
         path = self._find(argv, env, cwd)
         fds: list[int] = []
         try:
@@ -114,12 +110,11 @@ class Spawner:
     def run(self, packed: bytes, common: Mapping[str, str], argv: list[str], restart: int) -> int:
         """Start another command like the replica, without output; returns its pid. Raises SpawnError."""
         _, own, cwd = unpack(packed, common)
-        env = self._environment(own)
-        env["LAUNCHER_RESTART"] = str(restart)
+        env = self._environment(own, restart)
         path = find_executable(argv, env.get("PATH", os.defpath), cwd)
         try:
             os.chdir(cwd)
-            return self._exec(path, argv, env, NULL_FD, NULL_FD)
+            return self._exec(path, argv, env, 1, 1)  # standard output of the supervisor is /dev/null
         except (OSError, ValueError) as error:
             raise SpawnError(f"{argv[0]}: {_why(error)}", argv) from error
         finally:
@@ -157,8 +152,8 @@ class Spawner:
         if self._soft != self.max_files:
             resource.setrlimit(resource.RLIMIT_NOFILE, (files, self._hard))
 
-    def _environment(self, env: Mapping[str, str]) -> dict[str, str]:
-        whole = {**self.inherited, **env}
+    def _environment(self, env: Mapping[str, str], restart: int) -> dict[str, str]:
+        whole = {**self.inherited, **env, "LAUNCHER_RESTART": str(restart)}
         paths = [p for p in (env.get("PATH"), self.inherited.get("PATH")) if p]
         if paths:
             whole["PATH"] = os.pathsep.join(paths)
@@ -186,20 +181,14 @@ def find_executable(argv: list[str], path: str, cwd: str) -> str:
     if found:
         raise SpawnError(f"not executable: {found[0]}", argv)
     where = "" if "/" in name else f" in PATH ({path})"
-    raise SpawnError(f"no such executable: {name}{where}{_remedy(name)}", argv)
+    remedy = ""
+    if any(char.isspace() for char in name):  # a whole command line
+        from launcher.specs.text import split_command
 
-
-def _remedy(name: str) -> str:
-    """A hint for a name that is a whole command line."""
-    if not any(char.isspace() for char in name):
-        return ""
-    from launcher.specs.text import split_command
-
-    split = split_command(name)
-    return f"; the entrypoint is one program, its arguments are `args`: {split}" if split else ""
+        if split := split_command(name):
+            remedy = f"; the entrypoint is one program, its arguments are `args`: {split}"
+    raise SpawnError(f"no such executable: {name}{where}{remedy}", argv)
 
 
 def _why(error: OSError | ValueError) -> str:
-    if isinstance(error, OSError):
-        return error.strerror or str(error)
-    return str(error)
+    return (error.strerror if isinstance(error, OSError) else "") or str(error)
