@@ -18,8 +18,6 @@ if TYPE_CHECKING:
     from launcher.schedulers.local.appview import Record
     from launcher.state.store import Store
 
-_SELF = "pid {} on {}"
-
 
 class Claim:
     """An app folder, owned while `lock_fd` is open here or in the supervisor that inherits it.
@@ -52,7 +50,13 @@ def claim(store: Store, state_dir: str, record: Record) -> Claim:
     row = row_of(record["scheduler"], app_id, record)
     while True:
         store.add(row)
-        new = _make(app_dir)
+        new = True
+        try:
+            os.mkdir(app_dir, 0o700)
+        except FileExistsError:
+            new = False
+        except OSError as error:
+            raise paths.unusable(error, app_dir) from error
         fd = _lock(app_dir, app_id)
         if fd >= 0:
             store.add(row)
@@ -62,7 +66,7 @@ def claim(store: Store, state_dir: str, record: Record) -> Claim:
         if not new:
             made.resumed = _take_over(app_dir, record)
         os.ftruncate(fd, 0)
-        os.pwrite(fd, _SELF.format(os.getpid(), os.uname().nodename).encode(), 0)
+        os.pwrite(fd, f"pid {os.getpid()} on {os.uname().nodename}".encode(), 0)
         write_json(app_dir, "attempt.json", record)
     except OSError as error:
         made.release()
@@ -76,7 +80,7 @@ def claim(store: Store, state_dir: str, record: Record) -> Claim:
 def claimant(app_dir: str) -> int | None:
     """The pid of the client that claimed the folder; None when the client is unknown or on another host."""
     try:
-        words = (AppFolder(app_dir).read("lock") or b"").decode(errors="replace").split(" ")
+        words = (AppFolder(app_dir).text("lock") or "").split(" ")
     except OSError:
         return None
     known = len(words) == 4 and words[1].isdecimal() and words[3] == os.uname().nodename
@@ -99,7 +103,8 @@ def discard_ownerless(state_dir: str, app_dir: str) -> bool:
     except ReservedError:
         return False
     made = Claim(app_dir, fd)
-    if fd >= 0 and _has_started(app_dir):
+    view = appview.read_state(app_dir, ours=True) if fd >= 0 else None
+    if view is not None and view.state not in rundir.UNSTARTED:
         made.release()
         return False
     discard(state_dir, app_dir, made)
@@ -124,16 +129,6 @@ def discard_ended(state_dir: str, app_dir: str) -> None:
     discard(state_dir, app_dir, Claim(app_dir, fd))
 
 
-def _make(app_dir: str) -> bool:
-    try:
-        os.mkdir(app_dir, 0o700)
-    except FileExistsError:
-        return False
-    except OSError as error:
-        raise paths.unusable(error, app_dir) from error
-    return True
-
-
 def _lock(app_dir: str, app_id: str) -> int:
     """Take the lock of the folder; returns its descriptor, -1 when the folder was removed meanwhile."""
     try:
@@ -145,11 +140,6 @@ def _lock(app_dir: str, app_id: str) -> int:
         raise ReservedError(app_id, view.state if view else "gone", view.owner if view else "") from None
     except OSError as error:
         raise paths.unusable(error, AppFolder(app_dir).lock) from error
-
-
-def _has_started(app_dir: str) -> bool:
-    view = appview.read_state(app_dir, ours=True)
-    return view is not None and view.state not in rundir.UNSTARTED
 
 
 def _take_over(app_dir: str, record: Record) -> bool:
@@ -167,12 +157,8 @@ def _take_over(app_dir: str, record: Record) -> bool:
     kept = {AppFolder(app_dir).lock, os.path.join(app_dir, "attempt.json")}
     paths_left = {os.path.join(app_dir, name) for name in os.listdir(app_dir)} - kept
     for path in sorted(paths_left, key=lambda path: path != rundir.events(app_dir)):
-        _delete(path)
+        if os.path.isdir(path) and not os.path.islink(path):
+            remove_tree(path)
+        else:
+            os.unlink(path)
     return left is not None and left.get("digest") == record.get("digest")
-
-
-def _delete(path: str) -> None:
-    if os.path.isdir(path) and not os.path.islink(path):
-        remove_tree(path)
-    else:
-        os.unlink(path)

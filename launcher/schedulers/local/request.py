@@ -92,17 +92,33 @@ def _add_replicas(
         hosts=dict.fromkeys(host_variables(app), HOST),
         values=hosts_of({role.name: HOST for role in app.roles}),
     )
-    for role, folder in zip(app.roles, path_names([role.name for role in app.roles]), strict=True):
-        dirs = [os.path.join(request.log_dir, folder, str(k)) for k in range(role.num_replicas)]
+    own = request.separate_streams
+    made = os.path.join(request.log_dir if own else request.app_dir, "torchelastic")
+    for role, name in zip(app.roles, path_names([role.name for role in app.roles]), strict=True):
+        dirs = [os.path.join(request.log_dir, name, str(k)) for k in range(role.num_replicas)]
         request.role_log_dirs[role.name] = dirs
-        request.role_params[role.name] = _replicas(role, dirs, request, images, cfg, extra_paths, around)
+        request.role_params[role.name] = params = []
+        if type(images).fetch_role is not ImageProvider.fetch_role:
+            role = deepcopy(role)  # the provider may edit the role
+        img_root = images.fetch_role(role)
+        for (_, filled), folder in zip(replace(around, img_root=img_root).replicas(role), dirs, strict=True):
+            out, err, both = (os.path.join(folder, each) for each in (STDOUT_LOG, STDERR_LOG, COMBINED_LOG))
+            param = images.get_replica_param(
+                img_root, filled, out if own else None, err if own else None, both
+            )
+            cwd = escape(param.cwd) if param.cwd else None
+            env = around.environment(
+                {**param.env, "PATH": _path(param.env, cwd, cfg, extra_paths)},
+                error_file=os.path.join(folder, rundir.ERROR_FILE),
+                logs=os.path.join(made, name),
+            )
+            params.append(replace(param, cwd=cwd, env=env))
 
 
 def check_edits(request: PopenRequest, apps_dir: str) -> None:
     """Raise SchedulerError when a field of a dry run's request was edited without effect.
 
-    Args:
-        apps_dir: absolute folder of the records of all apps.
+    `apps_dir` is the absolute folder of the records of all apps.
     """
     if (request.app_id, request.app_dir) != (SYMBOLIC_APP_ID, _app_dir(apps_dir)):
         raise SchedulerError(
@@ -147,38 +163,6 @@ def bind_request(
         role_gpus=dict(request.role_gpus),
         notes=list(request.notes),
     )
-
-
-def _replicas(
-    role: Role,
-    dirs: Sequence[str],
-    request: PopenRequest,
-    images: ImageProvider,
-    cfg: Mapping[str, CfgVal],
-    extra_paths: Sequence[str],
-    around: Surroundings,
-) -> list[ReplicaParam]:
-    if type(images).fetch_role is not ImageProvider.fetch_role:
-        role = deepcopy(role)  # the provider may edit the role
-    img_root = images.fetch_role(role)
-    own = request.separate_streams
-    made = os.path.join(request.log_dir if own else request.app_dir, "torchelastic")
-    out = []
-    for (_, filled), folder in zip(replace(around, img_root=img_root).replicas(role), dirs, strict=True):
-        stdout, stderr, combined = (
-            os.path.join(folder, name) for name in (STDOUT_LOG, STDERR_LOG, COMBINED_LOG)
-        )
-        param = images.get_replica_param(
-            img_root, filled, stdout if own else None, stderr if own else None, combined
-        )
-        cwd = escape(param.cwd) if param.cwd else None
-        env = around.environment(
-            {**param.env, "PATH": _path(param.env, cwd, cfg, extra_paths)},
-            error_file=os.path.join(folder, rundir.ERROR_FILE),
-            logs=os.path.join(made, os.path.basename(os.path.dirname(folder))),
-        )
-        out.append(replace(param, cwd=cwd, env=env))
-    return out
 
 
 def _path(

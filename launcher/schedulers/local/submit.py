@@ -88,8 +88,11 @@ class Submitter:
 
         Raises StartError, SecretError or SchedulerError, with the app removed.
         """
+        every = (param for params in request.role_params.values() for param in params)
+        used = {value for param in every for value in param.env.values() if isinstance(value, Secret)}
         try:
-            secrets = _secrets_of(request)
+            # Their values stay in the supervisor's memory.
+            secrets = {str(reference): resolve(reference) for reference in sorted(used)}
             write_json(made.app_dir, "request.json", request.to_json())
             supervisor = self._holder_of(made, held=held)
         except BaseException:
@@ -203,16 +206,6 @@ class Submitter:
     def __del__(self) -> None:
         """Close the store: Python warns of open databases, and schedulers need not be closed."""
         self.close_store()
-
-
-def _secrets_of(request: PopenRequest) -> dict[str, str]:
-    """Reference → value of each secret of a request; the values stay in the supervisor's memory.
-
-    Raises SecretError.
-    """
-    params = (param for params in request.role_params.values() for param in params)
-    used = {value for param in params for value in param.env.values() if isinstance(value, Secret)}
-    return {str(reference): resolve(reference) for reference in sorted(used)}
 
 
 class LocalReservation(BackendReservation):

@@ -29,7 +29,6 @@ if TYPE_CHECKING:
     from launcher.turns.ask import Ask
 
 _APP = b"a"
-_ACCEPTED: dict[str, AttemptState] = {"waiting": "waiting", "queued": "queued"}
 
 
 class SupervisorClient:
@@ -65,7 +64,7 @@ class SupervisorClient:
         environment: dict[str, str],
         *,
         attached: bool,
-        secrets: Mapping[str, str] | None = None,
+        secrets: Mapping[str, str] = {},
         output: str = "",
     ) -> None:
         """Let the supervisor prepare the app. Raises StartError naming role and command when it fails.
@@ -76,7 +75,6 @@ class SupervisorClient:
             output: the output folder to make when the app starts; "" for none.
         """
         self.attached = attached
-        known = secrets or {}
         unbuffered = {} if "PYTHONUNBUFFERED" in environment else {"PYTHONUNBUFFERED": "x"}
         self._ask(
             {
@@ -89,8 +87,8 @@ class SupervisorClient:
                 "grace_s": request.grace_s,
                 "separate_streams": request.separate_streams,
                 "log_max_bytes": (request.log_max_mb or 0) * 1_000_000,
-                "secrets": _values_to_mask(request, environment, known),
-                "roles": [_role(request, name, known, unbuffered) for name in request.role_params],
+                "secrets": _values_to_mask(request, environment, secrets),
+                "roles": [_role(request, name, secrets, unbuffered) for name in request.role_params],
                 "env": environment,
             }
         )
@@ -111,9 +109,14 @@ class SupervisorClient:
             turn: the request of the app to this machine.
             inputs: the input files to compare.
         """
-        ask, compared = turn and turn.to_dict(), inputs and _comparison(inputs)
+        # The list of files is in LAUNCHER_HOME, not in the arguments of the supervisor's `Comparison`.
+        compared = inputs and {
+            "args": [*inputs[:3], *inputs.globs],
+            "env": [f"LAUNCHER_HOME={os.path.abspath(paths.home())}"],
+        }
+        ask = turn and turn.to_dict()
         answer = self._ask({"op": "go", "needs": list(needs), "turn": ask, "inputs": compared})
-        return _ACCEPTED.get(answer, "running")
+        return "waiting" if answer == "waiting" else "queued" if answer == "queued" else "running"
 
     def close(self) -> None:
         """Close the socket: the supervisor removes an app not yet started and cancels an attached one."""
@@ -168,13 +171,8 @@ class SupervisorClient:
         if answer is None or "error" in answer:
             self.close()
             self.reap(block=True)
-        if answer is None or not answer.get("ok"):
-            self._refuse(answer)
-            return ""
-        return str(answer["ok"])
-
-    def _refuse(self, answer: Mapping[str, Any] | None) -> None:
-        """Raise the error of an app that was not ended as a user requested."""
+        if answer is not None and answer.get("ok"):
+            return str(answer["ok"])
         if answer is not None and "error" in answer:
             raise _refusal(answer)
         view = appview.read_state(self.app_dir)
@@ -183,6 +181,7 @@ class SupervisorClient:
                 f"the supervisor of {os.path.basename(self.app_dir)} died{_last_words(self.app_dir)}",
                 hint="apply again; if it stays so, the disk may be full or the machine out of memory",
             )
+        return ""
 
     def _send(self, message: dict[str, Any]) -> None:
         if self._control is None:
@@ -225,7 +224,7 @@ class LineClient:
             theirs.close()
         return HeldClient(app_dir, 0, ours)
 
-    def _pass(self, fds: tuple[int, ...]) -> None:
+    def _pass(self, fds: tuple[int, int]) -> None:
         if self._socket is not None and self._count < self._most:
             try:
                 send_with(self._socket.fileno(), _APP, fds)
@@ -300,6 +299,14 @@ def _role(
     request: PopenRequest, name: str, secrets: Mapping[str, str], unbuffered: Mapping[str, str]
 ) -> dict[str, Any]:
     retries, policy = request.role_retries.get(name, (0, "APPLICATION"))
+
+    def environment(param: ReplicaParam) -> dict[str, str]:
+        """The environment with resolved secrets; a literal that looks like a reference stays."""
+        return {
+            _exact(name): secrets[value] if isinstance(value, Secret) else _exact(value)
+            for name, value in param.env.items()
+        }
+
     return {
         "name": name,
         "max_retries": retries,
@@ -309,7 +316,7 @@ def _role(
         "replicas": [
             {
                 "argv": [_exact(arg) for arg in param.args],
-                "env": {**unbuffered, **_environment(param, secrets)},
+                "env": {**unbuffered, **environment(param)},
                 "cwd": param.cwd or "/",
                 "log_dir": folder,
             }
@@ -329,19 +336,6 @@ def _values_to_mask(
     found = {value for env in envs for name, value in env.items() if is_sensitive(name)}
     literals = [_exact(v) for v in found if not isinstance(v, Secret) and len(v) >= SHORTEST_LITERAL]
     return sorted({*secrets.values(), *literals})
-
-
-def _comparison(inputs: InputRef) -> dict[str, list[str]]:
-    """The arguments of the supervisor's `Comparison`. The list of files is in LAUNCHER_HOME, not in them."""
-    return {"args": [*inputs[:3], *inputs.globs], "env": [f"LAUNCHER_HOME={os.path.abspath(paths.home())}"]}
-
-
-def _environment(param: ReplicaParam, secrets: Mapping[str, str]) -> dict[str, str]:
-    """The environment with resolved secrets; a literal that looks like a reference stays."""
-    return {
-        _exact(name): secrets[value] if isinstance(value, Secret) else _exact(value)
-        for name, value in param.env.items()
-    }
 
 
 def _exact(text: str) -> str:
