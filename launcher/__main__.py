@@ -17,7 +17,7 @@ _ALLOCATIONS = 1_000_000
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run a command line (without the program's name) and return its exit code.
+    """Run a command line (without the program's name); returns its exit code.
 
     Without `argv` this is the whole program: it reads `sys.argv` and ends the process.
     """
@@ -46,10 +46,7 @@ def _run(words: list[str]) -> int:
 
 
 def _leave(code: int) -> NoReturn:
-    """End the process without finalising the interpreter.
-
-    Finalising is not needed, and would take as long as the quickest commands do.
-    """
+    """End the process without finalising the interpreter, which takes as long as the quickest commands do."""
     for stream in (sys.stdout, sys.stderr):
         try:
             if stream is not None:

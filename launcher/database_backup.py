@@ -110,8 +110,7 @@ def _is_sound(
 ) -> bool:
     """Whether SQLite finds no fault with a database, and it has the tables of `version`. Closes it.
 
-    Args:
-        in_doubt: the answer where that cannot be found out: a lock, a limit of open files, a failing disk.
+    `in_doubt` is the answer where that cannot be found out: a lock, a limit of open files, a failing disk.
     """
     try:
         if connection.execute("PRAGMA quick_check(1)").fetchone() != ("ok",):

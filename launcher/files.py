@@ -73,11 +73,7 @@ def is_below(path: str, folder: str) -> bool:
 
 
 def upwards(folder: str) -> Iterator[str]:
-    """A folder and those above it, up to the top of its work tree; without one, up to the root.
-
-    Args:
-        folder: an absolute path; the folder need not exist.
-    """
+    """A folder (absolute, perhaps missing) and those above it, up to the top of its work tree, if any."""
     yield folder
     while not is_top(folder) and (parent := os.path.dirname(folder)) != folder:
         folder = parent
@@ -90,10 +86,9 @@ def is_top(folder: str) -> bool:
 
 
 def project_file(folder: str) -> str | None:
-    """The launcher.toml in a folder or the nearest one above it, no higher than the top of its work tree.
+    """The launcher.toml in a folder or the nearest above it, no higher than the top of its work tree.
 
-    Args:
-        folder: an absolute path; the folder need not exist.
+    `folder` is an absolute path; it need not exist.
     """
     paths = (os.path.join(each, PROJECT_FILE) for each in upwards(folder))
     return next(filter(os.path.isfile, paths), None)

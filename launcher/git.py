@@ -42,11 +42,7 @@ class Head(_Head):
 
 
 class Repository:
-    """A git work tree.
-
-    Attributes:
-        root: absolute path of its top folder.
-    """
+    """A git work tree; `root` is the absolute path of its top folder."""
 
     def __init__(self, root: str) -> None:
         self.root = root
@@ -80,9 +76,9 @@ class Repository:
         return os.path.dirname(folder) if os.path.basename(folder) == ".git" else folder
 
     def commit(self) -> str:
-        """The full id of the commit checked out, with `-dirty` when tracked files differ from it.
+        """The full id of the commit checked out, with `-dirty` when tracked files differ; "" without any.
 
-        "" before the first commit. Asks git anew at every call: a work tree changes.
+        Asks git anew at every call: a work tree changes.
         """
         head = self.head()
         return f"{head.oid}-dirty" if head.oid and head.is_dirty else head.oid
@@ -116,9 +112,9 @@ class Repository:
         return (listed.split() or [self.head().branch])[0]
 
     def ignored(self, paths: Iterable[str]) -> frozenset[str]:
-        """Return the `paths` (files or folders below the root) that git ignores; one process for all of them.
+        """The `paths` (below the root) that git ignores, as they were given; one process for all of them.
 
-        Tracked files are never ignored. Paths come back as they were given.
+        Tracked files are never ignored.
         """
         text = "".join(f"{path}\0" for path in paths)
         if not text:
@@ -192,10 +188,7 @@ class Repository:
             rmtree(folder, ignore_errors=True)
 
     def _own_filters(self) -> list[str]:
-        """Return options that disable the filters of the repository's own configuration.
-
-        `git status` runs a filter on each file whose times are not those of the index.
-        """
+        """Options that disable the filters of the repository's own configuration, which `status` may run."""
         return _without_filters(
             self._git("config", "-z", "--show-scope", "--get-regexp", r"^filter\.", ok=(0, 1))
         )
@@ -246,7 +239,7 @@ _KNOWN: dict[str, tuple[_Stamp, Repository]] = {}
 
 
 def repository(path: str) -> Repository | None:
-    """The work tree that holds `path` (a file or folder), None when there is none or git is not installed.
+    """The work tree that holds `path` (a file or folder); None without one, or when git is not installed.
 
     The object is shared by all paths in one work tree, until its configuration changes.
     """

@@ -274,7 +274,7 @@ def fold(
     """Return the items of each line; a line has the position of its first item.
 
     Args:
-        family_of: returns the family of an item, such as its matrix; a falsy value for none.
+        family_of: the family of an item, such as its matrix; a falsy value for none.
         kind_of: items of a large family with the same kind share a line.
         matters: whether the first FEW items of a kind always have lines of their own, as failures have.
     """

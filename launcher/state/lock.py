@@ -109,8 +109,7 @@ def _open(path: str) -> int:
 class _Waiter:
     """A thread that blocks in flock: the only way to wait for a lock, with a time limit, without polling.
 
-    It cannot be interrupted: when the caller gives up, it closes the file as soon as it gets the lock. As a
-    daemon thread it does not keep the process alive.
+    When the caller gives up, the thread closes the file as soon as it gets the lock.
     """
 
     def __init__(self, fd: int) -> None:

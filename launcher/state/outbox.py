@@ -82,9 +82,8 @@ def groups() -> list[str]:
 def wake(*, anew: Sequence[str] = ()) -> None:
     """Start a sender for each group with a record that is due, unless one runs. Never raises.
 
-    Args:
-        anew: app ids of attempts that this process has submitted. The senders of their groups are replaced,
-            so that they have the environment of this process.
+    Those of the groups of `anew`, app ids that this process has submitted, are replaced: they get its
+    environment.
     """
     for group in groups():
         try:
@@ -150,11 +149,7 @@ def troubles(app_id: str) -> list[str]:
 
 
 def _start(group: str, *, replaces: bool) -> None:
-    """Start the sender of a group, a process of its own session. Raises OSError.
-
-    Args:
-        replaces: it takes the place of one that runs; else it ends when one does.
-    """
+    """Start the sender of a group, in its own session; it may replace one that runs. Raises OSError."""
     from launcher.ci_environment import inherited
 
     null = [(os.POSIX_SPAWN_OPEN, fd, os.devnull, os.O_RDWR, 0) for fd in (0, 1)]

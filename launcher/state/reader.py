@@ -264,11 +264,7 @@ class Reader(StoreFile):
         return found, rows[0][-1] if rows else 0
 
     def runs(self, since: float, project: str | None = None) -> list[tuple[Any, ...]]:
-        """The columns of `_RUNS` of the attempts made since then, newest first; see `rows.read_used`.
-
-        Args:
-            project: only its jobs; None for all.
-        """
+        """The columns of `_RUNS` of the attempts made since then, of one project or all, newest first."""
         return self._rows(_RUNS, {"since": since, "project": project})
 
     def documents(self, app_ids: Iterable[str]) -> dict[str, Mapping[str, Any]]:

@@ -244,11 +244,7 @@ def of_attempt(attempt: Attempt) -> AppRecord:
 
 
 def as_seen(attempt: Attempt, record: AppRecord, owner: str = "") -> Attempt:
-    """The attempt in the state of its app's record.
-
-    Args:
-        owner: the client that is submitting it; see `Attempt`.
-    """
+    """The attempt in the state of its app's record. `owner` is the client that is submitting it."""
     from launcher.dataclass import replace
 
     state: Any = record.state

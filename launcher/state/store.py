@@ -192,8 +192,7 @@ class Store(Reader):
     def record(self, attempt: Attempt) -> bool:
         """Insert or replace `attempt`; True when it was written.
 
-        An attempt is identified by job key and number. A recorded outcome stays (only "lost" is replaced
-        by a real one): then returns False.
+        A recorded outcome stays (only "lost" is replaced by a real one): then returns False.
         """
         if attempt.is_live:
             return self._write(_RECORD, from_attempt(attempt)) > 0
@@ -278,10 +277,9 @@ class Store(Reader):
         return {attempt.key: attempt for attempt in to_attempts(rows)}
 
     def decisive(self, keys: Iterable[JobKey]) -> list[Attempt]:
-        """The attempts that plans go by, in two queries.
+        """The latest attempt of each key, the latest that has run, and the latest success, in two queries.
 
-        For each key: the latest attempt, the latest that has run at all, and the latest success. A success
-        is all three, and there is none before the first attempt.
+        A success is all three, and there is none before the first attempt.
         """
         rows = self._rows(_LATEST_OF, (json_rows(keys),))
         others = {row[:3] for row in rows if row[_STATE] != "succeeded" and row[_NUMBER] > 1}
@@ -328,10 +326,7 @@ class Store(Reader):
         return [row[3] for row in rows if row[:3] not in keys]
 
     def counts(self, pairs: Collection[tuple[JobKey, str]]) -> dict[tuple[JobKey, str], int]:
-        """The number of attempts of each (job, digest) since its last success, in one query.
-
-        Pairs without any are absent.
-        """
+        """The number of attempts of each (job, digest) since its last success, if any, in one query."""
         asked = list(pairs)
         rows = self._rows(_COUNTS, (json_rows((*key, digest) for key, digest in asked),))
         return {asked[index]: count for index, count in rows}
@@ -362,11 +357,7 @@ class Store(Reader):
     # Rows of apps, for schedulers
 
     def to_tidy(self, schedulers: Collection[str], besides: Collection[str] = ()) -> list[AppRecord]:
-        """The rows of apps that their scheduler has not tidied up after, newest first; ended or not.
-
-        Args:
-            besides: app ids to leave out.
-        """
+        """The apps that their scheduler has yet to tidy up after, but `besides`, newest first."""
         rows = self._of_schedulers("app_id FROM apps INDEXED BY apps_live WHERE live AND", schedulers)
         return newest_first(self._app_rows([app_id for (app_id,) in rows if app_id not in besides]))
 

@@ -160,13 +160,9 @@ class Ask:
 
 
 def shares(dealt: Sequence[str], wanted: Iterable[int]) -> list[str]:
-    """The GPUs of each replica, in the form of CUDA_VISIBLE_DEVICES.
+    """The GPUs of each replica as CUDA_VISIBLE_DEVICES has them: `(0, 1, 4), (2, 1)` gives `["0,1", "4"]`.
 
-    Args:
-        dealt: the ids of the app's GPUs.
-        wanted: the number of GPUs that each replica asks for, in order.
-
-    `(0, 1, 4), (2, 1)` gives `["0,1", "4"]`. Where fewer were dealt, the last replicas get fewer.
+    `dealt` has the app's GPUs, `wanted` the number for each replica. The last ones may get fewer.
     """
     out, begin = [], 0
     for count in wanted:

@@ -49,8 +49,8 @@ def ask_of(
     Makes the folders of the tables. Raises StateError where that fails.
 
     Args:
-        number: the number of its ticket; see `table.draw`.
-        limits: the limits of its groups, beside the machine.
+        number: of its ticket; see `table.draw`.
+        limits: of its groups, beside the machine.
         home: the token of this state folder.
     """
     wanted, limits = total(app), tuple(limits)

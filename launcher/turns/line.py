@@ -128,7 +128,7 @@ def decide(ask: Ask, others: Sequence[Ticket], gpu_others: Sequence[Ticket] = ()
 
     Args:
         others: the live tickets of other apps in its table.
-        gpu_others: the live tickets of other apps in its GPU table; none where it asks for no GPU.
+        gpu_others: those in its GPU table; none where it asks for no GPU.
     """
     holders = [each for each in others if each.state == HOLDS]
     gpu_holders = [each for each in gpu_others if each.state == HOLDS]

@@ -191,10 +191,7 @@ class LineFile:
     def lead(self, ticket: Ticket | None, every: Iterable[Ticket] = ()) -> bool:
         """Write the ticket of the first app, None for an empty line; returns whether that app is a new one.
 
-        Call it under the lock of the table.
-
-        Args:
-            every: the tickets of all apps of the line.
+        Call it under the lock of the table. `every` has the tickets of all apps of the line.
         """
         if ticket is None:
             had_any = self.bell >= 0

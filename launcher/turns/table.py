@@ -148,8 +148,7 @@ class Place:
     ) -> Place:
         """A place that another process has taken, by the descriptors that this process has received.
 
-        Args:
-            dealt: the ids of its GPUs; None while it is in line.
+        `dealt` are the ids of its GPUs; None while it is in line.
         """
         place = cls(ask)
         place._bells = dict(zip(ask.tables, bells, strict=True))
@@ -255,7 +254,7 @@ def ticket_of(ask: Ask, decision: Decision, table: str = "") -> Ticket:
 def draw(tables: Iterable[str], count: int) -> int:
     """Draw `count` consecutive ticket numbers, higher than all earlier ones; returns the first.
 
-    Numbers count microseconds, so that they compare across tables, too.
+    They count microseconds, so that they compare across tables, too.
     """
     with Locked(tables):
         lasts = [_last(table) for table in tables]
@@ -298,7 +297,7 @@ def in_lines(table: str, home: str) -> set[str]:
 def watch(table: str, app: str, home: str = "") -> int | None:
     """A descriptor that hangs up when an app in line starts or its holder dies.
 
-    None for an app that is not in line, or that is in the line of a process that holds many apps.
+    None for an app that is not in line, or in the line of a process that holds many.
     """
     found = [each for each in of_app(app, home, tickets(table)) if each.state == QUEUED]
     return open_held(_path(found[0]) + _BELL) if found and not found[0].name.startswith(LINE) else None
@@ -324,7 +323,7 @@ def _insist(ticket: Ticket, what: bytes) -> None:
 
 
 def forget(ticket: Ticket) -> bool:
-    """Remove the ticket of a dead holder without remaining processes, and wake the first app in line.
+    """Remove the ticket of a dead holder without remaining processes, and wake the first in line.
 
     False where a process holds the ticket again.
     """
@@ -361,11 +360,9 @@ def remove_unused(table: str) -> None:
 
 
 def others_of(table: str, besides: str, app: tuple[str, str] = ("", "")) -> list[Ticket]:
-    """The tickets of a table except one, in order; of each line the first. Call it under the table's lock.
+    """The tickets of a table but `besides`, in order; of each line the first. Call it under the table's lock.
 
-    Args:
-        besides: the name of the ticket or line to leave out.
-        app: (app id, home): a ticket that a watcher of this app has left is removed.
+    A ticket that a watcher of `app` (app id, home) has left is removed.
     """
     found = _tickets(table, besides=besides)
     mine = [each for each in found if each.is_left and each.engine and (each.app, each.home) == app]
@@ -375,11 +372,7 @@ def others_of(table: str, besides: str, app: tuple[str, str] = ("", "")) -> list
 
 
 def _tickets(table: str, *, besides: str = "", tidy: bool = True) -> list[Ticket]:
-    """The valid tickets except one, in order. Removes dead tickets, and leaves other files alone.
-
-    tidy: remove dead tickets; only with the lock of the table: without it, a file that is about to become a
-    ticket looks like a leftover.
-    """
+    """The valid tickets except one, in order. `tidy`: remove dead ones; only under the table's lock."""
     found = []
     names = {*os.listdir(table)}
     for name in names:
@@ -420,10 +413,7 @@ def _path(ticket: Ticket) -> str:
 
 
 def ring(ticket: Ticket | None, what: bytes = LOOK) -> bool:
-    """Make the holder of a ticket look again, unless it has died meanwhile.
-
-    False where the holder has not yet read earlier input, for which it will look again anyway.
-    """
+    """Make the holder of a ticket look again; False where it has yet to read earlier input."""
     return ticket is None or write_to(_path(ticket) + _BELL, what)
 
 

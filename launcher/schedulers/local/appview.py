@@ -122,8 +122,7 @@ def fold(record: bytes, *, locked: bool) -> AppView:
 def read_state(app_dir: str, *, ours: bool = False) -> AppView | None:
     """The state of an app by its record and lock; None when there is no such folder. Writes nothing.
 
-    Args:
-        ours: whether the caller holds the lock, so that no supervisor does.
+    With `ours`, the caller holds the lock, so that no supervisor does.
 
     Raises StateError for a record that a newer version wrote.
     """
@@ -214,7 +213,7 @@ def app_record(
 
     Args:
         scheduler, session: used when the app's own record does not name them yet.
-        recorded: the contents of `attempt.json`, where the caller needs name, job and output.
+        recorded: the contents of `attempt.json`, for name, job and output.
     """
     if view.handle:
         scheduler, _, rest = view.handle.partition("://")
@@ -228,9 +227,9 @@ def app_record(
 
 
 def record_end(state_dir: str, app_id: str, view: AppView, *, durable: bool = False) -> bool:
-    """Record the end of an app, after killing the processes that a dead supervisor left.
+    """Record the end of an app, after killing what a dead supervisor left; True when this call recorded it.
 
-    True when this call recorded it. Without effect where the state folder cannot be written.
+    Without effect where the state folder cannot be written.
     """
     with open_store(readonly=True) as store:
         if store.is_tidied(app_id):
@@ -251,12 +250,7 @@ def record_ends(state_dir: str, ended: Mapping[str, AppView], *, durable: bool =
 
 
 class LocalApp(SeenApp):
-    """See `SeenApp`.
-
-    Args:
-        scheduler, session: see `app_record`.
-        whole: the record has the replicas.
-    """
+    """See `SeenApp`. With `whole`, the record has the replicas. `scheduler`, `session`: see `app_record`."""
 
     def __init__(
         self, app_dir: str, view: AppView, scheduler: str = "", session: str = "", *, whole: bool = False
@@ -310,10 +304,7 @@ def replica_records(app_dir: str, view: AppView) -> list[ReplicaRecord]:
 
 
 def _add_errors(app_dir: str, view: AppView, replicas: list[ReplicaRecord]) -> None:
-    """Add the error files of the replicas that failed, or were stopped by a failure.
-
-    The error file of a replica that a user stopped describes the stop, and no failure.
-    """
+    """Add the error files of the replicas that failed, or were stopped by a failure, and not by a user."""
     blamed = ("failed", "cancelled", "lost") if view.state in ("failed", "lost") else ("failed",)
     if not any(each.state in blamed for each in replicas):
         return
@@ -335,8 +326,7 @@ def _file_uri(path: str) -> str:
 def visible_pid(pid: int, start: int, boot: str) -> int | None:
     """The pid by which this process can signal a recorded process; None when that is not visible.
 
-    The record has the pid in the process's own pid namespace: outside of a container its processes have
-    other pids.
+    A record has the pid in the process's own namespace: outside of a container its processes have other pids.
     """
     if boot != pids.boot_id():
         return None
@@ -349,10 +339,7 @@ def visible_pid(pid: int, start: int, boot: str) -> int | None:
 
 
 def kill_leftovers(app_dir: str, view: AppView) -> int:
-    """KILL every leftover process of an app; returns their number. Only for apps without a supervisor.
-
-    Repeats until none is left, as processes may start new ones.
-    """
+    """KILL every process of an app without a supervisor, until none is left; returns their number."""
     killed: set[tuple[int, int]] = set()
     deadline = time.monotonic() + PATIENCE_S
     while left := leftovers(app_dir, view):

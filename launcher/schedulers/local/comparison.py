@@ -50,11 +50,7 @@ class Comparison:
         self.output_digest = ""
 
     def begin(self, then: Callable[[str], None], output: str = "") -> None:
-        """Compare, and call `then` with the changed files, "" for none.
-
-        Args:
-            output: the output folder to read; "" for none.
-        """
+        """Compare, read the output folder ("" for none), and call `then` with the changes, "" for none."""
         self._said, self._otherwise = b"", NOT_COMPARED if self.asked["args"] else ""
         read, write = os.pipe()
         actions = [(os.POSIX_SPAWN_DUP2, write, 1)]
@@ -95,10 +91,7 @@ class Comparison:
 
 
 def main() -> None:
-    """Read the files, and print what the module says. It ends with the supervisor.
-
-    Arguments: the supervisor's pid, the output folder or "", and the fields of an InputRef or none.
-    """
+    """Read the files, and print what the module says. It ends with the supervisor."""
     from launcher.schedulers.contents import output_digest  # only this process needs it, not the supervisor
     from launcher.schedulers.local import kernel
 

@@ -23,10 +23,8 @@ if TYPE_CHECKING:
     Process = tuple[int, int, str]
 
 CLOEXEC_NONBLOCK = 0o2000000 | 0o4000
-CHANGES = (
-    0x2 | 0x40 | 0x80 | 0x100 | 0x200 | 0x400 | 0x800
-)  # written, moved, made, removed; the folder itself
-
+# Files that are written, moved, made or removed, and the folder itself.
+CHANGES = 0x2 | 0x40 | 0x80 | 0x100 | 0x200 | 0x400 | 0x800
 
 _MOST = 256  # processes to watch at once, with a descriptor each; the exits of others are found later
 _SPARE = 100

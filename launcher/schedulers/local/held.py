@@ -45,11 +45,7 @@ AGAIN_S = 1.0
 class Keeper:
     """The process that holds an app, by its end of the socket to the app's client.
 
-    Args:
-        control: this end of the socket; -1 for an app whose client has gone.
-
-    Attributes:
-        kind: the kind of the event that names the process, at the beginning of the record.
+    `kind` is the kind of the event that names the process, at the beginning of the record.
     """
 
     kind = ""
@@ -129,9 +125,8 @@ class UnstartedApp:
         self.spawner = spawner
         given = message["roles"]
         self.roles = [_role(each) for each in given]
-        self.gpus = [
-            (role, n) for role, each in zip(self.roles, given, strict=True) if (n := each.get("gpus", 0))
-        ]
+        both = zip(self.roles, given, strict=True)
+        self.gpus = [(role, each["gpus"]) for role, each in both if each.get("gpus")]
         self.rules = {each["name"]: each["rules"] for each in given if each.get("rules")}
         replicas = [replica for role in self.roles for replica in role.replicas]
         self.preparation = Preparation(replicas, spawner, made_by_others(self.rules))
@@ -202,11 +197,7 @@ class UnstartedApp:
     # -- its way to the start ------------------------------------------------------------------------------
 
     def prepare_start(self, message: Message) -> None:
-        """Start the app, or hold it as long as it waits.
-
-        Args:
-            message: the client's "go".
-        """
+        """Start the app, or hold it as long as it waits, as `message`, the client's "go", says."""
         if message.get("inputs"):
             self.compare_with(message["inputs"])
         if message.get("needs") or message.get("turn"):
@@ -234,9 +225,7 @@ class UnstartedApp:
     def hold(self, needs: Iterable[tuple[str, str]], needed: Needed) -> None:
         """Go the way to the start (`launcher.holding.hold`), which asks this object as its `Holder`.
 
-        Args:
-            needs: job and folder of each app that has to succeed first.
-            needed: follows these apps.
+        `needs` are job and folder of each app that has to succeed first; `needed` follows them.
         """
         self._needs, self._needed = dict(needs), needed
         self._way = way_to_start(list(self._needs), self)
@@ -253,10 +242,7 @@ class UnstartedApp:
                 self.go()
 
     def accept(self, kind: str, **fields: Any) -> bool:
-        """Record that the app waits, and let the client go; False where the app has ended.
-
-        The client of an attached app stays.
-        """
+        """Record that the app waits, and let its client go unless attached; False where the app has ended."""
         if not self.is_wanted():
             return False
         self.note(kind, **fields)
@@ -351,10 +337,9 @@ class UnstartedApp:
         else:
             self._loop.after(AGAIN_S, self.leave)
 
-    def leave_if_ended(self) -> bool:
+    def leave_if_ended(self) -> None:
         if self.app.has_ended:
             self.leave()
-        return self.app.has_ended
 
     def give_up_place(self) -> None:
         if self.share:

@@ -51,16 +51,16 @@ class LineHolder:
         self.loop.on_signals = self._take_signals
         self.loop.watch(control, self._receive)
         self.needed = Needed(self.loop)
-        self._apps: dict[int, LineMember] = {}  # descriptor of the lock → app
-        self._lines: dict[str, SharedLine] = {}  # table → line
+        self.apps: dict[int, LineMember] = {}  # descriptor of the lock → app that has no supervisor yet
+        self.lines: dict[str, SharedLine] = {}  # table → line
         self._env: dict[str, str] = {}
         self._spawner: Spawner
         self._to_look_at: list[int] = []
 
     def run(self) -> None:
-        while self._apps or self._control >= 0:
+        while self.apps or self._control >= 0:
             self.loop.turn()
-        for line in self._lines.values():
+        for line in self.lines.values():
             line.close()
 
     def _receive(self) -> None:
@@ -70,15 +70,11 @@ class LineHolder:
         if len(fds) % 2:  # this process may open no more files: the client sees that the app is not taken
             os.close(fds.pop())
         for control, lock in zip(fds[::2], fds[1::2], strict=True):
-            self._apps[lock] = LineMember(self, control, lock)
+            self.apps[lock] = LineMember(self, control, lock)
         if not is_open:
             self.loop.remove(self._control)
             self._control = -1
             kernel.trim_memory()
-
-    def let_go(self, lock: int) -> None:
-        """Forget an app that has ended, was removed, or has a supervisor."""
-        del self._apps[lock]
 
     def spawner_of(self, env: dict[str, str]) -> Spawner:
         """The spawner for an inherited environment; apps with the same environment share it."""
@@ -86,19 +82,18 @@ class LineHolder:
             self._env, self._spawner = env, Spawner(env)
         return self._spawner
 
-    def line_of(self, table: str) -> SharedLine:
-        if table not in self._lines:
-            self._lines[table] = SharedLine(self.loop, Queue())
-        return self._lines[table]
-
     # -- requests in the folders of apps -------------------------------------------------------------------
 
     def _take_signals(self, numbers: list[int]) -> None:
         if _signal.SIGCHLD in numbers:
-            _collect()
+            try:
+                while os.waitpid(-1, os.WNOHANG)[0]:  # comparisons and the like
+                    pass
+            except ChildProcessError:
+                pass
         if kernel.SIGUSR1 in numbers:
             is_looking = bool(self._to_look_at)
-            self._to_look_at = list(self._apps)
+            self._to_look_at = list(self.apps)
             if not is_looking:
                 self._look_at_requests()
 
@@ -106,8 +101,8 @@ class LineHolder:
         """End the apps that a client has cancelled or withdrawn."""
         some, self._to_look_at = self._to_look_at[:_AT_ONCE], self._to_look_at[_AT_ONCE:]
         for lock in some:
-            if lock in self._apps:
-                self._apps[lock].look_for_requests()
+            if lock in self.apps:
+                self.apps[lock].look_for_requests()
         if self._to_look_at:
             self.loop.after(0, self._look_at_requests)
 
@@ -160,7 +155,8 @@ class LineMember(Keeper):
 
     def hold(self, app: UnstartedApp, message: Message) -> None:
         if ask := message.get("turn"):
-            line = self._holder.line_of(ask["table"])
+            lines, table = self._holder.lines, ask["table"]
+            line = lines[table] = lines.get(table) or SharedLine(self._loop, Queue())
             app.share = SharedPlace(self._loop, line, ask, app.app_dir)
         app.hold(message.get("needs", ()), self._holder.needed)
 
@@ -225,19 +221,10 @@ class LineMember(Keeper):
             self._child = -1
 
     def _leave(self) -> None:
-        self._holder.let_go(self._lock)
+        del self._holder.apps[self._lock]
         os.close(self._lock)
         if self._app is not None:
             self._holder.needed.look(self._app.app_dir)
-
-
-def _collect() -> None:
-    """Collect the exit statuses of comparisons and the like."""
-    try:
-        while os.waitpid(-1, os.WNOHANG)[0]:
-            pass
-    except ChildProcessError:
-        return
 
 
 def main() -> None:

@@ -139,7 +139,7 @@ class RecordReader:
 
     Args:
         since, until: epoch seconds.
-        start: the place (see `logfiles`) to begin at.
+        start: the place to begin at.
         keep_open: the files stay open between reads; call `close` then.
     """
 
@@ -246,10 +246,7 @@ _known_folders: dict[str, tuple[tuple[int, int, int], dict[str, list[str]]]] = {
 
 
 def folders_of(app_dir: str) -> dict[str, list[str]] | None:
-    """Role → folder of each replica; None before the app was created.
-
-    The file that names all of them is read again only when it has changed.
-    """
+    """Role → folder of each replica; None before the app was created. Reads the file when it has changed."""
     try:
         found = os.stat(os.path.join(app_dir, "request.json"))
     except OSError:
@@ -290,10 +287,7 @@ def folder_of(app_dir: str, role: str, k: int) -> str:
 
 
 def errors(app_dir: str, wanted: Iterable[tuple[str, int]]) -> dict[tuple[str, int], str]:
-    """(role, replica) → its error (`error_text`), for the replicas in `wanted` that have left one.
-
-    The programs may have written anything there.
-    """
+    """(role, replica) → its error (`error_text`), for the replicas in `wanted` that have left one."""
     folders = folders_of(app_dir) or {}
     found = {}
     for role, k in wanted:

@@ -60,8 +60,7 @@ class ReplicaLog:
 class LogWriter:
     """Writes the output of replicas, byte for byte.
 
-    A failed write (a full disk, a removed folder) loses its piece of output and is reported to `on_loss`. The
-    next piece is tried again; the replica never waits.
+    A failed write (a full disk, a removed folder) loses its piece of output and is reported to `on_loss`.
     """
 
     def __init__(
@@ -162,7 +161,7 @@ class LogWriter:
     # -- a log with a bound --------------------------------------------------------------------------------
 
     def _fill_segments(self, log: ReplicaLog, kind: int, data: Buffer) -> Buffer:
-        """Write data that does not fit into the present segment, and begin new segments; returns the rest.
+        """Write data that does not fit into the present segment, and begin new ones; returns the rest.
 
         Segments end with a complete line where possible, so that whole lines are removed later.
         """
@@ -215,20 +214,17 @@ def _write(fd: int, data: Buffer) -> int:
 def stderr_tail(folder: str, segment: int) -> tuple[bytes, bool]:
     """The end of the stderr of a replica's last run, and whether that is the whole stderr.
 
-    Args:
-        segment: the last segment of its log; earlier ones are not read.
+    `segment` is the last segment of its log; earlier ones are not read.
     """
     try:
         index, first = _end_of_index(rundir.log_file(folder, rundir.INDEX, segment), _INDEX_BYTES)
         data = os.open(rundir.log_file(folder, rundir.COMBINED, segment), os.O_RDONLY | os.O_CLOEXEC)
+        try:
+            return _collect(index, data, first, whole=not segment and len(index) < _INDEX_BYTES)
+        finally:
+            os.close(data)
     except OSError:
         return b"", True
-    try:
-        return _collect(index, data, first, whole=not segment and len(index) < _INDEX_BYTES)
-    except OSError:
-        return b"", True
-    finally:
-        os.close(data)
 
 
 def _collect(index: bytes, data: int, first: int, *, whole: bool) -> tuple[bytes, bool]:

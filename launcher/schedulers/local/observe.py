@@ -99,10 +99,7 @@ class LocalApps(EngineApps):
         return list(found.values())
 
     def _in_line(self, known: Mapping[str, Attempt]) -> dict[str, Attempt]:
-        """App id → attempt, for those of many attempts that a living process holds in line with others.
-
-        Such a line is as good as the records of its apps; see `launcher.turns.queue`.
-        """
+        """App id → attempt, for many that a living process holds in line (see `launcher.turns.queue`)."""
         queued = [each for each in known.values() if each.state == "queued"]
         if len(queued) < _MANY:
             return {}
@@ -118,8 +115,7 @@ class LocalApps(EngineApps):
     ) -> list[AppRecord]:
         """Rows for attempts with a folder, but no row, after the latest known one of each job, highest first.
 
-        App ids are deterministic: this checks one path per job, however many apps there are. For many jobs
-        one listing names those that need it.
+        This checks one path per job; for many jobs one listing names those that need it.
         """
         from launcher.specs.jobkey import attempt_id
 
@@ -129,25 +125,20 @@ class LocalApps(EngineApps):
             job, text, scope = ("", "", *app_id.rsplit("-", 2))[-3:]
             if text.isdecimal():
                 known[job, scope] = max(int(text), known.get((job, scope), 0))
+        if len(keys) >= _MANY:
+            others = {*folders(self._state_dir)}.difference(settled, ids)
+            jobs = {app_id.rsplit("-", 2)[0] for app_id in others}
+            keys = [key for key in keys if key.job in jobs]
         out: list[AppRecord] = []
-        for key in keys if len(keys) < _MANY else self._with_folders(keys, {*settled, *ids}):
+        for key in keys:
             number = known.get((key.job, attempt_id(key, 0).rpartition("-")[2]), 0) + 1
             while os.path.isdir(self._dir(app_id := attempt_id(key, number))):
                 out += [app for app, _ in records(self._state_dir, [app_id])]
                 number += 1
         return [row for row in reversed(out) if row.job is not None]
 
-    def _with_folders(self, keys: Collection[JobKey], known: Collection[str]) -> list[JobKey]:
-        """The jobs of which attempts other than the known ones may have folders."""
-        jobs = {app_id.rsplit("-", 2)[0] for app_id in {*folders(self._state_dir)}.difference(known)}
-        return [key for key in keys if key.job in jobs]
-
     def _attempt(self, row: AppRecord, known: Known = None) -> Attempt | None:
-        """The attempt of a row. An attempt with a folder and without a record has no document.
-
-        Args:
-            known: see `StagedScheduler.observe`. The ledger has the row of an attempt before its start.
-        """
+        """The attempt of a row; without a record it has no document. `known`: see `observe`."""
         from launcher.schedulers.local.appview import LocalApp
 
         app_dir = self._dir(row.app_id)
@@ -257,10 +248,7 @@ class LocalApps(EngineApps):
         return found
 
     def _is_in_use(self, row: AppRecord) -> bool:
-        """Whether an app without a job has just ended and its client still runs, to read the outcome.
-
-        Such an app is not in the ledger: the client can only read its folder.
-        """
+        """Whether an app without a job has just ended, and its client is to read the folder."""
         if row.job is not None or row.ended_at is None or row.ended_at < time.time() - _READ_WITHIN_S:
             return False
         from launcher.schedulers import pids
@@ -318,9 +306,8 @@ class LocalApps(EngineApps):
 
 
 def _read_state(app_dir: str) -> AppView | None:
-    from launcher.schedulers.local.appview import (
-        read_state,  # not for apps that the ledger knows to have ended
-    )
+    # Not for apps that the ledger knows to have ended.
+    from launcher.schedulers.local.appview import read_state
 
     return read_state(app_dir)
 
@@ -334,9 +321,6 @@ def add_missing(store: Store, state_dir: str) -> None:
 
 # -- the folders of apps -----------------------------------------------------------------------------------
 
-_OVER = frozenset({"succeeded", "failed", "cancelled", "skipped"})
-_SESSION = "launcher"  # session of an app whose folder names none
-
 
 def apps() -> Iterator[tuple[AppRecord, bool]]:
     """Every app that has a folder, as `registry.every_app` yields them."""
@@ -345,10 +329,7 @@ def apps() -> Iterator[tuple[AppRecord, bool]]:
 
 
 def records(state_dir: str, app_ids: list[str]) -> Iterator[tuple[AppRecord, bool]]:
-    """The records of the apps that have a folder, each with whether its end is still to be recorded.
-
-    An app without `attempt.json` yet gives a record without a job.
-    """
+    """The records of the apps that have a folder, each with whether its end is still to be recorded."""
     return (found for app_id in app_ids if (found := _record(state_dir, app_id)) is not None)
 
 
@@ -376,11 +357,11 @@ def _record(state_dir: str, app_id: str) -> tuple[AppRecord, bool] | None:
         return None
     scheduler, _, rest = view.handle.partition("://")
     scheduler = recorded.get("scheduler") or scheduler or rundir.SCHEDULERS[0]
-    made = row_of(scheduler, app_id, recorded, rest.partition("/")[0] or _SESSION)
+    made = row_of(scheduler, app_id, recorded, rest.partition("/")[0] or "launcher")
     made.name = made.name or app_id
     made.created_at = made.created_at or view.created_at or made_at
     made.started_at = view.started_at
-    if view.state in _OVER and not view.abandoned:  # else the app may have running processes
+    if view.has_ended and view.state != "lost" and not view.abandoned:  # else processes may be left
         made.state, made.ended_at = view.state, view.ended_at
         made.message, made.exit_code = view.message, view.code
         return made, False

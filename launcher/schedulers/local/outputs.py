@@ -26,10 +26,7 @@ class LocalOutputs(OutputFolders):
         self._has_root = False
 
     def make_root(self) -> None:
-        """Make the folder of all output folders, the first time. Raises StateError.
-
-        A supervisor makes the app's folder in it when the app starts: an attempt that never ran leaves none.
-        """
+        """Make the private folder of all output folders, the first time. Raises StateError."""
         if not self._has_root:
             paths.ensure(self._root)
             self._has_root = True
@@ -73,8 +70,7 @@ class LocalOutputs(OutputFolders):
     def variables(self, attempt: Attempt, pending: Collection[str]) -> dict[str, str]:
         """The variable that lists the attempt's needs, with the output folders of needs that have one.
 
-        Args:
-            pending: the needs that make their folders before this attempt starts.
+        `pending` are the needs that make their folders before this attempt starts.
         """
         paths_of = {job: self.path(name) for job, name in read_outputs(attempt).items()}
         there = {job: path for job, path in paths_of.items() if job in pending or os.path.isdir(path)}

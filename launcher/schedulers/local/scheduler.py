@@ -146,16 +146,21 @@ class LocalScheduler(EngineScheduler["PopenRequest"]):
         Raises StartError, with the app removed, when a replica cannot be started; SchedulerError for a
         request that was edited in a field without effect.
         """
-        attached = not self._detach
-        self._submitter.run(
-            app_id, info, self.backend, self.session_name, attached=attached, in_turn=self.in_turn
-        )
+        from launcher.schedulers.record import attempt_of_app
+
+        attempt = attempt_of_app(info.app, info.cfg, self.backend, self.session_name, app_id)
+        self._submitter.run(attempt, info, attached=not self._detach, in_turn=self.in_turn)
 
     def fingerprint(self) -> str:
         """The identity of this machine and this state folder."""
         from launcher.hashes import sha256
 
-        text = f"{_machine_id()}\0{os.path.realpath(paths.local())}"
+        try:
+            with open("/etc/machine-id", encoding="utf-8") as file:
+                machine = file.read().strip()
+        except (OSError, ValueError):
+            machine = os.uname().nodename
+        text = f"{machine}\0{os.path.realpath(paths.local())}"
         return f"local:{sha256(text.encode(errors='surrogateescape')).hexdigest()[:16]}"
 
     def on_this_machine(self) -> bool:
@@ -221,14 +226,6 @@ class LocalScheduler(EngineScheduler["PopenRequest"]):
         from launcher.schedulers.local.logs import LocalLogs
 
         return LocalLogs(self._app_dir(app_id))
-
-
-def _machine_id() -> str:
-    try:
-        with open("/etc/machine-id", encoding="utf-8") as file:
-            return file.read().strip()
-    except (OSError, ValueError):
-        return os.uname().nodename
 
 
 def _backend_of(provider: Callable[[Mapping[str, CfgVal]], ImageProvider] | None) -> str:

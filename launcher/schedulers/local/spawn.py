@@ -161,10 +161,7 @@ class Spawner:
 
 
 def find_executable(argv: list[str], path: str, cwd: str) -> str:
-    """The executable of a replica: argv[0], looked up in its own PATH, relative to its own directory.
-
-    Raises SpawnError when the executable or the directory is missing.
-    """
+    """The executable of a replica: argv[0] in its own PATH, relative to its own folder. Raises SpawnError."""
     if not os.path.isdir(cwd):
         raise SpawnError(f"no such working directory: {cwd}", argv)
     name = argv[0]

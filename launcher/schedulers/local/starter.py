@@ -57,7 +57,7 @@ class Starter:
 
         Args:
             request: see `Supervisor.take`.
-            fds: the descriptors of the app: its lock, those of its share, and its client's if it waits.
+            fds: the app's lock, the descriptors of its share, and its client's if it waits.
         """
         if self._socket is None:
             self.begin()

@@ -67,9 +67,8 @@ def withdraw(
 ) -> Iterator[tuple[str, bool | LauncherError]]:
     """End waiting apps as `skipped: withdrawn`; see `cancel`.
 
-    Yields each app id with True when no process of it has run or ever will, and its supervisor has ended;
-    with False when it does not wait, or is about to start; with a SchedulerError when the supervisor cannot
-    be signalled.
+    Yields each app id with True when no process of it has run or ever will; with False when it does not wait,
+    or is about to start; with a SchedulerError when the supervisor cannot be signalled.
     """
     yield from together({app_id: _Stop(state_dir, app_id, on_wait).withdraw() for app_id in app_ids})
 
@@ -186,10 +185,7 @@ class _Stop:
         yield Pause(0.5, path=rundir.events(self._app_dir))
 
     def _until_exit(self, view: AppView) -> Course[None]:
-        """Wait until the supervisor of a locked app has exited, and kill it if need be.
-
-        Raises SchedulerError.
-        """
+        """Wait until the supervisor of a locked app has exited; kill it if need be. Raises SchedulerError."""
         assert view.supervisor is not None
         pid, start = self._wake(view), view.supervisor[1]
         if pid is None:

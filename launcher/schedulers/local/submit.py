@@ -19,7 +19,7 @@ from launcher.schedulers.local.outputs import LocalOutputs, will_be_made
 from launcher.schedulers.local.popen import PopenRequest
 from launcher.schedulers.local.request import bind_request, check_edits, without_gpus
 from launcher.schedulers.local.supervisor_client import LineClient, SupervisorClient
-from launcher.schedulers.record import attempt_of_app, reserved, write_json
+from launcher.schedulers.record import reserved, write_json
 from launcher.schedulers.registry import open_store
 from launcher.schedulers.turns import ask_of_run
 from launcher.secrets import resolve
@@ -152,22 +152,13 @@ class Submitter:
             store.remove_void(os.path.basename(supervisor.app_dir), supervisor.app_dir)
 
     def run(
-        self,
-        app_id: str,
-        info: AppDryRunInfo[PopenRequest],
-        scheduler: str,
-        session: str,
-        *,
-        attached: bool,
-        in_turn: bool,
+        self, attempt: Attempt, info: AppDryRunInfo[PopenRequest], *, attached: bool, in_turn: bool
     ) -> None:
         """Start an app without a job. Raises the errors of `LocalScheduler.launch`."""
-        app = info.app
         check_edits(info.request, rundir.apps_dir(self.state_dir))
-        recorded = reserved(attempt_of_app(app, info.cfg, scheduler, session, app_id))
-        turn = ask_of_run(app, app_id, in_turn=in_turn)
-        made = self.claim(recorded)
-        request = bind_request(info.request, app_id)
+        turn = ask_of_run(info.app, attempt.app_id, in_turn=in_turn)
+        made = self.claim(reserved(attempt))
+        request = bind_request(info.request, attempt.app_id)
         request = request if turn else without_gpus(request)
         supervisor = self.create(made, request, inherited(), attached=attached)
         self.start(supervisor, turn=turn)
@@ -183,8 +174,7 @@ class Submitter:
     def close(self, cancel: Callable[[str], None]) -> None:
         """End the attached apps, and wait for their supervisors.
 
-        Args:
-            cancel: called for a suspended supervisor, which does not notice the closed socket.
+        `cancel` is called for a suspended one, which does not notice the closed socket.
         """
         self.close_store()
         for supervisor in self._supervisors:

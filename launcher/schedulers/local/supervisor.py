@@ -34,11 +34,7 @@ class Left(Exception):
 
 
 class Supervisor(Keeper):
-    """Runs one app from the client's "create" and "go" to its end, or from `take`.
-
-    Args:
-        control: this end of the socket to the client; -1 for an app whose client has gone.
-    """
+    """Runs one app from the client's "create" and "go" to its end, or from `take`."""
 
     kind = "supervisor"
 

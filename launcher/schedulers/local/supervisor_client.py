@@ -202,8 +202,7 @@ class SupervisorClient:
 class LineClient:
     """The holders that this client has started: one, and another each time the last has too many open files.
 
-    Args:
-        apps_dir: the folder of all apps; the argument of the process.
+    `apps_dir`, the folder of all apps, is the argument of the process.
     """
 
     def __init__(self, apps_dir: str) -> None:
