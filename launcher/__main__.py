@@ -12,10 +12,6 @@ if TYPE_CHECKING:
     from typing import NoReturn
 
 
-_ALLOCATIONS = 1_000_000
-"""New objects before a search for garbage: more than a plan of 10,000 jobs keeps, which has none."""
-
-
 def main(argv: Sequence[str] | None = None) -> int:
     """Run a command line (without the program's name); returns its exit code.
 
@@ -23,7 +19,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     """
     if argv is not None:
         return _run(list(argv))
-    gc.set_threshold(_ALLOCATIONS)
+    gc.set_threshold(1_000_000)  # more new objects than a plan of 10,000 jobs keeps, which has no garbage
     try:
         code = _run(sys.argv[1:])
     except KeyboardInterrupt:  # before the command's own handler was installed

@@ -9,7 +9,7 @@ import io
 import os
 import stat
 import tarfile
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from posixpath import normpath
 from shutil import rmtree
@@ -19,7 +19,6 @@ from launcher.errors import LauncherError
 from launcher.filelock import is_at, try_lock
 
 _BLOCK = 1 << 20
-_MOST_TRIES = 100
 
 
 class UnpackError(LauncherError):
@@ -115,7 +114,11 @@ def check_free(folder: str) -> None:
 def _beside(folder: str) -> Iterator[str]:
     """Make a folder on the same disk, in a hidden folder that is locked while this process lives."""
     parent, name = os.path.split(folder)
-    made = _missing(parent)
+    made = []  # the lowest first
+    missing = parent
+    while not os.path.lexists(missing):
+        made.append(missing)
+        missing = os.path.dirname(missing)
     os.makedirs(parent, exist_ok=True)
     prefix = f".{name}.launcher-"
     _remove_dead(parent, prefix)
@@ -132,17 +135,8 @@ def _beside(folder: str) -> Iterator[str]:
                 os.rmdir(each)
 
 
-def _missing(folder: str) -> list[str]:
-    """Return the missing folders among the folder and those above it, the lowest first."""
-    found = []
-    while not os.path.lexists(folder):
-        found.append(folder)
-        folder = os.path.dirname(folder)
-    return found
-
-
 def _locked(parent: str, prefix: str) -> tuple[str, int]:
-    for _ in range(_MOST_TRIES):
+    for _ in range(100):
         hidden = os.path.join(parent, f"{prefix}{os.urandom(6).hex()}")
         os.mkdir(hidden, 0o700)
         fd = os.open(hidden, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
@@ -246,7 +240,7 @@ class _Unpacking:
         except FileExistsError:
             raise self._refused(member.name, "is there twice") from None
         with open(fd, "wb", buffering=0) as file:
-            for piece in _read(source):
+            for piece in iter(lambda: source.read(_BLOCK), b""):
                 while piece:
                     piece = piece[file.write(piece) :]
             with suppress(OSError, OverflowError, ValueError):
@@ -268,9 +262,8 @@ class _Unpacking:
     def _hard_link(self, member: tarfile.TarInfo, path: str) -> None:
         source = self._place(member.linkname)
         if not os.path.lexists(source) or not stat.S_ISREG(os.lstat(source).st_mode):
-            raise self._refused(
-                member.name, f"is a link to {member.linkname!r}, which is no file of the folder"
-            )
+            why = f"is a link to {member.linkname!r}, which is no file of the folder"
+            raise self._refused(member.name, why)
         try:
             os.link(source, path, follow_symlinks=False)
         except FileExistsError:
@@ -293,7 +286,3 @@ class _Unpacking:
         inside = name.removeprefix(f"{self._top}/") if self._top else name
         hint = "nothing was copied; remove it there, or copy the files by hand"
         return UnpackError(f"{inside!r} {why}", hint=hint)
-
-
-def _read(source: Any) -> Iterable[bytes]:
-    return iter(lambda: source.read(_BLOCK), b"")

@@ -11,7 +11,7 @@ import json
 import os
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 
 from launcher import paths
 from launcher.errors import LockTimeoutError
@@ -42,7 +42,11 @@ def apply_lock(
     path = os.path.join(paths.ensure(paths.locks()), file_name(project, target))
     fd = _take(path, timeout_s, on_wait)
     try:
-        _write_owner(fd)
+        owner = {"by": actor(), "pid": os.getpid(), "since": time.time()}
+        # On a full disk the lock is held anyway, and the ledger will report the error.
+        with suppress(OSError):
+            os.ftruncate(fd, 0)
+            os.pwrite(fd, json.dumps(owner).encode(), 0)
         yield
     finally:
         # Unlock before closing: a child that was forked meanwhile still has the file open.
@@ -68,42 +72,32 @@ def _escaped(name: str) -> str:
 
 def _take(path: str, timeout_s: float | None, on_wait: Callable[[str], None] | None) -> int:
     """A descriptor of the locked file."""
-    fd = _open(path)
+    fd = -1
     try:
+        # Close-on-exec, as Python opens files: a supervisor that inherited it would hold the lock for ever.
+        fd = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
         fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
         return fd
     except BlockingIOError:
         pass
     except OSError as error:
-        os.close(fd)
+        if fd >= 0:
+            os.close(fd)
         raise paths.unusable(error, path) from error
-    if timeout_s != 0:
-        _announce(fd, path, on_wait)
-        if _Waiter(fd).wait(timeout_s):
-            return fd
-    else:
-        os.close(fd)
-    waited = f"; waited {timeout_s:g} s for it" if timeout_s else ""
-    raise LockTimeoutError(
-        f"another apply is at work: {_owner(path)}{waited}", hint="try again when it is done, or wait longer"
-    )
-
-
-def _announce(fd: int, path: str, on_wait: Callable[[str], None] | None) -> None:
     try:
-        if on_wait is not None:
+        if timeout_s != 0 and on_wait is not None:
             on_wait(_owner(path))
     except BaseException:
         os.close(fd)
         raise
-
-
-def _open(path: str) -> int:
-    try:
-        # Close-on-exec, as Python opens files: a supervisor that inherited it would hold the lock for ever.
-        return os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
-    except OSError as error:
-        raise paths.unusable(error, path) from error
+    if timeout_s == 0:
+        os.close(fd)
+    elif _Waiter(fd).wait(timeout_s):
+        return fd
+    waited = f"; waited {timeout_s:g} s for it" if timeout_s else ""
+    raise LockTimeoutError(
+        f"another apply is at work: {_owner(path)}{waited}", hint="try again when it is done, or wait longer"
+    )
 
 
 class _Waiter:
@@ -146,15 +140,6 @@ class _Waiter:
                 self._got.set()
 
 
-def _write_owner(fd: int) -> None:
-    owner = {"by": actor(), "pid": os.getpid(), "since": time.time()}
-    try:
-        os.ftruncate(fd, 0)
-        os.pwrite(fd, json.dumps(owner).encode(), 0)
-    except OSError:  # a full disk: the lock is held anyway, and the ledger will report the error
-        pass
-
-
 def _owner(path: str) -> str:
     """The holder of the lock, as text for users."""
     try:
@@ -162,10 +147,5 @@ def _owner(path: str) -> str:
             owner = json.load(file)
         since = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(owner["since"]))
         return f"{owner['by']}, pid {owner['pid']}, since {since}"
-    except (
-        OSError,
-        ValueError,
-        KeyError,
-        TypeError,
-    ):  # the holder has not written its name yet, or has just released the lock
+    except (OSError, ValueError, KeyError, TypeError):  # not written yet, or the lock was just released
         return "holder unknown"

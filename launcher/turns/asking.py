@@ -60,9 +60,7 @@ def ask_of(
     return Ask(
         app_id,
         number=number,
-        cpu=wanted.cpu,
-        memory_mb=wanted.memory_mb,
-        gpus=wanted.gpus,
+        **wanted._asdict(),
         limits=(shared, *limits),
         devices=machine.gpus if wanted.gpus else (),
         table=table_folder(),
@@ -89,9 +87,7 @@ def ask_of_engine(
     return Ask(
         app_id,
         number=number,
-        cpu=wanted.cpu,
-        memory_mb=wanted.memory_mb,
-        gpus=wanted.gpus,
+        **wanted._asdict(),
         limits=limits,
         devices=given_gpus() if wanted.gpus else (),
         table="",

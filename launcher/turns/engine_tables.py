@@ -10,6 +10,8 @@ from launcher.turns.line import Ticket, decode, encode
 from launcher.turns.machine import Machine, machine
 from launcher.turns.table import summon, tickets
 
+_BYTES = ("utf-8", "surrogateescape")
+
 
 class EngineTables(NamedTuple):
     """The live tickets of one moment.
@@ -37,7 +39,7 @@ def report() -> dict[str, Any]:
     return {
         "machine": [has.cpu, has.memory_mb],
         "tables": [
-            [folder, [[each.name, _text(each), each.is_left] for each in listed]]
+            [folder, [[each.name, encode(each).decode(*_BYTES), each.is_left] for each in listed]]
             for folder, listed in zip(folders, found, strict=True)
         ],
     }
@@ -70,12 +72,8 @@ def reported(engine: str, report: dict[str, Any]) -> EngineTables:
     )
 
 
-def _text(ticket: Ticket) -> str:
-    return encode(ticket).decode(errors="surrogateescape")
-
-
 def _ticket(folder: str, name: str, text: str, is_left: bool) -> Ticket | None:
-    ticket = decode(text.encode(errors="surrogateescape"), folder, name)
+    ticket = decode(text.encode(*_BYTES), folder, name)
     if ticket is not None:
         ticket.is_left = is_left
     return ticket

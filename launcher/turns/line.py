@@ -22,7 +22,6 @@ QUEUED, HOLDS, GONE = "queued", "holds", "gone"
 CPU, MEMORY, GPUS, APPS = "cpu", "memory_mb", "gpus", "apps"
 RESOURCES = (CPU, MEMORY, GPUS, APPS)
 _SEPARATOR = "\t"
-_NO_AMOUNT = float("inf")
 LINE = "line-"
 """How the name of a line begins: the apps that one process holds, which share a FIFO (`queue.py`)."""
 ALL = ".bell.all"
@@ -132,18 +131,19 @@ def decide(ask: Ask, others: Sequence[Ticket], gpu_others: Sequence[Ticket] = ()
     """
     holders = [each for each in others if each.state == HOLDS]
     gpu_holders = [each for each in gpu_others if each.state == HOLDS]
-    if ask.at_once:
-        return Decision(starts=True, dealt=_least_used(ask, gpu_holders))
+    taken = [device for each in gpu_holders for device in each.dealt]
+    if ask.at_once:  # it gets the GPUs that the fewest apps use
+        return Decision(starts=True, dealt=sorted(ask.devices, key=taken.count)[: ask.gpus])
     for tickets in (others, gpu_others):
         ahead = [each for each in tickets if each.state == QUEUED and each.place < ask.place]
         if ahead:
             return Decision(watch=[max(ahead, key=_place)])
     for limit in ask.limits:
         for resource in RESOURCES:
-            sharing = _sharing(limit, resource, holders)
+            sharing = [each for each in holders if limit.group in each.groups and each.asks(resource) > 0]
             if not _fits(ask, limit, resource, sharing):
                 return Decision(watch=sharing, lacks=(resource, limit.label))
-    free = _free(ask, gpu_holders)
+    free = [device for device in ask.devices if device not in taken]
     if len(free) < min(ask.gpus, len(ask.devices)) and gpu_holders:
         return Decision(watch=[each for each in gpu_holders if each.dealt], lacks=(GPUS, ""))
     return Decision(starts=True, dealt=free[: ask.gpus])
@@ -174,10 +174,6 @@ def after(ask: Ask, tickets: Iterable[Ticket]) -> Ticket | None:
     return min(behind, key=_place, default=None)
 
 
-def _sharing(limit: Limit, resource: str, holders: Sequence[Ticket]) -> list[Ticket]:
-    return [each for each in holders if limit.group in each.groups and each.asks(resource) > 0]
-
-
 def _fits(ask: Ask, limit: Limit, resource: str, sharing: Sequence[Ticket]) -> bool:
     """Whether the app's share is free. An app that asks for more than there is runs alone."""
     most = getattr(limit, resource)
@@ -185,16 +181,6 @@ def _fits(ask: Ask, limit: Limit, resource: str, sharing: Sequence[Ticket]) -> b
     if most is None or not mine or not sharing:
         return True
     return bool(sum(each.asks(resource) for each in sharing) + mine <= most)
-
-
-def _free(ask: Ask, gpu_holders: Sequence[Ticket]) -> list[str]:
-    taken = {device for each in gpu_holders for device in each.dealt}
-    return [device for device in ask.devices if device not in taken]
-
-
-def _least_used(ask: Ask, gpu_holders: Sequence[Ticket]) -> list[str]:
-    uses = [device for each in gpu_holders for device in each.dealt]
-    return sorted(ask.devices, key=uses.count)[: ask.gpus]
 
 
 _place: Callable[[Ticket], Any] = Ticket.place.fget  # type: ignore[attr-defined]
@@ -239,7 +225,7 @@ def decode(data: bytes, table: str, name: str) -> Ticket | None:
         )
     except ValueError:
         return None
-    return ticket if 0 <= ticket.cpu < _NO_AMOUNT else None
+    return ticket if 0 <= ticket.cpu < float("inf") else None
 
 
 def members(data: bytes, first: Ticket) -> list[Ticket]:

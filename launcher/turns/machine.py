@@ -10,11 +10,8 @@ from launcher.command import run
 from launcher.errors import CommandError, UsageError
 
 GPUS_VARIABLE = "LAUNCHER_GPUS"
-VISIBLE_VARIABLE = "CUDA_VISIBLE_DEVICES"
-
 _CGROUPS = "/sys/fs/cgroup"
 _MiB = 1024 * 1024
-_NVIDIA_SMI_S = 20.0
 
 
 class Machine(NamedTuple):
@@ -52,7 +49,7 @@ def gpus() -> tuple[str, ...]:
         )
     count = int(given) if given else count_gpus()
     found = tuple(str(index) for index in range(count))
-    visible = os.environ.get(VISIBLE_VARIABLE)
+    visible = os.environ.get("CUDA_VISIBLE_DEVICES")
     if visible is None:
         return found
     return tuple(each for each in _listed(visible) if each in found or not each.isdecimal())
@@ -80,7 +77,12 @@ def _listed(visible: str) -> list[str]:
 def count_gpus() -> int:
     """The number of NVIDIA GPUs of this host, 0 when it is unknown."""
     names = _named_by_driver(os.environ.get("PATH", ""))
-    return _device_files() if names is None else len(names)
+    if names is not None:
+        return len(names)
+    try:
+        return sum(name.startswith("nvidia") and name[6:].isdigit() for name in os.listdir("/dev"))
+    except OSError:
+        return 0
 
 
 def gpu_names() -> tuple[str, ...]:
@@ -95,28 +97,17 @@ def _named_by_driver(path: str) -> tuple[str, ...] | None:
     Its lines are `GPU 0: NVIDIA A100-SXM4-40GB (UUID: GPU-…)`.
     """
     try:
-        listed = run(["nvidia-smi", "-L"], timeout_s=_NVIDIA_SMI_S)
+        listed = run(["nvidia-smi", "-L"], timeout_s=20.0)
     except CommandError:
         return None
     lines = (line for line in listed.splitlines() if line.startswith("GPU "))
     return tuple(line.partition(": ")[2].partition(" (UUID")[0] for line in lines)
 
 
-def _device_files() -> int:
-    try:
-        names = os.listdir("/dev")
-    except OSError:
-        return 0
-    return sum(name.startswith("nvidia") and name[6:].isdigit() for name in names)
-
-
 def _cores() -> float:
     """The processors that this process may run on, or fewer where its control group has a quota."""
-    count = (
-        float(len(os.sched_getaffinity(0)))
-        if hasattr(os, "sched_getaffinity")
-        else float(os.cpu_count() or 1)
-    )
+    is_bound = hasattr(os, "sched_getaffinity")
+    count = float(len(os.sched_getaffinity(0)) if is_bound else os.cpu_count() or 1)
     quotas = [quota for folder in _folders("cpu") if (quota := _quota(folder))]
     return min([count, *quotas])
 

@@ -257,8 +257,8 @@ def draw(tables: Iterable[str], count: int) -> int:
     They count microseconds, so that they compare across tables, too.
     """
     with Locked(tables):
-        lasts = [_last(table) for table in tables]
-        number = max([time.time_ns() // 1000, *(each + 1 for each in lasts)])
+        lasts = [read(os.path.join(table, _LAST)).strip() for table in tables]
+        number = max([time.time_ns() // 1000, *(int(each) + 1 for each in lasts if each.isdigit())])
         for table in tables:
             with open(os.path.join(table, _LAST), "w", opener=open_private) as file:
                 file.write(str(number + count - 1))
@@ -311,15 +311,11 @@ def summon(table: str, apps: Iterable[str], home: str = "") -> set[str]:
         for app in apps:
             for each in of_app(app, home, queued.get(app, ())):
                 found.add(app)
-                _insist(each, NOW + (message(app) if each.name.startswith(LINE) else b""))
+                what = NOW + (message(app) if each.name.startswith(LINE) else b"")
+                deadline = time.monotonic() + _PATIENCE_S
+                while not ring(each, what) and time.monotonic() < deadline:
+                    time.sleep(_AGAIN_S)  # the holder has yet to read earlier input
     return found
-
-
-def _insist(ticket: Ticket, what: bytes) -> None:
-    """Ring; repeat it, if need be, once the holder has read earlier input."""
-    deadline = time.monotonic() + _PATIENCE_S
-    while not ring(ticket, what) and time.monotonic() < deadline:
-        time.sleep(_AGAIN_S)
 
 
 def forget(ticket: Ticket) -> bool:
@@ -415,8 +411,3 @@ def _path(ticket: Ticket) -> str:
 def ring(ticket: Ticket | None, what: bytes = LOOK) -> bool:
     """Make the holder of a ticket look again; False where it has yet to read earlier input."""
     return ticket is None or write_to(_path(ticket) + _BELL, what)
-
-
-def _last(table: str) -> int:
-    said = read(os.path.join(table, _LAST)).strip()
-    return int(said) if said.isdigit() else 0

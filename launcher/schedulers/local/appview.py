@@ -22,7 +22,7 @@ from launcher.state.records import WAITING, AppRecord, ReplicaRecord
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Mapping
     from typing import Any
 
     from launcher.schedulers.pids import Process
@@ -275,8 +275,10 @@ class LocalApp(SeenApp):
         for each, seen in zip(self.record.replicas, self._view.replicas, strict=True):
             each.message = self._view.shown(seen)[1] or (f"killed: {OUT_OF_MEMORY}" if seen.oom else "")
         answer = super().description()
-        log_dir = (read_request(self._app_dir) or {}).get("log_dir")
-        answer.ui_url = _file_uri(log_dir) if log_dir else None
+        if log_dir := (read_request(self._app_dir) or {}).get("log_dir"):
+            # Without pathlib and urllib.parse, which cost more than the answer.
+            quoted = (chr(c) if c in _URI_SAFE else f"%{c:02X}" for c in os.fsencode(log_dir))
+            answer.ui_url = f"file://{''.join(quoted)}"
         return answer
 
 
@@ -315,11 +317,6 @@ def _add_errors(app_dir: str, view: AppView, replicas: list[ReplicaRecord]) -> N
         each.structured_error_msg = found.get((each.role, each.k), "")
 
 
-def _file_uri(path: str) -> str:
-    """`file:` URI of an absolute path, without pathlib and urllib.parse, which cost more than the answer."""
-    return "file://" + "".join(chr(c) if c in _URI_SAFE else f"%{c:02X}" for c in os.fsencode(path))
-
-
 # -- what a dead supervisor has left ---------------------------------------------------------------------
 
 
@@ -344,8 +341,11 @@ def kill_leftovers(app_dir: str, view: AppView) -> int:
     deadline = time.monotonic() + PATIENCE_S
     while left := leftovers(app_dir, view):
         for each in left:
-            if _kill(each):
-                killed.add((each.pid, each.start))
+            try:
+                if pids.send(each.pid, each.start, _signal.SIGKILL):
+                    killed.add((each.pid, each.start))
+            except PermissionError:  # the process runs as another user by now
+                pass
         if time.monotonic() > deadline:
             break
         for each in left:
@@ -358,27 +358,15 @@ def leftovers(app_dir: str, view: AppView) -> list[Process]:
     has its leader; and all their descendants. Without /proc: none."""
     everybody = [each for each in pids.processes() if each.pid != os.getpid()]
     mark = b"LAUNCHER_SCRATCH=" + os.fsencode(rundir.scratch(app_dir))
-    sessions = _sessions(view, everybody)
+    sessions = set()
+    if view.supervisor is not None and view.supervisor[2] == pids.boot_id():
+        recorded = {each.run for each in view.replicas}  # else the number may have been reused
+        sessions = {each.pid for each in everybody if (each.pid, each.start) in recorded}
     found = {each.pid: each for each in everybody if each.session in sessions or _has(each, mark)}
     found.update({each.pid: each for each in pids.descendants(found, everybody)})
     return [each for each in found.values() if each.alive]
 
 
-def _sessions(view: AppView, everybody: Sequence[Process]) -> set[int]:
-    """Sessions of replicas whose leader is still the recorded process: such a number was not reused."""
-    if view.supervisor is None or view.supervisor[2] != pids.boot_id():
-        return set()
-    recorded = {each.run for each in view.replicas}
-    return {each.pid for each in everybody if (each.pid, each.start) in recorded}
-
-
 def _has(process: Process, mark: bytes) -> bool:
     """Whether a process was started with this variable. False for another user's, which cannot be read."""
     return mark in pids.environment(process.pid).split(b"\0")
-
-
-def _kill(process: Process) -> bool:
-    try:
-        return pids.send(process.pid, process.start, _signal.SIGKILL)
-    except PermissionError:  # the process runs as another user by now
-        return False

@@ -66,13 +66,11 @@ class Comparison:
         os.set_blocking(read, False)
         self._loop.watch(read, lambda: self._receive(read, then))
 
-    def cut_short(self) -> bool:
-        """End a running comparison without a result; False when there is none."""
-        if not self._pid:
-            return False
-        self._otherwise = INPUTS_CUT_SHORT if self.asked["args"] else ""
-        os.kill(self._pid, _signal.SIGKILL)
-        return True
+    def cut_short(self) -> None:
+        """End a running comparison without a result."""
+        if self._pid:
+            self._otherwise = INPUTS_CUT_SHORT if self.asked["args"] else ""
+            os.kill(self._pid, _signal.SIGKILL)
 
     def _receive(self, fd: int, then: Callable[[str], None]) -> None:
         try:

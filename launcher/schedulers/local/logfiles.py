@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import stat
+import sys
 from array import array
 from bisect import bisect_left, bisect_right
 from contextlib import suppress
@@ -35,7 +36,6 @@ if TYPE_CHECKING:
 KINDS = (STDOUT, STDERR, RESTART, "unknown")
 CHUNK = 1 << 18  # large enough for few system calls, small enough to stay in the processor's cache
 _RECORD = 16
-_BIG_ENDIAN = array("H", [1]).tobytes() == b"\0\1"
 
 
 # -- segments ----------------------------------------------------------------------------------------------
@@ -110,7 +110,7 @@ class Segment:
                 break
             new = array("Q")
             new.frombytes(data)
-            if _BIG_ENDIAN:
+            if sys.byteorder == "big":
                 new.byteswap()
             self.index += new
             self._indexed += len(data)
@@ -280,9 +280,9 @@ def known_folders(app_dir: str) -> dict[str, list[str]]:
 
 def folder_of(app_dir: str, role: str, k: int) -> str:
     """The folder of one replica. Raises SchedulerError when there is no such app, role or replica."""
-    name = os.path.basename(app_dir)
     folders = known_folders(app_dir)
-    require_replica(name, {each: len(found) for each, found in folders.items()}, role, k)
+    sizes = {each: len(found) for each, found in folders.items()}
+    require_replica(os.path.basename(app_dir), sizes, role, k)
     return folders[role][k]
 
 

@@ -243,11 +243,6 @@ class LogView:
             self._known = (at, until, value >> 2, KINDS[value & 3])
         return self._known[2], self._known[3], self._known[1] - start
 
-    def _offset_of(self, place: int) -> int:
-        """The offset of the first byte at or after a place of the log."""
-        run = bisect_right(self._places, place) - 1
-        return min(self._starts[run] + place - self._places[run], self._run_end(run)) if run >= 0 else 0
-
     # -- bytes ---------------------------------------------------------------------------------------------
 
     def at(self, offset: int, size: int) -> bytes:
@@ -310,7 +305,10 @@ class LogView:
             record = bisect_left(index[1::2], time_ns << 2)
             if 2 * record < len(index):
                 # A match on the first record of a segment may also cover the removed output before it.
-                return self._offset_of(min(index[2 * record], end) if record else before)
+                place = min(index[2 * record], end) if record else before
+                run = bisect_right(self._places, place) - 1
+                at = self._starts[run] + place - self._places[run] if run >= 0 else 0
+                return min(at, self._run_end(run)) if run >= 0 else 0
             before = end
         return self.size
 

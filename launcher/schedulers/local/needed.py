@@ -55,18 +55,19 @@ class Needed:
         if fd is None:
             self._judge(folder, state)
             return
+
+        def exited() -> None:
+            self._unwatch(folder)
+            state = outcome(folder)
+            if not state and holder(folder)[0] != SUPERVISOR:
+                self.look(folder)  # the line has ended: its last app may have started
+            else:
+                self._judge(folder, state)
+
         self._watched[folder] = fd
-        self._loop.watch(fd, lambda: self._exited(folder))
+        self._loop.watch(fd, exited)
         if kind != SUPERVISOR:
             self._follow_record(folder)
-
-    def _exited(self, folder: str) -> None:
-        self._unwatch(folder)
-        state = outcome(folder)
-        if not state and holder(folder)[0] != SUPERVISOR:
-            self.look(folder)  # the line has ended: its last app may have started
-        else:
-            self._judge(folder, state)
 
     def _judge(self, folder: str, state: str) -> None:
         """Judge an app without a process: by its record, or with a JSON parser, as every command does."""

@@ -19,19 +19,10 @@ from launcher.text import plural
 DEFAULT_GRACE_S = 10.0
 LOGS = "logs"
 
-_OURS = frozenset(
-    {
-        "LAUNCHER_ATTEMPT",
-        "LAUNCHER_EDITION",
-        "LAUNCHER_JOB_ID",
-        "LAUNCHER_NEEDS",
-        "LAUNCHER_OUTPUT_DIR",
-        "LAUNCHER_RANK0_HOST",
-        "LAUNCHER_SCRATCH",
-        "PET_LOG_DIR",
-        "TORCHELASTIC_ERROR_FILE",
-    }
-)
+_OURS = (
+    "LAUNCHER_ATTEMPT", "LAUNCHER_EDITION", "LAUNCHER_JOB_ID", "LAUNCHER_NEEDS", "LAUNCHER_OUTPUT_DIR",
+    "LAUNCHER_RANK0_HOST", "LAUNCHER_SCRATCH", "PET_LOG_DIR", "TORCHELASTIC_ERROR_FILE",
+)  # fmt: skip
 
 
 class LocalOpts(TypedDict, total=False):
@@ -98,16 +89,14 @@ class PopenRequest:
         return self.log_dir != os.path.join(self.app_dir, LOGS)
 
     def to_json(self) -> dict[str, Any]:
-        params = {role: [*map(_stored_param, each)] for role, each in self.role_params.items()}
+        params = {role: [*map(_stored, each)] for role, each in self.role_params.items()}
         return {**vars(self), "role_params": params}
 
 
-def _stored_param(param: ReplicaParam) -> dict[str, Any]:
-    return {**vars(param), "env": {name: _stored(value) for name, value in param.env.items()}}
-
-
-def _stored(value: str) -> str | dict[str, str]:
-    return {"secret": str(value)} if isinstance(value, Secret) else value
+def _stored(param: ReplicaParam) -> dict[str, Any]:
+    env = param.env.items()
+    stored = {name: {"secret": str(value)} if isinstance(value, Secret) else value for name, value in env}
+    return {**vars(param), "env": stored}
 
 
 def _render(request: PopenRequest) -> str:

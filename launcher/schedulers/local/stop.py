@@ -160,12 +160,21 @@ class _Stop:
         pid = appview.visible_pid(*process)
         if pid is None or self._woken == process:
             return pid
-        start = process[1]
-        if not _signal(self._app_id, pid, start, kernel.SIGTERM if view.supervisor else kernel.SIGUSR1):
+        if not self._signal(pid, process[1], kernel.SIGTERM if view.supervisor else kernel.SIGUSR1):
             return None
-        _signal(self._app_id, pid, start, kernel.SIGCONT)  # a suspended process handles no other signal
+        self._signal(pid, process[1], kernel.SIGCONT)  # a suspended process handles no other signal
         self._woken = process
         return pid
+
+    def _signal(self, pid: int, start: int, signum: int) -> bool:
+        """Signal exactly this process; False when it has exited."""
+        try:
+            return pids.send(pid, start, signum)
+        except PermissionError as error:
+            raise SchedulerError(
+                f"cannot stop {self._app_id}: its supervisor (pid {pid}) belongs to another user",
+                hint="cancel it as that user",
+            ) from error
 
     def _until_it_answers(self, holder: tuple[int, int, str], since: float) -> Course[None]:
         """Wait for the next event of an app that is held together with others. Raises SchedulerError."""
@@ -199,7 +208,7 @@ class _Stop:
         if (yield from self._ends(pid, start, grace_s - NOTE_S)):
             return
         self._on_wait(self._app_id, f"its supervisor (pid {pid}) does not answer and is killed")
-        if not _signal(self._app_id, pid, start, kernel.SIGKILL):
+        if not self._signal(pid, start, kernel.SIGKILL):
             return
         if not (yield Pause(appview.PATIENCE_S, process=(pid, start))):
             raise SchedulerError(
@@ -211,12 +220,11 @@ class _Stop:
         """Wait for the end of the supervisor; False when its time is up and it makes no progress."""
         if (yield Pause(max(0.0, grace_s), process=(pid, start))):
             return True
-        while not _is_suspended(pid):
-            before = _size_of_record(self._app_dir)
+        before = -1
+        while not _is_suspended(pid) and (size := _size_of_record(self._app_dir)) != before:
             if (yield Pause(_PROGRESS_S, process=(pid, start))):
                 return True
-            if _size_of_record(self._app_dir) == before:
-                return False
+            before = size
         return False
 
     def _until_unlocked(self, pid: int) -> Course[None]:
@@ -277,17 +285,6 @@ def _size_of_record(app_dir: str) -> int:
         return os.stat(rundir.events(app_dir)).st_size
     except OSError:
         return 0
-
-
-def _signal(app_id: str, pid: int, start: int, signum: int) -> bool:
-    """Signal exactly this process; False when it has exited."""
-    try:
-        return pids.send(pid, start, signum)
-    except PermissionError as error:
-        raise SchedulerError(
-            f"cannot stop {app_id}: its supervisor (pid {pid}) belongs to another user",
-            hint="cancel it as that user",
-        ) from error
 
 
 def _is_suspended(pid: int) -> bool:
