@@ -206,9 +206,6 @@ class Store(Reader):
         """Record the outcome of an app; True when it was new. Unknown apps and known outcomes stay.
 
         The outcome of a lost app is replaced by a real one.
-
-        Args:
-            app: its id, state, times, message, exit code, changed input files and use are recorded.
         """
         return bool(self.end_all((app,)))
 
@@ -334,11 +331,9 @@ class Store(Reader):
     # A window of time, for reports
 
     def window(self, limit: int, *, since: float | None, project: str | None, keys: Keys) -> list[AppRecord]:
-        """The newest `limit` apps that were live at or after `since`, newest first.
+        """The newest `limit` apps that were live at or after `since` (epoch seconds), newest first.
 
-        Args:
-            since: epoch seconds; None for any time.
-            project, keys: only of these jobs; None for any.
+        Of one project, or of the jobs `keys`; None for any.
         """
         values = {**_window(since, project, keys), "limit": limit}
         return [to_record(row) for row in self._rows(_WINDOW, values)]

@@ -59,8 +59,7 @@ def make_bell(path: str) -> int:
 def make_proof(path: str) -> int:
     """Make and hold a FIFO for the processes of an app; returns its descriptor, for them to inherit.
 
-    Readers see its lock, and its hang-up when all processes have ended. It is no bell: the processes could
-    read a bell's input.
+    Readers see its lock, and its hang-up when all have ended. It is no bell, whose input they could read.
     """
     unlink(path)
     os.mkfifo(path, _PRIVATE)

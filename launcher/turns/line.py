@@ -97,13 +97,9 @@ class Ticket:
 
 
 class Decision:
-    """Whether an app starts now, or else the tickets that it waits for.
+    """Whether an app `starts` now, with the GPUs `dealt`; else the tickets to `watch` for their next change.
 
-    Attributes:
-        starts: the app has its share.
-        dealt: the ids of the GPUs that the app then has.
-        watch: the tickets whose next change the app waits for.
-        lacks: for the first in line, the (resource, group label) that is not free.
+    `lacks` is, for the first in line, the (resource, group label) that is not free.
     """
 
     __slots__ = ("dealt", "lacks", "starts", "watch")

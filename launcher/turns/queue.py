@@ -34,11 +34,7 @@ class Queue:
     """The apps of this process in line at one table, and at the table of GPUs.
 
     Poll `bells` for input and `awaited.fds` for hang-ups; when one of them is ready, or `join` or `leave`
-    returns true, look again.
-
-    Attributes:
-        awaited: the apps of other processes that the first app waits for.
-        error: why a table could not be written at the last look, which is to be repeated; None otherwise.
+    returns true, look again. `error` says why a table could not be written at the last look; None otherwise.
     """
 
     def __init__(self) -> None:

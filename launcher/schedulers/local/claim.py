@@ -38,12 +38,10 @@ class Claim:
 
 
 def claim(store: Store, state_dir: str, record: Record) -> Claim:
-    """Take the app id of `record`, in the folder of all apps, and write the record.
+    """Take the app id of `record`, and write the record. Raises ReservedError, StateError.
 
-    Raises ReservedError, StateError.
-
-    The row is written before the folder, so that no folder is ever without a row, and again after the folder,
-    because another process may have removed the row as void.
+    The row is written before the folder, so that no folder is ever without a row, and again after it, because
+    another process may have removed the row as void.
     """
     app_id = record["app_id"]
     app_dir = rundir.app_dir(state_dir, app_id)

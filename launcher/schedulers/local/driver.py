@@ -191,10 +191,9 @@ class Preparation:
                 raise
 
     def make_output(self, folder: str) -> None:
-        """Make the app's output folder, "" for none, unless an attempt of its edition has.
+        """Make the app's output folder, "" for none, unless an attempt of its edition has. Raises SpawnError.
 
         It is open to other users, since containers read it as other users; the folders around it are private.
-        Raises SpawnError; call `unmake` then.
         """
         if folder and self._make_folder(folder):
             try:

@@ -34,10 +34,9 @@ _UNOWNED_S = 0.5  # pause before there is a supervisor: the client may die witho
 
 
 class FileWatch:
-    """Waits until files are written, created, renamed or removed.
+    """Waits until files are written, created, renamed or removed; they may come later than their folders.
 
-    The files need not exist yet, but their folders must. Changes after `add` are never missed: watch first,
-    read, then wait.
+    Changes after `add` are never missed: watch first, read, then wait.
     """
 
     def __init__(self, paths: Iterable[str] = ()) -> None:
@@ -231,9 +230,8 @@ class AppWatch:
 def wait_for_end(app_dir: str, timeout_s: float | None = None) -> appview.AppView | None:
     """Return the state once the app has ended, has no supervisor, or `timeout_s` has passed.
 
-    It waits for the exit of the supervisor, not for the last event: the event comes a little earlier, but
-    the kernel takes some 20 ms to free an inotify descriptor, also at the exit of a process. So the
-    supervisor has exited, too, when this returns.
+    It waits for the exit of the supervisor, not for the last event: the kernel takes some 20 ms to free an
+    inotify descriptor.
     """
     deadline = None if timeout_s is None else time.monotonic() + timeout_s
     while (view := appview.read_state(app_dir)) is not None and view.lock_held:

@@ -70,9 +70,8 @@ def kill_descendants() -> bool:
 
 
 def kill_children() -> None:
-    """KILL the children of this process, without a look at all other processes.
+    """KILL the children of this process, whose pids cannot be reused yet, without a look at all others.
 
-    Until their exit status is collected, their pids cannot be reused.
     Source: proc_pid_task_children(5); without that file nothing happens.
     """
     for pid in read("/proc/thread-self/children").split():

@@ -140,12 +140,8 @@ class LocalLogs(RecordedLogs):
 class LogView:
     """One stream ("stdout", "stderr", "combined") of a replica's log, as far as it was written.
 
-    Offsets count the bytes of the stream. A stream consists of runs: consecutive parts of the log, and a line
-    in place of output that was removed from a bounded log. Use as a context manager.
-
-    Attributes:
-        size: bytes of the stream.
-        end: the place (see `logfiles`) behind the last byte that was read.
+    Offsets count the bytes of the stream, which consists of runs: consecutive parts of the log, and a line
+    in place of removed output. `size` is its length, `end` the place behind the last byte that was read.
     """
 
     def __init__(self, folder: str, stream: str = COMBINED) -> None:

@@ -34,10 +34,7 @@ SEGMENTS = 4
 class ReplicaLog:
     """The log files of one replica and their sizes. `files` is empty while none of them is open.
 
-    Attributes:
-        offset: bytes that the replica has printed.
-        segment, begin: the present segment, and the offset of its first byte.
-        index_bytes: size of its index.
+    `offset` counts the printed bytes; `begin` is the offset of the present segment's first byte.
     """
 
     __slots__ = ("begin", "files", "folder", "index_bytes", "kind", "offset", "segment", "stamp_ns")

@@ -85,8 +85,7 @@ def scratch(app_dir: str) -> str:
 def cancellation(app_dir: str) -> dict[str, Any] | None:
     """The request to stop the app, as the fields of a `cancel` event; None where there is none.
 
-    `by` is the first client, `interrupt` whether that client was attached to the app, and `grace_s` the
-    shortest grace period of all clients, if one was given.
+    `by` is the first client, `grace_s` the shortest grace period of all clients, if one was given.
     """
     try:
         fd = os.open(cancel(app_dir), os.O_RDONLY | os.O_CLOEXEC)
@@ -104,9 +103,9 @@ def cancellation(app_dir: str) -> dict[str, Any] | None:
 
 
 def decide(app_dir: str, what: str) -> str:
-    """Decide how a waiting app goes on, unless that is decided. Returns the valid decision.
+    """Decide how a waiting app goes on, unless another process has; returns the valid decision.
 
-    The first of several processes decides, atomically. Raises OSError where the folder cannot be written.
+    Raises OSError where the folder cannot be written.
     """
     path = decision_file(app_dir)
     try:
@@ -114,14 +113,6 @@ def decide(app_dir: str, what: str) -> str:
     except FileExistsError:
         return os.readlink(path)
     return what
-
-
-def undecide(app_dir: str) -> None:
-    """Forget the decision of a supervisor that has died. Only under the app's lock."""
-    try:
-        os.unlink(decision_file(app_dir))
-    except FileNotFoundError:
-        pass
 
 
 def decision(app_dir: str) -> str:

@@ -63,11 +63,10 @@ def set_variable(
 
 
 class Spawner:
-    """Starts replicas from packed requests.
+    """Starts replicas from packed requests, each in its own session, with every signal at its default, the
+    user's limit of open files, and /dev/null as stdin.
 
     A replica's environment is the inherited one, then its own; the inherited PATH comes behind its own PATH.
-    It runs in its own session and process group, with every signal at its default, the user's limit of open
-    files, and /dev/null as stdin.
     """
 
     def __init__(self, inherited: Mapping[str, str]) -> None:

@@ -318,7 +318,8 @@ def _decide_for_dead(app_dir: str) -> None:
         with hold_ownerless(app_dir):
             view = appview.read_state(app_dir, ours=True)
             if view is not None and view.state in rundir.WAITING:
-                rundir.undecide(app_dir)
+                if rundir.decision(app_dir):
+                    os.unlink(rundir.decision_file(app_dir))
                 rundir.decide(app_dir, rundir.WITHDRAWN)
     except (ReservedError, FileNotFoundError):
         pass  # another client submits the app again, or has removed it

@@ -78,11 +78,9 @@ class Submitter:
         output: str = "",
         held: bool = False,
     ) -> SupervisorClient:
-        """Start a supervisor that has prepared the app and waits for "go".
+        """Start a supervisor that has prepared the app and waits for "go"; see `SupervisorClient.create`.
 
         Args:
-            environment: the variables that the replicas inherit.
-            output: the output folder, which the supervisor makes when the app starts; "" for none.
             held: the app waits for others or takes its turn. The first such app has a supervisor; one process
                 holds the others.
 

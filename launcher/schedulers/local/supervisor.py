@@ -226,7 +226,11 @@ class Supervisor(Keeper):
         held = self._held
         if held.app.stop is not None or held.app.is_done:
             held.give_up_place()
-        output = self._output if is_filled(self._output) else ""
+        try:
+            with os.scandir(self._output) as found:  # a list of all names may be long
+                output = self._output if next(found, None) else ""
+        except OSError:
+            output = ""
         if held.app.succeeds and (held.comparison or output):
             self._closing = True
             comparison = held.comparison or held.compare_with(NO_INPUTS)
@@ -277,15 +281,6 @@ class Supervisor(Keeper):
                 self._tell("cancel", **cancel)
         else:
             self._held.is_wanted(signum)
-
-
-def is_filled(folder: str) -> bool:
-    """Whether there is a folder with something in it."""
-    try:
-        with os.scandir(folder) as found:  # a list of all names may be long
-            return next(found, None) is not None
-    except OSError:
-        return False
 
 
 def main() -> None:
