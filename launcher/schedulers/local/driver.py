@@ -19,8 +19,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Sequence
     from typing import Any
 
-    from launcher.schedulers.local.held import UnstartedApp
+    from launcher.holding.app import App
     from launcher.schedulers.local.logwriter import LogWriter
+    from launcher.schedulers.local.replicas import RunningRole
     from launcher.schedulers.local.spawn import Spawner
     from launcher.schedulers.loop import Loop
 
@@ -43,20 +44,28 @@ class Driver:
     """
 
     def __init__(
-        self, held: UnstartedApp, loop: Loop, logs: LogWriter, grace_s: float, secrets: Sequence[str]
+        self,
+        app: App,
+        roles: Sequence[RunningRole],
+        loop: Loop,
+        spawner: Spawner,
+        logs: LogWriter,
+        *,
+        grace_s: float,
+        secrets: Sequence[str],
     ) -> None:
         self._facts: list[Event] = []  # those that `wait` returns next
         self._has_started = False  # every replica that waits for no other
         self.on_spawn_error: Callable[[SpawnError], None]
         self.on_swept: Callable[[], None]
-        self.processes = Replicas(loop, held.spawner, logs, self._ended)
-        self._app = held.app
-        self._roles = {role.name: role for role in held.roles}
+        self.processes = Replicas(loop, spawner, logs, self._ended)
+        self._app = app
+        self._roles = {role.name: role for role in roles}
         self.loop = loop
-        self.spawner = held.spawner
+        self.spawner = spawner
         self._grace_s = grace_s
         self._secrets = tuple(secrets)
-        self._keeps_requests = any(role.max_retries for role in held.roles)
+        self._keeps_requests = any(role.max_retries for role in roles)
         self._alarm_at = 0.0
 
     # -- the work of the loop ------------------------------------------------------------------------------

@@ -162,7 +162,15 @@ class Supervisor(Keeper):
             max_bytes=message["log_max_bytes"],
             on_drop=self._output_dropped,
         )
-        self._driver = Driver(held, self._loop, logs, self._grace_s, message.get("secrets", ()))
+        self._driver = Driver(
+            held.app,
+            held.roles,
+            self._loop,
+            held.spawner,
+            logs,
+            grace_s=self._grace_s,
+            secrets=message.get("secrets", ()),
+        )
         self._driver.on_spawn_error = self._cannot_start
         self._driver.on_swept = self._swept
 
