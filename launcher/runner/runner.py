@@ -36,7 +36,7 @@ from launcher.specs.runopts import runopts
 from launcher.specs.status import AppStatus
 
 if TYPE_CHECKING:
-    from launcher.schedulers.factory import SchedulerFactory
+    from launcher.schedulers.api import SchedulerFactory
     from launcher.schedulers.staged import OnImage
 
 

@@ -6,8 +6,7 @@ from launcher import hand_on
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from launcher.schedulers.api import Scheduler
-    from launcher.schedulers.factory import SchedulerFactory
+    from launcher.schedulers.api import Scheduler, SchedulerFactory
     from launcher.schedulers.registry import (
         DEFAULT_SCHEDULER_MODULES,
         DEFAULT_SCHEDULERS,
@@ -38,7 +37,7 @@ _HOMES = {
     "DescribeAppResponse": "responses",
     "ListAppResponse": "responses",
     "Stream": "responses",
-    "SchedulerFactory": "factory",
+    "SchedulerFactory": "api",
     "DEFAULT_SCHEDULERS": "registry",
     "DEFAULT_SCHEDULER_MODULES": "registry",
     "get_default_scheduler_name": "registry",

@@ -16,7 +16,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
     from datetime import datetime
-    from typing import Any, Generic, TypeVar
+    from typing import Any, Generic, Protocol, TypeVar
 
     from launcher.errors import LauncherError
     from launcher.schedulers.logs import filter_regex as filter_regex
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     OnWait = Callable[[str, str], None]
     Known = Mapping[str, Attempt] | None
 else:
-    T = None
+    T, Protocol = None, object
 
     class Generic:
         """The run-time part of `typing.Generic` without its import: `Scheduler[X]` is Scheduler."""
@@ -381,6 +381,12 @@ class Scheduler(ABC, Generic[T]):
         from launcher.specs.status import is_terminal
 
         return poll(lambda: self.describe(app_id), lambda answer: is_terminal(answer.state), timeout_s)
+
+
+class SchedulerFactory(Protocol):
+    """Makes a scheduler: what an entry point of the group `launcher.schedulers` names."""
+
+    def __call__(self, session_name: str, **kwargs: Any) -> Scheduler[Any]: ...
 
 
 def poll(ask: Callable[[], T | None], is_over: Callable[[T], bool], timeout_s: float | None) -> T | None:

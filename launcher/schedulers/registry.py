@@ -16,8 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from typing import Any
 
-    from launcher.schedulers.api import Scheduler
-    from launcher.schedulers.factory import SchedulerFactory
+    from launcher.schedulers.api import Scheduler, SchedulerFactory
     from launcher.state.reader import Reader
     from launcher.state.records import AppRecord
     from launcher.state.store import Store
