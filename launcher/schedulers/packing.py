@@ -1,16 +1,18 @@
-"""Pack an output folder as a tar stream.
+"""Pack an output folder as a tar stream, and unpack one as the workspace of an app.
 
 On clusters the module runs as a program, which reads a line of JSON: Python 3.6 and its standard library.
 """
 
 import json
 import os
+import shutil
 import stat
 import sys
 import tarfile
-from typing import Iterator
+from typing import IO, Iterator
 
 BLOCK = 1 << 18
+MAX_HEADER = 1 << 16
 _FLAGS = os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK
 
 
@@ -76,17 +78,52 @@ def _header(path: str, found: os.stat_result, kind: bytes, size: int = 0, link: 
     return entry.tobuf(tarfile.GNU_FORMAT, "utf-8", "surrogateescape")
 
 
-def main() -> None:
-    """Write the archive of the folder that the first line of the input names."""
-    about = json.loads(sys.stdin.buffer.readline().decode("utf-8", "surrogateescape"))
-    folder = os.path.join(os.path.expanduser(about["job_dir"]), "outputs", about["name"])
-    out = sys.stdout.buffer
+def unpack(stream: IO[bytes], job_dir: str, app_id: str) -> None:
+    """Unpack a tar stream into `<job_dir>/apps/<app_id>/workspace`: all of it, or nothing.
+
+    Raises ValueError for a name that would leave that folder, FileNotFoundError for a missing app.
+    """
+    folder = os.path.join(os.path.expanduser(job_dir), "apps", app_id)
+    whole, part = os.path.join(folder, "workspace"), os.path.join(folder, f".workspace-{os.getpid()}")
+    os.mkdir(part, 0o700)
     try:
+        with tarfile.open(fileobj=stream, mode="r|") as archive:
+            for member in archive:
+                _check(member, part)
+                archive.extract(member, part, numeric_owner=True)
+        shutil.rmtree(whole, ignore_errors=True)
+        os.rename(part, whole)
+    except BaseException:
+        shutil.rmtree(part, ignore_errors=True)
+        raise
+
+
+def _check(member: tarfile.TarInfo, folder: str) -> None:
+    name = os.path.normpath(member.name)
+    if name.startswith(("/", "..")) or not (member.isreg() or member.isdir() or member.issym()):
+        raise ValueError(f"unexpected member {member.name!r}")
+    parent = os.path.realpath(os.path.join(folder, os.path.dirname(name)))
+    root = os.path.realpath(folder)
+    if parent != root and not parent.startswith(root + os.sep):
+        raise ValueError(f"{member.name!r} is behind a link that leaves the workspace")
+    member.uid, member.gid, member.uname, member.gname = os.getuid(), os.getgid(), "", ""
+    member.mode &= 0o755
+
+
+def main() -> None:
+    """Unpack the workspace of the app that the first line of the input names, or pack an output folder."""
+    about = json.loads(sys.stdin.buffer.readline(MAX_HEADER).decode("utf-8", "surrogateescape"))
+    try:
+        if "app_id" in about:
+            unpack(sys.stdin.buffer, about["job_dir"], about["app_id"])
+            return
+        folder = os.path.join(os.path.expanduser(about["job_dir"]), "outputs", about["name"])
         for piece in packed(folder, about["only"]):
-            out.write(piece)
-        out.flush()
-    except (OSError, ValueError) as error:
-        sys.exit(f"cannot read the output folder: {error}")
+            sys.stdout.buffer.write(piece)
+        sys.stdout.buffer.flush()
+    except (OSError, ValueError, tarfile.TarError) as error:
+        what = "unpack the workspace" if "app_id" in about else "read the output folder"
+        sys.exit(f"cannot {what}: {error}")
 
 
 if __name__ == "__main__":

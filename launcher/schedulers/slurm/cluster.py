@@ -17,7 +17,6 @@ from launcher.errors import SchedulerError, StartError, StateError
 from launcher.schedulers import packing
 from launcher.schedulers.programs import files_of, modules, text_of, zipped
 from launcher.schedulers.slurm import known
-from launcher.schedulers.slurm.site import unpack
 from launcher.schedulers.slurm.site.agent import site as agent
 from launcher.unpacking import PieceReader
 
@@ -116,12 +115,12 @@ class Cluster:
         """
         if self._ssh is None:
             try:
-                unpack.unpack(io.BufferedReader(PieceReader(iter(archive))), self.job_dir, app_id)
+                packing.unpack(io.BufferedReader(PieceReader(iter(archive))), self.job_dir, app_id)
             except (OSError, ValueError, tarfile.TarError) as error:
                 raise SchedulerError(f"cannot unpack the workspace: {error}") from error
             return
         header = json.dumps({"job_dir": self.job_dir, "app_id": app_id}).encode() + b"\n"
-        self._ssh.run(source("unpack"), chain([header], archive))
+        self._ssh.run(text_of("launcher.schedulers.packing"), chain([header], archive))
 
     def pack(self, output: str, only: str = "") -> Iterator[bytes]:
         """The files of an output folder, or one, as a tar archive, in pieces. Raises SchedulerError."""
@@ -148,7 +147,9 @@ class Cluster:
 
     def _there(self, ssh: Ssh, request: Mapping[str, Any]) -> Answer:
         modules = agent_modules()
-        output = ssh.run(source("bundle"), [b"%d\n" % len(modules), modules, json.dumps(request).encode()])
+        output = ssh.run(
+            text_of(f"{_SITE}.bundle"), [b"%d\n" % len(modules), modules, json.dumps(request).encode()]
+        )
         try:
             answer = json.loads(output)
         except ValueError:
@@ -190,7 +191,6 @@ def error_of(answer: Mapping[str, Any]) -> SchedulerError | StateError | None:
 
 _SITE = "launcher.schedulers.slurm.site"
 _EMPTY = ("launcher", "launcher.schedulers", "launcher.schedulers.slurm")
-_LOGIN_NODE = ("/bundle.py", "/unpack.py")
 _OF_AGENT = (
     "launcher.filelock",
     "launcher.holding.journal",
@@ -206,11 +206,6 @@ _OF_NODES = (
     "launcher.schedulers.loop",
     "launcher.schedulers.probes",
 )
-
-
-def source(name: str) -> bytes:
-    """The text of a program of the login node."""
-    return text_of(f"{_SITE}.{name}")
 
 
 @cache
@@ -236,4 +231,4 @@ def program() -> bytes:
     of_site = modules(_SITE)
     files["__main__.py"] = of_site.pop(f"{_SITE.replace('.', '/')}/__main__.py")
     files |= files_of(_OF_NODES) | modules("launcher.holding") | of_site
-    return zipped({name: text for name, text in files.items() if not name.endswith(_LOGIN_NODE)})
+    return zipped({name: text for name, text in files.items() if not name.endswith("/bundle.py")})

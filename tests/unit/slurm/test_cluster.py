@@ -12,9 +12,9 @@ import tempfile
 import pytest
 
 from launcher.errors import SchedulerError, StartError, StateError
+from launcher.schedulers.packing import unpack
 from launcher.schedulers.slurm import known
 from launcher.schedulers.slurm.cluster import Cluster, checked
-from launcher.schedulers.slurm.site import unpack
 from launcher.schedulers.slurm.ssh import Ssh
 from launcher.state.records import AppRecord
 from launcher.workspace.archive import archive
@@ -201,7 +201,7 @@ def test_a_startup_file_that_ends_the_shell_is_named(there, text):
 
 def test_output_that_is_no_answer_is_an_error(there, monkeypatch):
     cluster = Cluster(("login1", "~"))
-    monkeypatch.setattr("launcher.schedulers.slurm.cluster.source", lambda name: b"print('{\"ok\": [')")
+    monkeypatch.setattr("launcher.schedulers.slurm.cluster.text_of", lambda name: b"print('{\"ok\": [')")
     with pytest.raises(SchedulerError, match="gave no answer"):
         cluster.ask("outputs")
 
@@ -298,7 +298,7 @@ def test_no_name_leaves_the_workspace(tmp_path, members):
     app_dir = tmp_path / "apps" / "a"
     app_dir.mkdir(parents=True)
     with pytest.raises(ValueError, match=r"unexpected member|behind a link"):
-        unpack.unpack(tarred(*members), str(tmp_path), "a")
+        unpack(tarred(*members), str(tmp_path), "a")
     assert os.listdir(app_dir) == []
     assert [path.name for path in tmp_path.rglob("x")] == []
 
@@ -308,13 +308,13 @@ def test_a_stream_that_ends_early_leaves_the_workspace_that_was_there(tmp_path, 
     (app_dir / "workspace").mkdir(parents=True)
     cut = io.BytesIO(b"".join(archive(str(workspace)))[:100_000])
     with pytest.raises(tarfile.ReadError):
-        unpack.unpack(cut, str(tmp_path), "a")
+        unpack(cut, str(tmp_path), "a")
     assert os.listdir(app_dir) == ["workspace"]
 
 
 def test_no_file_keeps_the_mode_to_run_as_its_owner(tmp_path):
     (tmp_path / "apps" / "a").mkdir(parents=True)
-    unpack.unpack(tarred(("x", tarfile.REGTYPE, "")), str(tmp_path), "a")
+    unpack(tarred(("x", tarfile.REGTYPE, "")), str(tmp_path), "a")
     assert (tmp_path / "apps" / "a" / "workspace" / "x").stat().st_mode & 0o7777 == 0o755
 
 

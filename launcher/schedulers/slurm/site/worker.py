@@ -22,6 +22,7 @@ from launcher.schedulers.loop import Loop
 from launcher.schedulers.probes import taken_port
 from launcher.schedulers.slurm.site.node import (
     CannotStart,
+    Log,
     become,
     exit_of,
     find_executable,
@@ -34,7 +35,6 @@ from launcher.schedulers.slurm.site.node import (
     say,
     start_child,
 )
-from launcher.schedulers.slurm.site.output import Log
 from launcher.schedulers.slurm.site.probe import WorkerProbes
 
 DRAIN_S = 0.5  # how long the rest of a replica may run, and its pipes stay open, after its leader ended

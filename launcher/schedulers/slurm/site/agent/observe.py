@@ -4,13 +4,23 @@ import json
 import os
 import re
 import time
-from typing import Any, Callable, Dict, Iterator, List, Optional, Sequence, Set, Tuple
+from typing import Any, Callable, Dict, Iterator, List, Mapping, Optional, Sequence, Set, Tuple
 
-from launcher.schedulers.slurm.site.agent.folder import Folder, Json, OpError, is_removed, replace
-from launcher.schedulers.slurm.site.agent.queued import Rows, queue_row, queued_apps, rows_by_app
+from launcher.schedulers.slurm.site.agent.folder import (
+    NAME,
+    Folder,
+    Json,
+    OpError,
+    is_removed,
+    is_sealed,
+    replace,
+)
 from launcher.schedulers.slurm.site.agent.rows import OVER, Row, code_and_signal
 from launcher.schedulers.slurm.site.agent.site import SECOND_LOOK_S, Site, job_of, need_of
 from launcher.schedulers.slurm.site.owners import array_name
+
+Rows = Dict[str, List[Row]]
+"""App id → its rows of squeue."""
 
 _FEW = 8  # apps whose own files are read sooner than the cache of all
 FAILED = {"BOOT_FAIL", "FAILED"}  # states whose exit code gives the reason
@@ -172,6 +182,53 @@ def _explain(site: Site, left: List[Json]) -> None:
 def _job_name(facts: Json) -> str:
     """The name under which an app's job was submitted to Slurm."""
     return array_name(facts["array"]) if facts["array"] else str(facts["attempt"].get("app_id"))
+
+
+# -- apps that a client knows to be queued: a plan may ask for thousands -------------------------------------
+
+
+def rows_by_app(site: Site) -> Rows:
+    """Ask Slurm for the jobs of all apps. Raises OpError."""
+    by_app: Rows = {}
+    for row in site.slurm.rows():
+        by_app.setdefault(row.app_id, []).append(row)
+    return by_app
+
+
+def queued_apps(site: Site, rows: Rows, known: Mapping[str, float]) -> List[Json]:
+    """The known apps that wait in the queue for nothing but their turn, grouped by the state of their rows.
+
+    Each group has a `row`, as in the facts of an app, and `jobs`, a JSON object app id → job.
+
+    Args:
+        known: app id → creation time of its attempt, epoch seconds: another attempt may have the same id.
+    """
+    groups: Dict[Tuple[Any, ...], Json] = {}
+    ours: Dict[str, bool] = {}  # script → whether it is below this job directory
+    for app_id, created_at in known.items():
+        live = [row for row in rows.get(app_id, ()) if not row.is_over]
+        if not _waits(live) or not NAME.match(app_id):
+            continue
+        (row,) = live
+        if row.command not in ours:
+            ours[row.command] = site.scripts(row)
+        if ours[row.command] and is_sealed(f"{site.apps}/{app_id}", created_at):
+            group = groups.get(row[2:-1])  # all but its owner, its job and the command, which names both
+            if group is None:
+                group = groups[row[2:-1]] = {"row": queue_row(row), "jobs": {}}
+            group["jobs"][app_id] = row.job
+    return list(groups.values())
+
+
+def _waits(live: Sequence[Row]) -> bool:
+    """Whether an app has one job, which waits for its turn."""
+    return len(live) == 1 and live[0].state == "PENDING" and not live[0].held and not live[0].dependency
+
+
+def queue_row(row: Row) -> Json:
+    times = {"submitted_at": row.submitted_at, "start_at": row.start_at}
+    state = {"state": row.state, "reason": row.reason, "held": row.held, "dependency": row.dependency}
+    return dict(times, job=row.job, **state)
 
 
 # -- the facts of one app: its files, and its rows of the queue ----------------------------------------------
