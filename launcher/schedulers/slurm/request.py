@@ -1,4 +1,4 @@
-"""The request of the slurm scheduler, derived from an AppDef by pure functions.
+"""The request of the slurm scheduler and its batch scripts, derived from an AppDef by pure functions.
 
 Values that only a node can know are between two `MARK`s: the host of a role, and the app's directory.
 """
@@ -37,13 +37,13 @@ from launcher.schedulers.slurm.rules import (
     mem_per_cpu,
     notes,
 )
-from launcher.schedulers.slurm.script import batch_script, with_program
 from launcher.specs.app import AppDef, CfgVal, Role
 from launcher.specs.macros import SYMBOLIC_APP_ID, escape, hosts_of
 from launcher.specs.order import HOST_VARIABLES
 from launcher.specs.outputs import SYMBOLIC_OUTPUT, has_output
 from launcher.specs.secret import HIDDEN, Secret, hide, is_sensitive
 from launcher.specs.text import to_yaml
+from launcher.text import printable
 
 APP_DIR = f"{MARK}dir{MARK}"
 BEFORE_LIMIT_S = 30
@@ -52,6 +52,9 @@ BEFORE_LIMIT_S = 30
 _SPARE_S = 120
 _OURS = frozenset({"LAUNCHER_JOB_ID", "LAUNCHER_SCRATCH", "PET_LOG_DIR", "TORCHELASTIC_ERROR_FILE"})
 _HOST_MARK = re.compile(f"{MARK}host:([^{MARK}]*){MARK}")
+_PROGRAM = f"{MARK}program{MARK}"
+_CONDUCT = 'exec python3 -I -S "$LAUNCHER_PROGRAM" conduct "$LAUNCHER_APP_DIR"'
+_QUOTED_BY_SBATCH = re.compile(r"""[\s#'"\\]""")
 
 
 @dataclass(repr=False)
@@ -88,12 +91,7 @@ class SlurmRequest:
 
 
 def build_request(app: AppDef, cfg: Mapping[str, CfgVal], *, session: str) -> SlurmRequest:
-    """Build the request for `app` under the symbolic app id.
-
-    Asks no cluster, reads no clock, environment or disk, edits nothing.
-
-    Args:
-        cfg: resolved run options.
+    """Build the request for `app` with these resolved run options, under the symbolic app id.
 
     Raises InvalidRunConfigException for options out of range, RejectedAppError for an app that cannot run.
     """
@@ -103,15 +101,22 @@ def build_request(app: AppDef, cfg: Mapping[str, CfgVal], *, session: str) -> Sl
     around = _surroundings(app, cfg, handle_of(SLURM, session))
     roles = [_role(role, app, cfg, folders[role.name], around) for role in app.roles]
     options, setup = _sbatch_options(app, cfg), [*map(escape, option(cfg, "setup", list, []))]
+    commands = {
+        f"{role.name}, {role.num_replicas} x": _named(shlex.join(hide(made["replicas"][0]["argv"])))
+        for role, made in zip(app.roles, roles, strict=True)
+    }
     return SlurmRequest(
         app_id=SYMBOLIC_APP_ID,
         argv=["sbatch", "--parsable", "--hold"],
-        script=batch_script(options, job_dir.rstrip("/"), setup, _commands(app, roles)),
+        script=batch_script(options, job_dir.rstrip("/"), setup, commands),
         app={
             "app_id": SYMBOLIC_APP_ID,
             "handle": around.handle,
             "session": session,
-            **_fields(cfg),
+            "timeout_s": option(cfg, "timeout_s", int),
+            "grace_s": option(cfg, "grace_s", float, DEFAULT_GRACE_S),
+            "cwd": cfg.get("workdir"),
+            "requeue": cfg.get("on_preempted") == "requeue",
             "order": rules_of_roles(app),
             "roles": roles,
             "hosts": folders,
@@ -125,22 +130,6 @@ def build_request(app: AppDef, cfg: Mapping[str, CfgVal], *, session: str) -> Sl
     )
 
 
-def _commands(app: AppDef, roles: Sequence[Mapping[str, Any]]) -> dict[str, str]:
-    return {
-        f"{role.name}, {role.num_replicas} x": _named(shlex.join(hide(made["replicas"][0]["argv"])))
-        for role, made in zip(app.roles, roles, strict=True)
-    }
-
-
-def _fields(cfg: Mapping[str, CfgVal]) -> dict[str, Any]:
-    return {
-        "timeout_s": option(cfg, "timeout_s", int),
-        "grace_s": option(cfg, "grace_s", float, DEFAULT_GRACE_S),
-        "cwd": cfg.get("workdir"),
-        "requeue": cfg.get("on_preempted") == "requeue",
-    }
-
-
 def bind_request(
     request: SlurmRequest,
     app_id: str,
@@ -151,7 +140,7 @@ def bind_request(
     """The request under a real app id: a new value, macros and escapes resolved.
 
     Args:
-        program: see `with_program`.
+        program: the file that Python runs on the nodes, in the folder `programs`.
         outputs: macro → folder on the cluster, for `$<output_dir>` and the macros of needs. Without any,
             replicas get no variable for an output folder.
         variables: further variables for every replica, taken unchanged.
@@ -166,10 +155,8 @@ def bind_request(
     return replace(
         request,
         app_id=app_id,
-        argv=list(request.argv),
-        script=with_program(bind(request.script), program),
+        script=bind(request.script).replace(_PROGRAM, program),
         app={**request.app, "app_id": app_id, "handle": bind(request.app["handle"]), "roles": roles},
-        notes=list(request.notes),
     )
 
 
@@ -180,8 +167,6 @@ def host_mark(role: str) -> str:
 
 def _sbatch_options(app: AppDef, cfg: Mapping[str, CfgVal]) -> dict[str, str]:
     """The #SBATCH lines, in order. The output is relative: sbatch runs in the app's directory."""
-    gpus = gpus_per_task(app, cfg)
-    requeue = cfg.get("on_preempted") == "requeue"
     made: dict[str, Any] = {
         "job-name": SYMBOLIC_APP_ID,
         "output": "slurm.out",
@@ -191,7 +176,7 @@ def _sbatch_options(app: AppDef, cfg: Mapping[str, CfgVal]) -> dict[str, str]:
         "ntasks-per-node": cfg.get("ntasks_per_node"),
         "cpus-per-task": cpus_per_task(app),
         "mem-per-cpu": f"{size}M" if (size := mem_per_cpu(app, cfg)) else None,
-        "gpus-per-task": gpus,
+        "gpus-per-task": gpus_per_task(app, cfg),
         "gres": cfg.get("gres"),
         "time": _time_limit(cfg),
         "signal": f"B:USR1@{BEFORE_LIMIT_S}",
@@ -199,7 +184,7 @@ def _sbatch_options(app: AppDef, cfg: Mapping[str, CfgVal]) -> dict[str, str]:
     }
     lines = {name: escape(str(value)) for name, value in made.items() if value not in (None, "", 0)}
     lines["job-name"] = SYMBOLIC_APP_ID
-    lines["requeue" if requeue else "no-requeue"] = ""
+    lines["requeue" if cfg.get("on_preempted") == "requeue" else "no-requeue"] = ""
     return {**lines, **{name: escape(value) for name, value in option(cfg, "sbatch", dict, {}).items()}}
 
 
@@ -255,17 +240,15 @@ def _srun(role: Role, app: AppDef, cfg: Mapping[str, CfgVal], folder: str) -> li
     srun must not stop the other replicas when one ends: the policies of the role decide that.
     """
     cpus, gpus = cpus_per_task(app), gpus_per_task(app, cfg)
-    optional = {
-        "--cpus-per-task": cpus or None,
-        "--gpus-per-task": gpus or None,
-        # Slurm chooses the nodes of a step with GPUs: the nodes with enough free GPUs.
-        **({} if gpus else _place(role, app, cfg)),
-    }
+    optional: dict[str, object] = {"--cpus-per-task": cpus, "--gpus-per-task": gpus}
+    optional = {name: value for name, value in optional.items() if value}
+    if not gpus:  # else Slurm chooses the nodes: those with enough free GPUs
+        optional |= _place(role, app, cfg)
     return [
         "srun",
         f"--job-name={folder}",
         f"--ntasks={role.num_replicas}",
-        *(f"{name}={value}" for name, value in optional.items() if value is not None),
+        *(f"{name}={value}" for name, value in optional.items()),
         # Steps that overlap may start and restart in any order, but they would share their GPUs.
         "--exact" if gpus else "--overlap",
         "--export=ALL",
@@ -289,7 +272,107 @@ def _secrets(role: Role) -> dict[str, Secret]:
     return {name: value for name, value in role.env.items() if isinstance(value, Secret)}
 
 
-# The text for users
+# -- the batch scripts -------------------------------------------------------------------------------------
+
+
+def batch_script(
+    options: Mapping[str, str], job_dir: str, setup: Sequence[str], commands: Mapping[str, str]
+) -> str:
+    """A script for sbatch.
+
+    Args:
+        options: long option of sbatch → value; "" for one without a value.
+        job_dir: the folder on the cluster, without a slash at its end; a leading `~` is the home there.
+        setup: lines of bash.
+        commands: role → its command line, shown to readers of the script.
+    """
+    comments = [
+        "# The replicas, which the conductor starts by srun with the arguments and variables of app.json:",
+        *(f"# {printable(role)}: {printable(command)}" for role, command in commands.items()),
+    ]
+    app_dir = f"export LAUNCHER_APP_DIR={in_double_quotes(f'{job_dir}/apps/{SYMBOLIC_APP_ID}')}"
+    return _script(options, job_dir, [app_dir], setup, comments)
+
+
+def array_script(request: SlurmRequest, name: str, size: int, at_once: int | None, program: str) -> str:
+    """A script for sbatch that runs an app in each task of an array, each as `request` says.
+
+    Args:
+        name: the name of the array's folder.
+        size, at_once: how many tasks it has, and how many of them may run at once.
+        program: see `bind_request`.
+    """
+    job_dir, tasks = request.job_dir, f"0-{size - 1}"
+    tasks += f"%{at_once}" if at_once is not None and at_once < size else ""
+    options = {**request.options, "job-name": f"launcher-{name}", "output": "%a/slurm.out", "array": tasks}
+    find = [
+        "# Task k runs the app on line k + 1 of the file `tasks`: its id, and the generation of its folder.",
+        f"export LAUNCHER_ARRAY_DIR={in_double_quotes(f'{job_dir}/arrays/{name}')}",
+        'read -r app generation < <(sed -n "$((SLURM_ARRAY_TASK_ID + 1))p" "$LAUNCHER_ARRAY_DIR/tasks")',
+        f'export LAUNCHER_APP_DIR={in_double_quotes(f"{job_dir}/apps/")[:-1]}$app"',
+        '[ "$(cat "$LAUNCHER_APP_DIR/id")" = "$generation" ] || exit 0  # it was removed',
+        'cd "$LAUNCHER_APP_DIR" || exit',
+    ]
+    comment = (
+        "# The conductor starts the replicas by srun with the arguments and variables of the app's app.json."
+    )
+    script = _script(options, job_dir, find, request.setup, [comment])
+    return str(binder("")(script)).replace(_PROGRAM, program)
+
+
+def _script(
+    options: Mapping[str, str],
+    job_dir: str,
+    find: Sequence[str],
+    setup: Sequence[str],
+    comments: Sequence[str],
+) -> str:
+    """The script. The lines `find` set LAUNCHER_APP_DIR."""
+    lines = [
+        "#!/bin/bash",
+        *(f"#SBATCH --{sbatch_word(name, value)}" for name, value in options.items()),
+        "",
+        "trap '' USR1  # Slurm's signal before the time limit is for the conductor",
+        *find,
+        f"export LAUNCHER_PROGRAM={in_double_quotes(f'{job_dir}/programs/{_PROGRAM}')}",
+        *(_setup(setup) if setup else ()),
+        "",
+        *comments,
+        _CONDUCT,
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def _setup(lines: Sequence[str]) -> list[str]:
+    # Subshells inherit the trap; codes above 128 are signals, whose cause Slurm knows.
+    failed = (
+        f"trap 'code=$?; [ $BASHPID != $$ ] || [ $code -gt 128 ] || {_CONDUCT} $code \"$BASH_COMMAND\"' ERR"
+    )
+    before = ["", "# setup: the first line that fails ends the job", "set -eE", failed]
+    return [*before, *lines, "trap - ERR", "set +eE"]
+
+
+def sbatch_word(name: str, value: str) -> str:
+    """`name=value`, quoted for the parser of #SBATCH lines.
+
+    Source: `_get_argument` in src/sbatch/opt.c: quotes, and a backslash before any character, also in quotes.
+    """
+    if not value:
+        return name
+    if not _QUOTED_BY_SBATCH.search(value):
+        return f"{name}={value}"
+    escaped = re.sub(r'(["\\])', r"\\\1", value)
+    return f'{name}="{escaped}"'
+
+
+def in_double_quotes(path: str) -> str:
+    """A path for bash; a leading `~` becomes `$HOME`, which bash expands. `$<` of a macro stays."""
+    home = path == "~" or path.startswith("~/")
+    escaped = re.sub(r'(["\\`]|\$(?!<))', r"\\\1", path[1:] if home else path)
+    return f'"{"$HOME" if home else ""}{escaped}"'
+
+
+# -- the text for users ------------------------------------------------------------------------------------
 
 
 def _named(text: str) -> str:
@@ -300,15 +383,10 @@ def _named(text: str) -> str:
 def _render(request: SlurmRequest) -> str:
     """The script, then its instructions as YAML: the same text for equal requests."""
     app = request.app
-    head = {
-        "host": request.host or None,
-        "handle": app["handle"],
-        "timeout_s": app["timeout_s"],
-        "grace_s": app["grace_s"],
-        "cwd": app["cwd"] or "$LAUNCHER_APP_DIR/workspace",
-    }
+    head = {"host": request.host or None, **{name: app[name] for name in ("handle", "timeout_s", "grace_s")}}
+    head["cwd"] = app["cwd"] or "$LAUNCHER_APP_DIR/workspace"
     parts = [
-        *(_without_values(line) for line in with_program(request.script, "app.zip").splitlines()),
+        *(_without_values(line) for line in request.script.replace(_PROGRAM, "app.zip").splitlines()),
         "",
         "# app.json",
         to_yaml({name: value for name, value in head.items() if value is not None}, sort=False).rstrip("\n"),

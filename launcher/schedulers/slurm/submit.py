@@ -19,8 +19,7 @@ from launcher.schedulers.slurm import known, outputs
 from launcher.schedulers.slurm.cluster import Cluster, checked, error_of, program_name
 from launcher.schedulers.slurm.clusters import Clusters, forget, seen
 from launcher.schedulers.slurm.known import SLURM
-from launcher.schedulers.slurm.request import SlurmRequest, bind_request, build_request
-from launcher.schedulers.slurm.script import Array, array_script
+from launcher.schedulers.slurm.request import SlurmRequest, array_script, bind_request, build_request
 from launcher.schedulers.slurm.state import alive_owner, seen_app
 from launcher.schedulers.staged import Batches, Member, Reservation
 from launcher.schedulers.workspaces import BoundWorkspace
@@ -333,8 +332,7 @@ def _create_array(
         apps.append({**reservation.owned(), **texts})
     if not apps:
         return errors
-    array = Array(name, len(apps), at_once)
-    script = array_script(request.options, request.job_dir, request.setup, array, program_name())
+    script = array_script(request, name, len(apps), at_once, program_name())
     op = {"op": "create_array", "array": name, "argv": ["sbatch"], "script": script, "at_once": at_once}
     more = {"aftercorr": cluster.about.get("aftercorr"), "program": program_name(), "apps": apps}
     *made, answer = cluster.call(*before, {**op, **more})

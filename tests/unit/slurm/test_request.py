@@ -9,8 +9,7 @@ from typing import Any
 import pytest
 
 from launcher.schedulers.slurm.options import options
-from launcher.schedulers.slurm.request import bind_request, build_request
-from launcher.schedulers.slurm.script import Array, array_script
+from launcher.schedulers.slurm.request import array_script, bind_request, build_request
 from launcher.specs import AppDef, InvalidRunConfigException, Probe, Resource, RetryPolicy, Role, Secret
 from tests.unit.slurm.requests import request_of, role, sbatch_lines
 
@@ -110,8 +109,7 @@ def test_an_array_has_the_golden_script():
     """As `test_a_plan_shows_the_golden_text`."""
     app, cfg = APPS["ddp"]
     request = build_request(app, options().resolve(cfg), session="docs")
-    array = Array("q7", 30, 4)
-    text = array_script(request.options, request.job_dir, request.setup, array, "program.zip")
+    text = array_script(request, "q7", 30, 4, "program.zip")
     file = GOLDEN / "array.txt"
     if os.environ.get("GOLDEN") == "write":
         file.write_text(text)
@@ -121,8 +119,7 @@ def test_an_array_has_the_golden_script():
 @pytest.mark.parametrize(("at_once", "tasks"), [(None, "0-29"), (4, "0-29%4"), (30, "0-29"), (99, "0-29")])
 def test_an_array_limits_the_tasks_that_run_at_once(at_once, tasks):
     request = build_request(APPS["plain"][0], options().resolve({}), session="docs")
-    array = Array("q7", 30, at_once)
-    script = array_script(request.options, request.job_dir, request.setup, array, "p.zip")
+    script = array_script(request, "q7", 30, at_once, "p.zip")
     assert f"#SBATCH --array={tasks}\n" in script
 
 

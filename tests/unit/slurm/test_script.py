@@ -10,8 +10,7 @@ from typing import Any
 
 import pytest
 
-from launcher.schedulers.slurm.request import SlurmRequest
-from launcher.schedulers.slurm.script import Array, array_script, sbatch_word
+from launcher.schedulers.slurm.request import SlurmRequest, array_script, sbatch_word
 from tests.unit.slurm.requests import request_of, role, sbatch_lines
 
 HOSTILE = [
@@ -94,8 +93,7 @@ def test_the_task_of_an_app_that_was_removed_runs_nothing(tmp_path, change):
 
 def task_of(request: SlurmRequest, count: int) -> SlurmRequest:
     """The request with the script of an array of so many apps that are like it."""
-    array = Array("q7", count, None)
-    script = array_script(request.options, request.job_dir, request.setup, array, "p.zip")
+    script = array_script(request, "q7", count, None, "p.zip")
     return replace(request, script=script)
 
 
