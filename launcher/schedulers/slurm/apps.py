@@ -48,11 +48,7 @@ _BEING_MADE_S = 60.0
 
 
 class SlurmApps(EngineApps):
-    """The apps of the clusters of a scheduler.
-
-    Args:
-        take_over, on_wait: see `StagedScheduler`, `Scheduler`.
-    """
+    """The apps of a scheduler's clusters. `take_over`, `on_wait`: see `StagedScheduler`, `Scheduler`."""
 
     def __init__(self, clusters: Clusters, *, take_over: bool = False, on_wait: OnWait | None = None) -> None:
         self._clusters = clusters
@@ -84,7 +80,7 @@ class SlurmApps(EngineApps):
         found: dict[str, AppRecord | LauncherError | None] = {}
         for cluster, ids in self._clusters.of_apps(app_ids):
             try:
-                apps = settled(cluster, seen(cluster, app_ids=ids, ended=True, replicas=True))
+                apps = settled(cluster, seen(cluster, app_ids=ids, replicas=True))
             except LauncherError as error:
                 if self._clusters.is_needed(cluster):
                     found = {**dict.fromkeys(ids, error), **found}
@@ -96,8 +92,7 @@ class SlurmApps(EngineApps):
     def recorded(self, app_id: str) -> list[Recorded]:
         """See `StagedScheduler.recorded`: the outcome, and the events that led to it."""
         found = self._clusters.find(app_id)
-        attempt = None if found is None else self._judged(*found).attempt()
-        if found is None or attempt is None:
+        if found is None or (attempt := self._judged(*found).attempt()) is None:
             return []
         out = [Recorded("its outcome on the cluster", attempt)]
         app = AppState()
@@ -114,12 +109,11 @@ class SlurmApps(EngineApps):
     ) -> SeenApp | None:
         """Wait with one request at a time for all threads of this process."""
         cluster = self._clusters.cluster_of(app_id)
-        waited = None if cluster is None else self._clusters.waiter(cluster).until_end(app_id, timeout_s)
-        if cluster is None or waited is None:
+        if cluster is None or (facts := self._clusters.waiter(cluster).until_end(app_id, timeout_s)) is None:
             return None
-        if whole:
-            return self.read(app_id, whole=True)
-        return self._app(settled(cluster, {app_id: waited})[app_id])
+        return (
+            self.read(app_id, whole=True) if whole else self._app(settled(cluster, {app_id: facts})[app_id])
+        )
 
     def _judged(self, cluster: Cluster, facts: Facts) -> SeenApp:
         """The app in its present state, even if Slurm has ended it without an outcome."""
@@ -137,17 +131,13 @@ class SlurmApps(EngineApps):
         *,
         look: bool = True,
     ) -> list[Attempt]:
-        """The live attempts, and the latest of each of `keys`; see `StagedScheduler.observe`.
+        """See `StagedScheduler.observe`. Without a `look` at the queue, an app that Slurm ended seems live.
 
-        Args:
-            look: ask Slurm's queue, too: otherwise an app that Slurm has ended seems to be live.
-
-        Raises SchedulerError when a target cluster of the launches cannot be asked; any other cluster that
-        cannot be asked is left out.
+        Raises SchedulerError when a target cluster of the launches cannot be asked; any other is left out.
         """
         wanted, done = set(keys), set(settled)
-        fields: dict[str, Any] = {"app_ids": None, "settled": sorted(done), "ended": False}
-        fields |= {"latest_of": [list(key) for key in wanted], "look": look}
+        fields: dict[str, Any] = {"app_ids": None, "settled": sorted(done), "look": look}
+        fields["latest_of"] = [list(key) for key in wanted]
         queued = {each.app_id: each for each in (known or {}).values() if _is_queued(each)}
         if look and queued:
             fields["queued"] = {app_id: each.created_at for app_id, each in queued.items()}
@@ -179,25 +169,25 @@ class SlurmApps(EngineApps):
         Apps of which only the outcome is kept are left out.
         """
         own = set(known.app_ids())
-        out = []
-        for apps in self._everything():
-            for facts in _with_ends(apps):
-                if not is_removed(facts):
-                    record = self._app(facts).record
-                    record.own = record.app_id in own
-                    out.append(record)
+        out = [self._app(facts).record for facts in self._everything() if not is_removed(facts)]
+        for record in out:
+            record.own = record.app_id in own
         return sorted(out, key=lambda each: each.created_at or 0.0, reverse=True)
 
-    def _everything(self) -> list[dict[str, Facts]]:
-        return self._clusters.of_each(lambda cluster: seen(cluster, app_ids=None, ended=True))
+    def _everything(self) -> list[Facts]:
+        found = self._clusters.of_each(lambda cluster: seen(cluster, app_ids=None, ended=True))
+        return [facts for apps in found for facts in _with_ends(apps)]
 
     def refresh(self, app_ids: Iterable[str]) -> Iterator[AppRecord]:
         """See `Scheduler.refresh`. Apps that Slurm has ended without an outcome are left out until `reap`."""
         answers, wanted = Answers(), list(app_ids)
-        known = _known_queued() if len(wanted) >= _MANY else {}
+        known: dict[str, AppRecord] = {}  # the attempts that are queued by the ledger
+        if len(wanted) >= _MANY:
+            with open_store(readonly=True) as store:
+                known = {row.app_id: row for row in store.live_attempts() if _is_queued(row)}
         for cluster, ids in self._clusters.of_apps(wanted):
             created = {app_id: known[app_id].created_at for app_id in ids if app_id in known}
-            apps, queued = answers.observe(cluster, app_ids=ids, ended=True, queued=created)
+            apps, queued = answers.observe(cluster, app_ids=ids, queued=created)
             for facts in apps.values():
                 if not is_new_end(facts):
                     yield self._app(facts).record
@@ -216,8 +206,7 @@ class SlurmApps(EngineApps):
 
     def outcomes(self) -> list[Attempt]:
         """The attempts of which only the outcome is left."""
-        removed = (facts for apps in self._everything() for facts in apps.values() if is_removed(facts))
-        found = (seen_app(facts).attempt() for facts in removed)
+        found = (seen_app(facts).attempt() for facts in self._everything() if is_removed(facts))
         return [attempt for attempt in found if attempt is not None]
 
     def forget_outcome(self, app_id: str) -> None:
@@ -233,10 +222,9 @@ class SlurmApps(EngineApps):
     # -- ends ----------------------------------------------------------------------------------------------
 
     def reap(self) -> list[Attempt]:
-        """Record ends in the store, remove the remains of killed clients, and release again the jobs that
-        Slurm holds back by mistake.
+        """See `StagedScheduler.reap`; also release the jobs that Slurm holds back by mistake.
 
-        Returns the attempts of jobs whose end this call recorded. Clusters that cannot be asked are left out.
+        Clusters that cannot be asked are left out.
         """
         if not os.path.isdir(known.root()):
             return []
@@ -250,7 +238,7 @@ class SlurmApps(EngineApps):
         out: list[Attempt] = []
         for cluster, ids in self._clusters.of_apps(rows):
             try:
-                apps = settled(cluster, seen(cluster, app_ids=ids, ended=True))
+                apps = settled(cluster, seen(cluster, app_ids=ids))
                 if held := [each for each, facts in apps.items() if is_held(facts) or is_behind_ended(facts)]:
                     cluster.ask("release", app_ids=held)
                 live = {app_id: facts for app_id, facts in apps.items() if state_of(facts) in LIVE}
@@ -314,12 +302,6 @@ class SlurmApps(EngineApps):
         return stop_all(self._clusters, app_ids, grace_s, interrupt=interrupt, on_wait=self._on_wait)
 
 
-def _known_queued() -> dict[str, AppRecord]:
-    """App id → record of the attempts that are queued by the ledger."""
-    with open_store(readonly=True) as store:
-        return {row.app_id: row for row in store.live_attempts() if _is_queued(row)}
-
-
 def _is_queued(recorded: Attempt | AppRecord) -> bool:
     return recorded.scheduler == SLURM and recorded.state == "queued"
 
@@ -352,7 +334,7 @@ def _remove(cluster: Cluster, app_id: str, what: str = "remove") -> None:
     op = {"op": what, "app_id": app_id}
     (answer,) = cluster.call(op)
     if answer.get("error") == "live":  # Slurm may have ended the app
-        apps = settled(cluster, seen(cluster, app_ids=[app_id], ended=True))
+        apps = settled(cluster, seen(cluster, app_ids=[app_id]))
         (answer,) = cluster.call(op)
     if answer.get("error") == "live":
         state = state_of(apps[app_id])

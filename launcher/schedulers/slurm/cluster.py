@@ -27,8 +27,6 @@ if TYPE_CHECKING:
 
 Answer = dict[str, Any]
 
-
-_NO_COMMANDS = "there is no `sbatch` on this machine, and the job names no login node"
 _BOTH_WAYS = (
     "run launcher on a machine of the cluster, or name its login node: the run option `host`, or"
     f" {known.HOST_VARIABLE}"
@@ -36,11 +34,7 @@ _BOTH_WAYS = (
 
 
 class Cluster:
-    """A folder of apps and the Slurm that runs them, here or behind a login node.
-
-    Attributes:
-        place: its login node ("" for this machine) and `job_dir` as written.
-    """
+    """A folder of apps and the Slurm that runs them, here or behind a login node, at `place`."""
 
     def __init__(self, place: Place) -> None:
         """Make no connection yet. Raises SchedulerError for a text that cannot be the name of a host."""
@@ -64,8 +58,7 @@ class Cluster:
 
         Raises SchedulerError when the cluster cannot be asked.
         """
-        request = {"job_dir": self.job_dir, "ops": list(ops), "one_look": one_look}
-        answer = self._here(request) if self._ssh is None else self._there(self._ssh, request)
+        answer = self._answer({"job_dir": self.job_dir, "ops": list(ops), "one_look": one_look})
         found = answer.get("ok")
         if not isinstance(found, list) or len(found) != len(ops):
             raise error_of(answer) or SchedulerError(f"{self} gave no answer that launcher understands")
@@ -139,17 +132,15 @@ class Cluster:
         if self._ssh is not None:
             self._ssh.close()
 
-    def _here(self, request: dict[str, Any]) -> Answer:
-        if not known.has_commands():
-            raise SchedulerError(_NO_COMMANDS, hint=_BOTH_WAYS)
-        answer: Answer = agent.answer(request)
-        return answer
-
-    def _there(self, ssh: Ssh, request: Mapping[str, Any]) -> Answer:
-        modules = agent_modules()
-        output = ssh.run(
-            text_of(f"{_SITE}.bundle"), [b"%d\n" % len(modules), modules, json.dumps(request).encode()]
-        )
+    def _answer(self, request: dict[str, Any]) -> Answer:
+        if self._ssh is None:
+            if not known.has_commands():
+                why = "there is no `sbatch` on this machine, and the job names no login node"
+                raise SchedulerError(why, hint=_BOTH_WAYS)
+            here: Answer = agent.answer(request)
+            return here
+        sent = [b"%d\n" % len(agent_modules()), agent_modules(), json.dumps(request).encode()]
+        output = self._ssh.run(text_of(f"{_SITE}.bundle"), sent)
         try:
             answer = json.loads(output)
         except ValueError:
@@ -188,7 +179,6 @@ def error_of(answer: Mapping[str, Any]) -> SchedulerError | StateError | None:
 
 # -- programs that travel --------------------------------------------------------------------------------
 
-
 _SITE = "launcher.schedulers.slurm.site"
 _EMPTY = ("launcher", "launcher.schedulers", "launcher.schedulers.slurm")
 _OF_AGENT = (
@@ -198,14 +188,9 @@ _OF_AGENT = (
     "launcher.schedulers.contents",
     f"{_SITE}.owners",
 )
-_OF_NODES = (
-    "launcher.filelock",
-    "launcher.schedulers.appfolder",
-    "launcher.schedulers.contents",
-    "launcher.schedulers.ended_process",
-    "launcher.schedulers.loop",
-    "launcher.schedulers.probes",
-)
+_OF_NODES = [
+    f"launcher.schedulers.{name}" for name in ("appfolder", "contents", "ended_process", "loop", "probes")
+]
 
 
 @cache
@@ -230,5 +215,5 @@ def program() -> bytes:
     files = {f"{each.replace('.', '/')}/__init__.py": b"" for each in _EMPTY}
     of_site = modules(_SITE)
     files["__main__.py"] = of_site.pop(f"{_SITE.replace('.', '/')}/__main__.py")
-    files |= files_of(_OF_NODES) | modules("launcher.holding") | of_site
+    files |= files_of(["launcher.filelock", *_OF_NODES]) | modules("launcher.holding") | of_site
     return zipped({name: text for name, text in files.items() if not name.endswith("/bundle.py")})

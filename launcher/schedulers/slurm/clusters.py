@@ -1,7 +1,4 @@
-"""The clusters of a scheduler: connected on first use, asked for apps, and waited for.
-
-Each operation makes one request to each cluster, however many apps and threads there are.
-"""
+"""The clusters of a scheduler: connected on first use, asked for apps, and waited for."""
 
 from __future__ import annotations
 
@@ -29,9 +26,7 @@ _MOMENT_S = 2.0
 
 
 class Clusters:
-    """The clusters that a scheduler uses: connected on first use, closed together.
-
-    Safe to use from several threads.
+    """The clusters that a scheduler uses. Safe to use from several threads.
 
     Attributes:
         outputs: place → the output folders that it had when a plan was made.
@@ -77,11 +72,7 @@ class Clusters:
         return cluster.place in self._expected
 
     def is_needed(self, cluster: Cluster) -> bool:
-        """Whether a failure to ask the cluster is an error.
-
-        It is for a cluster that is named, or to which apps were submitted from here; not merely because
-        Slurm's commands are on this machine.
-        """
+        """Whether a failure to ask it is an error: it is named, or got apps from this state folder."""
         return bool(cluster.host) or self.is_expected(cluster) or cluster.place in known.clusters()
 
     def of_each(self, ask: Callable[[Cluster], T]) -> list[T]:
@@ -113,10 +104,10 @@ class Clusters:
         place = known.place_of_app(app_id)
         answers = Answers()
         for cluster in [self.at(place)] if place else self.everywhere():
-            fields = {"app_ids": [app_id], "ended": True, "replicas": replicas, "look": look}
             part = answers if place or self.is_needed(cluster) else Answers()
-            if (facts := part.ask(cluster, **fields).get(app_id)) is not None:
-                return cluster, facts
+            apps, _ = part.observe(cluster, app_ids=[app_id], replicas=replicas, look=look)
+            if app_id in apps:
+                return cluster, apps[app_id]
         if answers.error is not None:
             raise answers.error
         return None
@@ -149,21 +140,13 @@ class Clusters:
 
 
 class Answers:
-    """The answers of several clusters.
-
-    Attributes:
-        error: the error of the first cluster that could not be asked.
-    """
+    """The answers of several clusters, and the `error` of the first one that could not be asked."""
 
     def __init__(self) -> None:
         self.error: LauncherError | None = None
 
-    def ask(self, cluster: Cluster, **fields: Any) -> dict[str, Facts]:
-        """The facts of apps of one cluster; {} for a cluster that cannot be asked."""
-        return self.observe(cluster, **fields)[0]
-
     def observe(self, cluster: Cluster, **fields: Any) -> tuple[dict[str, Facts], Sequence[Group]]:
-        """As `ask`; and the apps that the cluster answers in short."""
+        """The facts of apps of one cluster, {} where it cannot be asked; and the apps answered in short."""
         try:
             *_, answer = cluster.call(*cluster.greeting, {"op": "observe", **fields})
         except LauncherError as error:
@@ -185,7 +168,7 @@ def settled(cluster: Cluster, apps: Mapping[str, Facts]) -> dict[str, Facts]:
     made = new_ends(with_undecided(cluster, apps))
     if not made:
         return dict(apps)
-    again = {"op": "observe", "app_ids": sorted(made), "ended": True}
+    again = {"op": "observe", "app_ids": sorted(made)}
     ops = [{"op": "end", "app_id": app_id, "outcome": outcome} for app_id, outcome in made.items()]
     *_, answer = cluster.call(*ops, again, one_look=True)
     return {**apps, **{k: facts for k, facts in checked(answer)["apps"].items() if k in apps}}
@@ -195,7 +178,7 @@ def with_undecided(cluster: Cluster, apps: Mapping[str, Facts]) -> dict[str, Fac
     """The facts, and the facts of needs that decide the ends of these apps."""
     found = dict(apps)
     while lacking := undecided_needs(found):
-        asked = seen(cluster, app_ids=lacking, ended=True)
+        asked = seen(cluster, app_ids=lacking)
         found |= {each: asked.get(each, {}) for each in lacking}
     return found
 
@@ -239,7 +222,13 @@ class Waiter:
 
     def until_start(self, app_id: str) -> Facts | None:
         """The facts of an app that has started, or ended without a start."""
-        return self._wait(app_id, _has_begun, None, self._starts)
+
+        def has_begun(
+            facts: Facts,
+        ) -> bool:  # the script runs a little after its job
+            return seen_app(facts).record.started_at is not None or not _is_live(facts)
+
+        return self._wait(app_id, has_begun, None, self._starts)
 
     def _wait(
         self,
@@ -257,7 +246,7 @@ class Waiter:
                 left = None if deadline is None else max(0.0, deadline - time.monotonic())
                 if left == 0.0:  # another thread's request may go on
                     now: Facts | None
-                    now = self._cluster.ask("observe", app_ids=[app_id], ended=True)["apps"].get(app_id)
+                    now = self._cluster.ask("observe", app_ids=[app_id])["apps"].get(app_id)
                     return now
                 with self._changed:
                     number, found = self._seen.get(app_id, (0, None))
@@ -291,7 +280,7 @@ class Waiter:
             seconds = min(self._pace, _LOOK_S if starts else _LAST_S, _LAST_S if left is None else left)
         try:
             wait = {"op": "wait", "app_ids": sorted(asked), "seconds": seconds, "queue": self._queue}
-            look = [{"op": "observe", "app_ids": sorted(starts), "ended": True}] if starts else []
+            look = [{"op": "observe", "app_ids": sorted(starts)}] if starts else []
             waited, *looked = map(checked, self._cluster.call(wait, *look))
             apps = {**waited["apps"], **(looked[0]["apps"] if looked else {})}
             with self._changed:
@@ -307,11 +296,6 @@ class Waiter:
         """Whether the app's end is unknown: its threads may not have run since the last answer."""
         facts = self._seen.get(app_id, (0, None))[1]
         return app_id == own or facts is None or _is_live(facts)
-
-
-def _has_begun(facts: Facts) -> bool:
-    """Whether the app's script runs, a little after Slurm reports the job as running, or has ended."""
-    return seen_app(facts).record.started_at is not None or not _is_live(facts)
 
 
 def _is_live(facts: Facts) -> bool:

@@ -27,7 +27,6 @@ Place = tuple[str, str]
 """Login node ("" for this machine) and `job_dir` as written: where apps are."""
 
 _MANY = 8  # apps: one listing then takes less time than their notes
-_ROW = ("session", "name", "key", "number", "created_at")
 
 
 def root() -> str:
@@ -107,16 +106,21 @@ def remember(apps: Sequence[AppRecord], place: Place) -> None:
     """Note the place of apps, before any object of them is made. Raises StateError."""
     from hashlib import sha256
 
+    from launcher.schedulers.record import write_json
+
     host, job_dir = place
     name = sha256(f"{host}\0{job_dir}".encode(errors="surrogateescape")).hexdigest()[:16]
     about = {"host": host, "job_dir": job_dir}
-    _write("clusters", {name: about})
-    _write("apps", {app.app_id: {**about, **_row(app)} for app in apps})
-
-
-def _row(app: AppRecord) -> dict[str, object]:
-    key = list(app.key) if app.job else None
-    return dict(zip(_ROW, (app.session, app.name, key, app.number, app.created_at), strict=True))
+    write_json(paths.ensure(os.path.join(root(), "clusters")), name, about)
+    folder = paths.ensure(os.path.join(root(), "apps"))
+    for app in apps:
+        row: dict[str, object] = {
+            "session": app.session,
+            "name": app.name,
+            "key": list(app.key) if app.job else None,
+        }
+        row |= {"number": app.number, "created_at": app.created_at}
+        write_json(folder, app.app_id, {**about, **row})
 
 
 def forget(app_id: str) -> None:
@@ -155,11 +159,3 @@ def _read(folder: str, name: str) -> dict[str, Any]:
         return AppFolder(os.path.join(root(), folder)).read_json(name) or {}
     except OSError:
         return {}
-
-
-def _write(folder: str, files: Mapping[str, Mapping[str, object]]) -> None:
-    from launcher.schedulers.record import write_json
-
-    place = paths.ensure(os.path.join(root(), folder))
-    for name, about in files.items():
-        write_json(place, name, about)

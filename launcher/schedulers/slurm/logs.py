@@ -42,11 +42,7 @@ def found(clusters: Clusters, app_id: str) -> tuple[Cluster, Facts]:
 
 
 class Parser:
-    """Parses blocks of one log, with the lines of its index, into records.
-
-    Attributes:
-        offset, index_offset: the bytes read so far.
-    """
+    """Parses blocks of one log into records. `offset`, `index_offset`: the bytes read of it and its index."""
 
     def __init__(self) -> None:
         self.offset = 0
@@ -55,18 +51,19 @@ class Parser:
         self._run = (0, STDOUT)  # time and stream of the next bytes
 
     def feed(self, data: bytes, index: str) -> Iterator[LogRecord]:
-        """The records of the next block.
-
-        Args:
-            index: whole lines, including the lines for all of `data`.
-        """
+        """The records of the next block. `index`: whole lines, including those for all of `data`."""
         self.index_offset += len(index.encode())
         for line in index.splitlines():
-            at, time_ns, stream = line.split(" ", 2)
-            self._entries.append((int(at), int(time_ns), stream))
+            at, time_text, stream = line.split(" ", 2)
+            self._entries.append((int(at), int(time_text), stream))
         begin, end = self.offset, self.offset + len(data)
         while True:
-            yield from self._reached()
+            while self._entries and self._entries[0][0] <= self.offset:
+                _, time_ns, stream = self._entries.popleft()
+                if stream == RESTART:
+                    yield LogRecord(time_ns, RESTART, b"")
+                else:
+                    self._run = (time_ns, stream)
             if self.offset >= end:
                 return
             until = min(end, self._entries[0][0]) if self._entries else end
@@ -74,23 +71,12 @@ class Parser:
             self.offset = until
             yield LogRecord(*self._run, piece)
 
-    def _reached(self) -> Iterator[LogRecord]:
-        while self._entries and self._entries[0][0] <= self.offset:
-            _, time_ns, stream = self._entries.popleft()
-            if stream == RESTART:
-                yield LogRecord(time_ns, RESTART, b"")
-            else:
-                self._run = (time_ns, stream)
-
 
 class _Selected:
-    """The selected records of one log.
+    """The selected records of one log; `is_over` once all further records are later than `until`.
 
     Args:
         by_line: whether a line that began before `since` is left out whole.
-
-    Attributes:
-        is_over: whether all further records are later than `until`.
     """
 
     def __init__(self, part: LogPart, *, by_line: bool) -> None:
@@ -120,11 +106,7 @@ class _Selected:
 
 
 class _Blocks:
-    """Reads the logs of some replicas block by block: (replica, its new records).
-
-    Args:
-        places: folder and number of each replica's log.
-    """
+    """Reads the logs of replicas block by block. `places`: folder and number of each replica's log."""
 
     def __init__(self, cluster: Cluster, app_id: str, places: Mapping[Where, tuple[str, int]]) -> None:
         self._cluster = cluster
@@ -148,7 +130,7 @@ class _Blocks:
             if not self._is_live:
                 return
             # The app may be over: record its end by Slurm.
-            settled(self._cluster, seen(self._cluster, app_ids=[self._app_id], ended=True))
+            settled(self._cluster, seen(self._cluster, app_ids=[self._app_id]))
 
     def _read(self, wait_s: float) -> list[tuple[Where, list[LogRecord]]]:
         parts = [
@@ -194,7 +176,7 @@ class SlurmLogs(RecordedLogs):
 
     def _last_lines(self, replicas: Sequence[Where], count: int) -> dict[Where, bytes | None]:
         """The last lines of each log; None for a log whose last lines are too long for one answer."""
-        parts = [self._place(where) for where in replicas]
+        parts = [*map(self._place, replicas)]
         answer = self._cluster.ask("tail", app_id=self.app_id, parts=parts, lines=count, limit=_BLOCK)
         lines = (None if each is None else b64decode(each) for each in answer["parts"])
         return dict(zip(replicas, lines, strict=True))

@@ -31,7 +31,7 @@ class SlurmOutputs(OutputFolders):
         if not has_output(app):
             return ""
         cluster = self._clusters.at(known.place_of(attempt.document.get("cfg", {})))
-        return join(_root(cluster), own_output(attempt))
+        return join(cluster.root, "outputs", own_output(attempt))
 
     def lost(self, attempts: Iterable[Attempt]) -> set[str]:
         """The app ids whose folder `observe` did not find; none for a cluster that did not answer then."""
@@ -62,10 +62,6 @@ def _place_of(attempt: Attempt) -> Place:
     return known.place_of_app(attempt.app_id) or known.place_of(attempt.document.get("cfg", {}))
 
 
-def _root(cluster: Cluster) -> str:
-    return join(cluster.root, "outputs")
-
-
 def of_attempt(
     cluster: Cluster, attempt: Attempt, app: AppDef, there: Collection[str] | None = None
 ) -> tuple[dict[str, str], dict[str, str]]:
@@ -77,7 +73,7 @@ def of_attempt(
     names = read_outputs(attempt)
     if not names and not has_output(app):
         return {}, {}
-    root = _root(cluster)
+    root = join(cluster.root, "outputs")
     folders = {output_macro(job): join(root, name) for job, name in names.items()}
     folders[output_macro()] = join(root, own_output(attempt))
     if not names:

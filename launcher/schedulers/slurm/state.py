@@ -31,19 +31,14 @@ Outcome = Mapping[str, Any]
 _RUNNING = frozenset(
     ["RUNNING", "COMPLETING", "CONFIGURING", "SUSPENDED", "STAGE_OUT", "SIGNALING", "STOPPED", "RESIZING"]
 )
-_NO_CODE = "0"
 _NO_OUTPUT_FILE = "0:53"
 """The exit code of a job whose node cannot open the file for its output."""
-_UNMET = "DependencyNeverSatisfied"
-_NEED_FAILED = "a job that it needs did not succeed"
 LEFT = "it left Slurm's queue without an outcome"
 LEFT_UNSTARTED = f"{LEFT} before it started: it was cancelled in Slurm, or the controller lost it"
 
 
 def seen_app(facts: Facts, *, take_over: bool = False, now: float | None = None) -> SeenApp:
-    """The app in its present state, without its replicas.
-
-    Its owner is the client that submits it, or the Slurm job that holds it; "" for none.
+    """The app in its present state, without replicas; its owner is its client, or the job that holds it.
 
     Args:
         take_over: a client on another machine that submits the app counts as dead.
@@ -116,9 +111,7 @@ def alive_owner(facts: Facts, *, take_over: bool = False, now: float | None = No
     """The living client that submits the app; None for none."""
     about = facts.get("owner") or {}
     made = owners.of(about)
-    if made is None or not made.is_alive(about.get("at"), take_over=take_over, now=now):
-        return None
-    return made
+    return made if made and made.is_alive(about.get("at"), take_over=take_over, now=now) else None
 
 
 # States
@@ -197,11 +190,10 @@ def _needs(facts: Facts) -> list[tuple[str, str]]:
 
 def _given_up(facts: Facts) -> Outcome:
     """The outcome of an app that a client ended before it started."""
-    started = facts["started"]
-    at = started.get("at")
-    if started.get("withdrawn"):
-        return {"state": "skipped", "message": WITHDRAWN, "ended_at": at}
-    return {"state": "cancelled", "message": _cancelled_by(facts), "ended_at": at}
+    state, message = "cancelled", _cancelled_by(facts)
+    if facts["started"].get("withdrawn"):
+        state, message = "skipped", WITHDRAWN
+    return {"state": state, "message": message, "ended_at": facts["started"].get("at")}
 
 
 def _cancelled_by(facts: Facts) -> str:
@@ -211,19 +203,16 @@ def _cancelled_by(facts: Facts) -> str:
 def _derived(facts: Facts) -> Outcome:
     """The outcome of an app without a job in Slurm, which has recorded no outcome."""
     ended, app = facts.get("ended") or {}, _recorded(facts)
-    num_restarts, end = app.num_restarts, implied_end(_events(facts))
-    if end is not None:  # its conductor died before it could record the end
+    state, message, code = _end_by_slurm(facts, ended)
+    if (end := implied_end(_events(facts))) is not None:  # its conductor died before it could record the end
         state, message, code = end["state"], end["message"], end["code"]
-    else:
-        state, message, code = _end_by_slurm(facts, ended)
-    started = facts.get("started") or {}
     return {
         "state": state,
         "message": message,
         "exit_code": code,
-        "started_at": started.get("at"),
+        "started_at": (facts.get("started") or {}).get("at"),
         "ended_at": ended.get("end"),
-        "restarts": num_restarts,
+        "restarts": app.num_restarts,
         "used": use.to_json({**app.used, **_accounted(app, ended.get("steps") or {})}),
         "replicas": [],
     }
@@ -244,8 +233,9 @@ def _end_by_slurm(facts: Facts, ended: Mapping[str, Any]) -> tuple[str, str, int
     unmet = [skipped(job, end) for job, end in _needs(facts) if end not in ("", "succeeded")]
     if unmet and not facts.get("started"):
         return "skipped", ", ".join(unmet), None
-    if facts.get("needs") and ended.get("reason") == _UNMET:  # the need that has ended badly is COMPLETING
-        return "skipped", _NEED_FAILED, None
+    if facts.get("needs") and ended.get("reason") == "DependencyNeverSatisfied":
+        # The need that has ended badly is COMPLETING.
+        return "skipped", "a job that it needs did not succeed", None
     if facts.get("cancel"):
         return "cancelled", _cancelled_by(facts), None
     if facts.get("queue"):
@@ -253,7 +243,8 @@ def _end_by_slurm(facts: Facts, ended: Mapping[str, Any]) -> tuple[str, str, int
     if state == "CANCELLED":
         return "cancelled", "cancelled in Slurm", None
     if state in ("TIMEOUT", "DEADLINE"):
-        return "failed", _timed_out(ended), None
+        start, end = ended.get("start"), ended.get("end")
+        return "failed", f"timed out after {_duration(end - start)}" if start and end else "timed out", None
     if state == "NODE_FAIL":
         return "failed", _node_failed(str(ended.get("nodes") or "")), None
     if state == "OUT_OF_MEMORY":
@@ -276,11 +267,6 @@ def _node_failed(nodes: str) -> str:
     return f"one of its nodes failed: {nodes}" if set(nodes) & set(",[") else f"node {nodes} failed"
 
 
-def _timed_out(ended: Mapping[str, Any]) -> str:
-    start, end = ended.get("start"), ended.get("end")
-    return f"timed out after {_duration(end - start)}" if start and end else "timed out"
-
-
 def _duration(seconds: float) -> str:
     """`2 h`, `1 min`, `59 s`: Slurm's limits are whole minutes, and it ends jobs a little later."""
     minutes = round(seconds / 60)
@@ -292,9 +278,9 @@ def _duration(seconds: float) -> str:
 def _exit(exit_code: str, reason: str) -> tuple[str, int | None]:
     """Message and exit code of Slurm's `CODE:SIGNAL`."""
     code, _, signal = exit_code.partition(":")
-    if signal.isdecimal() and signal != _NO_CODE:
+    if signal.isdecimal() and signal != "0":
         return f"killed by signal {signal}", 128 + int(signal)
-    if code.isdecimal() and code != _NO_CODE:
+    if code.isdecimal() and code != "0":
         return f"its batch script exited with {code}", int(code)
     return f"Slurm could not run it: {reason}" if reason and reason != "None" else "failed in Slurm", None
 
@@ -315,7 +301,7 @@ def whole_app(facts: Facts, *, take_over: bool = False) -> SeenApp:
             for each in app.replicas
         ]
         record.num_restarts = record.num_restarts or app.num_restarts
-    record.replicas = [_replica(each if "message" in each else _judged(each)) for each in rows]
+    record.replicas = [_replica(each) for each in rows]
     return seen
 
 
@@ -346,16 +332,6 @@ def _events(facts: Facts) -> list[dict[str, Any]]:
     """The recorded events of the app; its creation, where the facts have no events."""
     roles = list(Counter(role for role, _ in names_of(facts)).items())
     return facts.get("events") or [{"e": "created", "roles": roles}]
-
-
-def _judged(found: Mapping[str, Any]) -> dict[str, Any]:
-    """A row of an outcome with its state, which an older conductor left to the readers."""
-    code = 128 + found["signal"] if found["signal"] else found["code"]
-    why = found["stopped"] or found["late"] or found["why"] or found["lost"]
-    state = "succeeded" if code == 0 and not why else "failed"
-    if found["stopped"] or found["state"] != "ended":
-        state = "cancelled"
-    return {**found, "code": code, "state": state, "message": why}
 
 
 def _replica(found: Mapping[str, Any]) -> ReplicaRecord:

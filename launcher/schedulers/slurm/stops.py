@@ -22,9 +22,8 @@ if TYPE_CHECKING:
 
 _NOTE_S = 2.0
 _OWNER_S = 30.0  # how long to wait for a client that is just submitting the app
-_PATIENCE_S = 30.0  # time for Slurm to notice an end, beyond the grace period
+_PATIENCE_S = 30.0
 _FIRST_S, _LAST_S = 0.1, 1.0
-_NEVER_S = (60.0, 60.0)
 
 
 def places_of(
@@ -34,7 +33,7 @@ def places_of(
     answers, found = Answers(), []
     for cluster, ids in clusters.of_apps(app_ids):
         part = answers if clusters.is_needed(cluster) else Answers()
-        found.append((cluster, part.ask(cluster, app_ids=ids, ended=True)))
+        found.append((cluster, part.observe(cluster, app_ids=ids)[0]))
     return found, answers
 
 
@@ -69,7 +68,7 @@ class _Stops:
         self._on_wait = on_wait
 
     def all(self, apps: Mapping[str, Facts]) -> Ended:
-        submitted: dict[str, Facts] = {}
+        left: dict[str, Facts] = {}
         for app_id, facts in apps.items():
             try:
                 found = _once_submitted(self._cluster, app_id, facts)
@@ -79,11 +78,10 @@ class _Stops:
             if found is None:
                 yield app_id, None
             else:
-                submitted[app_id] = found
-        left = dict(submitted)
+                left[app_id] = found
         try:
             yield from self._ask(left)
-            yield from self._until_over(left, {each: self._patience_s(left[each]) for each in left})
+            yield from self._until_over(left)
         except LauncherError as error:
             yield from ((app_id, error) for app_id in left)
 
@@ -91,7 +89,7 @@ class _Stops:
         """Seconds that the app may take to end by itself."""
         cfg = (facts["attempt"].get("document") or {}).get("cfg") or {}
         given = float(cfg.get("grace_s", DEFAULT_GRACE_S)) if self._grace_s is None else self._grace_s
-        return given + _PATIENCE_S
+        return given + _PATIENCE_S  # Slurm notices an end a little later
 
     def _ask(self, left: dict[str, Facts], **more: Any) -> Ended:
         """Ask for the ends of all remaining apps; yields and drops the apps for which that fails."""
@@ -102,13 +100,13 @@ class _Stops:
                 del left[app_id]
                 yield app_id, error
 
-    def _until_over(self, left: dict[str, Facts], patience_s: Mapping[str, float]) -> Ended:
+    def _until_over(self, left: dict[str, Facts]) -> Ended:
         """Wait until no job of the apps is in the queue, and their outcomes are recorded.
 
         Slurm is asked to kill apps whose time is over.
         """
         began, pause, noted = time.monotonic(), _FIRST_S, False
-        until = {app_id: began + seconds for app_id, seconds in patience_s.items()}
+        until = {app_id: began + self._patience_s(facts) for app_id, facts in left.items()}
         forced: set[str] = set()
         while left:
             for app_id in self._over(left, is_first=pause == _FIRST_S):
@@ -118,13 +116,14 @@ class _Stops:
             late = {app_id: facts for app_id, facts in left.items() if now > until[app_id]}
             for app_id in forced & late.keys():
                 del left[app_id], late[app_id]
-                yield app_id, _not_ended(app_id)
+                hint = "a node may be down: `squeue` shows where it is; cancel again when the node is back"
+                yield app_id, SchedulerError(f"cannot stop {app_id}: Slurm has not ended its job", hint=hint)
             if late:
                 for app_id in late:
                     self._on_wait(app_id, "it does not end by itself, and Slurm kills it")
-                refused = dict(self._ask(late, force=True))
-                left_over = {app_id: left.pop(app_id) for app_id in refused}
-                yield from ((app_id, refused[app_id]) for app_id in left_over)
+                for app_id, error in self._ask(late, force=True):
+                    del left[app_id]
+                    yield app_id, error
                 forced |= late.keys()
                 until.update(dict.fromkeys(late, now + _PATIENCE_S * 2))
             if now - began > _NOTE_S and not noted:
@@ -138,19 +137,12 @@ class _Stops:
     def _over(self, left: Mapping[str, Facts], *, is_first: bool) -> list[str]:
         """Look at the apps; returns those that are over. At first, only folders are read, for any outcome."""
         ids = sorted(left)
-        look = {"op": "observe", "app_ids": ids, "ended": True, "queue": True}
-        wait = {"op": "wait", "app_ids": ids, "seconds": _NOTE_S, "queue": _NEVER_S}
+        look = {"op": "observe", "app_ids": ids, "queue": True}
+        wait = {"op": "wait", "app_ids": ids, "seconds": _NOTE_S, "queue": (60.0, 60.0)}
         *_, answer = self._cluster.call(*([wait] if is_first else []), look)
         apps = settled(self._cluster, checked(answer)["apps"])
         going = {each for each, facts in apps.items() if facts.get("queue") or not facts.get("outcome")}
         return [each for each in ids if each not in going]
-
-
-def _not_ended(app_id: str) -> SchedulerError:
-    return SchedulerError(
-        f"cannot stop {app_id}: Slurm has not ended its job",
-        hint="a node may be down: `squeue` shows where it is; cancel again when the node is back",
-    )
 
 
 def is_left_behind(app: SeenApp) -> bool:
@@ -176,7 +168,7 @@ def _once_submitted(cluster: Cluster, app_id: str, facts: Facts) -> Facts | None
             return facts
         time.sleep(pause)
         pause = min(pause * 1.5, _LAST_S)
-        again = seen(cluster, app_ids=[app_id], ended=True).get(app_id)
+        again = seen(cluster, app_ids=[app_id]).get(app_id)
         if again is None:
             forget(app_id)
             return None

@@ -27,7 +27,6 @@ from launcher.secrets import resolve
 from launcher.specs.app import AppDef, CfgVal
 from launcher.specs.attempt import Attempt
 from launcher.specs.outputs import has_output, own_output, read_outputs
-from launcher.state.records import AppRecord
 from launcher.workspace.archive import archive
 
 
@@ -57,10 +56,9 @@ class SlurmReservation(BackendReservation):
             self.cluster.put(self.app_id, archive(workspace.folder, digest=workspace.digest))
 
     def create(self, app: AppDef, cfg: Mapping[str, CfgVal], request: SlurmRequest | None = None) -> None:
-        """Make the files and the held job. Raises StartError when Slurm refuses the job.
+        """Make the files and the held job, from the `request` of the dry run if it is given.
 
-        Args:
-            request: the request of the dry run, to be used as it is.
+        Raises StartError when Slurm refuses the job.
         """
         if self.resumed:
             return
@@ -79,7 +77,14 @@ class SlurmReservation(BackendReservation):
 
     def needs(self) -> list[dict[str, str]]:
         """The apps that it waits for, with their jobs. Raises SchedulerError for one at another cluster."""
-        _refuse_elsewhere(self.cluster, [each.app_id for each in self.waits_for])
+        for each in self.waits_for:
+            place = known.place_of_app(each.app_id)
+            if place is not None and place != self.cluster.place:
+                there = f"behind {place[0]}" if place[0] else "of this machine"
+                raise SchedulerError(
+                    f"it needs {each.app_id}, which is at another cluster ({there}, {place[1]})",
+                    hint="apply it when that has succeeded, or give both the same `host` and `job_dir`",
+                )
         return [{"app_id": each.app_id, "job": each.job} for each in self.waits_for]
 
     def bound(
@@ -128,14 +133,12 @@ def secrets_of(bound: SlurmRequest) -> dict[str, dict[str, str]]:
 def reserve(
     cluster: Cluster, attempts: Sequence[Attempt], *, take_over: bool = False
 ) -> list[SlurmReservation | LauncherError]:
-    """Take app ids; returns for each the reservation, or the error that forbids it.
-
-    Args:
-        attempts: of jobs, or of apps without a job.
-        take_over: see `StagedScheduler`.
-    """
+    """Take the app ids; returns for each the reservation, or the error that forbids it."""
     records = {each.app_id: reserved(each) for each in attempts}
-    _note(cluster, [row_of(SLURM, app_id, record) for app_id, record in records.items()])
+    rows = [row_of(SLURM, app_id, record) for app_id, record in records.items()]
+    known.remember(rows, cluster.place)
+    with open_store(durable=False) as store:
+        store.add_all((row, True) for row in rows)
     nonce = random_id()
     owner = {**asdict(this_process()), "nonce": nonce, "at": time.time()}
     ops: dict[str, dict[str, Any]] = {
@@ -158,13 +161,6 @@ def reserve(
     return [made[each.app_id] for each in attempts]
 
 
-def _note(cluster: Cluster, rows: Sequence[AppRecord]) -> None:
-    """Note apps in this state folder, before any object of them is made."""
-    known.remember(rows, cluster.place)
-    with open_store(durable=False) as store:
-        store.add_all((row, True) for row in rows)
-
-
 def _dead_owner(detail: Mapping[str, Any], known_dead: Collection[str], *, take_over: bool) -> str:
     """The nonce of a dead owner, whose app may be taken; "" where there is none."""
     found = detail.get("owner")
@@ -175,22 +171,11 @@ def _dead_owner(detail: Mapping[str, Any], known_dead: Collection[str], *, take_
 
 
 def _taken(cluster: Cluster, app_id: str, *, take_over: bool) -> ReservedError:
-    facts = seen(cluster, app_ids=[app_id], ended=True).get(app_id)
+    facts = seen(cluster, app_ids=[app_id]).get(app_id)
     if facts is None:
         return ReservedError(app_id, "gone")
     found = seen_app(facts, take_over=take_over)
     return ReservedError(app_id, found.record.state, found.owner)
-
-
-def _refuse_elsewhere(cluster: Cluster, app_ids: Iterable[str]) -> None:
-    for app_id in app_ids:
-        place = known.place_of_app(app_id)
-        if place is not None and place != cluster.place:
-            there = f"behind {place[0]}" if place[0] else "of this machine"
-            raise SchedulerError(
-                f"it needs {app_id}, which is at another cluster ({there}, {place[1]})",
-                hint="apply it when that has succeeded, or give both the same `host` and `job_dir`",
-            )
 
 
 # -- workspaces ------------------------------------------------------------------------------------------

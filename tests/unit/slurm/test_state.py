@@ -476,31 +476,6 @@ def test_the_ends_that_wrappers_recorded_count_where_no_conductor_did():
     assert record.replicas[1].ended_at == 99.0
 
 
-def test_replicas_are_shown_as_an_older_conductor_recorded_them_in_the_outcome():
-    """Its rows have no message, and one state for all ends."""
-    ran = {"role": "a", "k": 0, "run": 0, "state": "ended", "host": "n1", "code": 0, "signal": 0}
-    ran |= {"started_at": 3.0, "ended_at": 4.0, "restarts": 0, "error_file": "", "oom": False}
-    ran |= {"stopped": "", "late": "", "why": "", "lost": ""}
-    stopped = {**ran, "k": 1, "code": None, "signal": 15, "stopped": "a/0 failed"}
-    never = {**ran, "k": 2, "state": "pending", "code": None, "started_at": None, "ended_at": None}
-    rows = [
-        ran,
-        stopped,
-        never,
-        {**ran, "k": 3, "code": 3},
-        {**ran, "k": 4, "code": None, "lost": "node failed"},
-    ]
-    outcome = {"state": "failed", "message": "a/3 exited with 3", "exit_code": 3, "started_at": 3.0}
-    found = submitted(outcome={**outcome, "ended_at": 4.0, "restarts": 0, "replicas": rows})
-    assert shown(found) == [
-        ("a", 0, "succeeded", 0, ""),
-        ("a", 1, "cancelled", 143, "a/0 failed"),
-        ("a", 2, "cancelled", None, ""),
-        ("a", 3, "failed", 3, ""),
-        ("a", 4, "failed", None, "node failed"),
-    ]
-
-
 STOPPING = {
     "e": "stopping",
     "why": "peer",
