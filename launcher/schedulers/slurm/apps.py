@@ -111,9 +111,9 @@ class SlurmApps(EngineApps):
         cluster = self._clusters.cluster_of(app_id)
         if cluster is None or (facts := self._clusters.waiter(cluster).until_end(app_id, timeout_s)) is None:
             return None
-        return (
-            self.read(app_id, whole=True) if whole else self._app(settled(cluster, {app_id: facts})[app_id])
-        )
+        if whole:
+            return self.read(app_id, whole=True)
+        return self._app(settled(cluster, {app_id: facts})[app_id])
 
     def _judged(self, cluster: Cluster, facts: Facts) -> SeenApp:
         """The app in its present state, even if Slurm has ended it without an outcome."""

@@ -15,12 +15,13 @@ from launcher.schedulers.slurm.site.agent.site import AFTERCORR, Site, need_of
 from launcher.schedulers.slurm.site.agent.submit import (
     Ask,
     after,
-    judge,
+    held,
     known,
     note_task,
     own,
     sbatch,
     waits_of,
+    write_app,
 )
 from launcher.schedulers.slurm.site.owners import ARRAY_SCRIPT, TASKS, Owner, array_name
 
@@ -31,8 +32,8 @@ LIMITED = re.compile(r"submit limit|QOS policy|QOSMaxSubmit|AssocMaxSubmit", re.
 def create_array(site: Site, op: Json) -> Json:
     """Write all files of apps, and submit held arrays; app id → error for apps that other clients took.
 
-    The files are complete, and the tasks are recorded, before Slurm knows of an array: after a kill each
-    task is either adopted with its app or cancelled. Raises OpError refused: then nothing was submitted.
+    All files are there before Slurm knows of an array: after a kill each task is adopted with its app or
+    cancelled. Raises OpError refused: then nothing was submitted.
     """
     argv, apps = sbatch(op["argv"]), op["apps"]
     about = {"array": checked(op["array"]), "program": site.program(op["program"])}
@@ -52,8 +53,10 @@ def create_array(site: Site, op: Json) -> Json:
     jobs: List[str] = []
     try:
         for options, tasks in arrays:
-            options = [*options, "--array=" + _numbers(tasks, op.get("at_once"))]
-            jobs.append(_submit(site, [*argv, *options], path))
+            numbers = "--array=" + _numbers(tasks, op.get("at_once"))
+            more = held(array_name(op["array"]), os.path.join(path, "%a"))
+            script = os.path.join(path, ARRAY_SCRIPT)
+            jobs.append(site.slurm.submit([*argv, *options, numbers, *more, script], path))
     except OpError as error:
         if error.kind != "refused":
             raise
@@ -152,11 +155,8 @@ def _write(site: Site, app: Json, about: Json, ask: Ask, lost: Dict[str, str]) -
     try:
         with site.open(app["app_id"]) as folder:
             own(folder, app["nonce"])
-            folder.write("app.json", app["app"])
-            if app.get("secret"):
-                folder.write("secrets", json.dumps(app["secret"]))
             needs = app.get("needs") or []
-            waits, skip = judge(folder, needs, ask)
+            waits, skip = write_app(folder, app, needs, ask)
             if skip is not None:
                 return None
             folder.write("submitting", json.dumps(dict(about, **waits_of(needs, waits))))
@@ -164,12 +164,6 @@ def _write(site: Site, app: Json, about: Json, ask: Ask, lost: Dict[str, str]) -
     except OpError as error:
         lost[app["app_id"]] = str(error)
         return None
-
-
-def _submit(site: Site, argv: Sequence[str], path: str) -> str:
-    options = ["--hold", "--parsable", "--job-name=" + array_name(os.path.basename(path))]
-    options += ["--output=" + os.path.join(path, "%a", "slurm.out"), "--open-mode=append"]
-    return site.slurm.submit([*argv, *options, os.path.join(path, ARRAY_SCRIPT)], path)
 
 
 def _limits(site: Site, count: int, refusal: str) -> str:

@@ -92,7 +92,7 @@ def _take_over(site: Site, folder: Folder, owner: Json, record: Json, dead: Sequ
     Raises OpError reserved when the app has been started, or its owner is not among the dead ones.
     """
     present, _, successor = folder.owner()
-    _refuse_started(folder, present)
+    _refuse_started(folder)
     if present is not None and present["nonce"] == owner["nonce"]:
         return "created" in folder.names()
     removal = folder.json("started") if "started" in folder.names() else None
@@ -106,22 +106,15 @@ def _take_over(site: Site, folder: Folder, owner: Json, record: Json, dead: Sequ
     if not folder.link(successor, json.dumps(owner)):
         present = folder.owner()[0]
         raise reserved(folder, state_of(folder), present, progress_at=time.time())
-    _refuse_started(folder, None)
+    _refuse_started(folder)
     before = folder.json("attempt.json") or {}
-    adopt_task(site, folder)
+    about = folder.json("submitting") or {}
+    if "array" in about and "created" not in folder.names():  # its files were all written before the array
+        for job in [row.job for row in site.rows_of(folder) if row.held][:1]:
+            note_task(folder, about, job)
     if "created" in folder.names() and before.get("digest") and before.get("digest") == record.get("digest"):
         return True
     return None
-
-
-def adopt_task(site: Site, folder: Folder) -> None:
-    """Complete the creation of an app whose array is in the queue: its files were all written before."""
-    about = folder.json("submitting") or {}
-    if "array" not in about or "created" in folder.names():
-        return
-    jobs = [row.job for row in site.rows_of(folder) if row.held]
-    if jobs:
-        note_task(folder, about, jobs[0])
 
 
 def note_task(folder: Folder, about: Json, job: str) -> None:
@@ -129,11 +122,9 @@ def note_task(folder: Folder, about: Json, job: str) -> None:
     folder.write("created", json.dumps(dict(about, at=time.time(), job=job)))
 
 
-def _refuse_started(folder: Folder, owner: Optional[Json]) -> None:
+def _refuse_started(folder: Folder) -> None:
     """Raise OpError reserved for an app that was submitted, cancelled or withdrawn."""
-    names = folder.names()
-    started = folder.json("started") if "started" in names else None
-    if "outcome" in names or "submitted" in names or (started is not None and not is_removed(started)):
+    if is_decided(folder):
         raise reserved(folder, state_of(folder), None)
 
 
@@ -148,11 +139,8 @@ def create(site: Site, op: Json) -> Json:
         if "created" in names:
             return {"job": job_of(folder)}
         program = site.program(op["program"])
-        folder.write("app.json", op["app"])
-        if op.get("secret"):
-            folder.write("secrets", json.dumps(op["secret"]))
         needs = op.get("needs") or []
-        waits, skip = judge(folder, needs, partial(need_of, site))
+        waits, skip = write_app(folder, op, needs, partial(need_of, site))
         if skip is not None:
             return skip
         job = _submit(site, folder, op, waits, "submitting" in names)
@@ -172,8 +160,16 @@ def own(folder: Folder, nonce: Optional[str], undo: Callable[[], Any] = lambda: 
         raise reserved(folder, state_of(folder), owner if started is None else None)
 
 
-def judge(folder: Folder, needs: Sequence[Json], ask: Ask) -> Tuple[Dict[str, str], Optional[Json]]:
-    """App id → job of the needs that have not ended, or the answer for a need that has not succeeded."""
+def write_app(
+    folder: Folder, app: Json, needs: Sequence[Json], ask: Ask
+) -> Tuple[Dict[str, str], Optional[Json]]:
+    """Write the files of an app; returns app id → job of the needs that have not ended.
+
+    Returns also the answer for a need that has not succeeded, else None.
+    """
+    folder.write("app.json", app["app"])
+    if app.get("secret"):
+        folder.write("secrets", json.dumps(app["secret"]))
     waits = {}
     for need in needs:
         state, job = ask(need["app_id"])
@@ -209,8 +205,7 @@ def _submit(site: Site, folder: Folder, op: Json, waits: Dict[str, str], again: 
         if folder.text("job") is not None:
             raise gone(folder)
         folder.write(script, op["script"], 0o700)
-        options = ["--hold", "--parsable", "--job-name=" + folder.app_id]
-        options += ["--output=" + os.path.join(folder.path, "slurm.out"), "--open-mode=append"]
+        options = held(folder.app_id, folder.path)
         there = known(site) if waits else set()
         options += after([job for app_id, job in waits.items() if (app_id, job) in there])
         job = site.slurm.submit(argv + options + [os.path.join(folder.path, script)], folder.path)
@@ -231,6 +226,12 @@ def sbatch(argv: Sequence[str]) -> List[str]:
     if not argv or os.path.basename(argv[0]) != "sbatch" or not all(each[:1] == "-" for each in argv[1:]):
         raise OpError("state", f"want options of sbatch, got {list(argv)}")
     return list(argv)
+
+
+def held(name: str, folder: str) -> List[str]:
+    """The options of sbatch for a held job, whose output is a file in a folder."""
+    output = os.path.join(folder, "slurm.out")
+    return ["--hold", "--parsable", "--job-name=" + name, "--output=" + output, "--open-mode=append"]
 
 
 def known(site: Site, over: bool = True) -> Set[Tuple[str, str]]:
@@ -258,6 +259,13 @@ def _adopt(site: Site, folder: Folder) -> Optional[str]:
     return keep
 
 
+def is_decided(folder: Folder) -> bool:
+    """Whether an app was submitted, cancelled or withdrawn, or has ended."""
+    names = folder.names()
+    started = folder.json("started") if "started" in names else None
+    return bool(names & {"outcome", "submitted"}) or (started is not None and not is_removed(started))
+
+
 def start(site: Site, op: Json) -> Json:
     """Release the job. A second call changes nothing."""
     (answer,) = start_all(site, {"apps": [op]})["apps"]
@@ -268,13 +276,13 @@ def start_all(site: Site, op: Json) -> Json:
     """Release the jobs of apps, all at once; returns an answer for each, as `start` does."""
     at = time.time()  # before the release: see `held_again`
     apps: List[Json] = op["apps"]
-    held: Dict[str, str] = {}
+    jobs: Dict[str, str] = {}  # app id → its held job
     live = lru_cache(maxsize=None)(partial(known, site, over=False))
-    answers = [_each(site, app, partial(_ready, site, app, held, live)) for app in apps]
-    problems = _release(site, list(held.values()))
+    answers = [_each(site, app, partial(_ready, site, app, jobs, live)) for app in apps]
+    problems = _release(site, list(jobs.values()))
 
     def accept(folder: Folder) -> Json:
-        job = held.get(folder.app_id, "")
+        job = jobs.get(folder.app_id, "")
         if job in problems and "job" not in (folder.json("started") or {}):  # else it was released before
             raise gone(folder) if FORGOTTEN.search(problems[job]) else OpError("refused", problems[job])
         return _accept(folder, at)
@@ -291,17 +299,15 @@ def _each(site: Site, app: Json, act: Callable[[Folder], Json]) -> Json:
     return answered(opened, site.job_dir)
 
 
-def _ready(site: Site, app: Json, held: Dict[str, str], live: Live, folder: Folder) -> Json:
+def _ready(site: Site, app: Json, jobs: Dict[str, str], live: Live, folder: Folder) -> Json:
     """Note the job of an app before its release; returns the answer if a need has not succeeded, else {}.
 
     Raises OpError reserved, state.
     """
-    names = folder.names()
-    started = folder.json("started")
-    if names & {"outcome", "submitted"} or (started is not None and not is_removed(started)):
+    if is_decided(folder):
         return {}
     own(folder, app.get("nonce"))
-    if "created" not in names:
+    if "created" not in folder.names():
         raise OpError("state", f"{folder.app_id} has not been created")
     skip = _skip_now(site, folder, live)
     if skip is not None:
@@ -310,7 +316,7 @@ def _ready(site: Site, app: Json, held: Dict[str, str], live: Live, folder: Fold
     if row is None and "job" not in (folder.json("started") or {}):
         raise gone(folder)
     if row is not None and row.held:
-        held[folder.app_id] = row.job
+        jobs[folder.app_id] = row.job
     return {}
 
 
@@ -335,21 +341,19 @@ def _words(site: Site, jobs: Sequence[str]) -> List[str]:
 
 def _accept(folder: Folder, at: float) -> Json:
     names = folder.names()
+    is_noted = True
     if not names & {"outcome", "submitted"}:
         try:
             folder.write("submitted", json.dumps({"at": at}))
         except OSError as error:
             if error.errno not in FULL:
                 raise
-            return _accepted(folder)  # the queue shows that the job was released
-    for name in names:
-        if name == "owner" or name.startswith("owner."):
-            folder.unlink(name)
-    seal(folder)
-    return _accepted(folder)
-
-
-def _accepted(folder: Folder) -> Json:
+            is_noted = False  # the queue shows that the job was released
+    if is_noted:
+        for name in names:
+            if name == "owner" or name.startswith("owner."):
+                folder.unlink(name)
+        seal(folder)
     state, created = state_of(folder), folder.json("created") or {}
     if state in ("created", "queued"):
         state = "waiting" if created.get("waits") else "queued"
