@@ -54,10 +54,7 @@ class SchedulerRules(Mapping[str, "Callable[[], runopts]"]):
             # The built image; its Dockerfile may name a base image other than the role's.
             app = replace(app, roles=[replace(role, image=role.image or BUILT_IMAGE) for role in app.roles])
         supported = getattr(scheduler, "supports", None)
-        return [
-            *unsupported(app, supported, name, self._supporting),
-            *scheduler.app_problems(app, cfg),
-        ]
+        return [*unsupported(app, supported, name, self._supporting), *scheduler.app_problems(app, cfg)]
 
     def unreadable(self, name: str, other: str) -> str:
         """The reason why apps of one scheduler cannot read output folders of another; "" when they can."""

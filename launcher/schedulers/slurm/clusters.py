@@ -223,19 +223,14 @@ class Waiter:
     def until_start(self, app_id: str) -> Facts | None:
         """The facts of an app that has started, or ended without a start."""
 
-        def has_begun(
-            facts: Facts,
-        ) -> bool:  # the script runs a little after its job
+        def has_begun(facts: Facts) -> bool:
+            # The script runs a little after Slurm reports its job as running.
             return seen_app(facts).record.started_at is not None or not _is_live(facts)
 
         return self._wait(app_id, has_begun, None, self._starts)
 
     def _wait(
-        self,
-        app_id: str,
-        is_done: Callable[[Facts], bool],
-        timeout_s: float | None,
-        waiting: Counter[str],
+        self, app_id: str, is_done: Callable[[Facts], bool], timeout_s: float | None, waiting: Counter[str]
     ) -> Facts | None:
         deadline = None if timeout_s is None else time.monotonic() + timeout_s
         with self._changed:

@@ -25,18 +25,10 @@ from launcher.schedulers.replica_request import (
     shown_value,
     without_output,
 )
+from launcher.schedulers.slurm import rules
 from launcher.schedulers.slurm.known import DEFAULT_JOB_DIR, SLURM
 from launcher.schedulers.slurm.options import DEFAULT_GRACE_S, minutes_of, slurm_time
-from launcher.schedulers.slurm.rules import (
-    MARK,
-    check,
-    count_of,
-    cpus_per_task,
-    gpus_per_task,
-    known_at_start,
-    mem_per_cpu,
-    notes,
-)
+from launcher.schedulers.slurm.rules import MARK
 from launcher.specs.app import AppDef, CfgVal, Role
 from launcher.specs.macros import SYMBOLIC_APP_ID, escape, hosts_of
 from launcher.specs.order import HOST_VARIABLES
@@ -95,7 +87,7 @@ def build_request(app: AppDef, cfg: Mapping[str, CfgVal], *, session: str) -> Sl
 
     Raises InvalidRunConfigException for options out of range, RejectedAppError for an app that cannot run.
     """
-    check(app, cfg)
+    rules.check(app, cfg)
     folders = dict(zip((names := [role.name for role in app.roles]), path_names(names), strict=True))
     job_dir = option(cfg, "job_dir", str, DEFAULT_JOB_DIR)
     around = _surroundings(app, cfg, handle_of(SLURM, session))
@@ -121,7 +113,7 @@ def build_request(app: AppDef, cfg: Mapping[str, CfgVal], *, session: str) -> Sl
             "roles": roles,
             "hosts": folders,
         },
-        notes=notes(app, cfg),
+        notes=rules.notes(app, cfg),
         host=option(cfg, "host", str, ""),
         job_dir=job_dir,
         secrets={role.name: found for role in app.roles if (found := _secrets(role))},
@@ -171,12 +163,12 @@ def _sbatch_options(app: AppDef, cfg: Mapping[str, CfgVal]) -> dict[str, str]:
         "job-name": SYMBOLIC_APP_ID,
         "output": "slurm.out",
         "open-mode": "append",
-        "ntasks": count_of(app),
+        "ntasks": rules.count_of(app),
         "nodes": cfg.get("nodes"),
         "ntasks-per-node": cfg.get("ntasks_per_node"),
-        "cpus-per-task": cpus_per_task(app),
-        "mem-per-cpu": f"{size}M" if (size := mem_per_cpu(app, cfg)) else None,
-        "gpus-per-task": gpus_per_task(app, cfg),
+        "cpus-per-task": rules.cpus_per_task(app),
+        "mem-per-cpu": f"{size}M" if (size := rules.mem_per_cpu(app, cfg)) else None,
+        "gpus-per-task": rules.gpus_per_task(app, cfg),
         "gres": cfg.get("gres"),
         "time": _time_limit(cfg),
         "signal": f"B:USR1@{BEFORE_LIMIT_S}",
@@ -214,7 +206,7 @@ def _role(
     role: Role, app: AppDef, cfg: Mapping[str, CfgVal], folder: str, around: Surroundings
 ) -> dict[str, Any]:
     """A role of app.json. The arguments and variables of its replicas may still hold macros."""
-    known = {host_mark(name) for name in known_at_start(role, app, host_variables(app).values())}
+    known = {host_mark(name) for name in rules.known_at_start(role, app, host_variables(app).values())}
     around = replace(around, hosts={name: host for name, host in around.hosts.items() if host in known})
     replicas = []
     for k, filled in around.replicas(role):
@@ -239,7 +231,7 @@ def _srun(role: Role, app: AppDef, cfg: Mapping[str, CfgVal], folder: str) -> li
 
     srun must not stop the other replicas when one ends: the policies of the role decide that.
     """
-    cpus, gpus = cpus_per_task(app), gpus_per_task(app, cfg)
+    cpus, gpus = rules.cpus_per_task(app), rules.gpus_per_task(app, cfg)
     optional: dict[str, object] = {"--cpus-per-task": cpus, "--gpus-per-task": gpus}
     optional = {name: value for name, value in optional.items() if value}
     if not gpus:  # else Slurm chooses the nodes: those with enough free GPUs
@@ -260,7 +252,7 @@ def _srun(role: Role, app: AppDef, cfg: Mapping[str, CfgVal], folder: str) -> li
 
 def _place(role: Role, app: AppDef, cfg: Mapping[str, CfgVal]) -> dict[str, int]:
     """The nodes of a role, when their number is given: replicas spread over them as Slurm spreads tasks."""
-    nodes, tasks = option(cfg, "nodes", int), count_of(app)
+    nodes, tasks = option(cfg, "nodes", int), rules.count_of(app)
     if nodes is None:
         return {}
     before = sum(each.num_replicas for each in app.roles[: app.roles.index(role)])

@@ -6,13 +6,7 @@ from functools import lru_cache
 from typing import Any, Iterator, Tuple
 
 from launcher.schedulers.probes import HOSTS, ProbedRun
-from launcher.schedulers.slurm.site.node import (
-    CannotStart,
-    become,
-    find_executable,
-    raw,
-    start_child,
-)
+from launcher.schedulers.slurm.site.node import CannotStart, become, find_executable, raw, start_child
 
 
 class WorkerProbes(ProbedRun):

@@ -13,31 +13,20 @@ import signal
 import socket
 import time
 
-from launcher.schedulers.slurm.site.node import (
-    PR_SET_CHILD_SUBREAPER,
-    PR_SET_PDEATHSIG,
-    exit_of,
-    kill,
-    kill_rest,
-    now_ns,
-    prctl,
-    put,
-    read_json,
-    say,
-)
+from launcher.schedulers.slurm.site import node
 from launcher.schedulers.slurm.site.worker import FORWARDED, Worker
 
 
 def guard(worker: int, folder: str, what: dict) -> int:
     """Wait for the worker, forward signals, kill its remaining processes; returns the exit code."""
     for number in FORWARDED:
-        signal.signal(number, lambda number, _: kill(worker, number))
+        signal.signal(number, lambda number, _: node.kill(worker, number))
     while True:
         pid, status = os.waitpid(-1, 0)
         if pid == worker:
             break
-    kill_rest()
-    code, number = exit_of(status)
+    node.kill_rest()
+    code, number = node.exit_of(status)
     if number:
         record_death(folder, what, code, number)
     return code
@@ -52,34 +41,34 @@ def record_death(folder: str, what: dict, code: int, number: int) -> None:
     path = "{}/replicas/{}/{}.json".format(folder, role["folder"], k)
     record = {"role": role["name"], "k": k, "run": what["run"], "restarts": what["restarts"][task]}
     record.update(host=socket.gethostname(), started_at=None, stopped=False)
-    found = read_json(path)
+    found = node.read_json(path)
     if found is not None and found["run"] == what["run"] and found["restarts"] >= record["restarts"]:
         record = found
     if record.get("state") != "ended":
         record.update(state="ended", ended_at=time.time(), code=code, signal=number)
         try:
-            put(path, json.dumps(record))
+            node.put(path, json.dumps(record))
         except OSError:
             pass
-    event = {"e": "exit", "role": role["name"], "k": k, "code": code, "signal": number, "t": now_ns()}
+    event = {"e": "exit", "role": role["name"], "k": k, "code": code, "signal": number, "t": node.now_ns()}
     os.write(1, (json.dumps(event) + "\n").encode())
 
 
 def main(folder: str, text: str) -> int:
     what = json.loads(text)
     guardian = os.getpid()
-    prctl(PR_SET_CHILD_SUBREAPER, 1)
+    node.prctl(node.PR_SET_CHILD_SUBREAPER, 1)
     worker = os.fork()
     if worker:
         return guard(worker, folder, what)
     code = 1
     try:
-        prctl(PR_SET_PDEATHSIG, signal.SIGTERM)
-        prctl(PR_SET_CHILD_SUBREAPER, 1)
+        node.prctl(node.PR_SET_PDEATHSIG, signal.SIGTERM)
+        node.prctl(node.PR_SET_CHILD_SUBREAPER, 1)
         code = Worker(folder, what, guardian).main()
     except BaseException as error:
-        say(f"{type(error).__name__}: {error}")
+        node.say(f"{type(error).__name__}: {error}")
         raise
     finally:
-        kill_rest()
+        node.kill_rest()
         os._exit(code)

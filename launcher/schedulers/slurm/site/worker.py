@@ -20,21 +20,7 @@ from typing import Any
 from launcher.schedulers.ended_process import TAIL_BYTES, last_line, of_child, peak_of_task
 from launcher.schedulers.loop import Loop
 from launcher.schedulers.probes import taken_port
-from launcher.schedulers.slurm.site.node import (
-    CannotStart,
-    Log,
-    become,
-    exit_of,
-    find_executable,
-    kill,
-    kill_rest,
-    now_ns,
-    put,
-    raw,
-    reap,
-    say,
-    start_child,
-)
+from launcher.schedulers.slurm.site import node
 from launcher.schedulers.slurm.site.probe import WorkerProbes
 
 DRAIN_S = 0.5  # how long the rest of a replica may run, and its pipes stay open, after its leader ended
@@ -66,7 +52,7 @@ class Worker:
         self.replicas = "{}/replicas/{}".format(folder, role["folder"])
         for path in (self.replicas, "{}/logs/{}".format(folder, role["folder"]), folder + "/hosts"):
             os.makedirs(path, mode=0o700, exist_ok=True)
-        self.log = Log("{}/logs/{}/{}".format(folder, role["folder"], k), self._output_lost)
+        self.log = node.Log("{}/logs/{}/{}".format(folder, role["folder"], k), self._output_lost)
         self.host = socket.gethostname()
         self.record = {"role": role["name"], "k": k, "run": what["run"], "host": self.host}
         self.secrets: tuple = ()
@@ -106,7 +92,7 @@ class Worker:
     def _run(self) -> int:
         try:
             self._start()
-        except CannotStart as error:
+        except node.CannotStart as error:
             return self._ended(error.code, 0, why=str(error))
         if not self.leader:  # the replica was stopped before its start
             self.record["stopped"] = True
@@ -122,7 +108,7 @@ class Worker:
     # -- reports -------------------------------------------------------------------------------------------
 
     def event(self, kind: str, **more: Any) -> None:
-        found = {"e": kind, "role": self.role["name"], "k": self.k, "t": now_ns()}
+        found = {"e": kind, "role": self.role["name"], "k": self.k, "t": node.now_ns()}
         found.update(more)
         try:
             os.write(1, (json.dumps(found) + "\n").encode())
@@ -131,9 +117,9 @@ class Worker:
 
     def save(self) -> None:
         try:
-            put(f"{self.replicas}/{self.k}.json", json.dumps(self.record))
+            node.put(f"{self.replicas}/{self.k}.json", json.dumps(self.record))
         except OSError as error:
-            say(f"{self.name}: its record cannot be written: {error.strerror}")
+            node.say(f"{self.name}: its record cannot be written: {error.strerror}")
 
     def _output_lost(self, error: OSError) -> None:
         text = f"log output was lost: {self.name}: {error.strerror}"
@@ -200,7 +186,7 @@ class Worker:
                 if number == signal.SIGTERM:
                     self.is_termed = self.is_over = True
                 if self.leader and self.status is None:
-                    kill(self.leader, number, os.killpg)
+                    node.kill(self.leader, number, os.killpg)
 
     def _take_commands(self) -> None:
         try:
@@ -242,7 +228,7 @@ class Worker:
         self.kill_at = kill_at if self.kill_at is None else min(self.kill_at, kill_at)
         if self.leader and self.status is None:
             for number in (signal.SIGTERM, signal.SIGCONT):  # a suspended process does not handle TERM
-                kill(self.leader, number, os.killpg)
+                node.kill(self.leader, number, os.killpg)
 
     # -- start ---------------------------------------------------------------------------------------------
 
@@ -252,14 +238,14 @@ class Worker:
         argv, env = self._command()
         if self.is_stopped:
             return
-        cwd = raw(self.app.get("cwd") or self.folder + "/workspace")
+        cwd = node.raw(self.app.get("cwd") or self.folder + "/workspace")
         self.error_path = env[b"TORCHELASTIC_ERROR_FILE"]
         try:
             os.makedirs(os.path.dirname(self.error_path), exist_ok=True)
             os.unlink(self.error_path)
         except OSError:
             pass
-        path = find_executable(argv[0], env.get(b"PATH", os.defpath.encode()), cwd)
+        path = node.find_executable(argv[0], env.get(b"PATH", os.defpath.encode()), cwd)
         probe = self.rules.get("ready")
         if probe:
             self._check_port(probe)
@@ -277,9 +263,9 @@ class Worker:
 
     def _tell_host(self) -> None:
         try:
-            put("{}/hosts/{}".format(self.folder, self.role["folder"]), self.host)
+            node.put("{}/hosts/{}".format(self.folder, self.role["folder"]), self.host)
         except OSError as error:
-            raise CannotStart(f"cannot write {self.folder}: {error.strerror}", 1) from error
+            raise node.CannotStart(f"cannot write {self.folder}: {error.strerror}", 1) from error
 
     def _command(self) -> tuple:
         """Wait for the hosts of other roles; returns argv and environment with them, as bytes."""
@@ -297,7 +283,7 @@ class Worker:
                 break
         env = dict(os.environb)
         inherited = env.get(b"PATH")
-        env.update({raw(name): self._fill(value) for name, value in own.items()})
+        env.update({node.raw(name): self._fill(value) for name, value in own.items()})
         if own.get("PATH") and inherited:
             env[b"PATH"] += b":" + inherited
         return [self._fill(each) for each in argv], env
@@ -328,14 +314,14 @@ class Worker:
             except OSError:
                 return ""
 
-        return raw(PLACE.sub(host, text).replace("\u0001dir\u0001", self.folder))
+        return node.raw(PLACE.sub(host, text).replace("\u0001dir\u0001", self.folder))
 
     def _check_port(self, probe: dict) -> None:
         """Check, for the first replica of a node, that the port of its probe is free."""
         if "port" in probe and os.environ.get("SLURM_LOCALID", "0") == "0" and not self.restarts:
             why = taken_port(probe["port"])
             if why:
-                raise CannotStart(why, 1)
+                raise node.CannotStart(why, 1)
 
     def _spawn(self, path: bytes, argv: list, env: dict, cwd: bytes) -> None:
         out, out_end = os.pipe()
@@ -343,7 +329,7 @@ class Worker:
         problem, problem_end = os.pipe()
         pid = os.fork()
         if not pid:
-            start_child(lambda: become(path, argv, env, cwd, out_end, err_end), problem_end)
+            node.start_child(lambda: node.become(path, argv, env, cwd, out_end, err_end), problem_end)
         for fd in (out_end, err_end, problem_end):
             os.close(fd)
         with open(problem, "rb") as file:
@@ -354,7 +340,7 @@ class Worker:
             os.waitpid(pid, 0)
             text = number.decode()
             why = os.strerror(int(text)) if text.isdigit() else text
-            raise CannotStart("{}: {}".format(argv[0].decode(errors="replace"), why), 126)
+            raise node.CannotStart("{}: {}".format(argv[0].decode(errors="replace"), why), 126)
         self.leader = pid
         for fd, kind in ((out, "stdout"), (err, "stderr")):
             os.set_blocking(fd, False)
@@ -370,28 +356,28 @@ class Worker:
             self._reap()
             now = time.monotonic()
             if self.status is None and self.kill_at is not None and now >= self.kill_at:
-                kill(self.leader, signal.SIGKILL, os.killpg)
+                node.kill(self.leader, signal.SIGKILL, os.killpg)
                 self.kill_at = now + 1.0
         self.record["ended_at"] = time.time()
         self.record["stopped"] = self.is_stopped
         if self.probed:
             self.probed.end()
         self._wait_for_rest()
-        kill_rest()
+        node.kill_rest()
         for fd in list(self.pipes):
             while fd in self.pipes and self._copy(fd):
                 pass
             self._close(fd)
-        return exit_of(self.status)
+        return node.exit_of(self.status)
 
     def _reap(self) -> bool:
         """Collect ended children; False when none is left."""
-        left, ended = reap()
+        left, ended = node.reap()
         if self.leader in ended:
             self.status, used = ended[self.leader]
             self.record["use"] = of_child(used, peak_of_task())
         for pid in ended.keys() & self.others.keys():
-            code, number = exit_of(ended[pid][0])
+            code, number = node.exit_of(ended[pid][0])
             self.others.pop(pid)(-number if number else code)
         return left
 

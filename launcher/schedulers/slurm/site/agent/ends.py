@@ -10,13 +10,7 @@ from contextlib import ExitStack
 from functools import partial
 from typing import Callable, List, Sequence, Set
 
-from launcher.schedulers.slurm.site.agent.folder import (
-    FULL,
-    Folder,
-    Json,
-    answered,
-    record_unstarted,
-)
+from launcher.schedulers.slurm.site.agent.folder import FULL, Folder, Json, answered, record_unstarted
 from launcher.schedulers.slurm.site.agent.removal import cancel_jobs
 from launcher.schedulers.slurm.site.agent.rows import Row
 from launcher.schedulers.slurm.site.agent.site import Site

@@ -369,10 +369,7 @@ MODULES: Dict[str, str] = {
         ("observe", "observe"),
         ("wait", "wait release"),
         ("read", "read tail events"),
-        (
-            "removal",
-            "abort abort_all remove remove_logs sweep outputs make_output hash_output remove_output",
-        ),
+        ("removal", "abort abort_all remove remove_logs sweep outputs make_output hash_output remove_output"),
         ("ends", "cancel withdraw end"),
     )
     for op in ops.split()
