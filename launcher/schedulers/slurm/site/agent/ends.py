@@ -1,7 +1,6 @@
 """End apps: cancel or withdraw many with few calls of Slurm; record an outcome that no conductor records.
 
-`cancel` and `withdraw` take the operations of several apps. First all decisions are written; then Slurm is
-asked once for the jobs, and told once to cancel those that wait, and to signal those that run.
+`cancel` and `withdraw` take the operations of several apps: all decisions are written before Slurm is called.
 """
 
 import json
@@ -19,9 +18,9 @@ _SIGNAL = ("--signal=USR2", "--batch")
 
 
 class _Stop:
-    """An app that is decided to end, and whose jobs are left.
+    """An app that is decided to end, and whose `jobs` are left.
 
-    Attributes:
+    Args:
         answer: the answer of its operation, which `note` completes.
         state, message: the outcome of an app that has not started; "" where it has another one.
         job: the job that has started; "" for an unstarted app, all of whose jobs are cancelled.
@@ -36,16 +35,14 @@ class _Stop:
         self._state, self._message = state, message
         self._job, self._force = job, force
         self._rows: List[Row] = []
+        self.jobs: List[str] = []
 
     def look(self, site: Site) -> None:
         """Find its jobs."""
         if self._job or "submitting" in self.folder.names():
             rows = [row for row in site.rows_of(self.folder) if not row.is_over]
             self._rows = [row for row in rows if self._job in ("", row.job)]
-
-    @property
-    def jobs(self) -> List[str]:
-        return [row.job for row in self._rows]
+            self.jobs = [row.job for row in self._rows]
 
     @property
     def is_signalled(self) -> bool:
@@ -53,11 +50,7 @@ class _Stop:
         return bool(self._job) and not self._force and [row.state for row in self._rows] == ["RUNNING"]
 
     def note(self, over: Set[str]) -> None:
-        """Record the outcome of an app that has not started, and complete the answer.
-
-        Args:
-            over: the jobs that had ended before.
-        """
+        """Record the end of an unstarted app, and complete the answer. `over`: jobs that had ended before."""
         if not self._job:
             if self._state:
                 record_unstarted(self.folder, self._state, self._message)
@@ -98,11 +91,10 @@ def _all(site: Site, ops: Sequence[Json], decide: _Decide) -> List[Json]:
             if alone:
                 stop.answer.clear()
                 stop.answer.update(alone)
-    return [{"is": "unknown"} if _is_unknown(op, answer) else answer for op, answer in zip(ops, answers)]
-
-
-def _is_unknown(op: Json, answer: Json) -> bool:
-    return op["op"] == "cancel" and answer.get("error") == "unknown-app"
+    is_gone = [
+        op["op"] == "cancel" and answer.get("error") == "unknown-app" for op, answer in zip(ops, answers)
+    ]
+    return [{"is": "unknown"} if gone else answer for gone, answer in zip(is_gone, answers)]
 
 
 def _carry_out(site: Site, stops: Sequence[_Stop]) -> Json:
@@ -122,15 +114,15 @@ def _cancelled(site: Site, folder: Folder, op: Json, stops: List[_Stop]) -> Json
     message = str(op.get("message") or "cancelled")
     if "outcome" in folder.names():
         return {"is": "ended"}
-    now = {"at": time.time(), "grace_s": op.get("grace_s"), "interrupt": bool(op.get("interrupt"))}
-    now["by"] = op.get("by")
-    full = False
+    now: Json = {"at": time.time(), "interrupt": bool(op.get("interrupt")), "message": message}
+    now.update({"grace_s": op.get("grace_s"), "by": op.get("by")})
+    force = bool(op.get("force"))
     try:
         folder.link("started", json.dumps({"cancelled": True, "at": now["at"], "message": message}))
     except OSError as error:
         if error.errno not in FULL:
             raise
-        full = True  # a cancellation by Slurm needs no file, and may free space
+        force = True  # a cancellation by Slurm needs no file, and may free space
     answer = {"is": "pending"}
     started = folder.json("started")
     if started is None or "job" not in started:
@@ -140,12 +132,11 @@ def _cancelled(site: Site, folder: Folder, op: Json, stops: List[_Stop]) -> Json
     if op.get("force"):
         now["force"] = True
     try:
-        folder.write("cancel", json.dumps(dict(now, message=message)))
+        folder.write("cancel", json.dumps(now))
     except OSError as error:
         if error.errno not in FULL:
             raise
-        full = True
-    force = full or bool(op.get("force"))
+        force = True
     stops.append(_Stop(folder, answer, "cancelled", message, str(started["job"]), force))
     return answer
 

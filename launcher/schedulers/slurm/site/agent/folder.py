@@ -107,10 +107,9 @@ DECIDED = frozenset({"started", "cancel", "outcome"})
 
 
 def seal(folder: Folder) -> None:
-    """Give the folder of a submitted app the time at which its attempt was created.
+    """Give the folder of a submitted app the time of its attempt, which the file of a decision changes.
 
-    The file of a decision changes that time, so one look at it tells whether there may be any. A decision
-    that was taken before is noticed here. After a failure the app is merely read in full each time.
+    So one look at it tells whether there may be any. After a failure the app is read in full each time.
     """
     try:
         created_at = int((folder.read_json("attempt.json") or {}).get("created_at") or 0)
@@ -148,13 +147,7 @@ def state_of(folder: Folder) -> str:
 
 def record_unstarted(folder: Folder, state: str, message: str) -> bool:
     """Link the outcome of an app without a started replica; returns whether this call did."""
-    now: Json = {
-        "started_at": None,
-        "ended_at": time.time(),
-        "exit_code": None,
-        "restarts": 0,
-        "replicas": [],
-    }
-    won = folder.link("outcome", json.dumps(dict(now, state=state, message=message)))
+    made: Json = {"state": state, "message": message, "exit_code": None, "restarts": 0, "replicas": []}
+    won = folder.link("outcome", json.dumps(dict(made, started_at=None, ended_at=time.time())))
     folder.unlink("secrets")
     return won

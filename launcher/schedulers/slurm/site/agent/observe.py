@@ -4,6 +4,7 @@ import json
 import os
 import re
 import time
+from contextlib import suppress
 from typing import Any, Callable, Dict, Iterator, List, Mapping, Optional, Sequence, Set, Tuple
 
 from launcher.schedulers.slurm.site.agent.folder import (
@@ -22,6 +23,7 @@ from launcher.schedulers.slurm.site.owners import array_name
 Rows = Dict[str, List[Row]]
 """App id → its rows of squeue."""
 
+_FILES = ("created", "submitted", "started", "cancel", "outcome")
 _FEW = 8  # apps whose own files are read sooner than the cache of all
 FAILED = {"BOOT_FAIL", "FAILED"}  # states whose exit code gives the reason
 
@@ -30,13 +32,14 @@ def observe(site: Site, op: Json) -> Json:
     """The facts of the requested apps: `app_ids`, or all live ones, and the latest of `latest_of`.
 
     With `queue`, apps with an outcome have their rows, too: their jobs may not be gone yet. With `look`
-    false, the facts are from the app directories alone, without Slurm. With `queued`, app id → creation time
-    of its attempt, these apps may be answered in short: see `queued_apps`.
-
-    Each look makes at most two calls of squeue and one of sacct, whatever the number of apps.
+    false, Slurm is not asked, else by two calls of squeue and one of sacct. `queued`: see `queued_apps`.
     """
     asked, settled = op.get("app_ids"), set(op.get("settled") or ())
-    rows, queued = _first_look(site, op)
+    rows: Optional[Rows] = None
+    if op.get("queued"):
+        with suppress(OpError):  # if Slurm fails, `look` asks again
+            rows = rows_by_app(site)
+    queued = [] if rows is None else queued_apps(site, rows, op["queued"])
     answered = {app_id for group in queued for app_id in group["jobs"]}
     every = site.app_ids()
     there = every if asked is None else sorted(set(asked).intersection(every))
@@ -67,15 +70,6 @@ def observe(site: Site, op: Json) -> Json:
     return dict(out, errors=errors) if errors else out
 
 
-def _first_look(site: Site, op: Json) -> Tuple[Optional[Rows], List[Json]]:
-    """The queue, and the answers in short; nothing without `queued`, or if Slurm fails: `look` asks again."""
-    try:
-        rows = rows_by_app(site) if op.get("queued") else None
-    except OpError:
-        return None, []
-    return rows, [] if rows is None else queued_apps(site, rows, op["queued"])
-
-
 def look(
     site: Site,
     app_ids: Sequence[str],
@@ -83,11 +77,9 @@ def look(
     replicas: bool = False,
     rows: Optional[Rows] = None,
 ) -> Dict[str, Json]:
-    """The facts of apps that may be live.
+    """The facts of apps that may be live. `rows`: the queue, where it has been read already.
 
     The queue is read first: an app that is not in it then has written its outcome, unless it died.
-
-    rows: the queue, where it has been read already.
     """
     apps: Dict[str, Json] = {}
     _look(site, app_ids, replicas, apps, errors, rows_by_app(site) if rows is None else rows)
@@ -102,16 +94,9 @@ def look(
         facts.update(vanished=True, ended={"end": time.time()})
     for app_id, facts in apps.items():
         if facts["vanished"] and facts["outcome"] is None:
-            _add_events(site, app_id, facts)
+            with suppress(OpError), site.open(app_id) as folder:  # it may be being removed
+                facts["events"] = folder.events()
     return apps
-
-
-def _add_events(site: Site, app_id: str, facts: Json) -> None:
-    try:
-        with site.open(app_id) as folder:
-            facts["events"] = folder.events()
-    except OpError:
-        pass  # it is being removed
 
 
 def _look(
@@ -142,8 +127,8 @@ def _is_unexplained(facts: Json) -> bool:
 def _is_queued_again(facts: Json) -> bool:
     """Whether a job that has run the app, and must not be requeued, waits to run it again.
 
-    Its controller was killed, and came back with the state that it had saved before the start. Two looks must
-    see this: the job may start between the look at the queue and the look at the folder.
+    A killed controller came back with an older state. Two looks must see this: the job may start between the
+    look at the queue and the look at the folder.
     """
     cfg = (facts["attempt"].get("document") or {}).get("cfg") or {}
     waits = facts["queue"] and all(row["state"] == "PENDING" for row in facts["queue"])
@@ -170,18 +155,16 @@ def _explain(site: Site, left: List[Json]) -> None:
         exits = site.slurm.column("exit_code", [facts["job"] for facts in failed])
         for facts in failed:
             facts["ended"]["exit"] = code_and_signal(exits.get(facts["job"], ""))
-    names = {facts["job"]: _job_name(facts) for facts in left}
+    names = {
+        facts["job"]: array_name(facts["array"]) if facts["array"] else str(facts["attempt"].get("app_id"))
+        for facts in left
+    }
     accounts = site.slurm.accounts(names) if names else {}
     for facts in left:
         found = accounts.get(facts["job"])
         if found is not None and found["state"] in OVER:
             facts["ended"] = dict(found, **(facts["ended"] or {}))
         facts["vanished"] = facts["ended"] is not None and facts["submitted"] is not None
-
-
-def _job_name(facts: Json) -> str:
-    """The name under which an app's job was submitted to Slurm."""
-    return array_name(facts["array"]) if facts["array"] else str(facts["attempt"].get("app_id"))
 
 
 # -- apps that a client knows to be queued: a plan may ask for thousands -------------------------------------
@@ -198,10 +181,8 @@ def rows_by_app(site: Site) -> Rows:
 def queued_apps(site: Site, rows: Rows, known: Mapping[str, float]) -> List[Json]:
     """The known apps that wait in the queue for nothing but their turn, grouped by the state of their rows.
 
-    Each group has a `row`, as in the facts of an app, and `jobs`, a JSON object app id → job.
-
-    Args:
-        known: app id → creation time of its attempt, epoch seconds: another attempt may have the same id.
+    Each group has a `row`, as in the facts of an app, and `jobs`, a JSON object app id → job. `known` has the
+    creation time of each attempt, epoch seconds: another attempt may have the same id.
     """
     groups: Dict[Tuple[Any, ...], Json] = {}
     ours: Dict[str, bool] = {}  # script → whether it is below this job directory
@@ -257,10 +238,7 @@ def read_app(
     """The facts of one app; None when its removal has begun. rows: this app's rows of squeue, if asked."""
     with site.open(app_id) as folder:
         names = folder.names()
-        found: Dict[str, Any] = {
-            name: folder.json(name) if name in names else None
-            for name in ("created", "submitted", "started", "cancel", "outcome")
-        }
+        found: Dict[str, Any] = {name: folder.json(name) if name in names else None for name in _FILES}
         started = found["started"]
         if started is not None and is_removed(started):
             return None
@@ -268,7 +246,10 @@ def read_app(
         if attempt is None:
             raise OpError("state", f"{folder.path} has no attempt.json")
         job = (started or {}).get("job") or job_of(folder) or None
-        live, over = _rows_of(folder, job, rows or ())
+        owner = (folder.app_id, folder.text("id") or "")
+        mine = [row for row in rows or () if row.owner == owner]
+        live = [row for row in mine if not row.is_over and (job is None or row.job == job)]
+        over = [row for row in mine if row.is_over and row.job == job]
         created = found["created"] or {}
         submitted = (found["submitted"] or {}).get("at")
         needs = created.get("needs", ()) if found["outcome"] is None else ()
@@ -302,20 +283,11 @@ def _released_at(live: List[Row], started: Json) -> Any:
 def add_replicas(folder: Folder, facts: Json) -> None:
     """Add the events of an app, unless its outcome has its replicas; and the records of its wrappers.
 
-    For a live app, which may have many replicas, only records of replicas with an error file; for any other
-    app, all records: its conductor may have died before it heard of the last ends.
+    Of a live app only those with an error file; of any other app all: its conductor may have died.
     """
     if not (facts["outcome"] or {}).get("replicas"):
         facts["events"] = folder.events()
         facts["replicas"] = list(_replicas(folder.path, ".error" if facts["queue"] else ".json"))
-
-
-def _rows_of(folder: Folder, job: Optional[str], rows: Sequence[Row]) -> Tuple[List[Row], List[Row]]:
-    """The rows of an app's job: (rows of a live job, rows of an ended job)."""
-    generation = folder.text("id") or ""
-    mine = [row for row in rows if row.owner == (folder.app_id, generation)]
-    live = [row for row in mine if not row.is_over and (job is None or row.job == job)]
-    return live, [row for row in mine if row.is_over and row.job == job]
 
 
 def _need_state(site: Site, app_id: str) -> str:
@@ -352,8 +324,7 @@ def _replicas(path: str, suffix: str) -> Iterator[Json]:
 class Ended:
     """The apps with an outcome, and the cache of their facts: `<job_dir>/index`.
 
-    A line holds a JSON array [app id, stamp of the outcome file, key, number], a tab, and the facts. A line
-    with an outdated stamp is not used.
+    A line holds a JSON array [app id, stamp of the outcome file, key, number], a tab, and the facts.
     """
 
     def __init__(self, site: Site, app_ids: Sequence[str]) -> None:

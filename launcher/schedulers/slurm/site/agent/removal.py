@@ -5,7 +5,7 @@ import math
 import os
 import re
 import time
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from typing import Dict, List, Optional, Sequence, Set, Tuple
 
 from launcher.schedulers.appfolder import AppFolder, remove_tree
@@ -44,7 +44,7 @@ def abort_all(site: Site, op: Json) -> Json:
                     mine.append(stack.enter_context(folder))
                     about = folder.json("submitting") or {}
                     arrays.update([about["array"]] if "array" in about else [])
-            _cancel_jobs(site, mine)
+            cancel_jobs(site, *mine)
             for folder in mine:
                 put_away(site, folder)
                 removed.append(folder.app_id)
@@ -72,10 +72,7 @@ def _condemned(site: Site, app: Json) -> Optional[Folder]:
 
 
 def dismantle(site: Site, folder: Folder) -> None:
-    """Remove an unstarted app; the caller is its owner, or completes an owner's removal.
-
-    Raises OpError reserved when the app was just started.
-    """
+    """Remove an unstarted app for its owner, or complete that. Raises OpError reserved if it has started."""
     _condemn(folder)
     cancel_jobs(site, folder)
     put_away(site, folder)
@@ -91,12 +88,8 @@ def _condemn(folder: Folder) -> None:
         raise reserved(folder, state_of(folder), None)
 
 
-def cancel_jobs(site: Site, folder: Folder) -> None:
-    """Cancel all jobs of an app; without a call of Slurm when none was ever submitted."""
-    _cancel_jobs(site, [folder])
-
-
-def _cancel_jobs(site: Site, folders: Sequence[Folder]) -> None:
+def cancel_jobs(site: Site, *folders: Folder) -> None:
+    """Cancel all jobs of apps; without a call of Slurm when none was ever submitted."""
     submitted = [folder for folder in folders if "submitting" in folder.names()]
     site.slurm.cancel([row.job for each in submitted for row in site.rows_of(each) if not row.is_over])
 
@@ -127,10 +120,8 @@ def _known(site: Site, app_id: str) -> Optional[Folder]:
 
 
 def remove(site: Site, op: Json) -> Json:
-    """Remove an ended app. Without `forget`, its outcome stays while plans may judge its job by it.
-
-    Then the kept outcomes of earlier attempts are removed.
-    """
+    """Remove an ended app. Without `forget`, its outcome stays while plans may judge its job by it, and the
+    kept outcomes of earlier attempts are removed."""
     folder = _known(site, op["app_id"])
     if folder is None:
         return {"removed": False}
@@ -190,17 +181,12 @@ def _is_judged(site: Site, folder: Folder, others: Sequence[str]) -> bool:
     """Whether plans may judge a job by this attempt: no later attempt has ended, except as skipped."""
     if not (folder.json("attempt.json") or {}).get("key"):
         return False
-    number = _number(folder.app_id)
-    later = [each for each in others if _number(each) > number]
-    return all(_ended(site, each) in ("", "skipped") for each in later)
-
-
-def _ended(site: Site, app_id: str) -> str:
-    try:
-        with site.open(app_id) as folder:
-            return str((folder.json("outcome") or {}).get("state") or "")
-    except OpError:
-        return ""
+    for other in others:
+        if _number(other) > _number(folder.app_id):
+            with suppress(OpError), site.open(other) as later:
+                if (later.json("outcome") or {}).get("state") not in (None, "", "skipped"):
+                    return False
+    return True
 
 
 _listed: Dict[str, Tuple[float, Dict[Tuple[str, str], List[str]]]] = {}
@@ -235,22 +221,18 @@ def _number(app_id: str) -> int:
 
 
 def _remove_earlier(site: Site, app_id: str, others: Sequence[str]) -> None:
-    number = _number(app_id)
     for other in others:
-        if _number(other) < number:
-            try:
-                with site.open(other) as folder:
-                    if "removed" in (folder.json("outcome") or {}):
-                        put_away(site, folder)
-            except OpError:
-                continue  # another client has removed it
+        if _number(other) < _number(app_id):
+            with suppress(OpError), site.open(other) as folder:  # another client may have removed it
+                if "removed" in (folder.json("outcome") or {}):
+                    put_away(site, folder)
 
 
 def sweep(site: Site, op: Json) -> Json:
     """Complete interrupted removals; cancel jobs that can run nothing; remove dead temporary files."""
     swept = []
     for path in site.hidden():
-        if ".gone-" in path or _is_stale(path):
+        if ".gone-" in path or AppFolder(os.path.dirname(path)).age_s(os.path.basename(path)) > STALE_S:
             remove_tree(path)
             swept.append("directory " + os.path.basename(path))
     for app_id in site.app_ids():
@@ -266,8 +248,7 @@ def sweep(site: Site, op: Json) -> Json:
 def _remove_array(site: Site, name: str) -> bool:
     """Remove the folder of an array, unless one of its apps is open; returns whether it was removed."""
     path = os.path.join(site.arrays, checked(name))
-    owners = read_tasks(path)
-    if any(_is_open(site, *owner) for owner in owners):
+    if any(_is_open(site, *owner) for owner in read_tasks(path)):
         return False
     AppFolder(path).remove()
     return True
@@ -279,13 +260,6 @@ def _is_open(site: Site, app_id: str, generation: str) -> bool:
         with site.open(app_id) as folder:
             return folder.text("id") == generation and "outcome" not in folder.names()
     except OpError:
-        return False
-
-
-def _is_stale(path: str) -> bool:
-    try:
-        return time.time() - os.lstat(path).st_mtime > STALE_S
-    except FileNotFoundError:
         return False
 
 
@@ -316,24 +290,14 @@ def _sweep_app(site: Site, app_id: str) -> bool:
 def _sweep_programs(site: Site) -> List[str]:
     """Remove the programs of other versions that no live app runs, and that were not used lately."""
     names = os.listdir(site.programs) if os.path.isdir(site.programs) else []
-    old = {name for name in names if time.time() - _used_at(site, name) > UNUSED_S}
+    old = {name for name in names if AppFolder(site.programs).age_s(name) > UNUSED_S}
     for app_id in site.app_ids() if old else ():
-        try:
-            with site.open(app_id) as folder:
-                if "outcome" not in folder.names():
-                    old.discard(str((folder.json("created") or {}).get("program")))
-        except OpError:
-            continue
+        with suppress(OpError), site.open(app_id) as folder:
+            if "outcome" not in folder.names():
+                old.discard(str((folder.json("created") or {}).get("program")))
     for name in old:
         os.unlink(os.path.join(site.programs, name))
     return sorted(old)
-
-
-def _used_at(site: Site, name: str) -> float:
-    try:
-        return os.stat(os.path.join(site.programs, name)).st_mtime
-    except FileNotFoundError:
-        return time.time()
 
 
 def _is_superfluous(site: Site, row: Row) -> bool:

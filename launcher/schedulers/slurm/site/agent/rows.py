@@ -46,13 +46,11 @@ FORMAT = "\x1e" + "\x1f".join(["%i", "%T", "%Q", "%V", "%S", "%e", "%E", "%r", "
 
 
 def parse_rows(text: str, owners: Owners, wanted: Optional[Owner] = None) -> List[Row]:
-    """The rows of `squeue -o FORMAT`; other text, such as that of a plugin, is left out.
-
-    wanted: the only app whose jobs are wanted. Times take long to parse, so other jobs are left out first.
-    """
+    """The rows of `squeue -o FORMAT`, of one app if it is `wanted`; text of plugins is left out."""
     rows = []
     for jobs, state, priority, *times, dependency, reason, nodes, command in _lines(text):
         ids = jobs_of(jobs)
+        # Times take long to parse, so other jobs are left out first.
         owned = [each for each in zip(owners.of(ids, command), ids) if wanted in (None, each[0])]
         if owned:
             submitted, start, end = map(parse_time, times)
@@ -116,11 +114,8 @@ ACCOUNTS = "JobID,JobName,State,ExitCode,Start,End,NodeList,NTasks,ElapsedRaw,Us
 def parse_accounts(text: str, names: Dict[str, str]) -> Dict[str, Json]:
     """Job id → the end of the job and the use of its steps, from `sacct -n -P -D -o ACCOUNTS`.
 
-    A controller that lost its state reuses ids, so the name counts, too. A requeued job has a line for each
-    of its runs, followed by the lines of its steps: the last run counts.
-
-    Args:
-        names: job id → name of the job.
+    A controller that lost its state reuses ids, so the name in `names` (job id → name) counts, too. Of a
+    requeued job, which has a line for each of its runs, each followed by its steps, the last run counts.
     """
     out: Dict[str, Json] = {}
     steps: Dict[str, List[float]] = {}  # steps of the run whose lines are being read
@@ -135,18 +130,14 @@ def parse_accounts(text: str, names: Dict[str, str]) -> Dict[str, Json]:
             continue
         steps = {}
         if names[job] == parts[1]:
-            found = _end_of(parts, steps)
+            _, _, state, code, start, end, nodes = parts[:7]
+            found: Json = {"exit": code, "reason": "", "steps": steps}
+            found["state"] = (state.split() or [""])[0]  # "CANCELLED by 1000"
+            found.update(start=parse_time(start), end=parse_time(end))
+            found["nodes"] = "" if nodes == "None assigned" else nodes
             if job not in out or (found["start"] or 0) >= (out[job]["start"] or 0):
                 out[job] = found
     return out
-
-
-def _end_of(parts: Sequence[str], steps: Dict[str, List[float]]) -> Json:
-    _, _, state, code, start, end, nodes = parts[:7]
-    words = state.split() or [""]  # "CANCELLED by 1000"
-    times = {"start": parse_time(start), "end": parse_time(end)}
-    nodes = "" if nodes == "None assigned" else nodes
-    return dict(times, state=words[0], exit=code, reason="", nodes=nodes, steps=steps)
 
 
 def _add_step(steps: Dict[str, List[float]], name: str, fields: Sequence[str]) -> None:

@@ -61,7 +61,10 @@ class Slurm:
     """Slurm's commands. After one missing answer of the controller, no further call of a request waits."""
 
     def __init__(self) -> None:
-        self.user = user_name()
+        try:
+            self.user = pwd.getpwuid(os.geteuid()).pw_name
+        except KeyError:
+            self.user = str(os.geteuid())
         self._owners = Owners()
         self._down: Optional[OpError] = None
 
@@ -160,30 +163,18 @@ def call(argv: Sequence[str], limit_s: float, cwd: str) -> Tuple[int, str, str]:
     """Run a command of Slurm in a session of its own: Ctrl-C must not interrupt an sbatch."""
     env = {name: value for name, value in os.environ.items() if KEPT_VARIABLES.match(name)}
     env.update(WHOLE_LISTS if argv[0] == "squeue" else {})
-    pipe = subprocess.PIPE
-    process = subprocess.Popen(
+    pipe, null = subprocess.PIPE, subprocess.DEVNULL
+    done = subprocess.run(
         list(argv),
-        stdin=subprocess.DEVNULL,
+        stdin=null,
         stdout=pipe,
         stderr=pipe,
         env=env,
         cwd=cwd,
         start_new_session=True,
+        timeout=limit_s,
     )
-    try:
-        out, err = process.communicate(timeout=limit_s)
-    except BaseException:
-        process.kill()
-        process.communicate()
-        raise
-    return process.returncode, out.decode("utf-8", "replace"), err.decode("utf-8", "replace")
-
-
-def user_name() -> str:
-    try:
-        return pwd.getpwuid(os.geteuid()).pw_name
-    except KeyError:
-        return str(os.geteuid())
+    return done.returncode, done.stdout.decode("utf-8", "replace"), done.stderr.decode("utf-8", "replace")
 
 
 def one_line(text: str) -> str:
@@ -269,10 +260,9 @@ class Site:
         """The recorded job of an unstarted app; None when Slurm no longer has it."""
         job = job_of(folder)
         for is_again in (False, True):
-            if is_again and self._look is None:
+            if is_again and (self._look is None or self._looks < 2):
                 time.sleep(SECOND_LOOK_S)
-            elif is_again and self._looks < 2:  # the second look is shared by all apps, too
-                time.sleep(SECOND_LOOK_S)
+            if is_again and self._look is not None and self._looks < 2:  # all apps share the second look, too
                 self._look_again()
             for row in self.rows_of(folder):
                 if row.job == job and not row.is_over:
@@ -280,10 +270,7 @@ class Site:
         return None
 
     def program(self, name: Any) -> str:
-        """Note that an app uses this program, which `sweep` then leaves for a while; returns its name.
-
-        Raises OpError no-program where the cluster does not have it.
-        """
+        """Note that an app uses this program, which `sweep` then leaves. Raises OpError no-program."""
         try:
             os.utime(os.path.join(self.programs, checked(name)))
         except FileNotFoundError:
@@ -298,8 +285,8 @@ class Site:
 def _aftercorr(parameters: str) -> int:
     """The number of tasks that Slurm puts behind the tasks of another array, each on its own.
 
-    The tasks after these wait until so many have left the queue, and are cancelled when Slurm has forgotten
-    their tasks of the other array by then. Source: slurm.conf(5), and build_job_queue in job_scheduler.c.
+    Later tasks wait until so many have left the queue, and are cancelled when Slurm has forgotten theirs.
+    Source: slurm.conf(5), and build_job_queue in job_scheduler.c.
     """
     found = re.search(r"\bcorrespond_after_task_cnt=(\d+)", parameters)
     return int(found.group(1)) if found and int(found.group(1)) else AFTERCORR

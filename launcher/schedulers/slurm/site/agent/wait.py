@@ -15,8 +15,6 @@ QUEUE_S, SLOWEST_S = 2.0, 30.0  # the growing pause between looks at the queue
 def wait(site: Site, op: Json) -> Json:
     """Block until one of the apps has ended, or has left the queue without an outcome, or time is over.
 
-    Jobs whose release, or whose needs' ends, Slurm has lost are released again.
-
     queue: seconds until the next look at the queue, and between the two looks after it. The answer has the
     same values for the request that continues this one.
     """
@@ -73,7 +71,6 @@ def _finished(site: Site, app_ids: Sequence[str]) -> Tuple[List[str], List[str]]
 
 
 LATE_S = 30.0  # how long Slurm may take to notice that a job has ended whose outcome is on record
-_NEVER = "N/A"
 
 
 def release(site: Site, op: Json) -> Json:
@@ -87,7 +84,7 @@ def release_again(site: Site, apps: Dict[str, Json]) -> List[str]:
     A killed controller comes back with the state that it had saved before.
     """
     unstarted = {app_id: facts for app_id, facts in apps.items() if _is_due(facts)}
-    held = _held_by_mistake(site, {app_id: facts for app_id, facts in unstarted.items() if _is_held(facts)})
+    held = _held_by_mistake(site, unstarted)
     if held:
         site.slurm.run(["scontrol", "release", ",".join(apps[each]["job"] for each in held)])
     behind = [app_id for app_id, facts in unstarted.items() if _waits_in_vain(site, facts)]
@@ -104,23 +101,21 @@ def _is_due(facts: Json) -> bool:
     return any(row["state"] == "PENDING" for row in facts["queue"])
 
 
-def _is_held(facts: Json) -> bool:
-    """Whether Slurm holds its job, and its user may release the job again."""
-    held = (row for row in facts["queue"] if row["held"])
-    return any(row["state"] == "PENDING" and row["reason"] != "JobHeldAdmin" for row in held)
-
-
-def _held_by_mistake(site: Site, held: Dict[str, Json]) -> List[str]:
+def _held_by_mistake(site: Site, apps: Dict[str, Json]) -> List[str]:
     """The apps whose release was lost.
 
     A hold of the user stays: it is younger than the controller, or the job has aged in the queue, unlike a
-    job that was never released. A hold with a state of its own stays, too, such as that of a job whose
-    reservation was deleted.
+    job that was never released.
     """
+    held: Dict[str, Json] = {}
+    for app_id, facts in apps.items():
+        rows = [row for row in facts["queue"] if row["held"] and row["state"] == "PENDING"]
+        if any(row["reason"] != "JobHeldAdmin" for row in rows):  # else its user may not release it
+            held[app_id] = facts
     booted_at = site.slurm.booted_at() if held else None
     jobs = {each: facts["job"] for each, facts in held.items() if facts["submitted"] < (booted_at or 0.0)}
     aged = site.slurm.column("AccrueTime", list(jobs.values())) if jobs else {}
-    return [app_id for app_id, job in jobs.items() if aged.get(job) == _NEVER]
+    return [app_id for app_id, job in jobs.items() if aged.get(job) == "N/A"]
 
 
 def _waits_in_vain(site: Site, facts: Json) -> bool:
