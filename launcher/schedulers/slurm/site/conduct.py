@@ -1,7 +1,7 @@
 """Run an app inside its Slurm job: the program that the batch script executes, on the first node of the job.
 
 Usage: `app.zip conduct APP_DIR [CODE COMMAND]`, with the exit code and the text of the line of `setup` that
-failed, if any. The driver decides nothing: see `launcher.holding`. Python >= 3.6, the standard library alone.
+failed, if any. Python >= 3.6, the standard library alone.
 """
 
 import json
@@ -60,10 +60,7 @@ def is_submitted_for(env: "Mapping[str, str]", job: SlurmJob, folder: AppFolder)
 
 
 def unmet_need(folder: str) -> str:
-    """The reason why an app must not run: a need that has not succeeded; "" where all have.
-
-    Slurm drops the dependency of a job on a task of an array that is cancelled in the queue.
-    """
+    """The need that has not succeeded, so that an app must not run; "" for none: Slurm may not know it."""
     waits = (read_json(folder + "/created") or {}).get("waits") or {}
     for app_id, job in waits.items():
         need = os.path.join(os.path.dirname(folder), app_id)
@@ -114,8 +111,11 @@ class Conductor:
             record = self._open(settings, app)
         except (OSError, ValueError, KeyError) as error:
             return self._end("failed", f"cannot start: {error}")
-        if app.state == "running":
-            self._begin_anew(app, record)
+        if app.state == "running":  # go on after a run that Slurm has cut off, or end as its events imply
+            end = implied_end(events_of(self.folder))
+            if end is None:
+                forget_last_run(self.folder)
+            tell(app, record, end or {"e": "requeued", "n": self.run_number})
         if app.has_ended:
             return finish(app, record)
         if failed:
@@ -143,8 +143,11 @@ class Conductor:
         driver = Driver(self.folder, settings, app, record, self.job, self.loop, self.run_number)
         try:
             hold(app, record, driver, EVERY)
-        except Requeued:
-            return self._come_back()
+        except Requeued:  # Slurm ends this run, so that the job runs again
+            if self.job.ask().get("JobState") == "RUNNING":  # Slurm left time to stop
+                self.job.requeue()
+                time.sleep(REQUEUE_S)
+            return 1
         return finish(app, record)
 
     def _open(self, settings: Json, app: App) -> Record:
@@ -154,16 +157,13 @@ class Conductor:
             app.take(event)
         record = Record(self.folder, app, {role["name"]: role["folder"] for role in settings["roles"]})
         if not app.roles:
-            tell(app, record, declared(settings))
+            roles = [
+                (each["name"], len(each["replicas"]), each["retries"], each["policy"])
+                for each in settings["roles"]
+            ]
+            tell(app, record, created(roles, settings.get("order") or {}, settings.get("timeout_s")))
         record.keep_room()
         return record
-
-    def _begin_anew(self, app: App, record: Record) -> None:
-        """Go on after a run that Slurm has cut off, or record the end that follows from its events."""
-        end = implied_end(events_of(self.folder))
-        if end is None:
-            forget_last_run(self.folder)
-        tell(app, record, end or {"e": "requeued", "n": self.run_number})
 
     def _end_unstarted(self, app: App, record: Record, code: int, command: str) -> int:
         tell(app, record, {"e": "starting"})
@@ -180,21 +180,6 @@ class Conductor:
         tell(app, record, ended(state, message))
         return finish(app, record)
 
-    def _come_back(self) -> int:
-        """Leave the end of this run to Slurm, so that the job runs again."""
-        if self.job.ask().get("JobState") == "RUNNING":  # Slurm left time to stop
-            self.job.requeue()
-            time.sleep(REQUEUE_S)
-        return 1
-
-
-def declared(settings: Json) -> Json:
-    """The first event of an app, from its `app.json`."""
-    roles = [
-        (each["name"], len(each["replicas"]), each["retries"], each["policy"]) for each in settings["roles"]
-    ]
-    return created(roles, settings.get("order") or {}, settings.get("timeout_s"))
-
 
 def tell(app: App, record: Record, event: Json) -> None:
     record.append(event)
@@ -203,12 +188,9 @@ def tell(app: App, record: Record, event: Json) -> None:
 
 def make_folders(folder: str, settings: Json) -> None:
     """The folders that replicas write to. Raises OSError."""
-    made = ["hosts", "scratch"]
-    made += [
-        "{}/{}".format(below, role["folder"]) for role in settings["roles"] for below in ("logs", "replicas")
-    ]
-    if not settings.get("cwd"):
-        made.append("workspace")
+    made = ["hosts", "scratch", *([] if settings.get("cwd") else ["workspace"])]
+    for role in settings["roles"]:
+        made += ["logs/" + role["folder"], "replicas/" + role["folder"]]
     for name in made:
         os.makedirs(f"{folder}/{name}", mode=0o700, exist_ok=True)
 
@@ -246,11 +228,7 @@ class Requeued(Exception):
 
 
 class Driver:
-    """The replicas of an app, for `hold`.
-
-    Args:
-        run: how often Slurm has run the job before.
-    """
+    """The replicas of an app, for `hold`. `run`: how often Slurm has run the job before."""
 
     def __init__(
         self, folder: str, settings: Json, app: App, record: Record, job: SlurmJob, loop: Loop, run: int
@@ -290,7 +268,7 @@ class Driver:
 
     def quiet(self) -> None:
         self._wants_quiet = True
-        self._steps.leave()
+        self._steps.stop_all(0.0)
 
     def wait(self, deadline: "Optional[float]") -> "list[Json]":
         """The next facts. Raises Requeued once all replicas of a run that Slurm repeats have ended."""
@@ -338,9 +316,7 @@ class Driver:
     # -- reasons from outside ------------------------------------------------------------------------------
 
     def _report(self, kind: str, **fields: Any) -> None:
-        event = {"e": kind, "t": now_ns()}
-        event.update(fields)
-        self._steps.facts.append(event)
+        self._steps.facts.append(dict(fields, e=kind, t=now_ns()))
 
     def _look(self) -> None:
         self._look_for_requests()
@@ -354,10 +330,8 @@ class Driver:
         found = read_json(self._folder + "/cancel") if "cancel" in names else None
         if found is not None and found != self._cancel:
             self._cancel = found
-            fields = {
-                name: found[name] for name in ("by", "interrupt", "grace_s") if found.get(name) is not None
-            }
-            self._report("cancel", **fields)
+            names = [name for name in ("by", "interrupt", "grace_s") if found.get(name) is not None]
+            self._report("cancel", **{name: found[name] for name in names})
 
     def _take_signals(self, numbers: "list[int]") -> None:
         if signal.SIGUSR2 in numbers:
@@ -388,12 +362,10 @@ class Driver:
         has_time = found.get("JobState") == "RUNNING"  # time is left, or only the conductor got the signal
         self._look_for_requests()  # a cancellation, if that is the cause
         is_new = self._app.stop is None and not self._steps.is_ending
-        comes_back = has_restarted(found, self._run) or (
-            self._settings.get("requeue") and is_preempted(found)
-        )
+        is_requeued = self._settings.get("requeue") and is_preempted(found)
         self._steps.is_ending = True
         self._record.is_hurried = self._record.is_hurried or not has_time
-        if is_new and comes_back:
+        if is_new and (has_restarted(found, self._run) or is_requeued):
             self._is_requeued = True
         elif is_new:
             state, why = self._job.verdict(found, self._steps.failed_node)
@@ -408,8 +380,7 @@ class Driver:
         self._is_over = True
         for each in self._app.replicas:
             if each.is_active:
-                fact = {"e": "exit", "role": each.role.name, "k": each.k, "code": None, "stopped": True}
-                self._steps.facts.append(fact)
+                self._report("exit", role=each.role.name, k=each.k, code=None, stopped=True)
 
 
 # -- the program ---------------------------------------------------------------------------------------------

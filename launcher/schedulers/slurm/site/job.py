@@ -12,10 +12,7 @@ RUNNING = {"RUNNING", "RESIZING", "SIGNALING", "STOPPED", "SUSPENDED"}
 class SlurmJob:
     """The job with this id, if it runs this script: a controller that lost its state reuses ids.
 
-    Users may give the job another name.
-
-    Args:
-        script: a part of the script's path.
+    script: a part of the script's path, since users may give the job another name.
     """
 
     def __init__(self, job_id: str, script: str) -> None:
@@ -49,28 +46,21 @@ class SlurmJob:
         self._run("scancel", self.id)
 
     def verdict(self, found: dict, failed_node: str) -> tuple:
-        """The (state, message) of an app whose job Slurm ends.
-
-        Args:
-            found: the answer of `ask`.
-            failed_node: the node that srun has named; "" for none.
-        """
+        """The (state, message) of an app whose job Slurm ends; `failed_node`: as srun has named it, or ""."""
         reason = found.get("Reason")
         if reason == "TimeLimit":
             return "failed", over_limit(found)
         if is_preempted(found):
             return "failed", "was preempted"
         if reason == "NodeDown":
-            nodes = failed_node or self._nodes_down(found)
+            nodes = failed_node
+            if not nodes:  # then the nodes of the job that Slurm calls down
+                those = ["-n", found.get("NodeList", ""), "-t", "down"]
+                nodes = ",".join(sorted(set(self._run("sinfo", "-h", "-N", *those, "-o", "%N").split())))
             return "failed", f"node {nodes} failed" if nodes else "a node failed"
         if found.get("JobState") == "OUT_OF_MEMORY" or reason == "OutOfMemory":
             return "failed", "killed: out of memory"
         return "cancelled", ""
-
-    def _nodes_down(self, found: dict) -> str:
-        """The nodes of the job that Slurm calls down, which have failed when srun has named no node."""
-        those = ["-n", found.get("NodeList", ""), "-t", "down"]
-        return ",".join(sorted(set(self._run("sinfo", "-h", "-N", *those, "-o", "%N").split())))
 
     @staticmethod
     def _run(*argv: str) -> str:

@@ -198,8 +198,9 @@ class Log:
 
     def mark(self, kind: str) -> bool:
         """Write an index line for the output that follows; False when the line is lost."""
-        line = "{} {} {}\n".format(self._end(".log"), now_ns(), kind)
-        at = self._end(".index")
+        self.open()
+        line = "{} {} {}\n".format(self._ends[".log"], now_ns(), kind)
+        at = self._ends[".index"]
         if self._write(".index", line.encode()):
             return True
         try:
@@ -217,10 +218,6 @@ class Log:
         """Open the log at once, so that a replica without output has an empty log."""
         for name in self._ends:
             self._open(name)
-
-    def _end(self, name: str) -> int:
-        self._open(name)
-        return self._ends[name]
 
     def _open(self, name: str) -> bool:
         if name not in self._files:

@@ -36,8 +36,7 @@ class Owners:
     def of(self, jobs: Sequence[str], command: str) -> List[Owner]:
         """The apps whose script each of these jobs runs, ("", "") for none: users may give jobs other names.
 
-        jobs: in squeue's form, `123_7` for a task of an array. The script's name decides, since later
-        versions of Slurm show the command without its arguments.
+        jobs: in squeue's form, `123_7` for a task of an array.
         """
         folder, script = os.path.split(command)
         if script.startswith(_SCRIPT) and script.endswith(".sh"):
@@ -46,11 +45,9 @@ class Owners:
             return [NONE] * len(jobs)
         if folder not in self._tasks:
             self._tasks[folder] = read_tasks(folder)
-        return [_owner(self._tasks[folder], job.partition("_")[2]) for job in jobs]
-
-
-def _owner(tasks: Sequence[Owner], task: str) -> Owner:
-    return tasks[int(task)] if task.isdigit() and int(task) < len(tasks) else NONE
+        tasks = dict(enumerate(self._tasks[folder]))
+        numbers = (job.partition("_")[2] for job in jobs)
+        return [tasks.get(int(each), NONE) if each.isdigit() else NONE for each in numbers]
 
 
 def read_tasks(folder: str) -> List[Owner]:

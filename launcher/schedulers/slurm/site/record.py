@@ -22,12 +22,11 @@ SPARE_BYTES = 1024  # space kept for the outcome, for each replica
 class Record:
     """Appends the events of an app, and links its outcome before `ended`: a linked outcome wins over events.
 
+    Once it `is_hurried`, Slurm kills the conductor soon, and failed writes are not repeated.
+
     Args:
         folders: role → its folder, where wrappers record the ends of replicas. None when this job runs
             nothing of the app: then it writes no events, as another conductor may.
-
-    Attributes:
-        is_hurried: Slurm kills the conductor soon, so failed writes are not repeated.
     """
 
     def __init__(self, folder: str, app: App, folders: "Optional[dict[str, str]]" = None) -> None:
@@ -66,10 +65,7 @@ class Record:
     def close(self) -> None:
         """Remove the files that are not needed after the end."""
         for name in ("spare", "secrets"):
-            try:
-                os.unlink(f"{self._folder}/{name}")
-            except OSError:
-                pass
+            AppFolder(self._folder).unlink(name)
 
     def _write(self) -> bool:
         is_written = self._journal.is_written()
@@ -83,17 +79,11 @@ class Record:
                 AppFolder(self._folder).link("outcome", self._outcome)
                 return True
             except OSError as error:
-                if not self._spare():
+                try:
+                    os.unlink(self._folder + "/spare")  # frees the space that was kept for the outcome
+                except OSError:
                     self._report("the outcome cannot be recorded", error)
                     return False
-
-    def _spare(self) -> bool:
-        """Free the space that was kept for the outcome; returns whether there was any."""
-        try:
-            os.unlink(self._folder + "/spare")
-        except OSError:
-            return False
-        return True
 
     def _report(self, what: str, error: OSError) -> None:
         problem = f"{what}: {error.strerror}"

@@ -31,21 +31,14 @@ UNMADE = re.compile(
     r"(busy|timed out|contact|connect|Zero Bytes|temporarily)",
     re.IGNORECASE,
 )
-OUT_OF_MEMORY = (
-    "out of memory",
-    "oom-kill",
-    "oom_kill",
-    "exceeded job memory limit",
-    "exceeded memory limit",
-)
+OUT_OF_MEMORY = re.compile(r"out of memory|oom[-_]kill|exceeded (job )?memory limit", re.IGNORECASE)
 
 
 class SrunStep:
     """One srun of a role.
 
     Attributes:
-        live: the replicas whose end was not reported.
-        begun: the live replicas whose start was reported.
+        live: the replicas whose end was not reported; `begun`: those of them whose start was.
         staying: the ended replicas whose wrappers wait for another start.
         silent: the live replicas with a recorded end at the last look at the records.
         id: the step's id in Slurm, once a replica was started.
@@ -131,8 +124,7 @@ class SrunStep:
         return ["", *telling, *verdicts][-1]
 
     def ran_out_of_memory(self) -> bool:
-        text = "\n".join(self._last_lines).lower()
-        return any(mark in text for mark in OUT_OF_MEMORY)
+        return any(map(OUT_OF_MEMORY.search, self._last_lines))
 
     def is_unmade(self) -> bool:
         """Whether srun has ended because Slurm's controller did not make the step: it may make the next."""
@@ -233,7 +225,8 @@ class Steps:
         }
         program = ["python3", "-I", "-S", os.path.abspath(sys.argv[0]), "replica", self._folder]
         srun, *words = role["srun"]
-        argv = [srun, f"--immediate={MADE_WITHIN_S}", *(_narrowed(word, len(replicas)) for word in words)]
+        argv = [srun, f"--immediate={MADE_WITHIN_S}", *words]
+        argv = [f"--ntasks={len(replicas)}" if word.startswith("--ntasks=") else word for word in argv]
         if len(replicas) < len(role["replicas"]):  # Slurm chooses the nodes for them
             argv = [word for word in argv if not word.startswith(("--nodes=", "--relative="))]
         return argv + program + [json.dumps(what, separators=(",", ":"))]
@@ -251,6 +244,7 @@ class Steps:
         self._stop([step for step in self._steps if step.role in names], grace_s)
 
     def stop_all(self, grace_s: float) -> None:
+        """End all steps, also those of an app without running replicas."""
         self._next.clear()
         self._stop(list(self._steps), grace_s)
 
@@ -259,10 +253,6 @@ class Steps:
             step.staying.clear()
             step.send(stop=grace_s)
         self._end(steps, grace_s + KILL_AFTER_S)
-
-    def leave(self) -> None:
-        """End the steps of an app without running replicas."""
-        self._stop(list(self._steps), 0.0)
 
     def _end(self, steps: "list[SrunStep]", after_s: float) -> None:
         """Send TERM after `after_s`, at which srun kills its step, and KILL later if srun has not ended."""
@@ -273,12 +263,6 @@ class Steps:
         for each in steps:
             if each in self._steps:
                 each.signal(number)
-
-    def _dismiss_soon(self) -> None:
-        """Dismiss wrappers once the ends that were handed out have been judged."""
-        if not self._is_dismissing:
-            self._is_dismissing = True
-            self._loop.after(OVER_S, self._dismiss)
 
     def _dismiss(self) -> None:
         """Let every wrapper leave whose replica is not started again."""
@@ -299,19 +283,16 @@ class Steps:
 
     def _read(self, step: SrunStep, fd: int) -> None:
         for event in step.read(fd):
-            self._take(step, event)
+            if event["e"] == "exit":
+                self._take_exit(step, event)
+                continue
+            if event["e"] == "spawn":
+                step.id = event["id"]
+                step.begun.add(event["k"])
+            self.facts.append(event)
         self.failed_node = step.failed_node or self.failed_node
         if fd not in step.open:
             self._loop.forget(fd)
-
-    def _take(self, step: SrunStep, event: Json) -> None:
-        if event["e"] == "exit":
-            self._take_exit(step, event)
-            return
-        if event["e"] == "spawn":
-            step.id = event["id"]
-            step.begun.add(event["k"])
-        self.facts.append(event)
 
     def _take_exit(self, step: SrunStep, event: Json) -> None:
         k = event["k"]
@@ -339,8 +320,9 @@ class Steps:
             event["oom"] = True
         event.pop("term", None)
         self.facts.append(event)
-        if event["k"] in step.staying:
-            self._dismiss_soon()
+        if event["k"] in step.staying and not self._is_dismissing:
+            self._is_dismissing = True
+            self._loop.after(OVER_S, self._dismiss)  # once the ends that were handed out have been judged
 
     def _release(self, step: SrunStep, event: Json) -> None:
         """Hand out an end that was held back, unless Slurm is the cause of it."""
@@ -419,7 +401,3 @@ def _exit(replica: Replica, **fields: Any) -> Json:
     made = {"e": "exit", "role": replica.role.name, "k": replica.k, "t": int(time.time() * 1e9)}
     made.update(fields)
     return made
-
-
-def _narrowed(word: str, count: int) -> str:
-    return f"--ntasks={count}" if word.startswith("--ntasks=") else word

@@ -83,7 +83,11 @@ class Worker:
     def main(self) -> int:
         """Run the replica until the conductor ends it for good; returns its last exit code."""
         code = self._run()
-        while self.stays and self._waits():
+        while self.stays:
+            while self.again is None and not self.is_over:  # for the conductor's command
+                self.loop.turn()
+            if self.is_over:
+                break
             (self.restarts, self.stays), self.again = self.again, None
             self._reset()
             code = self._run()
@@ -98,12 +102,6 @@ class Worker:
             self.record["stopped"] = True
             return self._ended(128 + signal.SIGTERM, signal.SIGTERM)
         return self._ended(*self._watch())
-
-    def _waits(self) -> bool:
-        """Wait for the conductor's command; returns whether to run again."""
-        while self.again is None and not self.is_over:
-            self.loop.turn()
-        return not self.is_over
 
     # -- reports -------------------------------------------------------------------------------------------
 
@@ -122,8 +120,7 @@ class Worker:
             node.say(f"{self.name}: its record cannot be written: {error.strerror}")
 
     def _output_lost(self, error: OSError) -> None:
-        text = f"log output was lost: {self.name}: {error.strerror}"
-        self.event("warning", message=text)
+        self.event("warning", message=f"log output was lost: {self.name}: {error.strerror}")
 
     def ready(self) -> None:
         self.is_ready = True
@@ -197,16 +194,13 @@ class Worker:
             self.loop.forget(0)
             self._abandoned("its step was killed", self.app["grace_s"])
         *lines, self.commands = (self.commands + data).split(b"\n")
-        for line in lines:
-            self._take_command(json.loads(line.decode()))
-
-    def _take_command(self, message: dict) -> None:
-        if "stop" in message:
-            self.stop(message["stop"])
-        for k, restart, stays in message.get("start", ()):
-            if k == self.k:
-                self.again = (restart, stays)
-        self.is_over = self.is_over or self.k in message.get("over", ())
+        for message in [json.loads(line.decode()) for line in lines]:
+            if "stop" in message:
+                self.stop(message["stop"])
+            for k, restart, stays in message.get("start", ()):
+                if k == self.k:
+                    self.again = (restart, stays)
+            self.is_over = self.is_over or self.k in message.get("over", ())
 
     def _abandoned(self, why: str, grace_s: float) -> None:
         """Stop the replica, since the process that would stop it is gone."""
@@ -234,7 +228,10 @@ class Worker:
 
     def _start(self) -> None:
         if self.k == 0:
-            self._tell_host()
+            try:
+                node.put("{}/hosts/{}".format(self.folder, self.role["folder"]), self.host)
+            except OSError as error:
+                raise node.CannotStart(f"cannot write {self.folder}: {error.strerror}", 1) from error
         argv, env = self._command()
         if self.is_stopped:
             return
@@ -248,7 +245,10 @@ class Worker:
         path = node.find_executable(argv[0], env.get(b"PATH", os.defpath.encode()), cwd)
         probe = self.rules.get("ready")
         if probe:
-            self._check_port(probe)
+            if "port" in probe and os.environ.get("SLURM_LOCALID", "0") == "0" and not self.restarts:
+                why = taken_port(probe["port"])  # asked for the first replica of a node
+                if why:
+                    raise node.CannotStart(why, 1)
             self.probed = WorkerProbes(self, probe, env, cwd)
         self.log.open()
         if self.restarts:
@@ -260,12 +260,6 @@ class Worker:
         self.save()
         if probe:
             self.probed.begin()
-
-    def _tell_host(self) -> None:
-        try:
-            node.put("{}/hosts/{}".format(self.folder, self.role["folder"]), self.host)
-        except OSError as error:
-            raise node.CannotStart(f"cannot write {self.folder}: {error.strerror}", 1) from error
 
     def _command(self) -> tuple:
         """Wait for the hosts of other roles; returns argv and environment with them, as bytes."""
@@ -315,13 +309,6 @@ class Worker:
                 return ""
 
         return node.raw(PLACE.sub(host, text).replace("\u0001dir\u0001", self.folder))
-
-    def _check_port(self, probe: dict) -> None:
-        """Check, for the first replica of a node, that the port of its probe is free."""
-        if "port" in probe and os.environ.get("SLURM_LOCALID", "0") == "0" and not self.restarts:
-            why = taken_port(probe["port"])
-            if why:
-                raise node.CannotStart(why, 1)
 
     def _spawn(self, path: bytes, argv: list, env: dict, cwd: bytes) -> None:
         out, out_end = os.pipe()
@@ -419,9 +406,9 @@ class Worker:
 
 def short(text: str) -> str:
     """The beginning of a text, short enough for a line of an event."""
-    room = MOST_TEXT
-    if len(json.dumps(text)) <= room:
+    if len(json.dumps(text)) <= MOST_TEXT:
         return text
+    room = MOST_TEXT
     while len(json.dumps(text[:room])) > MOST_TEXT:
         room -= 10
     return text[:room] + " \u2026"
