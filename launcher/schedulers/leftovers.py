@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
     from launcher.schedulers.docker.client.engine import Engine
     from launcher.turns.line import Ticket
+    from launcher.turns.table import Place
 
 _AGAIN_S = 5.0  # least time between two clearings of a share: each change in the line asks for one
 _KILL_S = 3.0  # how long to look for processes that are just being spawned, or spawn others
@@ -54,6 +55,36 @@ def start_clearing(tickets: Iterable[Ticket]) -> int:
     null = [(os.POSIX_SPAWN_OPEN, fd, os.devnull, os.O_RDWR, 0) for fd in (0, 1, 2)]
     argv = [sys.executable, "-I", "-S", "-c", code, *paths]
     return os.posix_spawn(sys.executable, argv, os.environ, file_actions=null, setsid=True)
+
+
+class Line:
+    """The place of an app in line, for the process that holds the app.
+
+    Attributes:
+        error: why the table could not be written at the last look; None when it could.
+        clearer: the pid of the process that this look has started to clear the shares of dead holders; 0 for
+            none.
+    """
+
+    def __init__(self, place: Place) -> None:
+        self.place = place
+        self.error: OSError | None = None
+        self.clearer = 0
+        self._clearing: Clearing | None = None
+
+    def look(self) -> bool:
+        """Whether the app has its share. Until then look again as `Place` says, or soon after an error."""
+        self.error, self.clearer = None, 0
+        try:
+            if self.place.look().starts:
+                return True
+        except OSError as error:
+            self.error = error
+            return False
+        if self.place.left:
+            self._clearing = self._clearing or Clearing()
+            self.clearer = self._clearing.start(self.place.left)
+        return False
 
 
 def main() -> None:

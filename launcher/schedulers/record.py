@@ -6,6 +6,7 @@ Imports no specs at the top: `list` and `status` load this module.
 from __future__ import annotations
 
 import os
+import sys
 
 from launcher.specs.jobkey import JobKey
 from launcher.state.records import AppRecord, as_seen
@@ -17,8 +18,9 @@ if TYPE_CHECKING:
 
     from launcher.holding.use import Use
     from launcher.schedulers.responses import DescribeAppResponse
-    from launcher.specs.app import AppDef
+    from launcher.specs.app import AppDef, Role
     from launcher.specs.attempt import Attempt
+    from launcher.turns.ask import Ask
 
     Recorded = Mapping[str, Any]
     """The contents of `attempt.json`: the fields of `Attempt.to_json`. Of an app that no job file made it has
@@ -81,6 +83,46 @@ def attempt_of_app(app: AppDef, cfg: Mapping[str, Any], scheduler: str, session:
         metadata={str(name): str(value) for name, value in app.metadata.items()},
         created_at=time.time(),
     )
+
+
+def ask_of_run(app: AppDef, app_id: str, *, in_turn: bool, is_held_here: bool = True) -> Ask | None:
+    """The ask of an app, behind all earlier asks; None where the app asks for nothing.
+
+    None also on systems without turns. Raises StateError where the tables cannot be written, UsageError for a
+    LAUNCHER_GPUS that is no number.
+
+    Args:
+        in_turn: the app waits for its share; otherwise it takes the share at once.
+        is_held_here: see `StagedScheduler`.
+    """
+    if not asks(app) or (is_held_here and sys.platform != "linux"):
+        return None
+    from launcher import paths
+    from launcher.paths import make_token
+    from launcher.turns.asking import ask_of, ask_of_engine, total
+    from launcher.turns.machine import machine
+    from launcher.turns.table import draw
+
+    if not is_held_here:
+        return ask_of_engine(app, app_id, at_once=not in_turn)
+    has = machine(with_gpus=total(app).gpus > 0)
+    ask = ask_of(app, app_id, has, at_once=not in_turn, home=make_token())
+    if ask is not None:
+        try:
+            ask.number = draw(ask.tables, 1)
+        except OSError as error:
+            raise paths.unusable(error, ask.table) from error
+    return ask
+
+
+def asks(app: AppDef) -> bool:
+    """Whether an app asks for cores, memory or GPUs."""
+    return any(_asks(role) for role in app.roles)
+
+
+def _asks(role: Role) -> bool:
+    wanted = role.resource
+    return role.num_replicas > 0 and (wanted.cpu > 0 or wanted.memMB > 0 or wanted.gpu > 0)
 
 
 def reserved(attempt: Attempt) -> dict[str, Any]:

@@ -126,7 +126,6 @@ ON_BRANCH = {
     "launcher.schedulers.slurm.cluster": (
         "ssh, for clusters of this machine; zipfile, for requests that submit nothing"
     ),
-    "launcher.schedulers.turns": "launcher.turns, for apps that ask for nothing",
     "launcher.secrets": "typing, for every process that reads a secret",
     "launcher.specs.handle": "typing, for a NamedTuple that only type checkers see",
     "launcher.specs.resources": "the table of AWS instances and the plug-ins, for roles that name none",

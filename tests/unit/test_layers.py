@@ -102,7 +102,6 @@ SHARED_BY_ENGINES |= {
     "launcher.schedulers.restarts",
     "launcher.schedulers.registry",
     "launcher.schedulers.replica_request",
-    "launcher.schedulers.turns",
 }
 SHARED_BY_ENGINES |= {"launcher.schedulers.responses", "launcher.schedulers.logs", "launcher.schedulers.ids"}
 SHARED_BY_ENGINES |= {f"launcher.schedulers.{name}" for name in ("appfolder", "registry")}

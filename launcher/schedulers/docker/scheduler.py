@@ -98,7 +98,7 @@ class DockerScheduler(EngineScheduler["DockerJob"]):
     def _submit_dryrun(self, app: AppDef, cfg: Mapping[str, CfgVal]) -> AppDryRunInfo[DockerJob]:
         from launcher.schedulers.checks import check_problems, gpu_type_notes
         from launcher.schedulers.docker.request import build_request
-        from launcher.schedulers.turns import asks
+        from launcher.schedulers.record import asks
         from launcher.specs.dryrun import AppDryRunInfo
 
         job = build_request(app, cfg, session=self.session_name)
@@ -138,7 +138,7 @@ class DockerScheduler(EngineScheduler["DockerJob"]):
         Raises StartError, with nothing left behind, when a replica cannot be started.
         """
         from launcher.schedulers.docker.submission import launch
-        from launcher.schedulers.turns import ask_of_run
+        from launcher.schedulers.record import ask_of_run
 
         attached, report = not self._detach, self._report(app_id)
         is_held_here = attached or self.is_held_here(info.cfg)

@@ -6,8 +6,8 @@ import here may load more than a supervisor has.
 
 from __future__ import annotations
 
+from launcher.schedulers.leftovers import Line
 from launcher.schedulers.local.spawn import set_variable
-from launcher.schedulers.turns import Line
 from launcher.turns.ask import GPUS, Ask, shares
 from launcher.turns.table import Place
 

@@ -19,9 +19,8 @@ from launcher.schedulers.local.outputs import LocalOutputs, will_be_made
 from launcher.schedulers.local.popen import PopenRequest
 from launcher.schedulers.local.request import bind_request, check_edits, without_gpus
 from launcher.schedulers.local.supervisor_client import LineClient, SupervisorClient
-from launcher.schedulers.record import reserved, write_json
+from launcher.schedulers.record import ask_of_run, reserved, write_json
 from launcher.schedulers.registry import open_store
-from launcher.schedulers.turns import ask_of_run
 from launcher.secrets import resolve
 from launcher.specs.app import AppDef, CfgVal
 from launcher.specs.attempt import Attempt

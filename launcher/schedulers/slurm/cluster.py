@@ -186,7 +186,7 @@ _OF_AGENT = (
     "launcher.holding.journal",
     "launcher.schedulers.appfolder",
     "launcher.schedulers.contents",
-    f"{_SITE}.owners",
+    f"{_SITE}.shared",
 )
 _OF_NODES = [
     f"launcher.schedulers.{name}" for name in ("appfolder", "contents", "ended_process", "loop", "probes")

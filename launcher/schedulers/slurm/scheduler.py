@@ -20,8 +20,7 @@ if TYPE_CHECKING:
 
     from launcher.schedulers.readback import AppLogs
     from launcher.schedulers.slurm.apps import SlurmApps
-    from launcher.schedulers.slurm.clusters import Clusters
-    from launcher.schedulers.slurm.outputs import SlurmOutputs
+    from launcher.schedulers.slurm.clusters import Clusters, SlurmOutputs
     from launcher.schedulers.slurm.request import SlurmRequest
     from launcher.schedulers.slurm.submit import SlurmBatches, SlurmReservation
     from launcher.schedulers.workspaces import BoundWorkspace
@@ -186,7 +185,7 @@ class SlurmScheduler(EngineScheduler["SlurmRequest"]):
 
     @property
     def output_folders(self) -> SlurmOutputs:
-        from launcher.schedulers.slurm.outputs import SlurmOutputs
+        from launcher.schedulers.slurm.clusters import SlurmOutputs
 
         return SlurmOutputs(self._clusters)
 

@@ -21,7 +21,7 @@ from launcher.schedulers import owner as owners
 from launcher.schedulers.ids import path_names
 from launcher.schedulers.record import SeenApp, row_of
 from launcher.schedulers.slurm.known import SLURM
-from launcher.schedulers.slurm.site.replicas import RUN_AGAIN, recorded_exit, row
+from launcher.schedulers.slurm.site.shared import RUN_AGAIN, recorded_exit, row
 from launcher.state.records import AppRecord, ReplicaRecord
 
 Facts = Mapping[str, Any]

@@ -15,9 +15,9 @@ from launcher.schedulers.ids import random_id
 from launcher.schedulers.owner import this_process
 from launcher.schedulers.record import reserved, row_of
 from launcher.schedulers.registry import open_store
-from launcher.schedulers.slurm import known, outputs
+from launcher.schedulers.slurm import known
 from launcher.schedulers.slurm.cluster import Cluster, checked, error_of, program_name
-from launcher.schedulers.slurm.clusters import Clusters, forget, seen
+from launcher.schedulers.slurm.clusters import Clusters, forget, outputs_of, seen
 from launcher.schedulers.slurm.known import SLURM
 from launcher.schedulers.slurm.request import SlurmRequest, array_script, bind_request, build_request
 from launcher.schedulers.slurm.state import alive_owner, seen_app
@@ -93,7 +93,7 @@ class SlurmReservation(BackendReservation):
         """The request for the app id. `outputs_there`: the output folders of the cluster, if known."""
         if not self.attempt.number:  # an app without a job has no output folder
             return bind_request(request, self.app_id, program=program_name())
-        folders, listed = outputs.of_attempt(self.cluster, self.attempt, app, outputs_there)
+        folders, listed = outputs_of(self.cluster, self.attempt, app, outputs_there)
         own = {**self.attempt.variables, **listed}
         return bind_request(request, self.app_id, outputs=folders, variables=own, program=program_name())
 

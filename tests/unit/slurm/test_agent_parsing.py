@@ -16,7 +16,7 @@ from launcher.schedulers.slurm.site.agent.rows import (
     parse_rows,
 )
 from launcher.schedulers.slurm.site.agent.site import BUSY, UNREACHABLE, answer, refusal
-from launcher.schedulers.slurm.site.owners import Owners
+from launcher.schedulers.slurm.site.shared import Owners
 
 SITE = Path(site.__file__).parent
 

@@ -31,10 +31,10 @@ from launcher.schedulers.docker.status import GONE
 from launcher.schedulers.docker.watching import ends
 from launcher.schedulers.docker.watching.steps import OnEnd, Rest, WatchingProcess
 from launcher.schedulers.docker.watching.waiting import look_for_end
+from launcher.schedulers.leftovers import Line
 from launcher.schedulers.owner import this_process
 from launcher.schedulers.registry import get_scheduler
 from launcher.schedulers.staged import StagedScheduler
-from launcher.schedulers.turns import Line
 from launcher.specs import needs
 from launcher.specs.attempt import Attempt, AttemptState
 from launcher.specs.needs import StoodOn

@@ -28,9 +28,8 @@ from launcher.schedulers.slurm.site.job import (
     seconds_until,
 )
 from launcher.schedulers.slurm.site.node import now_ns, read_json, say
-from launcher.schedulers.slurm.site.owners import ARRAY_SCRIPT, read_tasks, script_of
 from launcher.schedulers.slurm.site.record import Record, events_of
-from launcher.schedulers.slurm.site.replicas import RUN_AGAIN, Json
+from launcher.schedulers.slurm.site.shared import ARRAY_SCRIPT, RUN_AGAIN, Json, read_tasks, script_of
 from launcher.schedulers.slurm.site.steps import KILL_AFTER_S, Steps
 
 SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGUSR1, signal.SIGUSR2, signal.SIGCHLD)

@@ -11,7 +11,7 @@ from launcher.holding.app import App
 from launcher.holding.journal import JournalWriter, read_events
 from launcher.schedulers.appfolder import AppFolder
 from launcher.schedulers.slurm.site.node import now_ns, read_json, say
-from launcher.schedulers.slurm.site.replicas import Json, row
+from launcher.schedulers.slurm.site.shared import Json, row
 
 RECORD_LIMIT_S = 600.0
 MOST_ERROR_TEXT = 8 << 20  # characters of all error files in the outcome

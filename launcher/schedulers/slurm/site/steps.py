@@ -18,7 +18,7 @@ from launcher.holding.replica import Replica
 from launcher.schedulers.loop import Loop
 from launcher.schedulers.slurm.site.job import SlurmJob
 from launcher.schedulers.slurm.site.node import PR_SET_PDEATHSIG, prctl, read_json, say
-from launcher.schedulers.slurm.site.replicas import Json, recorded_exit
+from launcher.schedulers.slurm.site.shared import Json, recorded_exit
 
 PIPE_BYTES = 64 * 1024
 LAST_LINES = 20

@@ -21,7 +21,6 @@ from launcher.schedulers.ended_process import TAIL_BYTES, last_line, of_child, p
 from launcher.schedulers.loop import Loop
 from launcher.schedulers.probes import taken_port
 from launcher.schedulers.slurm.site import node
-from launcher.schedulers.slurm.site.probe import WorkerProbes
 
 DRAIN_S = 0.5  # how long the rest of a replica may run, and its pipes stay open, after its leader ended
 PIPE_BYTES = 64 * 1024
@@ -249,7 +248,7 @@ class Worker:
                 why = taken_port(probe["port"])  # asked for the first replica of a node
                 if why:
                     raise node.CannotStart(why, 1)
-            self.probed = WorkerProbes(self, probe, env, cwd)
+            self.probed = node.WorkerProbes(self, probe, env, cwd)
         self.log.open()
         if self.restarts:
             self.log.mark("restart")

@@ -23,7 +23,7 @@ from launcher.schedulers.slurm.site.agent.submit import (
     waits_of,
     write_app,
 )
-from launcher.schedulers.slurm.site.owners import ARRAY_SCRIPT, TASKS, Owner, array_name
+from launcher.schedulers.slurm.site.shared import ARRAY_SCRIPT, TASKS, Owner, array_name
 
 NO_OWNER: Owner = ("-", "-")  # of a number without a task: no app has such a name
 LIMITED = re.compile(r"submit limit|QOS policy|QOSMaxSubmit|AssocMaxSubmit", re.IGNORECASE)

@@ -18,7 +18,7 @@ from launcher.schedulers.slurm.site.agent.folder import (
 )
 from launcher.schedulers.slurm.site.agent.rows import OVER, Row, code_and_signal
 from launcher.schedulers.slurm.site.agent.site import SECOND_LOOK_S, Site, job_of, need_of
-from launcher.schedulers.slurm.site.owners import array_name
+from launcher.schedulers.slurm.site.shared import array_name
 
 Rows = Dict[str, List[Row]]
 """App id → its rows of squeue."""

@@ -23,7 +23,7 @@ from launcher.schedulers.slurm.site.agent.folder import (
 )
 from launcher.schedulers.slurm.site.agent.rows import Row
 from launcher.schedulers.slurm.site.agent.site import OPEN_FOLDERS, Site, job_of
-from launcher.schedulers.slurm.site.owners import ARRAY_SCRIPT, read_tasks
+from launcher.schedulers.slurm.site.shared import ARRAY_SCRIPT, read_tasks
 
 
 def abort(site: Site, op: Json) -> Json:

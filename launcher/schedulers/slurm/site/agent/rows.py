@@ -6,7 +6,7 @@ from functools import lru_cache
 from typing import Dict, Iterator, List, NamedTuple, Optional, Sequence
 
 from launcher.schedulers.slurm.site.agent.folder import Json
-from launcher.schedulers.slurm.site.owners import Owner, Owners
+from launcher.schedulers.slurm.site.shared import Owner, Owners
 
 OVER = {"BOOT_FAIL", "CANCELLED", "COMPLETED", "DEADLINE", "FAILED", "NODE_FAIL", "OUT_OF_MEMORY"}
 OVER |= {"PREEMPTED", "REVOKED", "TIMEOUT"}

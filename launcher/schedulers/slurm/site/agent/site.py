@@ -35,7 +35,7 @@ from launcher.schedulers.slurm.site.agent.rows import (
     parse_rows,
     parse_time,
 )
-from launcher.schedulers.slurm.site.owners import Owner, Owners
+from launcher.schedulers.slurm.site.shared import Owner, Owners
 
 UNREACHABLE = re.compile(
     r"unable to contact|unable to connect|socket timed out|connection refused|connection failure|zero bytes"

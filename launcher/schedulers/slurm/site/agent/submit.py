@@ -24,7 +24,7 @@ from launcher.schedulers.slurm.site.agent.folder import (
 )
 from launcher.schedulers.slurm.site.agent.removal import cancel_jobs, dismantle
 from launcher.schedulers.slurm.site.agent.site import FORGOTTEN, TRIES, Site, job_of, need_of, refusal
-from launcher.schedulers.slurm.site.owners import script_of
+from launcher.schedulers.slurm.site.shared import script_of
 
 Live = Callable[[], Set[Tuple[str, str]]]
 """The live jobs, see `known`; asked once."""

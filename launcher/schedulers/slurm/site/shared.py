@@ -1,0 +1,110 @@
+"""Values that clients, the agent and the programs of nodes share: owners of jobs, rows of replicas.
+
+Python >= 3.6.
+"""
+
+import os
+from typing import TYPE_CHECKING, Any, Dict, List, Optional, Sequence, Tuple
+
+from launcher.schedulers.appfolder import AppFolder
+
+if TYPE_CHECKING:
+    from launcher.holding.replica import Replica
+    from launcher.holding.state import AppState
+
+Json = Dict[str, Any]
+
+RUN_AGAIN = "Slurm's controller forgot that its job ran; it is not run twice"
+"""The message of an app that is lost since Slurm has queued its job again."""
+
+_SCRIPT = "script-"
+
+
+def script_of(generation: str) -> str:
+    """The second name of an app's script, with which its jobs are submitted."""
+    return f"{_SCRIPT}{generation}.sh"
+
+
+ARRAY_SCRIPT, TASKS = "array.sh", "tasks"
+"""The files in the folder of an array: its script, and a line `APP_ID GENERATION` for each task, in order."""
+
+
+def array_name(array: str) -> str:
+    """The name of an array's job."""
+    return "launcher-" + array
+
+
+Owner = Tuple[str, str]
+"""The id of an app, and the generation of its folder: another folder of that name has another one."""
+NONE: Owner = ("", "")
+
+
+class Owners:
+    """Finds the apps of the jobs that Slurm lists. Reads the tasks of an array once."""
+
+    def __init__(self) -> None:
+        self._tasks: Dict[str, List[Owner]] = {}
+
+    def of(self, jobs: Sequence[str], command: str) -> List[Owner]:
+        """The apps whose script each of these jobs runs, ("", "") for none: users may give jobs other names.
+
+        jobs: in squeue's form, `123_7` for a task of an array.
+        """
+        folder, script = os.path.split(command)
+        if script.startswith(_SCRIPT) and script.endswith(".sh"):
+            return [(os.path.basename(folder), script[len(_SCRIPT) : -len(".sh")])] * len(jobs)
+        if script != ARRAY_SCRIPT:
+            return [NONE] * len(jobs)
+        if folder not in self._tasks:
+            self._tasks[folder] = read_tasks(folder)
+        tasks = dict(enumerate(self._tasks[folder]))
+        numbers = (job.partition("_")[2] for job in jobs)
+        return [tasks.get(int(each), NONE) if each.isdigit() else NONE for each in numbers]
+
+
+def read_tasks(folder: str) -> List[Owner]:
+    """The apps of an array, in the order of its tasks; none where it was removed."""
+    text = AppFolder(folder).text(TASKS) or ""
+    lines = (line.partition(" ") for line in text.splitlines())
+    return [(app_id, generation) for app_id, _, generation in lines]
+
+
+# -- rows of replicas --------------------------------------------------------------------------------------
+
+
+def row(app: "AppState", replica: "Replica") -> Json:
+    """A replica as readers show it, which is a line of the outcome once the app has ended."""
+    state, message = app.shown(replica)
+    ended_at = replica.ended_at
+    if app.has_ended and replica.started_at is not None:
+        ended_at = ended_at or app.ended_at or None
+    return {
+        "role": replica.role.name,
+        "k": replica.k,
+        "state": state,
+        "message": message,
+        "code": replica.code,
+        "host": replica.host,
+        "restarts": replica.restarts,
+        "started_at": replica.started_at,
+        "ended_at": ended_at,
+        "error_file": "",
+        "use": replica.use and replica.use.to_json(),
+    }
+
+
+def recorded_exit(found: Any, replica: "Replica") -> Optional[Json]:
+    """The end of the present run of a replica, as a fact; None where its wrapper has recorded none.
+
+    Args:
+        found: the JSON record of the wrapper; None for none.
+    """
+    if not isinstance(found, dict) or found.get("state") != "ended":
+        return None
+    if not replica.is_active or found.get("restarts", 0) < replica.restarts:
+        return None
+    event = {"e": "exit", "role": replica.role.name, "k": replica.k, "t": int(found["ended_at"] * 1e9)}
+    names = ("code", "signal", "stopped", "late", "why", "lost", "said", "host", "use")
+    event.update({name: found[name] for name in names if found.get(name) not in (None, "", False, [])})
+    event.setdefault("code", found.get("code"))
+    return event
