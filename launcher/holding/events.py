@@ -64,8 +64,8 @@ def stopping(
         by: the client that cancelled the app, or the replica whose end the stop follows.
         grace_s: replaces the app's own grace period.
     """
-    event = {"e": "stopping", "why": why, "by": by}  # type: Event
-    event.update(state=state, message=message, code=code)
+    event = {"e": "stopping", "why": why, "by": by, "state": state, "message": message}  # type: Event
+    event["code"] = code
     if grace_s is not None:
         event["grace_s"] = grace_s
     return event
@@ -77,11 +77,9 @@ def stop_for_restart(by: str) -> "Event":
 
 
 def restart(scope: str, role: str, k: int, number: int, delay_s: int) -> "Event":
-    """The event of a restart.
+    """The event of a restart of a `scope` (replica, role or app) after the failure of the replica `role`/`k`.
 
     Args:
-        scope: replica, role or app: what is restarted.
-        role, k: the replica whose failure the restart follows.
         number: the number of the restart, from 1, as counted against the role's retries.
         delay_s: the pause before the restart.
     """
@@ -110,11 +108,7 @@ _SIGNALS = range(129, 193)  # exit codes by which a shell or an engine reports a
 
 
 def exited(code: object, said: str = "") -> str:
-    """`exited with 1: FileNotFoundError: …`, or `exited with 137 (128 + signal 9)`.
-
-    Args:
-        said: the last line of the replica's stderr; "" for none.
-    """
+    """`exited with 137 (128 + signal 9)`, `exited with 1: KeyError: …`; `said`: the last line of stderr."""
     signal = f" (128 + signal {code - 128})" if isinstance(code, int) and code in _SIGNALS else ""
     return f"exited with {code}{signal}" + (f": {said}" if said else "")
 

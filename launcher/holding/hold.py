@@ -1,8 +1,6 @@
 """Hold an app: the way to its start, and the loop that follows it to its end. Python >= 3.6.
 
-Every holder resumes `way_to_start` in its own way, and runs the loop `hold`, which records the events and
-carries out what follows from them. A driver knows the processes, the containers or the steps; it decides
-nothing.
+A driver knows the processes, the containers or the steps; it decides nothing.
 """
 
 from launcher.holding.app import App
@@ -10,7 +8,7 @@ from launcher.holding.events import ended, skipped
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Generator, Iterable, Sequence
     from typing import Any, Optional, Protocol
 
     from launcher.holding.replica import Replica
@@ -41,9 +39,6 @@ if TYPE_CHECKING:
 
         def wait(self, deadline: "Optional[float]") -> "Iterable[dict[str, Any]]":
             """The next facts, at the latest at `deadline` (epoch seconds): perhaps none."""
-
-    from collections.abc import Generator
-    from typing import Protocol
 
     Way = Generator[None, Any, bool]
     """Yields while the app waits, and is sent what has happened meanwhile. It returns whether the app is to
@@ -81,18 +76,13 @@ if TYPE_CHECKING:
 
 
 STARTS = 8
-"""How many replicas are started before the driver looks for other facts."""
 
 AGAIN_S = 1.0
 """How long to wait for space on the disk before the next try."""
 
 
 def hold(app: App, record: "Record", driver: "Driver", starts: int = STARTS) -> None:
-    """Hold an app until its end is recorded.
-
-    Args:
-        starts: replaces STARTS, for a driver that starts many replicas at once.
-    """
+    """Hold an app until its end is recorded, with at most `starts` new replicas between looks for facts."""
     is_sweeping = False
     while True:
         decide(app, record, driver.now())
@@ -126,7 +116,7 @@ def decide(app: App, record: "Record", now: float) -> None:
 def implied_end(events: "Iterable[dict[str, Any]]") -> "Optional[dict[str, Any]]":
     """The end that the record of an app implies, once its holder has died; None where the end is open.
 
-    Only an end and a final stop count: a restart that the holder was about to make is not made.
+    Only an end and a final stop count, no restart.
     """
     app = App()
     for event in events:

@@ -20,12 +20,8 @@ _FLAGS = os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC
 class JournalWriter:
     """Adds events to a record: each line completely, or not at all.
 
-    A full disk must not stop the app: events that do not fit wait in memory, and the blocks of the spare file
-    are freed for them.
-
-    Attributes:
-        unwritten: the events that wait for space, in order.
-        error: why they could not be written; None before the first error.
+    A full disk must not stop the app: events that do not fit wait in memory as `unwritten`, with the `error`
+    that kept them, and the blocks of the spare file are freed for them.
     """
 
     def __init__(

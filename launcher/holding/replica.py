@@ -69,7 +69,7 @@ class Replica:
         restarts: how often it was started again, for whatever reason.
         retries: how often it alone was started again because it failed.
         code: exit code, 128 + signal after a signal; None where the end is unknown.
-        late, why, lost: see `phrases.cause`.
+        late, why, lost: see `events.cause`.
         is_stopped: it was asked to stop, so its exit code is not the program's.
         by_hand: another program stopped it.
         message: why it was stopped, or why it was lost.
@@ -174,9 +174,7 @@ class Pause:
     __slots__ = ("due_at", "of_app", "replicas")
 
     def __init__(self, due_at: float, of_app: bool, replicas: "list[Replica]") -> None:
-        self.due_at = due_at
-        self.of_app = of_app
-        self.replicas = replicas
+        self.due_at, self.of_app, self.replicas = due_at, of_app, replicas
 
 
 class Order:

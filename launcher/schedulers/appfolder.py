@@ -28,10 +28,7 @@ def is_id(app_id: str) -> bool:
 
 
 class AppFolder:
-    """The folder of an app, by its path.
-
-    Within `with` it is used by an open descriptor: a folder that replaces this one is not touched.
-    """
+    """The folder of an app, by its path; in `with` by an open descriptor, so that no successor is touched."""
 
     def __init__(self, path: str) -> None:
         self.path = path
@@ -196,7 +193,7 @@ class AppFolder:
             os.rename(self.path, hidden)
         except FileNotFoundError:
             return
-        if self._fd is not None and not self._is_at(hidden):
+        if self._fd is not None and not self.is_in_place(hidden):
             # Another process had removed it and made a new one, just before the rename.
             try:
                 os.rename(hidden, self.path)
@@ -206,13 +203,10 @@ class AppFolder:
                     raise  # else a newer folder is there: the owner of this one learns it at its next act
         remove_tree(hidden)
 
-    def is_in_place(self) -> bool:
-        """Whether the open folder is still the folder at its path."""
-        return self._is_at(self.path)
-
-    def _is_at(self, path: str) -> bool:
+    def is_in_place(self, path: str = "") -> bool:
+        """Whether the open folder is still the folder at its path, or is that at another path."""
         try:
-            return self._fd is not None and os.path.samestat(os.fstat(self._fd), os.stat(path))
+            return self._fd is not None and os.path.samestat(os.fstat(self._fd), os.stat(path or self.path))
         except OSError:
             return False
 
@@ -254,17 +248,10 @@ def _clear(folder: str) -> "list[str]":
                 if entry.is_dir(follow_symlinks=False):
                     found.append(entry.path)
                 else:
-                    _unlink(entry.path)
+                    AppFolder(folder).unlink(entry.name)
     except OSError:
         pass
     return found
-
-
-def _unlink(path: str) -> None:
-    try:
-        os.unlink(path)
-    except OSError:  # another process does the same
-        pass
 
 
 def json_object(data: bytes) -> "dict[str, Any] | None":

@@ -1,8 +1,7 @@
 """The base of schedulers that keep a record of each app: it implements all methods by a few.
 
-A subclass submits, reads and stops apps. It returns values that have methods of their own:
-`BackendReservation` creates, starts and aborts an attempt, `SeenApp` (`record.py`) gives the attempt, record
-and description of an app, and `AppLogs` (`readback.py`) reads its output.
+Three values have methods of their own: `BackendReservation` creates, starts and aborts an attempt, `SeenApp`
+(`record.py`) gives the attempt, record and description of an app, `AppLogs` (`readback.py`) reads its output.
 """
 
 from __future__ import annotations
@@ -36,10 +35,7 @@ else:
 
 
 class BackendReservation(Reservation, ABC):
-    """A reservation that creates, starts and removes its attempt itself.
-
-    See the methods of `StagedScheduler` with these names. `cfg` is resolved.
-    """
+    """A reservation with these methods of `StagedScheduler`. `cfg` is resolved."""
 
     @abstractmethod
     def create(self, app: AppDef, cfg: Mapping[str, CfgVal]) -> None: ...

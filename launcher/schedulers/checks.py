@@ -24,10 +24,7 @@ class RejectedAppError(SchedulerError, ValueError):
 
 
 def check_runnable(app: AppDef, own: Callable[[AppDef], Iterable[Problem]] | None = None) -> None:
-    """Raise RejectedAppError for an app that breaks a common rule, or one of the scheduler's `own`.
-
-    The scheduler's own rules are checked only for a well-formed app.
-    """
+    """Raise RejectedAppError for an app that breaks a common rule or, if well-formed, an `own` rule."""
     problems = check_app(app)
     if own is not None and all(problem.code != "wrong-type" for problem in problems):
         problems += own(app)
@@ -52,10 +49,9 @@ def unsupported(
     scheduler: str,
     others: Callable[[str], Iterable[str]] = lambda _: (),
 ) -> Iterator[Problem]:
-    """The fields of roles that have a value other than the default and that the scheduler does not support.
+    """The fields of roles, other than their defaults, that are not in `supports`.
 
     Args:
-        supports: the supported fields; None for a scheduler that declares none.
         others: field → the schedulers that support it.
     """
     supports = supports or ()
@@ -69,7 +65,11 @@ def unsupported(
                 message = f"{scheduler} does not support `{field.name}`: {remedy}"
                 yield Problem(("roles", role.name, field.name), "constraint", message)
         if HOSTS not in supports:
-            yield from _unknown_hosts(role, scheduler, list(others(HOSTS)))
+            remedy = f": run it on {where}" if (where := " or ".join(others(HOSTS))) else ""
+            for path, name, written in macros_in(role):
+                if needs_host(name):
+                    message = f"{scheduler} does not know the host in `{written}`{remedy}"
+                    yield Problem(path, "reference-phase", message)
 
 
 def role_option_problems(app: AppDef, opts: runopts) -> Iterator[Problem]:
@@ -96,14 +96,6 @@ HOSTS = "hosts"
 """In `Scheduler.supports`: the scheduler fills in `$<rank0_host>` and `$<role.NAME.host>`."""
 
 
-def _unknown_hosts(role: Role, scheduler: str, others: list[str]) -> Iterator[Problem]:
-    remedy = f": run it on {' or '.join(others)}" if others else ""
-    for path, name, written in macros_in(role):
-        if needs_host(name):
-            message = f"{scheduler} does not know the host in `{written}`{remedy}"
-            yield Problem(path, "reference-phase", message)
-
-
 def refuse_outputs(app: AppDef) -> None:
     """Raise RejectedAppError for an app without a job that asks for an output folder."""
     text = "`{}` is a folder of a job, and this app has none: use launcher apply"
@@ -114,16 +106,10 @@ def refuse_outputs(app: AppDef) -> None:
 
 def add_times(opts: runopts, grace_s: float) -> None:
     """Add the options `timeout_s` and `grace_s`, for schedulers that support them."""
-    opts.add(
-        "timeout_s",
-        int,
-        "seconds after which the whole app is stopped and has failed; no limit if not given",
-        minimum=1,
-        example=3600,
-    )
-    opts.add(
-        "grace_s", float, "seconds from TERM to KILL when the app is stopped", default=grace_s, minimum=0
-    )
+    limit = "seconds after which the whole app is stopped and has failed; no limit if not given"
+    opts.add("timeout_s", int, limit, minimum=1, example=3600)
+    grace = "seconds from TERM to KILL when the app is stopped"
+    opts.add("grace_s", float, grace, default=grace_s, minimum=0)
 
 
 def overridden(app: AppDef) -> list[str]:
@@ -166,10 +152,8 @@ def gpu_type_notes(app: AppDef, scheduler: str, *, is_here: bool) -> Iterator[st
     names = gpu_names() if is_here else ()
     for role, kind in kinds.items():
         if not names:
-            yield (
-                f"role `{role}`: {scheduler} does not look at gpu_type `{kind}`: the GPUs of its machine are"
-                " unknown"
-            )
+            unknown = "the GPUs of its machine are unknown"
+            yield f"role `{role}`: {scheduler} does not look at gpu_type `{kind}`: {unknown}"
         elif not all(is_gpu_of_type(name, kind) for name in names):
             listed = ", ".join(f"{count} x {name}" for name, count in Counter(names).items())
             yield (

@@ -46,10 +46,7 @@ _CHUNK = 1 << 16
 
 
 class FolderScheduler(BackendScheduler["list[Role]"]):
-    """Subclasses start, observe and stop replicas. The request holds one role per replica.
-
-    In the abstract methods `stem` is the path that the files of a replica begin with.
-    """
+    """Subclasses start, observe and stop replicas. The files of a replica have paths that begin with `stem`."""
 
     shared_engine = ""
     grace_s = 10.0
@@ -93,7 +90,14 @@ class FolderScheduler(BackendScheduler["list[Role]"]):
 
     def claim(self, attempt: Attempt) -> FolderReservation:
         app_id = attempt.app_id
-        made = FolderReservation(self, attempt, self._lock(app_id))
+        paths.ensure(self.place())
+        try:
+            lock = AppFolder(self.place(app_id)).make_and_lock()
+        except BlockingIOError:  # another client holds it
+            raise ReservedError(app_id, "reserved", self._reservation(app_id)[1]) from None
+        except OSError as error:
+            raise paths.unusable(error, self.place(app_id)) from error
+        made = FolderReservation(self, attempt, lock)
         try:
             if self.time_of(app_id, "started") is None:
                 self._note(attempt)
@@ -104,16 +108,6 @@ class FolderScheduler(BackendScheduler["list[Role]"]):
         made.release()  # a record under a held lock is one that is being started
         known = self.read(app_id)
         raise ReservedError(app_id, known.record.state if known else "gone")
-
-    def _lock(self, app_id: str) -> int:
-        """The lock of the app's folder, open. Raises ReservedError while another client holds it."""
-        paths.ensure(self.place())
-        try:
-            return AppFolder(self.place(app_id)).make_and_lock()
-        except BlockingIOError:
-            raise ReservedError(app_id, "reserved", self._reservation(app_id)[1]) from None
-        except OSError as error:
-            raise paths.unusable(error, self.place(app_id)) from error
 
     def _note(self, attempt: Attempt) -> None:
         """Write the reservation, in place of one that a dead client left."""

@@ -34,10 +34,7 @@ def start_bare(
     descriptors: Mapping[int, int] = {},
     args: Sequence[str] = (),
 ) -> tuple[int, socket]:
-    """As `start_holder`, for a module, without site-packages and with only `_KEPT` of the environment.
-
-    The variables for replicas go through the control socket and are written nowhere.
-    """
+    """As `start_holder`, for a module, without site-packages and with only `_KEPT` of the environment."""
     return start_holder(
         name,
         program(module),

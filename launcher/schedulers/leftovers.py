@@ -1,4 +1,4 @@
-"""Clear the shares of dead holders: end the rest of a local app, ask the engine about a Docker app.
+"""Stand in line, and clear the shares of dead holders.
 
 The first app in line starts a process for that, since supervisors load no parser and no engine's client. So
 this module imports next to nothing, and the functions of that process import their modules.
@@ -45,10 +45,7 @@ class Clearing:
 
 
 def start_clearing(tickets: Iterable[Ticket]) -> int:
-    """Spawn a process that clears the shares of these holders; returns its pid. Raises OSError.
-
-    A freed share wakes the first app in line.
-    """
+    """Spawn a process that clears the shares of these holders; returns its pid. Raises OSError."""
     root = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
     code = f"import sys; sys.path.insert(0, {root!r}); from launcher.schedulers.leftovers import main; main()"
     paths = [os.path.join(each.table, each.name) for each in tickets]
@@ -62,8 +59,7 @@ class Line:
 
     Attributes:
         error: why the table could not be written at the last look; None when it could.
-        clearer: the pid of the process that this look has started to clear the shares of dead holders; 0 for
-            none.
+        clearer: the pid of the process that the last look has started to clear shares; 0 for none.
     """
 
     def __init__(self, place: Place) -> None:
@@ -96,8 +92,7 @@ def main() -> None:
 def _left(path: str) -> Ticket | None:
     """The ticket with this path, while the remains of its dead holder count."""
     folder, name = os.path.split(path)
-    found = (each for each in table.tickets(folder) if each.name == name and each.is_left)
-    return next(found, None)
+    return next((each for each in table.tickets(folder) if each.name == name and each.is_left), None)
 
 
 def clear(ticket: Ticket) -> None:

@@ -47,11 +47,7 @@ def stream_name(stream: object) -> str:
 
 
 def require_replica(app_id: str, counts: Mapping[str, int], role: str, k: int) -> None:
-    """Raise SchedulerError, with the present roles or replicas, for a replica that the app does not have.
-
-    Args:
-        counts: role → number of its replicas.
-    """
+    """Raise SchedulerError for a replica that the app does not have. `counts`: role → number of replicas."""
     if role not in counts:
         from launcher.text import name_hint
 
@@ -62,10 +58,7 @@ def require_replica(app_id: str, counts: Mapping[str, int], role: str, k: int) -
 
 
 def since_ns(moment: float) -> int:
-    """The first nanosecond of "since `moment`" (epoch seconds).
-
-    Output shows microseconds, so a moment includes all lines of its microsecond.
-    """
+    """The first nanosecond of "since `moment`" (epoch seconds): that of its microsecond, as it is shown."""
     return max(0, round(moment * 1e6) * 1000)
 
 
@@ -86,12 +79,9 @@ class LogsRemoved(SchedulerError):
 
 
 class LogRecord:
-    """Bytes that a replica wrote, cut anywhere.
+    """Bytes that a replica wrote, cut anywhere, and when launcher read them, nanoseconds since the epoch.
 
-    Attributes:
-        time_ns: when launcher read them from the replica, nanoseconds since the epoch.
-        stream: stdout, stderr, restart for the (empty) mark of a restarted replica, or dropped for the line
-            in place of removed output.
+    stream: stdout, stderr, restart (the empty mark of a restart), or dropped (a line for removed output).
     """
 
     __slots__ = ("data", "stream", "time_ns")
@@ -179,10 +169,7 @@ def whole_lines(chunks: Iterable[bytes]) -> Iterator[bytes]:
 
 
 class LineSearch:
-    """Finds the lines in which a regular expression is found, as text (UTF-8), in chunks of whole lines.
-
-    Attributes:
-        pattern: the compiled expression.
+    """Finds the lines in which a regular expression (`pattern`) is found, in chunks of whole lines.
 
     Raises UsageError for an invalid expression.
     """
@@ -199,7 +186,7 @@ class LineSearch:
             self.pattern = re.compile(regex, flags)
         except (re.error, OverflowError, RecursionError) as error:
             raise UsageError(f"`{regex}` is not a regular expression: {error}") from error
-        is_plain = _stays_in_line(regex)
+        is_plain = re.fullmatch(_PLAIN, regex, re.ASCII)
         self._in_bytes = re.compile(regex.encode(), flags | re.MULTILINE).search if is_plain else None
         self._dense = False  # most lines match: then jumping from match to match costs more than testing each
 
@@ -263,10 +250,7 @@ def _spans_of(
 
 
 def grep(chunks: Iterable[bytes], regex: str) -> Iterator[bytes]:
-    """The lines in which `regex` is found (as text, UTF-8), all of one chunk together.
-
-    Raises UsageError for an invalid `regex`.
-    """
+    """The lines in which `regex` is found, all of one chunk together. Raises UsageError as LineSearch."""
     search = LineSearch(regex)
     for chunk in whole_lines(chunks):
         if found := search.found(chunk):
@@ -287,21 +271,12 @@ def _found_in_chunk(
             yield start, at
 
 
-def _stays_in_line(regex: str) -> bool:
-    r"""Whether searching many ASCII lines at once finds the same as searching each of them.
-
-    True for patterns whose parts neither match a newline nor inspect the text beyond a match:
-    letters, digits, escaped signs, `\b`, `\d`, `\w`, `.`, `^`, `$`, `|`, plain groups, and plain classes.
-    """
-    import re
-
-    return re.fullmatch(_PLAIN, regex, re.ASCII) is not None
-
-
 _PLAIN = (
     r"(?:[\w \-/:,=@#%\"'<>!&;~^$|)]|\((?!\?)|\\[.\[\](){}*+?|^$\\/\-bdw]"
     r"|\[[\w \-/:,=@#%\"'<>!&;~.]+\]|\.|[*+?](?![*+?]))*"
 )
+"""Patterns for which searching many ASCII lines at once finds the same as searching each of them: their parts
+neither match a newline nor inspect the text beyond a match."""
 
 
 def tail(chunks: Iterable[bytes], count: int) -> Iterator[bytes]:
@@ -310,15 +285,10 @@ def tail(chunks: Iterable[bytes], count: int) -> Iterator[bytes]:
 
     kept: deque[bytes] = deque(maxlen=count)
     for chunk in whole_lines(chunks):
-        kept.extend(_split(chunk))
+        *lines, last = chunk.split(b"\n")  # a carriage return does not end a line
+        kept.extend(line + b"\n" for line in lines)
+        kept.extend([last] if last else ())
     yield from kept
-
-
-def _split(chunk: bytes) -> list[bytes]:
-    """Lines with their newline; a carriage return does not end a line."""
-    parts = chunk.split(b"\n")
-    last = parts.pop()
-    return [part + b"\n" for part in parts] + ([last] if last else [])
 
 
 def text_lines(chunks: Iterable[bytes]) -> Iterator[str]:

@@ -21,25 +21,22 @@ _LEAVE_S = 2.0
 
 
 def in_threads(act: Callable[[str], T], app_ids: Iterable[str]) -> Iterator[tuple[str, T | LauncherError]]:
-    """Call `act` with each app id, several at once; yields each id with the result or the error.
-
-    Raises the errors of `act` that are no LauncherError.
-    """
+    """Call `act` with each app id, several at once; yields each id with the result or the LauncherError."""
     left = list(reversed(list(app_ids)))
-    return as_they_come([_outcomes(act, left) for _ in range(min(_AT_ONCE, len(left)))])
 
+    def outcomes() -> Iterator[tuple[str, T | LauncherError]]:
+        while True:
+            try:
+                app_id = left.pop()
+            except IndexError:  # another thread may have taken the last one
+                return
+            try:
+                result: T | LauncherError = act(app_id)
+            except LauncherError as error:
+                result = error
+            yield app_id, result
 
-def _outcomes(act: Callable[[str], T], left: list[str]) -> Iterator[tuple[str, T | LauncherError]]:
-    while True:
-        try:
-            app_id = left.pop()
-        except IndexError:  # another thread may have taken the last one
-            return
-        try:
-            result: T | LauncherError = act(app_id)
-        except LauncherError as error:
-            result = error
-        yield app_id, result
+    return as_they_come([outcomes() for _ in range(min(_AT_ONCE, len(left)))])
 
 
 def in_turn(act: Callable[[str], T], app_ids: Iterable[str]) -> Iterator[tuple[str, T | LauncherError]]:

@@ -56,10 +56,7 @@ def process(pid: int) -> Process | None:
 
 
 def start_time(pid: int) -> int | None:
-    """The start of the process, in clock ticks since boot; None when it has exited.
-
-    Pid, start time and boot id name a process for good. Without /proc every living process answers 0.
-    """
+    """The start of the process, in clock ticks since boot, 0 without /proc; None when it has exited."""
     if LINUX:
         found = process(pid)
         return found.start if found else None
@@ -211,10 +208,7 @@ def wait_for_exit(pid: int, start: int, timeout_s: float | None = None) -> bool:
 
 
 def wait_readable(fds: Iterable[int], timeout_s: float | None = None) -> list[int]:
-    """Return the `fds` that can be read, or whose other end is closed; [] when `timeout_s` is over.
-
-    Also [] after LONGEST_S: a caller with a longer timeout calls again.
-    """
+    """Return the `fds` that can be read, or whose other end is closed; [] after `timeout_s`, or LONGEST_S."""
     import select
 
     poll = select.poll()

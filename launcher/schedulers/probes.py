@@ -36,9 +36,6 @@ SIGKILL = 9
 class ProbedRun(Probing):
     """One probed run of a replica. It is made before the start, and stores the file's stamp of that time.
 
-    A holder's subclass defines whether the run is still to be probed, how to start a command, and how to
-    report the result.
-
     Args:
         loop: has `watch`, `forget` and `after`.
         path: the path of the probe's file.
@@ -183,12 +180,7 @@ def _stamp(path: "Any") -> "Any":
 
 
 def ask(probe: "Mapping[str, Any]", hosts: "Iterable[tuple[int, str]]", limit_s: float) -> "Steps":
-    """Probe a port at each of these addresses, until a probe succeeds.
-
-    Args:
-        hosts: (family, address) of each host.
-        limit_s: time limit of all connections and answers together.
-    """
+    """Probe a port at each host (family, address), until one succeeds; `limit_s` is for all together."""
     port, path, until = probe["port"], probe.get("http"), time.monotonic() + limit_s
     why = f"nothing listens on port {port}"
     for family, host in hosts:

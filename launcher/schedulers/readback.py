@@ -51,9 +51,8 @@ class AppLogs(ABC):
         return None
 
     def run_starts(self, replicas: Sequence[Where]) -> Mapping[Where, Sequence[tuple[int, float]]]:
-        """The start of each run of each replica, in order: (number of the restart, epoch seconds).
+        """The start of each run of each replica, in order: (number of the restart, from 0; epoch seconds).
 
-        The first run has number 0. The output of a run lies between its start and that of the next one.
         Raises LogsUnsupported where the times of restarts are not known.
         """
         raise LogsUnsupported(
@@ -66,10 +65,7 @@ class AppLogs(ABC):
         return iter(())
 
     def events(self) -> Callable[[], Iterable[Event]]:
-        """A function whose calls return the new events of the record, as `launcher.holding` folds them.
-
-        No events where there is no record.
-        """
+        """A function whose calls return the new events of the record, if there is one."""
         return tuple
 
 
@@ -80,13 +76,10 @@ class NoLogs(AppLogs):
         self.scheduler = scheduler
 
     def records(self, where: Where, part: LogPart) -> Iterator[LogRecord]:
-        raise self._unsupported()
+        raise LogsUnsupported(f"{self.scheduler} does not support reading logs back")
 
     def chunks(self, replicas: Sequence[Where], part: LogPart) -> Iterator[tuple[str, int, bytes]]:
-        raise self._unsupported()
-
-    def _unsupported(self) -> LogsUnsupported:
-        return LogsUnsupported(f"{self.scheduler} does not support reading logs back")
+        raise LogsUnsupported(f"{self.scheduler} does not support reading logs back")
 
 
 class RecordedLogs(AppLogs):
@@ -132,8 +125,7 @@ class RecordedLogs(AppLogs):
         if not part.follow:
             return self.present_records(where, part)
         # Where several replicas are read one by one, the log of the failed one reports the restart.
-        found = self._noted([where], part, part.since, of_cause=True)
-        return (record for _, record in found)
+        return (record for _, record in self._noted([where], part, part.since, of_cause=True))
 
     def chunks(self, replicas: Sequence[Where], part: LogPart) -> Iterator[tuple[str, int, bytes]]:
         if not part.follow:

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from launcher.holding.use import Use
     from launcher.schedulers.responses import DescribeAppResponse
-    from launcher.specs.app import AppDef, Role
+    from launcher.specs.app import AppDef
     from launcher.specs.attempt import Attempt
     from launcher.turns.ask import Ask
 
@@ -50,10 +50,7 @@ if TYPE_CHECKING:
 
 
 def write_json(app_dir: str, name: str, value: Mapping[str, Any]) -> None:
-    """Write a JSON file in an app's folder.
-
-    Raises StateError when the disk is full or read-only; then the old file stays.
-    """
+    """Write a JSON file in an app's folder. Raises StateError; then the old file stays."""
     import json
 
     from launcher import paths
@@ -86,10 +83,9 @@ def attempt_of_app(app: AppDef, cfg: Mapping[str, Any], scheduler: str, session:
 
 
 def ask_of_run(app: AppDef, app_id: str, *, in_turn: bool, is_held_here: bool = True) -> Ask | None:
-    """The ask of an app, behind all earlier asks; None where the app asks for nothing.
+    """The ask of an app, behind all earlier ones; None where it asks for nothing, or there are no turns.
 
-    None also on systems without turns. Raises StateError where the tables cannot be written, UsageError for a
-    LAUNCHER_GPUS that is no number.
+    Raises StateError where the tables cannot be written, UsageError for a LAUNCHER_GPUS that is no number.
 
     Args:
         in_turn: the app waits for its share; otherwise it takes the share at once.
@@ -117,12 +113,8 @@ def ask_of_run(app: AppDef, app_id: str, *, in_turn: bool, is_held_here: bool = 
 
 def asks(app: AppDef) -> bool:
     """Whether an app asks for cores, memory or GPUs."""
-    return any(_asks(role) for role in app.roles)
-
-
-def _asks(role: Role) -> bool:
-    wanted = role.resource
-    return role.num_replicas > 0 and (wanted.cpu > 0 or wanted.memMB > 0 or wanted.gpu > 0)
+    wanted = [role.resource for role in app.roles if role.num_replicas > 0]
+    return any(each.cpu > 0 or each.memMB > 0 or each.gpu > 0 for each in wanted)
 
 
 def reserved(attempt: Attempt) -> dict[str, Any]:
@@ -140,11 +132,7 @@ def name_of(recorded: Recorded) -> str:
 
 
 def row_of(scheduler: str, app_id: str, recorded: Recorded, session: str = "") -> AppRecord:
-    """The record of an app as it was reserved.
-
-    Args:
-        session: used where the recorded attempt names none.
-    """
+    """The record of an app as it was reserved. `session`: used where the recorded attempt names none."""
     key = recorded.get("key")
     made = AppRecord(
         scheduler,
@@ -213,12 +201,8 @@ class SeenApp:
 
         document, metadata = self.recorded.get("document"), self.recorded.get("metadata") or {}
         app = app_from_document(document, name_of(self.recorded), metadata) if document else None
-        answer = description_of(self.record, app, self._message())
+        lost = "lost: " if self.record.state == "lost" else ""  # answers have no such state
+        message = "; ".join(part for part in (lost + self.record.message, *self.record.warnings) if part)
+        answer = description_of(self.record, app, message)
         answer.metadata = metadata
         return answer
-
-    def _message(self) -> str:
-        """The message for answers: they have no state for a lost app, and no warnings."""
-        record = self.record
-        lost = "lost: " if record.state == "lost" else ""
-        return "; ".join(part for part in (lost + record.message, *record.warnings) if part)

@@ -1,7 +1,6 @@
 """Map names of schedulers to factories: built-in factories, imported on use, and those of entry points.
 
-A built-in name is looked up without a search for entry points: that search reads the metadata of every
-installed package, which takes longer than most commands.
+A built-in name is looked up without a search for entry points, which takes longer than most commands.
 """
 
 from __future__ import annotations
@@ -53,11 +52,7 @@ SHARED_ENGINES = {
 
 
 class SchedulerFactories(Mapping[str, "SchedulerFactory"]):
-    """Scheduler name → factory(session_name, **params); a factory imports its module when it is called.
-
-    Built-in schedulers come first and keep their names; entry points of `group` are looked up for a name
-    that is not built in, or when all are listed.
-    """
+    """Scheduler name → factory, which imports its module when it is called; built-in ones come first."""
 
     def __init__(self, group: str = GROUP, *, skip_defaults: bool = False) -> None:
         self._group = group
@@ -66,9 +61,7 @@ class SchedulerFactories(Mapping[str, "SchedulerFactory"]):
 
     def _everything(self) -> dict[str, SchedulerFactory]:
         if self._all is None:
-            self._all = {**_entry_points(self._group), **self._ours}
-            order = [*self._ours, *(name for name in self._all if name not in self._ours)]
-            self._all = {name: self._all[name] for name in order}
+            self._all = {**self._ours, **_entry_points(self._group), **self._ours}
         return self._all
 
     def __getitem__(self, name: str) -> SchedulerFactory:
@@ -102,10 +95,7 @@ def imported(home: str) -> Callable[..., Any]:
 
 
 def _entry_points(group: str) -> dict[str, SchedulerFactory]:
-    """The factories of installed packages; each is loaded when it is called.
-
-    A call raises SchedulerError when the factory cannot be loaded, or raises anything but a LauncherError.
-    """
+    """The factories of installed packages. A call raises SchedulerError for one that is broken."""
     from importlib.metadata import entry_points
 
     def deferred(point: Any) -> SchedulerFactory:
@@ -143,10 +133,7 @@ def get_default_scheduler_name() -> str:
 
 
 def get_scheduler(name: str, session_name: str, **params: Any) -> Scheduler[Any]:
-    """A scheduler by its name.
-
-    Raises UnknownSchedulerException with the nearest name, SchedulerError for a broken plug-in.
-    """
+    """A scheduler by its name. Raises UnknownSchedulerException, SchedulerError for a broken plug-in."""
     factories = get_scheduler_factories()
     if name not in factories:
         from launcher.specs.handle import UnknownSchedulerException
@@ -166,10 +153,7 @@ def open_reader() -> Reader:
 
 
 def open_store(*, readonly: bool = False, durable: bool = True) -> Store:
-    """The store in LAUNCHER_HOME; see `Store.open`.
-
-    A new store, or one of an older version, gets a row for every app that a scheduler has a record of.
-    """
+    """The store in LAUNCHER_HOME; a new one gets a row for every app that a scheduler has a record of."""
     from launcher.state.store import Store
 
     return Store.open(readonly=readonly, durable=durable, source=every_app)

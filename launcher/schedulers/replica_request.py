@@ -1,7 +1,6 @@
 """The replicas of an app as values, for all schedulers: macros filled in, variables assembled. Pure.
 
-A request is first made under the symbolic app id (`$<app_id>`, escapes intact), so that a plan shows what
-will run and one dry run can be scheduled more than once. `binder` gives it a real id when it is scheduled.
+A request is first made under the symbolic app id, escapes intact. `binder` gives it a real id.
 """
 
 from __future__ import annotations
@@ -34,11 +33,9 @@ class Surroundings:
     """The things that a scheduler gives to every replica of an app. Texts may hold macros of later phases.
 
     Attributes:
-        scratch: the folder that the replicas share.
-        output: the app's own output folder, "" for none.
+        scratch, output: the folders that the replicas share, and of the app's output, "" for none.
         hosts: variable → host, for variables of `host_variables` whose host the scheduler knows.
         values: macro → value, beside the macros that every scheduler fills in.
-        img_root: the folder that `$<img_root>` stands for.
     """
 
     handle: str
@@ -58,12 +55,8 @@ class Surroundings:
             yield k, known.apply(role, partial={"app_id"}, hosts=self.values)
 
     def environment(self, env: Mapping[str, str], *, error_file: str, logs: str) -> dict[str, str]:
-        """The variables of a replica, including `env` of its role. Secrets stay references.
-
-        Args:
-            error_file: the path of its structured error file.
-            logs: the folder for logs of torchelastic.
-        """
+        """The variables of a replica, with `env` of its role, the path of its structured error file, and the
+        folder for logs of torchelastic. Secrets stay references."""
         return {
             "TORCHELASTIC_ERROR_FILE": error_file,
             "PET_LOG_DIR": logs,
@@ -98,11 +91,7 @@ def binder(app_id: str, values: Mapping[str, str] | None = None) -> Callable[[An
 
 
 def without_output(env: Mapping[str, Any], symbol: str = SYMBOLIC_OUTPUT) -> dict[str, Any]:
-    """The variables without the variable of an output folder, which an app without a job does not have.
-
-    Args:
-        symbol: the value of that variable; an edited value stays.
-    """
+    """The variables for an app without a job: without an output folder, if its value is the `symbol`."""
     return {name: value for name, value in env.items() if (name, value) != (OUTPUT_VARIABLE, symbol)}
 
 

@@ -1,12 +1,8 @@
-"""The responses of schedulers: Stream, DescribeAppResponse, ListAppResponse; and their conversion to records.
-
-Separate from `api`, which loads these names on first use: dataclasses and enum would double the time of
-`launcher list`.
-"""
+"""The responses of schedulers, which `api` loads on first use, and their conversion to and from records."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from enum import Enum
 
 from launcher.dataclass import dataclass, field
@@ -91,7 +87,6 @@ class ListAppResponse:
 # -- records and answers ---------------------------------------------------------------------------------
 
 
-_NONE = "<NONE>"
 _OF_APP_STATES = {"submitted": "reserved", "pending": "created", "unsubmitted": "reserved"}
 
 
@@ -111,7 +106,22 @@ def of_description(answer: DescribeAppResponse, scheduler: str, session: str) ->
         output=answer.output,
     )
     record.num_restarts = max(0, answer.num_restarts)
-    record.replicas = _replicas(answer.roles_statuses)
+    record.replicas = [
+        ReplicaRecord(
+            role.role,
+            each.id,
+            str(each.state).lower(),
+            exit_code=each.exit_code,
+            num_restarts=each.num_restarts,
+            started_at=each.started_at,
+            ended_at=each.ended_at,
+            message=each.message,
+            host=each.hostname,
+            structured_error_msg=_text(each.structured_error_msg),
+        )
+        for role in answer.roles_statuses
+        for each in role.replicas
+    ]
     return record
 
 
@@ -131,20 +141,15 @@ def of_listed(answer: ListAppResponse, scheduler: str) -> AppRecord:
 def description_of(
     record: AppRecord, app: AppDef | None = None, message: str | None = None
 ) -> DescribeAppResponse:
-    """The answer of `describe` for a scheduler that has a record of its own.
-
-    Args:
-        app: the submitted app.
-        message: replaces the record's message.
-    """
+    """The answer of `describe` for the record of a submitted app. `message` replaces the record's."""
     roles = _statuses(record)
     cause = root_cause(replica for role in roles for replica in role.replicas)
     return DescribeAppResponse(
         app_id=record.app_id,
         state=app_state(record.state),
         num_restarts=record.num_restarts,
-        msg=(record.message if message is None else message) or _NONE,
-        structured_error_msg=cause.structured_error_msg if cause else _NONE,
+        msg=(record.message if message is None else message) or NONE,
+        structured_error_msg=cause.structured_error_msg if cause else NONE,
         metadata=app.metadata if app else {},
         roles_statuses=roles,
         roles=app.roles if app else [],
@@ -166,7 +171,7 @@ def _statuses(record: AppRecord) -> list[RoleStatus]:
             state=app_state(each.state),
             role=each.role,
             hostname=each.host,
-            structured_error_msg=each.structured_error_msg or _NONE,
+            structured_error_msg=each.structured_error_msg or NONE,
             exit_code=each.exit_code,
             num_restarts=each.num_restarts,
             started_at=each.started_at,
@@ -196,25 +201,6 @@ def attempt_state(state: AppState) -> str:
     return _OF_APP_STATES.get(text, text)
 
 
-def _replicas(roles: Iterable[RoleStatus]) -> list[ReplicaRecord]:
-    return [
-        ReplicaRecord(
-            role.role,
-            each.id,
-            str(each.state).lower(),
-            exit_code=each.exit_code,
-            num_restarts=each.num_restarts,
-            started_at=each.started_at,
-            ended_at=each.ended_at,
-            message=each.message,
-            host=each.hostname,
-            structured_error_msg=_text(each.structured_error_msg),
-        )
-        for role in roles
-        for each in role.replicas
-    ]
-
-
 def _text(given: str) -> str:
     """TorchX says "<NONE>" for no text."""
-    return "" if given == _NONE else given
+    return "" if given == NONE else given

@@ -58,11 +58,7 @@ class Restart:
 
 
 class RecordedEvents:
-    """Reads the events in the file of a record, one per line. Each call returns the new events.
-
-    Args:
-        parse: turns whole lines into events.
-    """
+    """Reads the events in the file of a record. Each call returns the new ones; `parse` gets whole lines."""
 
     def __init__(self, path: str, parse: Callable[[bytes], Iterable[Event]]) -> None:
         self._path = path
@@ -135,11 +131,7 @@ class RestartReader:
 
 
 def followed(reader: RestartReader, rounds: Iterable[bool]) -> Iterator[Restart]:
-    """All restarts of an app, each as it comes, until the app has ended.
-
-    Args:
-        rounds: blocks until the record may have new events; yields whether it will have no more after these.
-    """
+    """All restarts of an app, each as it comes, until it has ended. `rounds`: see `RecordedLogs.rounds`."""
     if reader.is_over:
         return
     for is_last in rounds:
@@ -149,9 +141,7 @@ def followed(reader: RestartReader, rounds: Iterable[bool]) -> Iterator[Restart]
 
 
 class RestartNotes:
-    """Reports the restarts of followed replicas, each between the outputs that it separates.
-
-    May be used by several threads.
+    """Reports the restarts of followed replicas, each between the outputs that it separates. Thread-safe.
 
     Args:
         report: called with each restart, once.
@@ -251,10 +241,7 @@ def run_starts(events: Iterable[Event], replicas: Iterable[Where]) -> dict[Where
 
 
 def run_between(starts: Sequence[tuple[int, float]], restart: int) -> tuple[float, float | None] | None:
-    """The first and the last moment of a run in the list of `run_starts`; None where the run is missing.
-
-    The last moment is None for the present run.
-    """
+    """The first and the last moment (None if it goes on) of a run in `run_starts`; None if it is missing."""
     for index, (number, at) in enumerate(starts):
         if number == restart:
             return at, starts[index + 1][1] - _LAST_S if index + 1 < len(starts) else None

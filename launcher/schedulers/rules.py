@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from launcher.dataclass import replace
@@ -26,17 +27,11 @@ class SchedulerRules(Mapping[str, "Callable[[], runopts]"]):
     def __init__(self) -> None:
         self._factories = get_scheduler_factories()
         self._schedulers: dict[str, Scheduler[Any]] = {}
-        self._made: dict[str, runopts] = {}
+        self._options: dict[str, Callable[[], runopts]] = {}
 
     def __getitem__(self, name: str) -> Callable[[], runopts]:
         self._factories[name]  # a KeyError is raised here, not when the options are read
-
-        def options() -> runopts:
-            if name not in self._made:
-                self._made[name] = self._scheduler(name).run_opts()
-            return self._made[name]
-
-        return options
+        return self._options.setdefault(name, cache(lambda: self._scheduler(name).run_opts()))
 
     def __contains__(self, name: object) -> bool:
         return name in self._factories
@@ -53,16 +48,16 @@ class SchedulerRules(Mapping[str, "Callable[[], runopts]"]):
         if has_workspace and scheduler.builds_workspaces:
             # The built image; its Dockerfile may name a base image other than the role's.
             app = replace(app, roles=[replace(role, image=role.image or BUILT_IMAGE) for role in app.roles])
-        supported = getattr(scheduler, "supports", None)
-        return [*unsupported(app, supported, name, self._supporting), *scheduler.app_problems(app, cfg)]
+
+        def supporting(field: str) -> list[str]:
+            return [name for name in DEFAULT_SCHEDULERS if field in self._scheduler(name).supports]
+
+        return [*unsupported(app, scheduler.supports, name, supporting), *scheduler.app_problems(app, cfg)]
 
     def unreadable(self, name: str, other: str) -> str:
         """The reason why apps of one scheduler cannot read output folders of another; "" when they can."""
         scheduler = self._scheduler(name)
         return scheduler.output_folders.unreadable(other) if isinstance(scheduler, StagedScheduler) else ""
-
-    def _supporting(self, field: str) -> list[str]:
-        return [name for name in DEFAULT_SCHEDULERS if field in self._scheduler(name).supports]
 
     def _scheduler(self, name: str) -> Scheduler[Any]:
         if name not in self._schedulers:

@@ -55,7 +55,7 @@ class Reservation:
         self.attempt = attempt
         self.waits_for: tuple[StoodOn, ...] = ()
         self.turn: Ask | None = None
-        self.follow: Callable[[], None] = _no_turn_before
+        self.follow: Callable[[], None] = lambda: None
         self.request: Any = None
         self.inputs: InputRef | None = None
         self.accepted: AttemptState = "running"
@@ -65,10 +65,6 @@ class Reservation:
     def app_id(self) -> str:
         """The id that the app will have."""
         return self.attempt.app_id
-
-
-def _no_turn_before() -> None:
-    """See `Reservation.follow`."""
 
 
 class OutputFolders:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from copy import deepcopy
 from typing import Any
 
@@ -22,12 +22,7 @@ from launcher.workspace.projects import Workspace, in_order, merged, source_path
 
 
 class BoundWorkspace:
-    """A folder of files that travels with an app.
-
-    Attributes:
-        folder: its absolute path.
-        digest: the digest of its contents (`launcher.workspace.content_digest`).
-    """
+    """A folder of files that travels with an app: its absolute path, and the digest of its contents."""
 
     __slots__ = ("digest", "folder")
 
@@ -137,12 +132,9 @@ def bound(workspace: object, digest: str = "") -> Iterator[BoundWorkspace]:
         yield workspace
         return
     given = as_workspace(workspace)
-    folder = _only_folder(given)
-    if folder is not None:
+    only = _only_folder(given)
+    with merged(given) if only is None else nullcontext(only) as folder:
         yield BoundWorkspace(folder, digest or content_digest(folder))
-        return
-    with merged(given) as copied:
-        yield BoundWorkspace(copied, digest or content_digest(copied))
 
 
 def dryrun_in_images(
