@@ -46,7 +46,7 @@ _CHUNK = 1 << 16
 
 
 class FolderScheduler(BackendScheduler["list[Role]"]):
-    """Subclasses start, observe and stop replicas. The files of a replica have paths that begin with `stem`."""
+    """Subclasses start, observe and stop replicas. The paths of a replica's files begin with `stem`."""
 
     shared_engine = ""
     grace_s = 10.0

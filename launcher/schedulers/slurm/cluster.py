@@ -51,12 +51,9 @@ class Cluster:
         return f"the cluster behind {self.host}" if self.host else "the cluster of this machine"
 
     def call(self, *ops: Mapping[str, Any], one_look: bool = False) -> list[Answer]:
-        """The answers to several operations, in order: an error of one of them is an answer.
+        """The answers to operations, in order, which may be errors. Raises SchedulerError if it is away.
 
-        Args:
-            one_look: the operations are of the same kind, for many apps: Slurm is asked once for all jobs.
-
-        Raises SchedulerError when the cluster cannot be asked.
+        one_look: the operations are of the same kind, for many apps: Slurm is asked once for all jobs.
         """
         answer = self._answer({"job_dir": self.job_dir, "ops": list(ops), "one_look": one_look})
         found = answer.get("ok")
@@ -102,10 +99,7 @@ class Cluster:
         return str(self.about["job_dir"])
 
     def put(self, app_id: str, archive: Iterable[bytes]) -> None:
-        """Unpack the tar archive of a workspace into the folder of a reserved app.
-
-        Raises SchedulerError when it cannot be unpacked, and the errors of reading the archive.
-        """
+        """Unpack the archive of a workspace into the folder of a reserved app. Raises SchedulerError."""
         if self._ssh is None:
             try:
                 packing.unpack(io.BufferedReader(PieceReader(iter(archive))), self.job_dir, app_id)

@@ -100,10 +100,7 @@ class Clusters:
         return [self.at(place) for place in dict.fromkeys([*self._expected, *known.places()])]
 
     def find(self, app_id: str, *, replicas: bool = False, look: bool = True) -> tuple[Cluster, Facts] | None:
-        """An app with its cluster; None where no cluster has it.
-
-        Raises SchedulerError when the app was not found and a cluster that may have it cannot be asked.
-        """
+        """An app with its cluster, or None. Raises SchedulerError when a cluster that may have it is away."""
         if not is_id(app_id):
             return None
         place = known.place_of_app(app_id)
@@ -119,11 +116,10 @@ class Clusters:
 
     def cluster_of(self, app_id: str) -> Cluster | None:
         """The cluster of an app. Asks no cluster where this state folder has a note of the app."""
-        place = known.place_of_app(app_id)
-        if place is not None:
+        if (place := known.place_of_app(app_id)) is not None:
             return self.at(place)
         found = self.find(app_id, look=False)
-        return None if found is None else found[0]
+        return found and found[0]
 
     def of_apps(self, app_ids: Iterable[str]) -> Iterator[tuple[Cluster, list[str]]]:
         """The clusters that have these apps or, for apps submitted elsewhere, may have them."""

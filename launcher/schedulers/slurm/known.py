@@ -45,10 +45,7 @@ def is_in_use() -> bool:
 
 
 def places() -> list[Place]:
-    """Every place that may have apps: those to which this state folder submitted apps, and the default place.
-
-    A default place on this machine counts only when it holds apps.
-    """
+    """The places to which this state folder submitted apps, and the default place, if it may hold apps."""
     found = clusters()
     default = place_of({})
     if default[0] or (has_commands() and os.path.isdir(os.path.join(os.path.expanduser(default[1]), "apps"))):

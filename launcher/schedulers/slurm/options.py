@@ -49,94 +49,51 @@ def _of_queue(opts: runopts) -> None:
         ("qos", "long", "the quality of service; the default of the account if not given"),
     ):
         opts.add(name, str, what, pattern=_WORD, wants="a name without spaces", example=example)
-    opts.add(
-        "time",
-        str,
+    what = (
         "Slurm's limit on the time of the job, as 2h, 90 (minutes), 2:00:00 or 1-12:00:00; if not given,"
-        " the timeout, the grace period and two minutes, or the partition's default",
-        pattern=rf"{_CLOCK}|{_DURATION}|UNLIMITED|INFINITE",
-        wants="a time such as 2h, 90 (minutes), 2:00:00 or 1-12:00:00",
-        takes_number=True,
-        example="2h",
+        " the timeout, the grace period and two minutes, or the partition's default"
     )
-    opts.add(
-        "comment",
-        str,
-        "a note for people, in squeue",
-        pattern=_LINE,
-        wants="text on one line",
-        example="first try",
-    )
-    opts.add(
-        "on_preempted",
-        str,
+    form = rf"{_CLOCK}|{_DURATION}|UNLIMITED|INFINITE"
+    wants = "a time such as 2h, 90 (minutes), 2:00:00 or 1-12:00:00"
+    opts.add("time", str, what, pattern=form, wants=wants, takes_number=True, example="2h")
+    what, wants = "a note for people, in squeue", "text on one line"
+    opts.add("comment", str, what, pattern=_LINE, wants=wants, example="first try")
+    what = (
         "what becomes of the app when Slurm takes its nodes for another job: fail, or requeue (it starts"
-        " again from the beginning)",
-        default="fail",
-        choices=ON_PREEMPTED,
+        " again from the beginning)"
     )
+    opts.add("on_preempted", str, what, default="fail", choices=ON_PREEMPTED)
 
 
 def _of_nodes(opts: runopts) -> None:
     opts.add("nodes", int, "number of nodes; as many as Slurm finds fit if not given", minimum=1)
     opts.add("ntasks_per_node", int, "the most replicas on one node", minimum=1)
-    opts.add(
-        "constraint",
-        str,
-        "features that the nodes must have, as a100 or ib&ssd",
-        pattern=_WORD,
-        wants="features such as a100 or ib&ssd, without spaces",
-        example="a100",
-    )
-    opts.add(
-        "gres",
-        str,
-        "generic resources of each node, as gpu:a100:2, in the place of the GPUs of each replica",
-        pattern=_WORD,
-        wants="resources such as gpu:a100:2, without spaces",
-        example="gpu:a100:2",
-    )
+    what, wants = "features that the nodes must have, as a100 or ib&ssd", "features such as a100 or ib&ssd"
+    opts.add("constraint", str, what, pattern=_WORD, wants=f"{wants}, without spaces", example="a100")
+    what = "generic resources of each node, as gpu:a100:2, in the place of the GPUs of each replica"
+    wants = "resources such as gpu:a100:2, without spaces"
+    opts.add("gres", str, what, pattern=_WORD, wants=wants, example="gpu:a100:2")
     opts.add("nomem", bool, "request no memory, for clusters that do not manage it", default=False)
 
 
 def _of_site(opts: runopts) -> None:
-    opts.add(
-        "host",
-        str,
-        "login node of the cluster, as ssh knows it; commands run on this machine if not given",
-        pattern=_HOST,
-        wants="a host as ssh knows it, such as login1 or me@login1",
-        example="login1",
-    )
-    opts.add(
-        "job_dir",
-        str,
-        "folder on the cluster for the records, logs and workspaces of apps; every node must see it",
-        default=DEFAULT_JOB_DIR,
-        pattern=r"~|(?:/|~/)[^\x00-\x1f\x7f$]*",
-        wants="an absolute path on the cluster, or one that begins with `~/`; variables are not expanded",
-    )
-    opts.add(
-        "workdir",
-        str,
-        "folder on the cluster that commands run in; the app's copy of the workspace if not given",
-        pattern=r"/[^\x00]*",
-        wants="an absolute path on the cluster",
-        example="/scratch/train",
-    )
-    opts.add(
-        "setup",
-        list[str],
+    what = "login node of the cluster, as ssh knows it; commands run on this machine if not given"
+    wants = "a host as ssh knows it, such as login1 or me@login1"
+    opts.add("host", str, what, pattern=_HOST, wants=wants, example="login1")
+    what = "folder on the cluster for the records, logs and workspaces of apps; every node must see it"
+    form = r"~|(?:/|~/)[^\x00-\x1f\x7f$]*"
+    wants = "an absolute path on the cluster, or one that begins with `~/`; variables are not expanded"
+    opts.add("job_dir", str, what, default=DEFAULT_JOB_DIR, pattern=form, wants=wants)
+    what = "folder on the cluster that commands run in; the app's copy of the workspace if not given"
+    wants = "an absolute path on the cluster"
+    opts.add("workdir", str, what, pattern=r"/[^\x00]*", wants=wants, example="/scratch/train")
+    what = (
         "lines of bash that run on the first node before the replicas, such as `module load cuda`; replicas"
-        " inherit the environment that they leave",
-        example=["module load cuda"],
+        " inherit the environment that they leave"
     )
-    opts.add(
-        "sbatch",
-        dict[str, str],
-        "other options of sbatch by their long names, as {reservation: maintenance, exclusive: ''}",
-        example={"reservation": "maintenance"},
-    )
+    opts.add("setup", list[str], what, example=["module load cuda"])
+    what = "other options of sbatch by their long names, as {reservation: maintenance, exclusive: ''}"
+    opts.add("sbatch", dict[str, str], what, example={"reservation": "maintenance"})
 
 
 # Options of sbatch
@@ -219,10 +176,7 @@ MEMORY = ("mem", "mem-per-cpu", "mem-per-gpu")
 
 
 def minutes_of(time: str) -> int | None:
-    """The minutes, rounded up, of a time limit in Slurm's form (`90`, `1:30`, `2:00:00`, `1-12`) or `2h`.
-
-    None where there is no limit.
-    """
+    """The minutes, rounded up, of a limit in Slurm's form (`90`, `1:30`, `2:00:00`, `1-12`) or `2h`; None."""
     if time in ("UNLIMITED", "INFINITE"):
         return None
     if (seconds := seconds_in(time)) is not None:

@@ -56,13 +56,11 @@ class SlurmRequest:
     Attributes:
         app_id: `$<app_id>` until the request is bound to a real one.
         argv: sbatch with its options that are no #SBATCH line; it runs in the app's directory.
-        script: text of the batch script.
         app: the instructions for the programs on the cluster, as plain data (`app.json`).
         notes: requests of the app that this scheduler fulfils differently or not at all.
-        host: login node, "" for this machine.
-        job_dir: folder on the cluster, as written.
+        host, job_dir: login node, "" for this machine; folder on the cluster, as written.
         secrets: role → variable → reference; `app` lacks these variables.
-        options, setup: the parts of the script; see `batch_script`.
+        options, setup: the parts of the `script`; see `batch_script`.
     """
 
     app_id: str
@@ -227,10 +225,7 @@ def _role(
 
 
 def _srun(role: Role, app: AppDef, cfg: Mapping[str, CfgVal], folder: str) -> list[str]:
-    """The command of a role's step, without the program that it runs for each replica.
-
-    srun must not stop the other replicas when one ends: the policies of the role decide that.
-    """
+    """The command of a role's step, without its program. srun must not stop other replicas when one ends."""
     cpus, gpus = rules.cpus_per_task(app), rules.gpus_per_task(app, cfg)
     optional: dict[str, object] = {"--cpus-per-task": cpus, "--gpus-per-task": gpus}
     optional = {name: value for name, value in optional.items() if value}
@@ -275,8 +270,7 @@ def batch_script(
     Args:
         options: long option of sbatch → value; "" for one without a value.
         job_dir: the folder on the cluster, without a slash at its end; a leading `~` is the home there.
-        setup: lines of bash.
-        commands: role → its command line, shown to readers of the script.
+        setup, commands: lines of bash; role → its command line, for readers of the script.
     """
     comments = [
         "# The replicas, which the conductor starts by srun with the arguments and variables of app.json:",
@@ -287,12 +281,9 @@ def batch_script(
 
 
 def array_script(request: SlurmRequest, name: str, size: int, at_once: int | None, program: str) -> str:
-    """A script for sbatch that runs an app in each task of an array, each as `request` says.
+    """A script for sbatch that runs an app in each of `size` tasks of an array, `at_once` at the same time.
 
-    Args:
-        name: the name of the array's folder.
-        size, at_once: how many tasks it has, and how many of them may run at once.
-        program: see `bind_request`.
+    name: of the array's folder. program: see `bind_request`.
     """
     job_dir, tasks = request.job_dir, f"0-{size - 1}"
     tasks += f"%{at_once}" if at_once is not None and at_once < size else ""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Iterator, Mapping
 from math import ceil
 
@@ -40,9 +41,8 @@ def problems(app: AppDef, cfg: Mapping[str, CfgVal]) -> Iterator[Problem]:
     for role in app.roles:
         yield from _of_role(role)
         yield from _of_hosts(role, app)
-    if not cfg.get("gres"):
-        yield from _unequal_gpus(app)
-        yield from _unlike_gpus(app)
+    if not cfg.get("gres") and app.roles:
+        yield from _of_gpus(app, app.roles[0])
 
 
 def _of_setup(lines: CfgVal) -> Iterator[Problem]:
@@ -73,16 +73,11 @@ def _of_sbatch(app: AppDef, cfg: Mapping[str, CfgVal]) -> Iterator[Problem]:
             yield Problem(path, "unknown-field", f"want the long name without dashes in front: `{plain}`")
         elif name not in KNOWN and (near := nearest(name, sorted(KNOWN))):
             yield Problem(path, "unknown-field", f"sbatch has no option `{name}`; did you mean `{near}`?")
-        elif not _is_option(name):
-            yield Problem(
-                path, "unknown-field", f"{name!r} cannot be an option of sbatch: want its long name"
-            )
+        elif not re.fullmatch(r"[^\W_][\w-]*", name, re.ASCII):
+            message = f"{name!r} cannot be an option of sbatch: want its long name"
+            yield Problem(path, "unknown-field", message)
         elif not value.isprintable():
             yield Problem(path, "invalid-value", f"want text on one line, got {value!r}")
-
-
-def _is_option(name: str) -> bool:
-    return name.isascii() and name[:1].isalnum() and name.replace("-", "").replace("_", "").isalnum()
 
 
 def _of_nodes(app: AppDef, cfg: Mapping[str, CfgVal]) -> Iterator[Problem]:
@@ -95,9 +90,8 @@ def _of_nodes(app: AppDef, cfg: Mapping[str, CfgVal]) -> Iterator[Problem]:
         yield Problem(("cfg", "nodes"), "constraint", f"{message}; want {tasks} or fewer")
     elif isinstance(most, int) and nodes * most < tasks:
         message = f"{plural(nodes, 'node')} with {most} each hold no {plural(tasks, 'replica')}"
-        yield Problem(
-            ("cfg", "ntasks_per_node"), "constraint", f"{message}; want {ceil(tasks / nodes)} or more"
-        )
+        message += f"; want {ceil(tasks / nodes)} or more"
+        yield Problem(("cfg", "ntasks_per_node"), "constraint", message)
 
 
 def _of_role(role: Role) -> Iterator[Problem]:
@@ -109,9 +103,8 @@ def _of_role(role: Role) -> Iterator[Problem]:
         )
         yield Problem((*at, "image"), "constraint", message)
     if role.resource.gpu % 1:
-        yield Problem(
-            (*at, "resource", "gpu"), "out-of-range", f"want a whole number, got {role.resource.gpu}"
-        )
+        message = f"want a whole number, got {role.resource.gpu}"
+        yield Problem((*at, "resource", "gpu"), "out-of-range", message)
     for name in role.resource.devices:
         message = f"Slurm knows no device `{name}`: request it by the option `gres`, and leave it out here"
         yield Problem((*at, "resource", "devices", name), "constraint", message)
@@ -143,37 +136,27 @@ def _of_hosts(role: Role, app: AppDef) -> Iterator[Problem]:
         named = app.roles[0].name if name == "rank0_host" else role_of_host(name)
         other = roles.get(named or "")
         if other is not None and role.name in awaited(other, app):
-            message = (
-                f"`{written}`: role `{other.name}` starts after `{role.name}`, so its host is not"
-                " known here yet"
-            )
-            yield Problem(path, "constraint", message)
+            why = f"role `{other.name}` starts after `{role.name}`, so its host is not known here yet"
+            yield Problem(path, "constraint", f"`{written}`: {why}")
 
 
-def _unequal_gpus(app: AppDef) -> Iterator[Problem]:
-    first = app.roles[0] if app.roles else None
+def _of_gpus(app: AppDef, first: Role) -> Iterator[Problem]:
+    """Roles with another number of GPUs than the first one, or another kind than the first that names one."""
+    remedy = (
+        "and the replicas of a Slurm job get equal shares: request the GPUs of a node by the option `gres`,"
+        " or make two jobs"
+    )
+    most = max(first.resource.gpu, 0)
     for role in app.roles[1:]:
-        if first is not None and max(role.resource.gpu, 0) != max(first.resource.gpu, 0):
-            message = (
-                f"its replicas have {max(role.resource.gpu, 0):g} GPUs and those of `{first.name}` have"
-                f" {max(first.resource.gpu, 0):g}, and the replicas of a Slurm job get equal shares: request"
-                " the GPUs of a node by the option `gres`, or make two jobs"
-            )
+        if (count := max(role.resource.gpu, 0)) != most:
+            message = f"its replicas have {count:g} GPUs and those of `{first.name}` have {most:g}, {remedy}"
             yield Problem(("roles", role.name, "resource", "gpu"), "constraint", message)
-
-
-def _unlike_gpus(app: AppDef) -> Iterator[Problem]:
-    """Yield the roles that want GPUs of another kind than the first role that names one."""
-    named = [role for role in app.roles if gpu_type(role.resource)]
-    for role in named[1:]:
-        kind, first = gpu_type(role.resource), gpu_type(named[0].resource)
-        if kind != first:
-            message = (
-                f"its GPUs are of the kind `{kind}` and those of `{named[0].name}` of `{first}`, and the"
-                " replicas of a Slurm job get equal shares: request the GPUs of a node by the option `gres`,"
-                " or make two jobs"
-            )
-            path = ("roles", role.name, "resource", "capabilities", GPU_TYPE)
+    named = {role.name: kind for role in app.roles if (kind := gpu_type(role.resource))}
+    for name, kind in named.items():
+        other, wanted = next(iter(named.items()))
+        if kind != wanted:
+            message = f"its GPUs are of the kind `{kind}` and those of `{other}` of `{wanted}`, {remedy}"
+            path = ("roles", name, "resource", "capabilities", GPU_TYPE)
             yield Problem(path, "constraint", message)
 
 

@@ -34,11 +34,7 @@ if TYPE_CHECKING:
 
 
 class SlurmScheduler(EngineScheduler["SlurmRequest"]):
-    """Runs apps as jobs of Slurm.
-
-    Args:
-        detach: apps outlive this object and its process; otherwise they are cancelled with it.
-    """
+    """Runs apps as jobs of Slurm. `detach`: see `BackendScheduler`."""
 
     builds_workspaces = True
     judges_fields_alone = True
@@ -101,10 +97,7 @@ class SlurmScheduler(EngineScheduler["SlurmRequest"]):
         return with_workspace(app, workspace)
 
     def launch(self, app_id: str, info: AppDryRunInfo[SlurmRequest]) -> None:
-        """Submit an app; returns when Slurm has accepted it.
-
-        Raises StartError, with nothing left behind, when Slurm refuses it.
-        """
+        """Submit an app. Raises StartError, with nothing left behind, when Slurm refuses it."""
         from launcher.schedulers.record import attempt_of_app
         from launcher.schedulers.slurm.submit import digest_of, pieces
 

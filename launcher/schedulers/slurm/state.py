@@ -84,10 +84,7 @@ def _is_given_up(facts: Facts) -> bool:
 
 
 def new_ends(apps: Mapping[str, Facts]) -> dict[str, Outcome]:
-    """The outcomes to record for apps that Slurm has ended before they could record an outcome.
-
-    If one of them was needed by another app, its outcome decides that of the other app.
-    """
+    """The outcomes to record for apps that Slurm ended before they could; those of needs decide others."""
     left = {app_id: facts for app_id, facts in apps.items() if is_new_end(facts)}
     found: dict[str, Outcome] = {}
     while left:

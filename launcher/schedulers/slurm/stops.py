@@ -101,10 +101,7 @@ class _Stops:
                 yield app_id, error
 
     def _until_over(self, left: dict[str, Facts]) -> Ended:
-        """Wait until no job of the apps is in the queue, and their outcomes are recorded.
-
-        Slurm is asked to kill apps whose time is over.
-        """
+        """Wait until no job is in the queue, and outcomes are recorded; Slurm is to kill late apps."""
         began, pause, noted = time.monotonic(), _FIRST_S, False
         until = {app_id: began + self._patience_s(facts) for app_id, facts in left.items()}
         forced: set[str] = set()

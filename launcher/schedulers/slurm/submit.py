@@ -124,10 +124,8 @@ class SlurmReservation(BackendReservation):
 
 def secrets_of(bound: SlurmRequest) -> dict[str, dict[str, str]]:
     """Role → variable → its secret value."""
-    return {
-        role: {name: resolve(reference) for name, reference in values.items()}
-        for role, values in bound.secrets.items()
-    }
+    secrets = bound.secrets.items()
+    return {role: {name: resolve(each) for name, each in found.items()} for role, found in secrets}
 
 
 def reserve(
@@ -246,7 +244,11 @@ class SlurmBatches(Batches):
             return [None] * len(members)
         cluster = _ours(new[0].reservation).cluster
         errors: dict[str, LauncherError] = {}
-        _check_count(cluster, len(new))
+        if len(new) > (limit := int(cluster.about.get("max_jobs", 0))) > 0:  # sbatch would try for long
+            raise SchedulerError(
+                f"{len(new)} jobs are more than the cluster takes: MaxJobCount is {limit}",
+                hint="apply some of them first: --select",
+            )
         _put_workspaces(cluster, new)
         reads = any(read_outputs(each.reservation.attempt) for each in new)
         there = set(cluster.ask("outputs")["outputs"]) if reads else set()
@@ -282,23 +284,10 @@ def _ours(reservation: Reservation) -> SlurmReservation:
     return reservation
 
 
-def _check_count(cluster: Cluster, count: int) -> None:
-    """Raise SchedulerError for more jobs than a cluster takes from all users: sbatch would try for long."""
-    most = int(cluster.about.get("max_jobs", 0))
-    if count > most > 0:
-        raise SchedulerError(
-            f"{count} jobs are more than the cluster takes: MaxJobCount is {most}",
-            hint="apply some of them first: --select",
-        )
-
-
 def _create_array(
     cluster: Cluster, members: Sequence[Member], at_once: int | None, outputs: Collection[str]
 ) -> dict[str, LauncherError]:
-    """Submit held arrays, one unless the apps wait for different jobs.
-
-    Returns app id → error for apps that another client has by now, or that cannot wait for their needs.
-    """
+    """Submit held arrays; returns app id → error for apps of other clients, or that cannot wait for needs."""
     apps: list[dict[str, Any]] = []
     before, name = [*cluster.programs], random_id()
     errors: dict[str, LauncherError] = {}
