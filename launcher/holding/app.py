@@ -69,11 +69,7 @@ class App(AppState):
         return found
 
     def decide(self, now: float) -> "Optional[Event]":
-        """The next decision, to be recorded and taken before the next call; None for none.
-
-        Args:
-            now: epoch seconds.
-        """
+        """The next decision, to be recorded and taken before the next call; or None. `now`: epoch seconds."""
         if self.state != "running":
             return None if self.has_ended else self._decide_unstarted()
         decision = self._decide_running(now)

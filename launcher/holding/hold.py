@@ -114,10 +114,7 @@ def decide(app: App, record: "Record", now: float) -> None:
 
 
 def implied_end(events: "Iterable[dict[str, Any]]") -> "Optional[dict[str, Any]]":
-    """The end that the record of an app implies, once its holder has died; None where the end is open.
-
-    Only an end and a final stop count, no restart.
-    """
+    """The end, or final stop, that the record of an app implies once its holder has died; None for none."""
     app = App()
     for event in events:
         app.take(event)

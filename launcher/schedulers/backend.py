@@ -48,11 +48,7 @@ class BackendReservation(Reservation, ABC):
 
 
 class BackendScheduler(StagedScheduler[T]):
-    """The methods of a scheduler, implemented by the abstract methods that come first.
-
-    Args:
-        detach: apps outlive this object; otherwise `close` cancels those that it has scheduled.
-    """
+    """Implements the methods of a scheduler by the first ones. `detach`: apps outlive this object."""
 
     longest_name = 48
     """How many characters of its name an app without a job has in its id."""

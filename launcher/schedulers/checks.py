@@ -49,11 +49,7 @@ def unsupported(
     scheduler: str,
     others: Callable[[str], Iterable[str]] = lambda _: (),
 ) -> Iterator[Problem]:
-    """The fields of roles, other than their defaults, that are not in `supports`.
-
-    Args:
-        others: field → the schedulers that support it.
-    """
+    """The fields of roles, other than defaults, not in `supports`; `others`: field → schedulers with it."""
     supports = supports or ()
     for role in app.roles:
         for field in CAPABILITIES:
@@ -138,11 +134,7 @@ def all_or_none(role: Role, scheduler: str) -> Iterator[str]:
 
 
 def gpu_type_notes(app: AppDef, scheduler: str, *, is_here: bool) -> Iterator[str]:
-    """Yield a note for each role whose GPUs may be of another kind than it asks for.
-
-    Args:
-        is_here: whether replicas get GPUs of this machine; the GPUs of another machine are unknown.
-    """
+    """Notes on roles whose GPUs may be of another kind than asked for. `is_here`: on this machine."""
     with_gpus = [role for role in app.roles if role.resource.gpu > 0]
     kinds = {role.name: kind for role in with_gpus if (kind := gpu_type(role.resource))}
     if not kinds:

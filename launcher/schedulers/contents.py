@@ -43,11 +43,7 @@ def is_digest(text: str) -> bool:
 
 
 def output_digest(folder: str, most_s: float = MOST_S) -> str:
-    """The digest of the files of a folder, "" for none; or the reason why there is none, as a phrase.
-
-    Args:
-        most_s: how many seconds reading may take.
-    """
+    """The digest of the files of a folder, "" for none; or why there is none. Reads for at most `most_s`."""
     deadline = time.monotonic() + most_s
 
     def check() -> None:

@@ -67,10 +67,7 @@ class FolderScheduler(BackendScheduler["list[Role]"]):
 
     @abstractmethod
     def replica(self, stem: str, role: str, k: int) -> ReplicaRecord:
-        """The state of a replica: running, succeeded, failed, or lost when its outcome is unknown.
-
-        It runs as long as any process of it does.
-        """
+        """The state of a replica: running while any process of it does, succeeded, failed, or lost."""
 
     @abstractmethod
     def end_replica(self, stem: str, *, by_force: bool) -> bool:
@@ -246,7 +243,8 @@ class FolderReservation(BackendReservation):
             begun.append((role.name, k))
             stem = self._scheduler.place(self.app_id, f"{role.name}.{k}")
             try:
-                env = _environment(role, self.attempt.handle)
+                env = {n: resolve(text) if isinstance(text, Secret) else text for n, text in role.env.items()}
+                env |= {"LAUNCHER_JOB_ID": self.attempt.handle, "LAUNCHER_RANK0_HOST": "localhost"}
                 self._scheduler.start_replica(stem, role, env, self._cfg)
             except (OSError, LauncherError) as error:
                 self._scheduler.end(begun, self.app_id, 0.0)
@@ -342,8 +340,3 @@ def _filled(app: AppDef, app_id: str) -> list[Role]:
         for role in app.roles
         for k in range(role.num_replicas)
     ]
-
-
-def _environment(role: Role, handle: str) -> dict[str, str]:
-    env = {name: resolve(text) if isinstance(text, Secret) else text for name, text in role.env.items()}
-    return {**env, "LAUNCHER_JOB_ID": handle, "LAUNCHER_RANK0_HOST": "localhost"}

@@ -99,12 +99,10 @@ def clear(ticket: Ticket) -> None:
     """Clear the share of a dead holder, where no process of its app is to run any more."""
     if ticket.engine:
         _ask_engine(ticket)
-    elif ticket.folder:
-        _end_processes(ticket)
-
-
-def _end_processes(ticket: Ticket) -> None:
-    """Kill the processes of a dead supervisor. The next command of its state folder records the end."""
+        return
+    if not ticket.folder:
+        return
+    # The processes of a dead supervisor; the next command of its state folder records the end.
     from launcher.schedulers.local import appview
     from launcher.schedulers.local.appview import AppView
 

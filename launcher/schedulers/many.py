@@ -40,10 +40,7 @@ def in_threads(act: Callable[[str], T], app_ids: Iterable[str]) -> Iterator[tupl
 
 
 def in_turn(act: Callable[[str], T], app_ids: Iterable[str]) -> Iterator[tuple[str, T | LauncherError]]:
-    """Call `act` with each app id; yields each id with the result or the error.
-
-    After an UnreachableError `act` is called no more: each further call may take a minute to fail.
-    """
+    """Call `act` with each app id, as `in_threads`, one at a time; no more after an UnreachableError."""
     away: UnreachableError | None = None
     for app_id in app_ids:
         try:
@@ -63,11 +60,7 @@ def the_one(results: Iterable[tuple[str, T | LauncherError]]) -> T:
 
 
 def as_they_come(sources: Sequence[Iterable[T]], close: Callable[[], None] | None = None) -> Iterator[T]:
-    """Merge sources in the order of arrival; several sources have a thread each. Raises their errors.
-
-    Args:
-        close: ends the reading of all sources; called when the caller stops, or a source fails.
-    """
+    """Merge sources, each in a thread, as items arrive. Raises their errors. `close` ends all of them."""
     threads: list[Thread] = []
     waiting: Queue[T | BaseException | None] | None = None
     try:

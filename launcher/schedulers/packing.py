@@ -79,10 +79,7 @@ def _header(path: str, found: os.stat_result, kind: bytes, size: int = 0, link: 
 
 
 def unpack(stream: IO[bytes], job_dir: str, app_id: str) -> None:
-    """Unpack a tar stream into `<job_dir>/apps/<app_id>/workspace`: all of it, or nothing.
-
-    Raises ValueError for a name that would leave that folder, FileNotFoundError for a missing app.
-    """
+    """Unpack a workspace, whole or not at all. Raises ValueError for a name that would leave its folder."""
     folder = os.path.join(os.path.expanduser(job_dir), "apps", app_id)
     whole, part = os.path.join(folder, "workspace"), os.path.join(folder, f".workspace-{os.getpid()}")
     os.mkdir(part, 0o700)

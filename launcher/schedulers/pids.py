@@ -111,10 +111,7 @@ def environment(pid: int) -> bytes:
 
 
 def innermost(pid: int) -> int:
-    """The pid of a process in its own pid namespace; 0 when it is unknown.
-
-    Source: proc_pid_status(5), NSpid: one number for each namespace, the innermost one last.
-    """
+    """The pid in its own namespace, 0 if unknown. Source: proc_pid_status(5), NSpid, innermost last."""
     for line in read(f"/proc/{pid}/status").splitlines():
         if line.startswith(b"NSpid:"):
             return int(line.split()[-1])

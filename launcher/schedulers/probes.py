@@ -99,7 +99,11 @@ class ProbedRun(Probing):
         if not self.is_open():
             return
         if "file" in self.probe:
-            self._take(self._why_no_file(self.probe["file"]))
+            now, name = _stamp(self._path), self.probe["file"]
+            if now is None:
+                self._take(no_file(name))
+            else:
+                self._take("" if now != self._before else old_file(name))
         elif "command" in self.probe:
             self._run(list(self.probe["command"]))
         else:
@@ -115,12 +119,6 @@ class ProbedRun(Probing):
             self._loop.after(self.pause_s(), self._probe)
         else:
             self.on_ready()
-
-    def _why_no_file(self, name: str) -> str:
-        now = _stamp(self._path)
-        if now is None:
-            return no_file(name)
-        return "" if now != self._before else old_file(name)
 
     def _run(self, argv: "list[str]") -> None:
         def ended(code: int) -> None:

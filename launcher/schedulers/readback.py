@@ -31,10 +31,7 @@ class AppLogs(ABC):
         """The output of one replica: chunks of bytes with their time and stream."""
 
     def chunks(self, replicas: Sequence[Where], part: LogPart) -> Iterator[tuple[str, int, bytes]]:
-        """The output of several replicas for copying on: (role, replica, bytes cut anywhere).
-
-        One replica after the other; when it is followed, in the order of writing where the scheduler can.
-        """
+        """The output of replicas for copying on: (role, replica, bytes cut anywhere), one after the other."""
         for where in replicas:
             found = (record.data for record in self.records(where, part))
             for data in found if part.tail is None or part.follow else tail(found, part.tail):
@@ -51,10 +48,7 @@ class AppLogs(ABC):
         return None
 
     def run_starts(self, replicas: Sequence[Where]) -> Mapping[Where, Sequence[tuple[int, float]]]:
-        """The start of each run of each replica, in order: (number of the restart, from 0; epoch seconds).
-
-        Raises LogsUnsupported where the times of restarts are not known.
-        """
+        """The runs of each replica: (number of the restart, start in epoch seconds), or LogsUnsupported."""
         raise LogsUnsupported(
             f"{self.scheduler} cannot tell the output of one restart from that of another",
             hint="select by time, with --since and --until",

@@ -78,11 +78,7 @@ class SchedulerFactories(Mapping[str, "SchedulerFactory"]):
 
 
 def _deferred(home: str) -> SchedulerFactory:
-    def factory(session_name: str, **params: Any) -> Scheduler[Any]:
-        made: Scheduler[Any] = imported(home)(session_name, **params)
-        return made
-
-    return factory
+    return lambda session_name, **params: imported(home)(session_name, **params)
 
 
 def imported(home: str) -> Callable[..., Any]:

@@ -19,10 +19,7 @@ if TYPE_CHECKING:
 
 
 class SchedulerRules(Mapping[str, "Callable[[], runopts]"]):
-    """Scheduler name → function that gives its run options, the same ones each time.
-
-    A scheduler is made when a job file names it, so that compiling imports no other scheduler.
-    """
+    """Scheduler name → function that gives its run options. Makes a scheduler when a job file names it."""
 
     def __init__(self) -> None:
         self._factories = get_scheduler_factories()

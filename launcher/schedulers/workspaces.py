@@ -11,7 +11,7 @@ from contextlib import contextmanager, nullcontext
 from copy import deepcopy
 from typing import Any
 
-from launcher.dataclass import replace
+from launcher.dataclass import dataclass, replace
 from launcher.errors import SchedulerError
 from launcher.specs.app import AppDef, CfgVal
 from launcher.specs.dryrun import AppDryRunInfo
@@ -21,21 +21,16 @@ from launcher.workspace.ignore import WorkspaceError
 from launcher.workspace.projects import Workspace, in_order, merged, source_path
 
 
+@dataclass(frozen=True, slots=True)
 class BoundWorkspace:
     """A folder of files that travels with an app: its absolute path, and the digest of its contents."""
 
-    __slots__ = ("digest", "folder")
-
-    def __init__(self, folder: str, digest: str) -> None:
-        self.folder = folder
-        self.digest = digest
+    folder: str
+    digest: str
 
 
 def bind_workspace(workspace: object) -> BoundWorkspace:
-    """A folder, absolute or relative to the current one, with the digest of its contents.
-
-    Raises WorkspaceError when it cannot be read, SchedulerError when it is not the path of a folder.
-    """
+    """A folder, absolute or not, with its digest. Raises WorkspaceError, SchedulerError for no path."""
     if isinstance(workspace, BoundWorkspace):
         return workspace
     if not isinstance(workspace, (str, os.PathLike)):
@@ -52,10 +47,7 @@ def has_mixin(scheduler: Any) -> bool:
 def dryrun_with(
     scheduler: Any, app: AppDef, cfg: Mapping[str, CfgVal], workspace: object
 ) -> AppDryRunInfo[Any]:
-    """Dry-run an app with a workspace; `built` of the result returns the info to schedule.
-
-    Raises SchedulerError for a scheduler without workspaces, WorkspaceError for an unreadable workspace.
-    """
+    """Dry-run with a workspace; `built` gives the info to schedule. Raises SchedulerError, WorkspaceError."""
     if scheduler.builds_workspaces:
         return _in_images(scheduler, app, cfg, workspace)
     if has_mixin(scheduler):
@@ -81,20 +73,14 @@ def dryrun_with(
 def built_with(
     scheduler: Any, app: AppDef, cfg: Mapping[str, CfgVal], workspace: object
 ) -> AppDryRunInfo[Any]:
-    """The request to schedule, with its workspace built. Roles see one request (`Role.pre_proc`).
-
-    Raises the errors of `dryrun_with` and of the build.
-    """
+    """The request to schedule, with its workspace built. Raises the errors of `dryrun_with` and the build."""
     if has_mixin(scheduler) and not scheduler.builds_workspaces:
         return _by_mixin(scheduler, app, cfg, as_workspace(workspace))
     return dryrun_with(scheduler, app, cfg, workspace).built()
 
 
 def as_workspace(workspace: object) -> Workspace:
-    """A Workspace from a folder, from text as `Workspace.from_str` reads it, or from a Workspace.
-
-    Raises WorkspaceError, and SchedulerError for any other type.
-    """
+    """A Workspace from a folder, text or a Workspace. Raises WorkspaceError, or SchedulerError for others."""
     if isinstance(workspace, Workspace):
         return workspace
     if isinstance(workspace, BoundWorkspace):
@@ -123,11 +109,7 @@ def workspace_for(scheduler: Any, workspace: WorkspaceRef) -> Workspace | BoundW
 
 @contextmanager
 def bound(workspace: object, digest: str = "") -> Iterator[BoundWorkspace]:
-    """The workspace as one folder: its only project, or a temporary copy of all projects.
-
-    Args:
-        digest: an earlier digest, which the build compares with the files that it reads.
-    """
+    """The workspace as one folder: its only project, or a copy of all. `digest`: as the build compares it."""
     if isinstance(workspace, BoundWorkspace):
         yield workspace
         return

@@ -61,10 +61,7 @@ class SlurmApps(EngineApps):
     # -- reading -------------------------------------------------------------------------------------------
 
     def read(self, app_id: str, *, whole: bool = False) -> SeenApp | None:
-        """Read an app. With `whole`, an app that Slurm has ended without an outcome gets one.
-
-        Otherwise nothing is written: `reap` records ends, after a look at each live attempt.
-        """
+        """Read an app. Only with `whole`, an app that Slurm has ended without an outcome gets one."""
         if not whole:
             found = self._clusters.noted(app_id) or self._clusters.find(app_id)
             return None if found is None else self._judged(*found)
@@ -164,10 +161,7 @@ class SlurmApps(EngineApps):
         return checked(answer)
 
     def records(self) -> list[AppRecord]:
-        """Every app of every cluster, the newest first. Raises SchedulerError when one cannot be asked.
-
-        Apps of which only the outcome is kept are left out.
-        """
+        """Every app of every cluster, the newest first, without removed ones. Raises SchedulerError."""
         own = set(known.app_ids())
         out = [self._app(facts).record for facts in self._everything() if not is_removed(facts)]
         for record in out:
@@ -222,10 +216,7 @@ class SlurmApps(EngineApps):
     # -- ends ----------------------------------------------------------------------------------------------
 
     def reap(self) -> list[Attempt]:
-        """See `StagedScheduler.reap`; also release the jobs that Slurm holds back by mistake.
-
-        Clusters that cannot be asked are left out.
-        """
+        """See `StagedScheduler.reap`; also release the jobs that Slurm holds back by mistake."""
         if not os.path.isdir(known.root()):
             return []
         with open_store(readonly=True) as store:
@@ -245,15 +236,12 @@ class SlurmApps(EngineApps):
                 self._clusters.note(cluster, live)
                 for app_id in ids:
                     out += _reaped(cluster, rows[app_id], apps.get(app_id))
-            except LauncherError:
+            except LauncherError:  # the cluster cannot be asked
                 continue
         return out
 
     def remove(self, app_id: str) -> None:
-        """Remove an ended app; the outcome of a job's latest attempt stays, for other state folders.
-
-        Raises SchedulerError when it has not ended.
-        """
+        """Remove an ended app, but for the outcome of a job's latest attempt. Raises SchedulerError."""
         for cluster, _ in self._clusters.of_apps([app_id]):
             try:
                 _remove(cluster, app_id)

@@ -31,11 +31,7 @@ _MOMENT_S = 2.0
 
 
 class Clusters:
-    """The clusters that a scheduler uses. Safe to use from several threads.
-
-    Attributes:
-        outputs: place → the output folders that it had when a plan was made.
-    """
+    """The clusters that a scheduler uses, from any thread. `outputs`: place → folders at the last plan."""
 
     def __init__(self) -> None:
         self.outputs: dict[Place, set[str]] = {}
@@ -246,11 +242,7 @@ def _place_of(attempt: Attempt) -> Place:
 def outputs_of(
     cluster: Cluster, attempt: Attempt, app: AppDef, there: Collection[str] | None = None
 ) -> tuple[dict[str, str], dict[str, str]]:
-    """Macro → output folder, and the variable that lists the folders of needs.
-
-    Args:
-        there: the names of the cluster's folders; None to ask the cluster.
-    """
+    """Macro → output folder, and the variable with those of needs. `there`: the cluster's, if known."""
     names = read_outputs(attempt)
     if not names and not has_output(app):
         return {}, {}

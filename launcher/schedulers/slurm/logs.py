@@ -148,11 +148,7 @@ class _Blocks:
 
 
 class SlurmLogs(RecordedLogs):
-    """The logs of an app on a cluster. Reading them raises SchedulerError for an unknown replica.
-
-    Args:
-        has_ended: waits for the end of an app, for a number of seconds; returns whether it has ended.
-    """
+    """The logs of an app. `has_ended` waits so many seconds for its end; returns whether it has ended."""
 
     def __init__(self, cluster: Cluster, facts: Facts, has_ended: Callable[[str, float], bool]) -> None:
         self.app_id = str(facts["attempt"]["app_id"])
@@ -168,10 +164,10 @@ class SlurmLogs(RecordedLogs):
         for where in replicas:
             if (last := tails.get(where)) is not None:
                 found: Iterable[bytes] = [last] if last else []
-            elif part.tail is None:
-                found = self._selected(where, part)
             else:
-                found = tail(self._selected(where, part), part.tail)
+                records = self._records(where, part, by_line=True)
+                found = (record.data for record in records if record.data)
+                found = found if part.tail is None else tail(found, part.tail)
             yield from ((where, data) for data in found)
 
     def _last_lines(self, replicas: Sequence[Where], count: int) -> dict[Where, bytes | None]:
@@ -180,9 +176,6 @@ class SlurmLogs(RecordedLogs):
         answer = self._cluster.ask("tail", app_id=self.app_id, parts=parts, lines=count, limit=_BLOCK)
         lines = (None if each is None else b64decode(each) for each in answer["parts"])
         return dict(zip(replicas, lines, strict=True))
-
-    def _selected(self, where: Where, part: LogPart) -> Iterator[bytes]:
-        return (record.data for record in self._records(where, part, by_line=True) if record.data)
 
     def replicas(self) -> Sequence[Where]:
         return [(role, k) for role, count in self._counts.items() for k in range(count)]

@@ -45,10 +45,7 @@ class Ssh:
         self._shared: list[str] | None = None
 
     def run(self, program: bytes, pieces: Iterable[bytes] = ()) -> bytes:
-        """Run a Python program with `pieces` as its input; returns its output.
-
-        Raises SchedulerError, with the last line of its errors, when it cannot be run, fails or is cut off.
-        """
+        """Run a Python program on `pieces`; returns its output. Raises SchedulerError with its last line."""
         return b"".join(self.stream(program, pieces))
 
     def stream(self, program: bytes, pieces: Iterable[bytes] = ()) -> Iterator[bytes]:
@@ -89,14 +86,11 @@ class Ssh:
 
     def _options(self) -> list[str]:
         if self._shared is None:
-            self._shared = [] if self._has_own_master() else self._sharing()
+            # The user may keep a connection open, which is needed where a site asks for a second factor.
+            with suppress(OSError):
+                self._shared = [] if _quietly(["ssh", "-O", "check", "--", self.host]) == 0 else None
+            self._shared = self._sharing() if self._shared is None else self._shared
         return [*self._shared, *(part for each in _OPTIONS for part in ("-o", each))]
-
-    def _has_own_master(self) -> bool:
-        """Whether the user keeps a connection open, which is needed where a site asks for a second factor."""
-        with suppress(OSError):
-            return _quietly(["ssh", "-O", "check", "--", self.host]) == 0
-        return False
 
     def _sharing(self) -> list[str]:
         """The options for a shared connection of this process."""

@@ -56,10 +56,7 @@ class SlurmReservation(BackendReservation):
             self.cluster.put(self.app_id, archive(workspace.folder, digest=workspace.digest))
 
     def create(self, app: AppDef, cfg: Mapping[str, CfgVal], request: SlurmRequest | None = None) -> None:
-        """Make the files and the held job, from the `request` of the dry run if it is given.
-
-        Raises StartError when Slurm refuses the job.
-        """
+        """Make files and held job, by `request` of the dry run if given. Raises StartError if refused."""
         if self.resumed:
             return
         needs = self.needs()

@@ -10,10 +10,7 @@ RUNNING = {"RUNNING", "RESIZING", "SIGNALING", "STOPPED", "SUSPENDED"}
 
 
 class SlurmJob:
-    """The job with this id, if it runs this script: a controller that lost its state reuses ids.
-
-    script: a part of the script's path, since users may give the job another name.
-    """
+    """The job with this id, if it runs `script`, a part of a path: a controller may reuse ids."""
 
     def __init__(self, job_id: str, script: str) -> None:
         self.id = job_id

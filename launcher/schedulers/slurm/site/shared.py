@@ -46,10 +46,7 @@ class Owners:
         self._tasks: Dict[str, List[Owner]] = {}
 
     def of(self, jobs: Sequence[str], command: str) -> List[Owner]:
-        """The apps whose script each of these jobs runs, ("", "") for none: users may give jobs other names.
-
-        jobs: in squeue's form, `123_7` for a task of an array.
-        """
+        """The apps whose script these jobs (`123_7` for a task) run, ("", "") for none."""
         folder, script = os.path.split(command)
         if script.startswith(_SCRIPT) and script.endswith(".sh"):
             return [(os.path.basename(folder), script[len(_SCRIPT) : -len(".sh")])] * len(jobs)
@@ -94,11 +91,7 @@ def row(app: "AppState", replica: "Replica") -> Json:
 
 
 def recorded_exit(found: Any, replica: "Replica") -> Optional[Json]:
-    """The end of the present run of a replica, as a fact; None where its wrapper has recorded none.
-
-    Args:
-        found: the JSON record of the wrapper; None for none.
-    """
+    """The end of a replica's present run, as a fact, from the record `found` of its wrapper; or None."""
     if not isinstance(found, dict) or found.get("state") != "ended":
         return None
     if not replica.is_active or found.get("restarts", 0) < replica.restarts:

@@ -51,7 +51,9 @@ class Worker:
         self.replicas = "{}/replicas/{}".format(folder, role["folder"])
         for path in (self.replicas, "{}/logs/{}".format(folder, role["folder"]), folder + "/hosts"):
             os.makedirs(path, mode=0o700, exist_ok=True)
-        self.log = node.Log("{}/logs/{}/{}".format(folder, role["folder"], k), self._output_lost)
+        lost = f"log output was lost: {self.name}: "
+        stem = "{}/logs/{}/{}".format(folder, role["folder"], k)
+        self.log = node.Log(stem, lambda error: self.event("warning", message=lost + str(error.strerror)))
         self.host = socket.gethostname()
         self.record = {"role": role["name"], "k": k, "run": what["run"], "host": self.host}
         self.secrets: tuple = ()
@@ -117,9 +119,6 @@ class Worker:
             node.put(f"{self.replicas}/{self.k}.json", json.dumps(self.record))
         except OSError as error:
             node.say(f"{self.name}: its record cannot be written: {error.strerror}")
-
-    def _output_lost(self, error: OSError) -> None:
-        self.event("warning", message=f"log output was lost: {self.name}: {error.strerror}")
 
     def ready(self) -> None:
         self.is_ready = True

@@ -107,10 +107,7 @@ DECIDED = frozenset({"started", "cancel", "outcome"})
 
 
 def seal(folder: Folder) -> None:
-    """Give the folder of a submitted app the time of its attempt, which the file of a decision changes.
-
-    So one look at it tells whether there may be any. After a failure the app is read in full each time.
-    """
+    """Give the folder of a submitted app the time of its attempt, which the file of a decision changes."""
     try:
         created_at = int((folder.read_json("attempt.json") or {}).get("created_at") or 0)
         if created_at:

@@ -137,10 +137,7 @@ def _is_queued_again(facts: Json) -> bool:
 
 
 def _cannot_start(facts: Json) -> bool:
-    """Whether an app in the queue waits for one that has not succeeded.
-
-    Slurm cancels such a task of an array at once, or else when all tasks of the other array have ended.
-    """
+    """Whether an app waits for one that has not succeeded, which Slurm may notice only much later."""
     waits = facts["submitted"] is not None and facts["started"] is None and facts["outcome"] is None
     unmet = [state for state in facts["needs"].values() if state not in ("", "succeeded", "removed")]
     return bool(waits and unmet and facts["queue"]) and all(
@@ -188,9 +185,11 @@ def queued_apps(site: Site, rows: Rows, known: Mapping[str, float]) -> List[Json
     ours: Dict[str, bool] = {}  # script → whether it is below this job directory
     for app_id, created_at in known.items():
         live = [row for row in rows.get(app_id, ()) if not row.is_over]
-        if not _waits(live) or not NAME.match(app_id):
+        if len(live) != 1 or not NAME.match(app_id):
             continue
         (row,) = live
+        if row.state != "PENDING" or row.held or row.dependency:
+            continue
         if row.command not in ours:
             ours[row.command] = site.scripts(row)
         if ours[row.command] and is_sealed(f"{site.apps}/{app_id}", created_at):
@@ -199,11 +198,6 @@ def queued_apps(site: Site, rows: Rows, known: Mapping[str, float]) -> List[Json
                 group = groups[row[2:-1]] = {"row": queue_row(row), "jobs": {}}
             group["jobs"][app_id] = row.job
     return list(groups.values())
-
-
-def _waits(live: Sequence[Row]) -> bool:
-    """Whether an app has one job, which waits for its turn."""
-    return len(live) == 1 and live[0].state == "PENDING" and not live[0].held and not live[0].dependency
 
 
 def queue_row(row: Row) -> Json:
@@ -304,10 +298,7 @@ def _end(row: Row) -> Json:
 
 
 def _replicas(path: str, suffix: str) -> Iterator[Json]:
-    """The replica files of an app, in the order of their roles' folders and numbers.
-
-    suffix: only replicas that have a file with this suffix.
-    """
+    """The records of replicas, by role and number, that have a file with this suffix."""
     root = os.path.join(path, "replicas")
     for role in sorted(os.listdir(root)) if os.path.isdir(root) else ():
         with Folder(os.path.join(root, role)) as folder:

@@ -46,7 +46,7 @@ def abort_all(site: Site, op: Json) -> Json:
                     arrays.update([about["array"]] if "array" in about else [])
             cancel_jobs(site, *mine)
             for folder in mine:
-                put_away(site, folder)
+                put_away(folder)
                 removed.append(folder.app_id)
     for name in arrays:
         _remove_array(site, name)
@@ -75,7 +75,7 @@ def dismantle(site: Site, folder: Folder) -> None:
     """Remove an unstarted app for its owner, or complete that. Raises OpError reserved if it has started."""
     _condemn(folder)
     cancel_jobs(site, folder)
-    put_away(site, folder)
+    put_away(folder)
 
 
 def _condemn(folder: Folder) -> None:
@@ -94,7 +94,7 @@ def cancel_jobs(site: Site, *folders: Folder) -> None:
     site.slurm.cancel([row.job for each in submitted for row in site.rows_of(each) if not row.is_over])
 
 
-def put_away(site: Site, folder: Folder) -> None:
+def put_away(folder: Folder) -> None:
     """Remove an app directory: first from the list, atomically, then its contents."""
     if folder.is_in_place():  # else another client was faster
         folder.remove()
@@ -131,10 +131,14 @@ def remove(site: Site, op: Json) -> Json:
         others = [] if op.get("forget") else _attempts(site, folder.app_id)
         if not op.get("forget") and _is_judged(site, folder, others):
             _strip(folder)
-            if state_of(folder) != "skipped":  # plans judge the attempt before a skipped one
-                _remove_earlier(site, folder.app_id, others)
+            # Plans judge the attempt before a skipped one.
+            for other in others if state_of(folder) != "skipped" else ():
+                if _number(other) < _number(folder.app_id):
+                    with suppress(OpError), site.open(other) as earlier:  # another client may have removed it
+                        if "removed" in (earlier.json("outcome") or {}):
+                            put_away(earlier)
         else:
-            put_away(site, folder)
+            put_away(folder)
         return {"removed": True}
 
 
@@ -218,14 +222,6 @@ def _parts(app_id: str) -> Tuple[str, str, str]:
 def _number(app_id: str) -> int:
     number = _parts(app_id)[1]
     return int(number) if number.isdigit() else 0
-
-
-def _remove_earlier(site: Site, app_id: str, others: Sequence[str]) -> None:
-    for other in others:
-        if _number(other) < _number(app_id):
-            with suppress(OpError), site.open(other) as folder:  # another client may have removed it
-                if "removed" in (folder.json("outcome") or {}):
-                    put_away(site, folder)
 
 
 def sweep(site: Site, op: Json) -> Json:

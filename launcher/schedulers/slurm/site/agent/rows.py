@@ -13,10 +13,7 @@ OVER |= {"PREEMPTED", "REVOKED", "TIMEOUT"}
 
 
 class Row(NamedTuple):
-    """A line of squeue. Times are in epoch seconds, None where unknown.
-
-    command: the script. nodes: a list in Slurm's form.
-    """
+    """A line of squeue: times in epoch seconds, its script as `command`, nodes in Slurm's form."""
 
     owner: Owner
     job: str

@@ -163,10 +163,7 @@ def own(folder: Folder, nonce: Optional[str], undo: Callable[[], Any] = lambda: 
 def write_app(
     folder: Folder, app: Json, needs: Sequence[Json], ask: Ask
 ) -> Tuple[Dict[str, str], Optional[Json]]:
-    """Write the files of an app; returns app id → job of the needs that have not ended.
-
-    Returns also the answer for a need that has not succeeded, else None.
-    """
+    """Write the files of an app; returns app id → job of its open needs, and the answer for a failed one."""
     folder.write("app.json", app["app"])
     if app.get("secret"):
         folder.write("secrets", json.dumps(app["secret"]))
@@ -194,10 +191,7 @@ def _skip(folder: Folder, need: Json, state: str) -> Json:
 
 
 def _submit(site: Site, folder: Folder, op: Json, waits: Dict[str, str], again: bool) -> str:
-    """The app's held job: the one of an earlier, interrupted call, or a new one.
-
-    Raises OpError state when the earlier one is gone.
-    """
+    """The app's held job, new or of an interrupted call. Raises OpError state when that one is gone."""
     argv, script = sbatch(op["argv"]), script_of(folder.text("id") or "")
     folder.write("submitting", json.dumps({"at": time.time()}))
     job = _adopt(site, folder) if again else None
@@ -300,10 +294,7 @@ def _each(site: Site, app: Json, act: Callable[[Folder], Json]) -> Json:
 
 
 def _ready(site: Site, app: Json, jobs: Dict[str, str], live: Live, folder: Folder) -> Json:
-    """Note the job of an app before its release; returns the answer if a need has not succeeded, else {}.
-
-    Raises OpError reserved, state.
-    """
+    """Note the job before its release; returns the answer for a failed need, else {}. Raises OpError."""
     if is_decided(folder):
         return {}
     own(folder, app.get("nonce"))

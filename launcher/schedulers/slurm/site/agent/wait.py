@@ -79,10 +79,7 @@ def release(site: Site, op: Json) -> Json:
 
 
 def release_again(site: Site, apps: Dict[str, Json]) -> List[str]:
-    """Release the jobs of these apps (id → facts) that Slurm holds back by mistake; returns the apps' ids.
-
-    A killed controller comes back with the state that it had saved before.
-    """
+    """Release the jobs of apps (id → facts) that a killed controller holds back by mistake; returns ids."""
     unstarted = {app_id: facts for app_id, facts in apps.items() if _is_due(facts)}
     held = _held_by_mistake(site, unstarted)
     if held:
@@ -102,11 +99,7 @@ def _is_due(facts: Json) -> bool:
 
 
 def _held_by_mistake(site: Site, apps: Dict[str, Json]) -> List[str]:
-    """The apps whose release was lost.
-
-    A hold of the user stays: it is younger than the controller, or the job has aged in the queue, unlike a
-    job that was never released.
-    """
+    """The apps whose release was lost: a hold of the user is younger than the controller, or the job aged."""
     held: Dict[str, Json] = {}
     for app_id, facts in apps.items():
         rows = [row for row in facts["queue"] if row["held"] and row["state"] == "PENDING"]
