@@ -114,58 +114,38 @@ tres-per-task uid umask usage use-min-nodes verbose version wait wait-all-nodes 
 KNOWN = frozenset(_LONG_OPTIONS.split())
 """Of Slurm 20.11 to 24.11. Plug-ins of a site add more. Source: sbatch(1)."""
 
-OWN_OPTION = {
-    "account": "account",
-    "comment": "comment",
-    "constraint": "constraint",
-    "gres": "gres",
-    "nodes": "nodes",
-    "ntasks-per-node": "ntasks_per_node",
-    "partition": "partition",
-    "qos": "qos",
-    "time": "time",
-    "chdir": "workdir",
-    "requeue": "on_preempted",
-    "no-requeue": "on_preempted",
-}
+_SAME_NAME = "account comment constraint gres nodes ntasks-per-node partition qos time"
+OWN_OPTION = {name: name.replace("-", "_") for name in _SAME_NAME.split()}
+OWN_OPTION |= {"chdir": "workdir", "requeue": "on_preempted", "no-requeue": "on_preempted"}
 """Option of sbatch → the run option to use in its place."""
 
-_THE_CALL = "launcher reads the answer of sbatch, and this changes it"
-_THE_OUTPUT = "launcher keeps the output of each replica: `launcher logs` shows it"
 _THE_CONTAINER = (
     "it would put launcher's own program into the container: give it to a `srun` in `run` of the role"
 )
+_THE_CALL = "help parsable quiet test-only usage verbose version"
 _PYXIS = "image mounts workdir name mount-home remap-root entrypoint writable env"
 OF_PYXIS = frozenset(f"container-{name}" for name in _PYXIS.split())
 """Options that the plug-in pyxis adds. Source: its README."""
 REFUSED = {
     **dict.fromkeys(OF_PYXIS, _THE_CONTAINER),
+    **dict.fromkeys(_THE_CALL.split(), "launcher reads the answer of sbatch, and this changes it"),
+    **dict.fromkeys(
+        ("error", "open-mode", "output"),
+        "launcher keeps the output of each replica: `launcher logs` shows it",
+    ),
+    **dict.fromkeys(("container", "container-id"), "launcher runs no containers on Slurm"),
+    **dict.fromkeys(("uid", "gid"), "a job runs as the user who submits it"),
+    **dict.fromkeys(("dependency", "kill-on-invalid-dep"), "use `needs`"),
     "array": "the tasks of an array share one name, by which launcher finds a job: use `matrix`",
     "clusters": "launcher follows jobs on the cluster of its host: give another cluster by `host`",
-    "container": "launcher runs no containers on Slurm",
-    "container-id": "launcher runs no containers on Slurm",
     "cpus-per-task": "give the role `resource.cpu`",
-    "dependency": "use `needs`",
-    "error": _THE_OUTPUT,
     "export-file": "launcher hands variables over itself: use `env` of the role",
-    "gid": "a job runs as the user who submits it",
     "gpus-per-task": "give the role `resource.gpu` and, for a kind, `resource.gpu_type`",
-    "help": _THE_CALL,
     "hold": "launcher holds a job until its submission is recorded, and then releases it",
     "input": "replicas read nothing from standard input",
     "job-name": "launcher finds a job by its name, which is the app id",
-    "kill-on-invalid-dep": "use `needs`",
     "ntasks": "it is the sum of `num_replicas` of the roles",
-    "open-mode": _THE_OUTPUT,
-    "output": _THE_OUTPUT,
-    "parsable": _THE_CALL,
-    "quiet": _THE_CALL,
     "signal": "launcher stops the replicas before the time limit by this signal",
-    "test-only": _THE_CALL,
-    "uid": "a job runs as the user who submits it",
-    "usage": _THE_CALL,
-    "verbose": _THE_CALL,
-    "version": _THE_CALL,
     "wait": "use `launcher wait`",
     "wrap": "the command is that of the roles",
 }

@@ -9,7 +9,7 @@ from contextlib import ExitStack
 from functools import partial
 from typing import Callable, List, Sequence, Set
 
-from launcher.schedulers.slurm.site.agent.folder import FULL, Folder, Json, answered, record_unstarted
+from launcher.schedulers.slurm.site.agent.folder import FULL, Folder, Json, answered
 from launcher.schedulers.slurm.site.agent.removal import cancel_jobs
 from launcher.schedulers.slurm.site.agent.rows import Row
 from launcher.schedulers.slurm.site.agent.site import Site
@@ -53,11 +53,11 @@ class _Stop:
         """Record the end of an unstarted app, and complete the answer. `over`: jobs that had ended before."""
         if not self._job:
             if self._state:
-                record_unstarted(self.folder, self._state, self._message)
+                self.folder.end_unstarted(self._state, self._message)
         elif not self._rows or over.intersection(self.jobs):
             self.answer["is"] = "ended"
         elif [row.state for row in self._rows] == ["PENDING"]:  # it was requeued, or is suspended
-            record_unstarted(self.folder, self._state, self._message)
+            self.folder.end_unstarted(self._state, self._message)
             self.answer["is"] = "pending"
         else:
             self.answer["is"] = "running"

@@ -16,6 +16,10 @@ NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.+@-]{0,199}\Z")
 FULL = (errno.ENOSPC, errno.EDQUOT)
 
 
+DECIDED = frozenset({"started", "cancel", "outcome"})
+"""The files that a submitted app lacks until its replicas start, or a client decides otherwise."""
+
+
 class OpError(Exception):
     """kind: reserved, refused, no-slurm, no-program, unreachable, full-disk, state, unknown-app, live."""
 
@@ -58,6 +62,52 @@ class Folder(AppFolder):
                 return owner, at, name
             owner, at, name = found, name, "owner." + checked(str(found.get("nonce")))
 
+    # -- the state of the app --------------------------------------------------------------------------------
+
+    def state(self) -> str:
+        """The state of the app, by its directory alone."""
+        outcome, started = self.json("outcome"), self.json("started")
+        if outcome is not None:
+            return str(outcome.get("state"))
+        if started is not None and not is_removed(started):
+            return "running" if "job" in started else "cancelled" if "cancelled" in started else "skipped"
+        names = self.names()
+        return "queued" if "submitted" in names else "created" if "created" in names else "reserved"
+
+    def job(self) -> str:
+        """The recorded job of the app, `123_7` for a task of an array; "" for none."""
+        return (self.text("job") or "").strip() or str((self.json("created") or {}).get("job") or "")
+
+    def reserved(self, owner: Optional[Json], state: str = "", **detail: Any) -> OpError:
+        """The error of an app that another client has."""
+        state = state or self.state()
+        return OpError("reserved", f"{self.app_id} is {state}", state=state, owner=owner, **detail)
+
+    def gone(self) -> OpError:
+        """The error of an app whose job has left Slurm before it was released."""
+        why = "it was cancelled, or Slurm's controller lost it"
+        return OpError("state", f"job {self.job()} of {self.app_id} has gone: {why}")
+
+    def seal(self) -> None:
+        """Give the folder of a submitted app the time of its attempt, which the file of a decision changes.
+
+        A decision that was taken before is noticed here. After a failure the app is read in full each time.
+        """
+        try:
+            created_at = int((self.read_json("attempt.json") or {}).get("created_at") or 0)
+            if created_at:
+                os.utime(self.path, (created_at, created_at))
+                if not DECIDED.isdisjoint(self.names()):
+                    os.utime(self.path)
+        except OSError:
+            pass
+
+    def end_unstarted(self, state: str, message: str) -> None:
+        """Link the outcome of an app without a started replica, unless it has one."""
+        made: Json = {"state": state, "message": message, "exit_code": None, "restarts": 0, "replicas": []}
+        self.link("outcome", json.dumps(dict(made, started_at=None, ended_at=time.time())))
+        self.unlink("secrets")
+
 
 def answered(act: Callable[[], Json], where: str) -> Json:
     """The answer of an operation, which may be an error."""
@@ -87,37 +137,6 @@ def replace(path: str, text: str) -> None:
         pass
 
 
-# -- the state of an app -----------------------------------------------------------------------------------
-
-
-def reserved(folder: Folder, state: str, owner: Optional[Json], **detail: Any) -> OpError:
-    message = f"{folder.app_id} is {state}"
-    return OpError("reserved", message, state=state, owner=owner, **detail)
-
-
-def gone(folder: Folder) -> OpError:
-    """The error of an app whose job has left Slurm before it was released."""
-    job = (folder.text("job") or "").strip() or (folder.json("created") or {}).get("job")
-    message = f"job {job} of {folder.app_id} has gone: it was cancelled, or Slurm's controller lost it"
-    return OpError("state", message)
-
-
-DECIDED = frozenset({"started", "cancel", "outcome"})
-"""The files that a submitted app lacks until its replicas start, or a client decides otherwise."""
-
-
-def seal(folder: Folder) -> None:
-    """Give the folder of a submitted app the time of its attempt, which the file of a decision changes."""
-    try:
-        created_at = int((folder.read_json("attempt.json") or {}).get("created_at") or 0)
-        if created_at:
-            os.utime(folder.path, (created_at, created_at))
-            if not DECIDED.isdisjoint(folder.names()):
-                os.utime(folder.path)
-    except OSError:
-        pass
-
-
 def is_sealed(path: str, created_at: float) -> bool:
     """Whether the folder is that of the attempt, and no decision about it has been taken since `seal`."""
     try:
@@ -129,22 +148,3 @@ def is_sealed(path: str, created_at: float) -> bool:
 def is_removed(started: Json) -> bool:
     """Whether `started` is the link of an owner that removes the app."""
     return not started.keys() & {"job", "cancelled", "withdrawn"}
-
-
-def state_of(folder: Folder) -> str:
-    """The state of an app, by its directory alone."""
-    outcome, started = folder.json("outcome"), folder.json("started")
-    if outcome is not None:
-        return str(outcome.get("state"))
-    if started is not None and not is_removed(started):
-        return "running" if "job" in started else "cancelled" if "cancelled" in started else "skipped"
-    names = folder.names()
-    return "queued" if "submitted" in names else "created" if "created" in names else "reserved"
-
-
-def record_unstarted(folder: Folder, state: str, message: str) -> bool:
-    """Link the outcome of an app without a started replica; returns whether this call did."""
-    made: Json = {"state": state, "message": message, "exit_code": None, "restarts": 0, "replicas": []}
-    won = folder.link("outcome", json.dumps(dict(made, started_at=None, ended_at=time.time())))
-    folder.unlink("secrets")
-    return won

@@ -17,7 +17,7 @@ from launcher.schedulers.slurm.site.agent.folder import (
     replace,
 )
 from launcher.schedulers.slurm.site.agent.rows import OVER, Row, code_and_signal
-from launcher.schedulers.slurm.site.agent.site import SECOND_LOOK_S, Site, job_of, need_of
+from launcher.schedulers.slurm.site.agent.site import SECOND_LOOK_S, Site, need_of
 from launcher.schedulers.slurm.site.shared import array_name
 
 Rows = Dict[str, List[Row]]
@@ -239,7 +239,7 @@ def read_app(
         attempt = folder.json("attempt.json")
         if attempt is None:
             raise OpError("state", f"{folder.path} has no attempt.json")
-        job = (started or {}).get("job") or job_of(folder) or None
+        job = (started or {}).get("job") or folder.job() or None
         owner = (folder.app_id, folder.text("id") or "")
         mine = [row for row in rows or () if row.owner == owner]
         live = [row for row in mine if not row.is_over and (job is None or row.job == job)]

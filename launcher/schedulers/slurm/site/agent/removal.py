@@ -10,19 +10,9 @@ from typing import Dict, List, Optional, Sequence, Set, Tuple
 
 from launcher.schedulers.appfolder import AppFolder, remove_tree
 from launcher.schedulers.contents import output_digest
-from launcher.schedulers.slurm.site.agent.folder import (
-    NAME,
-    Folder,
-    Json,
-    OpError,
-    checked,
-    is_removed,
-    record_unstarted,
-    reserved,
-    state_of,
-)
+from launcher.schedulers.slurm.site.agent.folder import NAME, Folder, Json, OpError, checked, is_removed
 from launcher.schedulers.slurm.site.agent.rows import Row
-from launcher.schedulers.slurm.site.agent.site import OPEN_FOLDERS, Site, job_of
+from launcher.schedulers.slurm.site.agent.site import OPEN_FOLDERS, Site
 from launcher.schedulers.slurm.site.shared import ARRAY_SCRIPT, read_tasks
 
 
@@ -85,7 +75,7 @@ def _condemn(folder: Folder) -> None:
     if started is None and at and not folder.link_to(at, "started"):
         started = folder.json("started")
     if started is not None and not is_removed(started):
-        raise reserved(folder, state_of(folder), None)
+        raise folder.reserved(None)
 
 
 def cancel_jobs(site: Site, *folders: Folder) -> None:
@@ -127,12 +117,12 @@ def remove(site: Site, op: Json) -> Json:
         return {"removed": False}
     with folder:
         if "outcome" not in folder.names() and not _complete_end(site, folder):
-            raise OpError("live", f"{folder.app_id} has not ended", state=state_of(folder))
+            raise OpError("live", f"{folder.app_id} has not ended", state=folder.state())
         others = [] if op.get("forget") else _attempts(site, folder.app_id)
         if not op.get("forget") and _is_judged(site, folder, others):
             _strip(folder)
             # Plans judge the attempt before a skipped one.
-            for other in others if state_of(folder) != "skipped" else ():
+            for other in others if folder.state() != "skipped" else ():
                 if _number(other) < _number(folder.app_id):
                     with suppress(OpError), site.open(other) as earlier:  # another client may have removed it
                         if "removed" in (earlier.json("outcome") or {}):
@@ -150,7 +140,7 @@ def remove_logs(site: Site, op: Json) -> Json:
     with folder:
         outcome = folder.json("outcome")
         if outcome is None:
-            raise OpError("live", f"{folder.app_id} has not ended", state=state_of(folder))
+            raise OpError("live", f"{folder.app_id} has not ended", state=folder.state())
         remove_tree(os.path.join(folder.path, "logs"))
         if not outcome.keys() & {"removed", "logs_removed"}:
             folder.write("outcome", json.dumps(dict(outcome, logs_removed=time.time())))
@@ -163,7 +153,7 @@ def _complete_end(site: Site, folder: Folder) -> bool:
     for word, state in (("cancelled", "cancelled"), ("withdrawn", "skipped")):
         if word in started:
             cancel_jobs(site, folder)
-            record_unstarted(folder, state, str(started.get("message") or word))
+            folder.end_unstarted(state, str(started.get("message") or word))
             return True
     return False
 
@@ -313,7 +303,7 @@ def _is_superfluous(site: Site, row: Row) -> bool:
         started = folder.json("started")
         if started is not None:
             return started.get("job") != row.job
-        return row.held and job_of(folder) not in ("", row.job)
+        return row.held and folder.job() not in ("", row.job)
 
 
 # -- output folders of jobs ----------------------------------------------------------------------------------

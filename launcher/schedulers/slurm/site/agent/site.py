@@ -258,7 +258,7 @@ class Site:
 
     def live_job(self, folder: Folder) -> Optional[Row]:
         """The recorded job of an unstarted app; None when Slurm no longer has it."""
-        job = job_of(folder)
+        job = folder.job()
         for is_again in (False, True):
             if is_again and (self._look is None or self._looks < 2):
                 time.sleep(SECOND_LOOK_S)
@@ -292,11 +292,6 @@ def _aftercorr(parameters: str) -> int:
     return int(found.group(1)) if found and int(found.group(1)) else AFTERCORR
 
 
-def job_of(folder: Folder) -> str:
-    """The recorded job of an app, `123_7` for a task of an array; "" for none."""
-    return (folder.text("job") or "").strip() or str((folder.json("created") or {}).get("job") or "")
-
-
 def need_of(site: Site, app_id: str) -> Tuple[str, str]:
     """The state of a needed app, "" before its end; and its job."""
     try:
@@ -306,7 +301,7 @@ def need_of(site: Site, app_id: str) -> Tuple[str, str]:
                 return str(outcome["state"]), ""
             if started is not None and "job" not in started:
                 return "cancelled" if "cancelled" in started else "skipped", ""
-            job = (started or {}).get("job") or job_of(folder)
+            job = (started or {}).get("job") or folder.job()
             if not job:
                 raise OpError("state", f"{app_id} has no job yet")
             return "", str(job)

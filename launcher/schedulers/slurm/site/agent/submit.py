@@ -15,15 +15,10 @@ from launcher.schedulers.slurm.site.agent.folder import (
     OpError,
     answered,
     checked,
-    gone,
     is_removed,
-    record_unstarted,
-    reserved,
-    seal,
-    state_of,
 )
 from launcher.schedulers.slurm.site.agent.removal import cancel_jobs, dismantle
-from launcher.schedulers.slurm.site.agent.site import FORGOTTEN, TRIES, Site, job_of, need_of, refusal
+from launcher.schedulers.slurm.site.agent.site import FORGOTTEN, TRIES, Site, need_of, refusal
 from launcher.schedulers.slurm.site.shared import script_of
 
 Live = Callable[[], Set[Tuple[str, str]]]
@@ -99,13 +94,13 @@ def _take_over(site: Site, folder: Folder, owner: Json, record: Json, dead: Sequ
     if removal is not None and removal["nonce"] in (*dead, owner["nonce"]):
         return None  # its removal was interrupted
     if removal is not None:
-        raise reserved(folder, "reserved", removal, progress_at=time.time() - folder.age_s("started"))
+        raise folder.reserved(removal, "reserved", progress_at=time.time() - folder.age_s("started"))
     if present is not None and present["nonce"] not in dead:
         progress = time.time() - min((folder.age_s(name) for name in folder.names()), default=0.0)
-        raise reserved(folder, state_of(folder), present, progress_at=progress)
+        raise folder.reserved(present, progress_at=progress)
     if not folder.link(successor, json.dumps(owner)):
         present = folder.owner()[0]
-        raise reserved(folder, state_of(folder), present, progress_at=time.time())
+        raise folder.reserved(present, progress_at=time.time())
     _refuse_started(folder)
     before = folder.json("attempt.json") or {}
     about = folder.json("submitting") or {}
@@ -125,7 +120,7 @@ def note_task(folder: Folder, about: Json, job: str) -> None:
 def _refuse_started(folder: Folder) -> None:
     """Raise OpError reserved for an app that was submitted, cancelled or withdrawn."""
     if is_decided(folder):
-        raise reserved(folder, state_of(folder), None)
+        raise folder.reserved(None)
 
 
 # -- its files and its job -----------------------------------------------------------------------------------
@@ -137,7 +132,7 @@ def create(site: Site, op: Json) -> Json:
         own(folder, op.get("nonce"))
         names = folder.names()
         if "created" in names:
-            return {"job": job_of(folder)}
+            return {"job": folder.job()}
         program = site.program(op["program"])
         needs = op.get("needs") or []
         waits, skip = write_app(folder, op, needs, partial(need_of, site))
@@ -157,7 +152,7 @@ def own(folder: Folder, nonce: Optional[str], undo: Callable[[], Any] = lambda: 
     is_mine = nonce is None or (owner is not None and owner["nonce"] == nonce)
     if started is not None or not is_mine or not folder.is_in_place():
         undo()
-        raise reserved(folder, state_of(folder), owner if started is None else None)
+        raise folder.reserved(owner if started is None else None)
 
 
 def write_app(
@@ -186,7 +181,7 @@ def waits_of(needs: Sequence[Json], waits: Dict[str, str]) -> Json:
 def _skip(folder: Folder, need: Json, state: str) -> Json:
     job = need.get("job") or need["app_id"]
     message = f"{job} failed" if state == "failed" else f"{job} was {state}"
-    record_unstarted(folder, "skipped", message)
+    folder.end_unstarted("skipped", message)
     return {"skipped": need["app_id"], "message": message}
 
 
@@ -197,7 +192,7 @@ def _submit(site: Site, folder: Folder, op: Json, waits: Dict[str, str], again: 
     job = _adopt(site, folder) if again else None
     if job is None:
         if folder.text("job") is not None:
-            raise gone(folder)
+            raise folder.gone()
         folder.write(script, op["script"], 0o700)
         options = held(folder.app_id, folder.path)
         there = known(site) if waits else set()
@@ -278,7 +273,7 @@ def start_all(site: Site, op: Json) -> Json:
     def accept(folder: Folder) -> Json:
         job = jobs.get(folder.app_id, "")
         if job in problems and "job" not in (folder.json("started") or {}):  # else it was released before
-            raise gone(folder) if FORGOTTEN.search(problems[job]) else OpError("refused", problems[job])
+            raise folder.gone() if FORGOTTEN.search(problems[job]) else OpError("refused", problems[job])
         return _accept(folder, at)
 
     ready = [app if not answer else None for app, answer in zip(apps, answers)]
@@ -305,7 +300,7 @@ def _ready(site: Site, app: Json, jobs: Dict[str, str], live: Live, folder: Fold
         return skip
     row = site.live_job(folder)
     if row is None and "job" not in (folder.json("started") or {}):
-        raise gone(folder)
+        raise folder.gone()
     if row is not None and row.held:
         jobs[folder.app_id] = row.job
     return {}
@@ -344,8 +339,8 @@ def _accept(folder: Folder, at: float) -> Json:
         for name in names:
             if name == "owner" or name.startswith("owner."):
                 folder.unlink(name)
-        seal(folder)
-    state, created = state_of(folder), folder.json("created") or {}
+        folder.seal()
+    state, created = folder.state(), folder.json("created") or {}
     if state in ("created", "queued"):
         state = "waiting" if created.get("waits") else "queued"
     return {"state": state}

@@ -7,7 +7,7 @@ from typing import Dict, List, Sequence, Tuple
 
 from launcher.schedulers.slurm.site.agent.folder import Json, OpError
 from launcher.schedulers.slurm.site.agent.observe import add_facts, look, read_app
-from launcher.schedulers.slurm.site.agent.site import Site, Slurm, job_of
+from launcher.schedulers.slurm.site.agent.site import Site, Slurm
 
 QUEUE_S, SLOWEST_S = 2.0, 30.0  # the growing pause between looks at the queue
 
@@ -131,7 +131,7 @@ def _job_and_end(site: Site, app_id: str) -> Tuple[str, float]:
     """The job of an app, and the time of its outcome; "" and infinity for an app that is gone by now."""
     try:
         with site.open(app_id) as folder:
-            job = (folder.json("started") or {}).get("job") or job_of(folder)
+            job = (folder.json("started") or {}).get("job") or folder.job()
             return str(job or ""), os.stat(os.path.join(folder.path, "outcome")).st_mtime
     except (OpError, OSError):
         return "", float("inf")
