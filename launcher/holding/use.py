@@ -74,12 +74,8 @@ class Use:
 
     @classmethod
     def from_json(cls, found: "Mapping[str, Any]") -> "Use":
-        measured = (
-            found["cpu_user_s"],
-            found["cpu_system_s"],
-            found.get("memory_bytes") or 0,
-            found.get("memory_source") or "",
-        )
+        memory, source = found.get("memory_bytes") or 0, found.get("memory_source") or ""
+        measured = (found["cpu_user_s"], found["cpu_system_s"], memory, source)
         made = cls(measured, found["wall_s"], found["runs"])
         made.cores = found["cores"]
         return made

@@ -127,15 +127,9 @@ def of_description(answer: DescribeAppResponse, scheduler: str, session: str) ->
 
 def of_listed(answer: ListAppResponse, scheduler: str) -> AppRecord:
     """The record of one line of `list`, without the times of start and end."""
-    session = answer.app_handle.partition("://")[2].partition("/")[0]
-    return AppRecord(
-        scheduler,
-        session,
-        answer.app_id,
-        name=answer.name,
-        state=attempt_state(answer.state),
-        created_at=answer.created_at,
-    )
+    session, state = answer.app_handle.partition("://")[2].partition("/")[0], attempt_state(answer.state)
+    named, at = answer.name, answer.created_at
+    return AppRecord(scheduler, session, answer.app_id, name=named, state=state, created_at=at)
 
 
 def description_of(

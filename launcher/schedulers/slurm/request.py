@@ -75,7 +75,23 @@ class SlurmRequest:
     setup: list[str] = field(default_factory=list)
 
     def __str__(self) -> str:
-        return _render(self)
+        """The script, then its instructions as YAML: the same text for equal requests."""
+        app = self.app
+        head = {"host": self.host or None, **{name: app[name] for name in ("handle", "timeout_s", "grace_s")}}
+        head["cwd"] = app["cwd"] or "$LAUNCHER_APP_DIR/workspace"
+        head = {name: value for name, value in head.items() if value is not None}
+        roles = [_shown_role(role, self) for role in app["roles"]]
+        parts = [
+            *(_without_values(line) for line in self.script.replace(_PROGRAM, "app.zip").splitlines()),
+            "",
+            "# app.json",
+            to_yaml({name: value for name, value in head.items() if value is not None}, sort=False).rstrip(
+                "\n"
+            ),
+            to_yaml({"roles": roles}, sort=False).rstrip("\n"),
+            *(f"# note: {note}" for note in self.notes),
+        ]
+        return "\n".join(parts) + "\n"
 
     __repr__ = __str__
 
@@ -361,22 +377,6 @@ def in_double_quotes(path: str) -> str:
 def _named(text: str) -> str:
     """The text with names for values that only a node knows."""
     return _HOST_MARK.sub(r"(host of \1)", text).replace(APP_DIR, "$LAUNCHER_APP_DIR")
-
-
-def _render(request: SlurmRequest) -> str:
-    """The script, then its instructions as YAML: the same text for equal requests."""
-    app = request.app
-    head = {"host": request.host or None, **{name: app[name] for name in ("handle", "timeout_s", "grace_s")}}
-    head["cwd"] = app["cwd"] or "$LAUNCHER_APP_DIR/workspace"
-    parts = [
-        *(_without_values(line) for line in request.script.replace(_PROGRAM, "app.zip").splitlines()),
-        "",
-        "# app.json",
-        to_yaml({name: value for name, value in head.items() if value is not None}, sort=False).rstrip("\n"),
-        to_yaml({"roles": [_shown_role(role, request) for role in app["roles"]]}, sort=False).rstrip("\n"),
-        *(f"# note: {note}" for note in request.notes),
-    ]
-    return "\n".join(parts) + "\n"
 
 
 def _without_values(line: str) -> str:
