@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from launcher.schedulers.slurm.site.agent import read
+from launcher.schedulers.slurm.site.agent import read, submit
 from launcher.schedulers.slurm.site.agent.folder import Folder
 from launcher.schedulers.slurm.site.agent.observe import add_replicas
 from launcher.schedulers.slurm.site.agent.site import SECOND_LOOK_S, answer
@@ -64,6 +64,19 @@ def test_an_app_that_a_dead_client_has_only_reserved_is_removed(login):
     assert login.names("a-1") == {"id", "owner", "attempt.json"}
     assert (login.folder("a-1") / "id").read_text().startswith("n2.")
     assert os.listdir(login.job_dir / "apps") == ["a-1"]
+
+
+def test_an_app_that_starts_while_a_client_looks_at_it_is_refused(login, monkeypatch):
+    login.reserve("a-1", "n1")
+    refuse = submit._refuse_started
+
+    def start_after(folder: Folder) -> None:
+        refuse(folder)
+        folder.link("started", json.dumps({"job": "7", "at": 1.0}))
+
+    monkeypatch.setattr(submit, "_refuse_started", start_after)
+    found = login.reserve("a-1", "n2", "n1")
+    assert (found["error"], found["detail"]["state"]) == ("reserved", "running")
 
 
 def created(login: Login, app_id: str = "a-1", nonce: str = "n1") -> None:

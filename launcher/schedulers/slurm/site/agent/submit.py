@@ -91,6 +91,8 @@ def _take_over(site: Site, folder: Folder, owner: Json, record: Json, dead: Sequ
     if present is not None and present["nonce"] == owner["nonce"]:
         return "created" in folder.names()
     removal = folder.json("started") if "started" in folder.names() else None
+    if removal is not None and not is_removed(removal):  # it was started just now
+        raise folder.reserved(None)
     if removal is not None and removal["nonce"] in (*dead, owner["nonce"]):
         return None  # its removal was interrupted
     if removal is not None:
