@@ -43,10 +43,10 @@ if TYPE_CHECKING:
         LinterMessage,
         ReturnTypeValidator,
         get_validators,
+        read_conf_file,
         validate,
     )
     from launcher.components.signature import component_help, get_fn_docstring
-    from launcher.components.source import read_conf_file
     from launcher.components.structured_arg import StructuredJArgument, StructuredNameArgument
 
 _NAMES_OF = {
@@ -57,8 +57,7 @@ _NAMES_OF = {
     "get_components module_relname",
     "signature": "component_help get_fn_docstring",
     "linter": "ArgTypeValidator ComponentFnVisitor ComponentFunctionValidator DocstringValidator "
-    "LinterMessage ReturnTypeValidator get_validators validate",
-    "source": "read_conf_file",
+    "LinterMessage ReturnTypeValidator get_validators read_conf_file validate",
     "structured_arg": "StructuredJArgument StructuredNameArgument",
 }
 _HOMES = {name: module for module, names in _NAMES_OF.items() for name in names.split()}

@@ -129,7 +129,7 @@ def timeout_s(environ: Mapping[str, str]) -> float:
 
 def _outside(name: str, folder: str, root: str) -> str:
     """The reason why a component file is outside the checkout; "" when it is inside, built in, or missing."""
-    from launcher.components.source import PACKAGE, locate
+    from launcher.components.linter import PACKAGE, locate
 
     path, colon, _ = name.rpartition(":")
     if not colon:

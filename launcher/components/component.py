@@ -18,9 +18,8 @@ from types import ModuleType
 from typing import Any, TextIO
 
 from launcher.components.call import ComponentArgs, call
-from launcher.components.linter import LinterMessage
+from launcher.components.linter import PACKAGE, ComponentFile, LinterMessage
 from launcher.components.signature import Parameters, parameters_of
-from launcher.components.source import PACKAGE, ComponentFile
 from launcher.dataclass import dataclass
 from launcher.errors import Interruption, LauncherError, UsageError
 from launcher.files import GONE

@@ -13,7 +13,7 @@ from typing import Any
 
 from launcher.components.call import materialize_appdef
 from launcher.components.finder import get_component
-from launcher.components.source import PACKAGE
+from launcher.components.linter import PACKAGE
 from launcher.runner import get_runner
 from launcher.specs.app import AppDef
 from launcher.specs.status import AppStatus

@@ -24,9 +24,15 @@ from launcher.components.component import (
     module_files,
     spec_of,
 )
-from launcher.components.linter import ComponentFunctionValidator, lint, syntax_error
+from launcher.components.linter import (
+    ComponentFile,
+    ComponentFunctionValidator,
+    lint,
+    locate,
+    read_component_file,
+    syntax_error,
+)
 from launcher.components.signature import parse_docstring
-from launcher.components.source import ComponentFile, locate, read_component_file
 from launcher.specs.projectfile import Fault
 from launcher.text import name_hint
 

@@ -12,10 +12,10 @@ from launcher.components.linter import (
     LinterMessage,
     ReturnTypeValidator,
     get_validators,
+    read_conf_file,
     validate,
 )
 from launcher.components.signature import get_fn_docstring
-from launcher.components.source import read_conf_file
 
 __all__ = [
     "ArgTypeValidator",

@@ -46,7 +46,7 @@ RANK |= {
     "__main__": 9,
 }
 JOBFILE_ROOMS = {"diagnostics": 0, "text": 1, "model": 2, "messages": 3}
-JOBFILE_ROOMS |= {"compile": 4, "schema": 4, "format": 4, "cache": 5}
+JOBFILE_ROOMS |= {"compile": 4, "schema": 4, "format": 4}
 FACES = {
     "launcher",  # above everything: it names the public things of all layers
     "launcher.specs.builders",  # import paths that users know; nothing of ours imports them

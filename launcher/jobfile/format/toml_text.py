@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from itertools import dropwhile
 
 from launcher.dataclass import dataclass, field
-from launcher.jobfile.format.order import ITEM, Path, arranged, fields, requoted
+from launcher.jobfile.format import ITEM, Path, arranged, fields, requoted
 from launcher.jobfile.format.yaml_nodes import Comment, Odd
 from launcher.jobfile.text.document import Spot
 from launcher.jobfile.text.toml_positions import NotToml, Statement, statements

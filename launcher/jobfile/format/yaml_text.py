@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import dropwhile
 
 from launcher.dataclass import dataclass
-from launcher.jobfile.format.order import ITEM, Path, arranged, fields, requoted
+from launcher.jobfile.format import ITEM, Path, arranged, fields, requoted
 from launcher.jobfile.format.yaml_nodes import Comment, Node, Odd, Part, read
 
 

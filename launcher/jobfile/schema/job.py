@@ -21,11 +21,13 @@ from launcher.jobfile.model.base import (
     traits_of,
 )
 from launcher.jobfile.model.job_file import JobFile
-from launcher.jobfile.schema.components import arguments, component_name, either_roles_or_component
 from launcher.jobfile.schema.options import (
     Schedulers,
+    arguments,
     cfg_models,
     cfg_rules,
+    component_name,
+    either_roles_or_component,
     overlay_rules,
     role_options,
     scheduler_name,

@@ -8,9 +8,8 @@ from typing import Any
 from launcher.jobfile.messages.collector import entry
 from launcher.jobfile.model.base import LABEL
 from launcher.jobfile.model.job_file import BudgetSpec, LifecycleSpec, NotifySpec, QueueSpec
-from launcher.jobfile.schema.components import arguments
 from launcher.jobfile.schema.job import language, plain_model, whole
-from launcher.jobfile.schema.options import Schedulers, options_of
+from launcher.jobfile.schema.options import Schedulers, arguments, options_of
 from launcher.jobfile.schema.words import subschemas
 from launcher.specs.jobkey import DEFAULT_SCHEDULER
 from launcher.specs.projectfile import CI, COMMANDS, DEFAULTS

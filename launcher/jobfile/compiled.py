@@ -1,4 +1,4 @@
-"""Compile job files, or return the last outcome when nothing that it depends on has changed.
+"""The outcome of compiling job files; and the last one, kept while nothing that it depends on changes.
 
 An outcome is kept under a key of the command line, the current folder, the settings of launcher and the code
 that runs. With it is kept each question that compiling asked of the world (`launcher.looks`), with the digest
@@ -16,22 +16,54 @@ import marshal
 import os
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from functools import cache
 from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from launcher import ci_environment
 from launcher.cachefolder import CacheFolder
 from launcher.dataclass import fields, filler
 from launcher.errors import LauncherError
 from launcher.hashes import blake2b
-from launcher.jobfile.compile.compiled import Compiled
 from launcher.looks import Notes, Question
 from launcher.paths import IMPORT_ROOT
 
 if TYPE_CHECKING:
+    from launcher.jobfile.compile.one_job import Trace
+    from launcher.jobfile.diagnostics.diagnostic import Diagnostic
+    from launcher.specs.jobkey import JobKey
     from launcher.specs.launch import Launch
+
+
+class Compiled(NamedTuple):
+    """The outcome: the launches of the files without errors, and every diagnostic in file order."""
+
+    launches: tuple[Launch, ...]
+    diagnostics: tuple[Diagnostic, ...]
+    traces: Mapping[JobKey, Trace] = MappingProxyType({})
+    """Where the values of each launch come from. Empty for a kept outcome."""
+    prunes: bool = False
+    """Whether `launcher ci` stops apps that no file declares any more."""
+    parents: int = 0
+    """How many of the files are only parents of others, and no jobs."""
+    left_out: tuple[str, ...] = ()
+    """The files with jobs that lack the requested target."""
+    jobs: int = 0
+    """The number of launches; a kept outcome of `placeholders` has no launches themselves."""
+
+    @property
+    def errors(self) -> tuple[Diagnostic, ...]:
+        return tuple(diagnostic for diagnostic in self.diagnostics if diagnostic.severity == "error")
+
+    def raise_for_errors(self) -> None:
+        """Raise JobFileError when there is an error."""
+        if self.errors:
+            from launcher.jobfile.diagnostics.diagnostic import job_file_error
+
+            raise job_file_error(self.diagnostics)
+
 
 _VERSION = 1
 _NAME_BYTES = 16
