@@ -77,7 +77,7 @@ class ModuleComponentsFinder(ComponentsFinder):
             for function in _candidates(parsed)
         ]
 
-    def find_one(self, name: str, validators: Validators = None) -> Component | None:
+    def find_one(self, name: str) -> Component | None:
         """The component of that full name; private functions and those with mistakes too."""
         prefix = f"{self._group}." if self._group else ""
         if not name.startswith(prefix):
@@ -88,7 +88,7 @@ class ModuleComponentsFinder(ComponentsFinder):
         parsed = read_component_file(path) if path else None
         if parsed is None or function not in parsed.functions:
             return None
-        return _component(name, parsed, function, importing(module, function), validators)
+        return _component(name, parsed, function, importing(module, function), None)
 
     def unreadable(self) -> Iterator[str]:
         """The files that cannot be parsed: `FILE:LINE: WHY`."""

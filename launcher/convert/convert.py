@@ -85,7 +85,8 @@ def convert(
     kind = kind or _kind(document)
     source = document.source
     if kind == "compose":
-        _refuse(document)
+        if errors := [each for each in document.problems if each.severity == "error"]:
+            raise job_file_error(errors)
         draft = compose.convert(document, name)
     else:
         draft = (sbatch if kind == "sbatch" else procfile).convert(source, name)
@@ -134,11 +135,6 @@ def _kind(document: Document) -> str:
     if is_job:
         raise UsageError(f"{source.file} is a job file already", hint="`launcher validate` checks it")
     raise UsageError(f"{source.file} is {what or 'of no kind that convert knows'}", hint=_READS)
-
-
-def _refuse(document: Document) -> None:
-    if errors := [each for each in document.problems if each.severity == "error"]:
-        raise job_file_error(errors)
 
 
 class OptionRow(NamedTuple):

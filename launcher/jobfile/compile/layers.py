@@ -247,7 +247,13 @@ def _has_choices(value: Mapping[str, Any]) -> bool:
 def _jobs(document: Document, problems: Collector) -> Iterator[Document]:
     """Yield a document for each entry of a file's `jobs`: only its own fields, with its name."""
     value = document.value or {}
-    _check_beside_jobs(value, problems)
+    for key in value:
+        if key not in (*BESIDE_JOBS, "jobs", "abstract") and not key.startswith("x-"):
+            message = f"a file with `jobs` has no `{key}` at its top"
+            hint = listing("fields here", ["jobs", *BESIDE_JOBS])
+            problems.add(
+                (key,), "conflicting-fields", message, at="key", label="move it into a job", hint=hint
+            )
     if not _has_jobs(value["jobs"], problems):
         return
     jobs = Placed(value, document.root()).part("jobs")
@@ -258,17 +264,6 @@ def _jobs(document: Document, problems: Collector) -> Iterator[Document]:
             entries = {"name": (start, end, Spot(start, end)), **(node.spot.entries or {})}
             named = node.spot.with_entries(entries)
             yield holding(document, Placed({"name": name, **node.value}, named))
-
-
-def _check_beside_jobs(value: Mapping[str, Any], problems: Collector) -> None:
-    """Note the fields of a file with `jobs` that belong into an entry of `jobs`."""
-    for key in value:
-        if key not in (*BESIDE_JOBS, "jobs", "abstract") and not key.startswith("x-"):
-            message = f"a file with `jobs` has no `{key}` at its top"
-            hint = listing("fields here", ["jobs", *BESIDE_JOBS])
-            problems.add(
-                (key,), "conflicting-fields", message, at="key", label="move it into a job", hint=hint
-            )
 
 
 def _has_jobs(jobs: Any, problems: Collector) -> bool:

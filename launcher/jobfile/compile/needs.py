@@ -86,7 +86,7 @@ def unknown_needs(
     seen: set[tuple[Declaration, Path]] = set()
     for launch in launches:
         for need in launch.needs:
-            place = (declaration(launch), traces[launch.key].needs[need.job][0])
+            place = (declaration(launch), traces[launch.key].facts.needs[need.job][0])
             if launch.key._replace(job=need.job) in jobs or place in seen:
                 continue
             known = neighbours.of(launch)
@@ -94,7 +94,7 @@ def unknown_needs(
                 continue
             seen.add(place)
             trace = traces[launch.key]
-            problems, (path, at) = Collector(trace.document), trace.needs[need.job]
+            problems, (path, at) = Collector(trace.document), trace.facts.needs[need.job]
             message = f"no job file of project `{launch.key.project}` declares job `{need.job}`"
             names = sorted({each for file in known if launch.key.job not in file.jobs for each in file.names})
             label, hint = did_you_mean(need.job, names) or "", listing("jobs", names)
@@ -214,12 +214,12 @@ class Circle(NamedTuple):
         """The circle at the need of its first job."""
         (launch, need), *others = self.steps
         related = tuple(
-            Collector(trace.document).place(trace.needs[need.job][0], "and this one")
+            Collector(trace.document).place(trace.facts.needs[need.job][0], "and this one")
             for other, need in others[: _SHOWN - 1]
             for trace in (traces[other.key],)
         )
         trace = traces[launch.key]
-        problems, (path, at) = Collector(trace.document), trace.needs[need.job]
+        problems, (path, at) = Collector(trace.document), trace.facts.needs[need.job]
         problems.add(path, "needs-cycle", self.message, at=at, label="delete it here", related=related)
         return problems.found[0]
 
@@ -338,7 +338,7 @@ def out_of_reach(
     seen: set[tuple[Declaration, Path, str]] = set()
     for launch in launches:
         trace = traces[launch.key]
-        for job, path, written in trace.outputs:
+        for job, path, written in trace.facts.outputs:
             place = (declaration(launch), path, written)
             if place in seen:
                 continue

@@ -263,7 +263,8 @@ def _compile_job(job: Layered, work: Work, above: Collector) -> FileResult:
         found += _unused(chosen.specs, document, found)
     found = masked(without_secrets(found, chosen.specs, work.inputs), document)
     made = [] if has_errors or lacking.found else chosen.made
-    if made and _may_name_git(document) and not work.home.git.is_assumed:
+    names_git = any("$<git." in layer.source.text for layer in document.layers or (document,))
+    if made and names_git and not work.home.git.is_assumed:
         made = _with_review_digests(made, variants.of(target), work)
     return FileResult(
         file=document.source.file,
@@ -272,10 +273,6 @@ def _compile_job(job: Layered, work: Work, above: Collector) -> FileResult:
         declared=frozenset(chosen.specs),
         lacking=lacking.found,
     )
-
-
-def _may_name_git(document: Document) -> bool:
-    return any("$<git." in layer.source.text for layer in document.layers or (document,))
 
 
 def _own_specs(specs: Mapping[str, AnyVar], document: Document) -> Mapping[str, AnyVar]:
@@ -363,7 +360,7 @@ def _compile_variant(variant: Variant, work: Work, above: Collector) -> _Outcome
             outcome.take(problems.found)
         if launch is not None:
             notes = () if outcome.made else (*whole.notes_on_unused_axes(),)
-            trace = Trace.of(problems, variant, work.home.config, launch)
+            trace = Trace(problems, variant, work.home.config, launch.scheduler)
             launch = replace(launch, notes=notes, shared_line=trace.shared_line)
             outcome.made.append(Made(launch, trace))
     common_fields: Collection[str] = ()

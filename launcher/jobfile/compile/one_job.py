@@ -22,7 +22,7 @@ from launcher.jobfile.compile.build import (
 from launcher.jobfile.compile.inputs import Folders
 from launcher.jobfile.compile.layers import Parents
 from launcher.jobfile.compile.matrix import NO_MATRIX, Combination, is_pattern, matrix_values, named
-from launcher.jobfile.compile.options import Rules, Schedulers, check_options, check_role_options, check_rules
+from launcher.jobfile.compile.options import Rules, Schedulers, check_options
 from launcher.jobfile.compile.project import Config, Home
 from launcher.jobfile.compile.references import References, names_in
 from launcher.jobfile.compile.variables import AnyVar, Inputs, Value
@@ -138,8 +138,13 @@ def compile_job(
     if job is None:
         return None, None
     name = job.name if is_pattern(whole.value.get("name")) else named(job.name, combination)
-    if job.max_parallel is not None and not combination:
-        _check_matrix(whole.target, problems)
+    has_matrix = bool(combination) or "matrix" in (problems.document.value or {})
+    if job.max_parallel is not None and not has_matrix:
+        message = "`max_parallel` is for the jobs of a `matrix`, and there is none"
+        hint = "`max_parallel` in [queue] of launcher.toml limits all jobs of a project"
+        also = "" if whole.target == DEFAULT_TARGET else f", or set it to null in `{whole.target}`"
+        label, path = f"remove it{also}", ("max_parallel",)
+        problems.add(path, "constraint", message, at="key", label=label, hint=hint)
     needs = build_needs(job.needs, name, references)
     launch = _launch(job, name, needs, whole.target, work, problems)
     if not (problems.holds_broken(("needs",)) or problems.holds_assumed(("needs",))):
@@ -147,15 +152,6 @@ def compile_job(
     if combination:
         launch = replace(launch, matrix=whole.group or job.name, max_parallel=job.max_parallel)
     return job, launch
-
-
-def _check_matrix(target: str, problems: Collector) -> None:
-    """Refuse `max_parallel` where there is no matrix; a wrong one has been reported."""
-    if "matrix" not in (problems.document.value or {}):
-        message = "`max_parallel` is for the jobs of a `matrix`, and there is none"
-        hint = "`max_parallel` in [queue] of launcher.toml limits all jobs of a project"
-        label = "remove it" if target == DEFAULT_TARGET else f"remove it, or set it to null in `{target}`"
-        problems.add(("max_parallel",), "constraint", message, at="key", label=label, hint=hint)
 
 
 def _check_outputs(app: AppDef, needs: Collection[str], job: JobFile, problems: Collector) -> None:
@@ -190,16 +186,13 @@ def _launch(
     job: JobFile, name: str, needs: tuple[Need, ...], target: str, work: Work, problems: Collector
 ) -> Launch:
     home = work.home
-    defaults = home.config.options.get(job.scheduler, {})
     app = (
         build_app(job, name, problems)
         if not isinstance(job, ComponentJob)
         else work.built.get(name)
         or build_component(job, name, work.directory, home.root, work.calls, problems)
     )
-    cfg = check_options(job.scheduler, job.cfg, job.timeout, work.schedulers, problems, defaults)
-    app = check_role_options(job, app, cfg, work.schedulers, problems)
-    check_rules(job, app, cfg, work.schedulers, work.rules, work.directory, problems)
+    app, cfg = check_options(job, app, work, problems)
     lifecycle = build_lifecycle(with_project(job.lifecycle, home.config.lifecycle))
     folders, at = work.folders, (work.directory, home.root, problems)
     workspace = None
@@ -308,31 +301,16 @@ class Origin(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Trace:
-    """Finds the origins of the values of one launch."""
+    """Finds the origins of the values of one launch; `facts` has the places of references, needs, outputs."""
 
-    document: Document
-    sources: Mapping[Path, tuple[str, ...]]
-    definitions: Mapping[str, tuple[Path, At, str]]
+    facts: Collector
     variant: Variant
     config: Config
     scheduler: str
-    needs: Mapping[str, tuple[Path, At]]
-    """Job or matrix that the file needs → its place."""
-    outputs: Sequence[tuple[str, Path, str]]
-    """As in Collector."""
 
-    @classmethod
-    def of(cls, problems: Collector, variant: Variant, config: Config, launch: Launch) -> Trace:
-        return cls(
-            variant.document,
-            problems.sources,
-            problems.definitions,
-            variant,
-            config,
-            launch.scheduler,
-            problems.needs,
-            problems.outputs,
-        )
+    @property
+    def document(self) -> Document:
+        return self.variant.document
 
     def origin(self, path: Path) -> Origin:
         """Return the origin of the value at a path of the job file: ("roles", "trainer", "image")."""
@@ -351,7 +329,9 @@ class Trace:
             is_target = any(text.holds(at) for text in self.variant.inside)
             notes = (f"target `{self.variant.target}`",) if is_target else ()
             layer = "target" if is_target else self._layer(at)
-            return Origin(at.source.file, at.line, layer, (*notes, *self._through(path)))
+            names, known = self.facts.sources.get(path, ()), self.facts.definitions
+            through = (known[name][2] if name in known else f"`$<{name}>`" for name in names)
+            return Origin(at.source.file, at.line, layer, (*notes, *through))
         return self._component(path) or self._project(path) or Origin("", 0, "default")
 
     def shared_line(self, path: str) -> str:
@@ -375,12 +355,6 @@ class Trace:
         named = ("args", *path[2:3])
         at = self.origin(named if len(named) > 1 and _holds(value, named) else ("component",))
         return at._replace(through=(f"component `{name}`", *at.through))
-
-    def _through(self, path: Path) -> tuple[str, ...]:
-        names = self.sources.get(path, ())
-        return tuple(
-            self.definitions[name][2] if name in self.definitions else f"`$<{name}>`" for name in names
-        )
 
     def _project(self, path: Path) -> Origin | None:
         """Return the origin in launcher.toml, for the project, policies and options of the scheduler."""

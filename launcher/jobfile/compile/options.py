@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, get_origin
+from typing import TYPE_CHECKING, Any, get_origin
 
 from launcher import looks
 from launcher.dataclass import replace
@@ -17,6 +17,9 @@ from launcher.specs.binding import bind
 from launcher.specs.check import Problem, check_app
 from launcher.specs.macros import MacroError
 from launcher.specs.runopts import runopts
+
+if TYPE_CHECKING:
+    from launcher.jobfile.compile.one_job import Work
 
 Schedulers = Mapping[str, Callable[[], runopts]]
 
@@ -34,28 +37,35 @@ Rules = Callable[[str, AppDef, Mapping[str, Any], bool], Sequence[Problem]]
 
 
 def check_options(
-    scheduler: str,
-    cfg: Mapping[str, Any],
-    timeout_s: int | None,
-    schedulers: Schedulers | None,
-    problems: Collector,
-    defaults: Mapping[str, Any],
-) -> dict[str, Any]:
-    """Return the options that differ from the scheduler's defaults: the file's over the project's.
+    job: JobFile, app: AppDef, work: Work, problems: Collector
+) -> tuple[AppDef, dict[str, Any]]:
+    """Return the app, its roles with the options that differ from the job's, and the job's options.
 
-    With `schedulers` None the options are unknown here, and are checked when the job is planned.
+    Options that equal the scheduler's defaults are left out. Wrong ones, and violations of the scheduler's
+    own rules, are noted. Where the options are unknown, they are checked when the job is planned.
     """
-    if schedulers is None or problems.is_assumed(("scheduler",)):
-        return {key: value for key, value in {**defaults, **cfg}.items() if value is not None}
-    path: Path = ("scheduler",)
-    if scheduler not in schedulers:
-        message = f"there is no scheduler `{scheduler}`"
-        problems.unknown(path, "unknown-variant", message, scheduler, schedulers, "there are", at="value")
-        return {}
-    opts = schedulers[scheduler]()
-    cfg = opts.plain(cfg)
-    if timeout_s is not None:
-        _check_timeout(scheduler, cfg.get("timeout_s"), timeout_s, opts, problems)
+    defaults = work.home.config.options.get(job.scheduler, {})
+    if work.schedulers is None or problems.is_assumed(("scheduler",)):
+        return app, {key: value for key, value in {**defaults, **job.cfg}.items() if value is not None}
+    if job.scheduler not in work.schedulers:
+        message, path = f"there is no scheduler `{job.scheduler}`", ("scheduler",)
+        known = work.schedulers
+        problems.unknown(path, "unknown-variant", message, job.scheduler, known, "there are", at="value")
+        return app, {}
+    opts = work.schedulers[job.scheduler]()
+    cfg = _options_of_job(job, opts, defaults, problems)
+    app = _with_role_options(job, app, cfg, opts, problems)
+    if work.rules is not None:
+        _check_rules(job, app, cfg, work.rules, work.directory, problems)
+    return app, cfg
+
+
+def _options_of_job(
+    job: JobFile, opts: runopts, defaults: Mapping[str, Any], problems: Collector
+) -> dict[str, Any]:
+    scheduler, cfg = job.scheduler, opts.plain(job.cfg)
+    if job.timeout is not None:
+        _check_timeout(scheduler, cfg.get("timeout_s"), job.timeout, opts, problems)
     # The rules of the scheduler read these, and expect the types that it declares.
     valid = {
         key: value
@@ -65,13 +75,14 @@ def check_options(
     for name, opt in opts:
         if opt.is_required and {**defaults, **cfg}.get(name) is None:
             message = f"scheduler `{scheduler}` needs the option `{name}`"
-            at = ("cfg",) if "cfg" in (problems.document.value or {}) else path
+            at = ("cfg",) if "cfg" in (problems.document.value or {}) else ("scheduler",)
             label = f"add `{name}` to `cfg`"
             problems.add(at, "missing-field", message, at="key", label=label, hint=opt.help)
+    usual = {name: opt.default for name, opt in opts}
     return {
         key: value
         for key, value in {**defaults, **valid}.items()
-        if value is not None and not _is_default(opts, key, value)
+        if value is not None and not (key in usual and _is_same(value, usual[key]))
     }
 
 
@@ -85,17 +96,13 @@ def _check_timeout(scheduler: str, given: Any, timeout_s: int, opts: runopts, pr
         problems.add(("timeout",), "conflicting-fields", message, at="key", label=label, related=(first,))
 
 
-def check_role_options(
-    job: JobFile, app: AppDef, cfg: Mapping[str, Any], schedulers: Schedulers | None, problems: Collector
+def _with_role_options(
+    job: JobFile, app: AppDef, cfg: Mapping[str, Any], opts: runopts, problems: Collector
 ) -> AppDef:
-    """Return the app with only those options of its roles that differ from the job's.
+    """Return the app without those options of its roles that are the job's, or wrong, which is noted.
 
-    Wrong options of roles in a file are noted and left out. The scheduler's rules judge options of a
-    component's roles.
+    The scheduler's rules judge options of a component's roles.
     """
-    if schedulers is None or job.scheduler not in schedulers or problems.is_assumed(("scheduler",)):
-        return app
-    opts = schedulers[job.scheduler]()
     of_job = {**{name: opt.default for name, opt in opts}, **cfg}
 
     def of_role(role: Role) -> Role:
@@ -173,34 +180,14 @@ def _found(value: Any, at: Path, problems: Collector) -> str:
     return f"`{problems.entry(str(at[0]), part)}`" if isinstance(value, dict) else got(part)
 
 
-def _is_default(opts: runopts, key: str, value: Any) -> bool:
-    opt = opts.get(key)
-    return opt is not None and _is_same(value, opt.default)
-
-
 def _is_same(value: Any, other: Any) -> bool:
     """Whether two values are equal with their types: True == 1 in Python. Wrong types were noted."""
     return bool(value == other) and isinstance(value, bool) == isinstance(other, bool)
 
 
-def check_rules(
-    job: JobFile,
-    app: AppDef,
-    cfg: Mapping[str, Any],
-    schedulers: Schedulers | None,
-    rules: Rules | None,
-    folder: str,
-    problems: Collector,
+def _check_rules(
+    job: JobFile, app: AppDef, cfg: Mapping[str, Any], rules: Rules, folder: str, problems: Collector
 ) -> None:
-    """Note the violations of the scheduler's own rules.
-
-    Args:
-        folder: of the job file.
-    """
-    if rules is None or problems.is_assumed(("scheduler",)):
-        return
-    if schedulers is None or job.scheduler not in schedulers:
-        return
     try:
         bound = bind(app, directory=folder, home=looks.expanded("~"))
     except MacroError:

@@ -84,31 +84,23 @@ def laid_over(
     entries = dict(base.spot.entries or {})
     for key, value in over.value.items():
         entry = over.entry(key)
-        if _removes(value, key, values, is_filling):
-            values[key] = _mark(value, values.get(key))
+        below = values.get(key)
+        is_null = value is None and not (is_filling and below is None)
+        if is_null or isinstance(value, Removed):
+            mark = value if isinstance(value, Removed) else Removed()
+            mark.is_found = mark.is_found or not (below is None or isinstance(below, Removed))
+            values[key] = mark
         elif isinstance(value, dict) and (key in values or not is_filling):
-            start, end, _ = base.entry(key) if isinstance(values.get(key), dict) and not is_filling else entry
+            start, end, _ = base.entry(key) if isinstance(below, dict) and not is_filling else entry
             under = base.part(key) if key in base.value else Placed(None, entry[2])
-            below = place.below(key) if place is not None else None
-            merged = laid_over(under, Placed(value, entry[2]), below, is_filling=is_filling)
+            inner = place.below(key) if place is not None else None
+            merged = laid_over(under, Placed(value, entry[2]), inner, is_filling=is_filling)
             values[key], entries[key] = merged.value, (start, end, merged.spot)
             continue
         else:
             values[key] = value
         entries[key] = entry
     return Placed(values, home.spot.with_entries(entries))
-
-
-def _removes(value: Any, key: str, below: Mapping[str, Any], is_filling: bool) -> bool:
-    if isinstance(value, Removed) or (value is None and not is_filling):
-        return True
-    return value is None and below.get(key) is not None
-
-
-def _mark(value: Any, below: Any) -> Removed:
-    mark = value if isinstance(value, Removed) else Removed()
-    mark.is_found = mark.is_found or not (below is None or isinstance(below, Removed))
-    return mark
 
 
 def _displaced(base: Mapping[str, Any], over: Mapping[str, Any], place: PlaceKind | None) -> Iterator[str]:

@@ -98,7 +98,16 @@ class References:
             ]
         if value is None:
             return value if place.nulls else self._nothing(place, path)
-        return self._scalar(value, place, path)
+        if isinstance(value, bool) and self.document.format_at(path) == "toml":
+            return str(value).lower() if place.as_written else value
+        if place.as_written:
+            return self.document.raw(path)
+        if isinstance(value, float) and not math.isfinite(value):
+            message = f"{place_name(path)} is no finite number"
+            self.problems.add(path, "invalid-value", message, label="write a number", is_final=True)
+        elif not isinstance(value, bool | int | float):
+            return self.document.raw(path)  # a TOML date becomes text, as in YAML
+        return value
 
     def job_name(self, key: str, path: Path) -> str:
         """Return the name of a job in a key, with its references resolved."""
@@ -112,26 +121,15 @@ class References:
         out: dict[str, Any] = {}
         fields, each = place.fields, place.each or place
         for key, inner in value.items():
-            if fields is None and "$" in key and not place.job_names:
-                self._key(key, (*path, key))
+            if fields is None and "$" in key and not place.job_names and find_macros(key):
+                message = "references stand in values, not in keys"
+                self.problems.add((*path, key), "reference-phase", message, at="key", is_final=True)
             below = each if fields is None else fields.get(key)
             if below is not None and not _is_plain(inner):
                 out[key] = self.resolve(inner, below, (*path, key))
             elif below is not None or not key.startswith("x-"):
                 out[key] = inner
         return out
-
-    def _scalar(self, value: Any, place: PlaceKind, path: Path) -> Any:
-        if isinstance(value, bool) and self.document.format_at(path) == "toml":
-            return str(value).lower() if place.as_written else value
-        if place.as_written:
-            return self.document.raw(path)
-        if isinstance(value, float) and not math.isfinite(value):
-            message = f"{place_name(path)} is no finite number"
-            self.problems.add(path, "invalid-value", message, label="write a number", is_final=True)
-        elif not isinstance(value, bool | int | float):
-            return self.document.raw(path)  # a TOML date becomes text, as in YAML
-        return value
 
     def _nothing(self, place: PlaceKind, path: Path) -> None:
         label = 'write a value, "" for an empty text, or delete the line'
@@ -142,11 +140,6 @@ class References:
             label = "indent its fields below it, or delete the line"
         message = f"{place_name(path)} has no value"
         self.problems.add(path, "wrong-type", message, label=label, at="key", is_final=True)
-
-    def _key(self, key: str, path: Path) -> None:
-        if find_macros(key):
-            message = "references stand in values, not in keys"
-            self.problems.add(path, "reference-phase", message, at="key", is_final=True)
 
     def _text(self, text: str, place: PlaceKind, path: Path) -> Any:
         if "\0" in text:

@@ -81,17 +81,14 @@ def read_var_files(files: Sequence[str], cwd: str) -> VarFiles:
                 message = f"a variable has one value, not {got(value)}"
                 problems.add((name,), "wrong-type", message, label="write a text, a number or a truth value")
             else:
-                out.values[name] = _file_value(name, value, problems)
+                place = problems.place((name,), f"variable `{name}` gets its value here", at="value")
+                origin = f"{place.file}:{place.span.line}" if place.span else place.file
+                text = value if isinstance(value, str) else problems.document.raw((name,))
+                # Any other value is a date of TOML, which becomes text, as in YAML.
+                given = value if isinstance(value, bool | int | float) else text
+                out.values[name] = FileValue(given, text, place, origin)
         out.problems += problems.found
     return out
-
-
-def _file_value(name: str, value: Any, problems: Collector) -> FileValue:
-    place = problems.place((name,), f"variable `{name}` gets its value here", at="value")
-    origin = f"{place.file}:{place.span.line}" if place.span else place.file
-    text = value if isinstance(value, str) else problems.document.raw((name,))
-    # Any other value is a date of TOML, which becomes text, as in YAML.
-    return FileValue(value if isinstance(value, bool | int | float) else text, text, place, origin)
 
 
 class _Environ(Mapping[str, str]):

@@ -165,27 +165,20 @@ class _Reader:
             at = event.start_mark.index
             key = None
             if is_mapping:
-                if self._is_explicit(at):
+                if re.search(r"\?\s+\Z", self.text[self.last : at]):
                     raise Odd(at, "a key with `?`")
                 column = self._column(at) if column < 0 else column
                 key = self._node(event, column)
                 event = next(self.events)
             elif not node.is_flow:
-                at = self._dash(event.start_mark.index)
+                gap = COMMENT.sub(lambda found: " " * len(found[0]), self.text[self.last : at])
+                dashes = [found.start() for found in re.finditer(r"-(?=\s|\Z)", gap)]
+                at = self.last + dashes[-1] if dashes else at  # the last dash not read yet
                 column = self._column(at)
             node.parts.append(Part(key, self._node(event, column), at))
         node.end = event.end_mark.index if node.is_flow else self.last
         self.last = max(self.last, node.end)
         return node
-
-    def _is_explicit(self, at: int) -> bool:
-        return bool(re.search(r"\?\s+\Z", self.text[self.last : at]))
-
-    def _dash(self, at: int) -> int:
-        """Return the offset of the dash of the item whose value is at `at`: the last dash not read yet."""
-        gap = COMMENT.sub(lambda found: " " * len(found[0]), self.text[self.last : at])
-        dashes = [found.start() for found in re.finditer(r"-(?=\s|\Z)", gap)]
-        return self.last + dashes[-1] if dashes else at
 
     def _column(self, at: int) -> int:
         return at - (self.text.rfind("\n", 0, at) + 1)
@@ -308,7 +301,8 @@ class _Comments:
     def _part(self, part: Part, column: int) -> None:
         value = part.value
         line = self._line(part.key.end - 1 if part.key else part.start)
-        if value.kind in ("mapping", "sequence") and not self._is_one_line(value):
+        is_one_line = value.is_flow and self._line(value.start) == self._line(value.end - 1)
+        if value.kind in ("mapping", "sequence") and not is_one_line:
             first = self._line(value.parts[0].start) if value.parts else self._line(value.end)
             if first > line:
                 part.beside = self.beside.pop(line, None)
@@ -328,9 +322,6 @@ class _Comments:
             if part.beside is not None:
                 raise Odd(value.start, "two comments on one value")
             part.beside = self.beside.pop(end)
-
-    def _is_one_line(self, node: Node) -> bool:
-        return node.is_flow and self._line(node.start) == self._line(node.end - 1)
 
     def _before(self, line: int) -> list[str]:
         taken = []

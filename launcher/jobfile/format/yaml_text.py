@@ -46,7 +46,8 @@ def format_yaml(text: str, known: Sequence[str] | None, *, reorder: bool = True)
     if root.props:
         raise Odd(root.start, "an anchor or tag on the whole file")
     printer = _Printer(text, reorder)
-    head = _header(root)
+    # Comments at the top concern the file, whichever key comes first.
+    head, root.parts[0].lead = root.parts[0].lead, []
     was_long = False
     lines = [_Line(line) for line in head]
     for number, (block, is_long) in enumerate(printer.entries(root, known)):
@@ -56,13 +57,6 @@ def format_yaml(text: str, known: Sequence[str] | None, *, reorder: bool = True)
         was_long = is_long
     tail = [_Line(line) for line in root.tail]
     return "\n".join(map(str, _squeezed([*lines, *tail]))) + "\n"
-
-
-def _header(root: Node) -> list[str]:
-    """Take the comments at the top off the first key: they concern the file, whichever key comes first."""
-    head = root.parts[0].lead
-    root.parts[0].lead = []
-    return head
 
 
 def _squeezed(lines: list[_Line]) -> list[_Line]:

@@ -23,6 +23,11 @@ def within(outer: str, field: str) -> Write:
     return lambda value: {outer: {field: value}}
 
 
+def of_role(write: Write) -> Write:
+    """Return the fields of a resource as those of a role."""
+    return lambda value: {"resource": found} if (found := write(value)) else None
+
+
 def for_slurm(option: str) -> Write:
     return lambda value: {"cfg": {option: value}, "scheduler": "slurm"}
 
@@ -60,11 +65,6 @@ def memory(value: Any) -> Fields | None:
     amount, unit = (value, "M") if value.isdecimal() else (value[:-1], value[-1:].upper())
     is_plain = amount.isdecimal() and unit in ("K", "M", "G", "T")
     return {"memory": f"{amount}{unit}iB"} if is_plain else None
-
-
-def memory_of_role(value: Any) -> Fields | None:
-    found = memory(value)
-    return {"resource": found} if found else None
 
 
 def clock(value: Any) -> Fields | None:
@@ -153,11 +153,6 @@ def accelerators(value: Any) -> Fields | None:
     """`A100:2` of SkyPilot: the number of GPUs."""
     _, _, count = value.partition(":")
     return {"gpu": int(count or 1)} if (count or "1").isdecimal() else None
-
-
-def accelerators_of_role(value: Any) -> Fields | None:
-    found = accelerators(value)
-    return {"resource": found} if found else None
 
 
 def replicas(value: Any) -> Fields | None:

@@ -33,12 +33,6 @@ WANTED: Mapping[str, str] = {
 }
 
 
-def wrong_type(kind: str, path: Path, value: Any, problems: Collector) -> None:
-    label, hint = type_remedy(kind, path, value, problems)
-    message = f"{place_name(path)} must be {WANTED[kind]}, not {got(value)}"
-    problems.add(path, "wrong-type", message, label=label, hint=hint)
-
-
 def report(errors: list[ErrorDetails], value: Any, problems: Collector, below: Path = ()) -> list[Path]:
     """Note pydantic's errors in `value`, whose path in the document is `below`; return their paths."""
     wrong = []
@@ -75,7 +69,9 @@ def _say(kind: str, path: Path, rest: Path, is_key: bool, error: ErrorDetails, p
     if kind.startswith("job:"):
         problems.add(path, kind[4:], context["message"], label=context["label"], hint=context["hint"])
     elif kind in WANTED:
-        wrong_type(kind, path, error["input"], problems)
+        label, hint = type_remedy(kind, path, error["input"], problems)
+        message = f"{place_name(path)} must be {WANTED[kind]}, not {got(error['input'])}"
+        problems.add(path, "wrong-type", message, label=label, hint=hint)
     elif kind == "missing":
         missing_field(path, str(rest[-1]), problems)
     elif kind == "extra_forbidden":
@@ -86,8 +82,7 @@ def _say(kind: str, path: Path, rest: Path, is_key: bool, error: ErrorDetails, p
     elif is_key:
         bad_name(path, str(error["input"]), problems)
     else:
-        say = _SAYINGS.get(kind, _not_usable)
-        say(path, error["input"], context, problems)
+        _SAYINGS.get(kind, _not_usable)(path, error["input"], context, problems)
 
 
 def _pattern(path: Path, value: Any, context: Mapping[str, Any], problems: Collector) -> None:
@@ -139,18 +134,13 @@ def _neither_form(path: Path, value: Any, problems: Collector) -> None:
     label = ""
     if path[-1] == "needs" and value:
         label, _ = need_remedy(value, problems)
-    elif isinstance(value, str | list) and value and path[-1] in ("workspace", "depends_on"):
-        label = _listed(path, value, problems)
+    elif path[-1] in ("workspace", "depends_on") and value and isinstance(value, str):
+        label = list_remedy(path, value, problems)
+    elif path[-1] in ("workspace", "depends_on") and isinstance(value, list) and len(value) == 1:
+        is_plain = isinstance(value[0], str) and not may_hold_secret(value[0])
+        label = f"write {problems.written(value[0])}" if is_plain else ""
     hint = f"such as {problems.written(first)}, or {problems.written(second)}"
     problems.add(path, "wrong-type", message, label=label, hint=hint)
-
-
-def _listed(path: Path, value: Any, problems: Collector) -> str:
-    """Return a label: a text as a list of its words, or a list of one text as this text."""
-    if isinstance(value, str):
-        return list_remedy(path, value, problems)
-    is_one = len(value) == 1 and isinstance(value[0], str) and not may_hold_secret(value[0])
-    return f"write {problems.written(value[0])}" if is_one else ""
 
 
 def _tag(path: Path, value: Any, context: Mapping[str, Any], problems: Collector) -> None:
@@ -187,24 +177,18 @@ def _var_shape(path: Path, value: Any) -> dict[str, Any]:
 
 
 def _too_short(path: Path, value: Any, context: Mapping[str, Any], problems: Collector) -> None:
+    code, label = "missing-field", "write at least one"
     if isinstance(value, str):
         code, label = "invalid-value", "write a value"
-    else:
-        code, label = (
-            "missing-field",
-            "a job has at least one role" if path == ("roles",) else "write at least one",
-        )
+    elif path == ("roles",):
+        label = "a job has at least one role"
     problems.add(path, code, f"{place_name(path)} is empty", label=label)
 
 
-def _too_small(path: Path, value: Any, context: Mapping[str, Any], problems: Collector) -> None:
-    wanted = f"at least {context['ge']:,}" if "ge" in context else f"more than {context['gt']:,g}"
+def _out_of_range(path: Path, value: Any, context: Mapping[str, Any], problems: Collector) -> None:
+    wanted = f"at most {int(context['le']):,}" if "le" in context else f"more than {context.get('gt', 0):,g}"
+    wanted = f"at least {context['ge']:,}" if "ge" in context else wanted
     problems.add(path, "out-of-range", f"{place_name(path)} is {show(value)}", label=f"want {wanted}")
-
-
-def _too_large(path: Path, value: Any, context: Mapping[str, Any], problems: Collector) -> None:
-    message = f"{place_name(path)} is {show(value)}"
-    problems.add(path, "out-of-range", message, label=f"want at most {int(context['le']):,}")
 
 
 def _not_usable(path: Path, value: Any, context: Mapping[str, Any], problems: Collector) -> None:
@@ -220,7 +204,7 @@ _SAYINGS: Mapping[str, _Saying] = {
     "literal_error": _literal,
     "union_tag_invalid": _tag,
     "union_tag_not_found": _tag,
-    "greater_than": _too_small,
-    "greater_than_equal": _too_small,
-    "less_than_equal": _too_large,
+    "greater_than": _out_of_range,
+    "greater_than_equal": _out_of_range,
+    "less_than_equal": _out_of_range,
 }

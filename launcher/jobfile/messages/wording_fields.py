@@ -75,7 +75,7 @@ def _belongs(path: Path, key: str, found: Path, problems: Collector) -> tuple[st
         table = ".".join("NAME" if part == "*" else str(part) for part in found)
         where = f"below [{table}]" if table else "above the first table"
         return f"`{key}` is a field of {owner}", f"move it {where}"
-    if _is_in_braces(path, problems):
+    if path and problems.document.value_range(path).text.startswith("{"):
         return f"`{key}` is a field of {owner}", f"move it out of these braces, to {owner}"
     direction = "less" if len(found) < len(path) else "deeper"
     return f"the indentation is off: `{key}` is a field of {owner}", f"indent it {direction}"
@@ -95,10 +95,6 @@ def _with_new_mapping(path: Path, key: str, found: Path, problems: Collector) ->
     if len(inner) != 1 or inner[0] in _value_at(home, problems.document.value):
         return ""
     return f"write {entry}" if home == path else f"write {entry} as a field of {place_name(home)}"
-
-
-def _is_in_braces(path: Path, problems: Collector) -> bool:
-    return bool(path) and problems.document.value_range(path).text.startswith("{")
 
 
 def _of_role(key: str, value: Any) -> Mapping[str, Any]:

@@ -56,7 +56,6 @@ from launcher.jobfile.schema.words import (
     or_reference,
     with_snippets,
 )
-from launcher.specs.probe import CONDITIONS
 
 Schema = dict[str, Any]
 
@@ -177,7 +176,7 @@ def _value(key: str, made: Schema) -> Schema:
     if key in BY_HAND:
         return deepcopy(BY_HAND[key])
     special = {"vars": _variables, "mounts": _mounts, "resource": _resource, "rerun_on": _triggers}
-    special |= {"workspace": _workspace, "depends_on": _depends_on, "needs": _needs, "queue": _switch}
+    special |= {"needs": _needs}
     if key in special:
         return special[key](made)
     if "patternProperties" in made or made.get("type") == "object":
@@ -244,10 +243,7 @@ def _mounts(made: Schema) -> Schema:
 def _triggers(made: Schema) -> Schema:
     files = next(option["$ref"] for option in made["items"]["oneOf"] if "$ref" in option)
     word = {"type": "string", "enum": ["every_apply"]}
-    return {
-        "type": "array",
-        "items": {"anyOf": [{"$ref": files}, word, dict(A_REFERENCE)]},
-    }
+    return {"type": "array", "items": {"anyOf": [{"$ref": files}, word, dict(A_REFERENCE)]}}
 
 
 def _tagged(title: str, example: str, options: list[Schema], tags: tuple[str, ...]) -> Schema:
@@ -268,22 +264,6 @@ def _resource(made: Schema) -> Schema:
     return {"anyOf": [{"$ref": parts["$ref"]}, {"type": "string", "pattern": NOT_EMPTY}]}
 
 
-def _depends_on(made: Schema) -> Schema:
-    names = {"type": "array", "items": {"type": "string"}}
-    return {
-        "anyOf": [
-            names,
-            {"type": "object", "additionalProperties": {"type": "string", "enum": list(CONDITIONS)}},
-        ]
-    }
-
-
-def _switch(made: Schema) -> Schema:
-    """`on` and `off` are text in YAML 1.2."""
-    words = {"type": "string", "enum": ["on", "off"]}
-    return {"anyOf": [words, {"type": "boolean"}, dict(A_REFERENCE)]}
-
-
 def _needs(made: Schema) -> Schema:
     options = made.get("oneOf") or made["anyOf"]
     named = next(option for option in options if option.get("type") == "object")["additionalProperties"]
@@ -295,12 +275,3 @@ def _needs(made: Schema) -> Schema:
         "additionalProperties": False,
     }
     return {"anyOf": [{"type": "array", "items": {"type": "string", "pattern": name}}, by_name]}
-
-
-def _workspace(made: Schema) -> Schema:
-    projects = {
-        "type": "object",
-        "patternProperties": {NOT_EMPTY: {"type": "string"}},
-        "additionalProperties": False,
-    }
-    return {"anyOf": [{"type": "string", "pattern": NOT_EMPTY}, projects]}

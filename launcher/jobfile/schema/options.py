@@ -78,18 +78,18 @@ def cfg_rules(schedulers: Schedulers) -> list[Schema]:
     A job or a target without `scheduler` may get one from another layer: there, options are only offered.
     """
     unnamed = {"if": {"required": ["scheduler"]}, "else": _has_cfg(f"{DEFAULT_SCHEDULER}.options")}
-    offered = _named(schedulers, lambda name: _in_targets(f"{name}.options"))
+
+    def in_targets(name: str) -> Schema:
+        target = {"if": {"required": ["scheduler"]}, "else": _has_cfg(f"{name}.options")}
+        return {"properties": {"targets": {"additionalProperties": target}}}
+
+    offered = _named(schedulers, in_targets)
     return [*overlay_rules(schedulers), *offered, unnamed] if schedulers else []
 
 
 def overlay_rules(schedulers: Schedulers) -> list[Schema]:
     """The rules that bind the `cfg` of a target to the scheduler beside it."""
     return _named(schedulers, lambda name: _has_cfg(f"{name}.cfg"))
-
-
-def _in_targets(name: str) -> Schema:
-    target = {"if": {"required": ["scheduler"]}, "else": _has_cfg(name)}
-    return {"properties": {"targets": {"additionalProperties": target}}}
 
 
 def _has_cfg(name: str) -> Schema:

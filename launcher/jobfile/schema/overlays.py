@@ -8,7 +8,17 @@ from typing import Any
 
 from launcher.jobfile.model.base import LABEL, VAR_NAME
 from launcher.jobfile.model.job_file import BESIDE_JOBS
-from launcher.jobfile.schema.words import NAME_PATTERN, NOTHING, WORDS, described, nullable, or_reference
+from launcher.jobfile.schema.words import (
+    A_REFERENCE,
+    NAME_PATTERN,
+    NOT_EMPTY,
+    NOTHING,
+    WORDS,
+    described,
+    nullable,
+    or_reference,
+)
+from launcher.specs.probe import CONDITIONS
 from launcher.specs.projectfile import DEFAULTS
 
 Schema = dict[str, Any]
@@ -43,13 +53,6 @@ _RANGE = {
 }
 
 
-def _group() -> Schema:
-    """Return the schema of `group`: a name, or the values of an axis called `group`."""
-    what = "The name that means all jobs of the matrix, where `name` holds references."
-    name = {"type": "string", "pattern": LABEL}
-    return {**described("group", what, "sweep"), "anyOf": [name, _LIST, _RANGE]}
-
-
 def _combinations(key: str, what: str, example: Mapping[str, Any]) -> Schema:
     return {
         **described(key, what, [example]),
@@ -65,8 +68,12 @@ def _combinations(key: str, what: str, example: Mapping[str, Any]) -> Schema:
 
 def _matrix(*more: Schema) -> Schema:
     """Return the schema of a matrix; with `more`, of a matrix in a layer over others."""
+    group = "The name that means all jobs of the matrix, where `name` holds references."
     words = {
-        "group": _group(),
+        "group": {
+            **described("group", group, "sweep"),
+            "anyOf": [{"type": "string", "pattern": LABEL}, _LIST, _RANGE],
+        },
         "exclude": _combinations(
             "exclude", "Combinations left out, by some of their values.", {"lr": 0.1, "seed": 3}
         ),
@@ -100,7 +107,18 @@ def _defaults(*more: Schema) -> Schema:
     }
 
 
+_NAMES = {"type": "array", "items": {"type": "string"}}
+_BY_CONDITION = {"type": "object", "additionalProperties": {"type": "string", "enum": list(CONDITIONS)}}
+_PROJECTS = {
+    "type": "object",
+    "patternProperties": {NOT_EMPTY: {"type": "string"}},
+    "additionalProperties": False,
+}
 BY_HAND: Mapping[str, Schema] = {
+    "depends_on": {"anyOf": [_NAMES, _BY_CONDITION]},
+    "workspace": {"anyOf": [{"type": "string", "pattern": NOT_EMPTY}, _PROJECTS]},
+    # `on` and `off` are text in YAML 1.2.
+    "queue": {"anyOf": [{"type": "string", "enum": ["on", "off"]}, {"type": "boolean"}, dict(A_REFERENCE)]},
     "matrix": _matrix(),
     "defaults": _defaults(),
     "targets": {

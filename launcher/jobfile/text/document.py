@@ -117,11 +117,6 @@ class Source:
         return self._starts
 
 
-def format_of(path: str) -> Format:
-    """Return the format: TOML by its suffix; other files are read as YAML, which includes JSON."""
-    return "toml" if path.lower().endswith(".toml") else "yaml"
-
-
 def read_source(file: str, path: str) -> Source | Diagnostic:
     """Read `path`, shown to the user as `file`. An unreadable file or invalid UTF-8 gives a diagnostic."""
     try:
@@ -141,19 +136,16 @@ def source_of(file: str, data: bytes) -> Source | Diagnostic:
     try:
         text = data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
-        return _not_utf8(file, data, error)
-    return Source(file, format_of(file), text)
-
-
-def _not_utf8(file: str, data: bytes, error: UnicodeDecodeError) -> Diagnostic:
-    if data[:2] in (b"\xff\xfe", b"\xfe\xff"):
-        return _whole_file(file, "encoding", "the file is UTF-16 text", hint="save it as UTF-8")
-    body = data.removeprefix(b"\xef\xbb\xbf")
-    offset = error.start  # offset in the body: the codec drops a byte order mark before it counts
-    good = Source(file, "yaml", body[:offset].decode("utf-8") + "\ufffd")
-    at = len(good.text) - 1
-    message = f"byte 0x{body[offset]:02x} is no UTF-8 text"
-    return good.diagnostic(at, at + 1, "encoding", message, hint="save the file as UTF-8")
+        if data[:2] in (b"\xff\xfe", b"\xfe\xff"):
+            return _whole_file(file, "encoding", "the file is UTF-16 text", hint="save it as UTF-8")
+        body = data.removeprefix(b"\xef\xbb\xbf")
+        offset = error.start  # offset in the body: the codec drops a byte order mark before it counts
+        good = Source(file, "yaml", body[:offset].decode("utf-8") + "\ufffd")
+        at = len(good.text) - 1
+        message = f"byte 0x{body[offset]:02x} is no UTF-8 text"
+        return good.diagnostic(at, at + 1, "encoding", message, hint="save the file as UTF-8")
+    # JSON is read as YAML, which includes it.
+    return Source(file, "toml" if file.lower().endswith(".toml") else "yaml", text)
 
 
 def unreadable(file: str, path: str, error: OSError) -> Diagnostic:

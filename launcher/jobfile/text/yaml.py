@@ -174,16 +174,12 @@ class TreeBuilder:
     def _scalar(self, event: Any) -> Any:
         if event.tag and event.tag != _STR:
             self._bad_tag(event)
-        if event.style == '"' and not event.value.isascii():
-            self._no_half_pairs(event)
-        return event.value
-
-    def _no_half_pairs(self, event: Any) -> None:
         # "\ud800" is half of a UTF-16 pair: no file, argument or digest can hold it.
-        if any("\ud800" <= char <= "\udfff" for char in event.value):
+        if event.style == '"' and any("\ud800" <= char <= "\udfff" for char in event.value):
             start, end = event.start_mark.index, event.end_mark.index
             hint = "write the character itself, or \\U with eight digits"
             raise self._stop(start, end, "yaml-syntax", "half of a UTF-16 pair is no character", hint)
+        return event.value
 
     def _sequence(self, start_event: Any, depth: int) -> tuple[list[Any], Spot, int]:
         if start_event.ctag is not None and start_event.tag != _SEQ:
@@ -246,23 +242,17 @@ class TreeBuilder:
         else:
             key, _, _ = self._node(event, depth + 1)
         if isinstance(key, str):
-            if not key.isascii() and (key[0] in BLANKS or key[-1] in BLANKS):
-                self._no_blank_letters(event, key)
+            is_odd = not key.isascii() and (key[0] in BLANKS or key[-1] in BLANKS)
+            if is_odd and not (event.style or event.anchor):  # YAML takes such white space for a letter
+                is_first = key[0] in BLANKS
+                start = event.start_mark.index if is_first else event.end_mark.index - 1
+                name = blank_name(key[0] if is_first else key[-1])
+                message = f"this key {'begins' if is_first else 'ends'} with a {name}"
+                raise self._stop(start, start + 1, "yaml-syntax", message, "write plain spaces")
             return key
         start, end = event.start_mark.index, event.end_mark.index
         self.problems.append(describe_key(self.source, start, end, key))
         return None
-
-    def _no_blank_letters(self, event: Any, key: str) -> None:
-        """Note a key that begins or ends with white space that YAML takes for a letter."""
-        if event.style or event.anchor:
-            return
-        is_first = key[0] in BLANKS
-        start = event.start_mark.index if is_first else event.end_mark.index - 1
-        name = blank_name(key[0] if is_first else key[-1])
-        where = "begins" if is_first else "ends"
-        hint = "write plain spaces"
-        raise self._stop(start, start + 1, "yaml-syntax", f"this key {where} with a {name}", hint)
 
     def _merge(
         self,

@@ -346,13 +346,8 @@ def _stray_mark(trouble: _Trouble) -> Diagnostic | None:
     return None
 
 
-def _list_in_line(trouble: _Trouble) -> Diagnostic | None:
-    label = "begin it on a line of its own, or write it in brackets: [a, b]"
-    return trouble.here("a list cannot begin here", label)
-
-
-def _key_in_line(trouble: _Trouble) -> Diagnostic | None:
-    return trouble.here("`?` begins a key, and none can stand here", "put text with a leading `?` in quotes")
+_LIST_IN_LINE = "begin it on a line of its own, or write it in brackets: [a, b]"
+_KEY_IN_LINE = "`?` begins a key, and none can stand here", "put text with a leading `?` in quotes"
 
 
 def _after_the_end(trouble: _Trouble) -> Diagnostic | None:
@@ -379,8 +374,11 @@ _KNOWN: tuple[tuple[str, Callable[[_Trouble], Diagnostic | None]], ...] = (
     ("tag handle|expected '>'|expected '!'|expected URI|URI escape|expected ' '", _tag),
     ("chomping or indentation|indentation indicator|expected a comment or a line break", _block_scalar),
     ("expected the node content", _stray_mark),
-    ("sequence entries are not allowed", _list_in_line),
-    ("mapping keys are not allowed", _key_in_line),
+    (
+        "sequence entries are not allowed",
+        lambda trouble: trouble.here("a list cannot begin here", _LIST_IN_LINE),
+    ),
+    ("mapping keys are not allowed", lambda trouble: trouble.here(*_KEY_IN_LINE)),
     ("<document start>|document end marker", _after_the_end),
 )
 
