@@ -57,7 +57,12 @@ def stdout_to_stderr() -> Iterator[None]:
         with _lock:
             _away.times -= 1
             if not _away.times:
-                _put_back()
+                _flush()  # user code may hold the old stdout, and its buffer must not end up in the document
+                if _away.descriptor is not None:
+                    os.dup2(_away.descriptor, 1)
+                    os.close(_away.descriptor)
+                sys.stdout = _away.stdout
+                _away.stdout = _away.descriptor = None
 
 
 def _send_away() -> None:
@@ -74,15 +79,6 @@ def _send_away() -> None:
         nowhere = os.open(os.devnull, os.O_WRONLY)
         os.dup2(nowhere, 1)
         os.close(nowhere)
-
-
-def _put_back() -> None:
-    _flush()  # user code may hold the old stdout, and its buffer must not end up in the document
-    if _away.descriptor is not None:
-        os.dup2(_away.descriptor, 1)
-        os.close(_away.descriptor)
-    sys.stdout = _away.stdout
-    _away.stdout = _away.descriptor = None
 
 
 def _flush() -> None:

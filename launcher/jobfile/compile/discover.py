@@ -15,7 +15,7 @@ from launcher.dataclass import dataclass
 from launcher.errors import CommandError
 from launcher.files import GONE, PROJECT_FILE, project_file, read_regular, upwards
 from launcher.git import repository
-from launcher.jobfile.diagnostics.diagnostic import Diagnostic
+from launcher.jobfile.diagnostics.diagnostic import Diagnostic, of_whole_file
 from launcher.jobfile.text.document import MAX_BYTES
 from launcher.looks import noted
 from launcher.workspace.ignore import BadPatternError, Ignore
@@ -125,7 +125,7 @@ def find_files(paths: Iterable[str], cwd: str) -> tuple[list[FoundFile], list[Di
                     f"`exclude` in {PROJECT_FILE} leaves out what is in it; files given themselves are taken"
                 )
             message = "the directory holds no job file"
-            problems.append(_about(typed, "no-job-files", message, hint))
+            problems.append(of_whole_file(typed, "no-job-files", message, hint))
     return list(files.values()), problems
 
 
@@ -152,7 +152,7 @@ def _below(typed: str, directory: str) -> tuple[list[FoundFile], bool, list[Diag
             return  # removed since its parent was listed
         where = os.path.join(typed, os.path.relpath(error.filename, directory))
         message = f"the directory cannot be read: {error.strerror}"
-        problems.append(_about(os.path.normpath(where), "unreadable", message))
+        problems.append(of_whole_file(os.path.normpath(where), "unreadable", message))
 
     found: list[str] = []
     left_out = 0
@@ -196,7 +196,3 @@ def _ignored(paths: Iterable[str]) -> set[str]:
         if root is not None:
             trees.setdefault(root, []).append(path)
     return {path for root, inside in trees.items() for path in owners[root].ignored(inside)}
-
-
-def _about(file: str, code: str, message: str, hint: str = "") -> Diagnostic:
-    return Diagnostic(file=file, span=None, code=code, message=message, hint=hint)

@@ -31,7 +31,7 @@ from launcher.jobfile.compile.options import Rules, Schedulers
 from launcher.jobfile.compile.project import Checkout, Homes
 from launcher.jobfile.compile.variables import ENVIRON, Inputs, VarFiles, read_var_files
 from launcher.jobfile.compiled import Compiled
-from launcher.jobfile.diagnostics.diagnostic import Diagnostic, Span, in_order, job_file_error
+from launcher.jobfile.diagnostics.diagnostic import Diagnostic, Span, in_order, job_file_error, of_whole_file
 from launcher.jobfile.messages.collector import Collector, listing, suggest
 from launcher.jobfile.text.document import Source, leads_out, read_source, source_of
 from launcher.jobfile.text.parse import parse
@@ -117,26 +117,18 @@ def compile_files(
         variables or {}, environ if environment.reads_environ else None, placeholders, values.values
     )
     calls = Calls(are_allowed(ENVIRON) if environment.components is None else environment.components)
-    homes = Homes(
-        cwd,
-        not placeholders,
-        allow_dirty,
-        environment.schedulers,
-        calls.is_allowed,
-        environment.checkout,
-    )
+    schedulers, checkout = environment.schedulers, environment.checkout
+    homes = Homes(cwd, not placeholders, allow_dirty, schedulers, calls.is_allowed, checkout)
     folders = Folders(not placeholders)
     files, missing = find_files(paths, cwd)
-    parents = Parents(environment.checkout is None, {found.path: found.file for found in files})
+    parents = Parents(checkout is None, {found.path: found.file for found in files})
     seen: dict[str, list[Diagnostic]] = {}
 
     def work(path: str) -> Work:
         home = homes.of(os.path.dirname(path))
         if home.problems:
             seen.setdefault(home.problems[0].file, list(home.problems))
-        return Work(
-            path, inputs, target, environment.schedulers, home, folders, environment.rules, calls, parents
-        )
+        return Work(path, inputs, target, schedulers, home, folders, environment.rules, calls, parents)
 
     with calls:
         compiled = [_compile_file(found, work) for found in files]
@@ -156,19 +148,16 @@ def compile_files(
         if more or result.problems:
             diagnostics += in_order([*result.problems, *more])
     if not (placeholders or launches or diagnostics):
-        diagnostics += [_only_a_parent(result.file) for result in results if result.is_abstract]
+        message = "the file is abstract: it is a parent of job files, and no job"
+        hint = "give the files that extend it, or a folder"
+        parents_alone = (result.file for result in results if result.is_abstract)
+        diagnostics += [of_whole_file(file, "no-job-files", message, hint) for file in parents_alone]
     is_right = not any(each.severity == "error" for each in diagnostics)
     if is_right and not placeholders and any(launch.needs for launch in launches):
         elsewhere = Neighbours(cwd, replace(inputs, placeholders=True), parents=parents)
         launches = resolve_elsewhere(launches, elsewhere)
     count = sum(result.is_abstract for result in results)
     return Compiled(tuple(launches), tuple(diagnostics), traces, homes.prunes, count, left_out, len(launches))
-
-
-def _only_a_parent(file: str) -> Diagnostic:
-    message = "the file is abstract: it is a parent of job files, and no job"
-    hint = "give the files that extend it, or a folder"
-    return Diagnostic(file=file, span=None, code="no-job-files", message=message, hint=hint)
 
 
 def _each_once(results: Sequence[FileResult]) -> Iterator[FileResult]:
@@ -266,9 +255,7 @@ def load_job(
         holds = "directory holds" if os.path.isdir(path) else "file makes"
         message = f"the {holds} {len(launches)} jobs, want one"
         hint = "load_jobs gives all of them"
-        raise job_file_error(
-            [Diagnostic(file=os.fspath(path), span=None, code="invalid-value", message=message, hint=hint)]
-        )
+        raise job_file_error([of_whole_file(os.fspath(path), "invalid-value", message, hint)])
     return launches[0]
 
 

@@ -69,9 +69,8 @@ class Parents:
             file = _shown(given, document.source.file)
             parent = self._parsed(file, path, root)
             if isinstance(parent, Diagnostic):
-                _refuse(
-                    notes, f"`{given}` cannot be read: {parent.message}", hint=parent.label or parent.hint
-                )
+                message = f"`{given}` cannot be read: {parent.message}"
+                _refuse(notes, message, hint=parent.label or parent.hint)
                 problems.found += notes.found
                 return None
             faults = masked(parent.problems, parent)
@@ -396,9 +395,8 @@ def _used(shared: Placed, nodes: Sequence[Placed], targets: Set[str]) -> Placed:
     """Return the tables of launcher.toml with only these `targets`, without variables that no layer uses."""
     used = _chosen(shared, "targets", targets)
     texts = [used.value, *(node.value for node in nodes)]
-    names = {
-        name.removeprefix("var.") for text in texts for name in names_in(text) if name.startswith("var.")
-    }
+    found = (name for text in texts for name in names_in(text))
+    names = {name.removeprefix("var.") for name in found if name.startswith("var.")}
     for node in (used, *nodes):
         overlays = _mapping(node.value, "targets").values()
         names.update(*(_mapping(each, "vars") for each in (node.value, *overlays) if each is not used.value))

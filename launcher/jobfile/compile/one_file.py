@@ -228,7 +228,10 @@ def _unused(
     inside = [text for key in keys for text in document.extents((key,))]
     if any(text.holds(each) for each in found for text in inside):
         return ()
-    advise_variables(_own_specs(specs, document), document.value or {}, advice := Collector(document))
+    if document.layers:  # variables of other layers may serve other files
+        own = (name for name in specs if document.key_range(("vars", name)).source is document.source)
+        specs = {name: specs[name] for name in own}
+    advise_variables(specs, document.value or {}, advice := Collector(document))
     return advice.found
 
 
@@ -273,15 +276,6 @@ def _compile_job(job: Layered, work: Work, above: Collector) -> FileResult:
         declared=frozenset(chosen.specs),
         lacking=lacking.found,
     )
-
-
-def _own_specs(specs: Mapping[str, AnyVar], document: Document) -> Mapping[str, AnyVar]:
-    """Return the variables that the file itself declares; variables of other layers may serve other files."""
-    if not document.layers:
-        return specs
-    return {
-        name: specs[name] for name in specs if document.key_range(("vars", name)).source is document.source
-    }
 
 
 def _with_review_digests(made: Sequence[Made], variant: Variant, work: Work) -> list[Made]:

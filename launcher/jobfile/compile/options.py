@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, get_origin
 from launcher import looks
 from launcher.dataclass import replace
 from launcher.jobfile.compile.build import as_written, code_of
+from launcher.jobfile.compile.variables import KINDS
 from launcher.jobfile.diagnostics.diagnostic import severity_of
 from launcher.jobfile.messages.collector import At, Collector, got, listing, place_name, suggest
 from launcher.jobfile.model.job_file import JobFile
@@ -23,14 +24,7 @@ if TYPE_CHECKING:
 
 Schedulers = Mapping[str, Callable[[], runopts]]
 
-_KINDS = {
-    "str": "text",
-    "int": "a whole number",
-    "float": "a number",
-    "bool": "true or false",
-    "list": "a list of texts",
-    "dict": "a mapping of texts",
-}
+_KINDS = {**KINDS, "list": "a list of texts", "dict": "a mapping of texts"}
 
 Rules = Callable[[str, AppDef, Mapping[str, Any], bool], Sequence[Problem]]
 """(scheduler, app with this machine's paths, its options, whether it has a workspace) → the problems."""

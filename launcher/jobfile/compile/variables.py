@@ -120,7 +120,7 @@ _TRUTH = {
 }
 _DEFAULT = "its default"
 _TARGET_DEFAULT = "the target's default"
-_KINDS = {"int": "a whole number", "float": "a number", "bool": "true or false", "str": "text"}
+KINDS = {"int": "a whole number", "float": "a number", "bool": "true or false", "str": "text"}
 _NO_CHOICE = "none of its choices"
 
 
@@ -280,7 +280,7 @@ class _Variable:
         path = ("vars", self.name)
         value = _convert(self.spec.type, given)
         if value is None:
-            kind = _KINDS[self.spec.type]
+            kind = KINDS[self.spec.type]
             label = "write true or false" if self.spec.type == "bool" else ""
             message = f"variable `{self.name}` is {self._shown(given)} from {origin}, and must be {kind}"
             self.problems.add(path, "wrong-type", message, at="key", label=label, related=related)

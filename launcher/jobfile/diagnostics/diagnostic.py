@@ -293,6 +293,11 @@ class Diagnostic:
         return "\n".join(lines)
 
 
+def of_whole_file(file: str, code: str, message: str, hint: str = "") -> Diagnostic:
+    """Return a diagnostic without a place in the file."""
+    return Diagnostic(file=file, span=None, code=code, message=message, hint=hint)
+
+
 def render(diagnostics: Iterable[Diagnostic], *, color: bool = False) -> str:
     """All diagnostics as text, an empty line between them, without a trailing newline."""
     return "\n\n".join(diagnostic.render(color=color) for diagnostic in diagnostics)

@@ -279,17 +279,13 @@ def _vars(value: Any) -> Any:
     return {name: {"type": "str"} for name in names} if all(isinstance(name, str) for name in names) else None
 
 
-def _lifecycle(value: Any) -> Any:
-    return {"on_failed": value} if value in ("rerun", "hold") else None
-
-
 _MAPPINGS: Mapping[str, Callable[[Any], Any]] = {
     "env": _env,
     "roles": _roles,
     "port_map": _ports,
     "ready": _ready,
     "vars": _vars,
-    "lifecycle": _lifecycle,
+    "lifecycle": lambda value: {"on_failed": value} if value in ("rerun", "hold") else None,
 }
 
 

@@ -4,7 +4,6 @@ Strict types, closed mappings; what fields must agree on is checked elsewhere (`
 `null` never reaches these models, so `None` as a default means only "not given".
 """
 
-from collections.abc import Iterator
 from functools import cache
 from typing import Annotated, Any, Literal
 
@@ -31,7 +30,7 @@ from launcher.jobfile.model.quantities import (
     MEMORY_PATTERN,
     SECRET_PATTERN,
     address_of,
-    memory_of_project,
+    memory_mib,
     seconds,
     secret_of,
     switched,
@@ -351,7 +350,7 @@ class QueueSpec(Model):
     """`[queue]` of launcher.toml: how much of a machine the jobs of a project take together."""
 
     cpu: Annotated[float, Field(gt=0, le=100_000)] | None = Field(None, description="Cores.", examples=[8])
-    memory: Annotated[int, BeforeValidator(memory_of_project)] | None = Field(
+    memory: Annotated[int, BeforeValidator(lambda text: memory_mib(text, other=""))] | None = Field(
         None,
         description="Memory with its unit.",
         examples=["32GiB"],
@@ -406,12 +405,7 @@ class NotifySpec(Model):
     )
 
 
-def _all_traits() -> Iterator[tuple[str, Traits]]:
-    for model in model_classes():
-        for name, info in model.model_fields.items():
-            yield name, traits_of(info)
-
-
 def choices() -> dict[str, str]:
     """Return the meaning of each value of the fields that take one of a few."""
-    return {value: text for _, traits in _all_traits() for value, text in traits.choices.items()}
+    fields = (info for model in model_classes() for info in model.model_fields.values())
+    return {value: text for info in fields for value, text in traits_of(info).choices.items()}

@@ -100,11 +100,6 @@ def memory_mib(text: Any, other: str = "or `memMB`, a number of MiB") -> int:
     return amount
 
 
-def memory_of_project(text: Any) -> int:
-    """As `memory_mib`, for a place without a field in MiB."""
-    return memory_mib(text, other="")
-
-
 def _memory_meant(text: str) -> str:
     """Return the right form of an amount with an unknown unit or none."""
     if len(text) <= _LONGEST_NUMBER and is_number(text):

@@ -18,6 +18,7 @@ from launcher.jobfile.diagnostics.diagnostic import (
     Related,
     Severity,
     Span,
+    of_whole_file,
     severity_of,
     without_secrets,
 )
@@ -124,7 +125,7 @@ def read_source(file: str, path: str) -> Source | Diagnostic:
     except OSError as error:
         return unreadable(file, path, error)
     except ValueError:
-        return _whole_file(file, "no-such-file", "there is no such file: the path holds a NUL character")
+        return of_whole_file(file, "no-such-file", "there is no such file: the path holds a NUL character")
     return source_of(file, data)
 
 
@@ -132,12 +133,12 @@ def source_of(file: str, data: bytes) -> Source | Diagnostic:
     """The source for the bytes of a file."""
     if len(data) > MAX_BYTES:
         hint = "a job file says what to run; keep data in files of its own"
-        return _whole_file(file, "too-large", "the file is larger than 1 MiB", hint=hint)
+        return of_whole_file(file, "too-large", "the file is larger than 1 MiB", hint=hint)
     try:
         text = data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         if data[:2] in (b"\xff\xfe", b"\xfe\xff"):
-            return _whole_file(file, "encoding", "the file is UTF-16 text", hint="save it as UTF-8")
+            return of_whole_file(file, "encoding", "the file is UTF-16 text", hint="save it as UTF-8")
         body = data.removeprefix(b"\xef\xbb\xbf")
         offset = error.start  # offset in the body: the codec drops a byte order mark before it counts
         good = Source(file, "yaml", body[:offset].decode("utf-8") + "\ufffd")
@@ -155,9 +156,9 @@ def unreadable(file: str, path: str, error: OSError) -> Diagnostic:
             return _whole_file(file, "no-such-file", "the file is a link, and there is no such file")
         near = _neighbour(path)
         hint = f"did you mean `{os.path.join(os.path.dirname(file), near)}`?" if near else ""
-        return _whole_file(file, "no-such-file", "there is no such file", hint=hint)
+        return of_whole_file(file, "no-such-file", "there is no such file", hint=hint)
     reason = error.strerror or os.strerror(error.errno or 0)
-    return _whole_file(file, "unreadable", f"the file cannot be read: {reason}")
+    return of_whole_file(file, "unreadable", f"the file cannot be read: {reason}")
 
 
 def leads_out(file: str, path: str, root: str) -> Diagnostic | None:
@@ -165,7 +166,7 @@ def leads_out(file: str, path: str, root: str) -> Diagnostic | None:
     if is_below(looks.real_path(path), root):
         return None
     hint = "copy the file into the repository"
-    return _whole_file(file, "unreadable", "the file is a link that leads out of the repository", hint=hint)
+    return of_whole_file(file, "unreadable", "the file is a link that leads out of the repository", hint=hint)
 
 
 _JOB_MARK = ".launcher."
@@ -185,10 +186,6 @@ def _neighbour(path: str) -> str | None:
     known = {name.partition(_JOB_MARK)[0]: name for name in names if _JOB_MARK in name}
     near = nearest(stem, known)
     return known[near] if near else None
-
-
-def _whole_file(file: str, code: str, message: str, *, hint: str = "") -> Diagnostic:
-    return Diagnostic(file=file, span=None, code=code, message=message, hint=hint)
 
 
 BLANKS = "\u00a0\u1680\u202f\u205f\u2060\u3000\ufeff" + "".join(map(chr, range(0x2000, 0x200C)))
