@@ -118,10 +118,9 @@ def parse_args(
 
 
 def call(cmpnt_fn: Component, arguments: ComponentArgs, name: str | None = None) -> AppDef:
-    """The app that a component makes. Raises ComponentResultException, and the component's own exceptions.
+    """The app that a component makes; messages name it `name`, else by its function.
 
-    Args:
-        name: what messages call it; else the function's name.
+    Raises ComponentResultException, and the component's own exceptions.
     """
     positional, rest, kwargs = map(_own, arguments)
     app = cmpnt_fn(*positional.values(), *rest, **kwargs)
@@ -321,10 +320,8 @@ def _take_option(word: str, queue: deque[str], options: list[str], found: Comman
     option = meant[0]
     if value is None:
         if not queue or queue[0] == "--" or _is_option(queue[0], options):
-            problem = ArgumentProblem(
-                option, "missing-field", f"`--{option}` needs a value", f"--{option}=VALUE"
-            )
-            found.problems.append(problem)
+            message, hint = f"`--{option}` needs a value", f"--{option}=VALUE"
+            found.problems.append(ArgumentProblem(option, "missing-field", message, hint))
             return
         value = queue.popleft()
     if option in found.texts:

@@ -58,10 +58,7 @@ class Calls:
 
     def answer(self, call: Call, root: str) -> Evaluation | None:
         """The result of a call, with all problems; None for a component that is not allowed.
-
-        Args:
-            root: the folder that a component file may not leave.
-        """
+        A component file may not leave the folder `root`."""
         from launcher.components.evaluate import evaluate, failed
         from launcher.components.finder import builtin_component
 
@@ -92,23 +89,18 @@ class Calls:
                 self._process = ComponentProcess(limit)
             return Evaluation.from_json(loads(self._process.ask(dumps(call.to_json()).encode())))
         except DiedError as death:
-            self._stop()
-            return failed(name, "invalid-value", f"component `{name}` {death}")
+            why = str(death)
         except TimeoutError:
             self._late = f"component `{name}` took longer than {limit:g} s"
             self._stop()
             hint = f"set {TIMEOUT} to more if it needs that, such as 2m"
             return failed(name, "invalid-value", f"{self._late} and was killed", hint=hint)
         except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
-            self._stop()
-            return failed(
-                name, "invalid-value", f"component `{name}` answered with something else than an app"
-            )
+            why = "answered with something else than an app"
         except OSError as error:
-            self._stop()
-            return failed(
-                name, "invalid-value", f"component `{name}` cannot be called: {error.strerror or error}"
-            )
+            why = f"cannot be called: {error.strerror or error}"
+        self._stop()
+        return failed(name, "invalid-value", f"component `{name}` {why}")
 
     def _stop(self) -> None:
         if self._process is not None:

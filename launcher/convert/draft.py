@@ -110,10 +110,7 @@ class Draft:
 
     def shell_text(self, role: str, text: str, *, is_shell: bool = True) -> str:
         """Text for a shell, with literal secrets in variables of the role, and our references escaped.
-
-        Args:
-            is_shell: False for a program that does not expand `$NAME`.
-        """
+        `is_shell` is False for a program that does not expand `$NAME`."""
 
         def replaced(found: re.Match[str]) -> str:
             name = found["name"]

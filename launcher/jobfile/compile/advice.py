@@ -145,11 +145,7 @@ def advise(
     job: JobFile | None, folder: str, problems: Collector, common: Collection[str] = frozenset()
 ) -> None:
     """Note images without a pinned tag, literal secrets, and whole commands in place of a program.
-
-    Args:
-        folder: of the job file.
-        common: the fields that `defaults` has for all roles.
-    """
+    `common` names the fields that `defaults` has for all roles."""
     if job is None:
         return
     written = (problems.document.value or {}).get("roles", {})
@@ -319,12 +315,7 @@ _LONGEST = 60
 def advise_shell_text(
     role: str, spec: RoleSpec, written: Mapping[str, Any], folder: str, problems: Collector
 ) -> None:
-    """Note texts for a shell in a role that do not reach a shell as they look.
-
-    Args:
-        written: the role as the file has it, with its references.
-        folder: of the job file.
-    """
+    """Note texts for a shell in a role, `written` in the file, that do not reach a shell as they look."""
     path: Path = ("roles", role)
     args = written.get("args")
     texts = [item if isinstance(item, str) else "" for item in args] if isinstance(args, list) else []

@@ -331,10 +331,7 @@ def _undeclared(
     paths: Sequence[str],
 ) -> list[Diagnostic]:
     """Return a diagnostic for each variable with a given value that no file declares.
-
-    Args:
-        shared: the variables of launcher.toml, which files may leave unused.
-    """
+    Files may leave the `shared` variables, of launcher.toml, unused."""
     if not results or any(result.declared is None for result in results):
         return []  # a file that could not be read may declare it
     known = sorted(frozenset(shared).union(*(result.declared or () for result in results)))

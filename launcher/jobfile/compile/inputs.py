@@ -97,11 +97,7 @@ class Folders:
     def trigger_digest(
         self, triggers: Sequence[Trigger], directory: str, root: str, problems: Collector
     ) -> str:
-        """The hash of all files that the triggers of `rerun_on` name; "" where they name none.
-
-        Args:
-            root: the folder that no glob may leave.
-        """
+        """The hash of all files that the triggers of `rerun_on` name, all below `root`; "" for none."""
         if not (self.is_here and _stay_inside(triggers, directory, root, problems)):
             return ""
         globs = tuple(glob for trigger in triggers for glob in trigger.globs)

@@ -213,11 +213,7 @@ def _vain(value: Any) -> Iterator[Diagnostic]:
 def layered(
     document: Document, path: str, home: Home, parents: Parents, problems: Collector
 ) -> list[Layered] | None:
-    """Return the job of a file, or its `jobs`; None where a parent is wrong, which goes to `problems`.
-
-    Args:
-        path: of the file, absolute.
-    """
+    """Return the job of the file at an absolute path, or its `jobs`; None and a problem for a wrong parent."""
     value, shared = document.value or {}, home.config.shared
     if shared is None and not value.keys() & {"extends", "jobs", "remove"} and not _has_choices(value):
         return [Layered(document)]

@@ -196,9 +196,8 @@ class Matrix:
         total = math.prod(map(len, self.axes.values())) if self.axes else 0
         if total > MAX_JOBS and (total > _MOST_COMBINATIONS or not given.get("exclude")):
             return self._too_many(total, is_before=bool(given.get("exclude")))  # before they are made
-        made = [
-            Combination(dict(zip(self.axes, cells, strict=True))) for cells in product(*self.axes.values())
-        ]
+        rows = product(*self.axes.values())
+        made = [Combination(dict(zip(self.axes, cells, strict=True))) for cells in rows]
         made = self._excluded(made if self.axes else [], given.get("exclude", []))
         made = self._included(made, [*self._items("include", given.get("include", []))])
         if not made and not self.problems.has_errors:
@@ -384,13 +383,12 @@ class Matrix:
 
     def _too_many(self, count: int, *, is_before: bool = False) -> list[Combination]:
         shown = f"{count:,}" if count < 10**9 else "more than a billion"
-        message, label = f"`matrix` makes {shown} jobs, and a file makes at most {MAX_JOBS:,}", ""
+        message = f"`matrix` makes {shown} jobs, and a file makes at most {MAX_JOBS:,}"
+        label = "split it into files, or exclude some"
         if is_before:
-            message = (
-                f"`matrix` has {shown} combinations before `exclude`, and at most {_MOST_COMBINATIONS:,}"
-            )
-            label = "shorten an axis"
-        self._wrong(_AT, message, label or "split it into files, or exclude some", "too-large")
+            most, label = f"{_MOST_COMBINATIONS:,}", "shorten an axis"
+            message = f"`matrix` has {shown} combinations before `exclude`, and at most {most}"
+        self._wrong(_AT, message, label, "too-large")
         return []
 
     def _wrong(self, path: Path, message: str, label: str = "", code: str = "wrong-type") -> None:

@@ -114,9 +114,7 @@ class Neighbours:
 
     Attributes:
         cwd: where the paths of files begin; absolute.
-        inputs: the sources of variables in the values of a matrix.
         given: absolute paths.
-        parents: reads the parents of job files.
     """
 
     cwd: str

@@ -138,11 +138,7 @@ class Declared:
 def declared_in(
     document: Document, path: str, target: str, inputs: Inputs, home: Home, parents: Parents
 ) -> list[Declared]:
-    """Return the declarations of a file's jobs under a target, without compiling them.
-
-    Args:
-        path: of the file, absolute.
-    """
+    """Return the jobs that the file at an absolute path declares under a target, without compiling them."""
     problems = Collector(document)
     jobs = layered(document, path, home, parents, problems) or ()
     is_whole = not any(found.severity == "error" for found in document.problems)
@@ -236,11 +232,7 @@ def _unused(
 
 
 def _compile_job(job: Layered, work: Work, above: Collector) -> FileResult:
-    """Return the result of one job of a file.
-
-    Args:
-        above: the known problems of the file.
-    """
+    """Return the result of one job of a file; `above` has the known problems of the file."""
     document = job.document
     problems = Collector(document, broken=set(above.broken))
     unread = {_start(found) for found in document.problems if found.code == "yaml-syntax"}

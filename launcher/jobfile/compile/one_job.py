@@ -52,13 +52,10 @@ class Work:
 
     Attributes:
         path: of the file, absolute.
-        inputs: the sources of the variables' values.
         target: the requested target, or None.
         home: the settings that it shares with the files of its folder.
         folders: hashes the files that the job file declares as inputs.
         rules: the rules of schedulers; None where they are unknown.
-        calls: calls the components of the files.
-        parents: reads the parents of the files.
         built: job → the app that its component has made, so that it is not called again.
     """
 
@@ -84,7 +81,6 @@ class Expanded:
 
     Attributes:
         value: the file without `vars` and `matrix`.
-        specs: its variables.
         known: the values of references other than to the matrix.
         group: the name that means all jobs of its matrix; "" without one.
     """

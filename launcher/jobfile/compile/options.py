@@ -139,10 +139,7 @@ def check_option(
     title: str = "its options",
 ) -> bool:
     """Return False, and note the problem, for an unknown option or a value that it does not take.
-
-    Args:
-        title: heading of the list of known options.
-    """
+    The known options are listed below `title`."""
     opt = opts.get(key)
     if opt is None:
         known = [name for name, _ in opts]

@@ -114,7 +114,6 @@ class Config:
         prunes: `launcher ci apply` stops the apps of jobs that no file declares any more.
         shared: the variables, fields and targets of all job files, as a layer below them.
         document: the parsed file, which has the places of these values; None without a file.
-        problems: the problems of the file.
     """
 
     project: str | None = None
@@ -136,11 +135,8 @@ class Config:
 
 
 def read_config(file: str, path: str, schedulers: Schedulers | None, *, components: bool = True) -> Config:
-    """The configuration at `path`, shown to the user as `file`.
-
-    Args:
-        components: whether to check the defaults of components, which imports their packages.
-    """
+    """The configuration at `path`, shown to the user as `file`. With `components` the defaults of components
+    are checked, which imports their packages."""
     source = read_source(file, path)
     if isinstance(source, Diagnostic):
         return Config(problems=(source,))
@@ -274,15 +270,11 @@ def _options(
         if schedulers is None:
             yield name, dict(options)
         elif name in schedulers:
-            opts, path = schedulers[name](), ("schedulers", name)
-            yield (
-                name,
-                {
-                    key: given
-                    for key, given in opts.plain(options).items()
-                    if check_option(name, key, given, opts, problems, (*path, key))
-                },
-            )
+            opts, valid = schedulers[name](), dict[str, Any]()
+            for key, given in opts.plain(options).items():
+                if check_option(name, key, given, opts, problems, ("schedulers", name, key)):
+                    valid[key] = given
+            yield name, valid
 
 
 def _part(model: type[T], path: str | Path, value: Any, problems: Collector) -> T:
@@ -316,8 +308,6 @@ class Home:
         root: the git work tree, else the folder of launcher.toml, else the folder itself. Absolute.
         real_root: the root without links.
         origin: the normalised git remote, else the root.
-        config: the launcher.toml.
-        git: the commit and branch of the work tree.
     """
 
     root: str
@@ -395,10 +385,8 @@ class Homes:
             return Config()
         if path not in self._configs:
             shown = os.path.relpath(path, self.cwd)
-            outside = leads_out(shown, path, looks.real_path(root))
-            self._configs[path] = (
-                Config(problems=(outside,))
-                if outside
-                else read_config(shown, path, self.schedulers, components=self.components)
-            )
+            if outside := leads_out(shown, path, looks.real_path(root)):
+                self._configs[path] = Config(problems=(outside,))
+            else:
+                self._configs[path] = read_config(shown, path, self.schedulers, components=self.components)
         return self._configs[path]

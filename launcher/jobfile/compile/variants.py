@@ -215,12 +215,8 @@ def _defaults_of_vars(given: Any, declared: Any) -> dict[str, Any]:
 def chosen_target(
     asked: str | None, targets: Sequence[str], home: Home, problems: Collector, lacking: Collector
 ) -> str:
-    """The target to compile for.
-
-    Args:
-        lacking: called where there is no target `asked`, which other files may have.
-        problems: gets the problem that the target of launcher.toml does not exist.
-    """
+    """The target to compile for. A missing target is noted in `lacking`, since other files may have it; in
+    `problems` where launcher.toml names it."""
     path: Path = ("targets",)
     if asked is not None:
         if asked != DEFAULT_TARGET and asked not in targets:

@@ -122,9 +122,7 @@ class _Reader:
 
     def root(self) -> Node:
         for event in self.events:
-            if isinstance(event, StreamStartEvent):
-                continue
-            if isinstance(event, DocumentStartEvent):
+            if isinstance(event, StreamStartEvent | DocumentStartEvent):
                 continue  # `---` at the start and `...` at the end mean nothing, and are left out
             node = self._node(event, 0)
             for _ in self.events:  # read to the end: later text can be wrong as well

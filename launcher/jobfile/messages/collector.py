@@ -257,12 +257,8 @@ class Collector:
         label: str = "",
         otherwise: str = "",
     ) -> None:
-        """Note a `name` that is not among the `known` ones, with the nearest one, and a list under a title.
-
-        Args:
-            label: instead of the nearest name.
-            otherwise: the hint where no name is known.
-        """
+        """Note a `name` that is not among the `known` ones, with the nearest one (or `label`), and a list
+        under a title (or `otherwise`, where no name is known)."""
         names = [*known]
         label, hint = label or suggest(name, names), listing(title, names) or otherwise
         self.add(path, code, message, at=at, label=label, hint=hint)

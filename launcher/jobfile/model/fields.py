@@ -17,14 +17,11 @@ WHERE_RUN = "entrypoint, args, run, env, a role's metadata, and the src of a mou
 
 @dataclass(frozen=True, slots=True)
 class PlaceKind:
-    """One kind of place.
+    """One kind of place. The attributes that are not described here are those of Traits.
 
     Attributes:
         fields: of a mapping with fixed keys; keys that begin with `x-` are free there.
         each: of a list, or of a mapping by name: the place of every part.
-        as_written: numbers and truth values are taken as the text in the file.
-        nulls: `null` means something here.
-        job_names: texts and keys are names of jobs: what references add to them is slugged.
     """
 
     mode: Mode = "plain"

@@ -42,11 +42,7 @@ def scheduler_name(schedulers: Schedulers) -> Schema:
 
 
 def options_of(options: runopts, or_reference: Callable[[Schema], Schema] | None = None) -> dict[str, Schema]:
-    """The options of a scheduler by name.
-
-    Args:
-        or_reference: whether each value may also be a reference or null.
-    """
+    """The options of a scheduler by name; with `or_reference`, each value may also be a reference or null."""
     return {name: _property(name, opt, or_reference) for name, opt in options}
 
 
@@ -59,11 +55,8 @@ def role_options(schedulers: Schedulers, or_reference: Callable[[Schema], Schema
 def cfg_models(
     schedulers: Schedulers, or_reference: Callable[[Schema], Schema], words: Schema
 ) -> Iterator[tuple[str, Schema]]:
-    """Yield name and definition of each scheduler's options: an open mapping, and a closed one.
-
-    Args:
-        words: the texts of the field `cfg`.
-    """
+    """Yield name and definition of each scheduler's options, with the texts of the field `cfg`: an open
+    mapping, and a closed one."""
     for scheduler, declared in schedulers.items():
         name = f"{scheduler}.options"
         options = options_of(declared.options, or_reference)

@@ -33,11 +33,7 @@ _COMMANDS: Mapping[str, str] = {
 
 
 def project_schema(schedulers: Schedulers) -> Schema:
-    """The schema of launcher.toml, draft 2020-12.
-
-    Args:
-        schedulers: the schedulers that `scheduler` offers, and whose tables in `[schedulers]` are checked.
-    """
+    """The schema of launcher.toml, draft 2020-12; `schedulers` are offered, and their options are checked."""
     job, models = language(schedulers)
     example = next(reversed([*schedulers]), DEFAULT_SCHEDULER)
     components = {name.removesuffix(".args"): model for name, model, _ in arguments(lambda value: value)}

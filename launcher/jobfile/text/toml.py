@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Any
 
 import tomli
@@ -53,14 +53,6 @@ def parse_toml(source: Source) -> Document:
             return Document(source, None, _nowhere, problems)
     else:
         return Document(source, None, _nowhere, problems)
-    return _checked(source, text, value, problems)
-
-
-def _checked(source: Source, text: str, value: dict[str, Any], problems: list[Diagnostic]) -> Document:
-    @lru_cache(maxsize=1)
-    def root() -> Spot:
-        return scan(text)
-
     over = _over_limit(value, 1, [0])
     if over:
         problems.append(too_deep(source, 0) if over == "deep" else too_many(source, 0))
@@ -68,7 +60,7 @@ def _checked(source: Source, text: str, value: dict[str, Any], problems: list[Di
         hint = "begin with `version = 1`, `name = …` and a table `[roles.…]`"
         problems.append(source.diagnostic(0, 1, "missing-field", "the file is empty", hint=hint))
     else:
-        return Document(source, value, root, problems)
+        return Document(source, value, lru_cache(maxsize=1)(partial(scan, text)), problems)
     return Document(source, None, _nowhere, problems)
 
 
