@@ -113,9 +113,8 @@ def timeout_s(environ: Mapping[str, str]) -> float:
     said = environ.get(TIMEOUT) or str(TIMEOUT_S)
     limit = float(said) if is_number(said) else seconds_in(said)
     if not limit or limit > _LONGEST_S:
-        raise UsageError(
-            f"{TIMEOUT} is `{said}`", hint=f"want a duration such as {DURATION_EXAMPLES}, at most 24h"
-        )
+        hint = f"want a duration such as {DURATION_EXAMPLES}, at most 24h"
+        raise UsageError(f"{TIMEOUT} is `{said}`", hint=hint)
     return limit
 
 

@@ -120,9 +120,8 @@ def _refused_mounts(args: Mapping[str, Any], error: LauncherError) -> ArgumentPr
     if not isinstance(error, InvalidMountException) or not isinstance(texts, list):
         return None
     one_each = [n for n, text in enumerate(texts) if "," in text and _is_refused(text)]
-    return ArgumentProblem(
-        "mounts", "invalid-value", f"`mounts`: {error}", error.hint, ("mounts", *one_each[:1])
-    )
+    message = f"`mounts`: {error}"
+    return ArgumentProblem("mounts", "invalid-value", message, error.hint, ("mounts", *one_each[:1]))
 
 
 def _is_refused(text: str) -> bool:

@@ -131,9 +131,8 @@ class CustomComponentsFinder(ComponentsFinder):
             raise ComponentNotFoundException(message) from error
         if parsed.error is None and self._function not in parsed.functions:
             hint = name_hint(self._function, _candidates(parsed) or parsed.functions)
-            raise ComponentNotFoundException(
-                f"{self._filepath} has no function `{self._function}`", hint=hint
-            )
+            message = f"{self._filepath} has no function `{self._function}`"
+            raise ComponentNotFoundException(message, hint=hint)
         name = f"{self._filepath}:{self._function}"
         return [_component(name, parsed, self._function, executing(parsed, self._function), validators)]
 

@@ -329,7 +329,6 @@ def _is_primitive(node: ast.expr | None) -> bool:
 
 
 def _unquoted(node: ast.expr | None) -> ast.expr | None:
-    """The annotation in quotes, parsed."""
     if isinstance(node, ast.Constant) and isinstance(node.value, str):
         try:
             return ast.parse(node.value, mode="eval").body

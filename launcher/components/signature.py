@@ -156,7 +156,6 @@ def _from_entry(value: Any, tp: Any, spelt: Spelt | None, path: Path) -> Any:
 
 
 def _paired(items: list[Any], tp: Any) -> list[tuple[Any, Any]]:
-    """The items of a tuple with the type of each."""
     parts = get_args(tp) or (str, ...)
     if len(parts) == 2 and parts[1] is ...:
         return [(item, parts[0]) for item in items]

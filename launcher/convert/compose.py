@@ -134,12 +134,10 @@ def _order(job: ComposeJob) -> Iterator[Diagnostic]:
         service, at = Service(job, name, role), ("services", name, "depends_on")
         given = service.spec.get("depends_on") or {}
         waits: Spec = {str(each): {} for each in given} if isinstance(given, list) else given
-        if not isinstance(waits, Mapping) or not all(
-            isinstance(rule, Mapping | None) for rule in waits.values()
-        ):
-            yield _problem(
-                job.document, at, f"`depends_on` of service `{name}` is a list, or a mapping of conditions"
-            )
+        rules = waits.values() if isinstance(waits, Mapping) else [waits]
+        if not isinstance(waits, Mapping) or not all(isinstance(rule, Mapping | None) for rule in rules):
+            message = f"`depends_on` of service `{name}` is a list, or a mapping of conditions"
+            yield _problem(job.document, at, message)
             continue
         for other, rule in waits.items():
             if other not in job.roles:

@@ -141,9 +141,8 @@ def command(service: Service) -> None:
         service.put("args", value=words[1:])
     if named := [word for word in words[1:] if word in service.texts.hosts]:
         host = f"$<role.{service.texts.hosts[named[0]]}.host>"
-        service.note(
-            "args", text=f"`{named[0]}` is the name of a service, too: where it is a host, write `{host}`"
-        )
+        text = f"`{named[0]}` is the name of a service, too: where it is a host, write `{host}`"
+        service.note("args", text=text)
 
 
 def _own_command(image: str, service: Service) -> Sequence[str]:
@@ -322,7 +321,6 @@ def _short_volume(text: str) -> dict[str, Any]:
 
 
 def _volume(service: Service, name: str) -> str:
-    """The name of a volume on the engine."""
     spec = ((service.job.document.value or {}).get("volumes") or {}).get(name) or {}
     if spec.get("driver", "local") != "local" or spec.get("driver_opts"):
         service.lose(f"driver of volume {name}", "make it first, by `docker volume create`")
@@ -369,14 +367,12 @@ def _span(text: str) -> list[int]:
 
 
 def _option(service: Service, value: Any, path: Place, *, key: str) -> None:
-    """An option that a role has in `cfg`."""
     known = service.job.draft.fields["roles"][service.role].get("cfg", {}).get(key)
     shaped = _shaped(service, key, value, path)
     service.put("cfg", key, value=[*known, *shaped] if isinstance(known, list) else shaped)
 
 
 def _shaped(service: Service, key: str, value: Any, path: Place) -> Any:
-    """The value of an option of a role."""
     if key == "read_only":
         return bool(value)
     if key in ("tmpfs", "cap_add"):

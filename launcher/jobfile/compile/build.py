@@ -186,9 +186,8 @@ def build_app(job: JobFile, name: str, problems: Collector) -> AppDef:
         if problems.holds_assumed(found.path[:2]) or problems.holds_broken(found.path):
             continue  # a placeholder takes part in the problem, or it was reported already
         code = "constraint" if found.path[-1:] == ("min_replicas",) else code_of(found)
-        at_key = found.code in ("missing-field", "unusable-name", "duplicate-role") or (
-            found.path[2:3] == ("depends_on",) and found.code != "constraint"
-        )
+        is_of_order = found.path[2:3] == ("depends_on",) and found.code != "constraint"
+        at_key = is_of_order or found.code in ("missing-field", "unusable-name", "duplicate-role")
         problems.add(found.path, code, found.message, at="key" if at_key else "value")
     return app
 

@@ -113,9 +113,8 @@ def compile_files(
     if any(is_sensitive(name) or hide(value) != value for name, value in (variables or {}).items()):
         not_repeatable()
     values = read_var_files(var_files, cwd)
-    inputs = Inputs(
-        variables or {}, environ if environment.reads_environ else None, placeholders, values.values
-    )
+    read = environ if environment.reads_environ else None
+    inputs = Inputs(variables or {}, read, placeholders, values.values)
     calls = Calls(are_allowed(ENVIRON) if environment.components is None else environment.components)
     schedulers, checkout = environment.schedulers, environment.checkout
     homes = Homes(cwd, not placeholders, allow_dirty, schedulers, calls.is_allowed, checkout)

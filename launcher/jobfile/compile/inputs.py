@@ -69,10 +69,8 @@ class Folders:
             found = "is no folder" if looks.exists(absolute) else "does not exist"
             message, hint = f"the workspace `{path}` {found}", "it is relative to the job file"
         elif wrong := _unbounded(absolute, directory):
-            message, hint = (
-                f"the workspace `{path}` {wrong}",
-                "name a folder that holds the job's files alone",
-            )
+            message = f"the workspace `{path}` {wrong}"
+            hint = "name a folder that holds the job's files alone"
         else:
             digest = self._content(absolute)
             if isinstance(digest, str):

@@ -59,9 +59,8 @@ class Parents:
         seen = [path]
         while "extends" in (document.value or {}):
             given, notes = (document.value or {})["extends"], Collector(document)
-            path = (
-                os.path.normpath(os.path.join(os.path.dirname(path), given)) if isinstance(given, str) else ""
-            )
+            beside = os.path.join(os.path.dirname(path), given) if isinstance(given, str) else ""
+            path = os.path.normpath(beside) if beside else ""
             if not (_is_parent(given, path, seen, root, notes) and self._is_known(path, notes)):
                 problems.found += notes.found
                 return None
@@ -78,9 +77,8 @@ class Parents:
             if parent.value is None:
                 return None
             if "jobs" in parent.value:
-                _refuse(
-                    notes, f"`{given}` declares several jobs, and is no parent", "extend a file with one job"
-                )
+                message = f"`{given}` declares several jobs, and is no parent"
+                _refuse(notes, message, "extend a file with one job")
                 problems.found += notes.found
                 return None
             document = parent
@@ -127,9 +125,7 @@ def _is_parent(given: Any, path: str, seen: Sequence[str], root: str, notes: Col
         message = f"`extends` names one job file, not {got(given)}"
         notes.add(("extends",), "wrong-type", message, label="such as ../base.launcher.yaml")
     elif "$<" in given:
-        notes.add(
-            ("extends",), "reference-phase", "references cannot stand in `extends`", label="write the path"
-        )
+        _refuse(notes, "references cannot stand in `extends`", "write the path", "reference-phase")
     elif not given.isprintable():
         _refuse(notes, f"{given!r} cannot be a path", "name a file of the repository, by a relative path")
     elif os.path.isabs(given) or not is_below(path, root):
@@ -138,17 +134,13 @@ def _is_parent(given: Any, path: str, seen: Sequence[str], root: str, notes: Col
         hint = "" if os.path.isabs(given) or looks.is_top(root) else hint
         _refuse(notes, f"`{given}` leads out of the repository", label, hint=hint)
     elif not path.endswith(SUFFIXES):
-        _refuse(
-            notes,
-            f"`{given}` is not called like a job file",
-            f"rename it to NAME{SUFFIXES[0]}, .yml or .toml",
-        )
+        label = f"rename it to NAME{SUFFIXES[0]}, .yml or .toml"
+        _refuse(notes, f"`{given}` is not called like a job file", label)
     elif path in seen:
         _refuse(notes, f"`{given}` extends this file in turn", "delete one of the two lines", "constraint")
     elif len(seen) > _MOST_PARENTS:
-        _refuse(
-            notes, f"more than {_MOST_PARENTS} parents lie over each other", "join some of them", "too-large"
-        )
+        message = f"more than {_MOST_PARENTS} parents lie over each other"
+        _refuse(notes, message, "join some of them", "too-large")
     return not notes.found
 
 
@@ -213,7 +205,7 @@ def _vain(value: Any) -> Iterator[Diagnostic]:
 def layered(
     document: Document, path: str, home: Home, parents: Parents, problems: Collector
 ) -> list[Layered] | None:
-    """Return the job of the file at an absolute path, or its `jobs`; None and a problem for a wrong parent."""
+    """Return the job of a file (absolute path), or its `jobs`; None, and a problem, for a wrong parent."""
     value, shared = document.value or {}, home.config.shared
     if shared is None and not value.keys() & {"extends", "jobs", "remove"} and not _has_choices(value):
         return [Layered(document)]
@@ -245,10 +237,8 @@ def _jobs(document: Document, problems: Collector) -> Iterator[Document]:
     for key in value:
         if key not in (*BESIDE_JOBS, "jobs", "abstract") and not key.startswith("x-"):
             message = f"a file with `jobs` has no `{key}` at its top"
-            hint = listing("fields here", ["jobs", *BESIDE_JOBS])
-            problems.add(
-                (key,), "conflicting-fields", message, at="key", label="move it into a job", hint=hint
-            )
+            label, hint = "move it into a job", listing("fields here", ["jobs", *BESIDE_JOBS])
+            problems.add((key,), "conflicting-fields", message, at="key", label=label, hint=hint)
     if not _has_jobs(value["jobs"], problems):
         return
     jobs = Placed(value, document.root()).part("jobs")
@@ -307,7 +297,6 @@ def _merged(
 
 
 def _targets_of(document: Document) -> Sequence[str]:
-    """The targets that a document names."""
     given = (document.value or {}).get("targets")
     return [name for name in given if isinstance(name, str)] if isinstance(given, dict | list) else ()
 
@@ -358,9 +347,8 @@ def _marked(node: Placed, at: Path, document: Document, problems: Collector) -> 
         item: Path = (*path, index)
         if not keys or keys[0] in _OWN:
             shown = f"`{text[:80]}`" if isinstance(text, str) else got(text)
-            notes.add(
-                item, "invalid-value", f"{shown} cannot be removed", label="such as roles.main.env.NAME"
-            )
+            message, label = f"{shown} cannot be removed", "such as roles.main.env.NAME"
+            notes.add(item, "invalid-value", message, label=label)
             continue
         made = _with_mark(node, keys, document.value_range(item), (given.spot.items or [given.spot])[index])
         if made is None:
@@ -400,7 +388,6 @@ def _used(shared: Placed, nodes: Sequence[Placed], targets: Set[str]) -> Placed:
 
 
 def _chosen(node: Placed, key: str, names: Set[str]) -> Placed:
-    """Return `node` with only the keys `names` in its mapping `key`."""
     if key not in node.value:
         return node
     inner = node.part(key)

@@ -322,7 +322,6 @@ class Matrix:
         return any(map(self.problems.is_assumed, paths))
 
     def _of(self, item: Mapping[str, Any], names: Iterable[str], index: int) -> dict[str, Cell]:
-        """Return the cells of the `names` that an item of `include` has."""
         at: Path = (*_AT, "include", index)
         return {name: self._cell(item[name], (*at, name)) for name in names if name in item}
 

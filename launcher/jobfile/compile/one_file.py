@@ -352,9 +352,8 @@ def _compile_variant(variant: Variant, work: Work, above: Collector) -> _Outcome
     common_fields: Collection[str] = ()
     if variant.common is not None:
         values = whole.references(made[0], work.home, shared.fork()).values
-        references = References(
-            Collector(variant.common, definitions=shared.definitions), values, work.home.git
-        )
+        found = Collector(variant.common, definitions=shared.definitions)
+        references = References(found, values, work.home.git)
         common_fields = _check_common_role(references)
         outcome.take(references.problems.found)
     if first is not None:

@@ -184,7 +184,6 @@ def _budgets(table: Any, problems: Collector) -> Iterator[tuple[str, Budget]]:
 
 
 def _destinations(table: Any, problems: Collector) -> Iterator[Destination]:
-    """Yield the receivers that the table names."""
     found = _part(NotifySpec, "notify", _known(table, NOTIFY), problems)
     on = tuple(found.on or ())
     if found.url:
@@ -227,9 +226,8 @@ def _check_fields(
         found += unknown_defaults(components)
     for fault in found:
         name = fault.path[-1]
-        problems.unknown(
-            fault.path, fault.code, fault.message, name, fault.known, "there are", label=fault.remedy
-        )
+        where, known = fault.path, fault.known
+        problems.unknown(where, fault.code, fault.message, name, known, "there are", label=fault.remedy)
 
 
 def _check_exclude(value: Any, problems: Collector) -> None:
@@ -263,7 +261,6 @@ def _label(name: str, value: Mapping[str, Any], problems: Collector) -> str | No
 def _options(
     value: Any, schedulers: Schedulers | None, problems: Collector
 ) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Yield the valid run options of each scheduler."""
     for name, options in value.items() if isinstance(value, dict) else ():
         if not isinstance(options, dict):
             continue

@@ -241,9 +241,8 @@ class References:
             name = found["open"] or found["brace"] or found["paren"] or found["template"]
             written = found[0]
             is_open = found["open"] is not None
-            is_meant = (is_open and name.startswith(_PHASES)) or (
-                (is_open or "." in name) and self._is_name(name)
-            )
+            is_known = (is_open or "." in name) and self._is_name(name)
+            is_meant = is_known or (is_open and name.startswith(_PHASES))
             if written != f"$<{name}>" and is_meant:
                 message = f"`{written}` is no reference, and stays as it is"
                 label = f"write `$<{name}>`" if self._is_name(name) else "close it with `>`"
@@ -307,9 +306,8 @@ class References:
             return
         found = self.git.look_up(name)
         if isinstance(found, Trouble):
-            self._note(
-                path, found.code, f"`{written}` has no value: {found.message}", written, hint=found.hint
-            )
+            message = f"`{written}` has no value: {found.message}"
+            self._note(path, found.code, message, written, hint=found.hint)
             found = Value(None, "")
         self.values[name] = found
 

@@ -176,9 +176,8 @@ class Variants:
             else:
                 for key in part:
                     if key != "default" and not key.startswith("x-"):
-                        message = (
-                            f"target `{path[1]}` can give variable `{name}` another default, and nothing else"
-                        )
+                        whose = f"target `{path[1]}` can give variable `{name}`"
+                        message = f"{whose} another default, and nothing else"
                         label = suggest(key, ["default"]) or "write it in `vars` of the job"
                         self.problems.add((*at, key), "unknown-field", message, at="key", label=label)
 

@@ -130,9 +130,8 @@ def missing_field(path: Path, field: str, problems: Collector) -> None:
     """Report a missing field. A misspelt field is reported once, at its key."""
     misspelt = _misspelt(path, field, problems)
     if field == "roles" and misspelt is None:  # the mapping may hold fields of a role without its name
-        misspelt = next(
-            (k for k, v in _value_at(path, problems.document.value).items() if _of_role(k, v)), None
-        )
+        pairs = _value_at(path, problems.document.value).items()
+        misspelt = next((key for key, value in pairs if _of_role(key, value)), None)
     if misspelt is not None:
         unknown_field((*path, misspelt), problems)
         return

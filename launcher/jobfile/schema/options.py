@@ -228,6 +228,5 @@ def _argument_shape(tp: Any, or_reference: Callable[[Schema], Schema]) -> Schema
 
 
 def _sentence(text: str) -> str:
-    """Return the first sentence of a text."""
     first = " ".join(text.split("\n\n")[0].split()).partition(". ")[0].rstrip(".")
     return f"{first[:1].upper()}{first[1:]}."

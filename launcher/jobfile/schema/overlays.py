@@ -178,12 +178,10 @@ def null_below(job: Schema, lifecycle: Schema) -> Schema:
 
 
 def _not_null(fields: Mapping[str, Schema]) -> dict[str, Schema]:
-    """The types of fields, without `null`."""
     return {key: {"type": sorted(_kinds(value) - {"null"})} for key, value in fields.items()}
 
 
 def _kinds(value: Schema) -> set[str]:
-    """The types that a schema takes."""
     if "anyOf" in value:
         return {kind for each in value["anyOf"] for kind in _kinds(each)}
     kinds = value.get("type", "object")  # a reference to a model is a mapping

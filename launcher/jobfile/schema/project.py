@@ -153,7 +153,6 @@ def _commands(scheduler: str) -> Schema:
 
 
 def _words(key: str, text: str, example: Any) -> Schema:
-    """Return the texts of a field, with an example in TOML."""
     return {"title": key, "description": f"{text} Example: `{entry(key, example, 'toml')}`"}
 
 

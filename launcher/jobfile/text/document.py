@@ -379,7 +379,6 @@ class Document:
 
 
 def _last(spot: Spot) -> int:
-    """The end of the last piece of text in a value."""
     entries = (spot.entries or {}).values()
     return max(
         [spot.end, *(end for _, end, _ in entries), *(_last(part) for _, _, part in entries)]
@@ -398,9 +397,8 @@ def leaves(value: Any, path: Path = ()) -> Iterator[tuple[Path, Any]]:
 
 def too_deep(source: Source, start: int) -> Diagnostic:
     hint = "is an alias or a bracket repeated by mistake?"
-    return source.diagnostic(
-        start, start + 1, "too-large", f"values are nested deeper than {MAX_DEPTH} levels", hint=hint
-    )
+    message = f"values are nested deeper than {MAX_DEPTH} levels"
+    return source.diagnostic(start, start + 1, "too-large", message, hint=hint)
 
 
 def too_many(source: Source, start: int) -> Diagnostic:

@@ -111,7 +111,6 @@ class _Shape(NamedTuple):
 
 
 def _parts(value: Any) -> list[Fields]:
-    """The mappings that a mapping or list holds."""
     inner = value.values() if isinstance(value, dict) else value if isinstance(value, list) else []
     return [each for each in inner if isinstance(each, dict)]
 

@@ -130,21 +130,15 @@ class TreeBuilder:
         event = self.next_event()
         if type(event) is DocumentStartEvent:
             start, end = event.start_mark.index, event.end_mark.index
-            raise self._stop(
-                start,
-                end,
-                "yaml-syntax",
-                "a second document begins here",
-                "write each job into a file of its own, or delete it here",
-            )
+            hint = "write each job into a file of its own, or delete it here"
+            raise self._stop(start, end, "yaml-syntax", "a second document begins here", hint)
         if isinstance(value, dict):
             return value, spot
         if value is None:
             raise self._stop(0, 1, "missing-field", "the file is empty", _FIRST_LINES)
         kind = "a list" if isinstance(value, list) else "a single value"
-        raise self._stop(
-            spot.start, spot.end, "wrong-type", f"a job file is a mapping, this is {kind}", _FIRST_LINES
-        )
+        message = f"a job file is a mapping, this is {kind}"
+        raise self._stop(spot.start, spot.end, "wrong-type", message, _FIRST_LINES)
 
     def _node(self, event: Any, depth: int) -> tuple[Any, Spot, int]:
         """The value of the node that `event` begins, its spot and the levels in it."""
