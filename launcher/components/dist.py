@@ -85,8 +85,7 @@ def ddp(
     for option, value in options.items():
         # The shell is to read the endpoint, and nothing else.
         words += [f"--{option}", value if option == "rdzv_endpoint" else shlex.quote(value)]
-    words += [shlex.quote(script)] if script else ["-m", shlex.quote(m or "")]
-    words += [shlex.quote(arg) for arg in script_args]
+    words += map(shlex.quote, [*([script] if script else ["-m", m or ""]), *script_args])
     return specs.AppDef(
         name=named.run_name,
         roles=[

@@ -125,8 +125,8 @@ def compile_files(
 
     def work(path: str) -> Work:
         home = homes.of(os.path.dirname(path))
-        if home.problems:
-            seen.setdefault(home.problems[0].file, list(home.problems))
+        if problems := home.config.problems:
+            seen.setdefault(problems[0].file, list(problems))
         return Work(path, inputs, target, schedulers, home, folders, environment.rules, calls, parents)
 
     with calls:
@@ -303,7 +303,7 @@ def compile_text(
         inputs = Inputs({}, {} if placeholders else os.environ, placeholders)
         work = Work(path, inputs, None, schedulers, home, Folders(is_read=False), rules, calls)
         result = compile_document(parse(source), work)
-    return Compiled(tuple(result.launches), tuple(in_order([*home.problems, *result.problems])))
+    return Compiled(tuple(result.launches), tuple(in_order([*home.config.problems, *result.problems])))
 
 
 def _compile_file(found: FoundFile, work: Callable[[str], Work]) -> FileResult | None:

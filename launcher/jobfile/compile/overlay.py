@@ -80,7 +80,6 @@ def laid_over(
     if _changes_scheduler(base.value, over.value, place):
         base = without_options(base)
     values = dict(base.value)
-    home = over if is_filling else base
     entries = dict(base.spot.entries or {})
     for key, value in over.value.items():
         entry = over.entry(key)
@@ -100,7 +99,7 @@ def laid_over(
         else:
             values[key] = value
         entries[key] = entry
-    return Placed(values, home.spot.with_entries(entries))
+    return Placed(values, (over if is_filling else base).spot.with_entries(entries))
 
 
 def _displaced(base: Mapping[str, Any], over: Mapping[str, Any], place: PlaceKind | None) -> Iterator[str]:

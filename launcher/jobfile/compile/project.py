@@ -318,11 +318,6 @@ class Home:
         """The project of job files that name none."""
         return self.config.project or DEFAULT_PROJECT
 
-    @property
-    def problems(self) -> tuple[Diagnostic, ...]:
-        """The problems of launcher.toml."""
-        return self.config.problems
-
 
 @dataclass(slots=True)
 class Homes:

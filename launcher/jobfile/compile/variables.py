@@ -349,7 +349,7 @@ class _Variable:
 def _convert(kind: str, given: Any) -> Any:
     """Return `given` read as the type of a variable; None when that is impossible."""
     if isinstance(given, str):
-        return _from_text(kind, given)
+        return given if kind == "str" else _from_text(kind, given.strip())
     if isinstance(given, bool):
         return given if kind == "bool" else None
     if isinstance(given, int) and kind == "float":
@@ -361,9 +361,6 @@ def _convert(kind: str, given: Any) -> Any:
 
 
 def _from_text(kind: str, text: str) -> Any:
-    if kind == "str":
-        return text
-    text = text.strip()
     if kind == "bool":
         return _TRUTH.get(text.lower())
     if kind == "int":

@@ -242,8 +242,7 @@ _BY_NAME = {
 
 def _env(value: Any) -> Any:
     items = [value] if isinstance(value, str) else value if isinstance(value, list) else []
-    found = foreign_values.variables(items) if items else None
-    return found["env"] if found else None
+    return (foreign_values.variables(items) or {}).get("env") if items else None
 
 
 def _roles(value: Any) -> Any:
@@ -261,7 +260,7 @@ def _roles(value: Any) -> Any:
 
 def _ports(value: Any) -> Any:
     found = foreign_values.ports(value if isinstance(value, list) else [value])
-    return found["port_map"] if found else None
+    return (found or {}).get("port_map")
 
 
 def _ready(value: Any) -> Any:

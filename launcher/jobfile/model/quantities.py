@@ -168,15 +168,13 @@ def _duration(value: Any) -> int:
         raise problem(
             "wrong-type", "a duration is text or a whole number of seconds", 'such as "2h" or "90s"'
         )
-    return value if isinstance(value, int) else _whole_seconds(value)
-
-
-def _whole_seconds(text: str) -> int:
-    found = seconds_in(text.strip())
+    if isinstance(value, int):
+        return value
+    found = seconds_in(value.strip())
     if found is None:
-        raise _no_duration(text)
+        raise _no_duration(value)
     if found > 1 and found != int(found):
-        message = f"`{text}` is not a whole number of seconds"
+        message = f"`{value}` is not a whole number of seconds"
         raise problem("invalid-value", message, f'write "{math.ceil(found)}s"')
     return int(found)
 

@@ -219,7 +219,13 @@ def foreign_file(document: Document) -> Diagnostic | None:
     start, end = 0, 1
     if document.value:
         _, start, end = document.key_range((shape.sign or next(iter(document.value)),))
-    return _note(document, shape, start, end)
+    source = document.source
+    begin = "`version: 1`, `name: …`" if source.format == "yaml" else '`version = 1`, `name = "…"`'
+    hint = f"{shape.hint}; it begins with {begin} and `roles`, and `launcher init` writes one"
+    if not shape.hint:
+        hint = f"`launcher convert {quote(source.file)}` writes a job file from it"
+    message = f"this is {shape.kind} and no job file"
+    return source.diagnostic(start, end, "unknown-field", message, hint=hint)
 
 
 def kind_of_file(document: Document) -> str:
@@ -244,13 +250,3 @@ def _shape_of(document: Document) -> _Shape | None:
         if (not shape.sign or shape.sign in value) and shape.is_alike(value):
             return shape
     return None
-
-
-def _note(document: Document, shape: _Shape, start: int, end: int) -> Diagnostic:
-    source = document.source
-    begin = "`version: 1`, `name: …`" if source.format == "yaml" else '`version = 1`, `name = "…"`'
-    hint = f"{shape.hint}; it begins with {begin} and `roles`, and `launcher init` writes one"
-    if not shape.hint:
-        hint = f"`launcher convert {quote(source.file)}` writes a job file from it"
-    message = f"this is {shape.kind} and no job file"
-    return source.diagnostic(start, end, "unknown-field", message, hint=hint)
