@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from types import TracebackType
 from typing import TYPE_CHECKING
 
 from launcher.errors import UsageError
@@ -51,9 +50,7 @@ class Calls:
     def __enter__(self) -> Calls:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._stop()
 
     def answer(self, call: Call, root: str) -> Evaluation | None:

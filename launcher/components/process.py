@@ -74,7 +74,9 @@ class ComponentProcess:
 
     def _received(self, deadline: float) -> bytes:
         while True:
-            is_over = self._has_ended()
+            # The exit status is not collected, so the group id is not reused.
+            flags = os.WEXITED | os.WNOHANG | os.WNOWAIT
+            is_over = os.waitid(os.P_PID, self._process.pid, flags) is not None
             left = deadline - time.monotonic()
             self._channel.settimeout(max(0.001, min(left, _LOOK_S)))
             try:
@@ -90,11 +92,6 @@ class ComponentProcess:
             if not piece:
                 raise DiedError(self._ending())
             return piece
-
-    def _has_ended(self) -> bool:
-        """Whether the process has ended. Its exit status is not collected, so its group id is not reused."""
-        flags = os.WEXITED | os.WNOHANG | os.WNOWAIT
-        return os.waitid(os.P_PID, self._process.pid, flags) is not None
 
     def _ending(self) -> str:
         self._kill()

@@ -17,7 +17,7 @@ import os
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
-from functools import cache
+from functools import cache, partial
 from importlib import import_module
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -205,26 +205,16 @@ def _outcome(data: Any, compile: Callable[[], Compiled]) -> Compiled:
     launches, diagnostics, (prunes, parents, left_out, jobs), has_layers = data
     found = unpacked(launches)
     if has_layers:
-        lines = _Lines(compile)
+        # Not kept: only plans with changes ask for the lines of shared files.
+        lines = cache(lambda: {each.key: each.shared_line for each in compile().launches})
         for each in found:
-            object.__setattr__(each, "shared_line", lines.of(each.key))
+            object.__setattr__(each, "shared_line", partial(_line, lines, each.key))
     return Compiled(tuple(found), tuple(unpacked(diagnostics)), {}, prunes, parents, left_out, jobs)
 
 
-class _Lines:
-    """The lines of shared files that values come from. Not kept: only plans with changes ask for them."""
-
-    def __init__(self, compile: Callable[[], Compiled]) -> None:
-        self._compile = compile
-        self._found: dict[Any, Callable[[str], str]] | None = None
-
-    def of(self, key: Any) -> Callable[[str], str]:
-        def line(path: str) -> str:
-            if self._found is None:
-                self._found = {each.key: each.shared_line for each in self._compile().launches}
-            return self._found[key](path) if key in self._found else ""
-
-        return line
+def _line(lines: Callable[[], Mapping[JobKey, Callable[[str], str]]], key: JobKey, path: str) -> str:
+    """The line of a shared file that a value comes from."""
+    return lines()[key](path) if key in lines() else ""
 
 
 # -- values as bytes -----------------------------------------------------------------------------------------

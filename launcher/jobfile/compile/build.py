@@ -48,11 +48,6 @@ _COMMANDS: Mapping[str, Sequence[str]] = {
 }
 
 
-def command(text: str, shell: str) -> tuple[str, ...]:
-    """The entrypoint and the arguments that run a script."""
-    return (*_COMMANDS[shell], text)
-
-
 def script_of(entrypoint: str, args: Sequence[str]) -> dict[str, str] | None:
     """Return the fields `run` and `shell` that make this command; None where it runs no script."""
     for shell, words in _COMMANDS.items():
@@ -241,7 +236,7 @@ _ALIKE = [key for key in RoleSpec.model_fields if key in ROLE_FIELDS]
 
 
 def _role(name: str, role: RoleSpec, job: JobFile, problems: Collector) -> Role:
-    entrypoint, *args = command(role.run, role.shell) if role.run else (role.entrypoint, *role.args)
+    entrypoint, *args = (*_COMMANDS[role.shell], role.run) if role.run else (role.entrypoint, *role.args)
     given = {key: getattr(role, key) for key in _ALIKE}
     said: dict[str, Any] = {
         **{key: value.copy() if isinstance(value, dict | list) else value for key, value in given.items()},

@@ -31,14 +31,13 @@ class _Rule(NamedTuple):
         return self.patterns.ignores_all_below(inside) if whole else self.patterns.ignores(inside)
 
 
-class Excluded:
+class Excluded(NamedTuple):
     """The patterns that apply in a folder: of its launcher.toml and of each one above in the work tree.
 
     Patterns are those of `.dockerignore`, relative to the folder of their launcher.toml.
     """
 
-    def __init__(self, rules: tuple[_Rule, ...] = ()) -> None:
-        self._rules = rules
+    rules: tuple[_Rule, ...] = ()
 
     @classmethod
     def above(cls, folder: str) -> Excluded:
@@ -48,15 +47,15 @@ class Excluded:
 
     def within(self, folder: str) -> Excluded:
         """Return these patterns and those of the launcher.toml in `folder`."""
-        return Excluded((*self._rules, *_rules_of(folder)))
+        return Excluded((*self.rules, *_rules_of(folder)))
 
     def takes_file(self, path: str) -> bool:
         """Whether the file at an absolute path is left out."""
-        return any(rule.leaves_out(path) for rule in self._rules)
+        return any(rule.leaves_out(path) for rule in self.rules)
 
     def takes_folder(self, path: str) -> bool:
         """Whether everything in the folder at an absolute path is left out."""
-        return any(rule.leaves_out(path, whole=True) for rule in self._rules)
+        return any(rule.leaves_out(path, whole=True) for rule in self.rules)
 
 
 def wrong_pattern(patterns: list[str]) -> str:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from itertools import dropwhile
+from typing import NamedTuple
 
 from launcher.dataclass import dataclass, field
 from launcher.jobfile.format import ITEM, Path, arranged, fields, requoted
@@ -155,10 +156,9 @@ def _with_comment(shown: str, line: _Statement) -> str:
     return above + newline + line.beside.behind(last)
 
 
-class _Values:
-    def __init__(self, text: str, reorder: bool) -> None:
-        self.text = text
-        self.reorder = reorder
+class _Values(NamedTuple):
+    text: str
+    reorder: bool
 
     def show(self, value: Spot, path: Path, *, top: bool = False) -> str:
         raw = self.text[value.start : value.end]

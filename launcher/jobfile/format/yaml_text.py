@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import dropwhile
+from typing import NamedTuple
 
 from launcher.dataclass import dataclass
 from launcher.jobfile.format import ITEM, Path, arranged, fields, requoted
@@ -55,8 +56,8 @@ def format_yaml(text: str, known: Sequence[str] | None, *, reorder: bool = True)
             lines.append(_Line(""))
         lines += block
         was_long = is_long
-    tail = [_Line(line) for line in root.tail]
-    return "\n".join(map(str, _squeezed([*lines, *tail]))) + "\n"
+    lines += map(_Line, root.tail)
+    return "\n".join(map(str, _squeezed(lines))) + "\n"
 
 
 def _squeezed(lines: list[_Line]) -> list[_Line]:
@@ -70,10 +71,9 @@ def _squeezed(lines: list[_Line]) -> list[_Line]:
     return kept
 
 
-class _Printer:
-    def __init__(self, text: str, reorder: bool) -> None:
-        self.text = text
-        self.reorder = reorder
+class _Printer(NamedTuple):
+    text: str
+    reorder: bool
 
     def entries(self, root: Node, known: Sequence[str] | None) -> Iterator[tuple[list[_Line], bool]]:
         """The lines of each entry of the file, and whether it is a collection with lines of its own."""
