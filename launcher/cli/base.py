@@ -10,8 +10,8 @@ from typing import Any
 from launcher.cli import jobs
 from launcher.errors import LauncherError
 from launcher.git import Repository, repository
+from launcher.jobfile.compile.compiled import Compiled
 from launcher.jobfile.compile.project import Checkout
-from launcher.jobfile.compiled import Compiled
 
 
 def compiled_at(revision: str, files: Sequence[str], args: Any) -> Compiled:

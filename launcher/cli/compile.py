@@ -9,8 +9,8 @@ from typing import Any
 
 from launcher.cli import jobs
 from launcher.cli.console import Console
+from launcher.jobfile.compile.compiled import Compiled
 from launcher.jobfile.compile.one_job import Trace
-from launcher.jobfile.compiled import Compiled
 from launcher.jobfile.model.role import RoleSpec
 from launcher.specs.app import Resource, Role
 from launcher.specs.canonical import digest, document

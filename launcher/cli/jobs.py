@@ -10,8 +10,8 @@ from launcher.cli.console import Console
 from launcher.text import plural
 
 if TYPE_CHECKING:
+    from launcher.jobfile.compile.compiled import Compiled
     from launcher.jobfile.compile.project import Checkout
-    from launcher.jobfile.compiled import Compiled
     from launcher.specs.launch import Launch
 
 
@@ -106,7 +106,7 @@ def compiled(
 
     if checkout is not None or getattr(args, "no_cache", True):
         return compile()
-    from launcher.jobfile.compiled import kept
+    from launcher.jobfile.compile.compiled import kept
 
     return kept(question, compile, is_counted=placeholders)
 

@@ -14,9 +14,9 @@ from launcher.errors import LauncherError
 from launcher.git import repository
 from launcher.inventory.groups import declared, file_of, matrix_of
 from launcher.inventory.use import Amount, JobUse, asked_at, asked_in
+from launcher.jobfile.compile.compiled import Compiled
 from launcher.jobfile.compile.files import Environment, compile_files
 from launcher.jobfile.compile.one_job import Trace
-from launcher.jobfile.compiled import Compiled
 from launcher.jobfile.text.document import Path, Range, Source, read_source
 from launcher.jobfile.text.parse import parse
 from launcher.plan.notation import field, show_at

@@ -13,7 +13,7 @@ from launcher.convert.sbatch_script import mebibytes, read, written
 from launcher.dataclass import dataclass
 from launcher.errors import LauncherError, UsageError
 from launcher.git import repository
-from launcher.jobfile.compiled import Compiled
+from launcher.jobfile.compile.compiled import Compiled
 from launcher.jobfile.compile.files import compile_text
 from launcher.jobfile.diagnostics.diagnostic import Diagnostic, job_file_error
 from launcher.jobfile.text.document import Document, Source, leads_out, read_source

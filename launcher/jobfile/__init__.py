@@ -2,9 +2,8 @@
 
 Packages, each of which imports only earlier ones: `diagnostics` (problems and their places), `text` (bytes →
 values with positions), `model` (the language), `messages` (problems in words), `compile` (values → launches),
-and beside it `schema` and `format`. The module `compiled` holds and keeps outcomes. In `compile`, `files`,
-`one_file` and `one_job` run the phases in order: `discover`, `variants`, `variables`, `matrix`, `references`,
-the models, `build`.
+and beside it `schema` and `format`. In `compile`, `files`, `one_file` and `one_job` run the phases in order:
+`discover`, `variants`, `variables`, `matrix`, `references`, the models, `build`; `compiled` keeps outcomes.
 The public names are loaded on first use.
 """
 
@@ -14,10 +13,10 @@ from launcher import hand_on
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from launcher.jobfile.compile.compiled import Compiled
     from launcher.jobfile.compile.files import Environment, compile_files, load_job, load_jobs
     from launcher.jobfile.compile.needs import declared_elsewhere
     from launcher.jobfile.compile.project import Checkout
-    from launcher.jobfile.compiled import Compiled
     from launcher.jobfile.diagnostics.diagnostic import Diagnostic, Related, Span, job_file_error, render
     from launcher.jobfile.schema.job import job_schema
 
@@ -39,7 +38,7 @@ __all__ = [
 
 _HOMES = {
     "Checkout": "compile.project",
-    "Compiled": "compiled",
+    "Compiled": "compile.compiled",
     "Environment": "compile.files",
     "compile_files": "compile.files",
     "load_job": "compile.files",

@@ -74,7 +74,7 @@ ON_BRANCH = {
     "launcher.cli.run": "components, for job files",
     "launcher.cli.top": "Textual, for its help, and where it is not installed or there is no terminal",
     "launcher.cli.validate": "saved plans, for job files",
-    "launcher.jobfile.compiled": "errors, and dataclasses, for outcomes without errors or shared files",
+    "launcher.jobfile.compile.compiled": "errors, dataclasses, for outcomes without errors or shared files",
     "launcher.plan.grounds": "documents, for known digests; outputs, for jobs without needs",
     "launcher.plan.model": "effects, for plans without any",
     "launcher.plan.reconcile": "lines of shared files, for plans without changes",

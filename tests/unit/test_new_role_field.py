@@ -109,7 +109,7 @@ def test_formatting_and_schema_know_the_new_field(package: Path) -> None:
         package,
         """
 from launcher.jobfile.format import format_text
-from launcher.jobfile.format import fields
+from launcher.jobfile.format.order import fields
 from launcher.jobfile.schema.job import job_schema
 order = [*fields(("roles", "main"))]
 assert order.index("novelty") == order.index("retry_policy") - 1

@@ -12,6 +12,7 @@ from typing import Any
 from launcher import looks
 from launcher.components.calls import Calls, are_allowed
 from launcher.dataclass import dataclass, replace
+from launcher.jobfile.compile.compiled import Compiled
 from launcher.jobfile.compile.discover import FoundFile, find_files
 from launcher.jobfile.compile.inputs import Folders
 from launcher.jobfile.compile.layers import Parents
@@ -30,7 +31,6 @@ from launcher.jobfile.compile.one_job import Trace, Work
 from launcher.jobfile.compile.options import Rules, Schedulers
 from launcher.jobfile.compile.project import Checkout, Homes
 from launcher.jobfile.compile.variables import ENVIRON, Inputs, VarFiles, read_var_files
-from launcher.jobfile.compiled import Compiled
 from launcher.jobfile.diagnostics.diagnostic import Diagnostic, Span, in_order, job_file_error, of_whole_file
 from launcher.jobfile.messages.collector import Collector, listing, suggest
 from launcher.jobfile.text.document import Source, leads_out, read_source, source_of

@@ -188,7 +188,8 @@ def _launch(
         else work.built.get(name)
         or build_component(job, name, work.directory, home.root, work.calls, problems)
     )
-    app, cfg = check_options(job, app, work, problems)
+    defaults = home.config.options.get(job.scheduler, {})
+    app, cfg = check_options(job, app, defaults, work.schedulers, work.rules, work.directory, problems)
     lifecycle = build_lifecycle(with_project(job.lifecycle, home.config.lifecycle))
     folders, at = work.folders, (work.directory, home.root, problems)
     workspace = None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, get_origin
+from typing import Any, get_origin
 
 from launcher import looks
 from launcher.dataclass import replace
@@ -19,9 +19,6 @@ from launcher.specs.check import Problem, check_app
 from launcher.specs.macros import MacroError
 from launcher.specs.runopts import runopts
 
-if TYPE_CHECKING:
-    from launcher.jobfile.compile.one_job import Work
-
 Schedulers = Mapping[str, Callable[[], runopts]]
 
 _KINDS = {**KINDS, "list": "a list of texts", "dict": "a mapping of texts"}
@@ -31,26 +28,31 @@ Rules = Callable[[str, AppDef, Mapping[str, Any], bool], Sequence[Problem]]
 
 
 def check_options(
-    job: JobFile, app: AppDef, work: Work, problems: Collector
+    job: JobFile,
+    app: AppDef,
+    defaults: Mapping[str, Any],
+    schedulers: Schedulers | None,
+    rules: Rules | None,
+    folder: str,
+    problems: Collector,
 ) -> tuple[AppDef, dict[str, Any]]:
     """Return the app, its roles with the options that differ from the job's, and the job's options.
 
     Options that equal the scheduler's defaults are left out. Wrong ones, and violations of the scheduler's
-    own rules, are noted. Where the options are unknown, they are checked when the job is planned.
+    own rules, are noted. The job file is in `folder`, and `defaults` has the project's options. Where options
+    are unknown, they are checked when the job is planned.
     """
-    defaults = work.home.config.options.get(job.scheduler, {})
-    if work.schedulers is None or problems.is_assumed(("scheduler",)):
+    if schedulers is None or problems.is_assumed(("scheduler",)):
         return app, {key: value for key, value in {**defaults, **job.cfg}.items() if value is not None}
-    if job.scheduler not in work.schedulers:
+    if job.scheduler not in schedulers:
         message, path = f"there is no scheduler `{job.scheduler}`", ("scheduler",)
-        known = work.schedulers
-        problems.unknown(path, "unknown-variant", message, job.scheduler, known, "there are", at="value")
+        problems.unknown(path, "unknown-variant", message, job.scheduler, schedulers, "there are", at="value")
         return app, {}
-    opts = work.schedulers[job.scheduler]()
+    opts = schedulers[job.scheduler]()
     cfg = _options_of_job(job, opts, defaults, problems)
     app = _with_role_options(job, app, cfg, opts, problems)
-    if work.rules is not None:
-        _check_rules(job, app, cfg, work.rules, work.directory, problems)
+    if rules is not None:
+        _check_rules(job, app, cfg, rules, folder, problems)
     return app, cfg
 
 

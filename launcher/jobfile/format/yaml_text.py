@@ -11,7 +11,7 @@ from itertools import dropwhile
 from typing import NamedTuple
 
 from launcher.dataclass import dataclass
-from launcher.jobfile.format import ITEM, Path, arranged, fields, requoted
+from launcher.jobfile.format.order import ITEM, Path, arranged, fields, requoted
 from launcher.jobfile.format.yaml_nodes import Comment, Node, Odd, Part, read
 
 

@@ -153,7 +153,7 @@ def unreadable(file: str, path: str, error: OSError) -> Diagnostic:
     """Return why `path`, shown to the user as `file`, could not be opened."""
     if isinstance(error, FileNotFoundError | NotADirectoryError):
         if looks.is_link(path):
-            return _whole_file(file, "no-such-file", "the file is a link, and there is no such file")
+            return of_whole_file(file, "no-such-file", "the file is a link, and there is no such file")
         near = _neighbour(path)
         hint = f"did you mean `{os.path.join(os.path.dirname(file), near)}`?" if near else ""
         return of_whole_file(file, "no-such-file", "there is no such file", hint=hint)

@@ -17,7 +17,7 @@ import pytest
 
 from launcher.cli import jobs
 from launcher.cli.main import main
-from launcher.jobfile import compiled as lookup
+from launcher.jobfile.compile import compiled as lookup
 from launcher.specs import canonical
 
 JOB = """\

@@ -1,0 +1,60 @@
+"""The order of keys, which is the order of the models' fields.
+
+Only mappings whose keys are fields of the language are sorted. Where users choose the keys (roles, variables,
+environments, run options, targets …), their order stays: for roles it even counts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TypeVar
+
+from launcher.jobfile.model import fields as places
+
+ITEM = "[]"
+"""Stands in a path for any item of a list."""
+
+JOB = (*places.JOB_FIELDS,)
+PROJECT = ("project", "target", "vars", "defaults", "targets", "schedulers", "lifecycle", "queue")
+"""The keys of launcher.toml."""
+
+Path = tuple[str, ...]
+T = TypeVar("T")
+
+
+def fields(path: Path) -> Sequence[str] | None:
+    """The keys of the mapping at `path` in their order; None where their order is the user's.
+
+    A target and an entry of `jobs` have the fields of a job file.
+    """
+    if path[:1] in (("targets",), ("jobs",)) and len(path) > 1:
+        return fields(path[2:])
+    return (*places.fields_at(path),) or None
+
+
+def arranged(entries: Sequence[tuple[str, T]], known: Sequence[str] | None) -> list[T]:
+    """Return the entries in the order of `known`. An unknown key (`x-…`) stays behind the key before it."""
+    if known is None:
+        return [entry for _, entry in entries]
+    rank = {key: number for number, key in enumerate(known)}
+    last, keyed = -1, []
+    for key, entry in entries:
+        last = rank.get(key, last)
+        keyed.append((last, entry))
+    return [entry for _, entry in sorted(keyed, key=lambda pair: pair[0])]
+
+
+def requoted(literal: str, value: str) -> str:
+    """Return the quoted text `literal`, whose value is `value`, in its canonical quotes.
+
+    Text that needs escapes then, or spans lines, stays unchanged.
+    """
+    if not literal or literal[0] not in "\"'" or not value.isprintable() or "\n" in literal:
+        return literal
+    if literal.startswith(('"""', "'''")):
+        return literal
+    if '"' not in value and "\\" not in value:
+        return f'"{value}"'
+    if "'" not in value:
+        return f"'{value}'"
+    return literal
