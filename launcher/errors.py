@@ -65,7 +65,7 @@ class Interruption(BaseException):
 
 
 class Terminated(Interruption):
-    """SIGTERM was received by a command that turns it into this (`launcher.cli.interrupts`)."""
+    """SIGTERM was received by a command that turns it into this (`launcher.cli.main`)."""
 
 
 class UsageError(LauncherError):

@@ -13,8 +13,8 @@ import time
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
-from launcher.ci.approvals import ApprovalScope, approval_in, names
-from launcher.ci.forge import Check, Forge, Pull
+from launcher.ci.approvals import ApprovalScope, Forge, approval_in, names
+from launcher.ci.forge import Check, Pull
 from launcher.dataclass import dataclass, replace
 from launcher.errors import StaleError
 from launcher.plan.effects import Approval

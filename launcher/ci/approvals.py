@@ -17,6 +17,8 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from launcher.ci.forge import MOST_CHARACTERS, Check, CheckRun, Pull
 from launcher.ci.github import GitHub
+from launcher.ci.gitlab import GitLab
+from launcher.ci.runner import CiRunner
 from launcher.dataclass import replace
 from launcher.errors import LauncherError
 from launcher.inventory.verify import Chain
@@ -31,6 +33,10 @@ if TYPE_CHECKING:
 _MOST: Final = 16 << 20
 """Bytes of a decompressed list of effects."""
 _LISTED: Final = 50
+
+
+Forge = GitHub | GitLab
+"""The server of a repository."""
 
 
 class ApprovalScope(NamedTuple):
@@ -154,18 +160,10 @@ def asked(chain: Chain, github: GitHub) -> Chain:
 
 def _pull(pull: Pull | None) -> dict[str, Any]:
     if pull is None or not pull.merged:
-        expected = "a merged pull request"
-        return {
-            "mark": "wrong",
-            "why": "GitHub has not merged it",
-            "expected": expected,
-            "found": _state(pull),
-        }
+        found = "no such pull request" if pull is None else "an unmerged pull request"
+        why, expected = "GitHub has not merged it", "a merged pull request"
+        return {"mark": "wrong", "why": why, "expected": expected, "found": found}
     return {"mark": "checked", "why": f"merged as {pull.merge_commit_sha[:7]}, says GitHub"}
-
-
-def _state(pull: Pull | None) -> str:
-    return "no such pull request" if pull is None else "an unmerged pull request"
 
 
 def _approval(chain: Chain, pull: Pull | None, github: GitHub) -> dict[str, Any]:
@@ -188,10 +186,6 @@ def _approval(chain: Chain, pull: Pull | None, github: GitHub) -> dict[str, Any]
 
 _APPLIED = "<!-- launcher applied -->"
 
-if TYPE_CHECKING:
-    from launcher.ci.forge import Forge, ForgeComment
-    from launcher.ci.runner import CiRunner
-
 
 def publish_effects(forge: Forge, runner: CiRunner, plan: Plan, scope: ApprovalScope) -> None:
     """Keep the effects of a stamped plan in check runs on the head of the pull request.
@@ -209,8 +203,11 @@ def publish_comment(forge: Forge, number: int, mark: str, text: str, *, is_news:
     Args:
         is_news: whether a comment is written where there is none.
     """
-    for comment in _marked(forge.comments(number), mark):
-        if comment.body.strip() == text.strip() or forge.edit_comment(number, comment.id, text):
+    for comment in reversed(forge.comments(number)):
+        is_marked = comment.body.startswith(mark)
+        if is_marked and (
+            comment.body.strip() == text.strip() or forge.edit_comment(number, comment.id, text)
+        ):
             return
     if is_news:
         forge.add_comment(number, text)
@@ -224,8 +221,3 @@ def mark_of(scope: ApprovalScope) -> str:
 def with_applied(body: str, words: str) -> str:
     """Return a comment's text with a sentence on what was applied, which replaces an earlier one."""
     return f"{body.partition(_APPLIED)[0].rstrip()}\n\n{_APPLIED}\n{words}\n"
-
-
-def _marked(comments: list[ForgeComment], mark: str) -> list[ForgeComment]:
-    """The comments that begin with a mark, the newest first."""
-    return [comment for comment in reversed(comments) if comment.body.startswith(mark)]

@@ -1,14 +1,31 @@
-"""The server of a repository, GitHub or GitLab, as `launcher ci` uses it: comments, checks, pull requests."""
+"""The server of a repository, GitHub or GitLab: comments, checks and pull requests over a JSON API.
+
+It reads pages, obeys rate limits, and repeats requests that have had no effect.
+"""
 
 from __future__ import annotations
 
-from typing import Final, NamedTuple, Protocol
+import json
+import re
+import time
+from collections.abc import Callable, Iterator, Mapping
+from email.message import Message
+from http.client import HTTPException
+from typing import Any, Final, NamedTuple
+from urllib.error import HTTPError, URLError
+from urllib.parse import urlsplit
+from urllib.request import HTTPRedirectHandler, OpenerDirector, Request, build_opener
 
 from launcher.dataclass import dataclass
 from launcher.errors import LauncherError
 
 MOST_CHARACTERS: Final = 60_000
 """The longest text that is written; GitHub takes at most 65,536 in a comment and 65,535 in a check run."""
+_TIMEOUT_S: Final = 30.0
+_PATIENCE_S: Final = 300.0
+"""Seconds that one request may take with all of its repeats."""
+_MOST_BYTES: Final = 64 << 20
+_MOST_PAGES: Final = 100
 
 
 class ForgeError(LauncherError):
@@ -50,7 +67,6 @@ class CheckRun:
     text: str = ""
     external_id: str = ""
     app: str = ""
-    started_at: str = ""
     url: str = ""
 
 
@@ -61,10 +77,6 @@ class Pull:
     base_ref: str
     merged: bool
     merge_commit_sha: str = ""
-    head_repository: str = ""
-    title: str = ""
-    url: str = ""
-    author: str = ""
 
 
 class Check(NamedTuple):
@@ -92,32 +104,142 @@ class Words(NamedTuple):
     by_hand: str
 
 
-class Forge(Protocol):
-    """The requests of the steps of `launcher ci` to a server. Raises ForgeError."""
+class _Redirects(HTTPRedirectHandler):
+    """Follows the redirect of a download without the token, which is for one address, and refuses others."""
 
-    words: Words
+    def redirect_request(
+        self, req: Request, fp: Any, code: int, msg: str, headers: Any, newurl: str
+    ) -> Request | None:
+        is_safe = urlsplit(newurl).scheme in ("https", req.type)
+        if code != 302 or "/artifacts/" not in req.selector or not is_safe:
+            return None
+        return Request(newurl, headers={"User-Agent": "launcher"})
 
-    def comments(self, number: int) -> list[ForgeComment]:
-        """The comments of `launcher ci` on a pull request, the oldest first."""
 
-    def add_comment(self, number: int, body: str) -> ForgeComment: ...
+class HttpRefusal(NamedTuple):
+    """An HTTP error that the server answered: status, headers and message."""
 
-    def edit_comment(self, number: int, comment_id: int, body: str) -> bool:
-        """Replace the text of a comment; False where it is gone."""
+    status: int
+    headers: Message
+    message: str
 
-    def check_runs(self, sha: str, name: str = "") -> list[CheckRun]:
-        """The checks of a commit, the newest first; of one name, or all."""
+    @classmethod
+    def of(cls, error: HTTPError) -> HttpRefusal:
+        with error:
+            try:
+                said = json.loads(error.read(100_000))
+                said = said if isinstance(said, dict) else {}
+                message = str(said.get("message") or said.get("error") or "")
+            except (ValueError, OSError, RecursionError):
+                message = ""
+        return cls(error.code, error.headers, message)
 
-    def checks_of(self, pull: Pull) -> list[CheckRun]:
-        """The checks of the head of a pull request, the newest first."""
+    @property
+    def is_limit(self) -> bool:
+        """Whether a rate limit refused the request, which then had no effect."""
+        if self.status == 429:
+            return True
+        named = "Retry-After" in self.headers or self.headers.get("X-RateLimit-Remaining") == "0"
+        return self.status == 403 and (named or "rate limit" in self.message.lower())
 
-    def add_check(self, check: Check, *, sha: str) -> None: ...
+    def wait_s(self, method: str, pause: float) -> float | None:
+        """Return the seconds to wait before the request is repeated; None where it must not be repeated."""
+        if not (self.is_limit or (self.status >= 500 and method != "POST")):
+            return None
+        after, reset = self.headers.get("Retry-After", ""), self.headers.get("X-RateLimit-Reset", "")
+        if after.isdigit():
+            return float(after)
+        if self.is_limit and self.headers.get("X-RateLimit-Remaining") == "0" and reset.isdigit():
+            return max(1.0, float(reset) - time.time())
+        return pause
 
-    def pulls_of(self, sha: str) -> list[Pull]:
-        """The pull requests that a commit belongs to."""
 
-    def number_in(self, subject: str) -> int | None:
-        """The pull request that the subject of a commit claims to come from."""
+class Api:
+    """The API of one repository. Subclasses name the server, and judge its refusals.
 
-    def pull(self, number: int) -> Pull | None:
-        """A pull request; None where there is none of that number."""
+    Args:
+        url: of the API; the token is sent to this address alone.
+        base: of the repository, below it.
+        sleep: waits between repeats, in seconds.
+
+    Attributes:
+        error: the errors of this server.
+    """
+
+    error: type[ForgeError]
+    name: str
+
+    def __init__(self, url: str, base: str, *, sleep: Callable[[float], None] = time.sleep) -> None:
+        self._api, self._base, self._sleep = url, base, sleep
+        self._opener: OpenerDirector = build_opener(_Redirects)
+
+    def headers(self, method: str, url: str) -> Mapping[str, str]:
+        """The headers of a request, with the token."""
+        raise NotImplementedError
+
+    def refused(self, refusal: HttpRefusal, method: str, url: str) -> ForgeError | None:
+        """The error for a refusal that names what the token lacks; None for another reason."""
+        raise NotImplementedError
+
+    def _pages(self, path: str, key: str = "") -> Iterator[dict[str, Any]]:
+        """The items of every page of a list."""
+        url = f"{self._base}{path}{'&' if '?' in path else '?'}per_page=100"
+        for _ in range(_MOST_PAGES):
+            value, headers = self._request("GET", url)
+            yield from value[key] if key else value
+            following = re.search(r'<([^<>]+)>;\s*rel="next"', headers.get("Link", ""))
+            if following is None:
+                return
+            if not following[1].startswith(f"{self._api}/"):
+                raise self.error(f"the next page of {path} lies on another host: {following[1][:100]}")
+            url = following[1]
+        raise self.error(f"{path} has more than {_MOST_PAGES} pages")
+
+    def _send(self, method: str, path: str, body: Mapping[str, Any] | None = None) -> dict[str, Any]:
+        value, _ = self._request(method, self._base + path, body)
+        return dict(value)
+
+    def _request(
+        self, method: str, url: str, body: Mapping[str, Any] | None = None
+    ) -> tuple[Any, Mapping[str, str]]:
+        """Return the answer as JSON and its headers. Repeats a request without effect for `_PATIENCE_S`."""
+        deadline = time.monotonic() + _PATIENCE_S
+        pause = 1.0
+        while True:
+            try:
+                return self._once(method, url, body)
+            except HTTPError as error:
+                refusal = HttpRefusal.of(error)
+                wait = refusal.wait_s(method, pause)
+                if wait is None or time.monotonic() + wait > deadline:
+                    raise self._error(refusal, method, url) from None
+            except (URLError, HTTPException, OSError) as error:
+                # The answer was lost: a POST may have taken effect.
+                if method == "POST" or time.monotonic() + pause > deadline:
+                    why = getattr(error, "reason", error)
+                    raise self.error(f"{urlsplit(url).netloc} does not answer: {why}") from error
+                wait = pause
+            self._sleep(wait)
+            pause = min(pause * 2, 60.0)
+
+    def _once(self, method: str, url: str, body: Mapping[str, Any] | None) -> tuple[Any, Mapping[str, str]]:
+        headers = {"User-Agent": "launcher", **self.headers(method, url)}
+        data = None
+        if body is not None:
+            data = json.dumps(body).encode()
+            headers["Content-Type"] = "application/json"
+        request = Request(url, data=data, headers=headers, method=method)
+        with self._opener.open(request, timeout=_TIMEOUT_S) as answer:
+            raw = answer.read(_MOST_BYTES)
+            try:
+                return json.loads(raw), answer.headers
+            except (ValueError, RecursionError) as error:
+                raise self.error(f"{urlsplit(url).netloc} answers with what is no JSON: {error}") from error
+
+    def _error(self, refusal: HttpRefusal, method: str, url: str) -> ForgeError:
+        path = urlsplit(url).path
+        is_moved = refusal.status // 100 == 3
+        hint = "the repository was renamed or moved: push to its new address" if is_moved else ""
+        words = f"{self.name} refuses {method} {path}: {refusal.status} {refusal.message[:500]}"
+        named = self.refused(refusal, method, url)
+        return named or self.error(words, status=refusal.status, hint=hint)

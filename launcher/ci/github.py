@@ -11,8 +11,16 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final
 from urllib.parse import quote, urlencode, urlsplit
 
-from launcher.ci.forge import Check, CheckRun, ForgeComment, ForgeError, Pull, Words
-from launcher.ci.http import Api, HttpRefusal
+from launcher.ci.forge import (
+    Api,
+    Check,
+    CheckRun,
+    ForgeComment,
+    ForgeError,
+    HttpRefusal,
+    Pull,
+    Words,
+)
 from launcher.git import pull_request_in
 
 APP: Final = "github-actions"
@@ -66,8 +74,7 @@ class GitHub(Api):
         return [each for each in found if each.author == AUTHOR]
 
     def add_comment(self, number: int, body: str) -> ForgeComment:
-        made = self._send("POST", f"/issues/{number}/comments", {"body": body})
-        return _comment(made)
+        return _comment(self._send("POST", f"/issues/{number}/comments", {"body": body}))
 
     def edit_comment(self, number: int, comment_id: int, body: str) -> bool:
         """Replace the text of a comment; False where it is gone."""
@@ -147,12 +154,9 @@ class GitHub(Api):
         )
 
 
-def _login(value: Mapping[str, Any]) -> str:
-    return str((value.get("user") or {}).get("login") or "")
-
-
 def _comment(value: Mapping[str, Any]) -> ForgeComment:
-    return ForgeComment(value["id"], value.get("body") or "", _login(value))
+    author = str((value.get("user") or {}).get("login") or "")
+    return ForgeComment(value["id"], value.get("body") or "", author)
 
 
 def _check_run(value: Mapping[str, Any]) -> CheckRun:
@@ -167,7 +171,6 @@ def _check_run(value: Mapping[str, Any]) -> CheckRun:
         text=output.get("text") or "",
         external_id=value.get("external_id") or "",
         app=(value.get("app") or {}).get("slug") or "",
-        started_at=value.get("started_at") or "",
         url=value.get("html_url") or "",
     )
 
@@ -180,8 +183,4 @@ def _pull(value: Mapping[str, Any]) -> Pull:
         base_ref=base.get("ref") or "",
         merged=bool(value.get("merged_at")),
         merge_commit_sha=value.get("merge_commit_sha") or "",
-        head_repository=(head.get("repo") or {}).get("full_name") or "",
-        title=value.get("title") or "",
-        url=value.get("html_url") or "",
-        author=_login(value),
     )

@@ -18,8 +18,16 @@ from itertools import islice
 from typing import Any, Final
 from urllib.parse import quote, urlencode, urlsplit
 
-from launcher.ci.forge import Check, CheckRun, ForgeComment, ForgeError, Pull, Words
-from launcher.ci.http import Api, HttpRefusal
+from launcher.ci.forge import (
+    Api,
+    Check,
+    CheckRun,
+    ForgeComment,
+    ForgeError,
+    HttpRefusal,
+    Pull,
+    Words,
+)
 from launcher.ci.runner import CiRunner
 from launcher.files import write_whole
 
@@ -233,8 +241,7 @@ def _check_runs(value: Any) -> Iterator[CheckRun]:
 
 
 def _comment(value: Mapping[str, Any]) -> ForgeComment:
-    author = (value.get("author") or {}).get("username") or ""
-    return ForgeComment(value["id"], value.get("body") or "", author)
+    return ForgeComment(value["id"], value.get("body") or "")
 
 
 def _pull(value: Mapping[str, Any]) -> Pull:

@@ -12,15 +12,12 @@ import re
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import accumulate, chain
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
-from launcher.ci.approvals import ApprovalScope, names, plain
+from launcher.ci.approvals import ApprovalScope, Forge, names, plain
 from launcher.ci.forge import MOST_CHARACTERS, Check, CheckRun, ForgeError
 from launcher.inventory.results import ResultRow, shown
 from launcher.text import fenced, fold, named, natural, plural
-
-if TYPE_CHECKING:
-    from launcher.ci.forge import Forge
 
 MOST_COMMITS: Final = 50
 """How many first parents of the branch are searched for applied commits."""

@@ -32,12 +32,10 @@ class CiRunner:
         sha: the commit of the run; of a pull request, its merge with the base.
         head_sha: the commit that check runs belong to: the head of the pull request, else `sha`.
         base_sha, base_ref: of the pull request or merge group; "" for other events.
-        before: the commit of the branch before a push; "" for other events.
         pull_request: its number; None for other events.
         is_fork: the pull request comes from another repository, so that the token may write nothing.
         is_hosted: the machine is discarded after the run.
         is_public: everyone may read the repository, and with it its comments.
-        summary_path, output_path: files that the runner reads; "" for none.
         inputs: of `workflow_dispatch`.
         own_token: the access token with which GitLab lets this job comment; "" for none.
         artifacts: the folder that GitLab keeps after the job.
@@ -49,22 +47,16 @@ class CiRunner:
     repository: str
     sha: str
     head_sha: str
-    ref: str = ""
     base_sha: str = ""
     base_ref: str = ""
-    before: str = ""
     pull_request: int | None = None
     is_fork: bool = False
     is_hosted: bool = False
     is_public: bool = True
     default_branch: str = "main"
     api_url: str = "https://api.github.com"
-    server_url: str = "https://github.com"
     run_url: str = ""
-    actor: str = ""
     token: str = field(default="", repr=False)
-    summary_path: str = ""
-    output_path: str = ""
     inputs: Mapping[str, str] = field(default_factory=dict)
     own_token: str = field(default="", repr=False)
     artifacts: str = ""
@@ -90,17 +82,12 @@ def runner_of(environ: Mapping[str, str]) -> CiRunner:
         event=event,
         repository=repository,
         sha=sha,
-        ref=environ.get("GITHUB_REF", ""),
         is_hosted=environ.get("RUNNER_ENVIRONMENT") == "github-hosted",
         is_public=_in(payload, "repository").get("private") is not True,
         default_branch=str(_in(payload, "repository").get("default_branch") or "main"),
         api_url=(environ.get("GITHUB_API_URL") or "https://api.github.com").rstrip("/"),
-        server_url=server,
         run_url=f"{server}/{repository}/actions/runs/{run}" if run.isdigit() else "",
-        actor=environ.get("GITHUB_ACTOR", ""),
         token=environ.get("GITHUB_TOKEN") or environ.get("GH_TOKEN") or "",
-        summary_path=environ.get("GITHUB_STEP_SUMMARY", ""),
-        output_path=environ.get("GITHUB_OUTPUT", ""),
         **_of_event(event, payload, repository, sha),
     )
 
@@ -125,7 +112,7 @@ def _of_event(event: str, payload: Mapping[str, Any], repository: str, sha: str)
             "base_ref": str(group.get("base_ref", "")).removeprefix("refs/heads/"),
         }
     inputs = {str(name): str(value) for name, value in _in(payload, "inputs").items()}
-    return {"head_sha": sha, "before": str(payload.get("before") or ""), "inputs": inputs}
+    return {"head_sha": sha, "inputs": inputs}
 
 
 _SOURCES = {"merge_request_event": "pull_request", "web": "workflow_dispatch"}

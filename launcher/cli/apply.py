@@ -12,7 +12,7 @@ from launcher.apply.plans import make_plan
 from launcher.cli import jobs, plan_options
 from launcher.cli.arguments import choose_format, duration, positive
 from launcher.cli.console import Console
-from launcher.cli.interrupts import terminate_with_exception
+from launcher.cli.main import terminate_with_exception
 from launcher.cli.plan_file import read_approval, read_plan
 from launcher.cli.plan_options import empty_state_warning, matched
 from launcher.cli.render.plan_text import plan_text

@@ -1,4 +1,4 @@
-"""The arguments of a command: declared as argparse would take them, and read from a command line.
+"""The arguments of a command: declared as argparse would take them, read from a command line, and explained.
 
 argparse is not used: it takes longer to load than the quickest commands run. The tests compare both parsers.
 """
@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import time
 
+from launcher.cli.console import terminal_width
 from launcher.errors import UsageError
 from launcher.text import DURATION_EXAMPLES, did_you_mean, duration_meant, is_number, seconds_in
 
@@ -190,6 +191,51 @@ def _is_option(word: str) -> bool:
     if word.startswith("--"):
         return " " not in word
     return word.startswith("-") and word != "-" and " " not in word and not is_number(word[1:])
+
+
+_COLUMN = 26  # where help begins, at most
+
+
+def help_text(module: Any, arguments: Arguments) -> str:
+    """The usage of a command, its description, its arguments by group, and examples."""
+    import sys
+
+    width = min(terminal_width(sys.stdout), 100) - 1
+    shown = [argument for argument in arguments.declared if argument.help]
+    shown.sort(key=lambda argument: argument.is_option)
+    parts = [f"Usage: launcher {module.USAGE}", _filled(module.HELP, width)]
+    column = min(max(len(_invocation(argument)) for argument in shown) + 4, _COLUMN)
+    for group in dict.fromkeys(argument.group for argument in shown):
+        rows = [_row(argument, column, width) for argument in shown if argument.group == group]
+        parts.append("\n".join([f"{group}:", *rows]))
+    if module.EXAMPLES:
+        parts.append(_filled(f"Examples:\n{module.EXAMPLES}", width))
+    return "\n\n".join(parts) + "\n"
+
+
+def _filled(text: str, width: int) -> str:
+    """The text with paragraphs filled anew where they are too wide; tables and examples stay."""
+    from textwrap import fill
+
+    return "\n\n".join(
+        part if max(map(len, part.split("\n"))) <= width or "  " in part else fill(part, width)
+        for part in text.split("\n\n")
+    )
+
+
+def _row(argument: Argument, column: int, width: int) -> str:
+    from textwrap import wrap
+
+    name = f"  {_invocation(argument)}"
+    first, *others = wrap(argument.help, max(width - column, 11))
+    head = f"{name.ljust(column)}{first}" if len(name) <= column - 2 else f"{name}\n{' ' * column}{first}"
+    return "\n".join([head, *(" " * column + line for line in others)])
+
+
+def _invocation(argument: Argument) -> str:
+    if not argument.is_option:
+        return argument.metavar
+    return ", ".join(argument.names) + (f" {argument.metavar}" if argument.metavar else "")
 
 
 def add_project(parser: Arguments) -> None:

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import signal
+import threading
 import time
+from _thread import start_new_thread
+from collections.abc import Callable
 from json import dumps
-from signal import SIGTERM
 from typing import Any
 
 from launcher import outages
 from launcher.cli.console import Console
-from launcher.cli.interrupts import Attached, terminate_with_exception
 from launcher.cli.live_display import LiveDisplay
 from launcher.cli.log_reader import LogRequest, display, note, show
+from launcher.cli.main import terminate_with_exception
 from launcher.cli.render.apps import status_json
 from launcher.cli.render.log_lines import prefixes
 from launcher.errors import NOT_SUCCEEDED, SchedulerError, Terminated
@@ -21,6 +24,7 @@ from launcher.inventory.recorded import scheduler_of
 from launcher.inventory.status import cause, inspect, wait_for
 from launcher.runner import Runner
 from launcher.specs.jobkey import DEFAULT_TARGET, JobKey
+from launcher.state.records import AppRecord
 
 SIGNALLED = 128
 """The exit code of a command that a signal has ended is this number plus the signal's."""
@@ -43,7 +47,7 @@ def run_attached(info: Any, name: str, args: Any, runner: Runner, console: Conso
         console.note(f"cancelling {name}")
         raise
     if args.json and code > SIGNALLED:
-        raise Terminated if code == SIGNALLED + SIGTERM else KeyboardInterrupt
+        raise Terminated if code == SIGNALLED + signal.SIGTERM else KeyboardInterrupt
     if args.json:
         console.print(dumps(status_json(inspect(find(handle).app)), indent=2, ensure_ascii=False))
     return code
@@ -114,3 +118,55 @@ def _show_place(handle: str, console: Console) -> None:
     finally:
         if shown and console.err_is_terminal:
             console.note_in_place("")
+
+
+class Attached:
+    """Cancels an app on Ctrl-C or SIGTERM, and kills it on the second signal. A context manager.
+
+    The first two signals raise nothing, so that the caller follows the app to its end. An error of the
+    cancellation is raised in the main thread; a third signal raises KeyboardInterrupt or Terminated.
+
+    Attributes:
+        exit_code: of an interrupted command; 0 if no signal was received.
+    """
+
+    def __init__(self, app: AppRecord, note: Callable[[str], None]) -> None:
+        """`note` shows a message; it is called from other threads."""
+        self.exit_code = 0
+        self._app = app
+        self._note = note
+        self._count = 0
+        self._error: BaseException | None = None
+        self._before: dict[int, Any] = {}
+
+    def __enter__(self) -> Attached:
+        for number in (signal.SIGINT, signal.SIGTERM):
+            if signal.getsignal(number) is not signal.SIG_IGN:  # as a shell starts background jobs
+                self._before[number] = signal.signal(number, self._received)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for number, before in self._before.items():
+            signal.signal(number, before)
+
+    def _received(self, number: int, _frame: object) -> None:
+        if self._error is not None:
+            raise self._error
+        self._count += 1
+        self.exit_code = self.exit_code or 128 + number
+        if self._count > 2:
+            raise Terminated if number == 15 else KeyboardInterrupt
+        # Not one of `threading`: the main thread may hold the lock that this needs to start a thread.
+        start_new_thread(self._cancel, (self._count > 1,))
+
+    def _cancel(self, at_once: bool) -> None:
+        name = self._app.app_id
+        self._note(f"killing {name}" if at_once else f"cancelling {name}; Ctrl-C again kills it")
+        try:
+            scheduler = scheduler_of(self._app)
+            scheduler.on_wait = lambda app_id, what: self._note(f"waiting for {app_id} to stop: {what}")
+            scheduler.interrupt(self._app.app_id, *([0.0] if at_once else []))
+        except BaseException as error:
+            self._error = error
+            # Wakes the main thread from a blocking call.
+            signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGINT)

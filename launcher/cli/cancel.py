@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from launcher.cli.arguments import add_target, duration
+from launcher.cli.main import terminate_with_exception
 from launcher.text import FEW
 
 TYPE_CHECKING = False
@@ -54,7 +55,6 @@ def run(args: Any, console: Console, *, always_asks: bool = False) -> int:
     """Args:
     always_asks: whether to ask also before a single app is stopped.
     """
-    from launcher.cli.interrupts import terminate_with_exception
     from launcher.inventory.find import find_each
 
     terminate_with_exception()

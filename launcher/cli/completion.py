@@ -1,17 +1,21 @@
-"""`launcher completion`: print a completion script for bash or zsh."""
+"""`launcher completion`: print a completion script for bash or zsh, and the names that it asks for, fast."""
 
 from __future__ import annotations
 
-import argparse
-from typing import Any
-
-import shtab
-
 from launcher.cli.arguments import Argument, Arguments
-from launcher.cli.completion_names import KINDS, SHELLS, function_of, names
-from launcher.cli.console import Console
 from launcher.cli.main import COMMANDS, command
 from launcher.errors import UsageError
+from launcher.files import read_regular
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    import argparse
+    from collections.abc import Callable, Iterable, Iterator
+    from typing import Any
+
+    from launcher.cli.console import Console
+
+SHELLS = ("bash", "zsh")
 
 USAGE = "completion SHELL"
 HELP = """\
@@ -35,7 +39,7 @@ _NAMES = {
     "CODE": "codes",
     "TARGET": "targets",
 }
-"""Metavar, or command and metavar → the kind of names that shells complete (`completion_names.KINDS`)."""
+"""Metavar, or command and metavar → the kind of names that shells complete (`KINDS`)."""
 
 # Runs the launcher that the user typed, which may not be the one on PATH, and prints none of its errors.
 _ASK = {
@@ -68,6 +72,8 @@ def run(args: Any, console: Console) -> int:
         return 0
     if args.shell is None:
         raise UsageError("completion needs a SHELL: bash or zsh", hint="see `launcher completion --help`")
+    import shtab
+
     console.print(shtab.complete(_whole_parser(), shell=args.shell, preamble=_functions(args.shell)))
     return 0
 
@@ -76,12 +82,14 @@ def _functions(shell: str) -> str:
     text = _ASK[shell]
     for kind in KINDS:
         files = _FILES_TOO[shell] if kind == "runnable" else ""
-        text += f'{function_of(kind)}() {{{files} _launcher_names {kind} "$1"; }}\n'
+        text += f'_launcher_{kind}() {{{files} _launcher_names {kind} "$1"; }}\n'
     return text
 
 
 def _whole_parser() -> argparse.ArgumentParser:
     """The arguments of all commands as argparse knows them, for shtab."""
+    import argparse
+
     top = argparse.ArgumentParser(prog="launcher", add_help=False)
     top.add_argument("-h", "--help", action="help", help="show this help")
     top.add_argument("--version", action="store_true", help="show the version")
@@ -96,6 +104,10 @@ def _whole_parser() -> argparse.ArgumentParser:
 
 
 def _declare(command: str, argument: Argument, parser: argparse.ArgumentParser) -> None:
+    import argparse
+
+    import shtab
+
     action = "help" if argument.dest == "help" else argument.action
     options: dict[str, Any] = {"action": action, "help": argument.help or argparse.SUPPRESS}
     if not argument.is_flag:
@@ -105,6 +117,101 @@ def _declare(command: str, argument: Argument, parser: argparse.ArgumentParser) 
     made = parser.add_argument(*argument.names, **options)
     kind = _NAMES.get(f"{command} {argument.metavar}") or _NAMES.get(argument.metavar)
     if kind is not None:
-        made.complete = dict.fromkeys(SHELLS, function_of(kind))  # type: ignore[attr-defined]  # shtab looks for it
+        made.complete = dict.fromkeys(SHELLS, f"_launcher_{kind}")  # type: ignore[attr-defined]  # shtab looks for it
     elif argument.metavar in _PATHS:
         made.complete = shtab.FILE  # type: ignore[attr-defined]
+
+
+_MOST = 1000  # newest apps whose names are completed
+_MOST_BYTES = 1 << 20  # of a job file
+
+
+def names(kind: str) -> list[str]:
+    """The names of a kind of `KINDS`; empty on any error, since completion has no place to show one."""
+    try:
+        return sorted(set(KINDS[kind]()))
+    except Exception:
+        return []
+
+
+def _apps(*, is_live: bool = False) -> list[str]:
+    """Jobs of the current directory's projects: those with a recorded attempt, or with a running one."""
+    from launcher.inventory import recorded
+    from launcher.inventory.project import projects_here
+
+    projects = {*projects_here()}
+    apps = recorded.live() if is_live else recorded.newest(_MOST)
+    return [app.name for app in apps if app.project in projects]
+
+
+def _schedulers() -> Iterable[str]:
+    from launcher.schedulers.registry import get_scheduler_factories
+
+    return get_scheduler_factories()
+
+
+def _components() -> Iterable[str]:
+    from launcher.components.finder import survey
+
+    return survey([]).components
+
+
+def _codes() -> Iterable[str]:
+    from launcher.jobfile.diagnostics.diagnostic import CODES
+    from launcher.plan.step import REASONS
+
+    return [*CODES, *map(str, REASONS)]
+
+
+def _targets() -> list[str]:
+    """Targets of the job files here and one folder below, found by a scan of lines: parsing is too slow."""
+    found: list[str] = []
+    for path in _job_files():
+        try:
+            lines = read_regular(path, _MOST_BYTES).decode().splitlines()
+        except (OSError, UnicodeDecodeError):
+            continue
+        found += _targets_of_toml(lines) if path.endswith(".toml") else _targets_of_yaml(lines)
+    return found
+
+
+def _job_files() -> Iterator[str]:
+    from glob import iglob
+
+    for suffix in ("yaml", "yml", "toml"):
+        for pattern in (f"*.launcher.{suffix}", f"*/*.launcher.{suffix}"):
+            yield from iglob(pattern)
+
+
+def _targets_of_yaml(lines: list[str]) -> Iterator[str]:
+    """The keys directly below `targets:`."""
+    inside, column = False, 0
+    for line in lines:
+        text = line.strip()
+        if not text or text.startswith("#"):
+            continue
+        indent = len(line) - len(line.lstrip())
+        if not indent:
+            inside, column = text.partition(":")[0] == "targets", 0
+        elif inside and indent == (column := column or indent) and ":" in text:
+            yield text.partition(":")[0].strip("\"'")
+
+
+def _targets_of_toml(lines: list[str]) -> Iterator[str]:
+    """The tables `[targets.NAME]` and below."""
+    for line in lines:
+        table = line.strip().strip("[]").split(".")
+        if line.strip().startswith("[") and table[0] == "targets" and len(table) > 1:
+            yield table[1].strip().strip("\"'")
+
+
+KINDS: dict[str, Callable[[], Iterable[str]]] = {
+    "apps": _apps,
+    "live": lambda: _apps(is_live=True),
+    "schedulers": _schedulers,
+    "components": _components,
+    "runnable": _components,
+    "codes": _codes,
+    "targets": _targets,
+}
+"""Kind → function that returns its names. `runnable` is completed together with file names."""

@@ -9,9 +9,9 @@ from json import dumps
 from typing import Any
 
 from launcher.cli.compile import role_fields
-from launcher.cli.component_words import words_of
 from launcher.cli.console import Console
 from launcher.cli.init import label
+from launcher.cli.jobs import words_of
 from launcher.cli.run_component import called
 from launcher.components.call import ComponentArgs
 from launcher.components.component import Component

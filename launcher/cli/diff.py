@@ -8,13 +8,12 @@ from typing import Any
 
 from launcher.cli import jobs
 from launcher.cli.console import Console
-from launcher.cli.render.history_text import difference_text
 from launcher.errors import LauncherError
 from launcher.inventory.difference import Difference, between_attempts, from_file
 from launcher.inventory.find import find_app
 from launcher.inventory.history import attempt_of
-from launcher.specs.attempt import Attempt
 from launcher.specs.jobkey import DEFAULT_TARGET
+from launcher.text import paint, printable
 
 USAGE = "diff JOB@ATTEMPT JOB@ATTEMPT|FILE [OPTIONS]"
 HELP = """\
@@ -49,18 +48,23 @@ def _difference(args: Any, console: Console) -> Difference:
     old = attempt_of(find_app(args.old, args.target or ""))
     if not args.new.endswith((".yaml", ".yml", ".toml")):
         return between_attempts(old, attempt_of(find_app(args.new, args.target or "")))
-    args.target = args.target or _target_of(old)
+    if old.key.target != DEFAULT_TARGET:
+        args.target = args.target or old.key.target
     launches = jobs.launches([args.new], args, console)
     launch = next((each for each in launches if each.key == old.key), None)
     if launch is None:
-        raise _undeclared(args.new, old)
+        problem = f"{args.new} does not declare the job `{old.key.job}` of project `{old.key.project}`"
+        raise LauncherError(problem, hint="name the file of the job")
     return from_file(old, launch)
 
 
-def _target_of(old: Attempt) -> str | None:
-    return None if old.key.target == DEFAULT_TARGET else old.key.target
-
-
-def _undeclared(file: str, old: Attempt) -> Exception:
-    problem = f"{file} does not declare the job `{old.key.job}` of project `{old.key.project}`"
-    return LauncherError(problem, hint="name the file of the job")
+def difference_text(found: Difference, *, color: bool) -> str:
+    """The differences of two attempts, one a line; a sentence where there are none."""
+    lines = [paint(f"{found.old} → {found.new}", "bold", color)]
+    lines += [f"  {change}" for change in found.changes]
+    lines += [
+        f"  {name}: {printable(old) or '-'} → {printable(new) or '-'}" for name, old, new in found.facts
+    ]
+    if not found.changes:
+        lines.append("  the documents are equal")
+    return "\n".join(lines)

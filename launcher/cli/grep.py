@@ -3,20 +3,25 @@
 from __future__ import annotations
 
 import re
+import time
 from collections.abc import Iterable, Iterator
+from json import dumps
+from re import Pattern
 from typing import Any
 
 from launcher.cli.arguments import add_project, add_target, attempts, count, moment
-from launcher.cli.console import Console
+from launcher.cli.console import Console, visible
+from launcher.cli.log_reader import AttemptNames
 from launcher.cli.logs import STREAMS
-from launcher.cli.render.matches import AttemptNames, MatchText, json_attempt, json_lines, unread_lines
+from launcher.cli.render.log_lines import stamp, terminal_text
+from launcher.cli.render.values import ago, iso, state_cell
 from launcher.errors import UsageError
 from launcher.inventory.attempts import select
 from launcher.inventory.project import projects_here
 from launcher.inventory.search import FoundLine, Query, Searched, search
 from launcher.schedulers.logs import LineSearch
 from launcher.state.records import AppRecord
-from launcher.text import plural
+from launcher.text import RESET, paint, plural
 
 USAGE = "grep PATTERN [JOB…] [OPTIONS]"
 HELP = """\
@@ -95,7 +100,8 @@ def _query(args: Any) -> Query:
         raise UsageError("-l and -c cannot be combined", hint="-c names the attempts that match, too")
     around = args.context or 0
     try:
-        regex = _escaped(args.pattern) if args.fixed else args.pattern
+        # `re.escape` has needless escapes, which would slow the search down.
+        regex = re.sub(r"([.\[\](){}*+?|^$\\])", r"\\\1", args.pattern) if args.fixed else args.pattern
         found = LineSearch(regex, ignore_case=args.ignore_case)
     except UsageError as error:
         raise UsageError(str(error), hint="-F searches for plain text") from error
@@ -108,11 +114,6 @@ def _query(args: Any) -> Query:
         tail=args.tail,
         role=args.role,
     )
-
-
-def _escaped(text: str) -> str:
-    """Return the regular expression for a text. The needless escapes of `re.escape` would slow it down."""
-    return re.sub(r"([.\[\](){}*+?|^$\\])", r"\\\1", text)
 
 
 Replicas = Iterable[tuple[AppRecord, str, int, Iterator[FoundLine]]]
@@ -164,3 +165,130 @@ def _print_attempts(replicas: Replicas, args: Any, names: AttemptNames, console:
     if last is not None and number:
         show(last, number)
     return has_match
+
+
+_ON, _OFF = paint("|", "bold red").encode().split(b"|")
+_BETWEEN = b"--\n"
+
+
+class MatchText:
+    """Lines for a terminal, below a heading for each attempt, or for a pipe, each with its replica's name.
+
+    Args:
+        pattern: its matches are painted.
+        has_context: whether lines that do not follow each other are set apart.
+    """
+
+    def __init__(
+        self,
+        names: AttemptNames,
+        pattern: Pattern[str],
+        *,
+        color: bool,
+        has_headings: bool,
+        has_context: bool,
+    ) -> None:
+        self._names = names
+        self._pattern = pattern
+        self._color = color
+        self._has_headings = has_headings
+        self._has_context = has_context
+        self._heading: AppRecord | None = None  # the attempt of the last heading
+        self._app: AppRecord | None = None
+        self._front = b""
+        self._end = -1  # end of the last line; -1 where another replica begins
+        self._is_first = True
+
+    def begin(self, app: AppRecord, role: str, k: int) -> None:
+        """Begin the output of another replica."""
+        self._app = app
+        where = visible(f"{role}/{k}").replace("\n", "\\x0a")
+        if self._has_headings:
+            self._front = paint(where, "cyan", self._color).encode()
+        else:
+            self._front = f"{self._names.of(app)}/{where}".encode(errors="backslashreplace")
+        self._end = -1
+
+    def lines(self, line: FoundLine) -> bytes:
+        text = b""
+        if self._has_headings and self._heading is not self._app and self._app is not None:
+            text = (b"" if self._is_first else b"\n") + self._heading_of(self._app)
+            self._heading = self._app
+        elif self._has_context and not self._is_first and line.begin != self._end:
+            text = _BETWEEN
+        self._end, self._is_first = line.end, False
+        mark = b" | " if line.is_match or not self._has_context else b" - "
+        front = self._front + mark + self._time(line.time_ns)
+        return text + front + self._shown(line).replace(b"\n", b"\n" + front) + b"\n"
+
+    def _heading_of(self, app: AppRecord) -> bytes:
+        state, style = state_cell(app.state)
+        name = visible(self._names.of(app)).replace("\n", "\\x0a")
+        when = ago(app.created_at, time.time())
+        return f"{paint(name, 'bold', self._color)}  {paint(state, style, self._color)}  {when}\n".encode()
+
+    def _time(self, time_ns: int) -> bytes:
+        if not self._has_headings:
+            return stamp(time_ns)
+        text = time.strftime("%Y-%m-%d %H:%M:%S ", time.localtime(time_ns // 1_000_000_000))
+        return paint(text, "dim", self._color).encode()
+
+    def _shown(self, line: FoundLine) -> bytes:
+        text = _frames(line.text.removesuffix(b"\n"), self._pattern)
+        return text if not self._has_headings else b"\n".join(map(self._on_terminal, text.split(b"\n")))
+
+    def _on_terminal(self, text: bytes) -> bytes:
+        shown = _painted(text, self._pattern) if self._color else terminal_text(text)
+        return shown + RESET.encode() if b"\x1b" in text else shown
+
+
+def _frames(text: bytes, pattern: Pattern[str]) -> bytes:
+    """Return the lines; of a line rewritten by carriage returns (a progress bar), the last matching frame."""
+    if b"\r" not in text:
+        return text
+    return b"\n".join(_frame(line, pattern) for line in text.split(b"\n"))
+
+
+def _frame(line: bytes, pattern: Pattern[str]) -> bytes:
+    frames = line.rstrip(b"\r").split(b"\r")
+    found = (each for each in reversed(frames) if pattern.search(each.decode("utf-8", "replace")))
+    return next(found, frames[-1])
+
+
+def _painted(line: bytes, pattern: Pattern[str]) -> bytes:
+    text = line.decode("utf-8", "surrogateescape")
+    parts, at = [], 0
+    for found in pattern.finditer(text):
+        if found[0]:
+            parts += [_terminal_text(text[at : found.start()]), _ON, _terminal_text(found[0]), _OFF]
+            at = found.end()
+    return b"".join([*parts, _terminal_text(text[at:])])
+
+
+def _terminal_text(text: str) -> bytes:
+    return terminal_text(text.encode("utf-8", "surrogateescape"))
+
+
+def json_attempt(app: AppRecord, count: int | None = None) -> str:
+    """An attempt with a match, and the number of lines if given."""
+    return dumps(_about(app) | ({} if count is None else {"count": count}))
+
+
+def json_lines(app: AppRecord, role: str, k: int, line: FoundLine, pattern: Pattern[str]) -> str:
+    """An object for each line."""
+    about = _about(app) | {"role": role, "replica": k, "time": iso(line.time_ns / 1e9), "stream": line.stream}
+    texts = _frames(line.text.removesuffix(b"\n"), pattern).decode("utf-8", "replace").split("\n")
+    return "\n".join(dumps(about | {"text": text, "match": line.is_match}) for text in texts)
+
+
+def _about(app: AppRecord) -> dict[str, Any]:
+    known = {"handle": app.handle, "app_id": app.app_id, "project": app.project, "target": app.target}
+    return known | {"job": app.job, "attempt": app.number, "state": app.state}
+
+
+def unread_lines(report: Searched, names: AttemptNames) -> Iterator[str]:
+    """`not searched: train@1, train@2 and 7 more: their logs were removed`, for each reason."""
+    for reason, total in report.counts.items():
+        known = [each if isinstance(each, str) else names.of(each) for each in report.examples(reason)]
+        more = f" and {total - len(known)} more" if total > len(known) else ""
+        yield f"not searched: {', '.join(known)}{more}: {reason}"

@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+import time
+from collections.abc import Sequence
 from json import dumps
 from typing import Any
 
+from launcher.ci_environment import pull_request
 from launcher.cli.arguments import add_project, add_target, count
 from launcher.cli.console import Console
-from launcher.cli.render.history_text import attempt_json, history_text
+from launcher.cli.render.apps import attempt_json
+from launcher.cli.render.values import Cell, ago, state_cell, table, took
 from launcher.inventory.find import find_app
 from launcher.inventory.history import attempts_of, newest_attempts
+from launcher.specs.attempt import Attempt
 
 _MOST = 20
+_SHORT = 7
 
 USAGE = "history [JOB] [OPTIONS]"
 HELP = """\
@@ -56,3 +62,27 @@ def run(args: Any, console: Console) -> int:
     if len(found) > len(shown) or (args.job is None and len(shown) == args.limit):
         console.note(f"showing the newest {args.limit}; --limit N shows more")
     return 0
+
+
+def history_text(attempts: Sequence[Attempt], *, with_jobs: bool, color: bool) -> str:
+    """A line for each attempt: number, state, action, times, commit, pull request, actor, reason."""
+    now = time.time()
+    names = ("JOB",) if with_jobs else ()
+    headings = (*names, "ATTEMPT", "STATE", "ACTION", "CREATED", "TOOK", "COMMIT", "PULL", "BY", "WHY")
+    rows: list[list[Cell]] = [
+        [
+            *([(each.key.job, "bold")] if with_jobs else []),
+            str(each.number),
+            state_cell(each.state),
+            each.action,
+            ago(each.created_at, now),
+            took(each.started_at, each.ended_at, now if each.is_live else None),
+            oid[:_SHORT] + dash + rest or "-",
+            pull_request(each.pull_request, each.run_url)[0] if each.pull_request else "-",
+            each.actor,
+            each.reason,
+        ]
+        for each in attempts
+        for oid, dash, rest in [each.commit.partition("-")]
+    ]
+    return table(headings, rows, color=color)

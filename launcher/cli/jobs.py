@@ -1,18 +1,27 @@
-"""Arguments for job files and their variables, and the launches that the files compile to."""
+"""Arguments for job files and their variables, and the launches that the files compile to.
+
+A component may stand in place of a job file.
+"""
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from launcher.cli.arguments import key_value
 from launcher.cli.console import Console
+from launcher.errors import LauncherError
 from launcher.text import plural
 
 if TYPE_CHECKING:
     from launcher.jobfile.compile.compiled import Compiled
     from launcher.jobfile.compile.project import Checkout
     from launcher.specs.launch import Launch
+
+
+OF_FILES = ("job", "target", "var", "var_file", "allow_dirty", "no_components", "no_env_vars", "strict")
+"""The options of `run` that are for job files."""
 
 
 def is_saved_plan(path: str) -> bool:
@@ -173,3 +182,88 @@ def declared_in(launch: Launch, job: str) -> str:
     from launcher.jobfile.compile.needs import declared_elsewhere
 
     return declared_elsewhere(job, launch)
+
+
+def compiled_at(revision: str, files: Sequence[str], args: Any) -> Compiled:
+    """Compile `files` as a commit of this repository has them, with the options of the command line.
+
+    The commit is written into a private folder that is removed again; its errors are in the result. Raises
+    LauncherError where the current directory is in no repository, or the commit is not there.
+    """
+    from copy import copy
+
+    from launcher.git import repository
+    from launcher.jobfile.compile.compiled import Compiled
+    from launcher.jobfile.compile.project import Checkout
+
+    tree = repository(os.getcwd())
+    if tree is None:
+        raise LauncherError("--base needs a git repository, and there is none here")
+    commit = tree.commit_of(revision)
+    if not commit:
+        raise LauncherError(
+            f"this clone has no commit `{revision}`",
+            hint="fetch it: `git fetch --unshallow`, or `fetch-depth: 0` of actions/checkout",
+        )
+    with tree.exported(commit) as root:
+        cwd = os.path.join(root, os.path.relpath(os.getcwd(), os.path.realpath(tree.root)))
+        os.makedirs(cwd, exist_ok=True)
+        moved = [_moved(path, tree.root, root) for path in files or ["."]]
+        there = [path for path in moved if os.path.lexists(os.path.join(cwd, path))]
+        if not there:
+            return Compiled((), ())
+        checkout = Checkout(root, tree.origin or tree.root, commit, revision)
+        known = copy(args)
+        # The commit's version of a file of variables, else the file of the working tree.
+        known.var_file = [
+            path if os.path.exists(os.path.join(cwd, path)) else os.path.abspath(path)
+            for path in args.var_file
+        ]
+        return compiled(there, known, cwd=cwd, checkout=checkout)
+
+
+def _moved(path: str, old_root: str, new_root: str) -> str:
+    """Return an absolute path moved below another root, and a relative path unchanged."""
+    if not os.path.isabs(path):
+        return path
+    return os.path.join(new_root, os.path.relpath(os.path.realpath(path), os.path.realpath(old_root)))
+
+
+def words_of(
+    words: Sequence[str], declared: Any, *, always: bool = False
+) -> tuple[Sequence[str], Sequence[str] | None]:
+    """Split words into those up to the component and those after it; (all, None) without a component.
+
+    Args:
+        declared: the command's own options (`launcher.cli.arguments.Arguments`).
+        always: whether the first name is a component in any case.
+    """
+    takes_value = {name for option in declared.declared if not option.is_flag for name in option.names}
+    position = 0
+    while position < len(words):
+        word = words[position]
+        if word == "--" and position + 1 < len(words):
+            own = [*words[:position], words[position + 1]]
+            return (own, words[position + 2 :]) if always or is_component(own[-1]) else (words, None)
+        if not word.startswith("-") or word == "-":
+            own = [*words[: position + 1]]
+            return (own, words[position + 1 :]) if always or is_component(word) else (words, None)
+        position += 2 if word in takes_value else 1
+    return words, None
+
+
+def is_component(word: str) -> bool:
+    """Whether a word names a component, not a file: no such file exists, and it has no suffix of a file.
+
+    A name without dots must be registered by a package: in `launcher run train` it may be a misspelt file.
+    """
+    if ".py:" in word or word.endswith(".py"):
+        return True
+    is_file = os.path.exists(word) or os.sep in word or word.endswith((".yaml", ".yml", ".toml", ".json"))
+    if is_file or not all(part.isidentifier() for part in word.split(".")):
+        return False
+    if "." in word:
+        return True
+    from launcher.components.finder import is_registered
+
+    return is_registered(word)

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from json import dumps
 
 from launcher.cli.console import Console
-from launcher.cli.interrupts import terminate_with_exception
+from launcher.cli.main import terminate_with_exception
 from launcher.cli.render.apps import apps_table, in_short, ran_for, status_json
 from launcher.cli.render.progress import Progress
 from launcher.cli.render.status_text import status_text

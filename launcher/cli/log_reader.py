@@ -7,10 +7,11 @@ from launcher.files import allow_open_files
 from launcher.inventory.logs import records
 from launcher.inventory.recorded import scheduler_of
 from launcher.schedulers.logs import LogPart
+from launcher.specs.jobkey import DEFAULT_TARGET
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping
+    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 
     from launcher.cli.console import Console
     from launcher.cli.render.live_frames import LiveFrames
@@ -78,15 +79,30 @@ class LogRequest:
 
     def shaper(self, app: AppRecord, number: int) -> Shaper:
         """Return the shaper of a replica's output: it turns pieces with their times into lines."""
-        if self.as_json:
-            from launcher.cli.render.log_json import JsonShaper
+        from launcher.cli.render.log_lines import JsonShaper, Shaper
 
+        if self.as_json:
             role, k = self.replicas[number]
             facts = {"job": app.job, "attempt": app.number, "app_id": app.app_id, "role": role, "replica": k}
             return JsonShaper(facts, regex=self.regex)
-        from launcher.cli.render.log_lines import Shaper
-
         return Shaper(self.prefix(number), regex=self.regex, timestamps=self.timestamps)
+
+
+class AttemptNames:
+    """Names attempts in the form that `launcher logs` accepts in this directory.
+
+    Args:
+        projects: the projects of this directory.
+        target: the target that the user has named; "" for none.
+    """
+
+    def __init__(self, projects: Collection[str], target: str = "") -> None:
+        self._projects = projects
+        self._target = target
+
+    def of(self, app: AppRecord) -> str:
+        is_here = app.project in self._projects and app.target in (DEFAULT_TARGET, self._target)
+        return f"{app.job}@{app.number}" if app.job and is_here else app.app_id
 
 
 def display(logs: Logs, console: Console) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from launcher.cli.arguments import add_target, attempts, count, moment
+from launcher.cli.main import terminate_with_exception
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -10,8 +11,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from launcher.cli.console import Console
-    from launcher.cli.log_reader import LogRequest, Logs
-    from launcher.cli.render.matches import AttemptNames
+    from launcher.cli.log_reader import AttemptNames, LogRequest, Logs
     from launcher.inventory.find import SelectedApps
     from launcher.schedulers.restarts import Restart
     from launcher.state.records import AppRecord
@@ -79,8 +79,6 @@ def run(args: Any, console: Console) -> int:
     from launcher.inventory.find import find_all
 
     if args.follow:
-        from launcher.cli.interrupts import terminate_with_exception
-
         terminate_with_exception()
     if args.regex is not None:
         check_regex(args.regex)
@@ -92,7 +90,7 @@ def run(args: Any, console: Console) -> int:
 
 def _of_attempts(args: Any, console: Console) -> int:
     """Print the logs of several attempts, the oldest first, each below a heading."""
-    from launcher.cli.render.matches import AttemptNames
+    from launcher.cli.log_reader import AttemptNames
     from launcher.errors import LauncherError, UsageError
     from launcher.inventory.attempts import present, select
     from launcher.inventory.find import SelectedApps

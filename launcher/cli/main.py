@@ -17,7 +17,7 @@ from launcher.text import paint
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
-    from typing import Any
+    from typing import Any, NoReturn
 
 
 # (title, {command: summary}). A command is implemented by the module of its name, imported when it runs:
@@ -148,6 +148,22 @@ def main(argv: Sequence[str]) -> int:
     return code
 
 
+def terminate_with_exception() -> None:
+    """Make SIGTERM raise Terminated in the main thread, so that `finally` blocks run.
+
+    Without effect in another thread: there, `top` runs commands, and handles signals itself.
+    """
+    import signal
+
+    def terminated(number: int, frame: object) -> NoReturn:
+        raise Terminated
+
+    try:
+        signal.signal(signal.SIGTERM, terminated)
+    except ValueError:  # Python raises this in other threads
+        pass
+
+
 def dispatch(argv: Sequence[str], console: Console) -> int:
     """Run the command that `argv` names."""
     if sys.platform == "win32":
@@ -175,7 +191,7 @@ def dispatch(argv: Sequence[str], console: Console) -> int:
     try:
         args: Any = arguments.parse(words)
     except HelpRequested:
-        from launcher.cli.help import help_text
+        from launcher.cli.arguments import help_text
 
         console.print(help_text(module, arguments), end="")
         return 0

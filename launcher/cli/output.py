@@ -6,7 +6,7 @@ import json
 from typing import TYPE_CHECKING, Any
 
 from launcher.cli.arguments import add_target
-from launcher.cli.interrupts import terminate_with_exception
+from launcher.cli.main import terminate_with_exception
 from launcher.inventory.find import find_app
 from launcher.inventory.outputs import Output, copy_output, output_of
 from launcher.text import plural

@@ -96,9 +96,9 @@ def run(args: Any, console: Console) -> int:
         return _compare(launches, args, console)
     unknown = empty_state_warning(launches)
     if unknown and args.format == "github":
-        from launcher.cli.render.github import warning
+        from launcher.cli.render.github import annotation
 
-        console.print(warning(unknown))
+        console.print(annotation("warning", unknown))
     elif unknown:
         console.warn(unknown)
     if args.explain is not None:
@@ -142,9 +142,7 @@ def _write_files(text: str, args: Any) -> None:
 
 def _base(args: Any, console: Console) -> tuple[Launch, ...]:
     """The launches of the commit that --base names."""
-    from launcher.cli.base import compiled_at
-
-    base = compiled_at(args.base, args.files, args)
+    base = jobs.compiled_at(args.base, args.files, args)
     if base.errors:
         console.warn(f"{args.base} has {in_short(base.errors)}: all of their effects count as of this change")
     return base.launches
@@ -154,8 +152,8 @@ def _compare(launches: tuple[Launch, ...], args: Any, console: Console) -> int:
     """Show the differences between the job files and those of the base; asks no engine and no ledger."""
     from json import dumps
 
-    from launcher.cli.render.comparison import comparison_json, comparison_markdown, comparison_text
     from launcher.cli.render.github import publish_text, shielded
+    from launcher.cli.render.plan_answers import comparison_json, comparison_markdown, comparison_text
     from launcher.plan.attribution import compared
 
     found = compared(launches, _base(args, console))
@@ -190,7 +188,7 @@ def _explain(launches: tuple[Launch, ...], args: Any, console: Console) -> int:
     from json import dumps
 
     from launcher.apply.plans import explain_success
-    from launcher.cli.render.explanation import explanation_json, explanation_text
+    from launcher.cli.render.plan_answers import explanation_json, explanation_text
 
     found = explain_success(launches, args.explain, choices=plan_options.choices(launches, args))
     if args.format == "json":

@@ -7,7 +7,6 @@ from typing import Any
 
 from launcher.cli import jobs
 from launcher.cli.attached import run_attached
-from launcher.cli.component_words import words_of
 from launcher.cli.console import Console
 from launcher.errors import UsageError
 from launcher.runner import get_runner
@@ -86,7 +85,7 @@ def add_arguments(parser: Any) -> None:
 
 def divide(words: Sequence[str], declared: Any) -> tuple[Sequence[str], Sequence[str] | None]:
     """Split the command line into the words of this command and of its component (None without one)."""
-    return words_of(words, declared)
+    return jobs.words_of(words, declared)
 
 
 def run(args: Any, console: Console) -> int:

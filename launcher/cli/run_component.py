@@ -8,8 +8,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from launcher.cli.attached import run_attached
-from launcher.cli.component_words import OF_FILES, OF_RUN
 from launcher.cli.console import Console
+from launcher.cli.jobs import OF_FILES
 from launcher.components.call import (
     ArgumentProblem,
     ComponentArgs,
@@ -28,6 +28,8 @@ from launcher.schedulers.registry import get_default_scheduler_name
 from launcher.specs.app import AppDef
 from launcher.text import name_hint
 from launcher.workspace.projects import Workspace
+
+_OF_RUN = ("scheduler", "cfg", "dryrun", "detach", "queue", "workspace", "parent_run_id")
 
 
 def run_component(args: Any, console: Console) -> int:
@@ -50,7 +52,7 @@ def run_component(args: Any, console: Console) -> int:
 
 def run_request(args: Any, console: Console) -> int:
     """Run the request on standard input, which other options may not modify."""
-    given = [name for name in ("file", *OF_FILES, *OF_RUN) if getattr(args, name)]
+    given = [name for name in ("file", *OF_FILES, *_OF_RUN) if getattr(args, name)]
     if given:
         word = args.file if given[0] == "file" else f"--{given[0].replace('_', '-')}"
         raise UsageError(f"{word} cannot be combined with --stdin", hint="put it into the JSON object")
@@ -121,7 +123,7 @@ def called(
 
 def _placed(problem: ArgumentProblem) -> ArgumentProblem:
     """Add the hint that options of `run` go before the component."""
-    if problem.code != "unknown-field" or problem.name not in OF_RUN:
+    if problem.code != "unknown-field" or problem.name not in _OF_RUN:
         return problem
     return problem._replace(hint=f"options of `run` go before the component: run --{problem.name} …")
 

@@ -10,8 +10,7 @@ from typing import Any
 from launcher.ci.apply import MOST_COMMITS, Commit, CommitHistory
 from launcher.ci.approvals import ApprovalScope
 from launcher.cli import jobs
-from launcher.cli.base import compiled_at
-from launcher.cli.ci.common import github_of, work_tree
+from launcher.cli.ci.steps import github_of, work_tree
 from launcher.cli.console import Console
 from launcher.errors import LauncherError
 from launcher.git import Repository
@@ -60,7 +59,7 @@ def run(args: Any, console: Console) -> int:
 
     @cache
     def launches_at(commit: str) -> tuple[Launch, ...]:
-        return jobs.accepted(compiled_at(commit, args.files, args), args, console)
+        return jobs.accepted(jobs.compiled_at(commit, args.files, args), args, console)
 
     if not launches_at(commits[0]):
         raise LauncherError(

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from launcher.ci.approvals import asked
 from launcher.cli.arguments import add_target
-from launcher.cli.ci.common import github_of
+from launcher.cli.ci.steps import github_of
 from launcher.cli.console import Console
 from launcher.cli.render.values import named, wrapped
 from launcher.inventory.find import find_app

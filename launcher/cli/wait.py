@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from launcher.cli.arguments import add_target, duration
+from launcher.cli.main import terminate_with_exception
 from launcher.errors import NOT_SUCCEEDED
 from launcher.state.records import WAITING
 from launcher.text import FEW, with_cause
@@ -46,7 +47,6 @@ def add_arguments(parser: Any) -> None:
 
 def run(args: Any, console: Console) -> int:
     from launcher import outages
-    from launcher.cli.interrupts import terminate_with_exception
     from launcher.inventory.find import find_each
     from launcher.inventory.status import wait_for, wait_for_all
 

@@ -19,8 +19,7 @@ _FAST = {
     "launcher": "__main__ database errors files looks text",
     "launcher.apply": "engines",
     "launcher.cli": (
-        "arguments cancel completion_names console describe interrupts "
-        "list log_reader logs main queue start status wait"
+        "arguments cancel completion console describe main list log_reader logs queue start status wait"
     ),
     "launcher.cli.render": "apps document status_text values",
     "launcher.holding": "app events hold journal probes replica state use",
@@ -65,7 +64,6 @@ ON_USE = {
 
 ON_BRANCH = {
     "launcher.cli.attached": "tickets, for `run` without --queue",
-    "launcher.cli.component_words": "packages with components, for job files",
     "launcher.cli.jobs": "job files, for commands that get a saved plan or a component",
     "launcher.cli.render.plan_lines": "manifests of workspaces, for plans without changed ones",
     "launcher.cli.render.findings": "JSON, SARIF and GitHub, for text; texts of diagnostics, for none",
@@ -220,7 +218,7 @@ def fast(scenario) -> set[str]:
     for argv in (["status", "job"], ["wait", "job", "--timeout", "200ms"], ["cancel", "job"]):
         loaded |= _loaded_by(scenario, argv)
     # The last one only where a stop takes its time.
-    entries = ("cli.completion_names", "schedulers.local.supervisor", "schedulers.local.filewatch")
+    entries = ("cli.completion", "schedulers.local.supervisor", "schedulers.local.filewatch")
     entries += ("schedulers.local.probes",)  # the supervisor of roles with a probe
     entries += ("inventory.needs",)  # of waiting and skipped apps
     entries += ("inventory.groups",)  # of a pattern, and of the name of a matrix

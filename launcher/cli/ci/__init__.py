@@ -7,15 +7,13 @@ from collections.abc import Callable
 from json import dumps
 from typing import Any
 
+from launcher.ci.github import GitHub
 from launcher.ci.gitlab import GitLab
 from launcher.ci.runner import runner_of
 from launcher.cli import jobs
 from launcher.cli.arguments import choose_format
 from launcher.cli.ci.apply import apply_merged
-from launcher.cli.ci.common import TOKENS, StepRun, forge_of
-from launcher.cli.ci.doctor import diagnose
-from launcher.cli.ci.plan import plan_pull_request
-from launcher.cli.ci.report import report_ends
+from launcher.cli.ci.steps import TOKENS, StepRun, diagnose, plan_pull_request, report_ends
 from launcher.cli.console import Console
 from launcher.errors import UsageError
 
@@ -78,7 +76,8 @@ def run(args: Any, console: Console) -> int:
     runner = runner_of(os.environ)
     for name in TOKENS:  # jobs of this machine inherit the environment
         os.environ.pop(name, None)
-    forge = forge_of(runner)
+    is_gitlab = runner.provider == "gitlab"
+    forge = GitLab(runner) if is_gitlab else GitHub(runner.api_url, runner.repository, runner.token)
     try:
         code, result = _STEPS[args.step](
             args, StepRun(runner, forge, console.aside() if args.json else console)

@@ -19,10 +19,9 @@ from launcher.ci.apply import (
     withheld,
     without,
 )
-from launcher.ci.approvals import ApprovalScope, mark_of, with_applied
-from launcher.ci.forge import Forge
+from launcher.ci.approvals import ApprovalScope, Forge, mark_of, with_applied
 from launcher.ci.runner import CiRunner
-from launcher.cli.ci.common import StepRun, compiled_launches, work_tree
+from launcher.cli.ci.steps import StepRun, compiled_launches, work_tree
 from launcher.cli.render.findings import problems_json
 from launcher.cli.render.outcomes import result_json
 from launcher.cli.render.plan_text import plan_text

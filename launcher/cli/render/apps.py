@@ -1,9 +1,10 @@
-"""Render apps as a table, and apps and replicas as JSON objects."""
+"""Render apps as a table, and apps, attempts and replicas as JSON objects."""
 
 from __future__ import annotations
 
 import time
 
+from launcher.cli.render import values
 from launcher.cli.render.values import GAP, ago, iso, shortened, state_cell, table, text_of, took, width
 from launcher.state.records import ENDED, LIVE
 from launcher.text import fold, named, plural
@@ -14,6 +15,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from launcher.cli.render.values import Cell
+    from launcher.specs.attempt import Attempt
     from launcher.state.records import AppRecord, ReplicaRecord
 
 _HEADINGS = ("NAME", "ATTEMPT", "STATE", "CREATED", "TOOK", "APP", "WHY")
@@ -133,6 +135,34 @@ def status_json(app: AppRecord) -> dict[str, Any]:
         "logs_removed": app.logs_removed,
         "root_cause": cause and {"role": cause.role, "replica": cause.k, **(_error_json(cause) or {})},
         "replicas": [_replica_json(replica) for replica in app.replicas],
+    }
+
+
+def attempt_json(attempt: Attempt) -> dict[str, Any]:
+    """One attempt as `history --json` prints it."""
+    from launcher.holding.use import to_json
+
+    return {
+        **values.named(attempt),
+        "edition": attempt.edition,
+        "state": attempt.state,
+        "action": attempt.action,
+        "reason": attempt.reason or None,
+        "message": attempt.message,
+        "exit_code": attempt.exit_code,
+        "created_at": iso(attempt.created_at),
+        "started_at": iso(attempt.started_at),
+        "ended_at": iso(attempt.ended_at),
+        "actor": attempt.actor or None,
+        "origin": attempt.origin,
+        "path": attempt.path,
+        "commit": attempt.commit or None,
+        "pull_request": attempt.pull_request or None,
+        "approval": attempt.approval or None,
+        "run_url": attempt.run_url or None,
+        "digest": attempt.digest,
+        "effect": attempt.effect or None,
+        "used": to_json(attempt.used),
     }
 
 

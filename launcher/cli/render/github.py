@@ -38,14 +38,9 @@ def workflow_commands(found: Sequence[Diagnostic]) -> Iterator[str]:
             yield f"::{severity} title=launcher::and {len(kind) - MOST} more: see the log of this step"
 
 
-def warning(text: str) -> str:
-    """A workflow command that annotates the run."""
-    return f"::warning title=launcher::{_data(text)}"
-
-
-def error(text: str) -> str:
-    """As `warning`, for an error that makes the run fail."""
-    return f"::error title=launcher::{_data(text)}"
+def annotation(severity: str, text: str) -> str:
+    """A workflow command that annotates the run with a "warning", or with an "error" that makes it fail."""
+    return f"::{severity} title=launcher::{_data(text)}"
 
 
 def shielded(text: str) -> str:

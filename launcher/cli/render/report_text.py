@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from launcher.cli.render.apps import app_json, in_order, ran_for
+from launcher.cli.render.apps import app_json, attempt_json, in_order, ran_for
 from launcher.cli.render.document import flat
-from launcher.cli.render.history_text import attempt_json
 from launcher.cli.render.markdown import MAX_BYTES, cell, plain_html
 from launcher.cli.render.plan_lines import what_runs
 from launcher.cli.render.values import asked_and_used, asked_for, duration, iso, timestamp

@@ -115,7 +115,7 @@ def test_given_values_do_not_leak_into_the_next_line():
 
 def test_a_hidden_argument_is_not_in_the_help():
     from launcher.cli import completion
-    from launcher.cli.help import help_text
+    from launcher.cli.arguments import help_text
 
     parser = Arguments("launcher completion")
     completion.add_arguments(parser)

@@ -8,7 +8,7 @@ import sys
 
 import pytest
 
-from launcher.cli.completion_names import KINDS
+from launcher.cli.completion import KINDS
 from launcher.cli.main import COMMANDS, names
 
 

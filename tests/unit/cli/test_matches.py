@@ -4,7 +4,8 @@ import json
 
 import pytest
 
-from launcher.cli.render.matches import AttemptNames, MatchText, json_lines
+from launcher.cli.grep import MatchText, json_lines
+from launcher.cli.log_reader import AttemptNames
 from launcher.inventory.search import FoundLine
 from launcher.schedulers.logs import LineSearch, LogBlock
 from launcher.state.records import AppRecord

@@ -1,0 +1,330 @@
+"""The steps of `launcher ci` that carry out nothing: plan, report and doctor; and what all steps share."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from json import dumps as to_json
+from json import loads
+from time import time
+from typing import Any, NamedTuple
+from uuid import uuid4
+
+import tomli
+
+from launcher.apply.approval import check_plan
+from launcher.apply.plans import Choices, make_plan
+from launcher.ci import doctor, report
+from launcher.ci.approvals import (
+    Forge,
+    mark_of,
+    part_of,
+    publish_comment,
+    publish_effects,
+    scopes_of,
+)
+from launcher.ci.forge import ForgeError
+from launcher.ci.github import GitHub
+from launcher.ci.gitlab import GitLab
+from launcher.ci.runner import CiRunner
+from launcher.cli import jobs, plan_options
+from launcher.cli.console import Console
+from launcher.cli.jobs import compiled_at
+from launcher.cli.render import github
+from launcher.cli.render.findings import exit_code, findings, in_short
+from launcher.cli.render.markdown import plan_markdown
+from launcher.cli.render.plan_answers import comparison_json, comparison_markdown, comparison_text
+from launcher.cli.render.plan_text import plan_text
+from launcher.cli.render.values import asked_for, took
+from launcher.errors import JobFileError, LauncherError
+from launcher.files import PROJECT_FILE
+from launcher.git import Repository, repository
+from launcher.inventory.find import find_app
+from launcher.inventory.listing import current
+from launcher.inventory.logs import tail_of
+from launcher.inventory.results import results_of
+from launcher.inventory.status import about, inspect
+from launcher.jobfile.diagnostics.diagnostic import Diagnostic
+from launcher.jobfile.text.document import read_source
+from launcher.jobfile.text.parse import parse_values
+from launcher.plan.attribution import attributed, compared
+from launcher.plan.budget import overruns
+from launcher.plan.codec import dumps
+from launcher.plan.model import Plan, plan_exit_code
+from launcher.schedulers.registry import get_scheduler
+from launcher.specs.launch import Launch
+from launcher.state.records import AppRecord
+
+_SUMMARY_BYTES = 60_000
+_OF_GITHUB = ("GITHUB_TOKEN", "GH_TOKEN")
+_OF_GITLAB = (
+    "LAUNCHER_GITLAB_TOKEN",
+    "CI_JOB_TOKEN",
+    "CI_REPOSITORY_URL",
+    "CI_REGISTRY_PASSWORD",
+    "CI_DEPENDENCY_PROXY_PASSWORD",
+    "CI_DEPLOY_PASSWORD",
+)
+TOKENS = (*_OF_GITHUB, *_OF_GITLAB)
+"""Variables of a runner that hold credentials, which no job gets."""
+
+
+class StepRun(NamedTuple):
+    """One run of a step: its runner, the server of its repository, and the console that it writes to."""
+
+    runner: CiRunner
+    forge: Forge
+    console: Console
+
+    def show(self, text: str) -> None:
+        """Print text that may come from job files: GitHub would take some lines for commands."""
+        is_github = self.runner.provider == "github"
+        self.console.print(github.shielded(text) if is_github else text, flush=True)
+
+    def warn(self, text: str, word: str = "warning") -> None:
+        """Print a line that stands out. `word`: "error" where the run is to fail."""
+        is_github = self.runner.provider == "github"
+        self.console.print(github.annotation(word, text) if is_github else f"{word}: {text}")
+
+    @contextmanager
+    def degraded(self, instead: str) -> Iterator[None]:
+        """Turn a missing permission into a warning that names it."""
+        try:
+            yield
+        except ForgeError as error:
+            if not error.is_forbidden:
+                raise
+            self.warn(f"{error}: {instead}")
+
+
+def work_tree() -> Repository:
+    tree = repository(os.getcwd())
+    if tree is None:
+        raise LauncherError("the current directory is in no git repository", hint="check it out first")
+    return tree
+
+
+def github_of(origin: str) -> GitHub:
+    """GitHub, for the repository of an origin such as `github.com/owner/name`, or of the runner.
+
+    Raises LauncherError without a token, or for another origin.
+    """
+    token = next(filter(None, map(os.environ.get, _OF_GITHUB)), "")
+    host, _, path = origin.partition("/")
+    repository = os.environ.get("GITHUB_REPOSITORY") or (path if host == "github.com" else "")
+    if not token or repository.count("/") != 1:
+        why = "needs a token" if not token else f"cannot find the repository of {origin} on GitHub"
+        hint = "set GITHUB_TOKEN" if not token else "set GITHUB_REPOSITORY=OWNER/NAME, or leave out --online"
+        raise LauncherError(f"--online {why}", hint=hint)
+    return GitHub(os.environ.get("GITHUB_API_URL") or "https://api.github.com", repository, token)
+
+
+def compiled_launches(args: Any, run: StepRun) -> tuple[tuple[Launch, ...], Choices]:
+    """Compile the job files, with annotations of what is wrong. Raises JobFileError."""
+    result = jobs.compiled(args.files, args)
+    if text := findings(result.diagnostics, "github" if run.runner.provider == "github" else "text"):
+        run.console.print(text)
+    if exit_code(result.diagnostics, strict=args.strict):
+        github.publish_refusal(result.diagnostics, in_short(result.diagnostics))
+        found = result.diagnostics if args.json else ()  # as text, they were shown
+        raise JobFileError(in_short(result.diagnostics), diagnostics=found)
+    jobs.note_left_out(result, args, run.console)
+    scopes = plan_options.scopes_of(result.launches, args.files or ["."])
+    return result.launches, Choices(prune=result.prunes, scopes=scopes, declared_in=jobs.declared_in)
+
+
+_SHOWN_IN = {"github": "the summary of this run", "gitlab": "the widget, and in launcher-ci/plan.md"}
+
+
+def plan_pull_request(args: Any, run: StepRun) -> tuple[int, dict[str, Any]]:
+    """Show the plan of a pull request, and leave its effects in check runs. The result is the plan document.
+
+    For a fork's pull request, the result is what `launcher plan --offline` shows.
+    """
+    runner, tree = run.runner, work_tree()
+    # The commit of the target that the checkout holds: a job of GitLab may have merged a newer one.
+    merged = tree.merge_base(f"refs/remotes/origin/{runner.base_ref}") if runner.provider == "gitlab" else ""
+    base_sha = merged or runner.base_sha
+    args.no_components = args.no_components or not _allows_components(tree, base_sha)
+    launches, choices = compiled_launches(args, run)
+    base = compiled_at(base_sha, args.files, args)
+    if runner.is_fork:
+        return _compare(launches, base.launches, run)
+    plan = make_plan(launches, choices=choices).stamped(plan_id=str(uuid4()), created_at=time())
+    plan = attributed(plan, base.launches, runner.base_ref or "the base", f"this {run.forge.words.request}")
+    run.show(plan_text(plan).rstrip("\n"))
+    check_plan(plan)
+    github.publish(plan, max_bytes=_SUMMARY_BYTES)
+    if isinstance(run.forge, GitLab):
+        _keep(run.forge, plan)
+    for scope in scopes_of(plan):
+        part = part_of(plan, scope)
+        with run.degraded("the effects of this plan are approved by hand"):
+            publish_effects(run.forge, runner, part, scope)
+        if runner.pull_request is not None:
+            text = plan_markdown(part, max_bytes=_SUMMARY_BYTES)
+            with run.degraded(f"the plan is in {_SHOWN_IN[runner.provider]}"):
+                publish_comment(
+                    run.forge, runner.pull_request, mark_of(scope), text, is_news=not part.is_empty
+                )
+    for each in overruns(plan.steps):
+        run.warn(f"over budget: {each}; to go on, {each.remedy}", "error")
+    return plan_exit_code(plan), loads(dumps(plan))
+
+
+def _keep(forge: GitLab, plan: Plan) -> None:
+    """Keep the plan, its Markdown, and the counts that GitLab shows in the merge request."""
+    starts = [step for step in plan.steps if step.starts]
+    counts = {
+        "create": sum(not step.stops for step in starts),
+        "update": sum(bool(step.stops) for step in starts),
+        "delete": sum(bool(step.stops) and not step.starts for step in plan.steps),
+    }
+    texts = {"plan.json": dumps(plan), "plan.md": plan_markdown(plan), "widget.json": to_json(counts)}
+    for name, text in texts.items():
+        forge.keep(name, text)
+
+
+def _compare(head: Sequence[Launch], base: Sequence[Launch], run: StepRun) -> tuple[int, dict[str, Any]]:
+    """Show what the pull request of a fork changes: its run may write nothing."""
+    found = compared(head, base)
+    name = run.runner.base_ref or run.runner.base_sha
+    run.show(comparison_text(found, name))
+    github.publish_text(comparison_markdown(found, name, max_bytes=_SUMMARY_BYTES))
+    run.warn(f"a {run.forge.words.request} of a fork: approve its effects by hand, or through a merge queue")
+    return 0, comparison_json(found, name)
+
+
+def _allows_components(tree: Repository, base: str) -> bool:
+    """Whether the launcher.toml of the base lets plans of pull requests call components of the repository."""
+    if not base:
+        return False
+    try:
+        settings = tomli.loads(tree.text_at(base, PROJECT_FILE)).get("ci", {})
+    except tomli.TOMLDecodeError:
+        return False
+    return isinstance(settings, dict) and settings.get("components") is True
+
+
+_LINES = 20
+"""How many lines of a failed job's output the comment shows."""
+
+
+def report_ends(args: Any, run: StepRun) -> tuple[int, dict[str, Any]]:
+    """Comment on pull requests how the jobs that their merges started ended. The result has the lines."""
+    commits = [sha for sha, _ in work_tree().first_parents(report.MOST_COMMITS)]
+
+    def look(entries: Sequence[Mapping[str, Any]]) -> Sequence[report.EndedJob]:
+        return _all_ended(entries, hides_output=run.runner.is_public)
+
+    refused: list[ForgeError] = []
+    lines = report.report(run.forge, commits, look, refused.append)
+    if lines:
+        run.show("\n".join(lines))
+    for error in refused[:1]:
+        run.warn(f"{error}: the ends are in this log, and in no comment")
+    return 0, {"reported": lines}
+
+
+def _all_ended(entries: Sequence[Mapping[str, Any]], *, hides_output: bool) -> list[report.EndedJob]:
+    """Return the states of the attempts that a check run names. Each engine is asked once for all of them."""
+    found = [_named(entry) for entry in entries]
+    seen = iter(current([app for app in found if isinstance(app, AppRecord)]))
+    apps = [next(seen) if isinstance(app, AppRecord) else app for app in found]
+    return [_ended(entry, app, hides_output) for entry, app in zip(entries, apps, strict=True)]
+
+
+def _named(entry: Mapping[str, Any]) -> AppRecord | LauncherError:
+    try:
+        return find_app(str(entry["handle"]))
+    except LauncherError as error:
+        return error
+
+
+def _ended(entry: Mapping[str, Any], app: AppRecord | LauncherError, hides_output: bool) -> report.EndedJob:
+    """Return the state of one job. Asks its scheduler only for an app that failed or is not on record."""
+    job, number = str(entry["job"]), int(entry["attempt"])
+    try:
+        if isinstance(app, LauncherError):
+            raise app
+        if app.state in ("failed", "unknown"):
+            app = inspect(app)
+        document = about(app).get("document", {})
+    except LauncherError as error:
+        return report.EndedJob(job, number, "unknown", True, message=str(error))
+    output, message = "", app.message.partition(": ")[0] if hides_output else app.message
+    if app.state == "failed" and not hides_output:
+        with suppress(LauncherError):  # the logs were removed, or a secret is not among those of this run
+            output = "\n".join(tail_of(app, document, _LINES)[1])
+    return report.EndedJob(
+        job=job,
+        attempt=number,
+        state=app.state,
+        has_ended=app.has_ended,
+        took=took(app.started_at, app.ended_at) if app.has_ended else "",
+        asked=asked_for(document),
+        message=message,
+        output=output,
+        results=results_of(app) if app.has_ended else (),
+        matrix=app.matrix,
+    )
+
+
+_LOOKED_BACK = 30
+"""How many first parents the doctor searches for an applied commit."""
+
+
+def diagnose(args: Any, run: StepRun) -> tuple[int, list[dict[str, Any]]]:
+    """Show what is missing; the exit code is 1 where something is. The result has every finding."""
+    launches = jobs.launches(args.files, args, run.console)
+    choices = Choices(declared_in=jobs.declared_in)
+    tree = work_tree()
+    names = dict.fromkeys(launch.scheduler for launch in launches)
+    engines = {name: doctor.why_unreachable(get_scheduler(name, "").list) for name in names}
+    attempts = 0
+    if not any(engines.values()):
+        steps = make_plan(launches, choices=choices).steps
+        attempts = sum(bool(step.guard.attempt) for step in steps)
+    applied = _was_applied(run.forge, tree, launches)
+    branch, sha = run.runner.default_branch, run.runner.sha
+    if isinstance(run.forge, GitLab):
+        facts = doctor.Facts(launches, engines, attempts, applied, _files(tree, *doctor.FILES))
+        checks = doctor.gitlab_checks(facts, run.forge, branch, sha)
+    else:
+        facts = doctor.Facts(launches, engines, attempts, applied, _files(tree, doctor.WORKFLOWS))
+        checks = doctor.github_checks(facts, run.forge, branch, sha)
+    found = list(doctor.findings(facts, checks, tree))
+    run.show("\n".join(map(str, found)))
+    code = 1 if any(each.state == "missing" for each in found) else 0
+    return code, [each._asdict() for each in found]
+
+
+def _was_applied(forge: Forge, tree: Repository, launches: Sequence[Launch]) -> bool | None:
+    """Whether a commit of the branch was applied for one of the jobs; None where that cannot be asked."""
+    try:
+        for sha, _ in tree.first_parents(_LOOKED_BACK):
+            if any(check.name.startswith("launcher apply ") for check in forge.check_runs(sha)):
+                return True
+    except ForgeError:
+        return None
+    return False
+
+
+def _files(tree: Repository, *places: str) -> dict[str, Mapping[str, Any]]:
+    """Return the parsed YAML files of the checkout in some places, without files that are not YAML."""
+    found: dict[str, Mapping[str, Any]] = {}
+    for path in (each for place in places for each in _yaml_in(os.path.join(tree.root, place))):
+        source = read_source(os.path.basename(path), path)
+        value = None if isinstance(source, Diagnostic) else parse_values(source).value
+        found[path] = value if isinstance(value, dict) else {}
+    return found
+
+
+def _yaml_in(place: str) -> Iterator[str]:
+    """A file, or the YAML files of a folder."""
+    if os.path.isfile(place):
+        yield place
+    for name in sorted(os.listdir(place)) if os.path.isdir(place) else ():
+        if name.endswith((".yml", ".yaml")):
+            yield os.path.join(place, name)
