@@ -49,79 +49,58 @@ FORMATS = ("text", "json", "jsonl")
 def add_arguments(parser: Any) -> None:
     jobs.add_arguments(parser, nargs="+", what="job files, directories, or one saved plan")
     group = parser.add_argument_group("Approval")
-    group.add_argument(
-        "-y",
-        "--yes",
-        action="store_true",
-        help="apply without asking; a plan that stops running attempts also needs --allow-destructive",
+    group.option(
+        "-y, --yes", "apply without asking; a plan that stops running attempts also needs --allow-destructive"
     )
-    group.add_argument("--allow-destructive", action="store_true", help="allow stopping running attempts")
-    group.add_argument(
-        "--expect-digest",
-        metavar="DIGEST",
-        help="apply only if the plan's digest is DIGEST",
-    )
-    group.add_argument(
-        "--approved",
-        metavar="FILE",
-        action="append",
-        default=[],
-        help="apply only what a reviewed plan (`plan --out FILE`) starts and stops, each start once; may be "
+    group.option("--allow-destructive", "allow stopping running attempts")
+    group.option("--expect-digest DIGEST", "apply only if the plan's digest is DIGEST")
+    group.option(
+        "--approved FILE",
+        "apply only what a reviewed plan (`plan --out FILE`) starts and stops, each start once; may be "
         "repeated",
+        repeats=True,
     )
     plan_options.add_arguments(parser)
-    group.add_argument(
-        "--root",
-        metavar="DIR",
-        help="checkout to apply a saved plan to (default: the current one)",
-    )
-    group.add_argument(
-        "--parallel",
-        metavar="N",
+    group.option("--root DIR", "checkout to apply a saved plan to (default: the current one)")
+    group.option(
+        "--parallel N",
+        "how many of the started jobs run at once, at most; the others wait in line",
         type=positive,
-        help="how many of the started jobs run at once, at most; the others wait in line",
     )
     _add_progress(parser.add_argument_group("Progress"))
     _add_receivers(parser.add_argument_group("Notifications"))
 
 
 def _add_receivers(group: Any) -> None:
-    group.add_argument(
-        "--notify",
-        metavar="RECEIVER",
-        action="append",
-        default=[],
-        help="send the outcome of each attempt that starts to a URL (or env:NAME, file:PATH of one), or to a "
+    group.option(
+        "--notify RECEIVER",
+        "send the outcome of each attempt that starts to a URL (or env:NAME, file:PATH of one), or to a "
         "command, on its standard input; may be repeated; besides [notify] of launcher.toml",
+        repeats=True,
     )
-    group.add_argument(
-        "--notify-secret",
-        metavar="REFERENCE",
+    group.option(
+        "--notify-secret REFERENCE",
+        "env:NAME or file:PATH of the key (whsec_…) that signs what the URLs of --notify get",
         default="",
-        help="env:NAME or file:PATH of the key (whsec_…) that signs what the URLs of --notify get",
     )
 
 
 def _add_progress(group: Any) -> None:
-    group.add_argument("-w", "--wait", action="store_true", help="wait until the jobs have ended")
-    group.add_argument("--logs", action="store_true", help="show the output of the jobs while waiting")
-    group.add_argument(
-        "--lock-timeout",
-        metavar="TIME",
+    group.option("-w, --wait", "wait until the jobs have ended")
+    group.option("--logs", "show the output of the jobs while waiting")
+    group.option(
+        "--lock-timeout TIME",
+        "how long to wait for another apply to finish (default: 60s)",
         type=duration,
         default=60.0,
-        help="how long to wait for another apply to finish (default: 60s)",
     )
-    group.add_argument(
-        "--format",
-        metavar="FORMAT",
+    group.option(
+        "--format FORMAT",
+        "text, json (the result) or jsonl (one event per line, as it happens)",
         choices=FORMATS,
         default="text",
-        help="text, json (the result) or jsonl (one event per line, as it happens)",
     )
-    group.add_argument(
-        "--json", action="store_true", help="print the result as one JSON object: --format json"
-    )
+    group.option("--json", "print the result as one JSON object: --format json")
 
 
 def run(args: Any, console: Console) -> int:

@@ -73,7 +73,7 @@ class Argument:
 
 
 class ArgumentGroup:
-    """A section of the help of a command."""
+    """A section of the help of a command; "" is the title of the arguments outside of sections."""
 
     def __init__(self, declared: list[Argument], title: str) -> None:
         self.declared, self.title = declared, title
@@ -81,8 +81,22 @@ class ArgumentGroup:
     def add_argument(self, *names: str, **options: Any) -> None:
         self.declared.append(Argument(self.title, names, **options))
 
+    def option(self, usage: str, help: str, *, repeats: bool = False, **more: Any) -> None:
+        """Declare an option.
 
-class Arguments:
+        Args:
+            usage: the option as the help shows it: `-n, --limit N`. One without a metavar is a flag.
+            repeats: whether the option may be repeated; its value is the list of the given ones.
+        """
+        *names, last = usage.split(", ")
+        name, _, metavar = last.partition(" ")
+        action = "append" if repeats else "store" if metavar else "store_true"
+        if repeats:
+            more.setdefault("default", [])
+        self.add_argument(*names, name, action=action, metavar=metavar, help=help, **more)
+
+
+class Arguments(ArgumentGroup):
     """The arguments of one command.
 
     Attributes:
@@ -90,12 +104,9 @@ class Arguments:
     """
 
     def __init__(self, command: str) -> None:
+        super().__init__([], "")
         self.command = command
-        self.declared: list[Argument] = []
-        self.add_argument("-h", "--help", action="store_true", help="show this help")
-
-    def add_argument(self, *names: str, **options: Any) -> None:
-        self.declared.append(Argument("", names, **options))
+        self.option("-h, --help", "show this help")
 
     def add_argument_group(self, title: str) -> ArgumentGroup:
         """Begin a section of the help."""
@@ -240,7 +251,7 @@ def _invocation(argument: Argument) -> str:
 
 def add_project(parser: Arguments) -> None:
     """Declare --project, for commands that list jobs."""
-    parser.add_argument("--project", metavar="PROJECT", help="only jobs of this project")
+    parser.option("--project PROJECT", "only jobs of this project")
 
 
 def add_target(parser: Arguments, *names: str) -> None:

@@ -41,14 +41,13 @@ def add_arguments(parser: Any) -> None:
         "apps", metavar="APP", nargs="+", help="job name, JOB@ATTEMPT, app id, handle or pattern"
     )
     add_target(parser)
-    parser.add_argument(
-        "--grace",
-        metavar="TIME",
+    parser.option(
+        "--grace TIME",
+        "time between SIGTERM and SIGKILL: 0, 30s, 2m (default: the app's own, or 10s)",
         type=duration,
-        help="time between SIGTERM and SIGKILL: 0, 30s, 2m (default: the app's own, or 10s)",
     )
-    parser.add_argument("-y", "--yes", action="store_true", help="stop several apps without asking")
-    parser.add_argument("--json", action="store_true", help="print one JSON object when done")
+    parser.option("-y, --yes", "stop several apps without asking")
+    parser.option("--json", "print one JSON object when done")
 
 
 def run(args: Any, console: Console, *, always_asks: bool = False) -> int:

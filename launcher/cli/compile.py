@@ -35,9 +35,7 @@ EXAMPLES = """\
 
 def add_arguments(parser: Any) -> None:
     jobs.add_arguments(parser, is_kept=False)
-    parser.add_argument(
-        "--json", action="store_true", help="print the jobs and the origins of their values as JSON"
-    )
+    parser.option("--json", "print the jobs and the origins of their values as JSON")
 
 
 def run(args: Any, console: Console) -> int:

@@ -63,7 +63,7 @@ _FILES_TOO = {"bash": ' compgen -f -- "$1";', "zsh": " _files;"}
 
 def add_arguments(parser: Any) -> None:
     parser.add_argument("shell", metavar="SHELL", nargs="?", choices=SHELLS, help="bash or zsh")
-    parser.add_argument("--names", metavar="OF")  # the completion script calls it
+    parser.option("--names OF", "")  # the completion script calls it
 
 
 def run(args: Any, console: Console) -> int:

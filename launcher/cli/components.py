@@ -26,8 +26,8 @@ EXAMPLES = """\
 
 def add_arguments(parser: Any) -> None:
     parser.add_argument("name", metavar="NAME", nargs="?", help="a component (default: list all)")
-    parser.add_argument("--source", action="store_true", help="print its source code, with its imports")
-    parser.add_argument("--json", action="store_true", help="print JSON")
+    parser.option("--source", "print its source code, with its imports")
+    parser.option("--json", "print JSON")
 
 
 def run(args: Any, console: Console) -> int:

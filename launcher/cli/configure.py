@@ -18,12 +18,10 @@ EXAMPLES = "  launcher configure\n  launcher configure -s local_cwd --all --prin
 
 
 def add_arguments(parser: Any) -> None:
-    parser.add_argument("-s", "--schedulers", metavar="NAME,…", help="only these schedulers (default: all)")
-    parser.add_argument(
-        "-a", "--all", action="store_true", help="write every option, not only the required ones"
-    )
-    parser.add_argument("--print", action="store_true", help="print the file instead of writing it")
-    parser.add_argument("--json", action="store_true", help="print one JSON object")
+    parser.option("-s, --schedulers NAME,…", "only these schedulers (default: all)")
+    parser.option("-a, --all", "write every option, not only the required ones")
+    parser.option("--print", "print the file instead of writing it")
+    parser.option("--json", "print one JSON object")
 
 
 def run(args: Any, console: Console) -> int:

@@ -56,22 +56,17 @@ def add_arguments(parser: Any) -> None:
     parser.add_argument(
         "component", metavar="FILE | COMPONENT", help="file, component name, or file.py:function"
     )
-    parser.add_argument("--from", metavar="KIND", choices=KINDS, help="sbatch, compose or procfile")
-    parser.add_argument("--strict", action="store_true", help="exit with 6 unless all of FILE has a place")
-    parser.add_argument("--name", metavar="NAME", help="name of the job (default: the app's, or the file's)")
-    parser.add_argument("-s", "--scheduler", metavar="SCHEDULER", help="scheduler of the job")
-    parser.add_argument(
-        "-c",
-        "--cfg",
-        metavar="KEY=VALUE",
-        action="append",
-        default=[],
-        help="run option of the scheduler (see `launcher runopts`); may be repeated",
+    parser.option("--from KIND", "sbatch, compose or procfile", choices=KINDS)
+    parser.option("--strict", "exit with 6 unless all of FILE has a place")
+    parser.option("--name NAME", "name of the job (default: the app's, or the file's)")
+    parser.option("-s, --scheduler SCHEDULER", "scheduler of the job")
+    parser.option(
+        "-c, --cfg KEY=VALUE",
+        "run option of the scheduler (see `launcher runopts`); may be repeated",
+        repeats=True,
     )
-    parser.add_argument("--workspace", metavar="FOLDER", help="workspace folder of the job")
-    parser.add_argument(
-        "--json", action="store_true", help="print one JSON object, with the text of the file"
-    )
+    parser.option("--workspace FOLDER", "workspace folder of the job")
+    parser.option("--json", "print one JSON object, with the text of the file")
 
 
 def divide(words: Sequence[str], declared: Any) -> tuple[Sequence[str], Sequence[str] | None]:

@@ -23,7 +23,7 @@ EXAMPLES = """\
 def add_arguments(parser: Any) -> None:
     parser.add_argument("app", metavar="APP", help="job name, JOB@ATTEMPT, app id or handle")
     add_target(parser)
-    parser.add_argument("--json", action="store_true", help="print one JSON object")
+    parser.option("--json", "print one JSON object")
 
 
 def run(args: Any, console: Console) -> int:

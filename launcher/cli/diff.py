@@ -29,7 +29,7 @@ def add_arguments(parser: Any) -> None:
     parser.add_argument("old", metavar="JOB@ATTEMPT", help="job name, JOB@ATTEMPT, app id or handle")
     parser.add_argument("new", metavar="JOB@ATTEMPT|FILE", help="another attempt, or a job file")
     jobs.add_variables(parser)
-    parser.add_argument("--json", action="store_true", help="print one JSON object")
+    parser.option("--json", "print one JSON object")
 
 
 def run(args: Any, console: Console) -> int:

@@ -45,7 +45,7 @@ def add_arguments(parser: Any) -> None:
     parser.add_argument(
         "code", metavar="CODE", nargs="?", help="a code, such as unknown-field, or a word of another tool"
     )
-    parser.add_argument("--json", action="store_true", help="print JSON")
+    parser.option("--json", "print JSON")
 
 
 def run(args: Any, console: Console) -> int:

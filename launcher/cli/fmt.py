@@ -44,12 +44,8 @@ WOULD_CHANGE = 1
 
 def add_arguments(parser: Any) -> None:
     parser.add_argument("files", metavar="FILE", nargs="*", help="job files or directories")
-    parser.add_argument(
-        "--check",
-        action="store_true",
-        help="write nothing; show the changes and exit with 1 if there are any",
-    )
-    parser.add_argument("--json", action="store_true", help="print one JSON object, with the changes")
+    parser.option("--check", "write nothing; show the changes and exit with 1 if there are any")
+    parser.option("--json", "print one JSON object, with the changes")
 
 
 def run(args: Any, console: Console) -> int:

@@ -45,32 +45,23 @@ WEEK_S = 7 * 86400.0
 
 
 def add_arguments(parser: Any) -> None:
-    parser.add_argument(
-        "--older-than",
-        metavar="TIME",
+    parser.option(
+        "--older-than TIME",
+        "only apps that ended at least this long ago: 12h, 30d (default: 7d, or 0 with --keep)",
         type=duration,
-        help="only apps that ended at least this long ago: 12h, 30d (default: 7d, or 0 with --keep)",
     )
-    parser.add_argument(
-        "--keep", metavar="N", type=count, help="keep the newest N apps of every job, whatever their age"
+    parser.option("--keep N", "keep the newest N apps of every job, whatever their age", type=count)
+    parser.option("-s, --scheduler SCHEDULER", "only apps of this scheduler")
+    parser.option("--project PROJECT", "only apps and outcomes of this project's jobs")
+    parser.option("--logs", "remove only logs: attempts keep their records and their status")
+    parser.option(
+        "--tombstones", "also remove the outcomes stored on the engine, and list the jobs that will run again"
     )
-    parser.add_argument("-s", "--scheduler", metavar="SCHEDULER", help="only apps of this scheduler")
-    parser.add_argument("--project", metavar="PROJECT", help="only apps and outcomes of this project's jobs")
-    parser.add_argument(
-        "--logs", action="store_true", help="remove only logs: attempts keep their records and their status"
+    parser.option(
+        "--outputs", "also remove output folders, except those of each job's latest success and attempt"
     )
-    parser.add_argument(
-        "--tombstones",
-        action="store_true",
-        help="also remove the outcomes stored on the engine, and list the jobs that will run again",
-    )
-    parser.add_argument(
-        "--outputs",
-        action="store_true",
-        help="also remove output folders, except those of each job's latest success and attempt",
-    )
-    parser.add_argument("--dry-run", action="store_true", help="show what would be removed")
-    parser.add_argument("--json", action="store_true", help="print JSON")
+    parser.option("--dry-run", "show what would be removed")
+    parser.option("--json", "print JSON")
 
 
 def run(args: Any, console: Console) -> int:

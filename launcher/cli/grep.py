@@ -49,27 +49,21 @@ def add_arguments(parser: Any) -> None:
     parser.add_argument("jobs", metavar="JOB", nargs="*", help="jobs or apps (default: all)")
     add_target(parser)
     add_project(parser)
-    parser.add_argument(
-        "--attempt",
-        metavar="N",
-        type=attempts,
-        default=(),
-        help="only these attempts: 3, 1,3, 1..5, or 3.. for 3 and later",
+    parser.option(
+        "--attempt N", "only these attempts: 3, 1,3, 1..5, or 3.. for 3 and later", type=attempts, default=()
     )
-    parser.add_argument("--since", metavar="TIME", type=moment, help="only lines since TIME: 10m, 7d, 12:30")
-    parser.add_argument("--role", metavar="ROLE", default="", help="only replicas of this role")
-    parser.add_argument(
-        "--stream", metavar="STREAM", choices=STREAMS, default="combined", help="stdout, stderr, or combined"
-    )
-    parser.add_argument("-i", "--ignore-case", action="store_true", help="match letters in either case")
-    parser.add_argument("-F", "--fixed", action="store_true", help="PATTERN is plain text")
-    parser.add_argument("-C", "--context", metavar="N", type=count, help="also N lines around each match")
-    parser.add_argument("-A", "--after", metavar="N", type=count, help="also N lines after each match")
-    parser.add_argument("-B", "--before", metavar="N", type=count, help="also N lines before each match")
-    parser.add_argument("--tail", metavar="N", type=count, help="only the last N matches of each replica")
-    parser.add_argument("-l", "--list", action="store_true", help="list the attempts that match")
-    parser.add_argument("-c", "--count", action="store_true", help="count the matching lines of each attempt")
-    parser.add_argument("--json", action="store_true", help="print a JSON object for each line")
+    parser.option("--since TIME", "only lines since TIME: 10m, 7d, 12:30", type=moment)
+    parser.option("--role ROLE", "only replicas of this role", default="")
+    parser.option("--stream STREAM", "stdout, stderr, or combined", choices=STREAMS, default="combined")
+    parser.option("-i, --ignore-case", "match letters in either case")
+    parser.option("-F, --fixed", "PATTERN is plain text")
+    parser.option("-C, --context N", "also N lines around each match", type=count)
+    parser.option("-A, --after N", "also N lines after each match", type=count)
+    parser.option("-B, --before N", "also N lines before each match", type=count)
+    parser.option("--tail N", "only the last N matches of each replica", type=count)
+    parser.option("-l, --list", "list the attempts that match")
+    parser.option("-c, --count", "count the matching lines of each attempt")
+    parser.option("--json", "print a JSON object for each line")
 
 
 def run(args: Any, console: Console) -> int:

@@ -35,15 +35,8 @@ def add_arguments(parser: Any) -> None:
     parser.add_argument("job", metavar="JOB", nargs="?", help="job name or app id (default: all jobs)")
     add_target(parser)
     add_project(parser)
-    parser.add_argument(
-        "-n",
-        "--limit",
-        metavar="N",
-        type=count,
-        default=_MOST,
-        help=f"number of attempts (default: {_MOST})",
-    )
-    parser.add_argument("--json", action="store_true", help="print a JSON array")
+    parser.option("-n, --limit N", f"number of attempts (default: {_MOST})", type=count, default=_MOST)
+    parser.option("--json", "print a JSON array")
 
 
 def run(args: Any, console: Console) -> int:

@@ -56,41 +56,28 @@ _IGNORE_FILE = ".launcherignore"
 
 def add_arguments(parser: Any) -> None:
     parser.add_argument("dir", metavar="DIR", nargs="?", default=".", help="the folder to write to")
-    parser.add_argument("--name", metavar="NAME", help="name of the job (default: hello)")
-    parser.add_argument("--toml", action="store_true", help="write the job file in TOML instead of YAML")
+    parser.option("--name NAME", "name of the job (default: hello)")
+    parser.option("--toml", "write the job file in TOML instead of YAML")
     extras = parser.add_argument_group("Extras")
-    extras.add_argument(
-        "--editor",
-        action="store_true",
-        help="write the JSON Schema, and settings with which editors check and complete job files",
+    extras.option(
+        "--editor", "write the JSON Schema, and settings with which editors check and complete job files"
     )
-    extras.add_argument(
-        "--pre-commit", action="store_true", help="write pre-commit hooks that format and check job files"
-    )
-    extras.add_argument(
-        "--agents", action="store_true", help="write a page for coding agents, and a section of AGENTS.md"
-    )
+    extras.option("--pre-commit", "write pre-commit hooks that format and check job files")
+    extras.option("--agents", "write a page for coding agents, and a section of AGENTS.md")
     ci = parser.add_argument_group("Continuous integration")
-    ci.add_argument(
-        "--ci",
-        metavar="PROVIDER",
+    ci.option(
+        "--ci PROVIDER",
+        "write the workflow of github or the pipeline of gitlab: plan for review, apply on merge",
         type=init_ci.provider,
         choices=tuple(PROVIDERS),
-        help="write the workflow of github or the pipeline of gitlab: plan for review, apply on merge",
     )
-    ci.add_argument(
-        "--ci-engine", metavar="ENGINE", choices=tuple(ENGINES), help="where jobs run: local, docker or slurm"
+    ci.option("--ci-engine ENGINE", "where jobs run: local, docker or slurm", choices=tuple(ENGINES))
+    ci.option("--ci-host HOST", "the engine's address, as ssh knows it")
+    ci.option(
+        "--ci-secret NAME", "a secret that jobs read (default: those that job files name)", repeats=True
     )
-    ci.add_argument("--ci-host", metavar="HOST", help="the engine's address, as ssh knows it")
-    ci.add_argument(
-        "--ci-secret",
-        metavar="NAME",
-        action="append",
-        default=(),
-        help="a secret that jobs read (default: those that job files name)",
-    )
-    parser.add_argument("--force", action="store_true", help="overwrite existing files")
-    parser.add_argument("--json", action="store_true", help="print one JSON object, and ask nothing")
+    parser.option("--force", "overwrite existing files")
+    parser.option("--json", "print one JSON object, and ask nothing")
 
 
 def run(args: Any, console: Console) -> int:

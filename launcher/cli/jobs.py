@@ -46,50 +46,30 @@ def add_arguments(
 
 
 def add_variables(parser: Any, *, is_kept: bool = True) -> None:
-    parser.add_argument(
-        "--var",
-        metavar="NAME=VALUE",
-        action="append",
-        default=[],
-        type=key_value,
-        help="set a variable of the job files; may be repeated",
+    parser.option(
+        "--var NAME=VALUE", "set a variable of the job files; may be repeated", repeats=True, type=key_value
     )
-    parser.add_argument(
-        "--var-file",
-        metavar="FILE",
-        action="append",
-        default=[],
-        help="read variables from a YAML, JSON or TOML file; may be repeated; --var takes precedence",
+    parser.option(
+        "--var-file FILE",
+        "read variables from a YAML, JSON or TOML file; may be repeated; --var takes precedence",
+        repeats=True,
     )
-    parser.add_argument(
-        "-t",
-        "--target",
-        metavar="TARGET",
-        help="which of the `targets` of a job file to use (default: the one set in launcher.toml, or none)",
+    parser.option(
+        "-t, --target TARGET",
+        "which of the `targets` of a job file to use (default: the one set in launcher.toml, or none)",
     )
-    parser.add_argument(
-        "--allow-dirty",
-        action="store_true",
-        help="if files differ from the commit, add -dirty to $<git.sha> instead of failing",
+    parser.option(
+        "--allow-dirty", "if files differ from the commit, add -dirty to $<git.sha> instead of failing"
     )
-    parser.add_argument(
+    parser.option(
         "--no-components",
-        action="store_true",
-        help="reject components other than the built-in ones, so that no code of the checkout runs "
+        "reject components other than the built-in ones, so that no code of the checkout runs "
         "(LAUNCHER_COMPONENTS=never does the same)",
     )
-    parser.add_argument(
-        "--no-env-vars",
-        action="store_true",
-        help="reject variables that take their value from the environment",
-    )
-    parser.add_argument("--strict", action="store_true", help="treat warnings as errors")
+    parser.option("--no-env-vars", "reject variables that take their value from the environment")
+    parser.option("--strict", "treat warnings as errors")
     if is_kept:
-        parser.add_argument(
-            "--no-cache",
-            action="store_true",
-            help="compile the job files, even if nothing has changed that they stand on",
-        )
+        parser.option("--no-cache", "compile the job files, even if nothing has changed that they stand on")
 
 
 def compiled(

@@ -43,25 +43,18 @@ def _states(text: str) -> tuple[str, ...]:
 
 
 def add_arguments(parser: Any) -> None:
-    parser.add_argument("-s", "--scheduler", metavar="SCHEDULER", help="only apps of this scheduler")
+    parser.option("-s, --scheduler SCHEDULER", "only apps of this scheduler")
     add_project(parser)
-    parser.add_argument(
-        "--state",
-        metavar="STATE",
+    parser.option(
+        "--state STATE",
+        "only apps in these states (comma-separated): waiting, queued, running, succeeded, failed,"
+        " cancelled, skipped, lost",
         type=_states,
         default=(),
-        help="only apps in these states (comma-separated): waiting, queued, running, succeeded, failed,"
-        " cancelled, skipped, lost",
     )
-    parser.add_argument(
-        "-n",
-        "--limit",
-        metavar="N",
-        type=count,
-        help="number of apps (default: 50, or what fits on the terminal)",
-    )
-    parser.add_argument("-a", "--all", action="store_true", help="list all apps, each on a line of its own")
-    parser.add_argument("--json", action="store_true", help="print a JSON array")
+    parser.option("-n, --limit N", "number of apps (default: 50, or what fits on the terminal)", type=count)
+    parser.option("-a, --all", "list all apps, each on a line of its own")
+    parser.option("--json", "print a JSON array")
 
 
 def run(args: Any, console: Console) -> int:

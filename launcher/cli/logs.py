@@ -44,35 +44,27 @@ STREAMS = ("combined", "stdout", "stderr")
 def add_arguments(parser: Any) -> None:
     parser.add_argument("app", metavar="APP", help="job name, JOB@ATTEMPT, app id or handle")
     add_target(parser, "--target")
-    parser.add_argument("-f", "--follow", action="store_true", help="keep printing until the app has ended")
-    parser.add_argument("-t", "--tail", metavar="N", type=count, help="only the last N lines of each replica")
-    parser.add_argument(
-        "--attempt",
-        metavar="N",
+    parser.option("-f, --follow", "keep printing until the app has ended")
+    parser.option("-t, --tail N", "only the last N lines of each replica", type=count)
+    parser.option(
+        "--attempt N",
+        "several attempts of a job, one after the other: 1,3, 1..5, or 3.. for 3 and later",
         type=attempts,
         default=(),
-        help="several attempts of a job, one after the other: 1,3, 1..5, or 3.. for 3 and later",
     )
-    parser.add_argument("--regex", metavar="REGEX", help="only lines that match this regular expression")
-    parser.add_argument("--since", metavar="TIME", type=moment, help="only output written since TIME")
-    parser.add_argument("--until", metavar="TIME", type=moment, help="only output written until TIME")
-    parser.add_argument(
-        "--restart",
-        metavar="N",
-        type=count,
-        help="only the output of restart N of each replica; 0 is the first run",
+    parser.option("--regex REGEX", "only lines that match this regular expression")
+    parser.option("--since TIME", "only output written since TIME", type=moment)
+    parser.option("--until TIME", "only output written until TIME", type=moment)
+    parser.option(
+        "--restart N", "only the output of restart N of each replica; 0 is the first run", type=count
     )
-    parser.add_argument(
-        "--stream",
-        metavar="STREAM",
-        choices=STREAMS,
-        default="combined",
-        help="stdout, stderr, or combined (the default)",
+    parser.option(
+        "--stream STREAM", "stdout, stderr, or combined (the default)", choices=STREAMS, default="combined"
     )
-    parser.add_argument("--timestamps", action="store_true", help="print the time of each line")
-    parser.add_argument("--no-prefix", action="store_true", help="do not prefix lines with their replica")
-    parser.add_argument("--raw", action="store_true", help="let control sequences through to a terminal")
-    parser.add_argument("--json", action="store_true", help="print a JSON object for each line, on one line")
+    parser.option("--timestamps", "print the time of each line")
+    parser.option("--no-prefix", "do not prefix lines with their replica")
+    parser.option("--raw", "let control sequences through to a terminal")
+    parser.option("--json", "print a JSON object for each line, on one line")
 
 
 def run(args: Any, console: Console) -> int:

@@ -53,37 +53,28 @@ EXAMPLES = """\
 
 
 def add_arguments(parser: Any) -> None:
-    parser.add_argument(
-        "--textfile",
-        metavar="FILE",
+    parser.option(
+        "--textfile FILE",
+        "write the file at once and readable for all; it ends in .prom (default: -, standard output)",
         default=_STDOUT,
-        help="write the file at once and readable for all; it ends in .prom (default: -, standard output)",
     )
-    parser.add_argument(
-        "--since",
-        metavar="TIME",
-        type=moment,
-        default=0.0,
-        help="metrics of jobs that ended after this time, such as 7d",
+    parser.option(
+        "--since TIME", "metrics of jobs that ended after this time, such as 7d", type=moment, default=0.0
     )
-    parser.add_argument(
-        "-n",
-        "--limit",
-        metavar="N",
+    parser.option(
+        "-n, --limit N",
+        f"metrics of the N jobs that ended last (default: {_MOST})",
         type=positive,
         default=_MOST,
-        help=f"metrics of the N jobs that ended last (default: {_MOST})",
     )
-    parser.add_argument(
-        "--label",
-        metavar="NAME=VALUE",
+    parser.option(
+        "--label NAME=VALUE",
+        "add a label to every metric; tells users or state folders of one machine apart",
+        repeats=True,
         type=label,
-        action="append",
-        default=[],
-        help="add a label to every metric; tells users or state folders of one machine apart",
     )
-    parser.add_argument("--offline", action="store_true", help="read records alone; ask no engine")
-    parser.add_argument("--json", action="store_true", help="print one JSON object with the samples")
+    parser.option("--offline", "read records alone; ask no engine")
+    parser.option("--json", "print one JSON object with the samples")
 
 
 def label(text: str) -> tuple[str, str]:

@@ -38,8 +38,8 @@ _UNITS = ("B", "kB", "MB", "GB", "TB")
 def add_arguments(parser: Any) -> None:
     parser.add_argument("app", metavar="JOB", help="job name, JOB@ATTEMPT, app id or handle")
     add_target(parser)
-    parser.add_argument("--copy", metavar="DIR", help="copy its files into DIR, which is new or empty")
-    parser.add_argument("--json", action="store_true", help="print one JSON object")
+    parser.option("--copy DIR", "copy its files into DIR, which is new or empty")
+    parser.option("--json", "print one JSON object")
 
 
 def run(args: Any, console: Console) -> int:

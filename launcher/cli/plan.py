@@ -45,47 +45,31 @@ def add_arguments(parser: Any) -> None:
 
 
 def _add_comparison(group: Any) -> None:
-    group.add_argument(
-        "--base",
-        metavar="REV",
-        help="name what was already pending on the commit REV, such as origin/main",
-    )
-    group.add_argument(
-        "--offline",
-        action="store_true",
-        help="with --base: compare the job files alone, without asking state folder and engines",
+    group.option("--base REV", "name what was already pending on the commit REV, such as origin/main")
+    group.option(
+        "--offline", "with --base: compare the job files alone, without asking state folder and engines"
     )
 
 
 def _add_output(group: Any) -> None:
-    group.add_argument("--out", metavar="PLAN.JSON", help="save the plan, for `launcher apply PLAN.JSON`")
-    group.add_argument(
-        "--format",
-        metavar="FORMAT",
+    group.option("--out PLAN.JSON", "save the plan, for `launcher apply PLAN.JSON`")
+    group.option(
+        "--format FORMAT",
+        "text, json (the plan document), markdown (for a pull request), github (annotations, step "
+        "summary and outputs) or sarif (the diagnostics)",
         choices=FORMATS,
         default="text",
-        help="text, json (the plan document), markdown (for a pull request), github (annotations, step "
-        "summary and outputs) or sarif (the diagnostics)",
     )
-    group.add_argument("--json", action="store_true", help="print the plan document: --format json")
-    group.add_argument("--json-into", metavar="PATH", help="also write the plan document to PATH")
-    group.add_argument(
-        "--max-bytes",
-        metavar="N",
-        type=count,
-        default=60_000,
-        help="maximum size of the markdown (default: 60000)",
-    )
-    group.add_argument(
-        "--explain",
-        metavar="JOB",
-        help="instead of the plan, show all that the latest success of a job stands on, and whether it is "
+    group.option("--json", "print the plan document: --format json")
+    group.option("--json-into PATH", "also write the plan document to PATH")
+    group.option("--max-bytes N", "maximum size of the markdown (default: 60000)", type=count, default=60_000)
+    group.option(
+        "--explain JOB",
+        "instead of the plan, show all that the latest success of a job stands on, and whether it is "
         "current; as text or json",
     )
-    group.add_argument("--show-request", action="store_true", help="show the requests to the schedulers")
-    group.add_argument(
-        "--detailed-exitcode", action="store_true", help="exit with 2 if apply would start or stop anything"
-    )
+    group.option("--show-request", "show the requests to the schedulers")
+    group.option("--detailed-exitcode", "exit with 2 if apply would start or stop anything")
 
 
 def run(args: Any, console: Console) -> int:

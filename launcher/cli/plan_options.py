@@ -19,42 +19,29 @@ from launcher.specs.launch import Launch
 
 def add_arguments(parser: Any) -> None:
     group = parser.add_argument_group("Planning")
-    group.add_argument(
-        "--select",
-        metavar="JOB",
-        action="append",
-        default=[],
-        help="plan this job alone; +JOB with the jobs that it needs, JOB+ with those that need it; may be "
+    group.option(
+        "--select JOB",
+        "plan this job alone; +JOB with the jobs that it needs, JOB+ with those that need it; may be "
         "repeated",
+        repeats=True,
     )
-    group.add_argument(
-        "--rerun",
-        metavar="JOB",
-        action="append",
-        default=[],
-        help="run this job, or all jobs of this matrix, again even if they have not changed; JOB+ also the "
+    group.option(
+        "--rerun JOB",
+        "run this job, or all jobs of this matrix, again even if they have not changed; JOB+ also the "
         "jobs that need them; may be repeated",
+        repeats=True,
     )
-    group.add_argument("--retry-failed", action="store_true", help="run failed and lost jobs again")
-    group.add_argument(
-        "--prune",
-        action="store_true",
-        help="stop running jobs that no file in the given directories declares any more",
-    )
-    group.add_argument(
-        "--take-over", action="store_true", help="take over jobs last applied from another repository"
-    )
-    group.add_argument(
-        "-a", "--all", action="store_true", help="show every job of a large matrix on a line of its own"
-    )
-    group.add_argument(
-        "--fail-on",
-        metavar="LIST",
-        type=several_of(*FAIL_ON),
-        default=(),
-        help="exit with 3 if a job is held, is an orphan (running, but in no file), drifted (removed or "
+    group.option("--retry-failed", "run failed and lost jobs again")
+    group.option("--prune", "stop running jobs that no file in the given directories declares any more")
+    group.option("--take-over", "take over jobs last applied from another repository")
+    group.option("-a, --all", "show every job of a large matrix on a line of its own")
+    group.option(
+        "--fail-on LIST",
+        "exit with 3 if a job is held, is an orphan (running, but in no file), drifted (removed or "
         "stopped outside of launcher) or edited (it ran other code); comma-separated: "
         "held,orphan,drift,edited",
+        type=several_of(*FAIL_ON),
+        default=(),
     )
 
 

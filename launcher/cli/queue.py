@@ -38,10 +38,8 @@ EXAMPLES = """\
 
 
 def add_arguments(parser: Any) -> None:
-    parser.add_argument(
-        "-a", "--all", action="store_true", help="show every app of a large matrix on a line of its own"
-    )
-    parser.add_argument("--json", action="store_true", help="print one JSON object")
+    parser.option("-a, --all", "show every app of a large matrix on a line of its own")
+    parser.option("--json", "print one JSON object")
 
 
 def run(args: Any, console: Console) -> int:

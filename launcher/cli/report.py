@@ -47,28 +47,24 @@ def add_arguments(parser: Any) -> None:
     )
     add_target(parser)
     add_project(parser)
-    parser.add_argument(
-        "--since",
-        metavar="TIME",
+    parser.option(
+        "--since TIME",
+        "only apps that were live then or later: a time ago, such as 7d or 12h, or a date",
         type=moment,
-        help="only apps that were live then or later: a time ago, such as 7d or 12h, or a date",
     )
-    parser.add_argument(
-        "--select",
-        metavar="JOB",
-        action="append",
-        default=[],
-        help="also this job; +JOB with the jobs that it needs, JOB+ with those that need it; may be repeated",
+    parser.option(
+        "--select JOB",
+        "also this job; +JOB with the jobs that it needs, JOB+ with those that need it; may be repeated",
+        repeats=True,
     )
-    parser.add_argument("--html", metavar="FILE", help="write the page to this file, `-` for stdout")
-    parser.add_argument("--markdown", action="store_true", help="print a short form, for a pull request")
-    parser.add_argument("--json", action="store_true", help="print one JSON object")
-    parser.add_argument(
-        "--max-bytes",
-        metavar="SIZE",
-        type=size,
-        help="most bytes of the page or the Markdown, such as 5MB; the oldest attempts are only counted then "
+    parser.option("--html FILE", "write the page to this file, `-` for stdout")
+    parser.option("--markdown", "print a short form, for a pull request")
+    parser.option("--json", "print one JSON object")
+    parser.option(
+        "--max-bytes SIZE",
+        "most bytes of the page or the Markdown, such as 5MB; the oldest attempts are only counted then "
         "(default: 5MB, and 60kB of Markdown)",
+        type=size,
     )
 
 

@@ -44,43 +44,25 @@ _SHOWN = 8  # the most names in a message
 
 def add_arguments(parser: Any) -> None:
     parser.add_argument("file", metavar="FILE", nargs="?", help="job file or component")
-    parser.add_argument(
-        "--stdin",
-        action="store_true",
-        help="read component, scheduler and options as a JSON object from standard input",
-    )
+    parser.option("--stdin", "read component, scheduler and options as a JSON object from standard input")
     jobs.add_variables(parser)
-    parser.add_argument("--job", metavar="JOB", help="job to run, if FILE has a matrix or is a directory")
-    parser.add_argument(
-        "-s", "--scheduler", metavar="SCHEDULER", help="scheduler to use instead of the one in the file"
+    parser.option("--job JOB", "job to run, if FILE has a matrix or is a directory")
+    parser.option("-s, --scheduler SCHEDULER", "scheduler to use instead of the one in the file")
+    parser.option(
+        "-c, --cfg KEY=VALUE",
+        "run option of the scheduler (see `launcher runopts`); may be repeated",
+        repeats=True,
     )
-    parser.add_argument(
-        "-c",
-        "--cfg",
-        metavar="KEY=VALUE",
-        action="append",
-        default=[],
-        help="run option of the scheduler (see `launcher runopts`); may be repeated",
-    )
-    parser.add_argument(
-        "--workspace",
-        metavar="FOLDER",
-        help="workspace of a component: a folder, or {FROM: TO, …} for several",
-    )
-    parser.add_argument("--parent-run-id", metavar="ID", help="value of LAUNCHER_PARENT_RUN_ID in replicas")
-    parser.add_argument(
-        "--dryrun", action="store_true", help="show the request to the scheduler, run nothing"
-    )
-    parser.add_argument(
-        "-d", "--detach", action="store_true", help="start the app, print its handle and exit"
-    )
-    parser.add_argument(
+    parser.option("--workspace FOLDER", "workspace of a component: a folder, or {FROM: TO, …} for several")
+    parser.option("--parent-run-id ID", "value of LAUNCHER_PARENT_RUN_ID in replicas")
+    parser.option("--dryrun", "show the request to the scheduler, run nothing")
+    parser.option("-d, --detach", "start the app, print its handle and exit")
+    parser.option(
         "--queue",
-        action="store_true",
-        help="wait in line for the cores, memory and GPUs that the app asks for (default: take them at once)",
+        "wait in line for the cores, memory and GPUs that the app asks for (default: take them at once)",
     )
     text = "print the app as JSON, as `launcher status` does, when it has ended; its output goes to stderr"
-    parser.add_argument("--json", action="store_true", help=text)
+    parser.option("--json", text)
 
 
 def divide(words: Sequence[str], declared: Any) -> tuple[Sequence[str], Sequence[str] | None]:

@@ -20,9 +20,7 @@ EXAMPLES = "  launcher runopts local_cwd\n  launcher runopts --json          of 
 
 def add_arguments(parser: Any) -> None:
     parser.add_argument("scheduler", metavar="SCHEDULER", nargs="?", help="a scheduler (default: all)")
-    parser.add_argument(
-        "--json", action="store_true", help="print a JSON object: scheduler → option → details"
-    )
+    parser.option("--json", "print a JSON object: scheduler → option → details")
 
 
 def run(args: Any, console: Console) -> int:

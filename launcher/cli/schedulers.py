@@ -27,7 +27,7 @@ EXAMPLES = "  launcher schedulers\n  launcher runopts local_cwd      the run opt
 
 
 def add_arguments(parser: Any) -> None:
-    parser.add_argument("--json", action="store_true", help="print a JSON array")
+    parser.option("--json", "print a JSON array")
 
 
 def run(args: Any, console: Console) -> int:

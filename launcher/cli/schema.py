@@ -134,7 +134,7 @@ def add_arguments(parser: Any) -> None:
         choices=KINDS,
         help="job, project, plan, event, result, notification, error, diagnostics or verify",
     )
-    parser.add_argument("--json", action="store_true", help="print errors as JSON too")
+    parser.option("--json", "print errors as JSON too")
 
 
 def run(args: Any, console: Console) -> int:

@@ -27,7 +27,7 @@ EXAMPLES = """\
 
 
 def add_arguments(parser: Any) -> None:
-    parser.add_argument("--json", action="store_true", help="print one JSON object with the text")
+    parser.option("--json", "print one JSON object with the text")
 
 
 def run(args: Any, console: Console) -> int:

@@ -37,8 +37,8 @@ def add_arguments(parser: Any) -> None:
         "apps", metavar="APP", nargs="+", help="job name, JOB@ATTEMPT, app id, handle or pattern"
     )
     add_target(parser)
-    parser.add_argument("--now", action="store_true", help="do not wait for their turns")
-    parser.add_argument("--json", action="store_true", help="print one JSON object when done")
+    parser.option("--now", "do not wait for their turns")
+    parser.option("--json", "print one JSON object when done")
 
 
 def run(args: Any, console: Console, *, always_asks: bool = False) -> int:

@@ -43,15 +43,9 @@ _NONE_RUNNING = "no apps are running; `launcher list` shows those that have ende
 def add_arguments(parser: Any) -> None:
     parser.add_argument("app", metavar="APP", nargs="?", help="app or apps (default: all that are running)")
     add_target(parser)
-    parser.add_argument("-w", "--watch", action="store_true", help="show a live table until they have ended")
-    parser.add_argument(
-        "-a", "--all", action="store_true", help="show every app of a large matrix on a line of its own"
-    )
-    parser.add_argument(
-        "--json",
-        action="store_true",
-        help="print JSON: an object; for several apps, and with --watch, an array",
-    )
+    parser.option("-w, --watch", "show a live table until they have ended")
+    parser.option("-a, --all", "show every app of a large matrix on a line of its own")
+    parser.option("--json", "print JSON: an object; for several apps, and with --watch, an array")
 
 
 def run(args: Any, console: Console) -> int:

@@ -39,16 +39,13 @@ Exit codes: 0 applied (held jobs are named), 2 behind."""
 
 def add_arguments(parser: Any) -> None:
     jobs.add_arguments(parser, is_kept=False)
-    parser.add_argument(
-        "--branch", metavar="BRANCH", help="the branch (default: the one that work is merged into)"
-    )
-    parser.add_argument(
+    parser.option("--branch BRANCH", "the branch (default: the one that work is merged into)")
+    parser.option(
         "--online",
-        action="store_true",
-        help="ask GitHub for the last commit that `ci apply` has applied, with the token in GITHUB_TOKEN; "
+        "ask GitHub for the last commit that `ci apply` has applied, with the token in GITHUB_TOKEN; "
         "else it is the last one that a job was started from",
     )
-    parser.add_argument("--json", action="store_true", help="print one JSON object")
+    parser.option("--json", "print one JSON object")
 
 
 def run(args: Any, console: Console) -> int:

@@ -50,18 +50,15 @@ def add_arguments(parser: Any) -> None:
     parser.add_argument("jobs", metavar="JOB", nargs="*", help="job, matrix or pattern (default: all jobs)")
     add_target(parser)
     add_project(parser)
-    parser.add_argument(
-        "--since",
-        metavar="TIME",
+    parser.option(
+        "--since TIME",
+        "only attempts that were made since then: 12h, 30d, 2025-03-01 (default: 7d)",
         type=moment,
-        help="only attempts that were made since then: 12h, 30d, 2025-03-01 (default: 7d)",
     )
-    parser.add_argument(
-        "-n", "--limit", metavar="N", type=positive, default=_MOST, help=f"number of jobs (default: {_MOST})"
-    )
-    parser.add_argument("--write", action="store_true", help="edit the job files as suggested")
-    parser.add_argument("-y", "--yes", action="store_true", help="write without asking")
-    parser.add_argument("--json", action="store_true", help="print a JSON array")
+    parser.option("-n, --limit N", f"number of jobs (default: {_MOST})", type=positive, default=_MOST)
+    parser.option("--write", "edit the job files as suggested")
+    parser.option("-y, --yes", "write without asking")
+    parser.option("--json", "print a JSON array")
 
 
 def run(args: Any, console: Console) -> int:

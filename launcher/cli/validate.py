@@ -40,14 +40,13 @@ EXAMPLES = """\
 
 def add_arguments(parser: Any) -> None:
     add_job_files(parser, what="job files, directories or saved plans (default: .)")
-    parser.add_argument(
-        "--format",
-        metavar="FORMAT",
+    parser.option(
+        "--format FORMAT",
+        "text (with source lines), json, sarif (2.1.0) or github (annotations)",
         choices=FORMATS,
         default="text",
-        help="text (with source lines), json, sarif (2.1.0) or github (annotations)",
     )
-    parser.add_argument("--json", action="store_true", help="print one JSON object: --format json")
+    parser.option("--json", "print one JSON object: --format json")
 
 
 def run(args: Any, console: Console) -> int:

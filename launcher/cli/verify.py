@@ -40,13 +40,9 @@ Exit codes: 0 no link is wrong, 8 a link is wrong, or missing with --strict."""
 def add_arguments(parser: Any) -> None:
     parser.add_argument("app", metavar="APP", help="job name, JOB@ATTEMPT, app id or handle")
     add_target(parser)
-    parser.add_argument("--strict", action="store_true", help="exit with 8 also if a link is missing")
-    parser.add_argument(
-        "--online",
-        action="store_true",
-        help="ask GitHub for pull request and approval, with the token in GITHUB_TOKEN",
-    )
-    parser.add_argument("--json", action="store_true", help="print one JSON object")
+    parser.option("--strict", "exit with 8 also if a link is missing")
+    parser.option("--online", "ask GitHub for pull request and approval, with the token in GITHUB_TOKEN")
+    parser.option("--json", "print one JSON object")
 
 
 def run(args: Any, console: Console) -> int:

@@ -19,7 +19,7 @@ EXAMPLES = "  launcher version          for a bug report\n  launcher --version  
 
 
 def add_arguments(parser: Any) -> None:
-    parser.add_argument("--json", action="store_true", help="print one JSON object")
+    parser.option("--json", "print one JSON object")
 
 
 def run(args: Any, console: Console) -> int:

@@ -39,10 +39,8 @@ def add_arguments(parser: Any) -> None:
         "apps", metavar="APP", nargs="+", help="job name, JOB@ATTEMPT, app id, handle or pattern"
     )
     add_target(parser)
-    parser.add_argument(
-        "--timeout", metavar="TIME", type=duration, help="stop waiting after this time: 90, 10s, 1h30m"
-    )
-    parser.add_argument("--json", action="store_true", help="print one JSON object when done")
+    parser.option("--timeout TIME", "stop waiting after this time: 90, 10s, 1h30m", type=duration)
+    parser.option("--json", "print one JSON object when done")
 
 
 def run(args: Any, console: Console) -> int:

@@ -54,19 +54,13 @@ def add_arguments(parser: Any) -> None:
     parser.add_argument("step", metavar="STEP", choices=tuple(_STEPS), help="plan, apply, report or doctor")
     jobs.add_arguments(parser)
     group = parser.add_argument_group("Apply")
-    group.add_argument(
-        "--digest",
-        metavar="DIGEST",
-        help="apply the plan that has this digest, approved by hand; no pull request is asked",
+    group.option(
+        "--digest DIGEST", "apply the plan that has this digest, approved by hand; no pull request is asked"
     )
-    group.add_argument(
-        "--without-review", action="store_true", help="apply the plan as it is: for one-person repositories"
-    )
+    group.option("--without-review", "apply the plan as it is: for one-person repositories")
     group = parser.add_argument_group("Doctor")
-    group.add_argument(
-        "--format", metavar="FORMAT", choices=("text", "json"), default="text", help="text or json"
-    )
-    parser.add_argument("--json", action="store_true", help="print the result as JSON, all text to stderr")
+    group.option("--format FORMAT", "text or json", choices=("text", "json"), default="text")
+    parser.option("--json", "print the result as JSON, all text to stderr")
 
 
 def run(args: Any, console: Console) -> int:
