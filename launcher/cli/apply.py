@@ -202,13 +202,13 @@ def _agreed(launches: Sequence[Launch], choices: Any, args: Any, console: Consol
     check_secrets(plan)
     if plan.is_empty:
         return plan
-    if console.cannot_ask:
-        approval = "--yes --allow-destructive" if unapproved_stops(plan) else "--yes"
-        raise BlockedError(
-            f"cannot ask for approval: {console.cannot_ask}", hint=f"review the plan, then pass {approval}"
-        )
-    if not console.ask("\nApply this plan?"):
-        raise BlockedError("not approved; nothing was changed")
+    approval = "--yes --allow-destructive" if unapproved_stops(plan) else "--yes"
+    console.agree(
+        "\nApply this plan?",
+        doing="for approval",
+        hint=f"review the plan, then pass {approval}",
+        otherwise="nothing was changed",
+    )
     return plan
 
 

@@ -49,7 +49,7 @@ def run_attached(info: Any, name: str, args: Any, runner: Runner, console: Conso
     if args.json and code > SIGNALLED:
         raise Terminated if code == SIGNALLED + signal.SIGTERM else KeyboardInterrupt
     if args.json:
-        console.print(dumps(status_json(inspect(find(handle).app)), indent=2, ensure_ascii=False))
+        console.json(status_json(inspect(find(handle).app)))
     return code
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from launcher.cli.arguments import add_target, duration
+from launcher.cli.arguments import add_apps, duration
 from launcher.cli.main import terminate_with_exception
 from launcher.text import FEW
 
@@ -37,10 +37,7 @@ EXAMPLES = """\
 
 
 def add_arguments(parser: Any) -> None:
-    parser.add_argument(
-        "apps", metavar="APP", nargs="+", help="job name, JOB@ATTEMPT, app id, handle or pattern"
-    )
-    add_target(parser)
+    add_apps(parser)
     parser.option(
         "--grace TIME",
         "time between SIGTERM and SIGKILL: 0, 30s, 2m (default: the app's own, or 10s)",
@@ -113,7 +110,6 @@ def _inspected(apps: Sequence[AppRecord], problems: list[Problem], console: Cons
 
 def _ask(apps: Sequence[AppRecord], console: Console) -> None:
     """Raises BlockedError unless the user agrees."""
-    from launcher.errors import BlockedError
     from launcher.text import plural
 
     if len(apps) > FEW:
@@ -123,13 +119,12 @@ def _ask(apps: Sequence[AppRecord], console: Console) -> None:
     else:
         for app in apps:
             console.note(f"{app.handle} {app.state.upper()}")
-    if console.cannot_ask:
-        what = plural(len(apps), "app")
-        raise BlockedError(
-            f"cannot ask before stopping {what}: {console.cannot_ask}", hint="pass --yes to stop them all"
-        )
-    if not console.ask(f"\nStop these {len(apps)} apps?" if len(apps) > 1 else "\nStop this app?"):
-        raise BlockedError("not approved; nothing was stopped")
+    console.agree(
+        f"\nStop these {len(apps)} apps?" if len(apps) > 1 else "\nStop this app?",
+        doing=f"before stopping {plural(len(apps), 'app')}",
+        hint="pass --yes to stop them all",
+        otherwise="nothing was stopped",
+    )
 
 
 def _cancel_all(

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict
-from json import dumps
 from typing import Any
 
 from launcher.cli import jobs
@@ -43,7 +42,7 @@ def run(args: Any, console: Console) -> int:
     launches = jobs.accepted(result, args, console)
     if args.json:
         found = [_as_json(launch, result) for launch in launches]
-        console.print(dumps({"version": 1, "jobs": found}, indent=2, ensure_ascii=False))
+        console.json({"version": 1, "jobs": found})
     else:
         console.print("\n".join(_as_text(launch, result) for launch in launches), end="")
     return 0

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from json import dumps
 from textwrap import wrap
 from typing import Any
 
@@ -40,7 +39,7 @@ def run(args: Any, console: Console) -> int:
         for line in mistaken:
             console.warn(f"not a component: {line}")
         if args.json:
-            console.print(dumps([_listed(component) for component in found.values()], indent=2))
+            console.json([_listed(component) for component in found.values()], ascii=True)
             return 0
         rows: list[list[str | tuple[str, str]]]
         rows = [
@@ -54,7 +53,7 @@ def run(args: Any, console: Console) -> int:
     if args.json:
         about = {**_listed(component), "arguments": _arguments(component.fn)}
         source = {"source": get_builtin_source(args.name)} if args.source else {}
-        console.print(dumps({**about, **source}, indent=2))
+        console.json({**about, **source}, ascii=True)
     elif args.source:
         console.data(get_builtin_source(args.name))
     else:

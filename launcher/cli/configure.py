@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-from json import dumps
 from typing import Any
 
 from launcher.cli.console import Console
@@ -33,7 +32,7 @@ def run(args: Any, console: Console) -> int:
         console.note(f"wrote {CONFIG_FILE}")
     if args.json:
         value = {"file": CONFIG_FILE, "written": not args.print, "text": text.getvalue()}
-        console.print(dumps(value, indent=2, ensure_ascii=False))
+        console.json(value)
     elif args.print:
         console.print(text.getvalue(), end="")
     return 0

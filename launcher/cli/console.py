@@ -11,7 +11,7 @@ import os
 import sys
 from codecs import register_error
 
-from launcher.errors import LauncherError
+from launcher.errors import BlockedError, LauncherError
 from launcher.text import RESET, STYLES, paint
 
 TYPE_CHECKING = False
@@ -156,6 +156,12 @@ class Console:
         except OSError as error:
             raise self.broken(error) from error
 
+    def json(self, value: object, *, ascii: bool = False) -> None:
+        """Write a value as an indented JSON document. `ascii`: escape all other characters."""
+        from json import dumps
+
+        self.print(dumps(value, indent=2, ensure_ascii=ascii))
+
     def data(self, text: str) -> None:
         """Write the text of a file, such as source code: unchanged, but escaped on a terminal."""
         if self.is_terminal:
@@ -243,6 +249,19 @@ class Console:
     def ask(self, question: str) -> bool:
         """Ask a yes-or-no question on stderr; only `y` and `yes` mean yes, the end of the input means no."""
         return self.answer(f"{question} [y/N]").lower() in ("y", "yes")
+
+    def agree(self, question: str, *, doing: str, hint: str, otherwise: str) -> None:
+        """Raise BlockedError unless the user says yes.
+
+        Args:
+            doing: the words that follow "cannot ask", where there is no terminal.
+            hint: for this case.
+            otherwise: the words that follow "not approved".
+        """
+        if self.cannot_ask:
+            raise BlockedError(f"cannot ask {doing}: {self.cannot_ask}", hint=hint)
+        if not self.ask(question):
+            raise BlockedError(f"not approved; {otherwise}")
 
     def answer(self, question: str) -> str:
         """Ask for one line on stderr; "" at the end of the input."""

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from functools import partial
-from json import dumps
 from typing import Any
 
 from launcher.cli.compile import role_fields
@@ -133,7 +132,7 @@ def _print(made: Converted, code: int, args: Any, console: Console) -> None:
         "lost": [{"what": what, "why": why} for what, why in made.lost.items()],
         "warnings": [found.to_json() for found in made.warnings],
     }
-    console.print(dumps(value, indent=2, ensure_ascii=False))
+    console.json(value)
 
 
 def _common(args: Any, scheduler: str) -> dict[str, Any]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from launcher.cli.arguments import add_target
+from launcher.cli.arguments import add_app
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -21,8 +21,7 @@ EXAMPLES = """\
 
 
 def add_arguments(parser: Any) -> None:
-    parser.add_argument("app", metavar="APP", help="job name, JOB@ATTEMPT, app id or handle")
-    add_target(parser)
+    add_app(parser)
     parser.option("--json", "print one JSON object")
 
 
@@ -34,11 +33,9 @@ def run(args: Any, console: Console) -> int:
     found = inspect(app)
     more = dict(about(app))
     if args.json:
-        from json import dumps
-
         from launcher.cli.render.apps import status_json
 
-        console.print(dumps({**status_json(found), **more}, indent=2, ensure_ascii=False))
+        console.json({**status_json(found), **more})
         return 0
     from launcher.cli.render.status_text import status_text
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import asdict
-from json import dumps
 from typing import Any
 
 from launcher.cli import jobs
@@ -38,7 +37,7 @@ def run(args: Any, console: Console) -> int:
         facts = [{"name": name, "old": old, "new": new} for name, old, new in found.facts]
         changes = [asdict(change) for change in found.changes]
         value = {"old": found.old, "new": found.new, "changes": changes, "facts": facts}
-        console.print(dumps(value, indent=2, ensure_ascii=False))
+        console.json(value)
         return 0
     console.print(difference_text(found, color=console.color))
     return 0

@@ -70,7 +70,7 @@ def run(args: Any, console: Console) -> int:
             if args.code is None
             else _document(code, codes[code])
         )
-        console.print(dumps(found, indent=2, ensure_ascii=False))
+        console.json(found)
     else:
         rows = [[code, _kind(code), summary] for code, summary in codes.items()]
         console.print(table(["CODE", "KIND", "MEANING"], rows, color=console.color))

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
-from json import dumps
 from typing import TYPE_CHECKING, Any
 
 from launcher.cli.console import Console
@@ -77,7 +76,7 @@ def run(args: Any, console: Console) -> int:
         changes = [{"file": each.file, "diff": "\n".join(_diff(each, "formatted"))} for each in done]
         value = {"exit": code, "written": not args.check, "changed": changes, "unchanged": unchanged}
         value |= {"problems": problems_json(refused)}
-        console.print(dumps(value, indent=2, ensure_ascii=False))
+        console.json(value)
     return code
 
 

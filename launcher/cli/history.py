@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from json import dumps
 from typing import Any
 
 from launcher.ci_environment import pull_request
@@ -46,7 +45,7 @@ def run(args: Any, console: Console) -> int:
         found = attempts_of(find_app(args.job, args.target), args.limit + 1)
     shown = found[: args.limit]
     if args.json:
-        console.print(dumps(list(map(attempt_json, shown)), indent=2, ensure_ascii=False))
+        console.json(list(map(attempt_json, shown)))
         return 0
     if not shown:
         console.note("no attempts yet; `launcher apply FILE` starts one")

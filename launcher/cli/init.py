@@ -117,7 +117,7 @@ def run(args: Any, console: Console) -> int:
     _show_next_steps(steps_left, console)
     if args.json:
         value = {"written": list(map(os.path.relpath, written)), "kept": kept, "next": steps_left}
-        console.print(json.dumps(value, indent=2, ensure_ascii=False))
+        console.json(value)
     return 0
 
 

@@ -63,11 +63,9 @@ def run(args: Any, console: Console) -> int:
     limit = None if args.all else _default(args, console) if args.limit is None else args.limit
     apps = newest(limit, args.scheduler, project=args.project, states=args.state, warn=console.warn)
     if args.json:
-        from json import dumps
-
         from launcher.cli.render.apps import app_json
 
-        console.print(dumps(list(map(app_json, apps)), indent=2))
+        console.json(list(map(app_json, apps)), ascii=True)
         return 0
     if not apps and (args.state or args.project):
         console.note(_none(args))

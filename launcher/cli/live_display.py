@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from _thread import RLock
 from collections.abc import Callable, Mapping
-from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
 from launcher.cli.console import Console
@@ -65,15 +64,13 @@ class LiveDisplay:
     def __enter__(self) -> LiveDisplay:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     def close(self) -> None:
         with self._lock:
             if self._progress is not None:
-                self._progress.__exit__(None, None, None)
+                self._progress.__exit__()
                 self._progress = None
 
     def say(self, line: str) -> None:

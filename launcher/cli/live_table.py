@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
-from json import dumps
 
 from launcher.cli.console import Console
 from launcher.cli.main import terminate_with_exception
@@ -140,7 +139,7 @@ def _line(app: AppRecord, is_new: bool, console: Console) -> None:
 
 def _print_ends(apps: Sequence[AppRecord], console: Console, *, as_json: bool) -> None:
     if as_json:
-        console.print(dumps(list(map(status_json, apps)), indent=2, ensure_ascii=False))
+        console.json(list(map(status_json, apps)))
         return
     if len(apps) == 1:
         console.print(status_text(apps[0], color=console.color))

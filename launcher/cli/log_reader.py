@@ -39,24 +39,6 @@ class LogRequest:
         live: the display that shows lines and progress bars; `read` then yields nothing.
     """
 
-    __slots__ = (
-        "as_json",
-        "follow",
-        "is_held",
-        "live",
-        "on_restart",
-        "prefixes",
-        "raw",
-        "regex",
-        "replicas",
-        "runs",
-        "since",
-        "stream",
-        "tail",
-        "timestamps",
-        "until",
-    )
-
     def __init__(self, replicas: list[tuple[str, int]], stream: str = "combined") -> None:
         self.replicas = replicas
         self.stream = stream

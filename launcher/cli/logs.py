@@ -189,12 +189,8 @@ def _requests(args: Any, found: SelectedApps, console: Console) -> Logs:
         except LauncherError as error:
             errors.append(error)
             continue
-        request.since, request.until, request.tail, request.follow = (
-            args.since,
-            args.until,
-            args.tail,
-            args.follow,
-        )
+        request.since, request.until = args.since, args.until
+        request.tail, request.follow = args.tail, args.follow
         request.regex, request.timestamps, request.raw = args.regex, args.timestamps, args.raw
         request.as_json = args.json
         logs.append((selected.app, request))

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterable, Mapping
-from json import dumps
 from typing import Any
 
 from launcher import __version__
@@ -100,7 +99,7 @@ def run(args: Any, console: Console) -> int:
     if args.textfile != _STDOUT:
         write_text(args.textfile, text, is_public=True)
     if args.json:
-        console.print(dumps({"metrics": metrics_json(found, labels)}, indent=2, ensure_ascii=False))
+        console.json({"metrics": metrics_json(found, labels)})
     elif args.textfile == _STDOUT:
         console.print(text, end="")
     return 0

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import json
 from typing import TYPE_CHECKING, Any
 
-from launcher.cli.arguments import add_target
+from launcher.cli.arguments import add_app
 from launcher.cli.main import terminate_with_exception
 from launcher.inventory.find import find_app
 from launcher.inventory.outputs import Output, copy_output, output_of
@@ -36,8 +35,7 @@ _UNITS = ("B", "kB", "MB", "GB", "TB")
 
 
 def add_arguments(parser: Any) -> None:
-    parser.add_argument("app", metavar="JOB", help="job name, JOB@ATTEMPT, app id or handle")
-    add_target(parser)
+    add_app(parser, "JOB")
     parser.option("--copy DIR", "copy its files into DIR, which is new or empty")
     parser.option("--json", "print one JSON object")
 
@@ -54,7 +52,7 @@ def run(args: Any, console: Console) -> int:
     elif found.unseen:
         console.warn(f"it is not known whether it is there: {found.unseen}")
     if args.json:
-        console.print(json.dumps(facts, indent=2, ensure_ascii=False))
+        console.json(facts)
     elif args.copy is None:
         console.print(found.address)
     return 0

@@ -134,7 +134,6 @@ def _base(args: Any, console: Console) -> tuple[Launch, ...]:
 
 def _compare(launches: tuple[Launch, ...], args: Any, console: Console) -> int:
     """Show the differences between the job files and those of the base; asks no engine and no ledger."""
-    from json import dumps
 
     from launcher.cli.render.github import publish_text, shielded
     from launcher.cli.render.plan_answers import comparison_json, comparison_markdown, comparison_text
@@ -142,7 +141,7 @@ def _compare(launches: tuple[Launch, ...], args: Any, console: Console) -> int:
 
     found = compared(launches, _base(args, console))
     if args.format == "json":
-        console.print(dumps(comparison_json(found, args.base), indent=2, ensure_ascii=False))
+        console.json(comparison_json(found, args.base))
     if args.format in ("markdown", "github"):
         page = comparison_markdown(found, args.base, max_bytes=args.max_bytes, in_full=args.all)
         publish_text(page) if args.format == "github" else console.print(page, end="")
@@ -169,14 +168,12 @@ def _check_arguments(args: Any) -> None:
 
 
 def _explain(launches: tuple[Launch, ...], args: Any, console: Console) -> int:
-    from json import dumps
-
     from launcher.apply.plans import explain_success
     from launcher.cli.render.plan_answers import explanation_json, explanation_text
 
     found = explain_success(launches, args.explain, choices=plan_options.choices(launches, args))
     if args.format == "json":
-        console.print(dumps(explanation_json(found), indent=2, ensure_ascii=False))
+        console.json(explanation_json(found))
     else:
         console.print(explanation_text(found, color=console.color), end="")
     return 0

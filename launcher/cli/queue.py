@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from launcher.cli.render.values import GAP, shortened, table, text_of, width
+from launcher.cli.render.values import room, shortened, table, text_of
 from launcher.text import fold, memory, named, paint
 
 TYPE_CHECKING = False
@@ -47,11 +47,9 @@ def run(args: Any, console: Console) -> int:
 
     tables, engines = Tables.read(), of_engines()
     if args.json:
-        from json import dumps
-
         document = _json(tables)
         document["engines"] = [{"engine": each.engine, **_json(each)} for each in engines]
-        console.print(dumps(document, indent=2))
+        console.json(document, ascii=True)
         return 0
     shown = (
         as_text(each, in_full=args.all, color=console.color, columns=console.columns)
@@ -224,22 +222,13 @@ def _line(line: Sequence[InLine], families: Mapping[str, Hashable], color: bool,
 def _fit(headings: Sequence[str], rows: list[list[Cell]], columns: int) -> None:
     """Blank the columns that the reasons repeat, and cut reasons until lines fit."""
     for column in _OPTIONAL:
-        if _left(headings, rows, columns) >= _REASON:
+        if room(headings, rows, columns) >= _REASON:
             break
         for row in rows:
             row[column] = ""
-    left = _left(headings, rows, columns)
+    left = room(headings, rows, columns)
     for row in rows:
         row[-1] = shortened(text_of(row[-1]), left) if left >= _LEAST else ""
-
-
-def _left(headings: Sequence[str], rows: list[list[Cell]], columns: int) -> int:
-    """The columns that are left for reasons."""
-    cells = [[text_of(row[c]) for row in rows] for c in range(len(headings) - 1)]
-    sizes = [
-        max(map(width, (heading, *each))) for heading, each in zip(headings, cells, strict=False) if any(each)
-    ]
-    return columns - sum(sizes) - len(GAP) * len(sizes)
 
 
 def _asks(ticket: Ticket) -> list[str]:

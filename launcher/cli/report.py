@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from json import dumps
 from typing import TYPE_CHECKING, Any
 
 from launcher.cli.arguments import add_project, add_target, moment, size
@@ -80,7 +79,7 @@ def run(args: Any, console: Console) -> int:
     )
     report = gather(choice, most // BYTES_PER_APP + 1, console.warn)
     if args.json:
-        console.print(dumps(report_json(report), indent=2, ensure_ascii=False))
+        console.json(report_json(report))
     elif args.markdown:
         console.print(report_markdown(report, max_bytes=most), end="")
     elif args.html == "-":

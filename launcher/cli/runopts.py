@@ -33,7 +33,7 @@ def run(args: Any, console: Console) -> int:
                 raise
             console.warn(str(error))
     if args.json:
-        console.print(dumps(found, indent=2))
+        console.json(found, ascii=True)
         return 0
     for number, (name, options) in enumerate(found.items()):
         if len(found) > 1:

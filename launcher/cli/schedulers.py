@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from importlib import import_module
 from importlib.metadata import entry_points
-from json import dumps
 from typing import Any
 
 from launcher.cli.console import Console
@@ -34,7 +33,7 @@ def run(args: Any, console: Console) -> int:
     default = get_default_scheduler_name()
     found = [{"name": name, "default": name == default, **_about(name)} for name in get_scheduler_factories()]
     if args.json:
-        console.print(dumps(found, indent=2))
+        console.json(found, ascii=True)
         return 0
     rows = [
         [

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from json import dumps
 from typing import Any
 
 from launcher.apply.event_schema import event_schema
@@ -138,7 +137,7 @@ def add_arguments(parser: Any) -> None:
 
 
 def run(args: Any, console: Console) -> int:
-    console.print(dumps(schema(args.kind), indent=2))
+    console.json(schema(args.kind), ascii=True)
     return 0
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from launcher.cli.arguments import add_target
+from launcher.cli.arguments import add_apps
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -10,7 +10,6 @@ if TYPE_CHECKING:
 
     from launcher.cli.console import Console
     from launcher.cli.render.findings import Problem
-    from launcher.errors import LauncherError
     from launcher.state.records import AppRecord
 
 USAGE = "start APP… --now [-t TARGET] [--json]"
@@ -33,10 +32,7 @@ _LOOK_S = 0.05
 
 
 def add_arguments(parser: Any) -> None:
-    parser.add_argument(
-        "apps", metavar="APP", nargs="+", help="job name, JOB@ATTEMPT, app id, handle or pattern"
-    )
-    add_target(parser)
+    add_apps(parser)
     parser.option("--now", "do not wait for their turns")
     parser.option("--json", "print one JSON object when done")
 
@@ -70,7 +66,8 @@ def run(args: Any, console: Console, *, always_asks: bool = False) -> int:
             console.error(error)
             problems.append((app.handle, error))
     for app in _show_starts(asked, console.aside() if args.json else console):
-        late = _late(app)
+        problem = f"{app.handle} has left the line and not started within {_STARTED_S:g} s"
+        late = LauncherError(problem, hint=f"launcher status {app.app_id}")
         if len(apps) == 1:
             raise late
         console.error(late)
@@ -91,29 +88,17 @@ def _start(seen: list[AppRecord], console: Console, *, always_asks: bool) -> lis
     if not in_line:
         return []
     if always_asks:
-        _ask(in_line, console)
+        from launcher.errors import BlockedError
+        from launcher.text import FEW, plural
+
+        for app in in_line[:FEW]:
+            console.note(f"{app.handle} {app.state.upper()}: {app.message}")
+        if len(in_line) > FEW:
+            console.note(f"and {plural(len(in_line) - FEW, 'more app')} in line")
+        if not console.ask("\nStart them at once, also where that is more than this machine has?"):
+            raise BlockedError("not approved; nothing was started")
     started = start_now(in_line)
     return [app for app in in_line if app.app_id in started]
-
-
-def _late(app: AppRecord) -> LauncherError:
-    from launcher.errors import LauncherError
-
-    problem = f"{app.handle} has left the line and not started within {_STARTED_S:g} s"
-    return LauncherError(problem, hint=f"launcher status {app.app_id}")
-
-
-def _ask(apps: list[AppRecord], console: Console) -> None:
-    """Raises BlockedError unless the user agrees."""
-    from launcher.errors import BlockedError
-    from launcher.text import FEW, plural
-
-    for app in apps[:FEW]:
-        console.note(f"{app.handle} {app.state.upper()}: {app.message}")
-    if len(apps) > FEW:
-        console.note(f"and {plural(len(apps) - FEW, 'more app')} in line")
-    if not console.ask("\nStart them at once, also where that is more than this machine has?"):
-        raise BlockedError("not approved; nothing was started")
 
 
 def _seen(apps: list[AppRecord]) -> list[AppRecord]:

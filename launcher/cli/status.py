@@ -61,11 +61,9 @@ def run(args: Any, console: Console) -> int:
         return _group(args, console, found.apps)
     app = inspect(found.apps[0])
     if args.json:
-        from json import dumps
-
         from launcher.cli.render.apps import status_json
 
-        console.print(dumps(status_json(app), indent=2))
+        console.json(status_json(app), ascii=True)
         return 0
     from launcher.cli.render.status_text import status_text
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import cache
-from json import dumps
 from typing import Any
 
 from launcher.ci.apply import MOST_COMMITS, Commit, CommitHistory
@@ -65,7 +64,7 @@ def run(args: Any, console: Console) -> int:
     applied = _last_applied(launches_at(commits[0]), history, branch, tree) if args.online else ""
     found = synced(commits, launches_at, applied)
     if args.json:
-        console.print(dumps(_json(found, branch), indent=2, ensure_ascii=False))
+        console.json(_json(found, branch))
     else:
         console.print(_text(found, branch, color=console.color))
     return BEHIND if found.pending else 0

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from json import dumps
 from typing import Any
 
 from launcher.cli.arguments import add_project, add_target, moment, positive
@@ -12,8 +11,8 @@ from launcher.cli.console import Console
 from launcher.cli.fmt import show_diff, write
 from launcher.cli.render import values
 from launcher.cli.render.values import Cell, table
-from launcher.cli.use_edits import Edits, edits
-from launcher.errors import BlockedError, LauncherError, UsageError
+from launcher.cli.use_edits import edits
+from launcher.errors import LauncherError, UsageError
 from launcher.inventory import recorded
 from launcher.inventory.find import AppName, find_each
 from launcher.inventory.listing import present
@@ -70,7 +69,7 @@ def run(args: Any, console: Console) -> int:
     limit = None if args.jobs else args.limit
     found, total = uses(since, keys, target=args.target, project=args.project, limit=limit)
     if args.json:
-        console.print(dumps(list(map(job_use_json, found)), indent=2, ensure_ascii=False))
+        console.json(list(map(job_use_json, found)))
         return 0
     if not found:
         console.note("no attempts since then; `--since 30d` looks further back")
@@ -111,7 +110,14 @@ def _write(found: Sequence[JobUse], args: Any, console: Console) -> int:
         show_diff(each.rewrite, console, "suggested")
         for note in each.notes:
             console.note(note)
-    _ask(made, args, console)
+    if not args.yes:
+        what = plural(len(made), "file")
+        console.agree(
+            f"\nEdit {what}?",
+            doing=f"before editing {what}",
+            hint="pass --yes",
+            otherwise="nothing was written",
+        )
     failed = bool(refused)
     for each in made:
         try:
@@ -123,17 +129,6 @@ def _write(found: Sequence[JobUse], args: Any, console: Console) -> int:
         file = each.rewrite.file
         console.note(f"edited {file}; `launcher plan {file}` shows what runs again")
     return int(failed)
-
-
-def _ask(made: Sequence[Edits], args: Any, console: Console) -> None:
-    """Raises BlockedError unless the user agrees."""
-    if args.yes:
-        return
-    what = plural(len(made), "file")
-    if console.cannot_ask:
-        raise BlockedError(f"cannot ask before editing {what}: {console.cannot_ask}", hint="pass --yes")
-    if not console.ask(f"\nEdit {what}?"):
-        raise BlockedError("not approved; nothing was written")
 
 
 _WORDS = {"cpu_millis": "cores", "memory_bytes": "memory", "timeout_s": "time"}

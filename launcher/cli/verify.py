@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from json import dumps
 from typing import TYPE_CHECKING, Any
 
 from launcher.ci.approvals import asked
-from launcher.cli.arguments import add_target
+from launcher.cli.arguments import add_app
 from launcher.cli.ci.steps import github_of
 from launcher.cli.console import Console
 from launcher.cli.render.values import named, wrapped
@@ -38,8 +37,7 @@ Exit codes: 0 no link is wrong, 8 a link is wrong, or missing with --strict."""
 
 
 def add_arguments(parser: Any) -> None:
-    parser.add_argument("app", metavar="APP", help="job name, JOB@ATTEMPT, app id or handle")
-    add_target(parser)
+    add_app(parser)
     parser.option("--strict", "exit with 8 also if a link is missing")
     parser.option("--online", "ask GitHub for pull request and approval, with the token in GITHUB_TOKEN")
     parser.option("--json", "print one JSON object")
@@ -50,7 +48,7 @@ def run(args: Any, console: Console) -> int:
     if args.online and chain.attempt.pull_request:
         chain = asked(chain, github_of(chain.attempt.origin))
     if args.json:
-        console.print(dumps(chain_json(chain), indent=2, ensure_ascii=False))
+        console.json(chain_json(chain))
     else:
         console.print(chain_text(chain, color=console.color, columns=console.columns))
     return WRONG if chain.marked("wrong") or (args.strict and chain.marked("missing")) else 0

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from json import dumps, loads
+from json import loads
 from typing import Any
 
 from launcher import __version__, git, paths
@@ -33,7 +33,7 @@ def run(args: Any, console: Console) -> int:
         "home": paths.home(),
     }
     if args.json:
-        console.print(dumps(facts, indent=2))
+        console.json(facts, ascii=True)
     else:
         for name, value in facts.items():
             if value is None:

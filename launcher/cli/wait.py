@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from launcher.cli.arguments import add_target, duration
+from launcher.cli.arguments import add_apps, duration
 from launcher.cli.main import terminate_with_exception
 from launcher.errors import NOT_SUCCEEDED
 from launcher.state.records import WAITING
@@ -35,10 +35,7 @@ _EXPLAINED = ("failed", "skipped", "lost", *WAITING)
 
 
 def add_arguments(parser: Any) -> None:
-    parser.add_argument(
-        "apps", metavar="APP", nargs="+", help="job name, JOB@ATTEMPT, app id, handle or pattern"
-    )
-    add_target(parser)
+    add_apps(parser)
     parser.option("--timeout TIME", "stop waiting after this time: 90, 10s, 1h30m", type=duration)
     parser.option("--json", "print one JSON object when done")
 

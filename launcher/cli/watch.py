@@ -7,7 +7,6 @@ from _thread import RLock
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from time import monotonic
-from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
 from launcher import outages
@@ -75,9 +74,7 @@ class Watch:
         outages.report = self._display.say
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         self._display.close()
         if self._frames is not None:
             self._frames.close()
@@ -122,7 +119,7 @@ class Watch:
 
     def finish(self, result: Result) -> int:
         """Show the result, and return the exit code."""
-        self.__exit__(None, None, None)
+        self.__exit__(None)
         if held := [each.app for each in result.outcomes if each.app is not None and each.app.is_held]:
             present(lambda: held)
         for where in self._shapers:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from json import dumps
 from typing import Any
 
 from launcher.ci.github import GitHub
@@ -80,5 +79,5 @@ def run(args: Any, console: Console) -> int:
         if isinstance(forge, GitLab):
             forge.finish()
     if args.json:
-        console.print(dumps(result, indent=2, ensure_ascii=False))
+        console.json(result)
     return code

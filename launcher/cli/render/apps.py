@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 
 from launcher.cli.render import values
-from launcher.cli.render.values import GAP, ago, iso, shortened, state_cell, table, text_of, took, width
+from launcher.cli.render.values import GAP, ago, iso, room, shortened, state_cell, table, text_of, took, width
 from launcher.state.records import ENDED, LIVE
 from launcher.text import fold, named, plural
 
@@ -192,24 +192,13 @@ def _error_json(replica: ReplicaRecord) -> dict[str, Any] | None:
 def _fit(rows: list[list[Cell]], app_ids: Sequence[str], columns: int) -> None:
     """Replace handles by app ids, blank optional columns, and cut reasons until lines fit."""
     reason = max((width(text_of(row[-1])) for row in rows), default=0)
-    least = columns - (min(reason, _REASON) + len(GAP) if reason else 0)
+    least = min(reason, _REASON)
     steps = [(_APP, app_ids), *((column, [""] * len(rows)) for column in _OPTIONAL)]
     for column, cells in steps:
-        if _width(rows) <= least:
+        if room(_HEADINGS, rows, columns) >= (least if reason else -len(GAP)):
             break
         for row, cell in zip(rows, cells, strict=True):
             row[column] = cell
-    left = columns - _width(rows) - len(GAP)
+    left = room(_HEADINGS, rows, columns)
     for row in rows:
         row[-1] = shortened(str(row[-1]), left) if left >= _LEAST else ""
-
-
-def _width(rows: list[list[Cell]]) -> int:
-    """The width of lines without their reasons."""
-    columns = [[text_of(row[c]) for row in rows] for c in range(len(_HEADINGS) - 1)]
-    sizes = [
-        max(map(width, (heading, *cells)))
-        for heading, cells in zip(_HEADINGS, columns, strict=False)
-        if any(cells)
-    ]
-    return sum(sizes) + len(GAP) * (len(sizes) - 1)

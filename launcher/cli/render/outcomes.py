@@ -8,7 +8,7 @@ from typing import Any
 
 from launcher.apply.events import Outcome, Result
 from launcher.cli.live_display import IMAGE_EVENTS, image_line
-from launcher.cli.render.values import GAP, Cell, shortened, state_cell, table, text_of, width
+from launcher.cli.render.values import Cell, room, shortened, state_cell, table, text_of, width
 from launcher.specs.launch import JobKey
 from launcher.text import FEW, fold, named, paint
 
@@ -74,24 +74,15 @@ def outputs_text(outcomes: Sequence[Outcome], *, color: bool = False) -> str:
 
 def _fit(rows: list[list[Cell]], app_ids: Sequence[str], columns: int) -> None:
     wanted = min(_LEAST, max((width(text_of(row[-1])) for row in rows), default=0))
-    if _left(rows, columns) < wanted:
+    if room(_HEADINGS, rows, columns) < wanted:
         for row, app_id in zip(rows, app_ids, strict=True):
             row[3] = app_id
-    if _left(rows, columns) < 0:  # an app id begins with the name of its job
+    if room(_HEADINGS, rows, columns) < 0:  # an app id begins with the name of its job
         for row in rows:
             row[0] = "" if row[3] else row[0]
-    left = max(_left(rows, columns), 0)
+    left = max(room(_HEADINGS, rows, columns), 0)
     for row in rows:
         row[-1] = shortened(text_of(row[-1]), left) if left >= min(_LEAST, wanted) else ""
-
-
-def _left(rows: Sequence[Sequence[Cell]], columns: int) -> int:
-    """The columns left for reasons."""
-    cells = [[text_of(row[k]) for row in rows] for k in range(len(_HEADINGS) - 1)]
-    sizes = [
-        max(map(width, (heading, *of))) for heading, of in zip(_HEADINGS, cells, strict=False) if any(of)
-    ]
-    return columns - sum(sizes) - len(GAP) * len(sizes)
 
 
 def errors_text(outcomes: Sequence[Outcome], *, color: bool = False) -> list[str]:

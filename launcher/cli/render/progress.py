@@ -22,8 +22,6 @@ from launcher.state.records import ENDED, LIVE, WAITING
 from launcher.text import natural, plural
 
 if TYPE_CHECKING:
-    from types import TracebackType
-
     from launcher.schedulers.responses import DescribeAppResponse
     from launcher.specs.launch import JobKey
     from launcher.state.records import AppRecord
@@ -165,9 +163,7 @@ class Progress:
         self._live.start()
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._live.stop()
 
     def update(self, key: JobKey, seen: DescribeAppResponse, held: AppRecord | None = None) -> None:

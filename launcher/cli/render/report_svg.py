@@ -16,26 +16,8 @@ from launcher.inventory.report import Report
 from launcher.inventory.timeline import Phase
 
 _STEPS_S = (
-    1,
-    2,
-    5,
-    10,
-    30,
-    60,
-    120,
-    300,
-    600,
-    1800,
-    3600,
-    7200,
-    10800,
-    21600,
-    43200,
-    86400,
-    172800,
-    604800,
-    2592000,
-)
+    1, 2, 5, 10, 30, 60, 120, 300, 600, 1800, 3600, 7200, 10800, 21600, 43200, 86400, 172800, 604800, 2592000,
+)  # fmt: skip
 _MOST_TICKS = 8
 _DAY_S = 86400
 _LEAST = 0.25  # percent: a shorter bar would not be seen

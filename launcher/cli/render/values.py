@@ -199,6 +199,15 @@ def table(headings: Sequence[str], rows: Sequence[Sequence[Cell]], *, color: boo
     return "\n".join(GAP.join(line).rstrip() for line in zip(*padded, strict=True))
 
 
+def room(headings: Sequence[str], rows: Sequence[Sequence[Cell]], columns: int) -> int:
+    """The columns that a table of this width leaves for the cells of its last column."""
+    cells = [[text_of(row[k]) for row in rows] for k in range(len(headings) - 1)]
+    sizes = [
+        max(map(width, (heading, *each))) for heading, each in zip(headings, cells, strict=False) if any(each)
+    ]
+    return columns - sum(sizes) - len(GAP) * len(sizes)
+
+
 def _padded(cells: Sequence[Cell], color: bool) -> list[str]:
     """The cells of a column, painted, and with spaces up to the width of the widest one."""
     texts = [text_of(cell) for cell in cells]
