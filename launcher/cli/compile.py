@@ -8,7 +8,6 @@ from typing import Any
 
 from launcher.cli import jobs
 from launcher.cli.console import Console
-from launcher.jobfile.compile.compiled import Compiled
 from launcher.jobfile.compile.one_job import Trace
 from launcher.jobfile.model.role import RoleSpec
 from launcher.specs.app import Resource, Role
@@ -41,24 +40,23 @@ def run(args: Any, console: Console) -> int:
     result = jobs.compiled(args.files, args)
     launches = jobs.accepted(result, args, console)
     if args.json:
-        found = [_as_json(launch, result) for launch in launches]
+        found = [
+            {
+                "key": launch.key._asdict(),
+                "digest": digest(document(launch)),
+                "job": job_fields(launch),
+                "origins": origins(launch, result.traces[launch.key]),
+            }
+            for launch in launches
+        ]
         console.json({"version": 1, "jobs": found})
     else:
-        console.print("\n".join(_as_text(launch, result) for launch in launches), end="")
+        texts = (
+            f"# {launch.key}  {digest(document(launch))}\n{job_text(launch, result.traces[launch.key])}"
+            for launch in launches
+        )
+        console.print("\n".join(texts), end="")
     return 0
-
-
-def _as_text(launch: Launch, result: Compiled) -> str:
-    return f"# {launch.key}  {digest(document(launch))}\n{job_text(launch, result.traces[launch.key])}"
-
-
-def _as_json(launch: Launch, result: Compiled) -> dict[str, Any]:
-    return {
-        "key": launch.key._asdict(),
-        "digest": digest(document(launch)),
-        "job": job_fields(launch),
-        "origins": origins(launch, result.traces[launch.key]),
-    }
 
 
 _GAP = "   "
@@ -136,7 +134,10 @@ def role_fields(role: Role) -> dict[str, Any]:
     """The fields of a role under their names in job files."""
     values = {name: getattr(role, name) for name in RoleSpec.model_fields if hasattr(role, name)}
     values |= {
-        "env": {name: _env(value) for name, value in role.env.items()},
+        "env": {
+            name: {"secret": str(value)} if isinstance(value, Secret) else value
+            for name, value in role.env.items()
+        },
         "retry_policy": str(role.retry_policy).lower(),
         "resource": _resource(role.resource),
         "mounts": [_mount(mount) for mount in role.mounts],
@@ -158,10 +159,6 @@ def _resource(resource: Resource) -> dict[str, Any]:
     more = {"capabilities": capabilities, "devices": resource.devices, "tags": resource.tags}
     said = {key: n for key, n in amounts.items() if n != -1}
     return _without_empty({**said, GPU_TYPE: kind, **more})
-
-
-def _env(value: str) -> Any:
-    return {"secret": str(value)} if isinstance(value, Secret) else value
 
 
 def _mount(mount: Any) -> dict[str, Any]:

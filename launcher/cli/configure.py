@@ -28,7 +28,14 @@ def run(args: Any, console: Console) -> int:
     chosen = [name.strip() for name in args.schedulers.split(",")] if args.schedulers else None
     dump(text, chosen, required_only=not args.all)  # a misspelt name is found before a file is touched
     if not args.print:
-        _write(text.getvalue())
+        try:
+            with open(CONFIG_FILE, "x", encoding="utf-8") as file:
+                file.write(text.getvalue())
+        except FileExistsError:
+            hint = "print the new content with --print"
+            raise LauncherError(f"{CONFIG_FILE} already exists", hint=hint) from None
+        except OSError as error:
+            raise LauncherError(f"cannot write {CONFIG_FILE}: {error.strerror}") from error
         console.note(f"wrote {CONFIG_FILE}")
     if args.json:
         value = {"file": CONFIG_FILE, "written": not args.print, "text": text.getvalue()}
@@ -36,15 +43,3 @@ def run(args: Any, console: Console) -> int:
     elif args.print:
         console.print(text.getvalue(), end="")
     return 0
-
-
-def _write(text: str) -> None:
-    """Write the file. Raises LauncherError if it exists or cannot be written."""
-    try:
-        with open(CONFIG_FILE, "x", encoding="utf-8") as file:
-            file.write(text)
-    except FileExistsError:
-        hint = "print the new content with --print"
-        raise LauncherError(f"{CONFIG_FILE} already exists", hint=hint) from None
-    except OSError as error:
-        raise LauncherError(f"cannot write {CONFIG_FILE}: {error.strerror}") from error

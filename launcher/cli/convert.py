@@ -83,8 +83,14 @@ def run(args: Any, console: Console) -> int:
         return 0
     app, common = found[0].build(found[1]), _common(args, args.scheduler or "")
     whys = []
-    for what in (_roles(app), _call(args.component, *found)):
-        text = _text({"name": args.name or label(app.name), **common, **what})
+    roles = {
+        "roles": {role.name: _said(role_fields(role)) for role in app.roles},
+        **({"metadata": dict(app.metadata)} if app.metadata else {}),
+    }
+    for what in (roles, _call(args.component, *found)):
+        fields = {"version": 1, "name": args.name or label(app.name), **common, **what}
+        # The order of roles determines the host of rank 0.
+        text = _canonical(to_yaml(fields, sort=False))
         why = _disproof(text, app)
         if why is None:
             _print(Converted(text, {}, (), ()), 0, args, console)
@@ -146,12 +152,6 @@ def _common(args: Any, scheduler: str) -> dict[str, Any]:
     return {key: value for key, value in fields.items() if value}
 
 
-def _roles(app: AppDef) -> dict[str, Any]:
-    """The fields of the job with the app's roles written out."""
-    roles = {role.name: _said(role_fields(role)) for role in app.roles}
-    return {"roles": roles, **({"metadata": dict(app.metadata)} if app.metadata else {})}
-
-
 def _call(name: str, component: Component, arguments: ComponentArgs) -> dict[str, Any]:
     """Return the job's fields with a component call, for apps that roles of a job file cannot express."""
     given: dict[str, Any] = {**arguments.positional_args, **arguments.kwargs}
@@ -161,11 +161,6 @@ def _call(name: str, component: Component, arguments: ComponentArgs) -> dict[str
         if parameter.is_required or value != parameter.default:
             args[key] = list(value) if isinstance(value, tuple) else value
     return {"component": name, **({"args": args} if args else {})}
-
-
-def _text(fields: dict[str, Any]) -> str:
-    # The order of roles determines the host of rank 0.
-    return _canonical(to_yaml({"version": 1, **fields}, sort=False))
 
 
 def _said(role: dict[str, Any]) -> dict[str, Any]:

@@ -56,9 +56,9 @@ def _text(value: Any) -> str:
     if isinstance(value, dict):
         return ", ".join(f"{key}={text}" for key, text in value.items())
     if isinstance(value, list):  # states of needs
-        return ", ".join(f"{each['job']}@{each['attempt']} ({_standing(each)})" for each in value)
+        return ", ".join(
+            f"{each['job']}@{each['attempt']} (edition {each['edition']}"
+            f"{', rerun: never' if 'rerun' in each else ''})"
+            for each in value
+        )
     return str(value)
-
-
-def _standing(need: dict[str, Any]) -> str:
-    return f"edition {need['edition']}" + (", rerun: never" if "rerun" in need else "")

@@ -49,7 +49,8 @@ def add_arguments(parser: Any) -> None:
 
 
 def run(args: Any, console: Console) -> int:
-    codes = _codes()
+    # Codes of diagnostics, then reasons of plans.
+    codes = dict(sorted(CODES.items())) | {str(code): text for code, text in REASONS.items()}
     if args.code is not None:
         # Text pasted from a message counts too: `error[unknown-field]:`.
         code = args.code.partition("[")[2].partition("]")[0] if "[" in args.code else args.code
@@ -98,12 +99,6 @@ def _words(answers: list[dict[str, Any]]) -> str:
         tools = f" ({each['tools']})" if each["tools"] else ""
         paragraphs.append(f"{written} in {_PLACES[each['mapping']]}{tools}:\n    {answer}")
     return "\n\n".join(paragraphs)
-
-
-def _codes() -> dict[str, str]:
-    """Code → summary: codes of diagnostics, then reasons of plans."""
-    codes = dict(sorted(CODES.items()))
-    return codes | {str(code): text for code, text in REASONS.items()}
 
 
 def _kind(code: str) -> str:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator, Sequence
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from launcher.cli.console import Console
@@ -135,8 +134,7 @@ class Rewrite:
 def prepare(paths: Sequence[str]) -> tuple[list[Rewrite], list[Problem]]:
     """Format every job file in `paths`; return the results, and the files that cannot be formatted, with why.
 
-    Raises JobFileError for a directory without
-    job files.
+    Raises JobFileError for a directory without job files.
     """
     files, missing = find_files(paths, os.getcwd())
     if missing:
@@ -176,9 +174,8 @@ def write(rewrite: Rewrite, check: Callable[[str, str], object] | None = None) -
     """
     path = os.path.realpath(rewrite.path)
     folder, name = os.path.split(path)
-    beside = os.path.join(
-        folder, f".{os.getpid()}-{name}"
-    )  # hidden, so that no command reads it as a job file
+    # Hidden, so that no command reads it as a job file.
+    beside = os.path.join(folder, f".{os.getpid()}-{name}")
     try:
         with open(path, "rb") as stream:
             data = stream.read()
@@ -193,20 +190,19 @@ def write(rewrite: Rewrite, check: Callable[[str, str], object] | None = None) -
             os.fsync(stream.fileno())
         make_like(path, beside)
         if name != PROJECT_FILE:
-            (check or partial(_same_digests, rewrite.file))(path, beside)
+            if check is not None:
+                check(path, beside)
+            elif _digests(beside) != _digests(path):
+                raise Unformattable(
+                    f"{rewrite.file}: cannot be formatted: the digest of its job would change",
+                    hint="nothing was changed",
+                )
         os.replace(beside, path)
     except OSError as error:
         raise LauncherError(f"cannot write {rewrite.file}: {error.strerror or error}") from error
     finally:
         if os.path.lexists(beside):
             os.unlink(beside)
-
-
-def _same_digests(file: str, path: str, beside: str) -> None:
-    if _digests(beside) != _digests(path):
-        raise Unformattable(
-            f"{file}: cannot be formatted: the digest of its job would change", hint="nothing was changed"
-        )
 
 
 def _digests(path: str) -> list[str]:

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
-from json import dumps
 from typing import Any
 
 from launcher.apply.engines import Engines
@@ -16,7 +14,6 @@ from launcher.cli.render.values import Cell, ago, iso, table
 from launcher.errors import UsageError
 from launcher.inventory.recorded import with_apps_here
 from launcher.schedulers.registry import open_store
-from launcher.state.records import AppRecord
 from launcher.text import plural
 
 USAGE = "gc [OPTIONS]"
@@ -97,10 +94,18 @@ def _show(done: Collected, code: int, args: Any, console: Console, now: float) -
     for what, error in done.problems:
         console.warn(f"{what}: {'not removed' if '://' in what else 'skipped'}: {error}")
     if args.json:
-        console.print(_json(done, code))
+        removed = [
+            {"handle": app.handle, "name": app.name, "ended_at": iso(ended(app))} for app in done.removed
+        ]
+        kept = [{"what": what, "why": why} for what, why in done.kept]
+        value = {"exit": code, "removed": removed, "shared": done.shared, "kept": kept}
+        console.json({**value, "problems": problems_json(done.problems)})
         return
     if done.removed:
-        console.print(_table(done.removed, now, color=console.color))
+        rows: list[list[Cell]] = [
+            [(app.name, "bold"), ago(ended(app), now), app.handle] for app in done.removed
+        ]
+        console.print(table(["NAME", "ENDED", "APP"], rows, color=console.color))
     for line in done.shared:
         console.print(f"{'would remove' if args.dry_run else 'removed'} {line}")
     word = "would be removed" if args.dry_run else "removed"
@@ -111,15 +116,3 @@ def _show(done: Collected, code: int, args: Any, console: Console, now: float) -
         console.note(f"{plural(number, 'app')} {word}" if number else "no apps to remove")
     for what, why in done.kept:
         console.note(f"kept {what}: {why}")
-
-
-def _table(apps: Sequence[AppRecord], now: float, *, color: bool) -> str:
-    rows: list[list[Cell]] = [[(app.name, "bold"), ago(ended(app), now), app.handle] for app in apps]
-    return table(["NAME", "ENDED", "APP"], rows, color=color)
-
-
-def _json(done: Collected, code: int) -> str:
-    removed = [{"handle": app.handle, "name": app.name, "ended_at": iso(ended(app))} for app in done.removed]
-    kept = [{"what": what, "why": why} for what, why in done.kept]
-    value = {"exit": code, "removed": removed, "shared": done.shared, "kept": kept}
-    return dumps({**value, "problems": problems_json(done.problems)}, indent=2, ensure_ascii=False)

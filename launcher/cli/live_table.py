@@ -53,7 +53,13 @@ def watch(first: Sequence[AppRecord], more: More, console: Console, *, as_json: 
                 lambda text: progress.say(f"{warning} {text}"),
             )
     else:
-        unreached = _refresh(apps, more, lambda app, is_new: _line(app, is_new, console), console.warn)
+
+        def show(app: AppRecord, is_new: bool) -> None:
+            if is_new:
+                why = f": {app.message}" if app.message and (app.is_held or not app.is_live) else ""
+                console.note(f"{app.handle} {app.state.upper()}{why}")
+
+        unreached = _refresh(apps, more, show, console.warn)
     _print_ends(list(apps.values()), console, as_json=as_json)
     if unreached:
         return 1
@@ -129,12 +135,6 @@ def _show(app: AppRecord, is_new: bool, progress: Progress, console: Console) ->
         took = ran_for(app, time.time())
         line = f"{app.name or app.app_id} {paint(state, style, console.err_color)}"
         progress.say(line + (f" after {took}" if took else "") + (f": {app.message}" if app.message else ""))
-
-
-def _line(app: AppRecord, is_new: bool, console: Console) -> None:
-    if is_new:
-        why = f": {app.message}" if app.message and (app.is_held or not app.is_live) else ""
-        console.note(f"{app.handle} {app.state.upper()}{why}")
 
 
 def _print_ends(apps: Sequence[AppRecord], console: Console, *, as_json: bool) -> None:

@@ -166,20 +166,16 @@ def of_machine(queue: Mapping[str, Any]) -> list[Metric]:
 
 def _family(family: Metric, labels: Labels) -> str:
     name = PREFIX + family.name
-    samples = {_labels((*own, *labels)): _number(value) for own, value in family.samples.items()}
+    samples = {
+        _labels((*own, *labels)): repr(round(value, 3)) if isinstance(value, float) else str(value)
+        for own, value in family.samples.items()
+    }
     lines = [f"# HELP {name} {family.help}", f"# TYPE {name} {family.kind}"]
     return "\n".join([*lines, *(f"{name}{each} {value}" for each, value in samples.items()), ""])
 
 
 def _labels(labels: Labels) -> str:
     """`{project="vision",target=""}`; quotes and newlines in names are escaped."""
-    inside = ",".join(f'{name}="{_escaped(value)}"' for name, value in labels)
+    escaped = ((name, printable(value).replace("\\", "\\\\").replace('"', '\\"')) for name, value in labels)
+    inside = ",".join(f'{name}="{value}"' for name, value in escaped)
     return f"{{{inside}}}" if inside else ""
-
-
-def _escaped(value: str) -> str:
-    return printable(value).replace("\\", "\\\\").replace('"', '\\"')
-
-
-def _number(value: float) -> str:
-    return repr(round(value, 3)) if isinstance(value, float) else str(value)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from launcher.cli.arguments import add_app
 from launcher.cli.main import terminate_with_exception
 from launcher.inventory.find import find_app
-from launcher.inventory.outputs import Output, copy_output, output_of
+from launcher.inventory.outputs import copy_output, output_of
 from launcher.text import plural
 
 if TYPE_CHECKING:
@@ -44,7 +44,16 @@ def run(args: Any, console: Console) -> int:
     terminate_with_exception()
     app = find_app(args.app, args.target)
     found = output_of(app)
-    facts = _facts(found)
+    attempt = found.attempt
+    facts: dict[str, Any] = {
+        "project": attempt.key.project,
+        "target": attempt.key.target,
+        "job": attempt.key.job,
+        "attempt": attempt.number,
+        "edition": attempt.edition,
+        "handle": attempt.handle,
+        "output": found.address,
+    }
     if args.copy is not None:
         files, size = copy_output(app, found, args.copy)
         facts["copied"] = {"folder": args.copy, "files": files, "bytes": size}
@@ -56,19 +65,6 @@ def run(args: Any, console: Console) -> int:
     elif args.copy is None:
         console.print(found.address)
     return 0
-
-
-def _facts(found: Output) -> dict[str, Any]:
-    attempt = found.attempt
-    return {
-        "project": attempt.key.project,
-        "target": attempt.key.target,
-        "job": attempt.key.job,
-        "attempt": attempt.number,
-        "edition": attempt.edition,
-        "handle": attempt.handle,
-        "output": found.address,
-    }
 
 
 def _amount(size: float) -> str:

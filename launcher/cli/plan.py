@@ -9,6 +9,7 @@ from launcher.apply.plans import make_plan
 from launcher.cli import jobs, plan_options
 from launcher.cli.arguments import choose_format, count
 from launcher.cli.console import Console
+from launcher.cli.plan_file import document, write_text
 from launcher.cli.plan_options import empty_state_warning, matched
 from launcher.cli.render.findings import exit_code, findings, in_short
 from launcher.cli.render.plan_text import plan_text
@@ -40,18 +41,12 @@ FORMATS = ("text", "json", "markdown", "sarif", "github")
 def add_arguments(parser: Any) -> None:
     jobs.add_arguments(parser)
     plan_options.add_arguments(parser)
-    _add_comparison(parser.add_argument_group("Comparison"))
-    _add_output(parser.add_argument_group("Output"))
-
-
-def _add_comparison(group: Any) -> None:
+    group = parser.add_argument_group("Comparison")
     group.option("--base REV", "name what was already pending on the commit REV, such as origin/main")
     group.option(
         "--offline", "with --base: compare the job files alone, without asking state folder and engines"
     )
-
-
-def _add_output(group: Any) -> None:
+    group = parser.add_argument_group("Output")
     group.option("--out PLAN.JSON", "save the plan, for `launcher apply PLAN.JSON`")
     group.option(
         "--format FORMAT",
@@ -93,7 +88,7 @@ def run(args: Any, console: Console) -> int:
         from launcher.plan.attribution import attributed
 
         plan = attributed(plan, _base(args, console), args.base, "this change")
-    text = _document(plan) if args.out or args.json_into or args.json else ""
+    text = document(plan) if args.out or args.json_into or args.json else ""
     if args.json:  # stdout gets the plan, or the reason why there is none
         check_plan(plan)
         _write_files(text, args)
@@ -108,19 +103,13 @@ def run(args: Any, console: Console) -> int:
     if args.out:
         console.note(f"saved; to apply it: launcher apply {args.out}")
     console.keep(plan, launches)
-    return _exit_code(plan, args, console)
-
-
-def _document(plan: Plan) -> str:
-    from launcher.cli.plan_file import document
-
-    return document(plan)
+    for phrase in matched(plan, args.fail_on):
+        console.warn(phrase)
+    return plan_exit_code(plan, detailed=args.detailed_exitcode, fail_on=args.fail_on)
 
 
 def _write_files(text: str, args: Any) -> None:
     for path in filter(None, (args.out, args.json_into)):
-        from launcher.cli.plan_file import write_text
-
         write_text(path, text)
 
 
@@ -201,11 +190,13 @@ def _launches(args: Any, console: Console) -> tuple[Launch, ...]:
     return result.launches
 
 
-def _show(plan: Plan, document: str, args: Any, console: Console) -> None:
+def _show(plan: Plan, text: str, args: Any, console: Console) -> None:
     """Print the plan in its format; to stderr if stdout is for diagnostics only."""
-    requests = _requests(plan) if args.show_request else ""
+    # With the symbolic app id.
+    bound = [step.bound for step in plan.steps if step.bound is not None and args.show_request]
+    requests = "".join(f"\n{each.launch.key}:\n{each.info!r}\n" for each in bound)
     if args.format == "json":
-        console.print(document, end="")
+        console.print(text, end="")
         if requests:
             console.note(requests.rstrip("\n"))
     elif args.format == "markdown":
@@ -221,15 +212,3 @@ def _show(plan: Plan, document: str, args: Any, console: Console) -> None:
     else:
         text = plan_text(plan, color=console.color, columns=console.columns, in_full=args.all)
         console.print(f"{text}\n{requests}", end="")
-
-
-def _exit_code(plan: Plan, args: Any, console: Console) -> int:
-    for phrase in matched(plan, args.fail_on):
-        console.warn(phrase)
-    return plan_exit_code(plan, detailed=args.detailed_exitcode, fail_on=args.fail_on)
-
-
-def _requests(plan: Plan) -> str:
-    """The requests to the schedulers, with the symbolic app id."""
-    bound = [step.bound for step in plan.steps if step.bound is not None]
-    return "".join(f"\n{each.launch.key}:\n{each.info!r}\n" for each in bound)

@@ -11,7 +11,6 @@ from launcher.cli.attached import run_attached
 from launcher.cli.console import Console
 from launcher.cli.jobs import OF_FILES
 from launcher.components.call import (
-    ArgumentProblem,
     ComponentArgs,
     ComponentArgumentException,
     assign,
@@ -116,16 +115,15 @@ def called(
     try:
         arguments = component_args_from_str(component.fn, words, defaults, values)
     except ComponentArgumentException as error:
-        problems = [_placed(problem) for problem in error.problems]
+        # Options of `run` go before the component.
+        problems = [
+            problem._replace(hint=f"options of `run` go before the component: run --{problem.name} …")
+            if problem.code == "unknown-field" and problem.name in _OF_RUN
+            else problem
+            for problem in error.problems
+        ]
         raise ComponentArgumentException(component.name, problems) from None
     return component, arguments
-
-
-def _placed(problem: ArgumentProblem) -> ArgumentProblem:
-    """Add the hint that options of `run` go before the component."""
-    if problem.code != "unknown-field" or problem.name not in _OF_RUN:
-        return problem
-    return problem._replace(hint=f"options of `run` go before the component: run --{problem.name} …")
 
 
 @dataclass(frozen=True, slots=True)
@@ -183,7 +181,8 @@ def read_request(text: str | bytes) -> RunRequest:
     form_of = {each.name: str(each.type).partition("[")[0].partition(" ")[0] for each in fields(RunRequest)}
     missing = [name for name in REQUIRED if name not in given]
     if missing:
-        raise UsageError(f"standard input lacks {_named(missing)}", hint=f"such as {EXAMPLE}")
+        named = " and ".join(f"`{name}`" for name in missing)
+        raise UsageError(f"standard input lacks {named}", hint=f"such as {EXAMPLE}")
     for name, value in given.items():
         if name not in form_of:
             raise UsageError(f"unknown field `{name}` on standard input", hint=name_hint(name, form_of))
@@ -193,7 +192,3 @@ def read_request(text: str | bytes) -> RunRequest:
         if not optional and not (isinstance(value, form) and texts):
             raise UsageError(f"`{name}` must be {wanted}, got {json.dumps(value)}")
     return RunRequest(**given)
-
-
-def _named(names: list[str]) -> str:
-    return " and ".join(f"`{name}`" for name in names)

@@ -24,10 +24,19 @@ def add_arguments(parser: Any) -> None:
 
 
 def run(args: Any, console: Console) -> int:
-    found = {}
+    found: dict[str, dict[str, dict[str, Any]]] = {}
     for name in [args.scheduler] if args.scheduler else get_scheduler_factories():
         try:
-            found[name] = _options(get_scheduler(name, "launcher"))
+            found[name] = {
+                option_name: {
+                    "type": get_type_name(option.opt_type),
+                    "required": option.is_required,
+                    "default": option.default,
+                    "help": option.help,
+                    "of_role": option.is_of_role,
+                }
+                for option_name, option in get_scheduler(name, "launcher").run_opts()
+            }
         except LauncherError as error:  # a broken plug-in must not hide the others
             if args.scheduler:
                 raise
@@ -40,19 +49,6 @@ def run(args: Any, console: Console) -> int:
             console.print(("\n" if number else "") + f"# {name}")
         console.print(_text(options, console.color))
     return 0
-
-
-def _options(scheduler: Any) -> dict[str, dict[str, Any]]:
-    return {
-        name: {
-            "type": get_type_name(option.opt_type),
-            "required": option.is_required,
-            "default": option.default,
-            "help": option.help,
-            "of_role": option.is_of_role,
-        }
-        for name, option in scheduler.run_opts()
-    }
 
 
 def _text(options: dict[str, dict[str, Any]], color: bool) -> str:

@@ -62,20 +62,16 @@ _IN_FULL = (JobFile, RoleSpec)
 
 def skill_page() -> str:
     """The text of a SKILL.md, the same on every machine."""
+    commands = (
+        f"- `launcher {command(name).USAGE.splitlines()[0]}`: {summary}"
+        for _, group in COMMANDS
+        for name, summary in group.items()
+    )
+    codes = (f"- {code}: {meaning}" for code, meaning in EXIT_CODES.items())
     page = files("launcher.cli").joinpath("skill.md").read_text(encoding="utf-8")
-    for name, lines in (("commands", _commands()), ("exit codes", _exit_codes()), ("fields", _fields())):
+    for name, lines in (("commands", commands), ("exit codes", codes), ("fields", _fields())):
         page = page.replace(f"<!-- {name} -->", "\n".join(lines))
     return page
-
-
-def _commands() -> Iterator[str]:
-    for _, group in COMMANDS:
-        for name, summary in group.items():
-            yield f"- `launcher {command(name).USAGE.splitlines()[0]}`: {summary}"
-
-
-def _exit_codes() -> Iterator[str]:
-    return (f"- {code}: {meaning}" for code, meaning in EXIT_CODES.items())
 
 
 def _fields() -> Iterator[str]:
