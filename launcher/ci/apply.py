@@ -69,7 +69,9 @@ class CommitHistory:
         pulls: dict[str, Pull] = {}
         without, unreviewed = [], []
         for commit in reversed(self._since_applied(scope)):
-            pull = self._pull_of(commit)
+            if commit[0] not in self._pulls:
+                self._pulls[commit[0]] = self._look_up(*commit)
+            pull = self._pulls[commit[0]]
             queued = approval_in(self._forge.check_runs(commit[0]), scope)
             if pull is None and queued is None:
                 without.append(commit[0])
@@ -104,13 +106,8 @@ class CommitHistory:
             hint=f"review the plan, then {self._forge.words.by_hand}",
         )
 
-    def _pull_of(self, commit: Commit) -> Pull | None:
-        """The merged pull request that a commit came from; None for a commit that was pushed."""
-        if commit[0] not in self._pulls:
-            self._pulls[commit[0]] = self._look_up(*commit)
-        return self._pulls[commit[0]]
-
     def _look_up(self, sha: str, subject: str) -> Pull | None:
+        """The merged pull request that a commit came from; None for a commit that was pushed."""
         named = self._forge.number_in(subject)
         for tried in range(_TRIES):
             merged = [pull for pull in self._forge.pulls_of(sha) if pull.merged]
@@ -173,12 +170,7 @@ def applied_check(
     numbers = {step.key: step.pull_request for step in plan.steps}
     by_number: dict[str, list[dict[str, Any]]] = {number: [] for number in merged.pulls}
     for each in started:
-        entry = {
-            "job": each.key.job,
-            "attempt": each.attempt,
-            "app_id": each.app_id,
-            "handle": each.handle,
-        }
+        entry = {"job": each.key.job, "attempt": each.attempt, "app_id": each.app_id, "handle": each.handle}
         by_number.setdefault(numbers.get(each.key, ""), []).append(entry)
     data = {
         "version": "launcher.applied/v1",

@@ -80,15 +80,26 @@ class Checks(NamedTuple):
 
 def findings(facts: Facts, checks: Checks, tree: Repository) -> Iterator[Finding]:
     """Yield the findings, in the order in which a first run would meet them."""
-    yield from _of_engines(facts)
+    for name, why in facts.engines.items():
+        if why:
+            yield Finding(f"engine {name}", "missing", why, "check its address and its key, then try again")
+        else:
+            yield Finding(f"engine {name}", "ok", "it answers")
     yield _of_ledger(facts)
     yield checks.token
-    yield _of_clone(tree, checks.deepen)
+    if tree.is_shallow():
+        yield Finding("clone", "missing", "it is shallow: the base is not there", checks.deepen)
+    else:
+        yield Finding("clone", "ok", "it has the whole history")
     yield from checks.files
     yield checks.branch
     yield _of_secrets(facts.launches, checks.secret)
-    if checks.requirement is not None:
-        yield _of_version(checks.requirement, checks.pin)
+    if checks.requirement is not None and _PINNED.search(checks.requirement):
+        yield Finding("version", "ok", checks.requirement)
+    elif checks.requirement is not None:
+        installed = f"the jobs install `{checks.requirement}`"
+        detail = installed if checks.requirement else "the file names no requirement"
+        yield Finding("version", "missing", detail, checks.pin)
 
 
 def of_branch(facts: Facts, branch: str, is_queued: Callable[[], bool]) -> Finding:
@@ -110,14 +121,6 @@ def of_branch(facts: Facts, branch: str, is_queued: Callable[[], bool]) -> Findi
     )
 
 
-def _of_engines(facts: Facts) -> Iterator[Finding]:
-    for name, why in facts.engines.items():
-        if why:
-            yield Finding(f"engine {name}", "missing", why, "check its address and its key, then try again")
-        else:
-            yield Finding(f"engine {name}", "ok", "it answers")
-
-
 def _of_ledger(facts: Facts) -> Finding:
     if facts.attempts:
         return Finding("ledger", "ok", f"{facts.attempts} of {len(facts.launches)} jobs have attempts")
@@ -129,12 +132,6 @@ def _of_ledger(facts: Facts) -> Finding:
             "keep LAUNCHER_HOME on a persistent disk, or use an engine that all runners share",
         )
     return Finding("ledger", "ok", "no attempt is on record, and no commit was applied yet")
-
-
-def _of_clone(tree: Repository, deepen: str) -> Finding:
-    if tree.is_shallow():
-        return Finding("clone", "missing", "it is shallow: the base is not there", deepen)
-    return Finding("clone", "ok", "it has the whole history")
 
 
 def _of_secrets(launches: Sequence[Launch], remedy: str) -> Finding:
@@ -151,13 +148,6 @@ def _of_secrets(launches: Sequence[Launch], remedy: str) -> Finding:
         names = ", ".join(reference.partition(":")[2] for reference in missing)
         return Finding("secrets", "missing", f"not here: {names}", remedy)
     return Finding("secrets", "ok", f"{len(references)} of {len(references)} are here")
-
-
-def _of_version(requirement: str, pin: str) -> Finding:
-    if not _PINNED.search(requirement):
-        detail = f"the jobs install `{requirement}`" if requirement else "the file names no requirement"
-        return Finding("version", "missing", detail, pin)
-    return Finding("version", "ok", requirement)
 
 
 def _shares_tree(launch: Launch) -> bool:
@@ -216,7 +206,10 @@ def _of_permissions(workflow: Mapping[str, Any]) -> Finding:
                 "permissions", "missing", f"no job runs `launcher ci {step}`", "launcher init --ci github"
             )
         given = job.get("permissions", workflow.get("permissions"))
-        lacks = [name for name in _WRITES if not _may_write(given, name)]
+        may_write = (
+            given if isinstance(given, dict) else dict.fromkeys(_WRITES, given == "write-all" and "write")
+        )
+        lacks = [name for name in _WRITES if may_write.get(name) != "write"]
         if lacks:
             wanted = ", ".join(f"{name}: write" for name in lacks)
             detail = f"the job of `launcher ci {step}` has not {wanted}"
@@ -260,12 +253,6 @@ def _job_of(workflow: Mapping[str, Any], step: str) -> Mapping[str, Any] | None:
             if "launcher ci" in words and (step in words or step in chosen):
                 return dict(job)
     return None
-
-
-def _may_write(permissions: Any, name: str) -> bool:
-    if isinstance(permissions, dict):
-        return bool(permissions.get(name) == "write")
-    return bool(permissions == "write-all")
 
 
 FILES: Final = (".gitlab-ci.yml", ".gitlab")

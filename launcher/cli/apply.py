@@ -68,10 +68,7 @@ def add_arguments(parser: Any) -> None:
         type=positive,
     )
     _add_progress(parser.add_argument_group("Progress"))
-    _add_receivers(parser.add_argument_group("Notifications"))
-
-
-def _add_receivers(group: Any) -> None:
+    group = parser.add_argument_group("Notifications")
     group.option(
         "--notify RECEIVER",
         "send the outcome of each attempt that starts to a URL (or env:NAME, file:PATH of one), or to a "

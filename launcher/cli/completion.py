@@ -166,21 +166,17 @@ def _codes() -> Iterable[str]:
 def _targets() -> list[str]:
     """Targets of the job files here and one folder below, found by a scan of lines: parsing is too slow."""
     found: list[str] = []
-    for path in _job_files():
+    from glob import iglob
+
+    suffixes = ("yaml", "yml", "toml")
+    patterns = [f"{folder}*.launcher.{suffix}" for suffix in suffixes for folder in ("", "*/")]
+    for path in (path for pattern in patterns for path in iglob(pattern)):
         try:
             lines = read_regular(path, _MOST_BYTES).decode().splitlines()
         except (OSError, UnicodeDecodeError):
             continue
         found += _targets_of_toml(lines) if path.endswith(".toml") else _targets_of_yaml(lines)
     return found
-
-
-def _job_files() -> Iterator[str]:
-    from glob import iglob
-
-    for suffix in ("yaml", "yml", "toml"):
-        for pattern in (f"*.launcher.{suffix}", f"*/*.launcher.{suffix}"):
-            yield from iglob(pattern)
 
 
 def _targets_of_yaml(lines: list[str]) -> Iterator[str]:

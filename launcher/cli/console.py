@@ -145,12 +145,20 @@ class Console:
 
         Raises OutputClosed when the reader has exited, OutputError when stdout cannot be written.
         """
+        self._write(visible(text, color=self.color) + end, flush)
+
+    def _write(self, data: str | bytes, flush: bool) -> None:
         if self._silent:
             return
         try:
             if self._out is None:
-                raise _not_open()
-            self._out.write(visible(text, color=self.color) + end)
+                from errno import EBADF
+
+                raise OSError(EBADF, os.strerror(EBADF))
+            if isinstance(data, str):
+                self._out.write(data)
+            else:
+                self._out.buffer.write(data)
             if flush:
                 self._out.flush()
         except OSError as error:
@@ -171,16 +179,7 @@ class Console:
 
     def copy(self, data: bytes, *, flush: bool = False) -> None:
         """Write bytes to stdout unchanged. Raises as `print` does."""
-        if self._silent:
-            return
-        try:
-            if self._out is None:
-                raise _not_open()
-            self._out.buffer.write(data)
-            if flush:
-                self._out.flush()
-        except OSError as error:
-            raise self.broken(error) from error
+        self._write(data, flush)
 
     def flush(self) -> None:
         try:
@@ -294,12 +293,6 @@ def terminal_width(*streams: TextIO | None) -> int:
             except OSError:
                 continue
     return 80
-
-
-def _not_open() -> OSError:
-    from errno import EBADF
-
-    return OSError(EBADF, os.strerror(EBADF))
 
 
 def _is_terminal(stream: TextIO | None) -> bool:

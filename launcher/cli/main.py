@@ -132,18 +132,17 @@ def main(argv: Sequence[str]) -> int:
         code = CLOSED
     except FileNotFoundError as error:
         if error.filename is not None:
-            _report_fault(error, console)
+            _print_json(error, console)
             raise
         missing = LauncherError(  # os.getcwd() is the only call that fails without a file name
             "the current directory no longer exists", hint="change to an existing directory and try again"
         )
         code = report(missing, console)
-    except KeyboardInterrupt:
-        code = _report_interrupt(INTERRUPTED, console)
-    except Terminated:
-        code = _report_interrupt(TERMINATED, console)
+    except (KeyboardInterrupt, Terminated) as interrupt:
+        code = TERMINATED if isinstance(interrupt, Terminated) else INTERRUPTED
+        _print_json(interrupt, console)
     except Exception as error:
-        _report_fault(error, console)
+        _print_json(error, console)
         raise
     return code
 
@@ -252,37 +251,21 @@ def report(error: LauncherError, console: Console) -> int:
         console.silence()
     if isinstance(error, JobFileError) and error.diagnostics:
         error = _in_short(error, console)
-    if console.as_json:
-        from launcher.cli.render.findings import failure
-
-        _print_json(failure(error), console)
+    _print_json(error, console)
     console.error(error)
     return error.exit_code
 
 
-def _report_interrupt(code: int, console: Console) -> int:
-    """Print the object of an interrupt where JSON is asked for; return the exit code."""
-    if console.as_json:
-        from launcher.cli.render.findings import interruption
-
-        _print_json(interruption(code), console)
-    return code
-
-
-def _report_fault(error: Exception, console: Console) -> None:
-    """Print the object of an unexpected error, whose traceback follows, where JSON is asked for."""
-    if console.as_json:
-        from launcher.cli.render.findings import fault
-
-        _print_json(fault(error), console)
-
-
-def _print_json(value: Any, console: Console) -> None:
-    """Print an object on one line, as `--format jsonl` and `logs` want it."""
+def _print_json(error: BaseException, console: Console) -> None:
+    """Print the object of an error on one line, as `--format jsonl` and `logs` want it, where JSON is asked for."""
+    if not console.as_json:
+        return
     from json import dumps
 
+    from launcher.cli.render.findings import failure
+
     try:
-        console.print(dumps(value, ensure_ascii=False), flush=True)
+        console.print(dumps(failure(error), ensure_ascii=False), flush=True)
     except (LauncherError, OutputClosed):
         console.silence()  # the error of the command is reported, not that of its output
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import time
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from launcher.errors import JobFileError, LauncherError
 from launcher.files import read_regular, write_whole
@@ -24,7 +24,12 @@ def findings(path: str) -> list[Diagnostic]:
 
     try:
         raw = _bytes(path)
-        _json(path, raw)  # names line and column of a syntax error
+        try:
+            json.loads(raw.decode())  # names line and column of a syntax error
+        except RecursionError as error:
+            raise _not_json(path, ValueError("it is nested too deeply")) from error
+        except ValueError as error:
+            raise _not_json(path, error) from error
         loads(raw, name=path)
     except JobFileError as error:
         return [*error.diagnostics]
@@ -39,23 +44,10 @@ def _bytes(path: str) -> bytes:
     try:
         return read_regular(path)
     except OSError as error:
-        raise _unreadable(path, error) from error
+        from launcher.jobfile.diagnostics.diagnostic import job_file_error
+        from launcher.jobfile.text.document import unreadable
 
-
-def _json(path: str, raw: bytes) -> Any:
-    try:
-        return json.loads(raw.decode())
-    except RecursionError as error:
-        raise _not_json(path, ValueError("it is nested too deeply")) from error
-    except ValueError as error:
-        raise _not_json(path, error) from error
-
-
-def _unreadable(path: str, error: OSError) -> LauncherError:
-    from launcher.jobfile.diagnostics.diagnostic import job_file_error
-    from launcher.jobfile.text.document import unreadable
-
-    return job_file_error([unreadable(path, path, error)])
+        raise job_file_error([unreadable(path, path, error)]) from error
 
 
 def _not_json(path: str, error: ValueError) -> LauncherError:

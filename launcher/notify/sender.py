@@ -1,5 +1,8 @@
 """The sender of a group: a process that waits for the ends of attempts and sends their outcomes.
 
+Makes HTTP requests as Standard Webhooks asks for, or runs commands:
+https://github.com/standard-webhooks/standard-webhooks/blob/main/spec/standard-webhooks.md
+
 Run as `python -I -c '…; main()' GROUP REPLACES PATH…`; see `launcher/state/outbox.py`. It ends when every
 outcome is sent, or given up. A record is removed after the last receiver has answered, so a sender that is
 killed sends some outcomes twice and none not at all: the id is the same.
@@ -7,26 +10,32 @@ killed sends some outcomes twice and none not at all: the id is the same.
 
 from __future__ import annotations
 
+import base64
+import hmac
 import os
 import select
 import sys
 import time
 import traceback
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
+from http.client import HTTPException
+from threading import Thread
 from typing import Any, Final
+from urllib.error import HTTPError
+from urllib.request import HTTPRedirectHandler, Request, build_opener
 
+from launcher import __version__, command, secrets
 from launcher.errors import LauncherError, SecretError
 from launcher.filelock import try_lock
 from launcher.inventory import recorded
 from launcher.inventory.listing import current
 from launcher.inventory.status import cause, inspect
-from launcher.notify.delivery import DeliveryError, Try, deliver_all
 from launcher.notify.message import body_of, id_of
 from launcher.paths import token
 from launcher.schedulers.local import kernel
 from launcher.schedulers.registry import get_scheduler
-from launcher.specs.notify import from_json
+from launcher.specs.notify import Destination, MalformedAddressError, check_url, from_json, key_bytes
 from launcher.state import outbox
 from launcher.state.records import AppRecord
 from launcher.text import with_cause
@@ -44,8 +53,115 @@ _REPLACE_S: Final = 120.0
 _PROBE_S: Final = 0.5  # a command that looks whether a sender runs holds the lock for a moment
 _POLL_S: Final = 0.05
 _LONGEST_ERROR: Final = 500
+URL_S: Final = 10.0
+COMMAND_S: Final = 30.0
+_MARGIN_S: Final = 5.0
+_GONE: Final = 410
 
 Record = dict[str, Any]
+
+
+class DeliveryError(LauncherError):
+    """A receiver has not taken a notification.
+
+    Attributes:
+        is_final: whether the receiver wants no further try.
+    """
+
+    code = "notify"
+
+    def __init__(self, message: str, *, is_final: bool = False) -> None:
+        super().__init__(message)
+        self.is_final = is_final
+
+
+class _NoRedirects(HTTPRedirectHandler):
+    """Refuses redirects: one would carry the outcome to an address that the user has not named."""
+
+    def redirect_request(self, *args: Any, **more: Any) -> None:
+        return None
+
+
+def sign(key: str, id: str, timestamp: int, body: str) -> str:
+    """The value of the header `webhook-signature`. Raises MalformedAddressError for a malformed key."""
+    digest = hmac.digest(key_bytes(key), f"{id}.{timestamp}.{body}".encode(), "sha256")
+    return f"v1,{base64.b64encode(digest).decode()}"
+
+
+def deliver(to: Destination, id: str, body: str, folder: str) -> None:
+    """Make one try. Raises DeliveryError, or SecretError where a reference cannot be resolved.
+
+    Args:
+        folder: where a command runs that names no folder of its own.
+    """
+    if to.command:
+        _run(to, id, body, to.folder or folder)
+    else:
+        _post(to, id, body)
+
+
+def _run(to: Destination, id: str, body: str, folder: str) -> None:
+    about = {"WEBHOOK_ID": id, "WEBHOOK_TIMESTAMP": str(int(time.time()))}
+    try:
+        command.run(to.command, cwd=folder, input=body, timeout_s=COMMAND_S, env=about)
+    except (LauncherError, OSError, ValueError) as error:
+        raise DeliveryError(str(error)) from error
+
+
+def _post(to: Destination, id: str, body: str) -> None:
+    references = to.references
+    address = secrets.resolve(to.url) if "url" in references else to.url
+    timestamp = int(time.time())
+    headers = {"content-type": "application/json", "user-agent": f"launcher/{__version__}"}
+    headers |= {"webhook-id": id, "webhook-timestamp": str(timestamp)}
+    try:
+        if to.secret:
+            headers["webhook-signature"] = sign(secrets.resolve(to.secret), id, timestamp, body)
+        request = Request(check_url(address), data=body.encode(), headers=headers, method="POST")
+        with build_opener(_NoRedirects).open(request, timeout=URL_S):
+            return
+    except HTTPError as error:
+        with error:
+            raise DeliveryError(f"HTTP status {error.code}", is_final=error.code == _GONE) from None
+    except MalformedAddressError as error:
+        raise SecretError(str(error)) from None
+    except (OSError, HTTPException, ValueError) as error:
+        reason = getattr(error, "reason", error)  # not the whole error, which may hold the address
+        raise DeliveryError(str(getattr(reason, "strerror", None) or type(reason).__name__)) from None
+
+
+Try = tuple[Destination, str, str, str]
+"""The arguments of `deliver`."""
+
+
+def deliver_all(tries: Sequence[Try]) -> Iterator[LauncherError | None]:
+    """Make tries, all at once; yield the error of each, or None, in their order.
+
+    A receiver that keeps a connection open beyond the limit counts as silent.
+    """
+    results: dict[int, LauncherError | None] = {}
+    threads = [(number, each, _start(number, each, results)) for number, each in enumerate(tries)]
+    began = time.monotonic()
+    for number, each, thread in threads:
+        limit = (COMMAND_S if each[0].command else URL_S) + _MARGIN_S
+        thread.join(max(0.0, began + limit - time.monotonic()))
+        yield results.get(number, DeliveryError("no answer in time"))
+
+
+def _start(number: int, each: Try, results: dict[int, LauncherError | None]) -> Thread:
+    def work() -> None:
+        try:
+            deliver(*each)
+        except LauncherError as error:
+            results[number] = error
+        except Exception as error:
+            results[number] = DeliveryError(type(error).__name__)
+        else:
+            results[number] = None
+
+    thread = Thread(target=work, daemon=True)
+    thread.start()
+    return thread
 
 
 class Sender:
@@ -77,7 +193,8 @@ class Sender:
         """Look at the apps and make the tries that are due; returns when to go on, None for never."""
         began = time.process_time()
         records = dict(outbox.records(self._group))
-        apps = self._present(records)
+        # The present state of the apps; unknown apps are absent.
+        apps = {app.app_id: app for app in current([*recorded.apps(records).values()])}
         look_s = time.process_time() - began
         for app_id, record in records.items():
             self._take_outcome(app_id, record, apps.get(app_id))
@@ -90,11 +207,6 @@ class Sender:
             for app in filter(_is_stuck, apps.values()):
                 outbox.write(self._group, app.app_id, records[app.app_id], time.time() + _STUCK_S)
         return min(times, default=None)
-
-    def _present(self, records: Mapping[str, Record]) -> dict[str, AppRecord]:
-        """App id → the present state of the apps of the records; ids of unknown apps are absent."""
-        known = recorded.apps(records)
-        return {app.app_id: app for app in current([*known.values()])}
 
     def _pause(self, live: Sequence[AppRecord], look_s: float) -> float:
         """Seconds until the next look at live apps: longer from look to look, and where looks take long.
@@ -136,7 +248,15 @@ class Sender:
 
         while due and not self._rests(0.0):
             some, due = due[:_AT_ONCE], due[_AT_ONCE:]
-            tries = [self._try(app_id, each, records[app_id]) for app_id, each in some]
+            tries = [
+                (
+                    from_json(each["to"]),
+                    id_of(app_id, each["state"], self._home),
+                    each["body"],
+                    records[app_id]["folder"],
+                )
+                for app_id, each in some
+            ]
             for (app_id, delivery), error in zip(some, deliver_all(tries), strict=True):
                 record = records[app_id]
                 _judge(delivery, error)
@@ -145,10 +265,6 @@ class Sender:
         for app_id, record in records.items():
             if record.get("taken") and all(each["given_up"] for each in record["left"]):
                 self._keep(app_id, record)
-
-    def _try(self, app_id: str, delivery: Record, record: Record) -> Try:
-        id = id_of(app_id, delivery["state"], self._home)
-        return from_json(delivery["to"]), id, delivery["body"], record["folder"]
 
     def _keep(self, app_id: str, record: Record) -> None:
         """Write a record, or remove it when nothing of it is left to do."""

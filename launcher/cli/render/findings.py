@@ -7,7 +7,7 @@ from io import StringIO
 from json import dumps
 from typing import TYPE_CHECKING, Any
 
-from launcher.errors import JobFileError, LauncherError
+from launcher.errors import JobFileError, LauncherError, Terminated
 from launcher.state.records import AppRecord
 from launcher.text import plural
 
@@ -18,12 +18,23 @@ if TYPE_CHECKING:
 Problem = tuple[str, LauncherError]
 """The subject of an error (a handle, a file or an engine), and the error."""
 
-_INTERRUPTS = {130: ("interrupted", "interrupted by Ctrl-C"), 143: ("terminated", "ended by SIGTERM")}
+_INTERRUPTS: dict[type[BaseException], tuple[str, str, int]] = {
+    KeyboardInterrupt: ("interrupted", "interrupted by Ctrl-C", 130),
+    Terminated: ("terminated", "ended by SIGTERM", 143),
+}
 _LEFT = "apps that have started keep running, except that of `launcher run`: `launcher status` shows them"
 
 
-def failure(error: LauncherError) -> dict[str, Any]:
-    """The object of an error, as `launcher schema error` describes it."""
+def failure(error: BaseException) -> dict[str, Any]:
+    """The object of an error or an interrupt, as `launcher schema error` describes it.
+
+    The text of an error that launcher did not expect may be anything, so it is left out.
+    """
+    if interrupt := _INTERRUPTS.get(type(error)):
+        return {"code": interrupt[0], "message": interrupt[1], "hint": _LEFT, "exit": interrupt[2]}
+    if not isinstance(error, LauncherError):
+        message = f"launcher has failed unexpectedly: {type(error).__name__}"
+        return {"code": "internal", "message": message, "hint": "the traceback is on stderr", "exit": 1}
     found = error.diagnostics if isinstance(error, JobFileError) else ()
     codes = [each.code for each in found if each.severity == "error"] or [each.code for each in found]
     hint = f"launcher explain {codes[0]}" if codes else error.hint
@@ -34,18 +45,6 @@ def failure(error: LauncherError) -> dict[str, Any]:
         "exit": error.exit_code,
         **({"diagnostics": [each.to_json() for each in found]} if found else {}),
     }
-
-
-def interruption(exit_code: int) -> dict[str, Any]:
-    """Return the object of a command that a signal has ended, from its exit code."""
-    code, message = _INTERRUPTS[exit_code]
-    return {"code": code, "message": message, "hint": _LEFT, "exit": exit_code}
-
-
-def fault(error: BaseException) -> dict[str, Any]:
-    """The object of an error that launcher did not expect. Its text may be anything, so it is left out."""
-    message = f"launcher has failed unexpectedly: {type(error).__name__}"
-    return {"code": "internal", "message": message, "hint": "the traceback is on stderr", "exit": 1}
 
 
 def problems_json(problems: Iterable[Problem]) -> list[dict[str, Any]]:

@@ -19,7 +19,7 @@ from textual.widgets import Input
 
 from launcher.cli.main import TERMINATED
 from launcher.cli.render.apps import in_short
-from launcher.cli.screen.dialogs import FRAME, HELP, KEYS, CommandRun, Dialog, rerun
+from launcher.cli.screen.dialogs import FRAME, HELP, KEYS, Dialog, rerun, run_command
 from launcher.cli.screen.feed import Feed, Present, RequestThread
 from launcher.cli.screen.model import VIEWS, Filter, name_of
 from launcher.cli.screen.panes import PANES, STREAMS, Answer, Asked, answer
@@ -120,15 +120,14 @@ class Top(App[None]):
         self.jobs.focus()
         if self._present is not None:
             self._take(self._present)
-        asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, self._terminate)
+        # Leaves the terminal as it was: see `launcher.cli.main.TERMINATED`.
+        asyncio.get_running_loop().add_signal_handler(
+            signal.SIGTERM, lambda: self.exit(return_code=TERMINATED)
+        )
         self._feed.begin()
         self._texts.begin()
         self._find()
         self._tick()
-
-    def _terminate(self) -> None:
-        """Leave the terminal as it was: see `launcher.cli.main.TERMINATED`."""
-        self.exit(return_code=TERMINATED)
 
     def on_unmount(self) -> None:
         self._feed.close()
@@ -447,4 +446,4 @@ class Top(App[None]):
             self._say("" if has_failed else lines[-1])
 
         columns = self.size.width - FRAME - 1
-        CommandRun(words, dict(options), post=self._post, ask=ask, done=done, columns=columns).begin()
+        run_command(words, dict(options), post=self._post, ask=ask, done=done, columns=columns)

@@ -137,55 +137,52 @@ class DialogConsole(Console):
         return self._kept.getvalue()
 
 
-class CommandRun:
-    """A command of launcher that runs in a thread, and asks before it changes anything.
+Ask = Callable[[str, str, Callable[[bool | None], None]], None]
+"""Shows a dialog with a text and a question; the last argument takes the answer."""
+
+
+def run_command(
+    words: Sequence[str],
+    options: dict[str, Any],
+    *,
+    post: Post,
+    ask: Ask,
+    done: Callable[[str, bool], None],
+    columns: int,
+) -> None:
+    """Run a command of launcher in a thread; it asks before it changes anything.
 
     Args:
         words: the words of its command line.
         options: for its `run`.
-        ask: shows a dialog; called in the thread of the screen, with a function that takes the answer.
+        ask: called in the thread of the screen.
         done: called there at the end, with the output since the question, and whether it failed.
     """
 
-    def __init__(
-        self,
-        words: Sequence[str],
-        options: dict[str, Any],
-        *,
-        post: Post,
-        ask: Callable[[str, str, Callable[[bool | None], None]], None],
-        done: Callable[[str, bool], None],
-        columns: int,
-    ) -> None:
-        self._words, self._options = words, options
-        self._post, self._ask, self._done = post, ask, done
-        self._columns = columns
-
-    def begin(self) -> None:
-        threading.Thread(target=self._run, daemon=True).start()
-
-    def _run(self) -> None:
-        console = DialogConsole(self._columns, self._asked)
-        try:
-            name, *words = self._words
-            module, arguments = command(name), Arguments(f"launcher {name}")
-            module.add_arguments(arguments)
-            code = module.run(arguments.parse(words), console, **self._options)
-        except LauncherError as error:
-            code = 0 if console.is_declined else report(error, console)
-        text = "" if console.is_declined else console.text
-        self._post(lambda: self._done(text, bool(code)))
-
-    def _asked(self, text: str, question: str) -> bool:
+    def asked(text: str, question: str) -> bool:
         answered, answer = threading.Event(), [False]
 
         def take(is_yes: bool | None) -> None:
             answer[0] = bool(is_yes)
             answered.set()
 
-        self._post(lambda: self._ask(text, question, take))
+        post(lambda: ask(text, question, take))
         answered.wait()
         return answer[0]
+
+    def run() -> None:
+        console = DialogConsole(columns, asked)
+        try:
+            name, *rest = words
+            module, arguments = command(name), Arguments(f"launcher {name}")
+            module.add_arguments(arguments)
+            code = module.run(arguments.parse(rest), console, **options)
+        except LauncherError as error:
+            code = 0 if console.is_declined else report(error, console)
+        text = "" if console.is_declined else console.text
+        post(lambda: done(text, bool(code)))
+
+    threading.Thread(target=run, daemon=True).start()
 
 
 def rerun(apps: Sequence[AppRecord], target: str) -> Sequence[str]:

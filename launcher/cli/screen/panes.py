@@ -14,7 +14,7 @@ from launcher.cli.render.log_lines import last_frames, terminal_text
 from launcher.cli.render.status_text import status_text
 from launcher.cli.render.values import asked_and_used, duration, table
 from launcher.cli.screen.model import VIEWS
-from launcher.dataclass import dataclass
+from launcher.dataclass import dataclass, replace
 from launcher.errors import LauncherError
 from launcher.holding.use import Use
 from launcher.inventory import recorded
@@ -85,13 +85,7 @@ def answer(asked: Asked) -> Answer:
         made = Answer(asked=asked, lines=_shown(_use(app, asked.color), asked))
     else:
         made = Answer(asked=asked, lines=_shown(_status(app, asked.color), asked))
-    return Answer(
-        asked=asked,
-        lines=made.lines,
-        title=made.title,
-        is_tail=made.is_tail,
-        spent_s=time.monotonic() - began,
-    )
+    return replace(made, spent_s=time.monotonic() - began)
 
 
 def _shown(text: str, asked: Asked) -> list[str]:

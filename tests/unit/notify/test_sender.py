@@ -5,8 +5,7 @@ from dataclasses import replace
 import pytest
 
 from launcher.notify import sender
-from launcher.notify.delivery import DeliveryError
-from launcher.notify.sender import Sender
+from launcher.notify.sender import DeliveryError, Sender
 from launcher.specs.notify import Destination
 from launcher.state import outbox
 from launcher.state.store import Store
