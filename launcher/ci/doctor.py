@@ -178,7 +178,7 @@ def github_checks(facts: Facts, github: GitHub, branch: str, sha: str) -> Checks
     else:
         files = [_of_permissions(workflow), _of_group(workflow)]
     return Checks(
-        token=_of_token(github, sha),
+        token=_of_token(github, branch, sha),
         files=files,
         branch=of_branch(facts, branch, lambda: _is_queued(github, branch)),
         requirement=None if workflow is None else str((workflow.get("env") or {}).get("LAUNCHER", "")),
@@ -188,14 +188,18 @@ def github_checks(facts: Facts, github: GitHub, branch: str, sha: str) -> Checks
     )
 
 
-def _of_token(github: GitHub, sha: str) -> Finding:
+def _of_token(forge: GitHub | GitLab, branch: str, sha: str) -> Finding:
+    is_github = isinstance(forge, GitHub)
     try:
-        github.check_runs(sha)
-        github.pulls_of(sha)
+        forge.check_runs(sha)
+        forge.pulls_of(sha)
+        if not is_github:
+            forge.checks_of(Pull(number=1, head_sha=sha, base_ref=branch, merged=False))
     except ForgeError as error:
-        remedy = error.hint or "pass GITHUB_TOKEN to the step: GITHUB_TOKEN: ${{ github.token }}"
-        return Finding("token", "missing", str(error), remedy)
-    return Finding("token", "ok", "it may read check runs and pull requests")
+        remedy = "pass GITHUB_TOKEN to the step: GITHUB_TOKEN: ${{ github.token }}" if is_github else ""
+        return Finding("token", "missing", str(error), error.hint or remedy)
+    what = "check runs and pull requests" if is_github else "merge requests, deployments and artifacts"
+    return Finding("token", "ok", f"it may read {what}")
 
 
 def _of_permissions(workflow: Mapping[str, Any]) -> Finding:
@@ -266,7 +270,7 @@ def gitlab_checks(facts: Facts, gitlab: GitLab, branch: str, sha: str) -> Checks
     jobs = {name: job for file in facts.files.values() for name, job in _jobs(facts, file)}
     apply = jobs.get(APPLY_JOB)
     return Checks(
-        token=_of_project_token(gitlab, branch, sha),
+        token=_of_token(gitlab, branch, sha),
         files=[
             _of_comments(gitlab),
             *_of_jobs(jobs),
@@ -308,16 +312,6 @@ def _merged(below: Mapping[str, Any], above: Mapping[str, Any]) -> dict[str, Any
 
 def _mapping(value: Any) -> Mapping[str, Any]:
     return value if isinstance(value, dict) else {}
-
-
-def _of_project_token(gitlab: GitLab, branch: str, sha: str) -> Finding:
-    try:
-        gitlab.check_runs(sha)
-        gitlab.pulls_of(sha)
-        gitlab.checks_of(Pull(number=1, head_sha=sha, base_ref=branch, merged=False))
-    except ForgeError as error:
-        return Finding("token", "missing", str(error), error.hint or "")
-    return Finding("token", "ok", "it may read merge requests, deployments and artifacts")
 
 
 def _of_comments(gitlab: GitLab) -> Finding:

@@ -212,7 +212,7 @@ class Api:
                 refusal = HttpRefusal.of(error)
                 wait = refusal.wait_s(method, pause)
                 if wait is None or time.monotonic() + wait > deadline:
-                    raise self._error(refusal, method, url) from None
+                    raise (self.refused(refusal, method, url) or self._error(refusal, method, url)) from None
             except (URLError, HTTPException, OSError) as error:
                 # The answer was lost: a POST may have taken effect.
                 if method == "POST" or time.monotonic() + pause > deadline:
@@ -241,5 +241,4 @@ class Api:
         is_moved = refusal.status // 100 == 3
         hint = "the repository was renamed or moved: push to its new address" if is_moved else ""
         words = f"{self.name} refuses {method} {path}: {refusal.status} {refusal.message[:500]}"
-        named = self.refused(refusal, method, url)
-        return named or self.error(words, status=refusal.status, hint=hint)
+        return self.error(words, status=refusal.status, hint=hint)

@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 from launcher.apply.apply import apply_launches, apply_plan
 from launcher.apply.approval import check_approved, check_secrets, unapproved_stops
+from launcher.apply.events import Result
 from launcher.apply.plans import make_plan
 from launcher.cli import jobs, plan_options
 from launcher.cli.arguments import choose_format, duration, positive
 from launcher.cli.console import Console
 from launcher.cli.main import terminate_with_exception
-from launcher.cli.plan_file import read_approval, read_plan
-from launcher.cli.plan_options import empty_state_warning, matched
+from launcher.cli.plan_options import empty_state_warning, matched, read_approval, read_plan
 from launcher.cli.render.plan_text import plan_text
 from launcher.cli.watch import Watch
 from launcher.components.calls import are_allowed
@@ -105,7 +106,7 @@ def run(args: Any, console: Console) -> int:
     _check_arguments(args)
     terminate_with_exception()
     if jobs.is_saved_plan(args.files[0]):
-        return _apply_saved(args, console)
+        return _carry_out(partial(apply_plan, read_plan(args.files[0]), root=args.root), None, args, console)
     return _apply_files(args, console)
 
 
@@ -152,18 +153,26 @@ def _apply_files(args: Any, console: Console) -> int:
     approvals = [read_approval(path) for path in args.approved] if args.approved else None
     approved_before = args.yes or args.expect_digest is not None or approvals is not None
     agreed = None if approved_before else _agreed(launches, choices, args, console)
+    apply = partial(
+        apply_launches,
+        launches,
+        choices=choices,
+        approvals=approvals,
+        allow_destructive=args.allow_destructive or agreed is not None or args.expect_digest is not None,
+    )
+    return _carry_out(apply, agreed, args, console)
+
+
+def _carry_out(apply: Callable[..., Result], agreed: Plan | None, args: Any, console: Console) -> int:
+    """Apply, and show how it goes. `apply` takes the parameters that job files and saved plans share."""
     with Watch(console, format=args.format, wait=args.wait, logs=args.logs, in_full=args.all) as watch:
 
         def approve(plan: Plan) -> None:
             watch.planned(plan, show=agreed is None)
             _check(plan, agreed, args)
 
-        result = apply_launches(
-            launches,
-            choices=choices,
+        result = apply(
             approve=approve,
-            approvals=approvals,
-            allow_destructive=args.allow_destructive or agreed is not None or args.expect_digest is not None,
             wait=args.wait,
             parallel=args.parallel,
             notify=_receivers(args),
@@ -241,24 +250,3 @@ def _check(plan: Plan, agreed: Plan | None, args: Any) -> None:
         )
     if args.fail_on and (found := matched(plan, args.fail_on)):
         raise BlockedError(f"--fail-on: {'; '.join(found)}", hint="nothing was changed")
-
-
-def _apply_saved(args: Any, console: Console) -> int:
-    plan = read_plan(args.files[0])
-    with Watch(console, format=args.format, wait=args.wait, logs=args.logs, in_full=args.all) as watch:
-
-        def approve(plan: Plan) -> None:
-            watch.planned(plan)
-            _check(plan, None, args)
-
-        result = apply_plan(
-            plan,
-            root=args.root,
-            approve=approve,
-            wait=args.wait,
-            parallel=args.parallel,
-            notify=_receivers(args),
-            watching=watch.watching(),
-            lock_timeout_s=args.lock_timeout,
-        )
-        return watch.finish(result)

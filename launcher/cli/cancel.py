@@ -48,9 +48,7 @@ def add_arguments(parser: Any) -> None:
 
 
 def run(args: Any, console: Console, *, always_asks: bool = False) -> int:
-    """Args:
-    always_asks: whether to ask also before a single app is stopped.
-    """
+    """`always_asks`: whether to ask also before a single app is stopped."""
     from launcher.inventory.find import find_each
 
     terminate_with_exception()

@@ -115,7 +115,10 @@ def job_text(launch: Launch, trace: Trace) -> str:
 
 def origins(launch: Launch, trace: Trace) -> dict[str, Any]:
     """Path of each value → its origin, as JSON."""
-    return {dotted(path): _origin(path, trace) for path, _ in leaves(job_fields(launch), ())}
+    return {
+        dotted(path): {"layer": "target"} if path == ("target",) else trace.origin(path).to_json()
+        for path, _ in leaves(job_fields(launch), ())
+    }
 
 
 def leaves(value: Any, path: tuple[str | int, ...]) -> Iterator[tuple[tuple[str | int, ...], Any]]:
@@ -189,16 +192,9 @@ def _lines(value: Any, path: tuple[str | int, ...], trace: Trace, indent: str) -
                 yield from _lines(inner, below, trace, indent + "  ")
         else:
             text = _scalar(inner)
-            yield (head + text if isinstance(key, int) else f"{head} {text}"), str(_origin_of(below, trace))
+            origin = f"target `{trace.variant.target}`" if below == ("target",) else str(trace.origin(below))
+            yield (head + text if isinstance(key, int) else f"{head} {text}"), origin
 
 
 def _scalar(value: Any) -> str:
     return to_yaml(value).rstrip("\n")
-
-
-def _origin_of(path: tuple[str | int, ...], trace: Trace) -> Any:
-    return f"target `{trace.variant.target}`" if path == ("target",) else trace.origin(path)
-
-
-def _origin(path: tuple[str | int, ...], trace: Trace) -> Any:
-    return {"layer": "target"} if path == ("target",) else trace.origin(path).to_json()

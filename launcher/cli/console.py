@@ -282,6 +282,24 @@ class Console:
         return terminal_width(self._out, self._err)
 
 
+def write_text(path: str, text: str, *, errors: str = "strict", is_public: bool = False) -> None:
+    """Write a file atomically, behind a link too; a pipe or a device as it is. Raises LauncherError.
+
+    Args:
+        errors, is_public: see `write_whole`.
+    """
+    from launcher.files import write_whole
+
+    try:
+        if os.path.exists(path) and not os.path.isfile(path):
+            with open(path, "w", encoding="utf-8", errors=errors, newline="\n") as file:
+                file.write(text)
+        else:
+            write_whole(os.path.realpath(path), text, errors=errors, is_public=is_public, tidies=True)
+    except OSError as error:
+        raise LauncherError(f"cannot write {path}: {error.strerror or error}") from error
+
+
 def terminal_width(*streams: TextIO | None) -> int:
     given = os.environ.get("COLUMNS", "")
     if given.isdigit() and int(given) > 0:

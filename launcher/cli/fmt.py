@@ -193,10 +193,8 @@ def write(rewrite: Rewrite, check: Callable[[str, str], object] | None = None) -
             if check is not None:
                 check(path, beside)
             elif _digests(beside) != _digests(path):
-                raise Unformattable(
-                    f"{rewrite.file}: cannot be formatted: the digest of its job would change",
-                    hint="nothing was changed",
-                )
+                problem = f"{rewrite.file}: cannot be formatted: the digest of its job would change"
+                raise Unformattable(problem, hint="nothing was changed")
         os.replace(beside, path)
     except OSError as error:
         raise LauncherError(f"cannot write {rewrite.file}: {error.strerror or error}") from error

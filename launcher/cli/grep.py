@@ -206,30 +206,25 @@ class MatchText:
     def lines(self, line: FoundLine) -> bytes:
         text = b""
         if self._has_headings and self._heading is not self._app and self._app is not None:
-            text = (b"" if self._is_first else b"\n") + self._heading_of(self._app)
+            state, style = state_cell(self._app.state)
+            name = visible(self._names.of(self._app)).replace("\n", "\\x0a")
+            name, state = paint(name, "bold", self._color), paint(state, style, self._color)
+            heading = f"{name}  {state}  {ago(self._app.created_at, time.time())}\n"
+            text = (b"" if self._is_first else b"\n") + heading.encode()
             self._heading = self._app
         elif self._has_context and not self._is_first and line.begin != self._end:
             text = _BETWEEN
         self._end, self._is_first = line.end, False
         mark = b" | " if line.is_match or not self._has_context else b" - "
-        front = self._front + mark + self._time(line.time_ns)
-        return text + front + self._shown(line).replace(b"\n", b"\n" + front) + b"\n"
-
-    def _heading_of(self, app: AppRecord) -> bytes:
-        state, style = state_cell(app.state)
-        name = visible(self._names.of(app)).replace("\n", "\\x0a")
-        when = ago(app.created_at, time.time())
-        return f"{paint(name, 'bold', self._color)}  {paint(state, style, self._color)}  {when}\n".encode()
-
-    def _time(self, time_ns: int) -> bytes:
-        if not self._has_headings:
-            return stamp(time_ns)
-        text = time.strftime("%Y-%m-%d %H:%M:%S ", time.localtime(time_ns // 1_000_000_000))
-        return paint(text, "dim", self._color).encode()
-
-    def _shown(self, line: FoundLine) -> bytes:
-        text = _frames(line.text.removesuffix(b"\n"), self._pattern)
-        return text if not self._has_headings else b"\n".join(map(self._on_terminal, text.split(b"\n")))
+        shown = _frames(line.text.removesuffix(b"\n"), self._pattern)
+        if self._has_headings:
+            local = time.localtime(line.time_ns // 1_000_000_000)
+            at = paint(time.strftime("%Y-%m-%d %H:%M:%S ", local), "dim", self._color).encode()
+            shown = b"\n".join(map(self._on_terminal, shown.split(b"\n")))
+        else:
+            at = stamp(line.time_ns)
+        front = self._front + mark + at
+        return text + front + shown.replace(b"\n", b"\n" + front) + b"\n"
 
     def _on_terminal(self, text: bytes) -> bytes:
         shown = _painted(text, self._pattern) if self._color else terminal_text(text)

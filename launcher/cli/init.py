@@ -12,10 +12,8 @@ from textwrap import indent
 from typing import Any, Literal, NamedTuple
 
 from launcher.cli import init_ci
-from launcher.cli import init_templates as templates
 from launcher.cli.console import Console
 from launcher.cli.init_ci import ENGINES, PROVIDERS, WORKFLOW, Setup, asked_setup, workflow
-from launcher.cli.init_templates import PROJECT_SCHEMA, SCHEMA, SKILL
 from launcher.cli.schema import schema as published
 from launcher.cli.skill import skill_page
 from launcher.errors import LauncherError, UsageError
@@ -52,6 +50,116 @@ DISTRIBUTION = "launcher-jobs"
 """The name of the distribution; `launcher` on PyPI is another project."""
 
 _IGNORE_FILE = ".launcherignore"
+SCHEMA = ".launcher/job-v1.schema.json"
+PROJECT_SCHEMA = ".launcher/project-v1.schema.json"
+SKILL = ".agents/skills/launcher/SKILL.md"
+"""Where agents of several vendors look for skills, and read one only when its description fits their task."""
+
+YAML_JOB = """\
+version: 1
+name: NAME  # identifies the job, with the project: a renamed job is a new job
+description: Says hello. Needs nothing but a shell.
+
+# Inputs, given with --var whom=moon; $<var.whom> is the value.
+vars:
+  whom: {type: str, default: world, help: whom to greet}
+
+# What runs: each role is one kind of process, `num_replicas` of them.
+roles:
+  main:
+    entrypoint: sh
+    args: [-c, 'echo "hello $<var.whom>, this is replica $<replica_id> of $<num_replicas>"']
+    num_replicas: 2
+    # env:
+    #   OMP_NUM_THREADS: 4
+    # max_retries: 2
+    # retry_policy: replica
+
+timeout: 10m
+"""
+
+TOML_JOB = """\
+version = 1
+name = "NAME"  # identifies the job, with the project: a renamed job is a new job
+description = "Says hello. Needs nothing but a shell."
+timeout = "10m"
+
+# Inputs, given with --var whom=moon; $<var.whom> is the value.
+[vars]
+whom = { type = "str", default = "world", help = "whom to greet" }
+
+# What runs: each role is one kind of process, `num_replicas` of them.
+[roles.main]
+entrypoint = "sh"
+args = ["-c", 'echo "hello $<var.whom>, this is replica $<replica_id> of $<num_replicas>"']
+num_replicas = 2
+# env.OMP_NUM_THREADS = 4
+# max_retries = 2
+# retry_policy = "replica"
+"""
+
+CONFIG = """\
+# Settings of the job files in this folder and below.
+project = "PROJECT"
+# Job files to skip when a command is given a directory:
+# exclude = ["tests/bad"]
+"""
+
+IGNORE = """\
+# Files to leave out of workspaces: one pattern per line, as in .dockerignore.
+# Version control, Python caches and job files are always left out; `!PATTERN` includes them.
+**/.venv
+**/venv
+**/node_modules
+**/.cache
+**/.tox
+**/.nox
+**/.ipynb_checkpoints
+**/.DS_Store
+**/.idea
+.vscode
+.github
+.launcher
+.agents
+AGENTS.md
+.pre-commit-config.yaml
+"""
+
+VSCODE_SETTINGS: dict[str, Any] = {
+    "yaml.schemas": {SCHEMA: ["*.launcher.yaml", "*.launcher.yml"]},
+    "evenBetterToml.schema.associations": {
+        r".*\.launcher\.toml$": f"./{SCHEMA}",
+        r".*/launcher\.toml$": f"./{PROJECT_SCHEMA}",
+    },
+}
+VSCODE_EXTENSIONS: dict[str, Any] = {"recommendations": ["redhat.vscode-yaml", "tamasfe.even-better-toml"]}
+
+AGENTS = f"""\
+## Jobs
+
+Jobs are declared in `*.launcher.yaml` and `*.launcher.toml` files. Before you write, plan, start or look at
+one, read `{SKILL}`; `launcher skill` prints it for the installed version.
+"""
+"""A section of an AGENTS.md, which agents read whole for each task: it links to the skill."""
+
+HOOKS = """\
+- repo: local
+  hooks:
+    - id: launcher-fmt
+      name: launcher fmt
+      entry: launcher fmt
+      language: system
+      files: \\.launcher\\.(ya?ml|toml)$
+      require_serial: true
+    - id: launcher-validate
+      name: launcher validate
+      # Runs no code of the checkout. Remove --no-components if you trust all authors of commits.
+      entry: launcher validate --no-components
+      language: system
+      files: \\.launcher\\.(ya?ml|toml)$
+      require_serial: true
+"""
+"""One item of `repos` in a .pre-commit-config.yaml."""
 
 
 def add_arguments(parser: Any) -> None:
@@ -114,19 +222,12 @@ def run(args: Any, console: Console) -> int:
         _advise_for_jobs(args, jobs, written, _top_of(folder), console)
     is_new = any(path.endswith((WORKFLOW, init_ci.PIPELINE)) for path in written)
     steps_left = _next_steps(args, name, files[0].path if name else folder, setup if is_new else None)
-    _show_next_steps(steps_left, console)
+    for line in ("\n" + paint("Next:", "bold", console.err_color), *(f"  {line}" for line in steps_left)):
+        console.note(line)
     if args.json:
         value = {"written": list(map(os.path.relpath, written)), "kept": kept, "next": steps_left}
         console.json(value)
     return 0
-
-
-def _write_files(files: Sequence[_File], args: Any, console: Console) -> None:
-    shown = console.aside() if args.json else console
-    for file in files:
-        _write(file)
-        shown.print(f"wrote {os.path.relpath(file.path)}")
-    console.flush()
 
 
 def _ci_setup(args: Any, jobs: Sequence[str], top: str, console: Console) -> Setup | None:
@@ -173,17 +274,17 @@ class _File(NamedTuple):
 
 def _job_files(args: Any, folder: str, name: str, *, has_jobs: bool) -> Iterator[_File]:
     top = _top_of(folder)
-    text = (templates.TOML_JOB if args.toml else templates.YAML_JOB).replace("NAME", name)
+    text = (TOML_JOB if args.toml else YAML_JOB).replace("NAME", name)
     path = os.path.join(folder, f"{name}.launcher.{'toml' if args.toml else 'yaml'}")
     config_path = os.path.join(folder, PROJECT_FILE)
-    config = templates.CONFIG.replace("PROJECT", label(os.path.basename(top)))
+    config = CONFIG.replace("PROJECT", label(os.path.basename(top)))
     if args.editor:
         text = f"{_modeline(path, top, SCHEMA)}\n{text}"
         config = f"{_modeline(config_path, top, PROJECT_SCHEMA)}\n{config}"
     yield _File(path, text)
     yield _File(config_path, config)
     if not has_jobs:  # the file would change the workspaces of those jobs, and with them their digests
-        yield _File(os.path.join(folder, _IGNORE_FILE), templates.IGNORE, is_optional=True)
+        yield _File(os.path.join(folder, _IGNORE_FILE), IGNORE, is_optional=True)
 
 
 def _extra_files(args: Any, top: str) -> Iterator[_File]:
@@ -193,23 +294,23 @@ def _extra_files(args: Any, top: str) -> Iterator[_File]:
             schema = published(kind)
             own = f'"$id": "{schema["$id"]}"'
             yield _File(os.path.join(top, place), _json(schema), own_mark=own, is_optional=True)
-        settings, extensions = _json(templates.VSCODE_SETTINGS), _json(templates.VSCODE_EXTENSIONS)
+        settings, extensions = _json(VSCODE_SETTINGS), _json(VSCODE_EXTENSIONS)
         yield _File(
             os.path.join(top, ".vscode/settings.json"),
             settings,
             settings,
             (SCHEMA, f"./{SCHEMA}", f"./{PROJECT_SCHEMA}"),
         )
-        recommended = tuple(templates.VSCODE_EXTENSIONS["recommendations"])
+        recommended = tuple(VSCODE_EXTENSIONS["recommendations"])
         yield _File(os.path.join(top, ".vscode/extensions.json"), extensions, extensions, recommended)
     if args.pre_commit:
-        hooks, marks = templates.HOOKS, ("launcher-fmt", "launcher-validate")
+        hooks, marks = HOOKS, ("launcher-fmt", "launcher-validate")
         yield _File(
             os.path.join(top, ".pre-commit-config.yaml"), "repos:\n" + indent(hooks, "  "), hooks, marks
         )
     if args.agents:
         yield _File(os.path.join(top, SKILL), skill_page(), is_optional=True)
-        yield _File(os.path.join(top, "AGENTS.md"), templates.AGENTS, templates.AGENTS, (SKILL,))
+        yield _File(os.path.join(top, "AGENTS.md"), AGENTS, AGENTS, (SKILL,))
 
 
 def _json(value: Any) -> str:
@@ -280,14 +381,17 @@ def _read(path: str) -> str:
         return ""
 
 
-def _write(file: _File) -> None:
-    try:
-        os.makedirs(os.path.dirname(file.path), exist_ok=True)
-        write_whole(file.path, file.text, keeps_mode=True)
-    except OSError as error:
-        raise LauncherError(
-            f"cannot write {os.path.relpath(file.path)}: {error.strerror or error}"
-        ) from error
+def _write_files(files: Sequence[_File], args: Any, console: Console) -> None:
+    shown = console.aside() if args.json else console
+    for file in files:
+        name = os.path.relpath(file.path)
+        try:
+            os.makedirs(os.path.dirname(file.path), exist_ok=True)
+            write_whole(file.path, file.text, keeps_mode=True)
+        except OSError as error:
+            raise LauncherError(f"cannot write {name}: {error.strerror or error}") from error
+        shown.print(f"wrote {name}")
+    console.flush()
 
 
 def _kept(action: _Action, file: _File, folder: str) -> str:
@@ -328,9 +432,3 @@ def _next_steps(args: Any, name: str, path: str, setup: Setup | None) -> list[st
     elif setup:
         lines += init_ci.github_steps(setup)
     return lines
-
-
-def _show_next_steps(lines: Sequence[str], console: Console) -> None:
-    console.note("\n" + paint("Next:", "bold", console.err_color))
-    for line in lines:
-        console.note(f"  {line}")

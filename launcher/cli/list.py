@@ -74,11 +74,9 @@ def run(args: Any, console: Console) -> int:
         others = "" if args.scheduler else _others()
         console.note(f"no apps yet; `launcher apply FILE` starts one{others}")
         return 0
-    from launcher.cli.render.apps import apps_table
-    from launcher.inventory import recorded
+    from launcher.cli.status import show_table
 
-    families = {} if args.all else recorded.families([app.app_id for app in apps])
-    console.print(apps_table(apps, families=families, color=console.color, columns=console.columns))
+    show_table(apps, console, in_full=args.all)
     if limit is not None and len(apps) == limit:
         console.note(f"showing the newest {limit}; --all lists all")
     return 0

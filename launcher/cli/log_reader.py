@@ -110,7 +110,14 @@ def note(request: LogRequest, console: Console, text: str) -> None:
 def show(logs: Logs, console: Console) -> None:
     """Write the logs to stdout until their end. All requests have the same options."""
     first = logs[0][1]
-    found = read(*logs[0]) if len(logs) == 1 else _of_apps(logs)
+    if len(logs) == 1:
+        found = read(*logs[0])
+    elif first.follow:
+        from launcher.schedulers.many import as_they_come
+
+        found = as_they_come([read(app, request) for app, request in logs])
+    else:
+        found = _with_times(logs)
     try:
         for data in _for_terminal(found) if console.is_terminal and not first.raw else found:
             console.copy(data, flush=first.follow)
@@ -126,15 +133,6 @@ def _for_terminal(found: Iterable[bytes]) -> Iterator[bytes]:
     text = TerminalText()
     yield from map(text.feed, found)
     yield text.finish()
-
-
-def _of_apps(logs: Logs) -> Iterator[bytes]:
-    """Yield the logs of several apps, merged by time, or as they are written when followed."""
-    if logs[0][1].follow:
-        from launcher.schedulers.many import as_they_come
-
-        return as_they_come([read(app, request) for app, request in logs])
-    return _with_times(logs)
 
 
 def read(app: AppRecord, request: LogRequest) -> Iterator[bytes]:

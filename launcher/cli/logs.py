@@ -7,7 +7,6 @@ from launcher.cli.main import terminate_with_exception
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable
     from typing import Any
 
     from launcher.cli.console import Console
@@ -73,7 +72,13 @@ def run(args: Any, console: Console) -> int:
     if args.follow:
         terminate_with_exception()
     if args.regex is not None:
-        check_regex(args.regex)
+        from launcher.errors import UsageError
+        from launcher.schedulers.logs import LineSearch
+
+        try:
+            LineSearch(args.regex)
+        except UsageError as error:
+            raise UsageError(f"--regex: {error}") from error
     if args.attempt:
         return _of_attempts(args, console)
     found = find_all(args.app, args.target)
@@ -135,12 +140,15 @@ def _of_apps(args: Any, found: SelectedApps, console: Console) -> int:
     logs = _requests(args, found, console)
     display(logs, console)
     if args.follow:
+        from functools import partial
+
         from launcher import outages
 
         outages.report = lambda text: note(logs[0][1], console, text)
         for app, request in logs:
             request.is_held = app.handle in held
-            request.on_restart = _reporter(app if found.is_group else None, request, console)
+            front = f"{app.name or app.app_id} " if found.is_group else ""
+            request.on_restart = partial(_note_restart, request, console, front)
     show(logs, console)
     for app, _ in logs:
         for warning in scheduler_of(app).warnings(app.app_id):
@@ -217,12 +225,10 @@ def _choose_runs(app: AppRecord, request: LogRequest, restart: int) -> None:
     request.replicas = [where for where in request.replicas if where in request.runs]
 
 
-def _reporter(app: AppRecord | None, request: LogRequest, console: Console) -> Callable[[Restart], None]:
-    """Return a function that prints restarts of followed apps, with the job's name if there are several."""
+def _note_restart(request: LogRequest, console: Console, front: str, restart: Restart) -> None:
     from launcher.cli.log_reader import note
 
-    front = f"{app.name or app.app_id} " if app is not None else ""
-    return lambda restart: note(request, console, f"{front}{restart}")
+    note(request, console, f"{front}{restart}")
 
 
 def _set_prefixes(logs: Logs, is_group: bool, console: Console) -> None:
@@ -237,14 +243,3 @@ def _set_prefixes(logs: Logs, is_group: bool, console: Console) -> None:
     made = prefixes(labels, console.color)
     for _, request in logs:
         request.prefixes = [next(made) for _ in request.replicas]
-
-
-def check_regex(regex: str) -> None:
-    """Raises UsageError for an invalid regular expression."""
-    from launcher.errors import UsageError
-    from launcher.schedulers.logs import LineSearch
-
-    try:
-        LineSearch(regex)
-    except UsageError as error:
-        raise UsageError(f"--regex: {error}") from error

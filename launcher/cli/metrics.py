@@ -9,8 +9,7 @@ from typing import Any
 
 from launcher import __version__
 from launcher.cli.arguments import key_value, moment, positive
-from launcher.cli.console import Console
-from launcher.cli.plan_file import write_text
+from launcher.cli.console import Console, write_text
 from launcher.cli.queue import queue_json
 from launcher.errors import UsageError
 from launcher.inventory.metrics import Labels, Metric, metrics
@@ -95,7 +94,8 @@ def run(args: Any, console: Console) -> int:
         *of_machine(queue_json(machine(with_gpus=True), Tables.read(), {})),
     ]
     labels = tuple(dict(args.label).items())
-    text = metrics_text(found, labels)
+    # Without the families that have no sample.
+    text = "".join(_family(each, labels) for each in found if each.samples)
     if args.textfile != _STDOUT:
         write_text(args.textfile, text, is_public=True)
     if args.json:
@@ -119,15 +119,6 @@ def _check(path: str) -> None:
 
 PREFIX = "launcher_"
 _MiB = 1024 * 1024
-
-
-def metrics_text(families: Iterable[Metric], labels: Labels = ()) -> str:
-    """The text of a `.prom` file; families without a sample are left out.
-
-    Args:
-        labels: further labels of every sample.
-    """
-    return "".join(_family(each, labels) for each in families if each.samples)
 
 
 def metrics_json(families: Iterable[Metric], labels: Labels = ()) -> list[dict[str, Any]]:

@@ -8,9 +8,8 @@ from launcher.apply.approval import check_plan
 from launcher.apply.plans import make_plan
 from launcher.cli import jobs, plan_options
 from launcher.cli.arguments import choose_format, count
-from launcher.cli.console import Console
-from launcher.cli.plan_file import document, write_text
-from launcher.cli.plan_options import empty_state_warning, matched
+from launcher.cli.console import Console, write_text
+from launcher.cli.plan_options import document, empty_state_warning, matched
 from launcher.cli.render.findings import exit_code, findings, in_short
 from launcher.cli.render.plan_text import plan_text
 from launcher.errors import JobFileError, UsageError

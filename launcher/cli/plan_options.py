@@ -1,20 +1,29 @@
-"""Options of plan and apply for the planner, and --fail-on, and the warning of an empty state folder."""
+"""What `plan` and `apply` share: options for the planner, --fail-on, a warning, and saved plans as files."""
 
 from __future__ import annotations
 
+import json
 import os
+import time
 from collections.abc import Iterable, Sequence
 from os.path import commonpath, isdir, join, realpath, relpath
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from launcher import ci_environment, paths
 from launcher.apply.plans import Choices
 from launcher.cli.arguments import several_of
 from launcher.cli.jobs import declared_in
+from launcher.errors import JobFileError, LauncherError
+from launcher.files import read_regular
+from launcher.git import commit_of
 from launcher.plan.model import FAIL_ON, Plan, matches
 from launcher.plan.reconcile import Scope
 from launcher.schedulers.registry import get_scheduler
 from launcher.specs.launch import Launch
+
+if TYPE_CHECKING:
+    from launcher.jobfile.diagnostics.diagnostic import Diagnostic
+    from launcher.plan.effects import Approval
 
 
 def add_arguments(parser: Any) -> None:
@@ -97,3 +106,81 @@ def empty_state_warning(launches: Iterable[Launch]) -> str:
         "are unknown here and count as new. Keep LAUNCHER_HOME on a persistent disk, or use an engine that "
         "all runners share"
     )
+
+
+def findings(path: str) -> list[Diagnostic]:
+    """Return the problems that keep a saved plan from being applied; empty for a valid plan."""
+    from launcher.jobfile.diagnostics.diagnostic import Diagnostic
+    from launcher.plan.codec import PlanFileError, loads
+
+    try:
+        raw = _bytes(path)
+        try:
+            json.loads(raw.decode())  # names line and column of a syntax error
+        except RecursionError as error:
+            raise _not_json(path, ValueError("it is nested too deeply")) from error
+        except ValueError as error:
+            raise _not_json(path, error) from error
+        loads(raw, name=path)
+    except JobFileError as error:
+        return [*error.diagnostics]
+    except PlanFileError as error:
+        return [
+            Diagnostic(file=path, span=None, code="invalid-value", message=str(error), hint=error.hint or "")
+        ]
+    return []
+
+
+def _bytes(path: str) -> bytes:
+    try:
+        return read_regular(path)
+    except OSError as error:
+        from launcher.jobfile.diagnostics.diagnostic import job_file_error
+        from launcher.jobfile.text.document import unreadable
+
+        raise job_file_error([unreadable(path, path, error)]) from error
+
+
+def _not_json(path: str, error: ValueError) -> LauncherError:
+    from launcher.jobfile.diagnostics.diagnostic import Diagnostic, Span, job_file_error
+
+    span, text = None, ""
+    if isinstance(error, json.JSONDecodeError):
+        line, column = error.lineno, error.colno
+        text = error.doc.split("\n")[line - 1]
+        span = Span(line=line, column=column, end_line=line, end_column=column + 1)
+    message = f"the file is not a saved plan: it is not JSON ({getattr(error, 'msg', error)})"
+    hint = "save a plan with `launcher plan --out`; job files end in .launcher.yaml or .launcher.toml"
+    return job_file_error(
+        [Diagnostic(file=path, span=span, code="invalid-value", message=message, hint=hint, source_line=text)]
+    )
+
+
+def read_plan(path: str) -> Plan:
+    """Read a saved plan.
+
+    Raises SealError if it was edited, PlanFileError if it is not a valid plan, JobFileError if it cannot be
+    read.
+    """
+    from launcher.plan.codec import loads
+
+    return loads(_bytes(path), name=path)
+
+
+def read_approval(path: str) -> Approval:
+    """Read the effects of a saved plan, or a list of effects; raises what `read_plan` does."""
+    from launcher.plan.codec import loads_approval
+
+    return loads_approval(_bytes(path), name=path)
+
+
+def document(plan: Plan) -> str:
+    """The text of the saved plan, with an id, the time and the commits of its job files."""
+    from uuid import uuid4
+
+    from launcher.plan.codec import dumps
+
+    launches = [step.launch for step in plan.steps if step.launch is not None]
+    roots = {launch.origin: launch.root for launch in launches}
+    commits = {origin: commit for origin, root in roots.items() if (commit := commit_of(root))}
+    return dumps(plan.stamped(plan_id=str(uuid4()), created_at=time.time(), commits=commits))

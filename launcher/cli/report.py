@@ -6,8 +6,8 @@ import time
 from typing import TYPE_CHECKING, Any
 
 from launcher.cli.arguments import add_project, add_target, moment, size
+from launcher.cli.console import write_text
 from launcher.cli.main import terminate_with_exception
-from launcher.cli.plan_file import write_text
 from launcher.cli.render.markdown import MAX_BYTES
 from launcher.cli.render.report_html import BYTES_PER_APP, LEAST_BYTES, report_html
 from launcher.cli.render.report_text import report_json, report_markdown

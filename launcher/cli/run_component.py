@@ -21,7 +21,7 @@ from launcher.components.finder import get_component
 from launcher.components.signature import component_help
 from launcher.dataclass import dataclass, field, fields
 from launcher.errors import UsageError
-from launcher.runner import config, get_runner
+from launcher.runner import Runner, config, get_runner
 from launcher.runner.config import component_defaults
 from launcher.schedulers.registry import get_default_scheduler_name
 from launcher.specs.app import AppDef
@@ -44,9 +44,7 @@ def run_component(args: Any, console: Console) -> int:
         configured = config.get_config("cli", "run", "scheduler")
         scheduler = args.scheduler or configured or get_default_scheduler_name()
         cfg = runner.cfg_from_str(scheduler, *args.cfg)
-        config.apply(scheduler, cfg)
-        info = runner.dryrun(app, scheduler, cfg, _workspace_of_component(args), args.parent_run_id)
-        return run_attached(info, app.name, args, runner, console)
+        return _run(app, scheduler, cfg, args, runner, console)
 
 
 def run_request(args: Any, console: Console) -> int:
@@ -65,19 +63,18 @@ def run_request(args: Any, console: Console) -> int:
         return 0
     with get_runner(detach=args.detach, queue=args.queue) as runner:
         cfg = runner.scheduler_run_opts(request.scheduler).cfg_from_json_repr(request.options)
-        config.apply(request.scheduler, cfg)
-        info = runner.dryrun(app, request.scheduler, cfg, _workspace_of_component(args), args.parent_run_id)
-        return run_attached(info, app.name, args, runner, console)
+        return _run(app, request.scheduler, cfg, args, runner, console)
 
 
-def _workspace_of_component(args: Any) -> object:
-    """Return the workspace of the command line, else of the configuration; "" for none."""
-    if args.workspace is not None:
-        return args.workspace
-    given = config.get_config("cli", "run", "workspace")
-    if not isinstance(given, dict):
-        return given
-    return Workspace(given)
+def _run(app: AppDef, scheduler: str, cfg: Any, args: Any, runner: Runner, console: Console) -> int:
+    """Run an app with the workspace of the command line, else that of the configuration."""
+    config.apply(scheduler, cfg)
+    workspace = args.workspace
+    if workspace is None:
+        given = config.get_config("cli", "run", "workspace")
+        workspace = Workspace(given) if isinstance(given, dict) else given
+    info = runner.dryrun(app, scheduler, cfg, workspace, args.parent_run_id)
+    return run_attached(info, app.name, args, runner, console)
 
 
 def _made(

@@ -7,7 +7,7 @@ from typing import Any
 
 from launcher.apply.event_schema import event_schema
 from launcher.cli.console import Console
-from launcher.cli.render.findings import ERROR_FIELDS, findings_schema, object_schema
+from launcher.cli.render.findings import ERROR_FIELDS, document_schema, findings_schema, object_schema
 from launcher.inventory.verify import LINKS
 from launcher.inventory.verify import MARKS as MARKS_OF_LINKS
 from launcher.jobfile.schema.job import job_schema
@@ -35,13 +35,11 @@ EXAMPLES = "  launcher schema job >schemas/job-v1.schema.json"
 
 
 def error_schema() -> dict[str, Any]:
-    """The schema of an error; the published file is this one, byte for byte. Later versions may add codes."""
+    """The schema of an error. Later versions may add codes."""
     return {
-        "$schema": "https://json-schema.org/draft/2020-12/schema",
-        "$id": "urn:launcher:error-v1",
-        "title": "launcher error",
-        "description": "What a command that fails prints with --json.",
-        **object_schema(
+        **document_schema(
+            "error",
+            "What a command that fails prints with --json.",
             "diagnostics",
             **ERROR_FIELDS,
             diagnostics={
@@ -55,14 +53,12 @@ def error_schema() -> dict[str, Any]:
 
 
 def result_schema() -> dict[str, Any]:
-    """The schema of the result of an apply; the published file is this one, byte for byte."""
+    """The schema of the result of an apply."""
     text, absent = {"type": "string"}, {"type": ["string", "null"]}
     return {
-        "$schema": "https://json-schema.org/draft/2020-12/schema",
-        "$id": "urn:launcher:result-v1",
-        "title": "launcher result",
-        "description": "What `launcher apply --json` prints when it is done.",
-        **object_schema(
+        **document_schema(
+            "result",
+            "What `launcher apply --json` prints when it is done.",
             exit={"type": "integer", "description": "The exit code: 0, 1, or 5 with --wait."},
             jobs={"type": "array", "items": {"$ref": "#/$defs/job"}},
             problems={"type": "array", "items": {"$ref": "#/$defs/problem"}},
@@ -86,14 +82,12 @@ def result_schema() -> dict[str, Any]:
 
 
 def verify_schema() -> dict[str, Any]:
-    """The schema of a verified attempt; the published file is this one, byte for byte."""
+    """The schema of a verified attempt."""
     text, absent = {"type": "string"}, {"type": ["string", "null"]}
     return {
-        "$schema": "https://json-schema.org/draft/2020-12/schema",
-        "$id": "urn:launcher:verify-v1",
-        "title": "launcher verify",
-        "description": "What `launcher verify --json` prints.",
-        **object_schema(
+        **document_schema(
+            "verify",
+            "What `launcher verify --json` prints.",
             **dict.fromkeys(("handle", "app_id", "project", "target", "job"), text),
             attempt={"type": "integer"},
             records={"type": "array", "items": text, "description": "The records that were compared."},

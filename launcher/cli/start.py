@@ -10,6 +10,7 @@ if TYPE_CHECKING:
 
     from launcher.cli.console import Console
     from launcher.cli.render.findings import Problem
+    from launcher.errors import LauncherError
     from launcher.state.records import AppRecord
 
 USAGE = "start APP… --now [-t TARGET] [--json]"
@@ -38,9 +39,7 @@ def add_arguments(parser: Any) -> None:
 
 
 def run(args: Any, console: Console, *, always_asks: bool = False) -> int:
-    """Args:
-    always_asks: whether to ask before apps are started.
-    """
+    """`always_asks`: whether to ask before apps are started."""
     from launcher.errors import LauncherError, UsageError
     from launcher.inventory.find import find_each
 
@@ -56,22 +55,22 @@ def run(args: Any, console: Console, *, always_asks: bool = False) -> int:
     seen = _seen([*apps.values()])
     asked = _start(seen, console, always_asks=always_asks)
     started = {app.app_id for app in asked}
+
+    def report(app: AppRecord, error: LauncherError) -> None:
+        if len(apps) == 1:
+            raise error
+        console.error(error)
+        problems.append((app.handle, error))
+
     for app in seen:
         try:
             if app.app_id not in started:
                 _say_why_not(app, console, is_picked=app.handle not in of_groups)
         except LauncherError as error:
-            if len(apps) == 1:
-                raise
-            console.error(error)
-            problems.append((app.handle, error))
+            report(app, error)
     for app in _show_starts(asked, console.aside() if args.json else console):
         problem = f"{app.handle} has left the line and not started within {_STARTED_S:g} s"
-        late = LauncherError(problem, hint=f"launcher status {app.app_id}")
-        if len(apps) == 1:
-            raise late
-        console.error(late)
-        problems.append((app.handle, late))
+        report(app, LauncherError(problem, hint=f"launcher status {app.app_id}"))
     if args.json:
         from launcher.cli.render.findings import apps_result
         from launcher.inventory.listing import current
@@ -119,16 +118,15 @@ def _say_why_not(app: AppRecord, console: Console, *, is_picked: bool) -> None:
     Args:
         is_picked: whether the user named this app; raises LauncherError then, unless it has started.
     """
-    from launcher.errors import LauncherError
     from launcher.inventory.status import inspect
 
     found = inspect(app) if app.state == "queued" and not app.abandoned else app  # its turn may have come
     if found.state == "queued":
-        raise LauncherError(f"{found.handle} {_why_not(found)}", hint=_hint(found))
+        raise _not_in_line(found)
     if found.is_live and found.state != "waiting":
         console.note(f"{found.handle} has already started: {found.state.upper()}")
     elif is_picked:
-        raise LauncherError(f"{found.handle} {_why_not(found)}", hint=_hint(found))
+        raise _not_in_line(found)
     else:
         console.note(f"{found.handle} {found.state.upper()}: not in line")
 
@@ -152,22 +150,21 @@ def _show_starts(apps: list[AppRecord], console: Console) -> list[AppRecord]:
     return apps
 
 
-def _why_not(app: AppRecord) -> str:
+def _not_in_line(app: AppRecord) -> LauncherError:
+    """Return the error that says why an app cannot be started, with the remedy."""
+    from launcher.errors import LauncherError
+
     if app.state == "waiting":
-        return f"{app.message}: what a job needs cannot be skipped"
-    if app.state == "queued":
+        why = f"{app.message}: what a job needs cannot be skipped"
+        hint = "remove the job from `needs:` and apply again"
+    elif app.state == "queued":
         other = "is in line, in a table or of a state folder that is not in use here"
-        return app.message if app.abandoned else other
-    return f"is not in line: it has ended, {app.state.upper()}"
-
-
-def _hint(app: AppRecord) -> str:
-    if app.state == "waiting":
-        return "remove the job from `needs:` and apply again"
-    if app.state == "queued":
-        return (
+        why = app.message if app.abandoned else other
+        hint = (
             "set LAUNCHER_HOME and LAUNCHER_SLOTS as they were when the app was started;"
             " `launcher queue` names the table in use"
         )
-    again = f" --rerun {app.job}" if app.job else ""
-    return f"launcher apply FILE{again}"
+    else:
+        why = f"is not in line: it has ended, {app.state.upper()}"
+        hint = f"launcher apply FILE{f' --rerun {app.job}' if app.job else ''}"
+    return LauncherError(f"{app.handle} {why}", hint=hint)

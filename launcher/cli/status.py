@@ -96,7 +96,7 @@ def _group(args: Any, console: Console, apps: list[AppRecord]) -> int:
 
     shown = current(apps, warn=console.warn)
     say_why_held(shown)
-    _table(console, shown, in_full=args.all)
+    show_table(shown, console, in_full=args.all)
     console.print(in_short(shown))
     return 0
 
@@ -109,7 +109,7 @@ def _live(args: Any, console: Console) -> int:
 
         console.print(indented(list(map(app_json, apps))))
     elif apps:
-        _table(console, apps, in_full=args.all)
+        show_table(apps, console, in_full=args.all)
     else:
         console.note(_NONE_RUNNING)
     return 0
@@ -135,7 +135,8 @@ def _watch(args: Any, console: Console) -> int:
     return watch(apps, lambda: _running(args, None), console, as_json=args.json)
 
 
-def _table(console: Console, apps: Sequence[AppRecord], *, in_full: bool) -> None:
+def show_table(apps: Sequence[AppRecord], console: Console, *, in_full: bool) -> None:
+    """Print apps, a line for each; the many of one job file that are alike share a line unless `in_full`."""
     from launcher.cli.render.apps import apps_table
     from launcher.inventory import recorded
 

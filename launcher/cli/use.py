@@ -74,7 +74,8 @@ def run(args: Any, console: Console) -> int:
     if not found:
         console.note("no attempts since then; `--since 30d` looks further back")
         return 0
-    console.print(use_text(found, color=console.color))
+    rows = [row for use in found for row in _rows(use)]
+    console.print(table(_HEADINGS, rows, color=console.color))
     for line in reasons(found):
         console.note(line)
     if len(found) < total:
@@ -134,43 +135,36 @@ def _write(found: Sequence[JobUse], args: Any, console: Console) -> int:
 _WORDS = {"cpu_millis": "cores", "memory_bytes": "memory", "timeout_s": "time"}
 _JSON = {"cpu_millis": "cores", "memory_bytes": "memory_bytes", "timeout_s": "time_s"}
 _HEADINGS = ("JOB", "ROLE", "AMOUNT", "ASKED", "MEDIAN", "HIGHEST", "OF", "SOURCE", "SUGGESTED")
-_NONE = "-"
-
-
-def use_text(found: Sequence[JobUse], *, color: bool) -> str:
-    """A line for each amount: asked for, median and highest of the attempts, suggestion."""
-    rows = [row for use in found for row in _rows(use)]
-    return table(_HEADINGS, rows, color=color)
 
 
 def _rows(use: JobUse) -> list[list[Cell]]:
-    name = f"{use.name} ({plural(len(use.keys), 'job')})" if len(use.keys) > 1 else use.name
+    """A line for each amount: asked for, median and highest of the attempts, suggestion."""
+    title = f"{use.name} ({plural(len(use.keys), 'job')})" if len(use.keys) > 1 else use.name
     rows: list[list[Cell]] = []
     role = ""
     for amount in use.amounts:
-        head: list[Cell] = ["" if rows else (name, "bold"), "" if amount.role == role else amount.role]
+        head: list[Cell] = ["" if rows else (title, "bold"), "" if amount.role == role else amount.role]
         role = amount.role
-        rows.append([*head, *_cells(amount)])
-    return rows or [[(name, "bold"), "", "", "", "", "", str(use.attempts), "", ""]]
-
-
-def _cells(amount: Amount) -> list[Cell]:
-    name = field(amount.path).rpartition(".")[2]
-    suggested = "" if amount.suggested is None else f"{name}: {show_at(amount.path, amount.suggested)}"
-    return [
-        _WORDS[amount.name],
-        _asked(amount),
-        values.amount(amount.name, amount.median),
-        values.amount(amount.name, amount.highest),
-        str(len(amount.samples)),
-        amount.source,
-        (suggested, "green"),
-    ]
+        name = field(amount.path).rpartition(".")[2]
+        suggested = "" if amount.suggested is None else f"{name}: {show_at(amount.path, amount.suggested)}"
+        rows.append(
+            [
+                *head,
+                _WORDS[amount.name],
+                _asked(amount),
+                values.amount(amount.name, amount.median),
+                values.amount(amount.name, amount.highest),
+                str(len(amount.samples)),
+                amount.source,
+                (suggested, "green"),
+            ]
+        )
+    return rows or [[(title, "bold"), "", "", "", "", "", str(use.attempts), "", ""]]
 
 
 def _asked(amount: Amount) -> str:
     if amount.asked is None:
-        return _NONE
+        return "-"
     is_time = amount.name == "timeout_s"
     return show_at(amount.path, amount.asked) if is_time else values.amount(amount.name, amount.asked)
 

@@ -60,7 +60,7 @@ def run(args: Any, console: Console) -> int:
         found, jobs, parents = list(result.diagnostics), result.jobs, result.parents
         note_left_out(result, args, console)
     if plans:
-        from launcher.cli.plan_file import findings as of_plan
+        from launcher.cli.plan_options import findings as of_plan
 
         found += [diagnostic for path in plans for diagnostic in of_plan(path)]
     _show(found, args, console, good=[(jobs, "job"), (parents, "abstract file"), (len(plans), "saved plan")])

@@ -229,17 +229,15 @@ def report_ends(args: Any, run: StepRun) -> tuple[int, dict[str, Any]]:
 
 def _all_ended(entries: Sequence[Mapping[str, Any]], *, hides_output: bool) -> list[report.EndedJob]:
     """Return the states of the attempts that a check run names. Each engine is asked once for all of them."""
-    found = [_named(entry) for entry in entries]
+    found: list[AppRecord | LauncherError] = []
+    for entry in entries:
+        try:
+            found.append(find_app(str(entry["handle"])))
+        except LauncherError as error:
+            found.append(error)
     seen = iter(current([app for app in found if isinstance(app, AppRecord)]))
     apps = [next(seen) if isinstance(app, AppRecord) else app for app in found]
     return [_ended(entry, app, hides_output) for entry, app in zip(entries, apps, strict=True)]
-
-
-def _named(entry: Mapping[str, Any]) -> AppRecord | LauncherError:
-    try:
-        return find_app(str(entry["handle"]))
-    except LauncherError as error:
-        return error
 
 
 def _ended(entry: Mapping[str, Any], app: AppRecord | LauncherError, hides_output: bool) -> report.EndedJob:

@@ -80,15 +80,13 @@ _POSITION = {"type": "integer", "minimum": 1}
 
 
 def findings_schema() -> dict[str, Any]:
-    """The schema; the published file is this one, byte for byte. Later versions may add fields."""
+    """The schema of diagnostics. Later versions may add fields."""
     from launcher.jobfile.diagnostics.diagnostic import CODES
 
     return {
-        "$schema": "https://json-schema.org/draft/2020-12/schema",
-        "$id": "urn:launcher:diagnostics-v1",
-        "title": "launcher diagnostics",
-        "description": "What is wrong with job files, every problem at once, in file order.",
-        **object_schema(
+        **document_schema(
+            "diagnostics",
+            "What is wrong with job files, every problem at once, in file order.",
             " ".join(ERROR_FIELDS),
             version={"const": VERSION},
             **ERROR_FIELDS,
@@ -117,6 +115,17 @@ def findings_schema() -> dict[str, Any]:
                 **object_schema(line=_POSITION, column=_POSITION, end_line=_POSITION, end_column=_POSITION),
             },
         },
+    }
+
+
+def document_schema(name: str, description: str, optional: str = "", /, **properties: Any) -> dict[str, Any]:
+    """The schema of a document; the published file is this one, byte for byte."""
+    return {
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "$id": f"urn:launcher:{name}-v1",
+        "title": f"launcher {name}",
+        "description": description,
+        **object_schema(optional, **properties),
     }
 
 

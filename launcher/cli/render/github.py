@@ -13,7 +13,7 @@ from launcher.cli.console import visible
 from launcher.cli.render.markdown import plan_markdown
 from launcher.cli.render.values import text_of
 from launcher.errors import LauncherError
-from launcher.jobfile.diagnostics.diagnostic import CODES, WARNINGS, Diagnostic, Related, Span, render
+from launcher.jobfile.diagnostics.diagnostic import CODES, WARNINGS, Diagnostic, Related, render
 from launcher.jobfile.diagnostics.explain import explanations
 from launcher.plan.model import Plan
 from launcher.text import fenced
@@ -59,7 +59,10 @@ def _annotation(diagnostic: Diagnostic) -> str:
         if span.line == span.end_line:  # columns of a range over lines are refused
             where |= {"col": span.column, "endColumn": span.end_column}
     where["title"] = diagnostic.code
-    shown = ",".join(f"{name}={_property(str(value))}" for name, value in where.items())
+    escaped = (
+        (name, _data(str(value)).replace(":", "%3A").replace(",", "%2C")) for name, value in where.items()
+    )
+    shown = ",".join(f"{name}={value}" for name, value in escaped)
     return f"::{diagnostic.severity} {shown}::{_data(diagnostic.text)}"
 
 
@@ -73,10 +76,6 @@ def _in_workspace(file: str) -> str:
 
 def _data(text: str) -> str:
     return text.replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
-
-
-def _property(text: str) -> str:
-    return _data(text).replace(":", "%3A").replace(",", "%2C")
 
 
 def outputs(plan: Plan) -> dict[str, str]:
@@ -183,25 +182,19 @@ def _result(diagnostic: Diagnostic, codes: Sequence[str], base: str) -> dict[str
 
 
 def _location(place: Diagnostic | Related, base: str) -> dict[str, Any]:
-    physical: dict[str, Any] = {"artifactLocation": _artifact(place.file, base)}
-    if place.span is not None:
-        physical["region"] = _region(place.span)
-    return {"physicalLocation": physical}
-
-
-def _artifact(file: str, base: str) -> dict[str, str]:
-    """A URI relative to the root, or absolute for a file outside of it."""
-    path = os.path.abspath(file)
+    """The place of a finding. Its URI is relative to the root, or absolute for a file outside of it."""
+    path = os.path.abspath(place.file)
     below = os.path.relpath(path, base).replace(os.sep, "/")
-    if below.split("/")[0] == "..":
-        return {"uri": "file://" + quote(path.replace(os.sep, "/"))}
-    return {"uri": quote(below), "uriBaseId": ROOT}
-
-
-def _region(span: Span) -> dict[str, int]:
-    return {
-        "startLine": span.line,
-        "startColumn": span.column,
-        "endLine": span.end_line,
-        "endColumn": span.end_column,
+    is_outside = below.split("/")[0] == ".."
+    uri = "file://" + quote(path.replace(os.sep, "/")) if is_outside else quote(below)
+    physical: dict[str, Any] = {
+        "artifactLocation": {"uri": uri} if is_outside else {"uri": uri, "uriBaseId": ROOT}
     }
+    if (span := place.span) is not None:
+        physical["region"] = {
+            "startLine": span.line,
+            "startColumn": span.column,
+            "endLine": span.end_line,
+            "endColumn": span.end_column,
+        }
+    return {"physicalLocation": physical}

@@ -36,7 +36,7 @@ def role_lines(document: Mapping[str, Any], columns: int) -> Iterator[str]:
     """
     rows = [
         (
-            show_name(role),
+            f"{role['name']} {_times(role)}".rstrip(),
             command(role),
             " ".join(filter(None, (document["scheduler"], role.get("image", "")))),
         )
@@ -61,10 +61,6 @@ def _order(role: Mapping[str, Any]) -> str:
 def what_runs(role: Mapping[str, Any]) -> str:
     """`×2  python eval.py`, for a role of a document."""
     return GAP.join(filter(None, (_times(role), command(role), role.get("image", ""))))
-
-
-def show_name(role: Mapping[str, Any]) -> str:
-    return f"{role['name']} {_times(role)}".rstrip()
 
 
 def _times(role: Mapping[str, Any]) -> str:
@@ -109,7 +105,7 @@ def change_lines(change: Change, columns: int) -> Iterator[ChangeLine]:
         yield from (heading, *_packed(pieces, columns - 4))
     elif _is_role(change):
         yield ChangeLine("+", f"{field(change.path)}: {what_runs(change.new)}")
-    elif _are_texts(change) and width(str(change)) > columns:
+    elif change.op == "~" and _are_texts(change.old, change.new) and width(str(change)) > columns:
         yield ChangeLine("~", f"{field(change.path)}:")
         yield from (ChangeLine(op, text, 1) for op, text in differences(change.old, change.new, columns - 6))
     else:
@@ -174,9 +170,8 @@ def _is_role(change: Change) -> bool:
     )
 
 
-def _are_texts(change: Change) -> bool:
-    both: tuple[Any, ...] = (change.old, change.new)
-    return change.op == "~" and HIDDEN not in both and all(isinstance(value, str) for value in both)
+def _are_texts(*values: object) -> bool:
+    return HIDDEN not in values and all(isinstance(value, str) for value in values)
 
 
 BELOW = "  "

@@ -18,7 +18,6 @@ from launcher.cli.render.plan_lines import (
 )
 from launcher.cli.render.values import sent_to, wrapped
 from launcher.plan.budget import overruns, total_of
-from launcher.plan.diff import Change
 from launcher.plan.model import Plan
 from launcher.plan.step import Guard, Step, keys_after
 from launcher.plan.why import ran, some_files
@@ -92,7 +91,8 @@ def plan_text(plan: Plan, *, color: bool = False, columns: int | None = None, in
     """
     name = namer(plan)
     shared = _shared_notes(plan.steps)
-    quiet = {step.key for step in plan.steps if _is_quiet(step, shared)}
+    # Unchanged, without a note of its own.
+    quiet = {step.key for step in plan.steps if step.is_settled and not _own_notes(step, shared)}
     shown = [step for step in plan.steps if step.key not in quiet]
     folded = {} if in_full else families(plan.steps, shown, lambda step: _own_notes(step, shared))
     rows = list(folded_rows(_tree(shown), folded, name))
@@ -210,14 +210,12 @@ class _Page:
         first = self._shown.setdefault(repr(step.changes), step)
         mark = paint(step.mark.ljust(3), f"bold {STYLES[step.kind]}", self._color)
         name = paint(label.ljust(self._size), "bold", self._color)
-        yield f"{mark} {name}  {action(step)}{self._why(step, first)}"
+        # The roles below show that a job is new.
+        plain = len(step.reasons) == 1 and step.reasons[0].code == "no_attempt" and not step.reasons[0].detail
+        why = "" if step.after and plain else f": {step.why(self._changed(step, first))}"
+        yield f"{mark} {name}  {action(step)}{why}"
         for text, style in self._below(step, first):
             yield _INDENT + paint(text, style, self._color)
-
-    def _why(self, step: Step, first: Step) -> str:
-        """Return the reason; "" for a new job that waits, since the roles below show that it is new."""
-        plain = len(step.reasons) == 1 and step.reasons[0].code == "no_attempt" and not step.reasons[0].detail
-        return "" if step.after and plain else f": {step.why(self._changed(step, first))}"
 
     def _changed(self, step: Step, first: Step) -> str:
         """`2 changes since attempt 1 (succeeded)`."""
@@ -233,7 +231,9 @@ class _Page:
             yield from ((line, "") for line in role_lines(step.document, self._columns))
         if first is step:
             for change in step.changes:
-                yield from self._change(change)
+                for op, text, depth in change_lines(change, self._columns - 2):
+                    style = _CHANGE_STYLES.get(op or change.op, "")
+                    yield _DEEPER * depth + f"{op} {text}".lstrip(), style
         if step.starts and step.estimate is not None and step.key not in self._folded:
             text = f"{about(step.estimate)} {by_attempts(step.estimate)}"
             yield from ((line, "dim") for line in _note(text, self._terminal))
@@ -247,10 +247,6 @@ class _Page:
         for note in step.notes:
             if note not in self._shared:
                 yield from ((line, "dim") for line in _note(f"note: {note}", self._terminal))
-
-    def _change(self, change: Change) -> Iterator[tuple[str, str]]:
-        for op, text, depth in change_lines(change, self._columns - 2):
-            yield _DEEPER * depth + f"{op} {text}".lstrip(), _CHANGE_STYLES.get(op or change.op, "")
 
 
 def _note(text: str, columns: int | None) -> Iterator[str]:
@@ -270,11 +266,6 @@ def _shared_notes(steps: Sequence[Step]) -> dict[str, list[Step]]:
 
 def _own_notes(step: Step, shared: Mapping[str, Sequence[Step]]) -> tuple[str, ...]:
     return tuple(note for note in step.notes if note not in shared)
-
-
-def _is_quiet(step: Step, shared: Mapping[str, Sequence[Step]]) -> bool:
-    """Whether a job is unchanged and has no note of its own."""
-    return step.is_settled and not _own_notes(step, shared)
 
 
 def _jobs_of_note(steps: Sequence[Step], shown: Sequence[Step], name: Callable[[Step], str]) -> str:

@@ -26,7 +26,6 @@ from launcher.cli.render.report_text import (
 )
 from launcher.cli.render.values import ago, timestamp, took
 from launcher.inventory.report import Failure, Report, ReportedApp, Wait
-from launcher.inventory.timeline import Phase
 from launcher.state.records import ENDED, LIVE
 from launcher.text import FEW, listing, plural
 
@@ -173,7 +172,12 @@ def _card(
         ran and f"ran {ran}",
         ended,
     ]
-    shown = "".join(_fact(name, text) for name, text in facts.items() if text)
+    kinds = dict.fromkeys(("Command", "App"), ' class="mono"')
+    shown = "".join(
+        f"<dt>{html(name)}</dt><dd{kinds.get(name, '')}>{html(text)}</dd>"
+        for name, text in facts.items()
+        if text
+    )
     shown += "".join(
         f"<dt>{'Next' if not n else ''}</dt><dd><code>{html(each)}</code></dd>"
         for n, each in enumerate(next_)
@@ -184,11 +188,6 @@ def _card(
         f'<span class="meta">{html(" · ".join(filter(None, meta)))}</span></header>\n'
         f"{body}\n<dl>{shown}</dl>\n</article>\n"
     )
-
-
-def _fact(name: str, text: str) -> str:
-    kind = ' class="mono"' if name in ("Command", "App") else ""
-    return f"<dt>{html(name)}</dt><dd{kind}>{html(text)}</dd>"
 
 
 def _block(what: str, lines: Sequence[str]) -> str:
@@ -246,7 +245,10 @@ def _lines(entry: ReportedApp, scale: Scale, now: float) -> str:
     replicas = entry.timeline.replicas
     if len(replicas) < 2 and all(len(spans) < 2 for spans in replicas.values()):
         return text
-    shown = sorted(replicas, key=lambda where: not _is_bad(replicas[where]))[:_MOST_LANES]
+    is_bad = {
+        where: any(span.state in ("failed", "lost") for span in spans) for where, spans in replicas.items()
+    }
+    shown = sorted(replicas, key=lambda where: not is_bad[where])[:_MOST_LANES]
     lanes = [(f"{role}/{k}", svg.bars(replicas[role, k], scale, now, thin=True)) for role, k in shown]
     if (more := len(replicas) - len(shown)) > 0:
         lanes.append((f"and {more} more", ""))
@@ -256,7 +258,3 @@ def _lines(entry: ReportedApp, scale: Scale, now: float) -> str:
             f'<td class="draw">{drawn}</td></tr>\n'
         )
     return text
-
-
-def _is_bad(spans: Sequence[Phase]) -> bool:
-    return any(span.state in ("failed", "lost") for span in spans)

@@ -6,7 +6,7 @@ Lengths of bars are percentages, so that they fit any width; colours are classes
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from html import escape
 from typing import NamedTuple
 
@@ -192,17 +192,11 @@ def _layers(nodes: Mapping[str, Box], needs: Mapping[str, Sequence[str]]) -> lis
         found[column].append(name)
     row: dict[str, float] = {}
     for names in found:
-        names.sort(key=_middle(needs, row))
+        rows = {name: [row[need] for need in needs.get(name, ()) if need in row] for name in names}
+        middles = {name: sum(of) / len(of) if of else 0.0 for name, of in rows.items()}
+        names.sort(key=middles.__getitem__)
         row |= {name: number for number, name in enumerate(names)}
     return found
-
-
-def _middle(needs: Mapping[str, Sequence[str]], row: Mapping[str, float]) -> Callable[[str], float]:
-    def middle(name: str) -> float:
-        rows = [row[need] for need in needs.get(name, ()) if need in row]
-        return sum(rows) / len(rows) if rows else 0.0
-
-    return middle
 
 
 def _edge(start: tuple[int, int], end: tuple[int, int]) -> str:

@@ -153,8 +153,7 @@ def run_command(
     """Run a command of launcher in a thread; it asks before it changes anything.
 
     Args:
-        words: the words of its command line.
-        options: for its `run`.
+        words, options: its command line, and parameters for its `run`.
         ask: called in the thread of the screen.
         done: called there at the end, with the output since the question, and whether it failed.
     """
@@ -179,8 +178,7 @@ def run_command(
             code = module.run(arguments.parse(rest), console, **options)
         except LauncherError as error:
             code = 0 if console.is_declined else report(error, console)
-        text = "" if console.is_declined else console.text
-        post(lambda: done(text, bool(code)))
+        post(lambda: done("" if console.is_declined else console.text, bool(code)))
 
     threading.Thread(target=run, daemon=True).start()
 

@@ -4,7 +4,7 @@ import re
 
 from ruamel.yaml import YAML
 
-from launcher.cli.init_templates import SKILL
+from launcher.cli.init import SKILL
 from launcher.cli.main import names
 from launcher.cli.skill import EXIT_CODES, skill_page
 from launcher.jobfile.schema.words import PARTS
