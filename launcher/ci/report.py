@@ -10,7 +10,7 @@ import html
 import json
 import re
 from bisect import bisect_right
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from itertools import accumulate, chain
 from typing import Any, Final, NamedTuple
 
@@ -73,7 +73,8 @@ def report(
     for sha in commits[:MOST_COMMITS]:
         checks = forge.check_runs(sha)
         reported = {check.name for check in checks}
-        for check in _newest_of_each(checks):
+        for name in dict.fromkeys(check.name for check in checks):
+            check = next(check for check in checks if check.name == name)  # the newest of this name
             scope, applied = _applied(check)
             if scope is None or f"launcher report {scope}" in reported:
                 continue
@@ -93,14 +94,6 @@ def report(
                 )
                 forge.add_check(done, sha=sha)
     return lines
-
-
-def _newest_of_each(checks: Iterable[CheckRun]) -> list[CheckRun]:
-    """The newest check run of each name."""
-    found: dict[str, CheckRun] = {}
-    for check in checks:
-        found.setdefault(check.name, check)
-    return list(found.values())
 
 
 def _applied(check: CheckRun) -> tuple[ApprovalScope | None, Mapping[str, Sequence[Mapping[str, Any]]]]:
@@ -165,7 +158,11 @@ def comment_text(mark: str, sha: str, jobs: Sequence[EndedJob], url: str = "") -
     lines = [*head, *rows[:shown], *more]
     first, others = [group[0] for group in groups], [job for group in groups for job in group[1:]]
     parts = chain(map(_results, first), map(_last_lines, first), map(_results, others))
-    return "\n".join([*lines, *_fitting(parts, MOST_CHARACTERS - sum(map(len, lines)) - len(lines))]) + "\n"
+    room = MOST_CHARACTERS - sum(map(len, lines)) - len(lines)
+    for part in parts:  # as many as fit; no part is cut
+        if part and (room := room - len(part) - 1) > 0:
+            lines.append(part)
+    return "\n".join(lines) + "\n"
 
 
 def _row(jobs: Sequence[EndedJob]) -> str:
@@ -202,13 +199,6 @@ def _last_lines(job: EndedJob) -> str:
         f"\n<details><summary>Last lines of {html.escape(job.job)}@{job.attempt}</summary>\n\n"
         f"{fenced(job.output, 'text')}\n\n</details>"
     )
-
-
-def _fitting(parts: Iterable[str], room: int) -> Iterator[str]:
-    """Join as many of the non-empty parts as fit; no part is cut."""
-    for part in parts:
-        if part and (room := room - len(part) - 1) > 0:
-            yield part
 
 
 def _verdict(jobs: Sequence[EndedJob]) -> str:

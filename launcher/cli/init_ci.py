@@ -249,7 +249,6 @@ env:
 
 PIPELINE: Final = ".gitlab/launcher.yml"
 INCLUDING: Final = ".gitlab-ci.yml"
-_INCLUDE: Final = f"include:\n  - local: {PIPELINE}\n"
 
 
 def gitlab_steps(setup: Setup) -> list[str]:
@@ -276,10 +275,6 @@ def gitlab_steps(setup: Setup) -> list[str]:
 
 def pipeline_files(setup: Setup) -> dict[str, str]:
     """Path → text of the pipeline, and of a first file that includes it."""
-    return {PIPELINE: _pipeline(setup), INCLUDING: _INCLUDE}
-
-
-def _pipeline(setup: Setup) -> str:
     engine = setup.engine
     address = f'\n    {engine.variable}: "{engine.scheme}{setup.host}"' if engine.variable else ""
     values = {
@@ -290,7 +285,8 @@ def _pipeline(setup: Setup) -> str:
         "SETUP": _IMAGE_SETUP if engine.variable else _RUNNER_SETUP,
         "OWN_CHECKOUT": "" if engine.variable else _OWN_CHECKOUT,
     }
-    return re.sub("<([A-Z_]+)>", lambda found: values[found[1]], _PIPELINE)
+    text = re.sub("<([A-Z_]+)>", lambda found: values[found[1]], _PIPELINE)
+    return {PIPELINE: text, INCLUDING: f"include:\n  - local: {PIPELINE}\n"}
 
 
 _RUNNER_SETUP = """\

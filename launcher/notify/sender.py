@@ -316,7 +316,10 @@ def main() -> None:
             _ring(f"{group}.bell")
         time.sleep(_POLL_S)
     try:
-        Sender(group, _hang_bell(f"{group}.bell")).run()
+        with suppress(FileExistsError):
+            os.mkfifo(f"{group}.bell", 0o600)
+        bell = os.open(f"{group}.bell", os.O_RDWR | os.O_NONBLOCK | os.O_CLOEXEC)
+        Sender(group, bell).run()
     except Exception:
         traceback.print_exc()
     sys.stderr.flush()
@@ -330,13 +333,6 @@ def _lock(path: str) -> bool:
         return True
     os.close(fd)
     return False
-
-
-def _hang_bell(path: str) -> int:
-    """Make the FIFO and open it."""
-    with suppress(FileExistsError):
-        os.mkfifo(path, 0o600)
-    return os.open(path, os.O_RDWR | os.O_NONBLOCK | os.O_CLOEXEC)
 
 
 def _ring(bell: str) -> None:

@@ -312,17 +312,13 @@ def _was_applied(forge: Forge, tree: Repository, launches: Sequence[Launch]) -> 
 def _files(tree: Repository, *places: str) -> dict[str, Mapping[str, Any]]:
     """Return the parsed YAML files of the checkout in some places, without files that are not YAML."""
     found: dict[str, Mapping[str, Any]] = {}
-    for path in (each for place in places for each in _yaml_in(os.path.join(tree.root, place))):
+    paths: list[str] = []
+    for place in (os.path.join(tree.root, each) for each in places):
+        names = sorted(os.listdir(place)) if os.path.isdir(place) else ()
+        paths += [place] if os.path.isfile(place) else []
+        paths += [os.path.join(place, name) for name in names if name.endswith((".yml", ".yaml"))]
+    for path in paths:
         source = read_source(os.path.basename(path), path)
         value = None if isinstance(source, Diagnostic) else parse_values(source).value
         found[path] = value if isinstance(value, dict) else {}
     return found
-
-
-def _yaml_in(place: str) -> Iterator[str]:
-    """A file, or the YAML files of a folder."""
-    if os.path.isfile(place):
-        yield place
-    for name in sorted(os.listdir(place)) if os.path.isdir(place) else ():
-        if name.endswith((".yml", ".yaml")):
-            yield os.path.join(place, name)

@@ -140,6 +140,9 @@ _EVENT_WORDS = {
 }
 
 
+_BEFORE_MESSAGE = {"attempt_queued": "is ", "restarting": "", "interrupted": "interrupted: "}
+
+
 def event_line(event: Mapping[str, Any], *, color: bool = False) -> str | None:
     """A line for an event; None for events that are not shown."""
     name, job = str(event["event"]), paint(str(event["job"]), "bold", color)
@@ -151,15 +154,11 @@ def event_line(event: Mapping[str, Any], *, color: bool = False) -> str | None:
         return f"{job} {paint(word, style, color)}{': ' if why else ''}{why}"
     if name == "attempt_waiting":
         return f"{job} waits for {', '.join(event['needs'])}"
-    if name == "attempt_queued":
-        return f"{job} is {event['message']}"
     if name == "attempt_skipped":
         word, style = state_cell("skipped")
         return f"{job} {paint(word, style, color)}: {event['message']}"
-    if name == "restarting":
-        return f"{job} {event['message']}"
-    if name == "interrupted":
-        return f"{job} interrupted: {event['message']}"
+    if name in _BEFORE_MESSAGE:
+        return f"{job} {_BEFORE_MESSAGE[name]}{event['message']}"
     if name == "waiting":
         owner = event.get("owner") or event.get("message") or ""
         return f"{job} {_EVENT_WORDS[name]}{': ' if owner else ''}{owner}"

@@ -8,7 +8,7 @@ import time
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import zip_longest
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Literal
 
 from rich.console import Console as RichConsole
 from rich.console import Group
@@ -279,18 +279,12 @@ def _roles(seen: DescribeAppResponse) -> Text:
             for state in states:
                 text.append(_DOT.get(state, "○"), STATE_STYLES.get(state, "dim"))
         else:
-            text.append(_counts(states))
+            counts = [(each, states.count(each)) for each in sorted(set(states))]
+            parts = [Text(f"{count} {each}", STATE_STYLES.get(each, "")) for each, count in counts]
+            text.append(Text(", ").join(parts))
         waiting = next((each.message for each in role.replicas if is_waiting(each.message)), "")
         if waiting:
             text.append(f" {visible(waiting)}", "dim")
     if seen.num_restarts > 0:
         text.append(f"  {plural(seen.num_restarts, 'restart')}", "yellow")
     return text
-
-
-def _counts(states: list[str]) -> Text:
-    numbers: Mapping[str, int] = {state: states.count(state) for state in sorted(set(states))}
-    parts: list[Any] = [
-        Text(f"{count} {state}", STATE_STYLES.get(state, "")) for state, count in numbers.items()
-    ]
-    return Text(", ").join(parts)

@@ -119,21 +119,16 @@ def _replicas(app: AppRecord, now: float, color: bool) -> str:
         for replica in shown
     ]
     headings = ["REPLICA", "STATE", "EXIT", "RESTARTS", "STARTED", "TOOK", "USED", "WHY", "NOTE"]
-    text = _fitting(headings, rows, color) if rows else ""
+    if rows and max(map(width, table(headings, rows).splitlines())) > _COLUMNS:
+        at = headings.index("USED")
+        headings = headings[:at] + headings[at + 1 :]
+        rows = [row[:at] + row[at + 1 :] for row in rows]
+    text = table(headings, rows, color=color) if rows else ""
     counts = [
         f"{[r.state for r in app.replicas].count(s)} {s}" for s in sorted({r.state for r in app.replicas})
     ]
     rest = f"{len(app.replicas)} replicas: {', '.join(counts)}" if hidden else ""
     return "\n".join(part for part in (text, rest) if part)
-
-
-def _fitting(headings: list[str], rows: list[list[Cell]], color: bool) -> str:
-    """The table, without the column of use if its lines are too long with it."""
-    if max(map(width, table(headings, rows).splitlines())) > _COLUMNS:
-        at = headings.index("USED")
-        headings = headings[:at] + headings[at + 1 :]
-        rows = [row[:at] + row[at + 1 :] for row in rows]
-    return table(headings, rows, color=color)
 
 
 def _use(replica: ReplicaRecord) -> str:

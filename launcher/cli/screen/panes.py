@@ -27,7 +27,6 @@ from launcher.state.records import AppRecord
 from launcher.text import paint
 
 PANES = ("status", "log", "use", "queue")
-STREAMS = ("combined", "stdout", "stderr")
 LAST_LINES = 2000
 """Lines of a log that are shown and searched."""
 _FEW_LINES = 10
@@ -76,7 +75,9 @@ def answer(asked: Asked) -> Answer:
     began = time.monotonic()
     app = copy(asked.app)  # reading updates a record, and only the feed may update the list's
     if asked.pane == "queue":
-        made = Answer(asked=asked, lines=_queue(asked))
+        tables = Tables.read()
+        text = queue.as_text(tables, in_full=asked.in_full, color=asked.color, columns=asked.columns)
+        made = Answer(asked=asked, lines=_shown("\n".join([text, *queue.notes(tables)]), asked))
     elif app is None:
         made = Answer(asked=asked, lines=["no job is selected"])
     elif asked.pane == "log":
@@ -109,12 +110,6 @@ def _last_lines(app: AppRecord, color: bool) -> str:
         return ""
     head = paint(f"the last lines of {replica.role}/{replica.k}", "dim", color)
     return "\n".join(["\n", head, *(f"  {line}" for line in lines)])
-
-
-def _queue(asked: Asked) -> list[str]:
-    tables = Tables.read()
-    text = queue.as_text(tables, in_full=asked.in_full, color=asked.color, columns=asked.columns)
-    return _shown("\n".join([text, *queue.notes(tables)]), asked)
 
 
 def _log(asked: Asked, app: AppRecord) -> Answer:
