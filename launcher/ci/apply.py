@@ -180,7 +180,13 @@ def applied_check(
         "approvals": by_number,
     }
     is_done = not failed and not left and not (merged.unreviewed and plan.unapproved)
-    title = applied_title(len(started), len(failed), len(plan.unapproved))
+    unapproved = len(plan.unapproved)
+    words = [
+        f"{len(started)} started" if started else "",
+        f"{len(failed)} failed to start" if failed else "",
+        f"{unapproved} {'effect' if unapproved == 1 else 'effects'} not approved" if unapproved else "",
+    ]
+    title = ", ".join(filter(None, words)) or "nothing to do"
     return Check(
         name=f"launcher apply {scope}",
         conclusion="success" if is_done else "failure",
@@ -189,16 +195,6 @@ def applied_check(
         text=f"```json\n{json.dumps(data, indent=1)}\n```",
         external_id=f"launcher-apply {scope.project} {scope.target}",
     )
-
-
-def applied_title(started: int, failed: int, unapproved: int) -> str:
-    """`2 started, 1 failed to start, 1 effect not approved`, or `nothing to do`."""
-    words = [
-        f"{started} started" if started else "",
-        f"{failed} failed to start" if failed else "",
-        f"{unapproved} {'effect' if unapproved == 1 else 'effects'} not approved" if unapproved else "",
-    ]
-    return ", ".join(filter(None, words)) or "nothing to do"
 
 
 def applied_words(number: str, plan: Plan, outcomes: Sequence[Outcome], short: str) -> str:

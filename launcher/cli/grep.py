@@ -140,11 +140,10 @@ def _print_attempts(replicas: Replicas, args: Any, names: AttemptNames, console:
     last, number = None, 0
 
     def show(app: AppRecord, number: int) -> None:
-        counted = number if args.count else None
         if args.json:
-            console.print(json_attempt(app, counted), flush=True)
+            console.print(dumps(_about(app) | ({"count": number} if args.count else {})), flush=True)
         else:
-            console.print(names.of(app) + (f"  {counted}" if args.count else ""), flush=True)
+            console.print(names.of(app) + (f"  {number}" if args.count else ""), flush=True)
 
     for app, _, _, lines in replicas:
         if last is not None and last is not app:
@@ -256,11 +255,6 @@ def _painted(line: bytes, pattern: Pattern[str]) -> bytes:
 
 def _terminal_text(text: str) -> bytes:
     return terminal_text(text.encode("utf-8", "surrogateescape"))
-
-
-def json_attempt(app: AppRecord, count: int | None = None) -> str:
-    """An attempt with a match, and the number of lines if given."""
-    return dumps(_about(app) | ({} if count is None else {"count": count}))
 
 
 def json_lines(app: AppRecord, role: str, k: int, line: FoundLine, pattern: Pattern[str]) -> str:

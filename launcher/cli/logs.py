@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from launcher.cli.console import Console
-    from launcher.cli.log_reader import AttemptNames, LogRequest, Logs
+    from launcher.cli.log_reader import LogRequest, Logs
     from launcher.inventory.find import SelectedApps
     from launcher.schedulers.restarts import Restart
     from launcher.state.records import AppRecord
@@ -88,10 +88,12 @@ def run(args: Any, console: Console) -> int:
 def _of_attempts(args: Any, console: Console) -> int:
     """Print the logs of several attempts, the oldest first, each below a heading."""
     from launcher.cli.log_reader import AttemptNames
+    from launcher.cli.render.values import state_cell, timestamp
     from launcher.errors import LauncherError, UsageError
     from launcher.inventory.attempts import present, select
     from launcher.inventory.find import SelectedApps
     from launcher.inventory.project import projects_here
+    from launcher.text import paint
 
     found = [*present(select([args.app], target=args.target, numbers=args.attempt))][::-1]
     found.sort(key=lambda selected: selected.app.key)
@@ -110,7 +112,11 @@ def _of_attempts(args: Any, console: Console) -> int:
     failed = 0
     for number, selected in enumerate(found):
         if not args.no_prefix:
-            console.print(("\n" if number else "") + _heading(selected.app, names, console), flush=True)
+            state, style = state_cell(selected.app.state)
+            name = paint(names.of(selected.app), "bold", console.color)
+            at = timestamp(selected.app.started_at or selected.app.created_at)
+            heading = f"==> {name}  {paint(state, style, console.color)}  {at}"
+            console.print(("\n" if number else "") + heading, flush=True)
         try:
             _of_apps(args, SelectedApps([selected], is_group=False), console)
         except LauncherError as error:
@@ -118,16 +124,6 @@ def _of_attempts(args: Any, console: Console) -> int:
             console.warn(str(error))
             failed += 1
     return 1 if failed == len(found) else 0
-
-
-def _heading(app: AppRecord, names: AttemptNames, console: Console) -> str:
-    """`==> train@2  SUCCEEDED  2025-03-01 12:30:05 +0100`"""
-    from launcher.cli.render.values import state_cell, timestamp
-    from launcher.text import paint
-
-    state, style = state_cell(app.state)
-    name, state = paint(names.of(app), "bold", console.color), paint(state, style, console.color)
-    return f"==> {name}  {state}  {timestamp(app.started_at or app.created_at)}"
 
 
 def _of_apps(args: Any, found: SelectedApps, console: Console) -> int:

@@ -244,13 +244,19 @@ def unknown_command(name: str) -> UsageError:
 
 
 def report(error: LauncherError, console: Console) -> int:
-    """Show an error and return its exit code."""
+    """Show an error, with every diagnostic unless stdout gets them; return its exit code."""
     try:
         console.flush()  # so that output keeps its order where both streams are one terminal
     except (LauncherError, OutputClosed):
         console.silence()
     if isinstance(error, JobFileError) and error.diagnostics:
-        error = _in_short(error, console)
+        from launcher.cli.render.findings import in_short
+
+        if not console.as_json:
+            from launcher.jobfile.diagnostics.diagnostic import render
+
+            console.note(render(error.diagnostics, color=console.err_color) + "\n")
+        error = JobFileError(in_short(error.diagnostics), diagnostics=error.diagnostics)
     _print_json(error, console)
     console.error(error)
     return error.exit_code
@@ -268,17 +274,6 @@ def _print_json(error: BaseException, console: Console) -> None:
         console.print(dumps(failure(error), ensure_ascii=False), flush=True)
     except (LauncherError, OutputClosed):
         console.silence()  # the error of the command is reported, not that of its output
-
-
-def _in_short(error: JobFileError, console: Console) -> JobFileError:
-    """Show every diagnostic, unless stdout gets them; return the error that counts them."""
-    from launcher.cli.render.findings import in_short
-
-    if not console.as_json:
-        from launcher.jobfile.diagnostics.diagnostic import render
-
-        console.note(render(error.diagnostics, color=console.err_color) + "\n")
-    return JobFileError(in_short(error.diagnostics), diagnostics=error.diagnostics)
 
 
 def _help(argv: Sequence[str], console: Console) -> int:

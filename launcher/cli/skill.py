@@ -10,7 +10,6 @@ from typing import Any
 from launcher.cli.console import Console
 from launcher.cli.main import COMMANDS, command
 from launcher.jobfile.messages.collector import entry
-from launcher.jobfile.model.base import Model
 from launcher.jobfile.model.job_file import JobFile
 from launcher.jobfile.model.role import RoleSpec
 from launcher.jobfile.schema.words import PARTS
@@ -78,16 +77,14 @@ def _fields() -> Iterator[str]:
     others: dict[str, dict[str, None]] = {}  # place → the fields of all mappings that may stand there
     for _, where, cls in PARTS:
         if cls in _IN_FULL:
-            yield from (f"{where}\n", *_lines(cls), "")
+            yield f"{where}\n"
+            for name, info in cls.model_fields.items():
+                example = f"`{entry(name, info.examples[0], 'yaml')}`" if info.examples else f"`{name}`"
+                yield f"- {example}: {info.description}"
+            yield ""
         else:
             others.setdefault(where.partition(". ")[0].rstrip("."), {}).update(
                 dict.fromkeys(cls.model_fields)
             )
     yield "Fields below these:\n"
     yield from (f"- {where}: {', '.join(f'`{name}`' for name in names)}" for where, names in others.items())
-
-
-def _lines(cls: type[Model]) -> Iterator[str]:
-    for name, info in cls.model_fields.items():
-        example = f"`{entry(name, info.examples[0], 'yaml')}`" if info.examples else f"`{name}`"
-        yield f"- {example}: {info.description}"

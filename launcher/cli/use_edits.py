@@ -152,7 +152,13 @@ class _File:
         keys = [
             each.key
             for each in compiled.launches
-            if each.key in asking or (each.key not in judged and self._is_beside(each.key, use))
+            # Also those of the matrix that have not run.
+            if each.key in asking
+            or (
+                each.key not in judged
+                and each.key.job != use.name
+                and matrix_of(each.key.job, self.matrix) == use.name
+            )
         ]
         if not keys:
             raise Refused(f"{self.file} does not declare it any more")
@@ -174,10 +180,6 @@ class _File:
                 each.readers.update(other.readers)
                 each = max(other, each, key=lambda one: one.suggested)._replace(readers=each.readers)
             self.texts[place] = each
-
-    def _is_beside(self, key: JobKey, use: JobUse) -> bool:
-        """Whether the matrix has a job that has not run."""
-        return key.job != use.name and matrix_of(key.job, self.matrix) == use.name
 
     def _is_own(self, at: Range) -> bool:
         return at.source.text == self.source.text and os.path.realpath(at.source.file) == self.path

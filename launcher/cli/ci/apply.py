@@ -62,17 +62,14 @@ def apply_merged(args: Any, run: StepRun) -> tuple[int, dict[str, Any]]:
         outcomes += done
         code = max(code, ended)
     if code == StaleError.exit_code:
-        _show_left(make_plan(launches, choices=choices), run)
+        # The unapproved effects of all projects, with the digest that approves them by hand.
+        plan = make_plan(launches, choices=choices)
+        run.show(plan_text(plan).rstrip("\n"))
+        words = run.forge.words
+        run.warn(f"open a {words.request}, or {words.by_hand} {plan.plan_digest}")
     result = result_json(Result(outcomes=tuple(outcomes)))
     problems = [*result["problems"], *problems_json(stale)]
     return code, {"exit": code, "jobs": result["jobs"], "problems": problems}
-
-
-def _show_left(plan: Plan, run: StepRun) -> None:
-    """Show the unapproved effects of all projects, with the digest that approves them by hand."""
-    run.show(plan_text(plan).rstrip("\n"))
-    words = run.forge.words
-    run.warn(f"open a {words.request}, or {words.by_hand} {plan.plan_digest}")
 
 
 def _by_hand(launches: Sequence[Launch], choices: Choices, digest: str, runner: CiRunner) -> Merged:

@@ -48,14 +48,11 @@ def role_lines(document: Mapping[str, Any], columns: int) -> Iterator[str]:
     for role, (name, line, place) in zip(document["roles"], rows, strict=True):
         short = line if width(line) <= size else line[: size - 1] + "…"
         yield GAP.join((_padded(name, names), _padded(short, size), place))
-        if order := _order(role):
-            yield f"{' ' * names}{GAP}{order}"
-
-
-def _order(role: Mapping[str, Any]) -> str:
-    """`service, after db (ready), data (succeeded)`; "" for a role without an order that is no service."""
-    waits = ", ".join(f"{other} ({condition})" for other, condition in role.get("depends_on", {}).items())
-    return ", ".join(filter(None, ("service" if role.get("service") else "", waits and f"after {waits}")))
+        # `service, after db (ready), data (succeeded)`
+        waits = ", ".join(f"{other} ({condition})" for other, condition in role.get("depends_on", {}).items())
+        order = ["service" if role.get("service") else "", waits and f"after {waits}"]
+        if any(order):
+            yield f"{' ' * names}{GAP}{', '.join(filter(None, order))}"
 
 
 def what_runs(role: Mapping[str, Any]) -> str:
@@ -100,12 +97,14 @@ class ChangeLine(NamedTuple):
 
 def change_lines(change: Change, columns: int) -> Iterator[ChangeLine]:
     """Lines of one change that fit `columns` if possible: a heading, and details below it."""
+    both = change.old, change.new
+    are_texts = change.op == "~" and HIDDEN not in both and all(isinstance(each, str) for each in both)
     if is_workspace_digest(change.path):
         heading, *pieces = _workspace(change)
         yield from (heading, *_packed(pieces, columns - 4))
     elif _is_role(change):
         yield ChangeLine("+", f"{field(change.path)}: {what_runs(change.new)}")
-    elif change.op == "~" and _are_texts(change.old, change.new) and width(str(change)) > columns:
+    elif are_texts and width(str(change)) > columns:
         yield ChangeLine("~", f"{field(change.path)}:")
         yield from (ChangeLine(op, text, 1) for op, text in differences(change.old, change.new, columns - 6))
     else:
@@ -168,10 +167,6 @@ def _is_role(change: Change) -> bool:
         and isinstance(change.new, Mapping)
         and "entrypoint" in change.new
     )
-
-
-def _are_texts(*values: object) -> bool:
-    return HIDDEN not in values and all(isinstance(value, str) for value in values)
 
 
 BELOW = "  "

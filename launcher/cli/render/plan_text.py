@@ -298,7 +298,10 @@ def _unchanged(steps: Sequence[Step], name: Callable[[Step], str], color: bool) 
     """Unchanged jobs: a line with their number and names per reason. A matrix with many has one name."""
     by_reason: dict[str, dict[object, list[Step]]] = {}
     for step in steps:
-        found = by_reason.setdefault(_why_unchanged(step), {})
+        code = step.reasons[0].code
+        why = _HELD.get(step.guard.state) if code == "already_running" else None
+        reason = why or _UNCHANGED.get(code, code.replace("_", " "))
+        found = by_reason.setdefault(reason, {})
         found.setdefault(family_of(step) or step.key, []).append(step)
     for reason, found in by_reason.items():
         total = sum(map(len, found.values()))
@@ -314,13 +317,6 @@ def _names(members: Sequence[Step], total: int, name: Callable[[Step], str]) -> 
         return [name(step) for step in members]
     label = name(first).removesuffix(first.key.job) + family[1]
     return [label if len(members) == total else f"{label} ({len(members):,})"]
-
-
-def _why_unchanged(step: Step) -> str:
-    code = step.reasons[0].code
-    if code == "already_running" and step.guard.state in _HELD:
-        return _HELD[step.guard.state]
-    return _UNCHANGED.get(code, code.replace("_", " "))
 
 
 _HELD = {"waiting": "waiting for other jobs", "queued": "in line"}

@@ -212,7 +212,10 @@ class Progress:
         """Name and cells of each row: images, then jobs (see `live_rows`)."""
         names = Counter(key.job for key in self._seen)
         keys = {key.job if names[key.job] == 1 else str(key): key for key in self._seen}
-        states = {name: self._state_of(key) for name, key in keys.items()}
+        states = {
+            name: held.state if (held := self._held[key]) is not None else str(self._seen[key].state).lower()
+            for name, key in keys.items()
+        }
         since = time.time() - RECENT_S
         ended = [(self._ended[key], name) for name, key in keys.items() if key in self._ended]
         recent = [name for at, name in sorted(ended, reverse=True) if at > since]
@@ -222,10 +225,6 @@ class Progress:
             for (key, _), doing in self._images.items()
         ][:most]
         return [*images, *(self._line(row, keys) for row in rows(states, recent, height - len(images)))]
-
-    def _state_of(self, key: JobKey) -> str:
-        held = self._held[key]
-        return held.state if held is not None else str(self._seen[key].state).lower()
 
     def _line(self, row: ProgressRow, keys: Mapping[str, JobKey]) -> tuple[Text, list[Text]]:
         if row.kind == "job":

@@ -62,23 +62,23 @@ def facts_of(entry: ReportedApp) -> dict[str, str]:
     roles = entry.document.get("roles", ())
     shown = [f"{role['name']}: {what_runs(role)}" if len(roles) > 1 else what_runs(role) for role in roles]
     attempt = entry.attempt
+    # `port = 8123, timeout_s = 2`
+    probes = {
+        role["name"]: ", ".join(line.removeprefix("ready.") for line in flat({"ready": role["ready"]}))
+        for role in roles
+        if role.get("ready")
+    }
     return {
         "Why it ran": entry.why,
         "Command": listing(shown, 3),
         "Asked for": asked_for(entry.document),
-        "Ready when": "; ".join(f"{role['name']}: {_ready(role)}" for role in roles if role.get("ready")),
+        "Ready when": "; ".join(f"{name}: {probe}" for name, probe in probes.items()),
         "Restarts": str(entry.app.num_restarts or ""),
         "File": " ".join(filter(None, (attempt.path, attempt.commit and f"at {attempt.commit[:12]}")))
         if attempt
         else "",
         "App": entry.app.handle,
     }
-
-
-def _ready(role: Mapping[str, Any]) -> str:
-    """`port = 8123, timeout_s = 2`: the probe of a role."""
-    lines = flat({"ready": role["ready"]})
-    return ", ".join(line.removeprefix("ready.") for line in lines)
 
 
 def commands(entry: ReportedApp) -> list[str]:

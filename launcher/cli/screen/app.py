@@ -259,7 +259,10 @@ class Top(App[None]):
             self._draw_tabs()
             app, pane = made.asked.app, made.asked.pane
             if app and app.is_live and (pane == "log" or (pane == "status" and not app.is_held)):
-                self._later(max(_LOG_S if pane == "log" else self._tick_s, made.spent_s * _SHARE))
+                seconds = max(_LOG_S if pane == "log" else self._tick_s, made.spent_s * _SHARE)
+                if self._again is not None:
+                    self._again.stop()
+                self._again = self.set_timer(seconds, lambda: self._read(again=True))
 
         self._post(show)
 
@@ -268,11 +271,6 @@ class Top(App[None]):
         self._answer = None
         self.text.show([message])
         self._draw_tabs()
-
-    def _later(self, seconds: float) -> None:
-        if self._again is not None:
-            self._again.stop()
-        self._again = self.set_timer(seconds, lambda: self._read(again=True))
 
     def _tick(self) -> None:
         """Show how long apps have run."""
