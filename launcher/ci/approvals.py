@@ -18,7 +18,6 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from launcher.ci.forge import MOST_CHARACTERS, Check, CheckRun, Pull
 from launcher.ci.github import GitHub
 from launcher.ci.gitlab import GitLab
-from launcher.ci.runner import CiRunner
 from launcher.dataclass import replace
 from launcher.errors import LauncherError
 from launcher.inventory.verify import Chain
@@ -185,16 +184,6 @@ def _approval(chain: Chain, pull: Pull | None, github: GitHub) -> dict[str, Any]
 
 
 _APPLIED = "<!-- launcher applied -->"
-
-
-def publish_effects(forge: Forge, runner: CiRunner, plan: Plan, scope: ApprovalScope) -> None:
-    """Keep the effects of a stamped plan in check runs on the head of the pull request.
-
-    The commit that a merge queue tests becomes the commit on the branch, so the effects lie on that commit.
-    """
-    number = str(runner.pull_request or "")
-    for check in effect_checks(plan, scope, number):
-        forge.add_check(check, sha=runner.head_sha)
 
 
 def publish_comment(forge: Forge, number: int, mark: str, text: str, *, is_news: bool) -> None:

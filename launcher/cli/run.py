@@ -65,9 +65,7 @@ def add_arguments(parser: Any) -> None:
     parser.option("--json", text)
 
 
-def divide(words: Sequence[str], declared: Any) -> tuple[Sequence[str], Sequence[str] | None]:
-    """Split the command line into the words of this command and of its component (None without one)."""
-    return jobs.words_of(words, declared)
+divide = jobs.words_of  # splits the words of this command from those of its component
 
 
 def run(args: Any, console: Console) -> int:

@@ -94,16 +94,12 @@ def deliver(to: Destination, id: str, body: str, folder: str) -> None:
     Args:
         folder: where a command runs that names no folder of its own.
     """
-    if to.command:
-        _run(to, id, body, to.folder or folder)
-    else:
+    if not to.command:
         _post(to, id, body)
-
-
-def _run(to: Destination, id: str, body: str, folder: str) -> None:
+        return
     about = {"WEBHOOK_ID": id, "WEBHOOK_TIMESTAMP": str(int(time.time()))}
     try:
-        command.run(to.command, cwd=folder, input=body, timeout_s=COMMAND_S, env=about)
+        command.run(to.command, cwd=to.folder or folder, input=body, timeout_s=COMMAND_S, env=about)
     except (LauncherError, OSError, ValueError) as error:
         raise DeliveryError(str(error)) from error
 

@@ -19,7 +19,7 @@ from launcher.ci.apply import (
     withheld,
     without,
 )
-from launcher.ci.approvals import ApprovalScope, Forge, mark_of, with_applied
+from launcher.ci.approvals import ApprovalScope, mark_of, with_applied
 from launcher.ci.runner import CiRunner
 from launcher.cli.ci.steps import StepRun, compiled_launches, work_tree
 from launcher.cli.render.findings import problems_json
@@ -114,7 +114,11 @@ def _carry_out(
     with run.degraded("later applies begin before this commit"):
         run.forge.add_check(check, sha=run.runner.sha)
     with run.degraded(f"the {run.forge.words.request}s do not show what was applied"):
-        _comment_applied(run.forge, plan, result.outcomes, merged, scope, run.runner)
+        for number in merged.pulls:
+            words = applied_words(number, plan, result.outcomes, run.runner.sha[:7])
+            for comment in run.forge.comments(int(number)):
+                if comment.body.startswith(mark_of(scope)):
+                    run.forge.edit_comment(int(number), comment.id, with_applied(comment.body, words))
     for number in merged.unreviewed:
         run.warn(f"`launcher ci plan` has left no plan on the last commit of {run.forge.words.sign}{number}")
     for refusal in plan.unapproved:
@@ -130,20 +134,3 @@ def _remote_engines(launches: Sequence[Launch]) -> dict[JobKey, str]:
         for each in launches
         if isinstance(found := asked[each.scheduler], StagedScheduler) and found.is_held_here(each.cfg)
     }
-
-
-def _comment_applied(
-    forge: Forge,
-    plan: Plan,
-    outcomes: Sequence[Outcome],
-    merged: Merged,
-    scope: ApprovalScope,
-    runner: CiRunner,
-) -> None:
-    """Add to the plan comment of each merged pull request a sentence on what was carried out."""
-    mark = mark_of(scope)
-    for number in merged.pulls:
-        words = applied_words(number, plan, outcomes, runner.sha[:7])
-        for comment in forge.comments(int(number)):
-            if comment.body.startswith(mark):
-                forge.edit_comment(int(number), comment.id, with_applied(comment.body, words))

@@ -18,10 +18,10 @@ from launcher.apply.plans import Choices, make_plan
 from launcher.ci import doctor, report
 from launcher.ci.approvals import (
     Forge,
+    effect_checks,
     mark_of,
     part_of,
     publish_comment,
-    publish_effects,
     scopes_of,
 )
 from launcher.ci.forge import ForgeError
@@ -161,7 +161,9 @@ def plan_pull_request(args: Any, run: StepRun) -> tuple[int, dict[str, Any]]:
     for scope in scopes_of(plan):
         part = part_of(plan, scope)
         with run.degraded("the effects of this plan are approved by hand"):
-            publish_effects(run.forge, runner, part, scope)
+            # Of a merge queue, the commit that it tests becomes the commit on the branch.
+            for check in effect_checks(part, scope, str(runner.pull_request or "")):
+                run.forge.add_check(check, sha=runner.head_sha)
         if runner.pull_request is not None:
             text = plan_markdown(part, max_bytes=_SUMMARY_BYTES)
             with run.degraded(f"the plan is in {_SHOWN_IN[runner.provider]}"):
