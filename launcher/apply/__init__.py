@@ -1,7 +1,4 @@
-"""Observe ledger and engines, make a plan, carry it out, and follow the started apps.
-
-The public names are loaded on first use.
-"""
+"""Observe ledger and engines, make a plan, carry it out, and follow the apps. Names load on first use."""
 
 from __future__ import annotations
 

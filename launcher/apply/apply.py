@@ -150,9 +150,8 @@ def apply_plan(
 ) -> Result:
     """Carry out a plan as it was made, saved or not. It is approved by being passed.
 
-    Everything is checked before the first write: age, engines, repository, and for every job that its
-    latest attempt is still the one that the plan was made for. After a kill, the same plan
-    continues.
+    Everything is checked before the first write: age, engines, repository, and for every job that its latest
+    attempt is still the one that the plan was made for. After a kill, the same plan continues.
 
     Args:
         root: the checkout with a saved plan's job files; None for the checkout of the current directory.
@@ -197,7 +196,13 @@ def _apply(goal: Goal, wait: bool, watching: Watching) -> Result:
             store.back_up(time.time())
             record_ends(store, engines, goal.schedulers)
             todo = _plan_when_free(goal, store, engines, events)
-            _check(todo, goal)
+            if goal.approve is not None:
+                goal.approve(todo)
+            check_approved(todo, allow_destructive=goal.allow_destructive, holds_alone=goal.holds_alone)
+            if goal.plan is not None:
+                check_workspaces(todo)  # those of job files were hashed when the files were compiled
+            check_inputs(todo)
+            check_secrets(todo, goal.notify)
             outcomes = _carry_out(todo, goal, store, engines, events)
         if os.path.isdir(paths.outbox()):
             outbox.wake(anew=[each.app_id for each in outcomes if each.app_id])
@@ -246,17 +251,6 @@ def _plan_when_free(goal: Goal, store: Store, engines: Engines, events: Events) 
         time.sleep(_OWNER_POLL_S)  # engines have no event for the death of a reservation's owner
 
 
-def _check(todo: Plan, goal: Goal) -> None:
-    """Raise the error that forbids the plan, before anything is written."""
-    if goal.approve is not None:
-        goal.approve(todo)
-    check_approved(todo, allow_destructive=goal.allow_destructive, holds_alone=goal.holds_alone)
-    if goal.plan is not None:
-        check_workspaces(todo)  # workspaces of job files were hashed when the files were compiled
-    check_inputs(todo)
-    check_secrets(todo, goal.notify)
-
-
 def _carry_out(todo: Plan, goal: Goal, store: Store, engines: Engines, events: Events) -> tuple[Outcome, ...]:
     """Carry out a plan, and plan again the jobs whose attempt another client reserved first.
 
@@ -282,7 +276,13 @@ def _carry_out(todo: Plan, goal: Goal, store: Store, engines: Engines, events: E
         left = {index: now[steps[index].key] for index in open_ if steps[index].key in now}
         going = {index: step for index, step in left.items() if _is_approved(step, steps[index])}
         for index in set(open_) - set(going):
-            outcomes[index] = _moved(outcomes[index], left.get(index))
+            step = left.get(index)
+            what = (
+                "it is not to be applied any more" if step is None else f"now the plan is to {step.kind} it"
+            )
+            error = f"another client applied the job meanwhile: {what}"
+            hint = "plan again: launcher plan"
+            outcomes[index] = replace(outcomes[index], overtaken=False, error=error, hint=hint)
         for index, outcome in zip(going, carry_out(list(going.values())), strict=True):
             outcomes[index] = outcome
     return tuple(outcomes)
@@ -294,13 +294,3 @@ def _is_approved(step: Step, before: Step) -> bool:
     stops_more = any(stop.app_id not in approved for stop in step.stops)
     starts_more = step.starts and not (before.starts and step.digest == before.digest)
     return step.blocked is None and not (step.has_effects and (stops_more or starts_more))
-
-
-def _moved(outcome: Outcome, step: Step | None) -> Outcome:
-    what = "it is not to be applied any more" if step is None else f"now the plan is to {step.kind} it"
-    return replace(
-        outcome,
-        overtaken=False,
-        error=f"another client applied the job meanwhile: {what}",
-        hint="plan again: launcher plan",
-    )

@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING
 
 from launcher import secrets
 from launcher.errors import BlockedError, LauncherError, SecretError, StaleError
-from launcher.plan.budget import overruns
-from launcher.plan.model import Plan
+from launcher.plan.model import Plan, overruns
 from launcher.plan.step import Reason
 from launcher.specs.launch import JobKey
 from launcher.specs.notify import Destination, check_url, key_bytes
@@ -45,9 +44,18 @@ def check_approved(plan: Plan, *, allow_destructive: bool, holds_alone: bool = F
         holds_alone: a job that is protected or can never start is held, and blocks no other.
     """
     check_plan(plan)
-    _check_budgets(plan)
+    if plan.is_estimated and (over := overruns(plan.steps)):
+        lines = "".join(f"\n  {each}" for each in over)
+        hints = "; ".join(dict.fromkeys(each.remedy for each in over))
+        raise BlockedError(f"the plan exceeds its budget; nothing was changed:{lines}", hint=hints)
+    protected = [str(step.key) for step in plan.steps if step.blocked == "protected"]
+    if protected and not holds_alone:
+        raise BlockedError(
+            f"running attempts of protected jobs would have to be stopped: {', '.join(protected)}",
+            hint="set `protect: false` in the job file first, or wait for the attempt to end",
+        )
     if not holds_alone:
-        _check_blocked(plan)
+        check_capacity({step.key: step.reasons[0] for step in plan.steps if step.blocked == "over_capacity"})
     destructive = unapproved_stops(plan)
     if destructive and not allow_destructive:
         has_file = any(step.kind == "replace" and str(step.key) in destructive for step in plan.steps)
@@ -56,23 +64,6 @@ def check_approved(plan: Plan, *, allow_destructive: bool, holds_alone: bool = F
             f"the plan stops running attempts: {', '.join(destructive)}",
             hint=f"pass --allow-destructive{lifecycle}",
         )
-
-
-def _check_budgets(plan: Plan) -> None:
-    if plan.is_estimated and (over := overruns(plan.steps)):
-        lines = "".join(f"\n  {each}" for each in over)
-        hints = "; ".join(dict.fromkeys(each.remedy for each in over))
-        raise BlockedError(f"the plan exceeds its budget; nothing was changed:{lines}", hint=hints)
-
-
-def _check_blocked(plan: Plan) -> None:
-    protected = [str(step.key) for step in plan.steps if step.blocked == "protected"]
-    if protected:
-        raise BlockedError(
-            f"running attempts of protected jobs would have to be stopped: {', '.join(protected)}",
-            hint="set `protect: false` in the job file first, or wait for the attempt to end",
-        )
-    check_capacity({step.key: step.reasons[0] for step in plan.steps if step.blocked == "over_capacity"})
 
 
 def check_capacity(lacks: Mapping[JobKey, Reason]) -> None:
@@ -96,7 +87,13 @@ def check_secrets(plan: Plan, notify: Iterable[Destination] = ()) -> None:
         notify: receivers of outcomes beside those of the projects.
     """
     lines = [line for step in plan.steps if step.bound for line in _missing(step.bound)]
-    lines += _missing_of_receivers((*notify, *plan.receivers))
+    checks = {"url": check_url, "secret": key_bytes}
+    receivers = (*notify, *plan.receivers)
+    for name, reference in dict.fromkeys(pair for each in receivers for pair in each.references.items()):
+        try:
+            checks[name](secrets.resolve(reference))
+        except LauncherError as error:
+            lines.append(f"notify: {name} ({reference}): {error}")
     if lines:
         raise SecretError(
             "secrets are missing:" + "".join(f"\n  {line}" for line in lines),
@@ -114,20 +111,10 @@ def _missing(bound: BoundLaunch) -> Iterator[str]:
                 yield f"{where}: {name} (secret {reference}): {reasons[reference]}"
 
 
-def _missing_of_receivers(receivers: Iterable[Destination]) -> Iterator[str]:
-    checks = {"url": check_url, "secret": key_bytes}
-    for name, reference in dict.fromkeys(pair for each in receivers for pair in each.references.items()):
-        try:
-            checks[name](secrets.resolve(reference))
-        except LauncherError as error:
-            yield f"notify: {name} ({reference}): {error}"
-
-
 def check_workspaces(plan: Plan) -> None:
     """Hash anew the workspaces of the jobs to start. Raises StaleError for changed workspaces."""
     seen: dict[str, str] = {}
-    lines = [line for step in plan.steps if step.bound for line in _moved(step.bound, seen)]
-    _refuse_stale(lines)
+    _refuse_stale([line for step in plan.steps if step.bound for line in _moved(step.bound, seen)])
 
 
 def check_inputs(plan: Plan) -> None:
@@ -160,18 +147,14 @@ def _moved(bound: BoundLaunch, seen: dict[str, str]) -> Iterator[str]:
         return
     for written, part in zip(bound.launch.workspace.parts, bound.workspace.parts, strict=True):
         if part.path not in seen:
-            seen[part.path] = _digest_or_why(part.path)
+            from launcher.workspace.context import project_digest
+
+            try:
+                seen[part.path] = project_digest(part.path)
+            except LauncherError as error:
+                seen[part.path] = str(error)
         if seen[part.path] != part.digest:
             yield (
                 f"{bound.launch.key}: the workspace `{written.path}` is not what was planned: "
                 f"expected {part.digest}, found {seen[part.path]}"
             )
-
-
-def _digest_or_why(path: str) -> str:
-    from launcher.workspace.context import project_digest
-
-    try:
-        return project_digest(path)
-    except LauncherError as error:
-        return str(error)

@@ -105,9 +105,12 @@ class _Matrix:
 
     def __init__(self, name: str, steps: Sequence[Step], engines: Engines) -> None:
         self.name = name
-        self._batches, self._cfg = _batches(steps[0], engines)
-        self._most = self._batches.most(self._cfg)
-        self._traits = _traits(steps, self._batches, engines)
+        bound = steps[0].bound
+        assert bound is not None, "what a plan starts is bound"
+        batches = engines.get(bound.launch.scheduler).batches
+        assert batches is not None, "only such matrices are looked at"
+        self._most = batches.most(bound.cfg)
+        self._traits = _traits(steps, batches, engines)
         self._steps = steps
         self._alike: dict[Any, list[Step]] = {}
 
@@ -142,7 +145,11 @@ class _Matrix:
         """The number of jobs of a group that may run at once, None for any; and why a limit has no effect."""
         launch = group[0].launch
         found: list[int] = []
-        for name, most in _named(group[0], limits).items():
+        apps = [each.apps for each in limits if each.apps is not None]
+        named = {"--parallel": apps[-1]} if apps else {}
+        if launch is not None and launch.max_parallel is not None:
+            named["`max_parallel`"] = launch.max_parallel
+        for name, most in named.items():
             others = _others(group, plan, "" if name == "--parallel" or launch is None else launch.matrix)
             why = f"{others[0].key.job} is not in one job array with {group[0].key.job}" if others else ""
             if len(group) > max(self._most, 1):
@@ -169,24 +176,6 @@ def _traits(steps: Sequence[Step], batches: Batches, engines: Engines) -> dict[J
             traits = batches.traits((bound.info or engines.dry_run(bound)).request)
             first = launch if engines.judges_fields_alone(launch) else None
         found[step.key] = traits
-    return found
-
-
-def _batches(step: Step, engines: Engines) -> tuple[Batches, Mapping[str, Any]]:
-    assert step.bound is not None, "what a plan starts is bound"
-    batches = engines.get(step.bound.launch.scheduler).batches
-    assert batches is not None, "only such matrices are looked at"
-    return batches, step.bound.cfg
-
-
-def _named(step: Step, limits: Sequence[Limit]) -> dict[str, int]:
-    """The limits on the number of running jobs that apply to a job, by name."""
-    found: dict[str, int] = {}
-    for each in limits:
-        if each.apps is not None:
-            found["--parallel"] = each.apps
-    if step.launch is not None and step.launch.max_parallel is not None:
-        found["`max_parallel`"] = step.launch.max_parallel
     return found
 
 
@@ -242,7 +231,7 @@ class _Work:
     def run(self, at_once: int | None) -> None:
         self._reserve()
         self._create(at_once)
-        self._drop(self._make_way())
+        self._make_way()
         # Recorded before they run, so that clients find them by name even when this process dies now.
         self._store.record_all([replace(each.attempt, state="created") for each in self.open.values()])
         for each in self.open.values():
@@ -280,10 +269,10 @@ class _Work:
         errors = self._batches.create(members, at_once)
         for each in self.open.values():
             each.emit("created")
-        self._drop({app_id: error for app_id, error in zip(self.open, errors, strict=True) if error})
+        self._drop(errors)
 
-    def _make_way(self) -> dict[str, LauncherError]:
-        """Check the jobs before they start, and stop the attempts that they replace; app id → error."""
+    def _make_way(self) -> None:
+        """Check the jobs before they start, and stop the attempts that they replace."""
 
         def tried(app_id: str) -> LauncherError | None:
             try:
@@ -292,12 +281,12 @@ class _Work:
                 return error
             return None
 
-        if not any(each.stops for each in self.open.values()):
-            answers = [*map(tried, self.open)]
-        else:
+        if any(each.step.stops for each in self.open.values()):
             with ThreadPoolExecutor(STOPS) as pool:
                 answers = [*pool.map(tried, self.open)]
-        return {app_id: error for app_id, error in zip(self.open, answers, strict=True) if error}
+        else:
+            answers = [*map(tried, self.open)]
+        self._drop(answers)
 
     def _start(self) -> None:
         if not self.open:
@@ -305,17 +294,17 @@ class _Work:
         for each in self.open.values():
             each.emit("starting")
         errors = self._batches.start([self._made[app_id] for app_id in self.open])
-        self._drop({app_id: error for app_id, error in zip(self.open, errors, strict=True) if error})
+        self._drop(errors)
         for app_id, each in self.open.items():
             self.results[each.key] = each.accepted(self._made[app_id])
         self.open.clear()
 
-    def _drop(self, errors: Mapping[str, LauncherError]) -> None:
-        """Take back the jobs that have failed. The other jobs go on."""
-        if errors:
-            self.take_back({app_id: self.open[app_id] for app_id in errors})
-            for app_id, error in errors.items():
-                self.results[self.open.pop(app_id).key] = error
+    def _drop(self, errors: Sequence[LauncherError | None]) -> None:
+        """Take back the open jobs that have failed; each has its error or None. The other jobs go on."""
+        failed = {app_id: error for app_id, error in zip(self.open, errors, strict=True) if error}
+        self.take_back({app_id: self.open[app_id] for app_id in failed})
+        for app_id, error in failed.items():
+            self.results[self.open.pop(app_id).key] = error
 
     def take_back(self, submissions: Mapping[str, Submission]) -> None:
         """Remove what is left of some jobs, from the cluster and from the store."""

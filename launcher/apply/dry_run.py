@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from operator import attrgetter
 from typing import TYPE_CHECKING
@@ -13,9 +13,8 @@ from launcher import git
 from launcher.apply.engines import Engines
 from launcher.dataclass import replace
 from launcher.errors import LauncherError, SchedulerError
-from launcher.plan.diff import Change
+from launcher.plan.diff import Change, is_workspace_digest
 from launcher.plan.model import Plan
-from launcher.plan.notation import is_workspace_digest
 from launcher.plan.step import Guard, Step
 from launcher.plan.why import some_files
 from launcher.specs.app import ROLE_FIELDS, Role
@@ -35,7 +34,10 @@ def bind_plan(plan: Plan, engines: Engines) -> Plan:
     steps: list[Step] = []
     for step in plan.steps:
         with refused.of(step.key):
-            steps.append(_bind(step, engines))
+            if step.starts and step.launch is not None and step.bound is None:
+                _check_needs(step, engines)
+                step = replace(step, bound=engines.bind(step.launch))
+            steps.append(step)
     refused.check()
     return replace(plan, steps=tuple(steps))
 
@@ -59,7 +61,10 @@ def dry_run_plan(plan: Plan, engines: Engines, *, requests: bool = False) -> Pla
             steps.append(step)
             continue
         with refused.of(step.key):
-            _check_reach(step, engines)
+            # The attempts that it would stop or resume may be on an engine that was not observed.
+            goes_on = [Guard.of(step.latest)] if step.kind == "resume" and step.latest is not None else []
+            for old in (*step.stops, *step.withdraws, *step.leftovers, *goes_on):
+                engines.get(old.scheduler).check_cancel(old.app_id)
             steps.append(rehearsal.of(step))
     refused.check()
     checked = replace(plan, steps=tuple(steps)).with_notes(_kept_notes(plan, engines))
@@ -86,13 +91,6 @@ class Refusals:
             lines = [f"{key.job}: {error}" for key, error in self._found]
             hints = dict.fromkeys(error.hint for _, error in self._found if error.hint)
             raise SchedulerError("\n".join(lines), hint="; ".join(hints) or None)
-
-
-def _bind(step: Step, engines: Engines) -> Step:
-    if not step.starts or step.launch is None or step.bound is not None:
-        return step
-    _check_needs(step, engines)
-    return replace(step, bound=engines.bind(step.launch))
 
 
 class _Rehearsal:
@@ -188,20 +186,21 @@ def _with_untracked(step: Step, engines: Engines) -> Step:
     return replace(step, notes=(*step.notes, *notes))
 
 
-def _check_reach(step: Step, engines: Engines) -> None:
-    """Raise SchedulerError when the step would stop or resume an attempt on an unobserved engine."""
-    goes_on = [Guard.of(step.latest)] if step.kind == "resume" and step.latest is not None else []
-    for old in (*step.stops, *step.withdraws, *step.leftovers, *goes_on):
-        engines.get(old.scheduler).check_cancel(old.app_id)
-
-
 def _workspace_notes(bound: BoundLaunch, engines: Engines) -> tuple[str, ...]:
     """Notes on a large workspace, and on one that the scheduler neither builds into images nor runs in."""
     launch = bound.launch
     if launch.workspace is None:
         return ()
     scheduler = engines.get(launch.scheduler)
-    large = tuple(large_workspace_notes(launch.workspace))
+    from launcher.workspace.manifest import amount, is_large, known, largest
+
+    large: tuple[str, ...] = ()
+    for part in launch.workspace.parts:
+        files = known(part.digest)
+        if files and is_large(files):
+            most, pattern = largest(files)
+            note = f"the workspace `{part.path}` is large: {amount(files)}, largest {most}; "
+            large += (f"{note}a line `{pattern}` in its .launcherignore leaves that out",)
     if scheduler.builds_workspaces or scheduler.run_opts().get("cwd") is not None:
         return large
     unused = f"the workspace `{launch.workspace.name}` is not used: {launch.scheduler} runs in the image"
@@ -268,20 +267,6 @@ def check_outputs(step: Step, engines: Engines) -> None:
         )
 
 
-def large_workspace_notes(workspace: WorkspaceRef) -> Iterator[str]:
-    """Notes on the size of large workspace folders, and how to make them smaller."""
-    from launcher.workspace.manifest import amount, is_large, known, largest
-
-    for part in workspace.parts:
-        files = known(part.digest)
-        if files and is_large(files):
-            most, pattern = largest(files)
-            yield (
-                f"the workspace `{part.path}` is large: {amount(files)}, largest {most}; "
-                f"a line `{pattern}` in its .launcherignore leaves that out"
-            )
-
-
 def untracked_notes(workspace: WorkspaceRef, changes: Iterable[Change]) -> Iterator[str]:
     """Notes on workspaces in which only untracked files have changed, with the lines that ignore these files.
 
@@ -298,9 +283,10 @@ def untracked_notes(workspace: WorkspaceRef, changes: Iterable[Change]) -> Itera
             continue
         changed = [path for _, path in changed_files(old, new)]
         if lines := _ignoring(folder, changed):
+            word, quoted = "a line" if len(lines) == 1 else "the lines", [f"`{line}`" for line in lines]
             yield (
                 f"the workspace `{folder}` differs only in files that git does not track: "
-                f"{some_files(changed)}; if the job writes them, {_lines(lines)} in its "
+                f"{some_files(changed)}; if the job writes them, {word} {some_files(quoted)} in its "
                 ".launcherignore leaves them out"
             )
 
@@ -324,16 +310,7 @@ def _ignoring(folder: str, paths: Sequence[str]) -> list[str]:
     tracked = {os.path.relpath(path, prefix) for path in found}
     if tracked.intersection(paths):
         return []
+    # The topmost folders that hold them, or the paths themselves where that folder has tracked files.
     shared = {path.partition("/")[0] for path in tracked}
-    return [ignore_line(each) for each in dict.fromkeys(_outermost(path, shared) for path in paths)]
-
-
-def _lines(lines: Sequence[str]) -> str:
-    """ "a line `out`", "the lines `out`, `log.txt`"."""
-    return ("a line " if len(lines) == 1 else "the lines ") + some_files([f"`{line}`" for line in lines])
-
-
-def _outermost(path: str, shared: Collection[str]) -> str:
-    """The topmost folder that holds a path, or the path itself where that folder is `shared`."""
-    top = path.partition("/")[0]
-    return path if top in shared else top
+    outermost = {top if (top := path.partition("/")[0]) not in shared else path: None for path in paths}
+    return [ignore_line(each) for each in outermost]

@@ -21,9 +21,9 @@ if TYPE_CHECKING:
     from launcher.schedulers.api import OnWait
     from launcher.schedulers.staged import OnImage
     from launcher.schedulers.workspaces import BoundWorkspace
+    from launcher.specs.app import AppDryRunInfo
     from launcher.specs.attempt import Attempt
     from launcher.specs.binding import BoundLaunch
-    from launcher.specs.dryrun import AppDryRunInfo
     from launcher.specs.launch import Launch, ProjectRef
     from launcher.state.records import AppRecord
 
@@ -84,11 +84,8 @@ class Engines:
                 self.get(launch.scheduler).expect(launch.cfg)
 
     def bind(self, launch: Launch) -> BoundLaunch:
-        """The launch with this machine's paths, for its scheduler.
-
-        Raises InvalidRunConfigException for run options that the scheduler does not take, SchedulerError for
-        a workspace of several projects where the scheduler runs in one folder.
-        """
+        """The launch with this machine's paths, for its scheduler. Raises InvalidRunConfigException, and
+        SchedulerError for a workspace of several projects where the scheduler runs in one folder."""
         from launcher.specs.binding import bind_launch
 
         scheduler, workspace = self.get(launch.scheduler), launch.workspace
@@ -109,7 +106,7 @@ class Engines:
         from launcher.specs.binding import bind_options
 
         opts = self.get(launch.scheduler).run_opts()
-        return bind_options(launch, opts=opts, home=os.path.expanduser("~"))
+        return bind_options(launch, launch.cfg, opts=opts, home=os.path.expanduser("~"))
 
     def dry_run(self, bound: BoundLaunch) -> AppDryRunInfo[Any]:
         """The request for the scheduler, under the symbolic app id. Raises the scheduler's refusal."""
@@ -123,9 +120,8 @@ class Engines:
 
     def workspace(self, bound: BoundLaunch) -> BoundWorkspace | None:
         """The folder to build into images; None without a workspace, or where the scheduler builds none.
-
         Several projects are copied into one folder, once for all jobs with the same projects. Raises
-        WorkspaceError when one cannot be read, or does not match its digest.
+        WorkspaceError.
         """
         workspace = bound.workspace
         if workspace is None or not self.get(bound.launch.scheduler).builds_workspaces:
@@ -134,12 +130,10 @@ class Engines:
 
         if not workspace.projects:
             return BoundWorkspace(workspace.path, workspace.digest)
-        return self._merge(tuple(sorted(workspace.projects)))
-
-    def _merge(self, projects: tuple[ProjectRef, ...]) -> BoundWorkspace:
         from launcher.schedulers.workspaces import bind_workspace
         from launcher.workspace.projects import in_order, merged
 
+        projects = tuple(sorted(workspace.projects))
         with self._lock:
             if projects not in self._merged:
                 digests = {each.path: each.digest for each in projects}

@@ -93,7 +93,7 @@ class Events:
         if self._on_event is not None:
             with self._lock:
                 self._flush(self._on_event)
-                self._on_event(event(name, at=at, **of_job(key), **facts))
+                self._on_event(event(name, at=at, **key._asdict(), **facts))
 
     def report(self, name: EventName, key: JobKey, at: float | None, **facts: Any) -> None:
         """Emit an event that happened `at` (epoch seconds), together with those of other threads, by time.
@@ -103,7 +103,7 @@ class Events:
         if self._on_event is None:
             return
         with self._lock:
-            made = event(name, at=at, **of_job(key), **facts)
+            made = event(name, at=at, **key._asdict(), **facts)
             self._latest[key] = max(made["at"], self._latest.get(key, 0.0))
             self._reported.append((self._latest[key], made))
             is_first = len(self._reported) == 1
@@ -134,7 +134,7 @@ class Events:
 
     def introduce(self, key: JobKey, **about: Any) -> None:
         """Register the job of an app: `progress` reports the app's images as that job's."""
-        self._apps[about["app_id"]] = {**of_job(key), **about}
+        self._apps[about["app_id"]] = {**key._asdict(), **about}
 
     def progress(self, app_id: str, kind: str, facts: Mapping[str, Any]) -> None:
         """Emit the progress of an app's images; see `launcher.schedulers.staged.OnImage`."""
@@ -142,9 +142,13 @@ class Events:
         if self._on_event is None or about is None:
             return
         known = {name: facts[name] for name in IMAGE_FACTS if facts.get(name) is not None}
+        name: Any = kind
         with self._lock:
-            if "line" in known or self._is_due(app_id, kind, known.get("image")):
-                name: Any = kind
+            now, which = monotonic(), (app_id, kind, known.get("image"))
+            often = kind in ("pulling", "pushing") and now - self._told.get(which, now - 1) < _OFTEN_S
+            if "line" in known or not often:
+                if "line" not in known:
+                    self._told[which] = now
                 self._on_event(event(name, **about, **known))
 
     def waits(self, app_id: str, what: str) -> None:
@@ -153,17 +157,6 @@ class Events:
         if self._on_event is not None and about is not None:
             with self._lock:
                 self._on_event(event("stopping", **about, message=what))
-
-    def _is_due(self, app_id: str, kind: str, image: Any) -> bool:
-        now, which = monotonic(), (app_id, kind, image)
-        if kind in ("pulling", "pushing") and now - self._told.get(which, now - 1) < _OFTEN_S:
-            return False
-        self._told[which] = now
-        return True
-
-
-def of_job(key: JobKey) -> dict[str, Any]:
-    return {"project": key.project, "target": key.target, "job": key.job}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

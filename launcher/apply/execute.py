@@ -59,40 +59,30 @@ def execute(
 ) -> tuple[Outcome, ...]:
     """Carry out the steps; returns their outcomes in order. A failed job holds back only jobs that need it.
 
-    A job is submitted once every job that it waits for has been accepted.
-
-    On an interrupt it finishes the steps that other threads have begun, begins no more, and emits an event
-    for every step with effects before it raises the interrupt.
+    A job is submitted once every job that it waits for has been accepted. On an interrupt it finishes the
+    steps that other threads have begun, and emits an event for every step with effects before it raises the
+    interrupt.
 
     Args:
-        plan: recorded as the origin of new attempts; `steps` may be a part of it.
-        limits: the limits of the apply that these steps are a part of.
+        plan: recorded as the origin of new attempts; `steps` may be a part of it, `limits` are those of all.
         notify: receivers of the outcomes of all attempts, beside those that their projects name.
     """
-    turns = _turns(steps, engines, limits)
+    turns, asking = None, [step.launch for step in steps if step.launch is not None and step.starts]
+    if asking and (limits or any(launch.asks for launch in asking)):
+        from launcher.apply.turns import Turns  # most jobs ask for nothing and need no such import
+
+        turns = Turns(steps, engines, limits)
     execution = _Execution(turns, _provenance(plan, steps), engines, store, events, notify)
     ready = make_way(steps, engines=engines, store=store, events=events)
-    return execution.run(ready, _batches(ready, plan, engines, limits))
+    batches: Sequence[Batch] = ()
+    matrices = [
+        step.launch for step in ready if step.starts and step.launch is not None and step.launch.matrix
+    ]
+    if any(engines.get(each.scheduler).batches for each in matrices):
+        from launcher.apply.batches import batches_of
 
-
-def _batches(steps: Sequence[Step], plan: Plan, engines: Engines, limits: Sequence[Limit]) -> list[Batch]:
-    """The steps that are submitted at once: jobs of a matrix."""
-    launches = (step.launch for step in steps if step.starts and step.launch is not None)
-    if not any(engines.get(each.scheduler).batches for each in launches if each.matrix):
-        return []
-    from launcher.apply.batches import batches_of
-
-    return batches_of(steps, plan, engines, limits)
-
-
-def _turns(steps: Sequence[Step], engines: Engines, limits: Sequence[Limit]) -> Turns | None:
-    """The turns of the jobs that the steps start; None where no job has to take a turn."""
-    launches = [step.launch for step in steps if step.launch is not None and step.starts]
-    if not launches or not (limits or any(launch.asks for launch in launches)):
-        return None
-    from launcher.apply.turns import Turns  # most jobs ask for nothing and need no such import
-
-    return Turns(steps, engines, limits)
+        batches = batches_of(ready, plan, engines, limits)
+    return execution.run(ready, batches)
 
 
 class _Execution:
@@ -182,20 +172,14 @@ class _Execution:
             if id(step) in made:
                 continue
             if batch := batch_of.get(id(step)):
-                results = pool.submit(self._all_behind, batch, [*map(needed, batch.steps)]).result
+                results = pool.submit(self._carry_out_batch, batch, [*map(needed, batch.steps)]).result
                 made |= {id(each): partial(_of, each.key, results) for each in batch.steps}
                 of_job |= {each.key: made[id(each)] for each in batch.steps}
                 continue
-            made[id(step)] = pool.submit(self._behind, step, needed(step)).result
+            made[id(step)] = pool.submit(self._carry_out, step, needed(step)).result
             if step.launch is not None:
                 of_job[step.key] = made[id(step)]
         return made
-
-    def _behind(self, step: Step, needed: Sequence[_Result]) -> Outcome:
-        return self._carry_out(step, self._outcomes(needed))
-
-    def _all_behind(self, batch: Batch, needed: Sequence[Sequence[_Result]]) -> dict[JobKey, Outcome]:
-        return self._carry_out_batch(batch, [*map(self._outcomes, needed)])
 
     def _outcomes(self, needed: Sequence[_Result]) -> list[Outcome]:
         """Wait for the submission of jobs. Raises CancelledError after an interrupt."""
@@ -206,43 +190,46 @@ class _Execution:
             raise CancelledError
         return found
 
-    def _carry_out(self, step: Step, needed: Sequence[Outcome] = ()) -> Outcome:
+    def _carry_out(self, step: Step, needed: Sequence[_Result] = ()) -> Outcome:
+        """Carry out a step behind those that it needs; its outcome may be an error of its job."""
         turn = self._turns.of(step) if self._turns is not None else None
         try:
-            if refused := _without(step, needed, self._events):
+            if refused := _without(step, self._outcomes(needed), self._events):
                 return refused
             self._begun.add(step.key)
-            made = self._done[step.key] = self._outcome_of(step, turn)
+            try:
+                if step.starts and step.launch is not None:
+                    made = self._start(step, step.launch, turn)
+                elif step.kind == "destroy":
+                    for old in step.stops:
+                        stop(old, step, engines=self._engines, store=self._store, events=self._events)
+                    made = _outcome(step, self._store.latest([step.key]).get(step.key))
+                else:
+                    made = self._keep(step)
+            except LauncherError as error:
+                made = self._refused(step, error)
+            self._done[step.key] = made
             return made
         finally:
             if turn is not None:
                 turn.settled.set()
 
-    def _outcome_of(self, step: Step, turn: Turn | None) -> Outcome:
-        """Carry out a step and return its outcome, which may be an error of its job."""
-        try:
-            if step.starts and step.launch is not None:
-                return self._start(step, step.launch, turn)
-            if step.kind == "destroy":
-                return self._destroy(step)
-            return self._keep(step)
-        except LauncherError as error:
-            return self._refused(step, error)
-
     def _refused(self, step: Step, error: LauncherError) -> Outcome:
+        overtaken = isinstance(error, ReservedError)
         if isinstance(error, ReservedError):
             self._events.emit("waiting", step.key, owner=error.owner or error.app_id)
-            return _failed(step, error, overtaken=True)
-        self._events.emit("failed", step.key, message=str(error), hint=error.hint)
-        return _failed(step, error)
+        else:
+            self._events.emit("failed", step.key, message=str(error), hint=error.hint)
+        about: dict[str, Any] = {"error": str(error), "code": error.code, "hint": error.hint or ""}
+        return Outcome(key=step.key, kind=step.kind, overtaken=overtaken, **about)
 
-    def _carry_out_batch(self, batch: Batch, needed: Sequence[Sequence[Outcome]]) -> dict[JobKey, Outcome]:
-        """The outcomes of jobs that are submitted at once. `needed`: the outcomes of the needs of each."""
+    def _carry_out_batch(self, batch: Batch, needed: Sequence[Sequence[_Result]]) -> dict[JobKey, Outcome]:
+        """The outcomes of jobs that are submitted at once, behind those that each of them needs."""
         from launcher.apply.batches import submit_batch
 
         refused: dict[JobKey, Outcome] = {}
         of_key = {step.key: step for step in batch.steps}
-        for step, found in zip(batch.steps, needed, strict=True):
+        for step, found in zip(batch.steps, [*map(self._outcomes, needed)], strict=True):
             if outcome := _without(step, found, self._events):
                 refused[step.key] = outcome
                 del of_key[step.key]
@@ -277,16 +264,20 @@ class _Execution:
         warnings = record_starts([made], store=self._store, events=self._events)
         return replace(_outcome(step, made), warnings=warnings.get(step.key, ()))
 
-    def _destroy(self, step: Step) -> Outcome:
-        for old in step.stops:
-            stop(old, step, engines=self._engines, store=self._store, events=self._events)
-        return _outcome(step, self._store.latest([step.key]).get(step.key))
-
     def _keep(self, step: Step) -> Outcome:
         """Leave the latest attempt as it is: the ledger has it by now."""
         clear(step, self._engines)
-        warnings = _remember(step, self._store)
-        _watch(step, self._store)
+        last, warnings = step.latest, tuple[str, ...]()
+        if last is not None and not step.leftovers:
+            try:  # its client may have been killed before it could record it
+                catch_up(self._store, last, self._store.attempt(last.app_id))
+            except StateError as error:
+                warnings = (unrecorded(f"its latest attempt is {last.state}", error),)
+        if step.launch is not None and last is not None and last.state in ENDED_STATES:
+            # Files of `rerun_on` that the job file names only since the attempt was made are recorded, too.
+            watched = adopted(last.trigger_digest, step.launch.trigger_digest)
+            if watched != last.trigger_digest:
+                self._store.watch(last.app_id, watched)
         app_id = step.guard.app_id
         self._events.emit("kept" if step.kind == "keep" else "held", step.key, app_id=app_id)
         skipped = self._store.by_app_id(app_id) if step.guard.state == "skipped" else None
@@ -305,17 +296,6 @@ def _of(key: JobKey, outcomes: Callable[[], Mapping[JobKey, Outcome]]) -> Outcom
     return outcomes()[key]
 
 
-def _failed(step: Step, error: LauncherError, *, overtaken: bool = False) -> Outcome:
-    return Outcome(
-        key=step.key,
-        kind=step.kind,
-        error=str(error),
-        code=error.code,
-        hint=error.hint or "",
-        overtaken=overtaken,
-    )
-
-
 def _without(step: Step, needed: Sequence[Outcome], events: Events) -> Outcome | None:
     """The outcome of a step whose needs could not be submitted; None when they were."""
     missing = [each for each in needed if each.error]
@@ -327,27 +307,6 @@ def _without(step: Step, needed: Sequence[Outcome], events: Events) -> Outcome |
     if not overtaken:
         events.emit("failed", step.key, message=error, hint=None)
     return Outcome(key=step.key, kind=step.kind, error=error, overtaken=overtaken)
-
-
-def _remember(step: Step, store: Store) -> tuple[str, ...]:
-    """Record an attempt whose client was killed before it could; returns a warning when that fails."""
-    last = step.latest
-    if last is None or step.leftovers:
-        return ()
-    try:
-        catch_up(store, last, store.attempt(last.app_id))
-    except StateError as error:
-        return (unrecorded(f"its latest attempt is {last.state}", error),)
-    return ()
-
-
-def _watch(step: Step, store: Store) -> None:
-    """Record the files of `rerun_on` that the job file names only since the attempt was made."""
-    last = step.latest
-    if step.launch is not None and last is not None and last.state in ENDED_STATES:
-        watched = adopted(last.trigger_digest, step.launch.trigger_digest)
-        if watched != last.trigger_digest:
-            store.watch(last.app_id, watched)
 
 
 def _outcome(step: Step, attempt: Attempt | None) -> Outcome:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from copy import copy
 from functools import partial
 from time import monotonic
@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from launcher.apply.engines import Engines
 from launcher.apply.events import TOGETHER_S, Events, OnEvent, Outcome
-from launcher.apply.stranded import LOOK_S, SHARE, Stranded, pause_after
+from launcher.apply.follow_group import LOOK_S, SHARE, Group, Stranded, pause_after
 from launcher.apply.submit import unrecorded
 from launcher.dataclass import dataclass, replace
 from launcher.errors import LauncherError, SchedulerError, StateError
@@ -63,15 +63,14 @@ def follow(
     """
     live = [outcome for outcome in outcomes if outcome.app is not None and outcome.app.is_live]
     follower = _Follower(live, engines, store, events, watching)
-    stranded: Mapping[str, AppRecord] = {}
     if len(live) == 1 and not _held(live) and watching.on_log is None and watching.on_progress is None:
         follower.follow_to_end(live[0])
     elif live:
-        stranded = follower.follow_all()
+        follower.follow_all()
     if follower.failures:
         raise follower.failures[0]
-    ended = follower.ended
-    return tuple(ended.get(each.app_id) or _as_seen(each, stranded.get(each.app_id)) for each in outcomes)
+    found = {**follower.stranded, **follower.ended}
+    return tuple(found.get(each.app_id, each) for each in outcomes)
 
 
 class _Follower:
@@ -81,6 +80,7 @@ class _Follower:
 
     Attributes:
         ended: the outcomes of the apps that have ended, by app id.
+        stranded: those of the apps that no process will start.
         failures: the errors of apps that could not be followed.
     """
 
@@ -98,21 +98,41 @@ class _Follower:
         self._started: set[str] = set()  # apps that were held
         self._unread: dict[str, str] = {}  # app id → why its output could not be read to the end
         self.ended: dict[str, Outcome] = {}
+        self.stranded: dict[str, Outcome] = {}
 
-    def follow_all(self) -> Mapping[str, AppRecord]:
-        """Follow all apps to their ends; returns the apps that no process will start."""
+    def follow_all(self) -> None:
+        """Follow all apps to their ends, unless no process will start them.
+
+        The threads are daemons: they do not keep the process alive after an interrupt of the main thread, or
+        while they wait for the start of stranded apps.
+        """
+        import threading
+
         for outcome in self._live:  # schedulers are made here, so that the threads only look them up
-            _scheduler(outcome, self._engines)
+            self._scheduler(outcome)
         self._events.together_s = TOGETHER_S if len(self._live) > 1 else 0.0
+        done = threading.Event()
+        before = threading.stack_size(_STACK_BYTES)
         try:
-            return self._follow_in_threads()
+            try:
+                waiting = [(part, self._start(work)) for part, work in self._parts()]
+                progress = self._start(partial(self._report_progress, done)) if self._on_progress else None
+            finally:
+                threading.stack_size(before)
+            self._join(waiting)
+            done.set()
+            if progress is not None:
+                progress.join()
         finally:
             self._events.flush()
+
+    def _scheduler(self, outcome: Outcome) -> StagedScheduler[Any]:
+        return self._engines.get(outcome.handle.partition("://")[0])
 
     def follow_to_end(self, outcome: Outcome) -> None:
         if self._on_log is None and outcome.has_retries:
             # With logs, states are reported between the lines of the output.
-            for restart in _scheduler(outcome, self._engines).logs(outcome.app_id).restarts():
+            for restart in self._scheduler(outcome).logs(outcome.app_id).restarts():
                 self._report_restart(outcome.app_id, restart)
         self._ended_together((outcome,))
 
@@ -124,47 +144,51 @@ class _Follower:
         ends: list[tuple[Outcome, Attempt | None]] = []
         for each in outcomes:
             try:
-                ends.append((each, _scheduler(each, self._engines).ended_attempt(each.app_id)))
+                ends.append((each, self._scheduler(each).ended_attempt(each.app_id)))
             except LauncherError as error:
                 self.failures.append(error)
                 self.ended[each.app_id] = each  # no other app waits for it
-        unwritten = _record([attempt for _, attempt in ends if attempt is not None], self._store)
-        for outcome, attempt in sorted(ends, key=_end_time):
-            if attempt is None:
-                self.ended[outcome.app_id] = _removed(outcome)
-                continue
-            if not self._has_news(outcome):
-                self._note_start(outcome, attempt)
-            ended = _ended(outcome, attempt, self._engines, self._events, unwritten)
-            if why := self._unread.get(outcome.app_id):
-                ended = replace(ended, warnings=(*ended.warnings, why))
-            self.ended[outcome.app_id] = ended
-
-    def _follow_in_threads(self) -> Mapping[str, AppRecord]:
-        """Start the threads, and join them; returns the stranded apps.
-
-        The threads are daemons: they do not keep the process alive after an interrupt of the main thread, or
-        while they wait for the start of stranded apps.
-        """
-        import threading
-
-        done = threading.Event()
-        before = threading.stack_size(_STACK_BYTES)
+        unwritten = None
         try:
-            waiting = [(part, self._start(work)) for part, work in self._parts()]
-            progress = self._start(partial(self._report_progress, done)) if self._on_progress else None
-        finally:
-            threading.stack_size(before)
-        stranded = self._join(waiting)
-        done.set()
-        if progress is not None:
-            progress.join()
-        return stranded
+            self._store.record_all([attempt for _, attempt in ends if attempt is not None])
+        except StateError as error:
+            unwritten = error
+        for outcome, attempt in sorted(ends, key=lambda end: (end[1] and end[1].ended_at) or 0.0):
+            if attempt is not None:
+                if not self._has_news(outcome):
+                    self._note_start(outcome, attempt)
+                ended = self._ended(outcome, attempt, unwritten)
+                if why := self._unread.get(outcome.app_id):
+                    ended = replace(ended, warnings=(*ended.warnings, why))
+                self.ended[outcome.app_id] = ended
+                continue
+            app = copy(outcome.app)
+            if app is not None:
+                app.state, app.message = "lost", "its records were removed while it was followed"
+            self.ended[outcome.app_id] = replace(outcome, app=app)
+
+    def _ended(self, outcome: Outcome, attempt: Attempt, unwritten: StateError | None) -> Outcome:
+        """Report the end of an app, and return its outcome. `unwritten`: why the ledger does not have it."""
+        scheduler = self._scheduler(outcome)
+        warnings = tuple(scheduler.warnings(outcome.app_id))
+        if unwritten is not None:
+            warnings = (*warnings, unrecorded(f"it has {attempt.state}", unwritten))
+        message = attempt.message
+        if attempt.state in ("failed", "lost"):
+            message = with_cause(message, _cause(scheduler, outcome.app_id))
+        about: dict[str, Any] = {"attempt": attempt.number, "app_id": outcome.app_id, "message": message}
+        if attempt.state == "skipped":
+            self._events.report("attempt_skipped", outcome.key, attempt.ended_at, **about)
+        elif not attempt.is_live:  # else the process that held it has died
+            how = ("handle", "state", "exit_code", "started_at", "ended_at")
+            about |= {name: getattr(attempt, name) for name in how}
+            self._events.report("ended", outcome.key, attempt.ended_at, **about)
+        app = of_attempt(attempt)
+        app.message = message
+        return replace(outcome, app=app, warnings=warnings)
 
     def _parts(self) -> Iterator[tuple[Sequence[Outcome], Callable[[], None]]]:
         """The apps that share a thread, and its work."""
-        from launcher.apply.follow_group import Group
-
         of_each: dict[str, list[Outcome]] = {}
         for outcome in self._live:
             of_each.setdefault(outcome.handle.partition("://")[0], []).append(outcome)
@@ -183,8 +207,8 @@ class _Follower:
             else:
                 yield from (((each,), partial(self._follow, each)) for each in outcomes)
 
-    def _join(self, waiting: Sequence[tuple[Sequence[Outcome], Thread]]) -> Mapping[str, AppRecord]:
-        """Join the threads until those left wait for stranded apps, which are returned."""
+    def _join(self, waiting: Sequence[tuple[Sequence[Outcome], Thread]]) -> None:
+        """Join the threads until those left wait for stranded apps."""
         looks, pause_s = Stranded(self._engines), LOOK_S
         while alive := [each for each in waiting if each[1].is_alive()]:
             left = [each for part, _ in alive for each in part if each.app_id not in self.ended]
@@ -194,9 +218,14 @@ class _Follower:
                 began = monotonic()
                 stranded = looks.look(held)
                 pause_s = pause_after(began)
-                if {each.app_id for each in left if each.app_id not in self.ended} <= stranded.keys():
-                    return stranded
-        return {}
+                left = [each for each in left if each.app_id not in self.ended]
+                if {each.app_id for each in left} <= stranded.keys():
+                    for each in left:
+                        app = copy(each.app)
+                        if app is not None:
+                            app.update(stranded[each.app_id])
+                        self.stranded[each.app_id] = replace(each, app=app)
+                    return
 
     def _start(self, work: Callable[[], None]) -> Thread:
         import threading
@@ -216,8 +245,8 @@ class _Follower:
         try:
             has_output = True
             if outcome.app is not None and outcome.app.is_held:
-                _scheduler(outcome, self._engines).wait_for_start(outcome.app_id)
-                attempt = _scheduler(outcome, self._engines).attempt(outcome.app_id)
+                self._scheduler(outcome).wait_for_start(outcome.app_id)
+                attempt = self._scheduler(outcome).attempt(outcome.app_id)
                 self._note_start(outcome, attempt)
                 has_output = attempt is not None and (attempt.is_live or attempt.started_at is not None)
                 if self._on_log is not None:  # its output follows
@@ -230,7 +259,7 @@ class _Follower:
     def _copy(self, on_log: OnLog, outcome: Outcome) -> None:
         from launcher.schedulers.logs import LogPart
 
-        scheduler = _scheduler(outcome, self._engines)
+        scheduler = self._scheduler(outcome)
         seen = scheduler.describe(outcome.app_id)
         roles = seen.roles_statuses if seen is not None else []
         replicas = [(replica.role, replica.id) for role in roles for replica in role.replicas]
@@ -244,7 +273,7 @@ class _Follower:
 
     def _report_start(self, outcome: Outcome) -> None:
         """Report that the holder of an attempt has started it."""
-        self._note_start(outcome, _scheduler(outcome, self._engines).attempt(outcome.app_id))
+        self._note_start(outcome, self._scheduler(outcome).attempt(outcome.app_id))
 
     def _note_start(self, outcome: Outcome, attempt: Attempt | None) -> None:
         self._started.add(outcome.app_id)
@@ -253,7 +282,16 @@ class _Follower:
             self._events.report("started", outcome.key, attempt.started_at, **about)
 
     def _report_restart(self, app_id: str, restart: Restart) -> None:
-        facts = _facts(app_id, restart)
+        facts: dict[str, Any] = {
+            "app_id": app_id,
+            "role": restart.role,
+            "replica": restart.k,
+            "policy": restart.policy,
+            "restart": restart.number,
+            "max_retries": restart.most,
+            "delay_s": restart.delay_s,
+            "message": str(restart),
+        }
         if self._on_log is None:
             self._events.report("restarting", self._keys[app_id], restart.at, **facts)
         else:
@@ -265,7 +303,7 @@ class _Follower:
         Of the held apps, which may be thousands, the first ones are asked as often, the others less.
         """
         assert self._on_progress is not None
-        every_s = max(_scheduler(outcome, self._engines).describe_every_s for outcome in self._live)
+        every_s = max(self._scheduler(outcome).describe_every_s for outcome in self._live)
         left, last, all_at = [*self._live], False, 0.0
         while not last:
             last = done.wait(every_s)
@@ -274,7 +312,7 @@ class _Follower:
             rare = set() if last or began >= all_at else {each.app_id for each in held[_SHOWN:]}
             for outcome in [each for each in left if each.app_id not in rare]:
                 try:
-                    seen = _scheduler(outcome, self._engines).describe(outcome.app_id)
+                    seen = self._scheduler(outcome).describe(outcome.app_id)
                 except SchedulerError:
                     continue  # the thread that waits for the app reports an error that lasts
                 if seen is not None:
@@ -293,78 +331,6 @@ def _held(outcomes: Iterable[Outcome]) -> list[AppRecord]:
     return [outcome.app for outcome in outcomes if outcome.app is not None and outcome.app.is_held]
 
 
-def _as_seen(outcome: Outcome, seen: AppRecord | None) -> Outcome:
-    app = copy(outcome.app)
-    if app is None or seen is None:
-        return outcome
-    app.update(seen)
-    return replace(outcome, app=app)
-
-
-def _facts(app_id: str, restart: Restart) -> dict[str, Any]:
-    return {
-        "app_id": app_id,
-        "role": restart.role,
-        "replica": restart.k,
-        "policy": restart.policy,
-        "restart": restart.number,
-        "max_retries": restart.most,
-        "delay_s": restart.delay_s,
-        "message": str(restart),
-    }
-
-
-def _record(attempts: Sequence[Attempt], store: Store) -> StateError | None:
-    """Record the attempts; returns the error of a store that cannot be written."""
-    try:
-        store.record_all(attempts)
-    except StateError as error:
-        return error
-    return None
-
-
-def _end_time(end: tuple[Outcome, Attempt | None]) -> float:
-    return end[1].ended_at or 0.0 if end[1] is not None else 0.0
-
-
-def _removed(outcome: Outcome) -> Outcome:
-    app = copy(outcome.app)
-    if app is not None:
-        app.state, app.message = "lost", "its records were removed while it was followed"
-    return replace(outcome, app=app)
-
-
-def _ended(
-    outcome: Outcome, attempt: Attempt, engines: Engines, events: Events, unwritten: StateError | None
-) -> Outcome:
-    """Report the end of an app, and return its outcome. `unwritten`: why the ledger does not have it."""
-    scheduler = _scheduler(outcome, engines)
-    warnings = tuple(scheduler.warnings(outcome.app_id))
-    if unwritten is not None:
-        warnings = (*warnings, unrecorded(f"it has {attempt.state}", unwritten))
-    message = attempt.message
-    if attempt.state in ("failed", "lost"):
-        message = with_cause(message, _cause(scheduler, outcome.app_id))
-    about = {"attempt": attempt.number, "app_id": outcome.app_id, "message": message}
-    if attempt.state == "skipped":
-        events.report("attempt_skipped", outcome.key, attempt.ended_at, **about)
-    elif not attempt.is_live:  # else the process that held it has died
-        events.report("ended", outcome.key, attempt.ended_at, **about, **_how(attempt))
-    app = of_attempt(attempt)
-    app.message = message
-    return replace(outcome, app=app, warnings=warnings)
-
-
-def _how(attempt: Attempt) -> dict[str, Any]:
-    return {
-        "handle": attempt.handle,
-        "state": attempt.state,
-        "exit_code": attempt.exit_code,
-        "started_at": attempt.started_at,
-        "ended_at": attempt.ended_at,
-    }
-
-
 def _cause(scheduler: StagedScheduler[Any], app_id: str) -> str:
     """The first error of a replica, in one line; "" when there is none, or it cannot be read."""
     from launcher.specs.replica_error import read_error
@@ -377,7 +343,3 @@ def _cause(scheduler: StagedScheduler[Any], app_id: str) -> str:
     cause = root_cause(replica for role in seen.roles_statuses for replica in role.replicas) if seen else None
     error = read_error(cause.structured_error_msg) if cause else None
     return f"{cause.role}/{cause.id}: {error.summary}" if cause and error else ""
-
-
-def _scheduler(outcome: Outcome, engines: Engines) -> StagedScheduler[Any]:
-    return engines.get(outcome.handle.partition("://")[0])

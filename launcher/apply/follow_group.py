@@ -3,22 +3,32 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, suppress
 from time import monotonic, sleep
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from launcher.apply.engines import Engines
 from launcher.apply.events import Outcome
-from launcher.apply.stranded import LOOK_S, pause_after
 from launcher.errors import LauncherError
-from launcher.schedulers.restarts import Restart, RestartReader
 from launcher.schedulers.staged import StagedScheduler
+from launcher.state.records import AppRecord
+
+if TYPE_CHECKING:
+    from launcher.schedulers.restarts import Restart
+
+LOOK_S = 2.0
+"""How often to look: at the cost of a record an app, or of a list of the engine."""
+SHARE = 20
+"""Looks at many apps take at most 1/20 of the time."""
+
+
+def pause_after(began: float) -> float:
+    """Seconds from now to the next look, after one that began at this monotonic time."""
+    return max(LOOK_S, (monotonic() - began) * SHARE)
+
 
 _PAUSE_S = 5e-6
 """Pause for each app after a change, to take the changes that follow together."""
-
-OnStart = Callable[[Outcome], None]
-OnRestart = Callable[[str, Restart], None]
-OnEnds = Callable[[Sequence[Outcome]], None]
 
 
 class Group:
@@ -37,9 +47,9 @@ class Group:
         scheduler: StagedScheduler[Any],
         outcomes: Iterable[Outcome],
         *,
-        on_start: OnStart,
-        on_restart: OnRestart,
-        on_ends: OnEnds,
+        on_start: Callable[[Outcome], None],
+        on_restart: Callable[[str, Restart], None],
+        on_ends: Callable[[Sequence[Outcome]], None],
         together: Callable[[], AbstractContextManager[None]],
     ) -> None:
         self._scheduler = scheduler
@@ -76,6 +86,8 @@ class Group:
             if "ended" not in kinds or "restart" in kinds:
                 self._on_start(self._left[app_id])
         if "restart" in kinds:
+            from launcher.schedulers.restarts import RestartReader
+
             found = [*RestartReader(lambda: events).read()]
             for restart in found[self._restarts.get(app_id, 0) :]:
                 self._on_restart(app_id, restart)
@@ -99,3 +111,56 @@ class Group:
         if len(wanted) == len(self._left):
             self._all_at = self._running_at
         return [app_id for app_id in wanted if app_id not in live]
+
+
+class Stranded:
+    """The present records of held apps and of the apps that they wait for, directly or not.
+
+    An app is stranded only when two looks in a row find it so: a later apply may be replacing a dead holder.
+    """
+
+    def __init__(self, engines: Engines) -> None:
+        self._engines = engines
+        self._needs: dict[str, dict[str, str]] = {}  # app id → app id of each need → its scheduler
+        self._before: frozenset[str] = frozenset()
+
+    def look(self, apps: Iterable[AppRecord]) -> dict[str, AppRecord]:
+        """Return the stranded ones among `apps`, in their present state, by app id."""
+        wanted = {app.app_id: app.scheduler for app in apps}
+        seen: dict[str, AppRecord] = {}
+        every = self._with_needs(wanted)
+        for scheduler in sorted(set(every.values())):
+            of_it = [app_id for app_id, of in every.items() if of == scheduler]
+            with suppress(LauncherError):  # an engine that cannot be reached now
+                seen |= {app.app_id: app for app in self._engines.get(scheduler).refresh(of_it)}
+        found: dict[str, bool] = {}
+
+        def is_stranded(app_id: str) -> bool:
+            if app_id not in found:
+                app = seen.get(app_id)
+                needs = self._needs.get(app_id, {})
+                found[app_id] = (
+                    app is not None and app.is_held and (app.abandoned or any(map(is_stranded, needs)))
+                )
+            return found[app_id]
+
+        now = frozenset(filter(is_stranded, wanted))
+        both, self._before = now & self._before, now
+        return {app_id: seen[app_id] for app_id in both}
+
+    def _with_needs(self, wanted: dict[str, str]) -> dict[str, str]:
+        """App id → scheduler of the apps and of all that they wait for."""
+        every: dict[str, str] = {}
+        left = dict(wanted)
+        while left:
+            app_id, scheduler = left.popitem()
+            every[app_id] = scheduler
+            if app_id not in self._needs:
+                try:
+                    attempt = self._engines.get(scheduler).attempt(app_id)
+                except LauncherError:  # as in `look`
+                    continue
+                needs = attempt.needs if attempt is not None else ()
+                self._needs[app_id] = {need.app_id: need.scheduler for need in needs}
+            left |= {need: of for need, of in self._needs[app_id].items() if need not in every}
+        return every

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from typing import Any
 
 from launcher.apply.engines import Engines, record_ends
 from launcher.dataclass import dataclass, field
 from launcher.errors import LauncherError, SchedulerError
 from launcher.schedulers.staged import StagedScheduler
-from launcher.specs.attempt import ENDED_STATES, UNSTARTED_STATES, Attempt
+from launcher.specs.attempt import ENDED_STATES, UNSTARTED_STATES
 from launcher.specs.outputs import job_of, own_output, read_outputs
 from launcher.state.records import AppRecord
 from launcher.state.store import Store
@@ -94,8 +94,8 @@ def collect(
     Args:
         dry_run: change nothing; shared objects are not examined.
         logs: remove only the logs of the apps; their records and shared objects stay.
-        tombstones: also remove the engines' records of outcomes, by the age in `rule`.
-        outputs: also remove the output folders that no job depends on any more, whatever their age.
+        tombstones, outputs: also remove the engines' records of outcomes, by the age in `rule`, and the
+            output folders that no job depends on any more, whatever their age.
     """
     done = Collected()
     for name in schedulers:
@@ -116,12 +116,6 @@ def collect(
     return done
 
 
-def _needed(store: Store) -> set[str]:
-    """The ids of the apps that attempts may still wait for."""
-    unstarted = [each.app_id for each in store.live_attempts() if each.state in UNSTARTED_STATES]
-    return {need.app_id for attempt in store.by_app_ids(unstarted).values() for need in attempt.needs}
-
-
 def _remove_outputs(
     scheduler: StagedScheduler[Any], store: Store, rule: Rule, done: Collected, *, dry_run: bool
 ) -> None:
@@ -138,20 +132,14 @@ def _remove_outputs(
             why["of other users, state folders (LAUNCHER_HOME) or projects"] += 1
         elif name in used:
             why["of the latest attempts, or read by live ones"] += 1
-        elif _is_removed(name, scheduler, dry_run=dry_run):
-            done.shared.append(f"output folder {name} of {key}")
         else:
-            why["apps that have ended still have them: remove those first"] += 1
+            try:
+                if not dry_run:
+                    scheduler.output_folders.remove(name)
+                done.shared.append(f"output folder {name} of {key}")
+            except SchedulerError:
+                why["apps that have ended still have them: remove those first"] += 1
     done.kept += [(plural(number, "output folder"), reason) for reason, number in why.items()]
-
-
-def _is_removed(name: str, scheduler: StagedScheduler[Any], *, dry_run: bool) -> bool:
-    try:
-        if not dry_run:
-            scheduler.output_folders.remove(name)
-    except SchedulerError:
-        return False
-    return True
 
 
 def _forget(
@@ -187,13 +175,6 @@ def _is_ours(app: AppRecord, store: Store) -> bool:
     return True
 
 
-def _kept(by_reason: Mapping[str, int], others: int) -> list[tuple[str, str]]:
-    kept = [(plural(number, "app"), why) for why, number in by_reason.items()]
-    if others:
-        kept.append((plural(others, "app"), "of other users or state folders (LAUNCHER_HOME)"))
-    return kept
-
-
 def _collect(
     scheduler: StagedScheduler[Any], store: Store, rule: Rule, done: Collected, *, now: float, dry_run: bool
 ) -> None:
@@ -219,7 +200,7 @@ def _collect_logs(
                 done.removed.append(app)
         except LauncherError as error:
             done.problems.append((app.handle, error))
-    done.kept += _kept(stay, 0)
+    done.kept += [(plural(number, "app"), why) for why, number in stay.items()]
 
 
 def _chosen(
@@ -228,14 +209,15 @@ def _chosen(
     """The ended apps that a rule does not keep, the oldest first. The others are added to `done.kept`."""
     concerned = [app for app in found if rule.concerns(app.project)]
     own = [app for app in concerned if _is_ours(app, store)]
-    judged = reasons(own, rule, now=now, needed=_needed(store))
-    done.kept += _kept(Counter(why for _, why in judged if why), len(concerned) - len(own))
+    unstarted = [each.app_id for each in store.live_attempts() if each.state in UNSTARTED_STATES]
+    waiting = store.by_app_ids(unstarted).values()
+    needed = {need.app_id for attempt in waiting for need in attempt.needs}
+    judged = reasons(own, rule, now=now, needed=needed)
+    stay = Counter(why for _, why in judged if why)
+    done.kept += [(plural(number, "app"), why) for why, number in stay.items()]
+    if others := len(concerned) - len(own):
+        done.kept.append((plural(others, "app"), "of other users or state folders (LAUNCHER_HOME)"))
     return [app for app, why in judged if not why][::-1]
-
-
-def _is_complete(attempt: Attempt) -> bool:
-    """Whether nothing more can become known of a recorded attempt."""
-    return attempt.state in ENDED_STATES - {"lost"} and (bool(attempt.used) or attempt.started_at is None)
 
 
 def _remove(
@@ -250,8 +232,13 @@ def _remove(
     for app in apps:
         try:
             if not dry_run:
-                known = app.app_id in recorded and _is_complete(recorded[app.app_id])
-                attempt = None if known else scheduler.attempt(app.app_id)
+                last = recorded.get(app.app_id)
+                is_complete = (
+                    last is not None
+                    and last.state in ENDED_STATES - {"lost"}
+                    and (bool(last.used) or last.started_at is None)
+                )  # nothing more can become known of it
+                attempt = None if is_complete else scheduler.attempt(app.app_id)
                 if attempt is not None and not attempt.is_live:
                     store.record(attempt)  # the last record of its outcome if the ledger was lost
                 scheduler.remove(app.app_id)

@@ -31,7 +31,7 @@ def observe(
     engines: Engines,
     launches: Sequence[Launch],
     keys: Sequence[JobKey],
-    schedulers: Iterable[str],
+    schedulers: Iterable[str] = (),
     *,
     others: bool = False,
 ) -> Snapshot:
@@ -45,7 +45,7 @@ def observe(
     recorded = store.decisive(wanted)
     latest = {each.key: each for each in sorted(recorded, key=lambda each: each.number)}
     unsettled = (attempt.scheduler for attempt in recorded if attempt.is_live)
-    names = dict.fromkeys([*schedulers, *unsettled])
+    names = dict.fromkeys([*(each.scheduler for each in launches), *schedulers, *unsettled])
     # Unsuccessful attempts are read from the engine once more: it knows manual changes, which no ledger
     # holds, and a lost attempt may turn out to have ended, or to be live.
     settled = {attempt.app_id for attempt in latest.values() if attempt.state == "succeeded"}
@@ -54,7 +54,9 @@ def observe(
     settled.update(() if others else beside)
     known = {attempt.app_id: attempt for attempt in (*recorded, *elsewhere)}
     seen = [attempt for name in names for attempt in engines.get(name).observe(keys, settled, known)]
-    seen += _unseen([*recorded, *elsewhere], seen, engines, names)
+    listed = {attempt.app_id for attempt in seen}
+    missed = (each for each in known.values() if each.is_live and each.app_id not in listed)
+    seen += _looked_up(engines, (each for each in missed if each.scheduler in names))
     held = [attempt for attempt in seen if not (attempt.elsewhere and _is_over(store, attempt))]
     snapshot = merge(
         ledger=[*recorded, *elsewhere],
@@ -73,14 +75,10 @@ def keys_of(launches: Iterable[Launch]) -> list[JobKey]:
     return list(dict.fromkeys([*needs, *(key for each in needs.values() for key in each)]))
 
 
-def _unseen(
-    recorded: Iterable[Attempt], seen: Iterable[Attempt], engines: Engines, names: Collection[str]
-) -> list[Attempt]:
-    """The attempts that are live in the ledger and that the engines of these names have not reported."""
-    live = {attempt.app_id: attempt for attempt in recorded if attempt.is_live}
-    for attempt in seen:
-        live.pop(attempt.app_id, None)
-    return _looked_up(engines, (attempt for attempt in live.values() if attempt.scheduler in names))
+def _looked_up(engines: Engines, missed: Iterable[Attempt]) -> list[Attempt]:
+    """The engines' view of attempts that their lists miss: a lost row, a container made between two calls."""
+    found = (engines.get(attempt.scheduler).attempt(attempt.app_id) for attempt in missed)
+    return [attempt for attempt in found if attempt is not None]
 
 
 def _without_lost(
@@ -98,16 +96,6 @@ def _without_lost(
         if name in asked or not scheduler.shared_engine:
             lost |= scheduler.output_folders.lost(successes)
     return snapshot.without_outputs(lost) if lost else snapshot
-
-
-def _looked_up(engines: Engines, unseen: Iterable[Attempt]) -> list[Attempt]:
-    """The engines' view of attempts that are live in the ledger and missing in the engines' lists.
-
-    A list can miss an app (a lost row, a container made between two calls). An attempt that is not found here
-    either is lost.
-    """
-    found = (engines.get(attempt.scheduler).attempt(attempt.app_id) for attempt in unseen)
-    return [attempt for attempt in found if attempt is not None]
 
 
 def _is_over(store: Store, attempt: Attempt) -> bool:
@@ -199,7 +187,14 @@ class CheckoutFiles:
         found = differing(attempt.seen, now._replace(files={**known, **now.files}))
         begin, end = attempt.created_at, attempt.ended_at or attempt.created_at
         written = {path for path in found if files.written_between(path, begin, end)}
-        own = written - self._tracked_below(launch.root) if written else written
+        if written and launch.root not in self._tracked:
+            repository = git.repository(launch.root)
+            try:
+                tracked = repository.tracked(["."]) if repository is not None else ()
+            except LauncherError:
+                tracked = ()
+            self._tracked[launch.root] = frozenset(tracked)
+        own = written - self._tracked[launch.root] if written else written
         return tuple(path for path in found if path not in own and path not in covered)
 
     def edited_of(
@@ -212,17 +207,6 @@ class CheckoutFiles:
             if launch.enabled and launch.key in attempts
         }
         return {key: files for key, files in found.items() if files}
-
-    def _tracked_below(self, root: str) -> frozenset[str]:
-        """The files that git tracks; none without git."""
-        if root not in self._tracked:
-            repository = git.repository(root)
-            try:
-                found = repository.tracked(["."]) if repository is not None else ()
-            except LauncherError:
-                found = ()
-            self._tracked[root] = frozenset(found)
-        return self._tracked[root]
 
     def _below(self, root: str) -> SeenFiles:
         if root not in self._found:

@@ -98,8 +98,7 @@ def plan_launches(
     chosen, others = select(launches, choices.select)
     engines.expect(chosen)
     room = _room(chosen, engines, limits)
-    names = (each.scheduler for each in chosen)
-    snapshot = observe(store, engines, chosen, keys_of(chosen), names, others=bool(choices.scopes))
+    snapshot = observe(store, engines, chosen, keys_of(chosen), others=bool(choices.scopes))
     plan = reconcile(
         chosen,
         snapshot,
@@ -115,21 +114,16 @@ def plan_launches(
         edited=CheckoutFiles(engines).edited_of(chosen, snapshot.ran),
     )
     plan = dry_run_plan(plan, engines, requests=requests)
-    plan = _with_estimates(_with_notes(plan, engines, limits, chosen), store)
+    if any(engines.get(each.scheduler).batches for each in chosen if each.matrix):
+        from launcher.apply.batches import with_notes
+
+        plan = with_notes(plan, engines, limits)
+    plan = _with_estimates(plan, store)
     if room is None:
         return plan, snapshot
     from launcher.plan.turns import with_turns
 
     return with_turns(plan, room), snapshot
-
-
-def _with_notes(plan: Plan, engines: Engines, limits: Sequence[Limit], launches: Sequence[Launch]) -> Plan:
-    """The plan with notes on the jobs of a matrix that an engine does not take as one batch."""
-    if not any(engines.get(each.scheduler).batches for each in launches if each.matrix):
-        return plan
-    from launcher.apply.batches import with_notes
-
-    return with_notes(plan, engines, limits)
 
 
 def approved_part(plan: Plan, approvals: Sequence[Approval], store: Store, engines: Engines) -> Plan:
@@ -173,19 +167,18 @@ def _with_estimates(plan: Plan, store: Store) -> Plan:
     """The plan with estimates of the jobs that it starts; nothing is read where no job has run twice."""
     if not any(step.guard.attempt > 1 and step.starts for step in plan.steps):
         return plan
-    from launcher.plan.estimate import MOST, Past, jobs_to_estimate, with_estimates
+    from launcher.plan.estimate import LEAST, MOST, Past, with_estimates
 
-    history = store.successes(jobs_to_estimate(plan), MOST)
+    starting = (step for step in plan.steps if step.starts and step.launch and step.guard.attempt >= LEAST)
+    history = store.successes([step.key for step in starting], MOST)
     return with_estimates(plan, {key: [Past(*each) for each in found] for key, found in history.items()})
 
 
 def explain_success(launches: Sequence[Launch], job: str, *, choices: Choices = NO_CHOICES) -> Explanation:
-    """Explain what the latest success of a job depends on, and whether each part is current. Writes nothing.
+    """Explain what the latest success of a job (`job` or `project/job`) depends on, and whether each part is
+    current.
 
-    Args:
-        job: its name, as `job` or `project/job`.
-
-    Raises the errors of `make_plan`, and UsageError for a name of no job, or of several.
+    Writes nothing. Raises the errors of `make_plan`, and UsageError for a name of no job, or of several.
     """
     from launcher.plan.explain import explain  # other plans do without
 

@@ -19,7 +19,6 @@ from launcher.plan.effects import start_of
 from launcher.plan.step import Guard, Step, in_order, keys_after
 from launcher.schedulers.staged import Reservation
 from launcher.specs.attempt import ENDED_STATES, HOLDER, Attempt
-from launcher.specs.binding import BoundLaunch
 from launcher.specs.launch import InputRef, JobKey, Launch
 from launcher.specs.needs import StoodOn
 from launcher.specs.notify import Destination
@@ -52,7 +51,7 @@ class Submission:
         notify: Sequence[Destination] = (),
     ) -> None:
         assert step.bound is not None, "what a plan starts is bound before it is carried out"
-        self._step, self.bound = step, step.bound
+        self.step, self.bound = step, step.bound
         self._engines, self._store, self._events = engines, store, events
         self._inputs = inputs
         self._receivers = (*step.bound.launch.notify, *notify)
@@ -98,7 +97,7 @@ class Submission:
 
     @property
     def key(self) -> JobKey:
-        return self._step.key
+        return self.step.key
 
     @property
     def app_id(self) -> str:
@@ -110,8 +109,8 @@ class Submission:
 
         Raises SchedulerError for an attempt that the scheduler cannot wait for.
         """
-        found = tuple(each for each in self._step.needs if each.job in self._step.after)
-        check_held(self._step, found, self._engines)
+        found = tuple(each for each in self.step.needs if each.job in self.step.after)
+        check_held(self.step, found, self._engines)
         return found
 
     @property
@@ -119,31 +118,40 @@ class Submission:
         """The request of the dry run; None without one."""
         return self.bound.info.request if self.bound.info is not None else None
 
-    @property
-    def stops(self) -> Sequence[Guard]:
-        return self._step.stops
-
     def announce(self) -> None:
         """Clear the way for the reservation, and record the end of the attempt before."""
-        clear(self._step, self._engines)
-        guard = self._step.guard
+        clear(self.step, self._engines)
+        guard = self.step.guard
         entry = self._store.attempt(guard.app_id) if guard.state in ENDED_STATES else None
         if entry is not None and entry.is_live:  # it has ended since this apply recorded all ends
             record_end(self._store, self._engines, entry)
-        self._events.introduce(self._step.key, **self._about)
+        self._events.introduce(self.step.key, **self._about)
         self.emit("reserving")
 
     def took(self, reservation: Reservation) -> None:
-        reservation.inputs = _input_ref(self._step, self.bound.launch)
+        reservation.inputs = _input_ref(self.step, self.bound.launch)
         self.emit("reserved")
 
     def make_way(self, reservation: Reservation) -> None:
         """Check the input files, and stop the attempts that the created one replaces."""
         if reservation.inputs is not None:
             self._inputs.check(reservation.inputs)
-        keep_files(self.bound)  # before it starts: its holder names the files that changed
-        for old in self._step.stops:
-            stop(old, self._step, engines=self._engines, store=self._store, events=self._events)
+        self._keep_files()
+        for old in self.step.stops:
+            stop(old, self.step, engines=self._engines, store=self._store, events=self._events)
+
+    def _keep_files(self) -> None:
+        """Store the lists of input files and of the workspace, which name the changed files later."""
+        if self.bound.launch.inputs_digest:
+            from launcher.workspace import inputs
+
+            inputs.keep(self.bound.launch.inputs_digest)
+        if self.bound.workspace is None:
+            return
+        from launcher.workspace.manifest import keep
+
+        for part in self.bound.workspace.parts:
+            keep(part.digest)
 
     def note_receivers(self) -> None:
         """Note the receivers of the outcome; without any, remove the note of a client that was killed.
@@ -168,9 +176,9 @@ class Submission:
     def _take_back(self, reservation: Reservation) -> None:
         self.scheduler.abort(reservation)
         with suppress(SchedulerError):  # the engine cannot be asked; the error of the submission says why
-            left = self.scheduler.attempt(self._step.app_id)
+            left = self.scheduler.attempt(self.step.app_id)
             if left is None:
-                self._store.forget(self._step.app_id)
+                self._store.forget(self.step.app_id)
                 outbox.remove(self.app_id)
             elif left.is_live:
                 self._store.record(left)  # interrupted after the start had begun: the app keeps running
@@ -191,7 +199,7 @@ class Submission:
         return replace(self.attempt, state="running", started_at=time())
 
     def emit(self, name: EventName, **facts: Any) -> None:
-        self._events.emit(name, self._step.key, **self._about, **facts)
+        self._events.emit(name, self.step.key, **self._about, **facts)
 
 
 def _input_ref(step: Step, launch: Launch) -> InputRef | None:
@@ -201,6 +209,9 @@ def _input_ref(step: Step, launch: Launch) -> InputRef | None:
     if ref is None or resumed is None or resumed.app_id != step.app_id or not resumed.inputs:
         return ref
     return ref._replace(digest=resumed.inputs)
+
+
+_LONGEST_REASON = 300  # labels of engines hold it
 
 
 def _attempt(step: Step, launch: Launch, provenance: Mapping[str, Any]) -> Attempt:
@@ -218,7 +229,9 @@ def _attempt(step: Step, launch: Launch, provenance: Mapping[str, Any]) -> Attem
         path=launch.file,
         matrix=launch.matrix,
         action=step.kind,
-        reason=_reason(step),
+        # A resumed attempt keeps the reason of the plan that began it.
+        reason=(step.kind == "resume" and step.latest and step.latest.reason)
+        or step.why_in_brief[:_LONGEST_REASON],
         created_at=time(),
         trigger_digest=launch.trigger_digest,
         inputs=ref.digest if (ref := _input_ref(step, launch)) is not None else "",
@@ -232,15 +245,6 @@ def _attempt(step: Step, launch: Launch, provenance: Mapping[str, Any]) -> Attem
         pull_request=step.pull_request,
         **provenance,
     )
-
-
-_LONGEST_REASON = 300  # labels of engines hold it
-
-
-def _reason(step: Step) -> str:
-    """The reason why the attempt is made. A resumed attempt keeps the reason of the plan that began it."""
-    begun = step.latest.reason if step.kind == "resume" and step.latest is not None else ""
-    return begun or step.why_in_brief[:_LONGEST_REASON]
 
 
 def record_starts(
@@ -291,18 +295,18 @@ def pending(step: Step, engines: Engines, store: Store) -> tuple[StoodOn, ...]:
 
     Raises SchedulerError for an attempt that the scheduler cannot wait for.
     """
-    found = tuple(each for each in step.needs if not _has_succeeded(each, engines, store))
+
+    def has_succeeded(need: StoodOn) -> bool:
+        entry = store.app(need.app_id)
+        if entry is not None and entry.state == "succeeded":
+            return True
+        attempt = engines.get(need.scheduler).attempt(need.app_id)
+        return attempt is not None and attempt.state == "succeeded"
+
+    found = tuple(each for each in step.needs if not has_succeeded(each))
     if found:  # else the plan's check holds
         check_held(step, found, engines)
     return found
-
-
-def _has_succeeded(need: StoodOn, engines: Engines, store: Store) -> bool:
-    entry = store.app(need.app_id)
-    if entry is not None and entry.state == "succeeded":
-        return True
-    attempt = engines.get(need.scheduler).attempt(need.app_id)
-    return attempt is not None and attempt.state == "succeeded"
 
 
 def make_way(steps: Sequence[Step], *, engines: Engines, store: Store, events: Events) -> list[Step]:
@@ -335,34 +339,22 @@ def _withdraw(steps: Iterable[Step], *, engines: Engines, store: Store, events: 
         errors = []
         for app_id, withdrawn in scheduler.withdraw_all(ids):
             try:
-                _record_withdrawal(*waiting[app_id], withdrawn, engines=engines, store=store, events=events)
+                if isinstance(withdrawn, LauncherError):
+                    raise withdrawn
+                old, step = waiting[app_id]
+                found = scheduler.attempt(app_id)
+                if found is not None:
+                    store.record(found)
+                if withdrawn:
+                    about: dict[str, Any] = {"app_id": app_id, "attempt": old.attempt}
+                    events.emit("attempt_skipped", step.key, **about, message="withdrawn")
+                elif found is not None and found.state != "skipped":
+                    message = f"{step.key}: expected {old}, found {found.state}"
+                    raise StaleError(message, hint="plan again")
             except LauncherError as error:
                 errors.append(error)
         if errors:
             raise errors[0]
-
-
-def _record_withdrawal(
-    old: Guard,
-    step: Step,
-    withdrawn: bool | LauncherError,
-    *,
-    engines: Engines,
-    store: Store,
-    events: Events,
-) -> None:
-    if isinstance(withdrawn, LauncherError):
-        raise withdrawn
-    found = engines.get(old.scheduler).attempt(old.app_id)
-    if found is not None:
-        store.record(found)
-    if withdrawn:
-        events.emit("attempt_skipped", step.key, app_id=old.app_id, attempt=old.attempt, message="withdrawn")
-    elif found is not None and found.state != "skipped":
-        raise StaleError(
-            f"{step.key}: expected {old}, found {found.state}",
-            hint="plan again",
-        )
 
 
 def what_became(step: Step, engines: Engines) -> str:
@@ -412,18 +404,3 @@ class InputCheck:
             changed = changed_since(ref, reader=self._reader)
         if changed:
             raise StaleError(f"its input files are not what was planned: {changed}", hint="apply again")
-
-
-def keep_files(bound: BoundLaunch) -> None:
-    """Store the lists of an attempt's input files and of its workspace, so that later plans can name the
-    changed files."""
-    if bound.launch.inputs_digest:
-        from launcher.workspace import inputs
-
-        inputs.keep(bound.launch.inputs_digest)
-    if bound.workspace is None:
-        return
-    from launcher.workspace.manifest import keep
-
-    for part in bound.workspace.parts:
-        keep(part.digest)

@@ -120,7 +120,9 @@ def _ask(step: Step, launch: Launch, room: Room) -> Ask | None:
 
 def _number(asks: Mapping[JobKey, Ask], steps: Sequence[Step]) -> bool:
     """Give each ask the number of its ticket; returns whether other apps have tickets."""
-    tables = sorted({table for ask in asks.values() for table in ask.tables}, key=_lock_order)
+    # In the order of `Ask.tables`: the GPU table is locked last.
+    named = {table for ask in asks.values() for table in ask.tables}
+    tables = sorted(named, key=lambda table: (table == gpu_table(), table))
     tickets_of = by_app(ticket for table in tables for ticket in tickets(table))
     for step in steps:
         if ask := asks.get(step.key):
@@ -161,11 +163,6 @@ def _takes_over(step: Step) -> list[str]:
     return [guard.app_id for guard in (*step.stops, *step.withdraws)] + [step.app_id] * (
         step.kind == "resume"
     )
-
-
-def _lock_order(table: str) -> tuple[bool, str]:
-    """The tables in the order of `Ask.tables`: the GPU table is locked last."""
-    return table == gpu_table(), table
 
 
 _LOOK_S = 0.002

@@ -21,7 +21,7 @@ from launcher.ci.gitlab import GitLab
 from launcher.dataclass import replace
 from launcher.errors import LauncherError
 from launcher.inventory.verify import Chain
-from launcher.plan.effects_codec import approval_faults, approval_json, to_approval
+from launcher.plan.approved import approval_faults, approval_json, to_approval
 from launcher.plan.model import Plan
 from launcher.specs.launch import JobKey
 

@@ -16,7 +16,7 @@ from typing import Any, Final, NamedTuple
 
 from launcher.ci.approvals import ApprovalScope, Forge, names, plain
 from launcher.ci.forge import MOST_CHARACTERS, Check, CheckRun, ForgeError
-from launcher.inventory.results import ResultRow, shown
+from launcher.inventory.outputs import ResultRow, shown
 from launcher.text import fenced, fold, named, natural, plural
 
 MOST_COMMITS: Final = 50

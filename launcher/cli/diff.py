@@ -8,9 +8,9 @@ from typing import Any
 from launcher.cli import jobs
 from launcher.cli.console import Console
 from launcher.errors import LauncherError
+from launcher.inventory.attempts import attempt_of
 from launcher.inventory.difference import Difference, between_attempts, from_file
 from launcher.inventory.find import find_app
-from launcher.inventory.history import attempt_of
 from launcher.specs.jobkey import DEFAULT_TARGET
 from launcher.text import paint, printable
 

@@ -11,8 +11,8 @@ from launcher.cli.arguments import add_project, add_target, count
 from launcher.cli.console import Console
 from launcher.cli.render.apps import attempt_json
 from launcher.cli.render.values import Cell, ago, state_cell, table, took
+from launcher.inventory.attempts import attempts_of, newest_attempts
 from launcher.inventory.find import find_app
-from launcher.inventory.history import attempts_of, newest_attempts
 from launcher.specs.attempt import Attempt
 
 _MOST = 20

@@ -84,7 +84,7 @@ def run(args: Any, console: Console) -> int:
     choices = plan_options.choices(launches, args)
     plan = make_plan(launches, choices=choices, requests=args.show_request)
     if args.base is not None:
-        from launcher.plan.attribution import attributed
+        from launcher.plan.model import attributed
 
         plan = attributed(plan, _base(args, console), args.base, "this change")
     text = document(plan) if args.out or args.json_into or args.json else ""
@@ -125,7 +125,7 @@ def _compare(launches: tuple[Launch, ...], args: Any, console: Console) -> int:
 
     from launcher.cli.render.github import publish_text, shielded
     from launcher.cli.render.plan_answers import comparison_json, comparison_markdown, comparison_text
-    from launcher.plan.attribution import compared
+    from launcher.plan.effects import compared
 
     found = compared(launches, _base(args, console))
     if args.format == "json":

@@ -77,7 +77,7 @@ def _next(app: AppRecord) -> dict[str, str]:
 
     found = {"outcome": "\n".join(outbox.troubles(app.app_id))}
     if app.state == "skipped":
-        from launcher.inventory.needs import what_starts
+        from launcher.inventory.listing import what_starts
 
         found["starts"] = what_starts(app)
     return {name: text for name, text in found.items() if text}

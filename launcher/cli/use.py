@@ -17,7 +17,7 @@ from launcher.inventory import recorded
 from launcher.inventory.find import AppName, find_each
 from launcher.inventory.listing import present
 from launcher.inventory.use import Amount, JobUse, uses
-from launcher.plan.notation import field, show_at
+from launcher.plan.diff import field, show_at
 from launcher.specs.jobkey import JobKey
 from launcher.text import listing, plural
 

@@ -19,7 +19,7 @@ from launcher.jobfile.compile.files import Environment, compile_files
 from launcher.jobfile.compile.one_job import Trace
 from launcher.jobfile.text.document import Path, Range, Source, read_source
 from launcher.jobfile.text.parse import parse
-from launcher.plan.notation import field, show_at
+from launcher.plan.diff import field, show_at
 from launcher.specs.canonical import document
 from launcher.specs.jobkey import DEFAULT_TARGET, JobKey
 

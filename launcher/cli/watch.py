@@ -10,7 +10,7 @@ from time import monotonic
 from typing import TYPE_CHECKING, Any
 
 from launcher import outages
-from launcher.apply.events import Outcome, Result, event, of_job
+from launcher.apply.events import Outcome, Result, event
 from launcher.apply.follow import Watching
 from launcher.cli.console import Console, OutputClosed, OutputError
 from launcher.cli.live_display import IMAGE_EVENTS, LiveDisplay
@@ -28,8 +28,8 @@ from launcher.inventory import recorded
 from launcher.inventory.find import shortest_name
 from launcher.inventory.listing import present
 from launcher.plan.model import Plan
-from launcher.specs.appstate import AppState
 from launcher.specs.launch import JobKey
+from launcher.specs.status import AppState
 
 if TYPE_CHECKING:
     from launcher.cli.render.live_frames import LiveFrames
@@ -252,7 +252,7 @@ class Watch:
             self._console.note(lines.decode("utf-8", "replace").removesuffix("\n"))
         else:
             text = lines.decode("utf-8", "replace")
-            self._json(event("log", **of_job(key), role=role, replica=k, text=text))
+            self._json(event("log", **key._asdict(), role=role, replica=k, text=text))
 
     def _json(self, value: Mapping[str, Any], indent: int | None = None) -> None:
         from json import dumps

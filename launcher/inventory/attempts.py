@@ -1,18 +1,25 @@
-"""Select attempts by job, number and time, without reading more than their index entries."""
+"""Read the attempts of jobs, from the ledger and from engines that know further ones, and select among them.
+
+Selecting by job, number and time reads no more than index entries.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from contextlib import suppress
 from itertools import islice
 from typing import NamedTuple
 
 from launcher.errors import LauncherError, UsageError
 from launcher.inventory import recorded
 from launcher.inventory.find import AppName, Selected, find_parts
-from launcher.inventory.history import attempts_of
-from launcher.inventory.listing import current
+from launcher.inventory.listing import current, newest
 from launcher.inventory.recorded import scheduler_of
-from launcher.state.records import AppRecord, of_attempt
+from launcher.schedulers.registry import open_store
+from launcher.schedulers.staged import StagedScheduler
+from launcher.specs.attempt import Attempt
+from launcher.specs.jobkey import JobKey, attempt_id
+from launcher.state.records import AppRecord, as_seen, of_attempt
 
 _BATCH = 200
 _NOT_BEGUN = ("reserved", "created", "waiting", "queued", "skipped")
@@ -69,8 +76,7 @@ def select(
 
 def _of_word(name: AppName, part: Selected, numbers: Ranges, since: float | None) -> list[Candidate]:
     app = part.app
-    of_job = app.job and not (name.number is not None or name.scheduler or name.name == app.app_id)
-    if of_job:
+    if app.job and not (name.number is not None or name.scheduler or name.name == app.app_id):
         return attempts_of_job(part, numbers, since)
     if numbers:
         raise UsageError(f"--attempt goes with the name of a job, and `{app.app_id}` is one attempt")
@@ -86,10 +92,13 @@ def attempts_of_job(part: Selected, numbers: Ranges, since: float | None = None)
     ]
     if scheduler_of(app).shared_engine:  # the engine may know attempts of other state folders
         known = {app_id for _, app_id, _ in recorded.since(None, key=app.key)}
+        others: list[AppRecord] = []
+        with suppress(LauncherError):  # the engine is unreachable; reading the recorded apps reports that
+            others = [of_attempt(each) for each in attempts_of(app) if each.app_id not in known]
         found += [
             Candidate(each.created_at or 0.0, each.app_id, is_kept=True, app=each, part=part)
-            for each in _of_engine(app)
-            if each.app_id not in known and _is_wanted(each, numbers, since)
+            for each in others
+            if _is_wanted(each, numbers, since)
         ]
         found.sort(key=lambda each: each.created_at, reverse=True)
     return found
@@ -116,15 +125,68 @@ def present(
                 yield Selected(app, each.part.role, each.part.replicas) if each.part else Selected(app)
 
 
-def _of_engine(app: AppRecord) -> Iterable[AppRecord]:
-    try:
-        return [of_attempt(each) for each in attempts_of(app)]
-    except LauncherError:  # the engine is unreachable; reading the recorded apps reports that
-        return []
-
-
 def _is_wanted(app: AppRecord, numbers: Ranges, since: float | None) -> bool:
     is_late = since is None or app.ended_at is None or app.ended_at >= since
     number = app.number or 0
     is_named = not numbers or any(first <= number <= last for first, last in numbers)
     return is_late and is_named and app.state != "skipped"
+
+
+def attempts_of(app: AppRecord, limit: int | None = None) -> list[Attempt]:
+    """The last `limit` attempts of the job of an app (all when None), the newest first.
+
+    Raises LauncherError for an app of no job.
+    """
+    scheduler = scheduler_of(app)
+    if app.job is None or not isinstance(scheduler, StagedScheduler):
+        raise _no_job(app)
+    key = JobKey(*app.key)
+    with open_store(readonly=True) as store:
+        found = {attempt.app_id: attempt for attempt in store.attempts(key, limit)}
+    unknown: list[str] = []
+    if scheduler.shared_engine:
+        newest_ = [each.number for each in (*found.values(), *scheduler.attempts_of([key]))]
+        numbers = range(max(newest_, default=0), 0, -1)[:limit]
+        known = {each.number for each in found.values()}
+        unknown = [attempt_id(key, number) for number in numbers if number not in known]
+    going_on = [each.app_id for each in found.values() if each.is_live and each.scheduler == app.scheduler]
+    for app_id in [*unknown, *going_on]:
+        if (seen := scheduler.attempt(app_id)) is not None and seen.key == key:
+            found[app_id] = seen
+    return sorted(found.values(), key=lambda each: each.number, reverse=True)[:limit]
+
+
+def attempt_of(app: AppRecord) -> Attempt:
+    """The attempt of an app, from the ledger or its engine. Raises LauncherError for an app of no job."""
+    attempt = recorded.attempt(app.app_id)
+    if attempt is not None and attempt.handle == app.handle:
+        return attempt
+    seen = _seen(app)
+    if seen is None or seen.handle != app.handle:
+        raise _no_job(app)
+    return seen
+
+
+def newest_attempts(limit: int | None, project: str | None) -> list[Attempt]:
+    """Return the newest attempts of all jobs in the ledger, or of a project's jobs, engines included."""
+    apps = [app for app in newest(limit, project=project) if app.job is not None]
+    with open_store(readonly=True) as store:
+        recorded_ = store.by_app_ids(app.app_id for app in apps)
+    found = []
+    for app in apps:
+        attempt = recorded_.get(app.app_id) or _seen(app)
+        if attempt is not None:
+            found.append(as_seen(attempt, app))
+    return found
+
+
+def _seen(app: AppRecord) -> Attempt | None:
+    scheduler = scheduler_of(app)
+    return scheduler.attempt(app.app_id) if isinstance(scheduler, StagedScheduler) else None
+
+
+def _no_job(app: AppRecord) -> LauncherError:
+    return LauncherError(
+        f"{app.handle} has no attempts: no job file made it",
+        hint="apply a job file: `launcher convert` prints that of a component",
+    )

@@ -64,15 +64,13 @@ class Changes:
         return [app for app in apps if app.app_id in changed] if changed else ()
 
     def _differs(self, name: str, files: Sequence[str]) -> bool:
-        now = [_sign(path) for path in files]
+        now: list[tuple[int, int, int] | None] = []
+        for path in files:
+            try:
+                found = os.stat(path)
+                now.append((found.st_ino, found.st_size, found.st_mtime_ns))
+            except OSError:
+                now.append(None)
         before = self._signs.get(name)
         self._signs[name] = now
         return now != before
-
-
-def _sign(path: str) -> tuple[int, int, int] | None:
-    try:
-        found = os.stat(path)
-    except OSError:
-        return None
-    return found.st_ino, found.st_size, found.st_mtime_ns

@@ -29,14 +29,6 @@ class Difference(NamedTuple):
 
 def between_attempts(old: Attempt, new: Attempt) -> Difference:
     """Return the differences of two attempts: their documents, inputs, needs and origins."""
-    return Difference(_name(old), _name(new), _changes(old, new), _facts(old, new))
-
-
-def _changes(old: Attempt, new: Attempt) -> tuple[Change, ...]:
-    return diff(canonical.renormalise(old.document), canonical.renormalise(new.document))
-
-
-def _facts(old: Attempt, new: Attempt) -> tuple[tuple[str, str, str], ...]:
     facts = [
         ("needs", _needs(old), _needs(new)),
         ("inputs", old.inputs, new.inputs),
@@ -49,7 +41,8 @@ def _facts(old: Attempt, new: Attempt) -> tuple[tuple[str, str, str], ...]:
     ]
     files = sorted({*old.seen, *new.seen})
     facts += [(f"file {name}", old.seen.get(name, ""), new.seen.get(name, "")) for name in files]
-    return _differing(facts)
+    changes = diff(canonical.renormalise(old.document), canonical.renormalise(new.document))
+    return Difference(_name(old), _name(new), changes, _differing(facts))
 
 
 def from_file(old: Attempt, launch: Launch) -> Difference:

@@ -168,13 +168,13 @@ def _found(given: AppName) -> Search[SelectedApps]:
         from launcher.inventory.groups import matching
 
         for project in (None,) if given.scheduler else projects_here():
-            apps, unreached = yield from matching(
-                given.name, project, given.scheduler, given.session, given.target
-            )
+            wanted = (given.name, project, given.scheduler, given.session, given.target)
+            apps, unreached = yield from matching(*wanted)
             if apps:
                 break
         else:
-            raise _unknown(given, unreached)
+            hint = _did_you_mean(given.name.strip("*?[]"), unreached)
+            raise AppNotFoundError(f"`{given.name}` matches no job or app", hint=hint)
     elif given.scheduler:
         apps = [_by_handle(given)]
     else:
@@ -203,10 +203,8 @@ def _by_handle(given: AppName) -> AppRecord:
 def _check_one(name: str, apps: Sequence[AppRecord]) -> None:
     if len(apps) > 1:
         by_target = ", or a --target" if len({app.target for app in apps}) > 1 else ""
-        raise LauncherError(
-            f"`{name}` is ambiguous: it names several apps",
-            hint=f"choose one{by_target}: {_listed(apps)}",
-        )
+        hint = f"choose one{by_target}: {_listed(apps)}"
+        raise LauncherError(f"`{name}` is ambiguous: it names several apps", hint=hint)
 
 
 def _by_name(given: AppName) -> Search[tuple[list[AppRecord], bool]]:
@@ -245,7 +243,7 @@ def _by_name(given: AppName) -> Search[tuple[list[AppRecord], bool]]:
     if not apps and given.number is None and _looks_like_an_app_id(given.name):
         apps = yield from _known_to_engines(given.name)
     if not apps:
-        raise _unknown(given, unreached)
+        raise no_app(given.name, given.number, given.target, unreached)
     return apps, False
 
 
@@ -302,27 +300,14 @@ def _looks_like_an_app_id(name: str) -> bool:
 
 def _known_to_engines(app_id: str) -> Search[list[AppRecord]]:
     """Apps that only an engine knows: their records were removed, or are on another machine."""
-    from launcher.specs.handle import parse_app_handle
+    from launcher.specs.jobkey import parse_app_handle
     from launcher.state.records import AppRecord
 
     yield (asked := Question(is_list=True))
     return [AppRecord(*parse_app_handle(handle)) for handle in asked.handles.get(app_id, ())]
 
 
-def _unknown(given: AppName, unreached: str) -> LauncherError:
-
-    if given.is_pattern:
-        return no_match(given.name, unreached)
-    return no_app(given.name, given.number, given.target, unreached)
-
-
 _MOST = 1000  # newest apps whose names are suggested
-
-
-def no_match(pattern: str, unreached: str) -> AppNotFoundError:
-    """The error for a pattern. `unreached`: the text of `Question` about unreachable engines."""
-    hint = _did_you_mean(pattern.strip("*?[]"), unreached)
-    return AppNotFoundError(f"`{pattern}` matches no job or app", hint=hint)
 
 
 def no_app(name: str, number: int | None, target: str, unreached: str) -> AppNotFoundError:
@@ -338,26 +323,20 @@ def no_app(name: str, number: int | None, target: str, unreached: str) -> AppNot
     hint = _did_you_mean(name, unreached)
     if os.path.exists(name):
         hint = "it is a file here; quote patterns, such as 'train*', so that the shell does not expand them"
-    return AppNotFoundError(
-        f"no job or app is named `{name}{'' if number is None else f'@{number}'}`", hint=hint
-    )
+    shown = name if number is None else f"{name}@{number}"
+    return AppNotFoundError(f"no job or app is named `{shown}`", hint=hint)
 
 
 def _did_you_mean(name: str, unreached: str) -> str:
-    known = _known_names()
-    near = nearest(name, known)
-    return f"did you mean `{known[near]}`?" if near else f"`launcher list` shows all apps{unreached}"
-
-
-def _known_names() -> dict[str, str]:
-    """Name to compare with → name to suggest; for a common prefix of several jobs, a pattern."""
+    """The hint with the nearest name; for a common prefix of several jobs, a pattern."""
     here, jobs = project_here(), [each for each in recorded.newest(_MOST) if each.job]
     begun: dict[str, set[str]] = {}
     for each in jobs:
         parts = each.name.split("-")
         for end in range(1, len(parts) if each.project == here else 0):
             begun.setdefault("-".join(parts[:end]), set()).add(each.name)
-    known = {name: f"{name}-*" for name, names in begun.items() if len(names) > 1}
+    known = {start: f"{start}-*" for start, names in begun.items() if len(names) > 1}
     for each in jobs:
         known[each.name], known[each.app_id] = each.name, each.app_id
-    return known
+    near = nearest(name, known)
+    return f"did you mean `{known[near]}`?" if near else f"`launcher list` shows all apps{unreached}"

@@ -39,10 +39,9 @@ def matching(
     from fnmatch import fnmatchcase
 
     def has_name(name: str, app: AppRecord | Attempt, of_session: str) -> bool:
-        is_there = not scheduler or (
-            fnmatchcase(of_session, session) and fnmatchcase(app.scheduler, scheduler)
-        )
-        return is_there and (fnmatchcase(name, pattern) or fnmatchcase(app.app_id, pattern))
+        if scheduler and not (fnmatchcase(of_session, session) and fnmatchcase(app.scheduler, scheduler)):
+            return False
+        return fnmatchcase(name, pattern) or fnmatchcase(app.app_id, pattern)
 
     def is_selected(attempt: Attempt) -> bool:
         key = attempt.key
@@ -53,14 +52,8 @@ def matching(
     recent = [app for app in recent if has_name(app.job or "", app, app.session)]
     apps, unreached = yield from _as_engines_hold(recent, is_selected)
     if not apps:
-        older = recorded.matching_ids(pattern)
-        apps = [
-            app
-            for app in older
-            if has_name("", app, app.session)
-            and project in (None, app.project)
-            and target in ("", app.target)
-        ]
+        older = (app for app in recorded.matching_ids(pattern) if has_name("", app, app.session))
+        apps = [app for app in older if project in (None, app.project) and target in ("", app.target)]
     return _in_order(apps), unreached
 
 
@@ -151,7 +144,11 @@ def matrix_of(job: str, declared: tuple[str, str] | None) -> str:
 
 def file_of(origin: str, path: str) -> str:
     """Return the absolute path of a job file from its origin and path; "" if it leads out of its root."""
-    root = origin if os.path.isabs(origin) else _work_tree()
+    root = origin
+    if not os.path.isabs(origin):  # the nearest folder upwards that contains `.git`, else the current one
+        here = os.getcwd()
+        *_, top = upwards(here)
+        root = top if is_top(top) else here
     file = os.path.realpath(os.path.join(root, path))
     return file if is_below(file, os.path.realpath(root)) else ""
 
@@ -179,10 +176,3 @@ def _group(text: str, path: str) -> str:
     matrix = (document.value or {}).get("matrix")
     group = matrix.get("group") if isinstance(matrix, dict) else None
     return group if isinstance(group, str) else ""
-
-
-def _work_tree() -> str:
-    """The nearest folder upwards that contains `.git`, else the current one."""
-    here = os.getcwd()
-    *_, top = upwards(here)
-    return top if is_top(top) else here

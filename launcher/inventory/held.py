@@ -25,12 +25,10 @@ class Question:
 
     Attributes:
         known: the schedulers on which the jobs are known to have run; if empty, all are asked.
-        keys: the jobs.
-        app_ids: single attempts to ask for instead of `keys`.
+        app_ids: single attempts to ask for instead of those of the jobs in `keys`.
         recorded: the app ids of attempts that need no answer: of each job, the latest one on record.
-        is_list: whether to ask for the handles of all apps instead.
+        is_list: whether to ask for the handles of all apps instead: app id → `handles`.
         held: for each engine, name of a job → its attempts, including answers to other questions.
-        handles: app id → handles.
         unreached: a text about the engines that could not be reached.
     """
 
@@ -95,7 +93,10 @@ def _ask(questions: Sequence[Question]) -> None:
         try:
             for attempt in _attempts(scheduler, asked):
                 held.setdefault(attempt.key.job, []).append(attempt)
-            _list(scheduler, [each for each in asked if each.is_list])
+            lists = [each for each in asked if each.is_list]
+            for app in scheduler.list() if lists else ():
+                for each in lists:
+                    each.handles.setdefault(app.app_id, []).append(app.app_handle)
         except LauncherError as error:  # without the engine, only the record is known
             if scheduler.is_in_use():
                 unreached = f"; {scheduler.shared_engine} could not be reached: {error}"
@@ -113,12 +114,6 @@ def _attempts(scheduler: Scheduler[Any], questions: Sequence[Question]) -> list[
     keys = {key for each in of_jobs for key in each.keys}
     found = scheduler.attempts_of(keys, settled=known) if of_jobs else ()
     return [*found, *filter(None, single)]
-
-
-def _list(scheduler: Scheduler[Any], questions: Sequence[Question]) -> None:
-    for app in scheduler.list() if questions else ():
-        for each in questions:
-            each.handles.setdefault(app.app_id, []).append(app.app_handle)
 
 
 def with_newer(jobs: Mapping[Key, AppRecord], held: Sequence[Attempt]) -> dict[Key, AppRecord]:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from launcher.errors import LauncherError, StateError, UnreachableError
 from launcher.inventory import recorded
+from launcher.schedulers.registry import get_scheduler, open_store
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -10,7 +12,10 @@ if TYPE_CHECKING:
     from typing import Any
 
     from launcher.schedulers.api import Scheduler
+    from launcher.specs.attempt import Attempt
+    from launcher.specs.needs import StoodOn
     from launcher.state.records import AppRecord
+    from launcher.state.store import Store
 
     Warn = Callable[[str], None]
 
@@ -44,8 +49,6 @@ def _newest(
     limit: int | None, scheduler: str | None, project: str | None, states: Collection[str], warn: Warn | None
 ) -> list[AppRecord]:
     if scheduler is not None:
-        from launcher.schedulers.registry import get_scheduler
-
         asked = get_scheduler(scheduler, "")
         if asked.shared_engine:
             found = [app for app in _with_others(asked) if project in (None, app.project)]
@@ -78,28 +81,16 @@ def present(read: Callable[[], list[AppRecord]], *, warn: Warn | None = None) ->
     return apps
 
 
-def say_why_held(apps: Sequence[AppRecord]) -> None:
-    """Set the messages of the held apps among these; see `needs.say_why_held`."""
-    held = [app for app in apps if app.is_held]
-    if held:
-        from launcher.inventory import needs
-
-        needs.say_why_held(held, current)
-
-
 def current(apps: Sequence[AppRecord], *, warn: Warn | None = None) -> list[AppRecord]:
     """The present records of these apps in their order, without replicas. `warn`: see `newest`."""
 
     def read() -> list[AppRecord]:
         known = recorded.apps(app.app_id for app in apps)
-        return [known[app.app_id] if _is_known(app, known) else app for app in apps]
+        found = ((app, known.get(app.app_id)) for app in apps)
+        # An app of another session may have the same id.
+        return [seen if seen is not None and seen.handle == app.handle else app for app, seen in found]
 
     return _present(read, warn)
-
-
-def _is_known(app: AppRecord, known: Mapping[str, AppRecord]) -> bool:
-    """Whether an app is recorded: an app of another session may have the same id."""
-    return app.app_id in known and known[app.app_id].handle == app.handle
 
 
 def _present(read: Callable[[], list[AppRecord]], warn: Warn | None) -> list[AppRecord]:
@@ -125,9 +116,6 @@ def live(*, warn: Warn | None = None) -> list[AppRecord]:
 
 def _refresh(name: str, app_ids: list[str], seen: dict[str, AppRecord], warn: Warn | None) -> bool:
     """Add the present state of live apps of a scheduler to `seen`; True if outcomes were recorded."""
-    from launcher.errors import LauncherError
-    from launcher.schedulers.registry import get_scheduler
-
     try:
         scheduler = get_scheduler(name, "")
         try:
@@ -136,15 +124,12 @@ def _refresh(name: str, app_ids: list[str], seen: dict[str, AppRecord], warn: Wa
         finally:
             ended = [seen[each] for each in app_ids if each in seen and seen[each].has_ended]
             if scheduler.shared_engine and ended:  # `record_ends` would query the engine again
-                from launcher.inventory.ends import record_all
-
-                record_all(ended)
+                EndRecorder().record(*ended)
                 ended = []
         if ended or not all(each in seen for each in app_ids):
-            from launcher.inventory.ends import record_all, record_ends
-
             record_ends((name,))
-            record_all(ended)  # also apps without a job, which `record_ends` skips
+            if ended:  # also apps without a job, which `record_ends` skips
+                EndRecorder().record(*ended)
             return True
     except LauncherError as error:
         left = sum(each not in seen for each in app_ids)
@@ -156,11 +141,8 @@ def _refresh(name: str, app_ids: list[str], seen: dict[str, AppRecord], warn: Wa
 
 def _others_of(project: str, warn: Warn | None) -> list[AppRecord]:
     """The apps of a project that only shared engines know."""
-    from launcher.errors import LauncherError
-    from launcher.inventory.recorded import schedulers
-
     found: list[AppRecord] = []
-    for scheduler in schedulers(detach=True, readonly=True):
+    for scheduler in recorded.schedulers(detach=True, readonly=True):
         if not scheduler.shared_engine:
             continue
         try:
@@ -181,8 +163,6 @@ def _with_others(scheduler: Scheduler[Any]) -> list[AppRecord]:
     apps = {each.handle: each for each in recorded.newest(None, name)}
     going_on = {each.app_id for each in listed if not each.has_ended}
     if any(each.is_live and each.app_id not in going_on for each in apps.values()):
-        from launcher.inventory.ends import record_ends
-
         record_ends((name,))
         apps = {each.handle: each for each in recorded.newest(None, name)}
     for seen in listed:
@@ -190,3 +170,115 @@ def _with_others(scheduler: Scheduler[Any]) -> list[AppRecord]:
         if (app.state, seen.state) != ("lost", "failed"):  # `list` reports lost apps as failed
             app.state, app.abandoned = seen.state, seen.abandoned
     return sorted(apps.values(), key=lambda each: each.created_at or 0.0, reverse=True)
+
+
+class EndRecorder:
+    """Writes known outcomes into the store, one transaction for each call.
+
+    Faster than `record_ends`: it does not close the store, since the process is about to exit, and does not
+    flush to disk, since an outcome lost in a power cut is recorded again. If the state folder cannot be
+    written, nothing is recorded, so that reading commands still work.
+    """
+
+    def __init__(self) -> None:
+        try:
+            self._store: Store | None = open_store(durable=False)
+        except StateError:
+            self._store = None
+
+    def record(self, *apps: AppRecord) -> None:
+        """Record the outcomes of apps. A recorded outcome is not changed."""
+        if self._store is None:
+            return
+        try:
+            self._store.end_all(apps)
+        except StateError:
+            self._store.close()
+            self._store = None
+
+
+def record_ends(schedulers: Sequence[str]) -> None:
+    """Record the outcomes of these schedulers' apps and clean up after dead supervisors.
+
+    If the state folder cannot be written, nothing is recorded, so that reading commands still work.
+    """
+    from launcher.apply import engines as at
+
+    try:
+        with open_store() as store, at.Engines() as engines:
+            at.record_ends(store, engines, schedulers)
+    except StateError:
+        pass
+
+
+# -- why apps have not started -----------------------------------------------------------------------------
+
+
+def say_why_held(apps: Sequence[AppRecord]) -> None:
+    """Set the messages of the held apps among these, in every table: `waits for prepare (running)`.
+
+    Where nothing more is known, the message of the app's holder stays.
+    """
+    queued = [app for app in apps if app.state == "queued" and not app.abandoned]
+    if queued:
+        from launcher.inventory.turns import why_queued
+
+        phrases = why_queued(queued)
+        for app in queued:
+            app.message = phrases.get(app.app_id) or app.message
+    others = [app for app in apps if app.is_held and (app.abandoned or app.state != "queued")]
+    attempts = _attempts({app.app_id: app.scheduler for app in others})
+    waiting = [attempts[app.app_id] for app in others if not app.abandoned and app.app_id in attempts]
+    states = _states([need for attempt in waiting for need in attempt.needs]) if waiting else {}
+    for app in others:
+        attempt = attempts.get(app.app_id)
+        if app.abandoned:
+            again = f": launcher apply {attempt.path}" if attempt else ""
+            app.message = f"the process that would start it has died{again}"
+        elif attempt is not None:
+            needs = [(each.job, states[each.app_id]) for each in attempt.needs]
+            left = [f"{job} ({state})" for job, state in needs if state != "succeeded"]
+            app.message = f"waits for {', '.join(left)}" if left else "is about to start"
+
+
+def what_starts(app: AppRecord) -> str:
+    """Return the event that would start a skipped app, as a phrase; "" for other apps and withdrawn ones."""
+    job = app.message.partition(" ")[0]
+    is_skipped = app.state == "skipped"
+    attempt = _attempts({app.app_id: app.scheduler}).get(app.app_id) if is_skipped else None
+    if attempt is None or job not in {need.job for need in attempt.needs}:
+        return ""
+    return f"when {job} succeeds: launcher apply {attempt.path}"
+
+
+def _states(needs: Sequence[StoodOn]) -> dict[str, str]:
+    """Return app id → the state of the needed attempt."""
+    known = recorded.apps(need.app_id for need in needs)
+    states = {
+        each.app_id: f"{each.state}, and its process has died" if each.abandoned else each.state
+        for each in current([*known.values()])
+    }
+    unknown = {need.app_id: need.scheduler for need in needs if need.app_id not in states}
+    elsewhere = _attempts(unknown)
+    return states | {each: elsewhere[each].state if each in elsewhere else "unknown" for each in unknown}
+
+
+def _attempts(wanted: Mapping[str, str]) -> dict[str, Attempt]:
+    """Return app id → the attempt on record, else from its engine; absent where neither knows it.
+
+    Args:
+        wanted: app id → scheduler.
+    """
+    found = recorded.attempts(wanted) if wanted else {}
+    away = set()  # schedulers whose engine is asked no more: each request may take a minute to fail
+    for app_id, name in wanted.items():
+        if app_id not in found and name not in away:
+            try:
+                attempt = get_scheduler(name, "").attempt(app_id)
+            except LauncherError as error:
+                if isinstance(error, UnreachableError):
+                    away.add(name)
+                continue
+            if attempt is not None:
+                found[app_id] = attempt
+    return found

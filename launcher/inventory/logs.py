@@ -22,7 +22,15 @@ def replicas_of(selected: Selected) -> list[tuple[str, int]]:
     Raises LauncherError for an unknown app, role or replica.
     """
     app, role = selected.app, selected.role
-    known = _known_replicas(app)
+    seen = scheduler_of(app).record(app.app_id)
+    if seen is None:
+        from launcher.inventory.status import inspect
+
+        inspect(app)  # raises for an unknown app
+        raise LauncherError(
+            f"the logs of {app.handle} were removed", hint="only its outcome is still recorded"
+        )
+    known = [(replica.role, replica.k) for replica in seen.replicas]
     if not role:
         return known
     of_role = [(name, k) for name, k in known if name == role]
@@ -39,16 +47,6 @@ def replicas_of(selected: Selected) -> list[tuple[str, int]]:
             hint=f"it has {len(of_role)}, numbered from 0",
         )
     return [(role, k) for k in selected.replicas] or of_role
-
-
-def _known_replicas(app: AppRecord) -> list[tuple[str, int]]:
-    seen = scheduler_of(app).record(app.app_id)
-    if seen is not None:
-        return [(replica.role, replica.k) for replica in seen.replicas]
-    from launcher.inventory.status import inspect
-
-    inspect(app)  # raises for an unknown app
-    raise LauncherError(f"the logs of {app.handle} were removed", hint="only its outcome is still recorded")
 
 
 def records(

@@ -19,12 +19,8 @@ Labels = tuple[tuple[str, str], ...]
 
 
 class Metric(NamedTuple):
-    """The samples of one metric: a counter where the name ends in `_total`, else a gauge.
-
-    Attributes:
-        name: with its unit, as Prometheus wants it.
-        samples: the labels of each sample → its value.
-    """
+    """The samples of one metric, labels → value; a counter where the name, with its unit, ends in `_total`,
+    else a gauge."""
 
     name: str
     help: str
@@ -41,10 +37,10 @@ def metrics(
     """The metrics of all recorded apps.
 
     Args:
-        limit: the most jobs with metrics of their own: the jobs that ended last.
-        since: seconds since the epoch; jobs that ended before have none of their own.
-        offline: whether to take the recorded state of live apps. Otherwise schedulers are asked, and new
-            ends are recorded.
+        limit, since: the most jobs with metrics of their own: those that ended last, and not before (epoch,
+            s).
+        offline: whether to take the recorded state of live apps; else schedulers are asked, and ends
+            recorded.
         warn: called with a message if an engine cannot be reached.
     """
     live = recorded.live() if offline else listing.live(warn=warn)
@@ -61,9 +57,8 @@ def metrics(
             states[_place(project, target, scheduler, "state", state)] += count
     yield Metric("apps", "Apps that have not ended, or are lost, by state.", states)
     yield Metric("attempts_total", "Attempts of jobs that ended, by outcome.", outcomes)
-    yield Metric(
-        "jobs_left_out", "Jobs that have no metrics of their own, being too many.", {(): jobs - len(last)}
-    )
+    about = "Jobs that have no metrics of their own, being too many."
+    yield Metric("jobs_left_out", about, {(): jobs - len(last)})
     yield from _of_jobs({_job(app): app for app, _ in last})
     successes = {_job(app): success for app, success in last if success}
     yield Metric("job_last_success_timestamp_seconds", "When the job succeeded last.", successes)
@@ -76,9 +71,8 @@ def _of_jobs(last: Mapping[Labels, AppRecord]) -> Iterator[Metric]:
     numbers = {job: app.number or 0 for job, app in last.items()}
     yield Metric("job_last_attempt", "The number of the last ended attempt of the job.", numbers)
     codes = {job: app.exit_code for job, app in last.items() if app.exit_code is not None}
-    yield Metric(
-        "job_last_exit_code", "The exit code that decided a failure of the last ended attempt.", codes
-    )
+    about = "The exit code that decided a failure of the last ended attempt."
+    yield Metric("job_last_exit_code", about, codes)
     ends = {job: app.ended_at for job, app in last.items() if app.ended_at}
     yield Metric("job_last_end_timestamp_seconds", "When the last ended attempt of the job ended.", ends)
     took = {job: max(0.0, end - start) for job, end in ends.items() if (start := last[job].started_at)}

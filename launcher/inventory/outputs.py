@@ -1,23 +1,27 @@
-"""Find the output folder of a job, and copy its files."""
+"""The output folder of a job: copy its files, and compare its results, numbers in one of them."""
 
 from __future__ import annotations
 
+import json
+import math
+from collections.abc import Mapping
 from contextlib import closing
 from shlex import quote
-from typing import Any
+from typing import Any, Final, NamedTuple
 
 from launcher.dataclass import dataclass
 from launcher.errors import LauncherError, SchedulerError
 from launcher.inventory import recorded
+from launcher.inventory.attempts import attempts_of
 from launcher.inventory.recorded import scheduler_of
 from launcher.inventory.status import inspect
 from launcher.schedulers.staged import StagedScheduler
 from launcher.specs.app import AppDef
 from launcher.specs.attempt import Attempt
-from launcher.specs.handle import UnknownAppException
-from launcher.specs.jobkey import DEFAULT_TARGET
+from launcher.specs.jobkey import DEFAULT_TARGET, UnknownAppException
 from launcher.specs.outputs import own_output
-from launcher.state.records import AppRecord
+from launcher.state.records import AppRecord, of_attempt
+from launcher.text import printable
 from launcher.unpacking import ArchiveMember, Unpacked, check_free, first_file, unpack
 
 
@@ -108,8 +112,124 @@ def _missing(app: AppRecord, attempt: Attempt) -> LauncherError:
         return LauncherError(f"attempt {attempt.number} of `{job}` has no output folder", hint=hint)
     if not app.made_output:
         hint = f"launcher wait {job}" if app.is_live else again
-        return LauncherError(
-            f"attempt {attempt.number} of `{job}` has not started, and made no output folder", hint=hint
-        )
+        text = f"attempt {attempt.number} of `{job}` has not started, and made no output folder"
+        return LauncherError(text, hint=hint)
     text = f"the output folder of `{job}` is gone: {attempt.output}"
     return LauncherError(text, hint=f"to make it again: {again}")
+
+
+FILE: Final = "metrics.json"
+"""A flat mapping of numbers, at the top of the output folder."""
+_MOST_BYTES: Final = 64 << 10
+_MOST_NUMBERS: Final = 1000
+_LONGEST_NAME: Final = 80
+_LOOKED_BACK: Final = 10
+"""How many earlier attempts are searched for the success before."""
+_SLACK_S: Final = 60.0
+"""Seconds by which a file's time may be off."""
+
+
+class ResultRow(NamedTuple):
+    """One result, before and now; None where it is missing."""
+
+    name: str
+    old: float | None
+    new: float | None
+
+    def to_json(self) -> dict[str, Any]:
+        """A JSON object, with `"nan"`, `"inf"` and `"-inf"` for the numbers that JSON lacks."""
+        old, new = (each if each is None or math.isfinite(each) else shown(each) for each in self[1:])
+        return {"name": self.name, "old": old, "new": new}
+
+    @property
+    def change(self) -> str:
+        """`+0.02 (+3.1 %)`, `0`; "" where a value is missing or not finite."""
+        if self.old is None or self.new is None or not math.isfinite(self.new - self.old):
+            return ""
+        change = self.new - self.old
+        if not change:
+            return "0"
+        share = 100 * change / abs(self.old) if self.old else math.inf
+        of_old = f" ({share:+.3g} %)" if math.isfinite(share) else ""
+        return f"{change:+.4g}{of_old}"
+
+
+def results_of(app: AppRecord) -> list[ResultRow]:
+    """Return the results of an ended attempt beside those of the success before it; [] without any."""
+    new = read_results(app)
+    if not new:
+        return []
+    before = success_before(app)
+    return compare(read_results(before) if before is not None else None, new)
+
+
+def read_results(app: AppRecord) -> dict[str, float] | None:
+    """The numbers in the file of results; None where there is no such file, or it cannot be read_results.
+
+    Attempts of one edition share an output folder. A file that was not written while this attempt ran belongs
+    to another attempt.
+    """
+    try:
+        found = read_output(app, FILE, _MOST_BYTES)
+    except LauncherError:
+        return None
+    if found is None:
+        return None
+    begins = app.started_at is None or app.started_at <= found.changed_at + _SLACK_S
+    ends = app.ended_at is None or found.changed_at <= app.ended_at + _SLACK_S
+    return numbers_in(found.data) if begins and ends else None
+
+
+def success_before(app: AppRecord) -> AppRecord | None:
+    """The latest success before an attempt that has another output folder; None where none is known."""
+    try:
+        attempts = attempts_of(app, _LOOKED_BACK)
+    except LauncherError:
+        return None
+    own = {own_output(each) for each in attempts if each.app_id == app.app_id}
+    earlier = (
+        each
+        for each in attempts
+        if each.state == "succeeded" and each.number < (app.number or 0) and own_output(each) not in own
+    )
+    found = next(earlier, None)
+    return None if found is None else of_attempt(found)
+
+
+def numbers_in(data: bytes) -> dict[str, float] | None:
+    """Return the numbers of a flat JSON mapping, without its other values; None for anything else.
+
+    NaN and infinities count: some programs write them for a result that went wrong.
+    """
+    try:
+        found: Any = json.loads(data)
+    except (ValueError, RecursionError):
+        return None
+    if not isinstance(found, dict):
+        return None
+    pairs = ((printable(key), _number(value)) for key, value in found.items())
+    known = [(name, value) for name, value in pairs if value is not None]
+    return {
+        name if len(name) <= _LONGEST_NAME else f"{name[: _LONGEST_NAME - 1]}…": value
+        for name, value in known[:_MOST_NUMBERS]
+    }
+
+
+def _number(value: Any) -> float | None:
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return None
+    try:
+        return float(value)
+    except OverflowError:
+        return None
+
+
+def compare(old: Mapping[str, float] | None, new: Mapping[str, float] | None) -> list[ResultRow]:
+    """Return a row for each name, in the order of `new`, then the names that only `old` has."""
+    old, new = old or {}, new or {}
+    return [ResultRow(name, old.get(name), new.get(name)) for name in dict.fromkeys([*new, *old])]
+
+
+def shown(value: float | None) -> str:
+    """`0.0213`, `1.2e-07`; `-` for None."""
+    return "-" if value is None else f"{value:.6g}"

@@ -1,7 +1,4 @@
-"""Read recorded apps from the state folder. Contacts no scheduler and writes nothing.
-
-Does not import the specs, to start fast.
-"""
+"""Read recorded apps from the state folder: contacts no scheduler, writes nothing, imports no specs."""
 
 from __future__ import annotations
 

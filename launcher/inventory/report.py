@@ -1,8 +1,4 @@
-"""The model of a report: the apps of a window of time, their failures, resource use and results.
-
-Attempts and counts are read from the store; the replicas, events and last lines of few apps from their
-schedulers.
-"""
+"""The model of a report: the apps of a window of time, their failures, resource use and results."""
 
 from __future__ import annotations
 
@@ -20,8 +16,8 @@ from launcher.inventory.difference import became
 from launcher.inventory.find import AppName, find_each
 from launcher.inventory.listing import present
 from launcher.inventory.logs import secrets_of, tail_of
+from launcher.inventory.outputs import ResultRow, compare, read_results, success_before
 from launcher.inventory.recorded import scheduler_of
-from launcher.inventory.results import ResultRow, compare, read, success_before
 from launcher.inventory.status import root_cause
 from launcher.inventory.timeline import Timeline, of_events, of_record
 from launcher.schedulers.ended_process import last_lines
@@ -387,9 +383,8 @@ def _add_output(entry: ReportedApp) -> None:
 def _uses(entries: Iterable[ReportedApp]) -> Iterator[RoleUse]:
     seen: set[Key] = set()
     for each in entries:
-        used = (
-            each.attempt.used if each.attempt is not None and not each.app.is_live else None
-        ) or each.app.used
+        last = each.attempt if not each.app.is_live else None
+        used = (last.used if last is not None else None) or each.app.used
         if not used or each.key in seen:
             continue
         seen.add(each.key)
@@ -407,9 +402,9 @@ def _results(entries: Iterable[ReportedApp]) -> Iterator[Results]:
     for entry in list(latest_of(good).values())[:_MOST_RESULTS]:
         if time.monotonic() > until:
             return
-        if new := read(entry.app):
+        if new := read_results(entry.app):
             before = success_before(entry.app)
-            old = read(before) if before is not None else None
+            old = read_results(before) if before is not None else None
             yield Results(
                 entry=entry,
                 before=f"{before.job}@{before.number}" if before is not None and old else "",

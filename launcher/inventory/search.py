@@ -14,7 +14,7 @@ from launcher.inventory import recorded
 from launcher.inventory.attempts import Candidate, present
 from launcher.inventory.find import Selected
 from launcher.inventory.recorded import scheduler_of
-from launcher.schedulers.logs import LineSearch, LogBlock, LogPart, LogsRemoved, LogsUnsupported, Where
+from launcher.schedulers.logs import LineSearch, LogBlock, LogPart, LogsRemoved, LogsUnsupported
 from launcher.schedulers.staged import StagedScheduler
 from launcher.state.records import AppRecord
 
@@ -112,7 +112,11 @@ def search(
                 continue
             part, logs = LogPart(query.stream, query.since), scheduler.logs(app.app_id)
             known = logs.replicas()
-            for where in _recorded_replicas(scheduler, app.app_id) if known is None else known:
+            if known is None and (seen := scheduler.record(app.app_id)) is not None:
+                known = [(each.role, each.k) for each in seen.replicas]
+            if known is None:
+                raise LogsRemoved(app.app_id)
+            for where in known:
                 if _is_wanted(query, selected, *where):
                     blocks = logs.blocks(where, part)
                     report.replicas += 1
@@ -131,13 +135,6 @@ def _scheduler_of(app: AppRecord) -> StagedScheduler[Any]:
     if not isinstance(scheduler, StagedScheduler):
         raise LogsUnsupported(f"{app.scheduler} does not support searching logs")
     return scheduler
-
-
-def _recorded_replicas(scheduler: StagedScheduler[Any], app_id: str) -> list[Where]:
-    seen = scheduler.record(app_id)
-    if seen is None:
-        raise LogsRemoved(app_id)
-    return [(each.role, each.k) for each in seen.replicas]
 
 
 def _is_wanted(query: Query, part: Selected, role: str, k: int) -> bool:
@@ -248,7 +245,7 @@ def _whole_lines(blocks: Iterable[LogBlock]) -> Iterator[tuple[int, LogBlock]]:
             held, first = [], None
         if end < len(block.data):
             held.append(block.data[end:])
-            first = first or partial(_shifted, block.written, end)
+            first = first or partial(_written, block, end)
         elif not block.data and first:
             yield base, _joined(held, first, block, 0)
             first = None
@@ -256,8 +253,8 @@ def _whole_lines(blocks: Iterable[LogBlock]) -> Iterator[tuple[int, LogBlock]]:
         yield base, _joined(held, first, LogBlock(b"", first), 0)
 
 
-def _shifted(written: Written, by: int, offset: int) -> tuple[int, str, int]:
-    return written(by + offset)
+def _written(block: LogBlock, start: int, offset: int) -> tuple[int, str, int]:
+    return block.written(start + offset)
 
 
 def _joined(held: Sequence[bytes], first: Written, block: LogBlock, end: int) -> LogBlock:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import time
 
+from launcher.errors import LauncherError
 from launcher.inventory import recorded
-from launcher.inventory.ends import EndRecorder, record_ends
+from launcher.inventory.listing import EndRecorder, current, record_ends, say_why_held
 from launcher.inventory.recorded import scheduler_of
 from launcher.state.records import WAITING
 
@@ -14,7 +15,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
     from typing import Any
 
-    from launcher.errors import LauncherError
     from launcher.inventory.listing import Warn
     from launcher.schedulers.api import OnWait
     from launcher.state.records import AppRecord, ReplicaRecord
@@ -38,16 +38,13 @@ def inspect(app: AppRecord) -> AppRecord:
         found = found or app
         found.update(seen)
         _mark_lost(found)
-        if found.is_held:
-            from launcher.inventory.listing import say_why_held
-
-            say_why_held([found])
+        say_why_held([found])
     elif found is None or found.state == "unknown":
-        from launcher.specs.handle import UnknownAppException
+        from launcher.specs.jobkey import UnknownAppException
 
         raise UnknownAppException(app.handle)
-    else:
-        _mark_removed(found)
+    else:  # only the store knows it
+        found.logs_removed = found.has_ended and found.started_at is not None
     return found
 
 
@@ -56,9 +53,6 @@ def inspect_all(apps: Sequence[AppRecord], warn: Warn) -> Iterator[AppRecord]:
 
     An app whose scheduler cannot be asked is returned as recorded, with a warning to `warn`.
     """
-    from launcher.errors import LauncherError
-    from launcher.inventory.listing import current, say_why_held
-
     seen_now = current(apps, warn=warn)
     say_why_held(seen_now)
     found = _details(seen_now)
@@ -76,8 +70,6 @@ def inspect_all(apps: Sequence[AppRecord], warn: Warn) -> Iterator[AppRecord]:
 
 def _details(apps: Sequence[AppRecord]) -> dict[str, AppRecord | LauncherError | None]:
     """Handle → the app with its replicas, as its scheduler reads it, or the error if it cannot be read."""
-    from launcher.errors import LauncherError
-
     groups: dict[tuple[str, str], list[AppRecord]] = {}
     for app in apps:
         groups.setdefault((app.scheduler, app.session), []).append(app)
@@ -122,9 +114,6 @@ def wait_for_all(
     All are inspected together, at first and after each long wait. Each app comes with the error if it cannot
     be waited for, else None.
     """
-    from launcher.errors import LauncherError
-    from launcher.inventory.listing import current, say_why_held
-
     deadline = None if timeout_s is None else time.monotonic() + timeout_s
     recorder = EndRecorder()
     left = list(apps)
@@ -162,7 +151,6 @@ def stop(
 
     Yields with an app the error if it cannot be stopped.
     """
-    from launcher.errors import LauncherError
     from launcher.schedulers.many import as_they_come
 
     known = {app.app_id: app for app in apps}
@@ -180,11 +168,6 @@ def stop(
             scheduler.on_wait = on_wait
             asked.append(scheduler.cancel_all(ids, grace_s))
     return ((known[app_id], error) for app_id, error in as_they_come(asked))
-
-
-def _mark_removed(app: AppRecord) -> None:
-    """Mark the logs of an app that only the store knows as removed, if it had any."""
-    app.logs_removed = app.has_ended and app.started_at is not None
 
 
 def _mark_lost(app: AppRecord) -> None:

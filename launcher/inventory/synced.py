@@ -54,7 +54,7 @@ def synced(
     keys = list(dict.fromkeys(launch.key for launch in launches))
     with open_store(readonly=True) as store, Engines(readonly=True) as engines:
         engines.expect(launches)
-        latest = observe(store, engines, launches, keys, (each.scheduler for each in launches)).latest
+        latest = observe(store, engines, launches, keys).latest
     attempts = {key: latest[key] for key in keys if key in latest}
     pending = _differing(launches, attempts)
     came_from = {each.commit for each in attempts.values()}
@@ -78,16 +78,15 @@ def synced(
 
 def _differing(launches: Sequence[Launch], attempts: Mapping[JobKey, Attempt]) -> list[JobKey]:
     """The jobs whose latest attempt has another effect, or that have none, in order."""
-    enabled = [launch for launch in launches if launch.enabled]
-    return sorted(launch.key for launch in enabled if not _is_applied(launch, attempts.get(launch.key)))
-
-
-def _is_applied(launch: Launch, attempt: Attempt | None) -> bool:
-    if attempt is None:
-        return False
-    start = start_of(launch)
-    if attempt.effect == start.digest:
-        return True
-    # Attempts of older versions lack the effect; a file that `rerun_on` names starts a job at its time.
-    is_same = attempt.digest == canonical.digest_of(launch)
-    return not attempt.effect and is_same and attempt.inputs == launch.inputs_digest
+    found = []
+    for launch in launches:
+        attempt = attempts.get(launch.key)
+        if not launch.enabled or (attempt is not None and attempt.effect == start_of(launch).digest):
+            continue
+        if attempt is not None and not attempt.effect:
+            # Attempts of older versions lack it; a file that `rerun_on` names starts a job at its time.
+            is_same = attempt.digest == canonical.digest_of(launch)
+            if is_same and attempt.inputs == launch.inputs_digest:
+                continue
+        found.append(launch.key)
+    return sorted(found)

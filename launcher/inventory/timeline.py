@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from launcher.dataclass import dataclass
+from launcher.dataclass import dataclass, replace
 from launcher.holding.replica import PENDING, Replica
 from launcher.holding.state import AppState
 from launcher.state.records import AppRecord
@@ -95,9 +95,7 @@ class _Fold:
                     text = self._app.shown(replica)[1]
                     self._begin(replica, Phase(kind="order", start=at, end=None, text=text))
         is_stop = self._app.stop is not None and not self._app.has_ended
-        self._phase("stop" if is_stop else _PHASES.get(self._app.state, "before"), at)
-
-    def _phase(self, kind: str, at: float) -> None:
+        kind = "stop" if is_stop else _PHASES.get(self._app.state, "before")
         if self._app.has_ended:
             self._close(self.phases, at)
         elif not self.phases or self.phases[-1].kind != kind:
@@ -135,7 +133,7 @@ class _Fold:
         if spans and spans[-1].end is None:
             last = spans.pop()
             words = ", ".join(filter(None, (last.text, text)))
-            spans.append(Phase(kind=last.kind, start=last.start, end=at, state=state, text=words))
+            spans.append(replace(last, end=at, state=state, text=words))
 
     def timeline(self) -> Timeline:
         """Return all spans; open spans end with the app, if it has ended."""
@@ -146,7 +144,5 @@ class _Fold:
                 self._close(spans, end, "" if spans is self.phases else "lost")
             at = max((n for n, each in enumerate(self.phases) if each.kind == "run"), default=-1)
             last = self.phases[at]
-            self.phases[at] = Phase(
-                kind=last.kind, start=last.start, end=last.end, state=record.state, text=record.message
-            )
+            self.phases[at] = replace(last, state=record.state, text=record.message)
         return Timeline(phases=tuple(self.phases), replicas={k: tuple(v) for k, v in self._runs.items()})

@@ -16,7 +16,6 @@ from launcher.holding.use import ACCOUNTING, CGROUP, PROCESS, SAMPLES, Use, from
 from launcher.inventory.groups import declared, matrix_of
 from launcher.schedulers.registry import open_reader
 from launcher.specs.jobkey import JobKey
-from launcher.state.reader import Reader
 from launcher.state.records import ENDED
 
 EXACT = (CGROUP, ACCOUNTING)
@@ -183,15 +182,10 @@ def uses(
         groups = _grouped(runs, keys)
         shown = list(groups.items())[:limit]
         newest = {run.app_id: run for _, jobs in shown for run, *_ in jobs.values()}
-        documents = _documents(store, newest)
+        by_digest = {run.digest: run.app_id for run in newest.values()}  # equal documents are read once
+        read = store.documents(by_digest.values())
+    documents = {digest: read[app_id] for digest, app_id in by_digest.items() if app_id in read}
     return [_job_use(head, jobs, documents) for head, jobs in shown], len(groups)
-
-
-def _documents(store: Reader, runs: Mapping[str, _Run]) -> dict[str, Mapping[str, Any]]:
-    """Return digest → document of these runs; equal documents are read once."""
-    by_digest = {run.digest: run.app_id for run in runs.values()}
-    found = store.documents(by_digest.values())
-    return {digest: found[app_id] for digest, app_id in by_digest.items() if app_id in found}
 
 
 _Head = tuple[str, str, str, str, str]  # name, project, target, origin, path
@@ -233,7 +227,12 @@ def _job_use(
     name, project, target, origin, path = head
     asked: dict[tuple[str, str, int | None], dict[JobKey, list[Sample]]] = {}
     ended = [run for runs in jobs.values() for run in runs if run.state in ENDED and run.started_at]
-    used = {run.app_id: use for run, use in zip(ended, _used_in(ended), strict=True)}
+    try:  # one call for all is twice as fast
+        found = json.loads(f"[{','.join(run.used or '{}' for run in ended)}]")
+        used = {run.app_id: from_json(each) for run, each in zip(ended, found, strict=True)}
+    except ValueError as error:
+        problem = f"the ledger's use of {ended[0].job}, or of a job of its matrix, is damaged: {error!r}"
+        raise DamagedError(problem, hint=RESTORE) from error
     for key, runs in jobs.items():
         samples = _samples([(run, used[run.app_id]) for run in runs if run.app_id in used])
         for role, amount, value in asked_in(documents.get(runs[0].digest, {})):
@@ -266,16 +265,6 @@ def asked_at(document: Mapping[str, Any], path: str) -> int | None:
     return next((value for _, other, value in asked_in(document) if other == path), None)
 
 
-def _used_in(runs: Sequence[_Run]) -> list[dict[str, Use]]:
-    """The use of each run. Raises DamagedError."""
-    try:  # one call for all is twice as fast
-        found = json.loads(f"[{','.join(run.used or '{}' for run in runs)}]")
-        return [from_json(each) for _, each in zip(runs, found, strict=True)]
-    except ValueError as error:
-        problem = f"the ledger's use of {runs[0].job}, or of a job of its matrix, is damaged: {error!r}"
-        raise DamagedError(problem, hint=RESTORE) from error
-
-
 def _samples(runs: Sequence[tuple[_Run, Mapping[str, Use]]]) -> dict[tuple[str, str], list[Sample]]:
     """Role and name of an amount → the use of it in each attempt where it is known."""
     found: dict[tuple[str, str], list[Sample]] = {}
@@ -297,10 +286,8 @@ def _samples(runs: Sequence[tuple[_Run, Mapping[str, Use]]]) -> dict[tuple[str, 
 def _amount(path: str, role: str, asked: int | None, of_jobs: Mapping[JobKey, Sequence[Sample]]) -> Amount:
     samples = [sample for each in of_jobs.values() for sample in each]
     best = next((name for name in (*EXACT, SAMPLES, PROCESS) if any(s.source == name for s in samples)), "")
-    if best in EXACT:
-        samples = [sample for sample in samples if sample.source in EXACT]
-    else:
-        samples = [sample for sample in samples if sample.source == best]
+    ways = EXACT if best in EXACT else (best,)
+    samples = [sample for sample in samples if sample.source in ways]
     suggested, reason = judge(path.rpartition(".")[2], asked, samples)
     return Amount(
         path=path,
@@ -327,7 +314,9 @@ def judge(name: str, asked: int | None, samples: Sequence[Sample]) -> tuple[int 
     if asked is None or not samples:
         return None, ""
     values = sorted((sample.value for sample in samples), reverse=True)
-    enough = max(rule.floor, _rounded_up(values[0] * rule.headroom, rule.steps))
+    wanted = values[0] * rule.headroom
+    step = next(step for limit, step in rule.steps if wanted < limit)
+    enough = max(rule.floor, math.ceil(wanted / step) * step)
     is_lower = enough <= asked * rule.least
     above = [] if rule.over is None else [value for value in values if value > asked * rule.over]
     if not is_lower and not above:
@@ -339,8 +328,3 @@ def judge(name: str, asked: int | None, samples: Sequence[Sample]) -> tuple[int 
         verb = "succeeded" if is_lower else "used more"
         return None, f"{AGREEING} attempts have to agree, and {agreeing or 'none'} has {verb}"
     return enough, ""
-
-
-def _rounded_up(value: float, steps: Sequence[tuple[float, int]]) -> int:
-    step = next(step for limit, step in steps if value < limit)
-    return math.ceil(value / step) * step

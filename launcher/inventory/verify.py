@@ -8,15 +8,15 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import pairwise, permutations, product
 from typing import Any, Literal, get_args
 
 from launcher.dataclass import dataclass, replace
 from launcher.errors import LauncherError
-from launcher.git import Repository, pull_request_in, repository
+from launcher.git import pull_request_in, repository
 from launcher.inventory import recorded
-from launcher.inventory.history import attempt_of, attempts_of
+from launcher.inventory.attempts import attempt_of, attempts_of
 from launcher.inventory.recorded import scheduler_of
 from launcher.plan.effects import Start
 from launcher.schedulers.contents import SIZES, is_digest
@@ -84,14 +84,7 @@ def verify(app: AppRecord) -> Chain:
         records += scheduler.recorded(app.app_id)
     except LauncherError as error:
         away = str(error)
-    attempt = _with_findings(attempt, records)
-    checks = _Checks(attempt, records or [Recorded("the engine", attempt)], scheduler, app, away)
-    return Chain(attempt=attempt, records=[each.name for each in checks.records], links=checks.links())
-
-
-def _with_findings(attempt: Attempt, records: Iterable[Recorded]) -> Attempt:
-    """The attempt with what only some of its records know: how it ended, for example."""
-    for each in records:
+    for each in records:  # only some of them know how it ended, for example
         if attempt.is_live and each.is_outcome and each.attempt.state in ENDED_STATES:
             attempt = replace(attempt, state=each.attempt.state, exit_code=each.attempt.exit_code)
         attempt = replace(
@@ -99,7 +92,8 @@ def _with_findings(attempt: Attempt, records: Iterable[Recorded]) -> Attempt:
             output_digest=attempt.output_digest or each.attempt.output_digest,
             images=attempt.images or each.attempt.images,
         )
-    return attempt
+    checks = _Checks(attempt, records or [Recorded("the engine", attempt)], scheduler, app, away)
+    return Chain(attempt=attempt, records=[each.name for each in checks.records], links=checks.links())
 
 
 class _Checks:
@@ -119,7 +113,10 @@ class _Checks:
     ) -> None:
         self.attempt, self.records = attempt, records
         self._scheduler, self._app, self._away = scheduler, app, away
-        self._tree = _tree_of(attempt.origin)
+        self._tree = repository(os.getcwd())
+        if self._tree is None or attempt.origin not in (self._tree.origin, self._tree.root):
+            is_here = os.path.isabs(attempt.origin) and os.path.isdir(attempt.origin)
+            self._tree = repository(attempt.origin) if is_here else None
         self._commit = attempt.commit.partition("-")[0]
 
     def links(self) -> list[Link]:
@@ -157,26 +154,18 @@ class _Checks:
                     return Link(name=name, mark="wrong", why=why, expected=expected, found=found)
         return None
 
-    @property
-    def _agree(self) -> str:
-        """The records that agree, as a phrase; "" for a single one."""
-        return f"{named([each.name for each in self.records])} agree" if len(self.records) > 1 else ""
-
     # -- from the pull request to the document -------------------------------------------------------------
 
-    @property
-    def _pull(self) -> str:
-        return f"#{self.attempt.pull_request}" if self.attempt.pull_request else ""
-
     def _pull_request(self) -> Link:
-        found = self._link("pull request", self._pull)
-        if not self.attempt.pull_request:
+        number = self.attempt.pull_request
+        found = self._link("pull request", f"#{number}" if number else "")
+        if not number:
             why = f"its commit came from none, in {self.attempt.run_url}" if self.attempt.run_url else ""
             return found("missing", why or "not recorded: it was applied outside of CI")
         if self._tree is None or not self._has_commit:
             return found("missing", self._no_commit)
         for oid, subject in self._tree.first_parents(_MOST_COMMITS, self._commit):
-            if str(pull_request_in(subject)) == self.attempt.pull_request:
+            if str(pull_request_in(subject)) == number:
                 return found("checked", f"commit {oid[:_SHORT]} of this clone merges it")
         why = f"no commit up to {self._commit[:_SHORT]} names it; --online asks GitHub"
         return found("missing", why)
@@ -188,7 +177,14 @@ class _Checks:
             return found("missing", "not recorded: an older version of launcher submitted it")
         made = next(iter(self._effects()))
         if effect != made and effect not in self._effects():
-            if why := self._not_again:
+            workspace, why = self._workspace_ref, ""
+            if workspace is not None and len(workspace.parts) > _MOST_PROJECTS:
+                why = "its workspace has too many projects"
+            elif self.attempt.trigger_digest:
+                why = "`rerun_on` was edited since"
+            elif self.attempt.action == "resume":
+                why = "it was resumed"
+            if why:
                 return found("missing", f"{effect} cannot be computed again: {why}")
             return found("wrong", "its effect is not that of its record", expected=effect, found=made)
         if not self.attempt.approval:
@@ -210,16 +206,6 @@ class _Checks:
             fixed = (each.key, each.review, workspaces, trigger, each.inputs, needs, each.origin, each.path)
             yield Start(*fixed, to).digest
 
-    @property
-    def _not_again(self) -> str:
-        """The reason why the effect of an unchanged record may not be the recorded one; "" where it is."""
-        workspace = self._workspace_ref
-        if workspace is not None and len(workspace.parts) > _MOST_PROJECTS:
-            return "its workspace has too many projects"
-        if self.attempt.trigger_digest:
-            return "`rerun_on` was edited since"
-        return "it was resumed" if self.attempt.action == "resume" else ""
-
     def _document(self) -> Link:
         found = self._link("document", self.attempt.digest)
         if self.attempt.digest.partition(":")[0] != canonical.VERSION:
@@ -228,7 +214,8 @@ class _Checks:
         if made != self.attempt.digest:
             why = "its document has another digest"
             return found("wrong", why, expected=self.attempt.digest, found=made)
-        return found("checked", "; ".join(filter(None, ("computed again", self._agree))))
+        names = [each.name for each in self.records]
+        return found("checked", f"computed again; {named(names)} agree" if names[1:] else "computed again")
 
     # -- workspace -----------------------------------------------------------------------------------------
 
@@ -236,14 +223,10 @@ class _Checks:
     def _workspace_ref(self) -> WorkspaceRef | None:
         return canonical.to_workspace(self.attempt.document.get("workspace"))
 
-    @property
-    def _workspace_digests(self) -> str:
-        ref = self._workspace_ref
-        return " ".join(part.digest for part in ref.parts) if ref is not None else ""
-
     def _workspace(self) -> Link:
-        found = self._link("workspace", self._workspace_digests)
         ref, commit = self._workspace_ref, self._commit[:_SHORT]
+        parts = ref.parts if ref is not None else ()
+        found = self._link("workspace", " ".join(part.digest for part in parts))
         if ref is None:
             return found("checked", "none: no files travelled with the job")
         root = self._tree.root if self._tree is not None else self.attempt.origin
@@ -295,12 +278,9 @@ class _Checks:
 
     # -- from the image to the outputs ---------------------------------------------------------------------
 
-    @property
-    def _images(self) -> str:
-        return ", ".join(f"{role}: {image}" for role, image in sorted(self.attempt.images.items()))
-
     def _image(self) -> Link:
-        found = self._link("image", self._images)
+        images = ", ".join(f"{role}: {image}" for role, image in sorted(self.attempt.images.items()))
+        found = self._link("image", images)
         if self._away:
             return found("missing", f"not checked: {self._away}")
         wanted = {str(role["name"]): str(role.get("image") or "") for role in self.attempt.document["roles"]}
@@ -315,7 +295,7 @@ class _Checks:
         wrong = next((why for mark, why in judged if mark == "wrong"), "")
         if wrong:
             why = "the image is not the one of the document"
-            return found("wrong", why, expected=wrong, found=self._images)
+            return found("wrong", why, expected=wrong, found=images)
         words = list(dict.fromkeys(why for _, why in judged if why))
         if len(having) > 1:
             words.insert(0, f"{named(having)} agree")
@@ -344,15 +324,9 @@ class _Checks:
             return "checked", f"{name} names it"
         return "missing", f"{name} names another image now"
 
-    @property
-    def _end(self) -> str:
-        code = self.attempt.exit_code
-        return self.attempt.state + (
-            f" ({code})" if code is not None and self.attempt.state == "failed" else ""
-        )
-
     def _exit(self) -> Link:
-        found = self._link("exit", self._end)
+        code, state = self.attempt.exit_code, self.attempt.state
+        found = self._link("exit", f"{state} ({code})" if code is not None and state == "failed" else state)
         if self.attempt.state not in ENDED_STATES:
             return found("missing", "it has not ended")
         ends = [each for each in self.records if each.is_outcome and each.attempt.state in ENDED_STATES]
@@ -362,7 +336,10 @@ class _Checks:
                 return found("wrong", "records differ in how it ended", **_pair(first, other))
         shown = [each for each in self.records if not each.is_outcome and each.attempt.state in ENDED_STATES]
         for each in shown if ends else ():
-            if _contradicts(ends[0].attempt, each.attempt):
+            # Replicas exclude an end; what stopped them is not to be seen.
+            end, seen = ends[0].attempt, each.attempt.state
+            is_failure = end.state == "failed" and bool(end.exit_code)
+            if (end.state == "succeeded" and seen == "failed") or (is_failure and seen == "succeeded"):
                 return found("wrong", "records differ in how it ended", **_pair(ends[0], each))
         names = [each.name for each in (*ends, *shown)]
         if len(names) < 2:
@@ -378,7 +355,15 @@ class _Checks:
             return found("missing", "not recorded: it has not succeeded")
         if digest and not is_digest(digest):
             return found("missing", f"not recorded: {digest}")
-        if later := self._overwritten:
+        # The later attempts that have run with the same output folder.
+        same = [
+            each.number
+            for each in attempts_of(self._app)
+            if each.number > self.attempt.number
+            and each.edition == self.attempt.edition
+            and each.started_at is not None
+        ]
+        if later := min(same, default=None):
             return found("missing", f"not checked: attempt {later} used the same folder since")
         try:
             is_there = own_output(self.attempt) in self._scheduler.output_folders.names()
@@ -388,46 +373,18 @@ class _Checks:
         if not is_there:
             return found("missing", f"not checked: the folder is gone: {self.attempt.output}")
         if not digest:
-            why = (
-                "it has no file"
-                if not now
-                else "not recorded: it was empty, hashing was cut short, or an older version ran it"
-            )
-            return found("checked" if not now else "missing", why)
+            why = "not recorded: it was empty, hashing was cut short, or an older version ran it"
+            return found("missing", why) if now else found("checked", "it has no file")
         if now != digest:
             return found("wrong", "its files have changed", expected=digest, found=now or "no file")
         what = "names and sizes of its files" if digest.startswith(SIZES) else "its files"
         return found("checked", f"{what} computed again")
-
-    @property
-    def _overwritten(self) -> int | None:
-        """The number of a later attempt that has run with the same output folder; None for none."""
-        later = (each for each in attempts_of(self._app) if each.number > self.attempt.number)
-        same = [
-            each for each in later if each.edition == self.attempt.edition and each.started_at is not None
-        ]
-        return min((each.number for each in same), default=None)
 
     def _link(self, name: str, value: str) -> Callable[..., Link]:
         def made(mark: Mark, why: str = "", *, expected: str = "", found: str = "") -> Link:
             return Link(name=name, mark=mark, value=value, why=why, expected=expected, found=found)
 
         return made
-
-
-def _tree_of(origin: str) -> Repository | None:
-    """The repository here, or at its recorded path, if it is the one of an attempt."""
-    here = repository(os.getcwd())
-    if here is not None and origin in (here.origin, here.root):
-        return here
-    return repository(origin) if os.path.isabs(origin) and os.path.isdir(origin) else None
-
-
-def _contradicts(recorded_end: Attempt, shown: Attempt) -> bool:
-    """Whether replicas that ended as `shown` exclude an end; what stopped them is not to be seen."""
-    if recorded_end.state == "succeeded":
-        return shown.state == "failed"
-    return recorded_end.state == "failed" and bool(recorded_end.exit_code) and shown.state == "succeeded"
 
 
 def _pair(first: Recorded, other: Recorded) -> dict[str, str]:

@@ -1,4 +1,4 @@
-"""Judge a plan by approvals: which of its effects may be carried out, and under which approval.
+"""Judge a plan by approvals: which of its effects may be carried out, and under which; effects as JSON.
 
 The effects of a plan now must be a part of the approved effects. An approval starts each of its jobs once. A
 repeat needs no approval, unless the command line asks for it: the start of a job whose latest attempt made
@@ -8,12 +8,16 @@ under another approval.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+import json
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from launcher.dataclass import replace
-from launcher.plan.effects import Approval, Refusal, Start, Stop, started_by
+from launcher.hashes import sha256
+from launcher.plan.effects import Approval, Effect, Refusal, Start, Stop, started_by
 from launcher.plan.model import Orphan, Plan
+from launcher.plan.schema import APPROVED, EFFECTS_VERSION
+from launcher.plan.shapes import Fault
 from launcher.plan.step import Guard, Reason, Step, in_order, keys_after
 from launcher.specs.attempt import Attempt
 from launcher.specs.launch import JobKey
@@ -53,11 +57,15 @@ def judged(plan: Plan, approvals: Sequence[Approval], past: Past) -> Plan:
         refusals += found
         if not found or step.launch is not None:
             steps[id(step)] = _held(step, found) if found else granted.step
-    left = [step for step in plan.steps if id(step) not in steps]
+    orphans = [
+        Orphan(key=step.key, path=step.latest.path if step.latest else "", guard=step.guard)
+        for step in plan.steps
+        if id(step) not in steps
+    ]
     return replace(
         plan,
         steps=tuple(steps[id(step)] for step in plan.steps if id(step) in steps),
-        orphans=(*plan.orphans, *map(_orphan, left)),
+        orphans=(*plan.orphans, *orphans),
         unapproved=tuple(refusals),
     )
 
@@ -79,7 +87,11 @@ class _Judge:
         if start is not None:
             after = self._grant(start)
         if start is None or not self.refusals:
-            self.refusals += [self._unstopped(stop) for stop in step.stops if not self._may_stop(stop, after)]
+            self.refusals += [
+                Refusal(Stop(step.key, stop.app_id), why=f"no approval stops attempt {stop.attempt}")
+                for stop in step.stops
+                if not self._may_stop(stop, after)
+            ]
 
     def _grant(self, start: Start) -> int:
         """Approve or refuse a start; returns the number of the last attempt before its approval."""
@@ -122,9 +134,6 @@ class _Judge:
         made = self._past(self.step, stop.attempt)
         return made is not None and made.app_id == stop.app_id and made.approval != ""
 
-    def _unstopped(self, stop: Guard) -> Refusal:
-        return Refusal(Stop(self.step.key, stop.app_id), why=f"no approval stops attempt {stop.attempt}")
-
 
 def _unheld(start: Start, approvals: Iterable[Approval]) -> Refusal:
     """The refusal of a start that no approval holds, with the nearest approved start."""
@@ -162,6 +171,92 @@ def _held(step: Step, refusals: Sequence[Refusal]) -> Step:
     return replace(step, kind="hold", reasons=reasons, stops=(), withdraws=(), bound=None, **nothing)
 
 
-def _orphan(step: Step) -> Orphan:
-    path = step.latest.path if step.latest is not None else ""
-    return Orphan(key=step.key, path=path, guard=step.guard)
+# -- effects and approvals as JSON -------------------------------------------------------------------------
+
+
+def effects_json(plan: Plan) -> list[dict[str, Any]]:
+    """The effects of a plan, each with its digest; starts with the number of the job's latest attempt."""
+    after = {step.key: step.guard.attempt for step in plan.steps}
+    return [_effect_json(each, after[each.key]) for each in plan.effects]
+
+
+def approval_json(plan: Plan, *, pull_request: str = "") -> dict[str, Any]:
+    """The effects of a stamped plan as a JSON object that `to_approval` reads."""
+    number = {"pull_request": pull_request} if pull_request else {}
+    return {"version": EFFECTS_VERSION, "plan_id": plan.plan_id, **number, "effects": effects_json(plan)}
+
+
+def approval_faults(data: Any) -> Iterator[Fault]:
+    """Yield the faults of a list of effects."""
+    faults = list(APPROVED.faults(data, ""))
+    yield from faults
+    for index, item in enumerate(() if faults else data["effects"]):
+        if ("start" in item) == ("stop" in item):
+            yield f"effects[{index}]", "want `start` or `stop`"
+        elif _to_effect(item).digest != item["effect"]:
+            yield f"effects[{index}].effect", "does not match the effect: it was edited"
+
+
+def to_approval(data: Mapping[str, Any], *, source: str) -> Approval:
+    """The approval that a list of effects without faults holds."""
+    effects = [(_to_effect(item), item) for item in data["effects"]]
+    return Approval(
+        id=data["plan_id"],
+        starts={effect: item["start"]["after"] for effect, item in effects if isinstance(effect, Start)},
+        stops=frozenset(effect.app_id for effect, _ in effects if isinstance(effect, Stop)),
+        pull_request=data.get("pull_request", ""),
+        source=source,
+    )
+
+
+def digest_of_v2(plan: Plan) -> str:
+    """The plan digest `lp2`, which plans of earlier versions carry."""
+    effects = plan.effects
+    digests = {step.key: step.digest for step in plan.steps}
+    rows = sorted(
+        [*start.key, digests[start.key], start.origin, start.path, *filter(None, [start.inputs])]
+        for start in effects
+        if isinstance(start, Start)
+    )
+    text = json.dumps(rows, separators=(",", ":"))
+    stops = sorted({stop.app_id for stop in effects if isinstance(stop, Stop)})
+    return "+".join([f"lp2:sha256:{sha256(text.encode()).hexdigest()}", *stops])
+
+
+def _effect_json(effect: Effect, after: int) -> dict[str, Any]:
+    key = effect.key._asdict()
+    if isinstance(effect, Stop):
+        return {"effect": effect.digest, "stop": {"key": key, "app_id": effect.app_id}}
+    optional = {
+        "workspace": effect.workspace,
+        "trigger": effect.trigger,
+        "inputs": effect.inputs,
+        "needs": list(effect.needs),
+        "notify": list(effect.notify),
+    }
+    start = {
+        "key": key,
+        "review_digest": effect.review,
+        "origin": effect.origin,
+        "path": effect.path,
+        "after": after,
+        **{name: value for name, value in optional.items() if value},
+    }
+    return {"effect": effect.digest, "start": start}
+
+
+def _to_effect(item: Mapping[str, Any]) -> Effect:
+    if "stop" in item:
+        return Stop(JobKey(**item["stop"]["key"]), item["stop"]["app_id"])
+    start = item["start"]
+    return Start(
+        key=JobKey(**start["key"]),
+        review=start["review_digest"],
+        workspace=start.get("workspace", ""),
+        trigger=start.get("trigger", ""),
+        inputs=start.get("inputs", ""),
+        needs=tuple(start.get("needs", ())),
+        origin=start["origin"],
+        path=start["path"],
+        notify=tuple(start.get("notify", ())),
+    )

@@ -4,29 +4,28 @@ from __future__ import annotations
 
 import json
 import posixpath
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime, timezone
 from typing import Any
 
 from launcher.dataclass import fields
 from launcher.errors import LauncherError
+from launcher.hashes import sha256
 from launcher.indented import indented
-from launcher.plan.budget import overruns, total_of
-from launcher.plan.cost import to_estimate
-from launcher.plan.diff import Change
-from launcher.plan.effects import Approval
-from launcher.plan.effects_codec import (
+from launcher.plan.approved import (
     approval_faults,
     approval_json,
     digest_of_v2,
     effects_json,
     to_approval,
 )
-from launcher.plan.model import Orphan, Plan, PlanProblem, Selection
+from launcher.plan.diff import Change
+from launcher.plan.effects import Approval
+from launcher.plan.model import Orphan, Plan, PlanProblem, Selection, overruns, total_of
 from launcher.plan.schema import EFFECTS_VERSION, PLAN, READ, VERSION, plan_schema
-from launcher.plan.seal import is_sealed, seal
 from launcher.plan.shapes import Fault
-from launcher.plan.step import Guard, Reason, Step
+from launcher.plan.step import Guard, Reason, Step, to_estimate
 from launcher.specs import canonical
 from launcher.specs.launch import Budget, Caps, JobKey, Launch, Lifecycle, Trigger
 from launcher.specs.needs import Need, StoodOn
@@ -34,6 +33,8 @@ from launcher.specs.notify import from_json
 
 __all__ = ["PlanFileError", "SealError", "decode", "dumps", "encode", "loads", "plan_schema"]
 _FAULTS_SHOWN = 20
+_SEAL = re.compile(rb',\n  "seal": "sha256:([0-9a-f]{64})"\n}\n\Z')
+"""The last field of a saved plan: a checksum of everything before it."""
 
 
 class PlanFileError(LauncherError):
@@ -52,6 +53,18 @@ class SealError(PlanFileError):
 def dumps(plan: Plan) -> str:
     """The text of a saved plan, sealed. Stable for equal plans; ASCII, so that every string survives."""
     return seal(indented(encode(plan)) + "\n")
+
+
+def seal(text: str) -> str:
+    """The file of a plan: the ASCII text of a JSON object, indented by two, with `seal` as its last field."""
+    body = text.removesuffix("\n}\n")
+    return f'{body},\n  "seal": "sha256:{sha256(body.encode()).hexdigest()}"\n}}\n'
+
+
+def is_sealed(data: bytes) -> bool:
+    """Whether `data` is exactly what `seal` returned."""
+    found = _SEAL.search(data)
+    return found is not None and found[1].decode() == sha256(data[: found.start()]).hexdigest()
 
 
 def loads(text: str | bytes, *, name: str = "plan.json") -> Plan:
@@ -164,8 +177,10 @@ def _cross_faults(data: Mapping[str, Any]) -> Iterator[Fault]:
 
 
 def _launch_faults(launch: Mapping[str, Any], path: str) -> Iterator[Fault]:
-    if _leaves_root(launch["path"]):
-        yield f"{path}.path", f"must be a file below the root of the repository, got {launch['path']!r}"
+    path_ = launch["path"]
+    first = posixpath.normpath(path_).partition("/")[0]
+    if not path_ or "\0" in path_ or first in ("", ".", ".."):
+        yield f"{path}.path", f"must be a file below the root of the repository, got {path_!r}"
     document = launch["document"]
     try:
         normal = canonical.renormalise(document)
@@ -178,14 +193,9 @@ def _launch_faults(launch: Mapping[str, Any], path: str) -> Iterator[Fault]:
         yield f"{path}.digest", "does not match the document: the plan was edited"
 
 
-def _leaves_root(path: str) -> bool:
-    """Whether a path, relative with forward slashes, names anything but a file below its root."""
-    first = posixpath.normpath(path).partition("/")[0]
-    return not path or "\0" in path or first in ("", ".", "..")
-
-
 def _plan(data: Mapping[str, Any]) -> Plan:
     selection = data["selection"]
+    words = {name: tuple(selection.get(name, ())) for name in ("select", "rerun")}
     return Plan(
         steps=tuple(_to_step(job) for job in data["jobs"]),
         orphans=tuple(
@@ -197,13 +207,7 @@ def _plan(data: Mapping[str, Any]) -> Plan:
         problems=tuple(
             PlanProblem(**{**item, "key": JobKey(**item["key"])}) for item in data.get("problems", ())
         ),
-        selection=Selection(
-            **{
-                **selection,
-                "select": tuple(selection.get("select", ())),
-                "rerun": tuple(selection.get("rerun", ())),
-            }
-        ),
+        selection=Selection(**{**selection, **words}),
         engines=data["engines"],
         commits=data["commits"],
         plan_id=data["plan_id"],
@@ -225,7 +229,10 @@ def _to_step(job: Mapping[str, Any]) -> Step:
         digest=launch.get("digest", ""),
         number=job.get("attempt", 0),
         edition=job.get("edition", 0),
-        needs=tuple(_to_stood_on(need) for need in job.get("needs", ())),
+        needs=tuple(
+            StoodOn(need["job"], need["attempt"], need["edition"], need["app_id"], need["scheduler"])
+            for need in job.get("needs", ())
+        ),
         after=tuple(job.get("after", ())),
         withdraws=tuple(map(_to_guard, job.get("withdraws", ()))),
         stops=tuple(map(_to_guard, job.get("stops", ()))),
@@ -245,12 +252,12 @@ def _to_guard(guard: Mapping[str, Any]) -> Guard:
     return Guard(**{"edition": guard["attempt"], **guard})
 
 
-def _to_stood_on(need: Mapping[str, Any]) -> StoodOn:
-    return StoodOn(need["job"], need["attempt"], need["edition"], need["app_id"], need["scheduler"])
-
-
 def _to_launch(key: JobKey, launch: Mapping[str, Any]) -> Launch:
-    document = launch["document"]
+    document, policies = launch["document"], launch.get("lifecycle", {})
+    triggers = (
+        Trigger("files", tuple(item["files"])) if isinstance(item, dict) else Trigger("every_apply")
+        for item in policies.get("rerun_on", ())
+    )
     return Launch(
         key=key,
         app=canonical.app_from_document(document, launch["app"], launch.get("metadata", {})),
@@ -258,7 +265,7 @@ def _to_launch(key: JobKey, launch: Mapping[str, Any]) -> Launch:
         cfg=document.get("cfg", {}),
         timeout_s=document.get("timeout_s"),
         workspace=canonical.to_workspace(document.get("workspace")),
-        lifecycle=_to_lifecycle(launch.get("lifecycle", {})),
+        lifecycle=Lifecycle(**{**policies, "rerun_on": tuple(triggers)}),
         needs=tuple(Need(job, "rerun" not in how) for job, how in launch.get("needs", {}).items()),
         unresolved=launch.get("unresolved", {}),
         matrix=launch.get("matrix", ""),
@@ -278,14 +285,6 @@ def _to_launch(key: JobKey, launch: Mapping[str, Any]) -> Launch:
     )
 
 
-def _to_lifecycle(policies: Mapping[str, Any]) -> Lifecycle:
-    triggers = (
-        Trigger("files", tuple(item["files"])) if isinstance(item, dict) else Trigger("every_apply")
-        for item in policies.get("rerun_on", ())
-    )
-    return Lifecycle(**{**policies, "rerun_on": tuple(triggers)})
-
-
 def _seconds(moment: str) -> int | None:
     """Seconds since the epoch; None for a moment that the calendar does not have."""
     try:
@@ -299,6 +298,8 @@ def encode(plan: Plan) -> dict[str, Any]:
     """Encode a plan as a JSON object. A plan to save has to be stamped first with an id and a time."""
     orphans = [{"key": o.key._asdict(), "path": o.path, "guard": _guard(o.guard)} for o in plan.orphans]
     problems = [{**_fields(problem), "key": problem.key._asdict()} for problem in plan.problems]
+    words = {name: list(getattr(plan.selection, name)) for name in ("select", "rerun")}
+    total = total_of(plan.steps)
     with_place = not plan.is_in_order
     return {
         "version": VERSION,
@@ -308,32 +309,21 @@ def encode(plan: Plan) -> dict[str, Any]:
         "expires_at": _moment(plan.expires_at),
         "has_changes": not plan.is_empty,
         "counts": plan.counts(),
-        "selection": _filled(
-            {
-                **_fields(plan.selection),
-                "select": list(plan.selection.select),
-                "rerun": list(plan.selection.rerun),
-            }
-        ),
+        "selection": _filled({**_fields(plan.selection), **words}),
         "engines": dict(plan.engines),
         "commits": dict(plan.commits),
         "jobs": [_step(step, with_place=with_place) for step in plan.steps],
         **_filled(
             {
                 "effects": effects_json(plan),
-                **_costs(plan),
+                "estimate": total.to_json() if total.jobs else None,
+                "over_budget": [each.to_json() for each in overruns(plan.steps)],
                 "orphans": orphans,
                 "problems": problems,
                 **{key: list(getattr(plan, key)) for key in ("turns", "shared")},
             }
         ),
     }
-
-
-def _costs(plan: Plan) -> dict[str, Any]:
-    total = total_of(plan.steps)
-    over = [each.to_json() for each in overruns(plan.steps)]
-    return {"estimate": total.to_json() if total.jobs else None, "over_budget": over}
 
 
 def _step(step: Step, *, with_place: bool) -> dict[str, Any]:
@@ -343,7 +333,16 @@ def _step(step: Step, *, with_place: bool) -> dict[str, Any]:
         "attempt": step.number,
         "app_id": step.app_id,
         "edition": step.edition,
-        "needs": [_stood_on(each) for each in step.needs],
+        "needs": [
+            {
+                "job": need.job,
+                "attempt": need.number,
+                "edition": need.edition,
+                "app_id": need.app_id,
+                "scheduler": need.scheduler,
+            }
+            for need in step.needs
+        ],
         "after": list(step.after),
         "withdraws": [_guard(waiting) for waiting in step.withdraws],
         "stops": [_guard(stop) for stop in step.stops],
@@ -372,7 +371,10 @@ def _launch(step: Step, launch: Launch) -> dict[str, Any]:
         if value != getattr(Lifecycle(), name)
     }
     if launch.lifecycle.rerun_on:
-        lifecycle["rerun_on"] = [_trigger(trigger) for trigger in launch.lifecycle.rerun_on]
+        lifecycle["rerun_on"] = [
+            "every_apply" if each.kind == "every_apply" else {"files": list(each.globs)}
+            for each in launch.lifecycle.rerun_on
+        ]
     optional = {
         "metadata": dict(launch.app.metadata),
         "description": launch.description,
@@ -404,29 +406,13 @@ def _given(limits: Mapping[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in limits.items() if value is not None}
 
 
-def _trigger(trigger: Trigger) -> str | dict[str, list[str]]:
-    """The trigger as a job file writes it."""
-    return "every_apply" if trigger.kind == "every_apply" else {"files": list(trigger.globs)}
-
-
 def _guard(guard: Guard) -> dict[str, Any]:
     edition = {} if guard.edition == guard.attempt else {"edition": guard.edition}
     return {"attempt": guard.attempt, **_filled({**_fields(guard), "edition": 0}), **edition}
 
 
-def _stood_on(need: StoodOn) -> dict[str, Any]:
-    return {
-        "job": need.job,
-        "attempt": need.number,
-        "edition": need.edition,
-        "app_id": need.app_id,
-        "scheduler": need.scheduler,
-    }
-
-
 def _reason(reason: Reason) -> dict[str, Any]:
-    values = {"old": reason.old, "new": reason.new}
-    given = {name: value for name, value in values.items() if value is not None}
+    given = _given({"old": reason.old, "new": reason.new})
     return {"code": reason.code, **_filled({"path": reason.path, "detail": reason.detail}), **given}
 
 

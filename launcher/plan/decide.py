@@ -42,26 +42,38 @@ _NO_REST: Final = "a job that writes to its own `inputs` never comes to rest: le
 def decide(desired: Desired, history: History) -> Step:
     """Return the step for one job. Pure: the same arguments give the same step."""
     step = _decide(desired, history)
-    if step.starts:
-        notes = desired.launch.notes
-    else:
-        notes = tuple(why.uncompared(desired.launch)) if desired.launch.enabled else ()
+    notes = desired.launch.notes
+    if not step.starts:
+        unresolved = desired.launch.unresolved if desired.launch.enabled else {}
+        notes = tuple(
+            f"its needs are not compared with those on record: {text}" for text in unresolved.values()
+        )
     return replace(step, notes=(*step.notes, *notes)) if notes else step
 
 
 def _decide(desired: Desired, history: History) -> Step:
-    last = history.judged
+    last, leftover = history.judged, history.leftover
     if not desired.launch.enabled:
         return _disabled(desired, history)
-    if history.leftover is not None and is_wanted(desired, history.leftover):
-        return _interrupted(desired, history, history.leftover)
+    if leftover is not None and is_wanted(desired, leftover):
+        # Finish the interrupted submission of this document, and the replacement that it was part of.
+        detail = f"the submission of attempt {leftover.number} was interrupted"
+        if leftover.state in WAITING_STATES:
+            detail = _without_holder(leftover)
+        return _resume(desired, history, leftover, detail, _awaited(desired))
     if last is None:
-        return _start(desired, history, "create", [_never_ran(desired, history)])
+        other = leftover is not None and not desired.is_of(leftover)
+        never_ran = why.never_ran(leftover or history.latest, other_document=other)
+        return _start(desired, history, "create", [never_ran])
     if not desired.is_of(last):
         return _changed(desired, history, last)
     if last.is_live:
         return _live(desired, history, last)
-    if outdated := _outdated(desired, history, last):
+    # Its input files have changed, its needs have moved, or `on_edit` follows the files of its checkout.
+    follows = desired.launch.lifecycle.on_edit == "rerun"
+    outdated = [*inputs_changed(desired, last), *_moved(desired, history, last)]
+    outdated += why.edited(desired.edited if follows else (), last)
+    if outdated:
         return _again(desired, history, last, outdated)
     if last.state == "succeeded":
         return _succeeded(desired, history, last)
@@ -71,25 +83,10 @@ def _decide(desired: Desired, history: History) -> Step:
 def _disabled(desired: Desired, history: History) -> Step:
     reason = Reason("disabled", "enabled", new=False)
     if not history.live:
-        return _stay(desired, history, "keep", [reason])
+        return _step(desired, history, "keep", [reason])
     if desired.launch.lifecycle.protect and history.running:
         return _protected(desired, history, [reason])
     return _step(desired, history, "destroy", [reason], stops=_guards(history.running))
-
-
-def _interrupted(desired: Desired, history: History, leftover: Attempt) -> Step:
-    """Finish an interrupted submission of the same document, including the replacement it was part of."""
-    detail = f"the submission of attempt {leftover.number} was interrupted"
-    if leftover.state in WAITING_STATES:
-        detail = _without_holder(leftover)
-    return _resume(desired, history, leftover, detail, _awaited(desired))
-
-
-def _half_started(desired: Desired, history: History, last: Attempt) -> Step:
-    """Start the missing replicas of an attempt whose apply was killed; its running replicas keep running."""
-    rest = replace(history, live=tuple(attempt for attempt in history.live if attempt.app_id != last.app_id))
-    missing = f"{last.unstarted} {'replica was' if last.unstarted == 1 else 'replicas were'} never started"
-    return _resume(desired, rest, last, f"the start of attempt {last.number} was interrupted: {missing}")
 
 
 def _resume(
@@ -97,7 +94,7 @@ def _resume(
 ) -> Step:
     reasons = [Reason("interrupted", detail=detail)]
     if (lack := desired.lack) is not None:
-        return _over_capacity(desired, history, lack, reasons)
+        return _step(desired, history, "hold", [lack, *reasons], blocked="over_capacity")
     if history.running and desired.launch.lifecycle.protect:
         return _protected(desired, history, reasons)
     number, edition = attempt.number, attempt.edition
@@ -133,7 +130,7 @@ def _held_by_policy(
     desired: Desired, history: History, reasons: Sequence[Reason], changes: Sequence[Change] = ()
 ) -> Step:
     policy = Reason("policy", "lifecycle.on_change", new="hold")
-    return _stay(desired, history, "hold", [*reasons, policy], changes, "on_change_hold")
+    return _step(desired, history, "hold", [*reasons, policy], changes, "on_change_hold")
 
 
 def _live(desired: Desired, history: History, last: Attempt) -> Step:
@@ -150,11 +147,17 @@ def _live(desired: Desired, history: History, last: Attempt) -> Step:
     if desired.rerun:
         return _start(desired, history, "rerun", [*submitting, _asked(desired)])
     if last.state == "running" and last.unstarted and not last.owner:
-        return _half_started(desired, history, last)
+        # Start the missing replicas; the running ones keep running.
+        rest = tuple(attempt for attempt in history.live if attempt.app_id != last.app_id)
+        missing = "replica was" if last.unstarted == 1 else "replicas were"
+        detail = (
+            f"the start of attempt {last.number} was interrupted: {last.unstarted} {missing} never started"
+        )
+        return _resume(desired, replace(history, live=rest), last, detail)
     if last.state in WAITING_STATES:
         return _waiting(desired, history, last)
     running = Reason("already_running", detail=f"attempt {last.number} is running")
-    step = _stay(desired, history, "keep", submitting or [running])
+    step = _step(desired, history, "keep", submitting or [running])
     others = (f"it {each.detail}" for each in grounds_.other_needs(last, desired.grounds))
     differences = [*(each.detail for each in changed), *others]
     notes = (f"out of date once it has ended: {each}" for each in differences)
@@ -165,7 +168,9 @@ def inputs_changed(desired: Desired, last: Attempt) -> list[Reason]:
     """The reason to run a job again because of its input files; [] for none."""
     if not desired.has_inputs_of(last):
         return [why.inputs_changed(desired.launch, last, desired.files)]
-    return [why.inputs_changed_under(last)] if _changed_under(desired, last) else []
+    if not _changed_under(desired, last):
+        return []
+    return [Reason("inputs_changed", detail=f"{last.inputs_changed} (attempt {last.number})")]
 
 
 def _changed_under(desired: Desired, last: Attempt) -> bool:
@@ -182,23 +187,12 @@ def _waiting(desired: Desired, history: History, last: Attempt) -> Step:
     detail = f"attempt {last.number} waits for {jobs}" if jobs else f"attempt {last.number} waits"
     if last.state == "queued":
         detail = f"attempt {last.number} is in line"
-    return _stay(desired, history, "keep", [Reason("already_running", detail=detail)])
+    return _step(desired, history, "keep", [Reason("already_running", detail=detail)])
 
 
 def _without_holder(attempt: Attempt) -> str:
     what = "is in line" if attempt.state == "queued" else "waits"
     return f"attempt {attempt.number} {what}, and its holder has died"
-
-
-def _outdated(desired: Desired, history: History, last: Attempt) -> list[Reason]:
-    """The reasons why an ended attempt is out of date: its input files have changed, its needs have moved, or
-    `on_edit` follows the files of its checkout."""
-    follows = desired.launch.lifecycle.on_edit == "rerun"
-    return [
-        *inputs_changed(desired, last),
-        *_moved(desired, history, last),
-        *why.edited(desired.edited if follows else (), last),
-    ]
 
 
 def _moved(desired: Desired, history: History, last: Attempt) -> list[Reason]:
@@ -220,7 +214,7 @@ def _succeeded(desired: Desired, history: History, last: Attempt) -> Step:
     if fired := why.fired(desired.launch, last):
         return _start(desired, history, "rerun", fired)
     done = Reason("already_succeeded", detail=f"attempt {last.number} succeeded")
-    return _stay(desired, history, "keep", [done, *why.edited(desired.edited, last)])
+    return _step(desired, history, "keep", [done, *why.edited(desired.edited, last)])
 
 
 def _ended_badly(desired: Desired, history: History, last: Attempt) -> Step:
@@ -231,13 +225,13 @@ def _ended_badly(desired: Desired, history: History, last: Attempt) -> Step:
         return _start(desired, history, "rerun", [ended, _asked(desired)])
     policy = code.replace("last_", "on_")
     if getattr(desired.launch.lifecycle, policy) == "hold":
-        return _stay(desired, history, "hold", [ended])
+        return _step(desired, history, "hold", [ended])
     most = desired.launch.lifecycle.max_attempts
     used = max(history.attempts, 1)
     if most is not None and used >= most:
         detail = f"and this document had {used} already"
         spent = Reason("max_attempts", "lifecycle.max_attempts", new=most, detail=detail)
-        return _stay(desired, history, "hold", [ended, spent])
+        return _step(desired, history, "hold", [ended, spent])
     return _start(desired, history, "rerun", [ended, Reason("policy", f"lifecycle.{policy}", new="rerun")])
 
 
@@ -251,9 +245,9 @@ def _start(
     """Start an attempt, unless one of its needs offers no attempt to it."""
     if failed := grounds_.failed(desired.grounds):
         notes = tuple(dict.fromkeys(each.note for each in desired.grounds if each.note and not each.stands))
-        return replace(_stay(desired, history, "hold", [failed, *reasons], changes), notes=notes)
+        return replace(_step(desired, history, "hold", [failed, *reasons], changes), notes=notes)
     if (lack := desired.lack) is not None:
-        return _over_capacity(desired, history, lack, reasons, changes)
+        return _step(desired, history, "hold", [lack, *reasons], changes, "over_capacity")
     if history.running and desired.launch.lifecycle.protect:
         return _protected(desired, history, reasons, changes)
     number, edition = history.next_number, _edition(desired, history)
@@ -311,28 +305,7 @@ def _protected(
     protect = Reason(
         "protected", "lifecycle.protect", new=True, detail=f"and {names} would have to be stopped"
     )
-    return _stay(desired, history, "hold", [protect, *reasons], changes, "protected")
-
-
-def _over_capacity(
-    desired: Desired,
-    history: History,
-    lack: Reason,
-    reasons: Sequence[Reason],
-    changes: Sequence[Change] = (),
-) -> Step:
-    return _stay(desired, history, "hold", [lack, *reasons], changes, "over_capacity")
-
-
-def _stay(
-    desired: Desired,
-    history: History,
-    kind: ActionKind,
-    reasons: Sequence[Reason],
-    changes: Sequence[Change] = (),
-    blocked: Blocked | None = None,
-) -> Step:
-    return _step(desired, history, kind, reasons, changes, blocked=blocked)
+    return _step(desired, history, "hold", [protect, *reasons], changes, "protected")
 
 
 def _step(
@@ -341,11 +314,11 @@ def _step(
     kind: ActionKind,
     reasons: Sequence[Reason],
     changes: Sequence[Change] = (),
+    blocked: Blocked | None = None,
     *,
     number: int = 0,
     edition: int = 0,
     stops: tuple[Guard, ...] = (),
-    blocked: Blocked | None = None,
 ) -> Step:
     leftover = history.leftover
     resumed = leftover is not None and kind in ("resume", "replace") and is_wanted(desired, leftover)
@@ -376,11 +349,6 @@ def _guards(attempts: Sequence[Attempt]) -> tuple[Guard, ...]:
     return tuple([Guard.of(attempt) for attempt in attempts])
 
 
-def _never_ran(desired: Desired, history: History) -> Reason:
-    leftover = history.leftover
-    other = leftover is not None and not desired.is_of(leftover)
-    return why.never_ran(leftover or history.latest, other_document=other)
-
-
 def _asked(desired: Desired) -> Reason:
-    return why.asked("--rerun" if desired.rerun else "--retry-failed")
+    option = "--rerun" if desired.rerun else "--retry-failed"
+    return Reason("requested", detail=f"asked for with {option}")

@@ -1,11 +1,8 @@
 """Estimate the duration, core-hours and GPU-hours of a job by its last successes. Pure.
 
 The range is a prediction interval of log-normal values with unknown mean and deviation: about four of five
-attempts end within it. The newest attempts count most, since jobs drift. A few attempts say little about how
-far the next one is off, so a usual deviation counts as if two attempts had shown it.
-
-Where two attempts ran the document that is to be started, only attempts of that document count; otherwise
-attempts of other documents count, too.
+attempts end within it. The newest attempts count most; a usual deviation counts as if two attempts had shown
+it. Where two attempts ran the document that is to be started, only attempts of that document count.
 """
 
 from __future__ import annotations
@@ -18,9 +15,8 @@ from typing import Final, NamedTuple
 
 from launcher.dataclass import replace
 from launcher.holding.use import Use
-from launcher.plan.cost import Estimate, Spread
 from launcher.plan.model import Plan
-from launcher.plan.step import Step
+from launcher.plan.step import Estimate, Spread
 from launcher.specs.launch import JobKey, Launch
 from launcher.turns.asking import total
 
@@ -45,24 +41,19 @@ class Past(NamedTuple):
     used: Mapping[str, Use]
 
 
-def jobs_to_estimate(plan: Plan) -> list[JobKey]:
-    """The jobs that the plan starts and that may have enough successes."""
-    return [step.key for step in plan.steps if step.starts and step.launch and step.guard.attempt >= LEAST]
-
-
 def with_estimates(plan: Plan, history: Mapping[JobKey, Sequence[Past]]) -> Plan:
     """The plan with an estimate of each job that it starts, where there is one.
 
     Args:
         history: the last successes of jobs, each the newest first.
     """
-    return replace(plan, steps=tuple(_estimated(step, history) for step in plan.steps))
-
-
-def _estimated(step: Step, history: Mapping[JobKey, Sequence[Past]]) -> Step:
-    if not step.starts or step.launch is None or step.key not in history:
-        return step
-    return replace(step, estimate=estimate(step.launch, step.digest, history[step.key]))
+    steps = [
+        replace(step, estimate=estimate(step.launch, step.digest, history[step.key]))
+        if step.starts and step.launch is not None and step.key in history
+        else step
+        for step in plan.steps
+    ]
+    return replace(plan, steps=tuple(steps))
 
 
 def estimate(launch: Launch, digest: str, past: Sequence[Past]) -> Estimate | None:

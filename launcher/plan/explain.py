@@ -15,7 +15,6 @@ from launcher.plan.step import Step
 from launcher.specs.attempt import Attempt
 from launcher.specs.inputs import recorded_paths
 from launcher.specs.launch import Launch
-from launcher.specs.needs import StoodOn
 from launcher.text import plural
 
 What = Literal["document", "workspace", "need", "inputs", "files", "seen"]
@@ -114,18 +113,14 @@ def _needs(success: Attempt, grounds: Sequence[Ground], knows: Knows) -> Iterato
         elif old is not None and ground is not None and not knows(success, old):
             current, now = None, "another state folder has counted its attempts"
         else:
-            current, now = _need(old, ground)
+            current, now = False, "no longer needed"
+            if ground is not None and old is None:
+                now = "now also needed"
+            elif ground is not None and old is not None:
+                current = not ground.has_moved(old)
+                now = "" if current else ground.moved().detail
         words = f"attempt {old.number}, edition {old.edition}" if old is not None else ""
         yield Basis(what="need", name=job, recorded=words, is_current=current, now=now)
-
-
-def _need(old: StoodOn | None, ground: Ground | None) -> tuple[bool | None, str]:
-    """Whether a need is at the recorded attempt or edition, and how it differs."""
-    if ground is None:
-        return False, "no longer needed"
-    if old is None:
-        return False, "now also needed"
-    return (False, ground.moved().detail) if ground.has_moved(old) else (True, "")
 
 
 def _inputs(desired: Desired, success: Attempt) -> Iterator[Basis]:

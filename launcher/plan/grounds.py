@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from launcher.dataclass import dataclass, field, replace
 from launcher.plan.snapshot import OUTPUT_GONE, Snapshot
 from launcher.plan.step import Reason, Step, is_abandoned, is_unfinished, submitter
+from launcher.plan.why import some_files
 from launcher.specs.attempt import WAITING_STATES, Attempt, LateDocument
 from launcher.specs.inputs import InputFiles
 from launcher.specs.launch import JobKey, Launch
@@ -65,10 +67,6 @@ class Ground:
         """Whether the edition of the need differs from that of `old`."""
         return bool(self.edition) and self.edition != old.edition
 
-    def runs_again(self, old: StoodOn) -> bool:
-        """Whether this plan starts an attempt after `old`."""
-        return self.state == "starts" and self.stands is not None and self.stands.number != old.number
-
     def moved(self) -> Reason:
         """The reason to run a job again that used an earlier attempt or edition of the need."""
         if self.state == "starts":
@@ -94,8 +92,7 @@ class Grounds:
         """One ground for each need of the job."""
         if not launch.needs:
             return ()
-        found = (self._ground(need, launch) for need in launch.needs)
-        return tuple(self._with_output(ground, launch) for ground in found)
+        return tuple(self._with_output(self._ground(need, launch), launch) for need in launch.needs)
 
     def _with_output(self, ground: Ground, launch: Launch) -> Ground:
         """The ground, without its attempt where the job reads an output folder that is gone."""
@@ -103,18 +100,15 @@ class Grounds:
         if stands is None or ground.is_pending or stands.app_id not in self.snapshot.lost_outputs:
             return ground
         remedy = f"the output folder of `{ground.job}` is gone; to make it again: --rerun {ground.job}"
-        if not self._reads(launch, ground.need):
+        from launcher.specs.outputs import NEEDS_VARIABLE, jobs_read, mentions
+
+        step = self.steps.get(key_of(launch, ground.need))
+        of_matrix = step is not None and step.launch is not None and bool(step.launch.matrix)
+        # LAUNCHER_NEEDS names the folders of a matrix.
+        if not (of_matrix or ground.job in jobs_read(launch.app) or mentions(NEEDS_VARIABLE, launch.app)):
             return replace(ground, warning=remedy)
         trouble = f"{ground.job}: {OUTPUT_GONE}"
         return replace(ground, stands=None, state="none", trouble=trouble, note=remedy)
-
-    def _reads(self, launch: Launch, need: Need) -> bool:
-        """Whether the job reads the need's output folder. LAUNCHER_NEEDS names the folders of a matrix."""
-        from launcher.specs.outputs import jobs_read, lists_needs
-
-        step = self.steps.get(key_of(launch, need))
-        of_matrix = step is not None and step.launch is not None and bool(step.launch.matrix)
-        return of_matrix or need.job in jobs_read(launch.app) or lists_needs(launch.app)
 
     def _ground(self, need: Need, launch: Launch) -> Ground:
         if why := launch.unresolved.get(need.job):
@@ -130,13 +124,10 @@ class Grounds:
             return self._recorded(need, key, f"`{need.job}` is disabled: its latest attempt decides")
         if step.starts:
             stands = StoodOn(need.job, step.number, step.edition, step.app_id, step.launch.scheduler)
-            return Ground(
-                need=need,
-                stands=stands,
-                state="starts",
-                edition=step.edition,
-                is_routine=_is_routine(step),
-            )
+            reasons = [reason for reason in step.reasons if reason.code != "drift"]
+            is_routine = all(each.code == "trigger_fired" and each.new == "every_apply" for each in reasons)
+            edition = step.edition
+            return Ground(need=need, stands=stands, state="starts", edition=edition, is_routine=is_routine)
         if step.kind == "keep" and step.latest is not None:
             return _stands(need, step.latest)
         last = step.latest
@@ -232,7 +223,9 @@ def running_again(attempt: Attempt, grounds: Sequence[Ground], knows: Knows) -> 
         ground.job
         for ground in offered
         if (old := stood_on.get(ground.job)) is not None
-        and ground.runs_again(old)
+        and ground.state == "starts"  # an attempt after `old`
+        and ground.stands is not None
+        and ground.stands.number != old.number
         and (waits or (ground.need.rerun and not ground.is_routine))
     }
     reasons = other_needs(attempt, grounds, order_too=True) if waits else []
@@ -253,7 +246,11 @@ def other_needs(attempt: Attempt, grounds: Sequence[Ground], *, order_too: bool 
     new = {ground.job for ground in grounds if ground.need.rerun or order_too} - before
     gone = before - {ground.job for ground in grounds} - set(() if order_too else attempt.order_only)
     found = [("now also needs", new), ("no longer needs", gone)]
-    return [Reason("needs_changed", detail=f"{words} {_listed(jobs)}") for words, jobs in found if jobs]
+    return [
+        Reason("needs_changed", detail=f"{words} {some_files(sorted(jobs, key=natural), _SHOWN)}")
+        for words, jobs in found
+        if jobs
+    ]
 
 
 def run_since(attempt: Attempt, grounds: Sequence[Ground], knows: Knows) -> list[Reason]:
@@ -283,21 +280,10 @@ def _other_editions(attempt: Attempt, grounds: Iterable[Ground], knows: Knows) -
     return [ground for ground in grounds if ground.job in stood_on and ground.has_moved(stood_on[ground.job])]
 
 
-def _listed(jobs: Iterable[str]) -> str:
-    names = sorted(jobs, key=natural)
-    more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
-    return ", ".join(names[:_SHOWN]) + more
-
-
 def failed(grounds: Iterable[Ground]) -> Reason | None:
     """The reason to hold a job that would start, with every need that offers no attempt."""
     troubles = [ground.trouble for ground in grounds if ground.stands is None]
     return Reason("needs_failed", detail=", ".join(troubles)) if troubles else None
-
-
-def _is_routine(step: Step) -> bool:
-    reasons = [reason for reason in step.reasons if reason.code != "drift"]
-    return all(reason.code == "trigger_fired" and reason.new == "every_apply" for reason in reasons)
 
 
 def _stands(need: Need, attempt: Attempt, note: str = "") -> Ground:
@@ -311,13 +297,10 @@ def _stands(need: Need, attempt: Attempt, note: str = "") -> Ground:
     )
 
 
-def _late_document(launch: Launch) -> LateDocument:
-    def document() -> dict[str, Any]:
-        from launcher.specs import canonical
+def _document(launch: Launch) -> dict[str, Any]:
+    from launcher.specs import canonical
 
-        return canonical.document(launch)
-
-    return LateDocument(document)
+    return canonical.document(launch)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -351,7 +334,8 @@ class Desired:
     def of(cls, launch: Launch, **choices: Any) -> Desired:
         """The job in normal form; `choices` are further fields."""
         if launch.digest:
-            return cls(launch=launch, document=_late_document(launch), digest=launch.digest, **choices)
+            document: Mapping[str, Any] = LateDocument(partial(_document, launch))
+            return cls(launch=launch, document=document, digest=launch.digest, **choices)
         from launcher.specs import canonical
 
         document = canonical.document(launch)
@@ -368,9 +352,9 @@ class Desired:
             return True
         from launcher.specs import canonical
 
-        return bool(attempt.document) and self.digest == canonical.digest(
-            canonical.renormalise(attempt.document)
-        )
+        if not attempt.document:
+            return False
+        return self.digest == canonical.digest(canonical.renormalise(attempt.document))
 
     def has_inputs_of(self, attempt: Attempt) -> bool:
         """Whether the attempt was made with the present input files, as far as these were read."""
@@ -420,7 +404,11 @@ def history_of(desired: Desired, snapshot: Snapshot, live: Sequence[Attempt]) ->
     """Collect the job's history; `live` holds the snapshot's live attempts of this job."""
     key = desired.launch.key
     latest = snapshot.latest.get(key)
-    leftover = latest if latest is not None and _is_leftover(desired, latest) else None
+    # A wanted waiting attempt without a holder is a leftover, too; any other one keeps its number.
+    is_leftover = latest is not None and (
+        is_unfinished(latest) or (is_abandoned(latest) and is_wanted(desired, latest))
+    )
+    leftover = latest if is_leftover else None
     passed_over = leftover is not None or (latest is not None and latest.state == "skipped")
     return History(
         latest=latest,
@@ -430,15 +418,6 @@ def history_of(desired: Desired, snapshot: Snapshot, live: Sequence[Attempt]) ->
         attempts=snapshot.counts.get((key, desired.digest), 0),
         knows=snapshot.knows,
     )
-
-
-def _is_leftover(desired: Desired, latest: Attempt) -> bool:
-    """Whether the latest attempt is a begun submission.
-
-    A wanted waiting attempt without a holder is one, too. Any other waiting attempt keeps its number, and is
-    withdrawn when it is not wanted.
-    """
-    return is_unfinished(latest) or (is_abandoned(latest) and is_wanted(desired, latest))
 
 
 def is_wanted(desired: Desired, leftover: Attempt) -> bool:

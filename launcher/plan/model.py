@@ -1,19 +1,29 @@
-"""The plan: one step per job, its flags, digest and exit code. Values only; `str(plan)` is stable."""
+"""The plan: one step per job, its flags, digest, hours and exit code. Values only; `str(plan)` is stable."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
-from typing import TYPE_CHECKING, Final, Literal
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
 
 from launcher.dataclass import dataclass, field, replace
-from launcher.plan.budget import overruns
-from launcher.plan.step import MARKS, ActionKind, Guard, ReasonCode, Step
-from launcher.specs.launch import JobKey
+from launcher.plan.step import (
+    MARKS,
+    UNITS,
+    ActionKind,
+    Guard,
+    ReasonCode,
+    Spread,
+    Step,
+    in_hours,
+    ranges_json,
+)
+from launcher.specs.launch import JobKey, Launch
 from launcher.specs.notify import Destination
 
 if TYPE_CHECKING:
     from launcher.plan.effects import Effect, Refusal
 
+_MOST_NAMED: Final = 3
 _COUNT_WORDS: Final[dict[ActionKind, str]] = {
     "create": "to create",
     "replace": "to replace",
@@ -137,11 +147,9 @@ class Plan:
         commits: Mapping[str, str] | None = None,
     ) -> Plan:
         """The plan with an id and an expiry time, ready to be saved."""
-        start = int(created_at)
-        known = self.commits if commits is None else commits
-        return replace(
-            self, plan_id=plan_id, created_at=start, expires_at=start + int(lifetime_s), commits=dict(known)
-        )
+        start, end = int(created_at), int(created_at) + int(lifetime_s)
+        known = dict(self.commits if commits is None else commits)
+        return replace(self, plan_id=plan_id, created_at=start, expires_at=end, commits=known)
 
     def with_notes(self, notes: Mapping[JobKey, Sequence[str]]) -> Plan:
         """The plan with further notes on steps, by job key."""
@@ -185,6 +193,24 @@ def approves(approved_digest: str, plan: Plan) -> bool:
     return covers(approved_digest, plan.plan_digest)
 
 
+def attributed(plan: Plan, base: Sequence[Launch], name: str, here: str) -> Plan:
+    """The plan with the origin of each effect: already pending on the base called `name`, or from `here`.
+
+    A start is pending when the base declares the same start; a stop, when the base does not declare its job.
+    """
+    from launcher.plan.effects import start_of, started_by
+
+    starts = {start_of(launch) for launch in base}
+    declared = {launch.key for launch in base if launch.enabled}
+    steps = []
+    for step in plan.steps:
+        start = started_by(step)
+        is_pending = start in starts if start is not None else step.key not in declared
+        words = f"already pending on {name}" if is_pending else f"from {here}"
+        steps.append(replace(step, attribution=words) if step.has_effects else step)
+    return replace(plan, steps=tuple(steps))
+
+
 FailOn = Literal["held", "orphan", "drift", "edited"]
 FAIL_ON: Final[dict[FailOn, str]] = {
     "held": "a job is held and needs attention",
@@ -221,3 +247,105 @@ def plan_exit_code(plan: Plan, *, detailed: bool = False, fail_on: Collection[st
 
 def _with_reason(steps: Collection[Step], code: str) -> list[JobKey]:
     return [step.key for step in steps if any(reason.code == code for reason in step.reasons)]
+
+
+# -- the hours that a plan takes, and the budgets that it exceeds --------------------------------------------
+
+
+class PlanTotal(NamedTuple):
+    """The sum over the jobs that a plan starts.
+
+    Attributes:
+        jobs: the number of jobs with an estimate.
+        unknown: the number of jobs without one.
+    """
+
+    jobs: int
+    unknown: int
+    core_hours: Spread | None = None
+    gpu_hours: Spread | None = None
+
+    def to_json(self) -> dict[str, Any]:
+        return {"jobs": self.jobs, "unknown": self.unknown, **ranges_json(self._asdict())}
+
+
+class Overrun(NamedTuple):
+    """The jobs of one project and target take more than their budget.
+
+    Attributes:
+        unit: a key of `UNITS`.
+        hours: the median hours of the jobs with an estimate.
+        costly: the jobs that take most of the hours, with their hours.
+    """
+
+    project: str
+    target: str
+    unit: str
+    hours: float
+    budget: float
+    costly: tuple[tuple[str, float], ...]
+
+    def __str__(self) -> str:
+        """`vision: about 120 GPU-hours, 20 more than its budget of 100; most of it: train (80), …`."""
+        session = JobKey(self.project, self.target, "").session
+        most = ", ".join(f"{job} ({in_hours(hours)})" for job, hours in self.costly)
+        return (
+            f"{session}: about {in_hours(self.hours)} {UNITS[self.unit]}, "
+            f"{in_hours(self.hours - self.budget)} more than its budget of {in_hours(self.budget)}; "
+            f"most of it: {most}"
+        )
+
+    def to_json(self) -> dict[str, Any]:
+        fields = {name: value for name, value in self._asdict().items() if name != "costly"}
+        return {**fields, "hours": round(self.hours, 6)}
+
+    @property
+    def remedy(self) -> str:
+        where = "budget" if self.target == "default" else f"budget.{self.target}"
+        return f"apply fewer jobs with --select, or raise `{self.unit}` in [{where}] of launcher.toml"
+
+
+def total_of(steps: Iterable[Step]) -> PlanTotal:
+    """The sum over the steps that start."""
+    starting = [step.estimate for step in steps if step.starts]
+    known = [each for each in starting if each is not None]
+    return PlanTotal(
+        len(known),
+        len(starting) - len(known),
+        _sum([each.core_hours for each in known]),
+        _sum([each.gpu_hours for each in known]),
+    )
+
+
+def overruns(steps: Iterable[Step]) -> list[Overrun]:
+    """The budgets that the medians of the steps that start exceed, by project and target.
+
+    Where files of one project and target have different budgets, the smallest counts.
+    """
+    scopes: dict[tuple[str, str], list[Step]] = {}
+    for step in steps:
+        if step.starts and step.launch is not None and step.estimate is not None:
+            scopes.setdefault((step.key.project, step.key.target), []).append(step)
+    found = (_overrun(scope, unit, members) for scope, members in sorted(scopes.items()) for unit in UNITS)
+    return [each for each in found if each is not None]
+
+
+def _overrun(scope: tuple[str, str], unit: str, steps: Sequence[Step]) -> Overrun | None:
+    given = (getattr(step.launch.budget, unit) for step in steps if step.launch is not None)
+    budget = min((each for each in given if each is not None), default=None)
+    hours = {step.key.job: part.median for step in steps if (part := getattr(step.estimate, unit))}
+    if budget is None or sum(hours.values()) <= budget:
+        return None
+    costly = sorted(hours.items(), key=lambda each: (-each[1], each[0]))[:_MOST_NAMED]
+    return Overrun(*scope, unit, sum(hours.values()), budget, tuple(costly))
+
+
+def _sum(ranges: Iterable[Spread | None]) -> Spread | None:
+    """The sum of independent amounts: their deviations partly cancel out."""
+    known = [each for each in ranges if each is not None]
+    if not known:
+        return None
+    median = sum(each.median for each in known)
+    below = sum((each.median - each.low) ** 2 for each in known) ** 0.5
+    above = sum((each.high - each.median) ** 2 for each in known) ** 0.5
+    return Spread(median, median - below, median + above)

@@ -73,18 +73,22 @@ def recheck(plan: Plan, snapshot: Snapshot, *, now: float) -> Recheck:
     stale = [Stale(key=step.key, reason=reason) for step, (_, reason) in checked if reason is not None]
     left = replace(plan, steps=tuple(today for _, (today, _) in checked))
     if not stale and not plan.is_empty and left.is_empty and not any(step.waits_for for step in left.steps):
-        stale = [Stale(reason=_already_applied(plan, left))]
+        made = {
+            each.latest.actor for each in left.steps if each.latest and each.latest.plan_id == plan.plan_id
+        }
+        who = " and ".join(sorted(filter(None, made)))
+        stale = [Stale(reason=Reason("already_applied", detail=f"{who} applied it already" if who else ""))]
     return Recheck(plan=left, stale=tuple(stale))
 
 
 def _checked(plan: Plan, snapshot: Snapshot) -> list[tuple[Step, _Today]]:
     """The steps in their order, each with the step as it would be now. Needs come before their dependents."""
-    asked = _asked(plan)
+    launches = [step.launch for step in plan.steps if step.launch is not None]
+    asked = asked_for(launches, plan.selection.rerun)
     grounds = Grounds(snapshot)
     found: dict[int, _Today] = {}
     declared = {step.key: at for at, step in enumerate(plan.steps) if step.launch is not None}
-    needs = needs_of(step.launch for step in plan.steps if step.launch is not None)
-    for at in in_order(declared, needs):
+    for at in in_order(declared, needs_of(launches)):
         step = plan.steps[at]
         found[at] = _today(step, plan, grounds, asked)
         grounds.steps[step.key] = found[at][0]
@@ -95,43 +99,35 @@ def _checked(plan: Plan, snapshot: Snapshot) -> list[tuple[Step, _Today]]:
 
 
 def located(plan: Plan, *, root: str, origin: str) -> Plan:
-    """The plan with its job files bound to the repository at `root`.
+    """The plan with its job files bound to the repository at `root`. Raises StaleError for others.
 
     A job without a git remote has a folder as its origin. It belongs only to a checkout that has no remote
     either, and whose folder contains that folder or lies in it.
-    Raises StaleError when the plan has jobs of a repository other than this one.
     """
     origins = {step.launch.origin for step in plan.steps if step.launch}
     foreign = sorted(name for name in origins if not _is_at_home(name, origin))
     if foreign:
         hint = "apply it in a checkout of that repository, or name one with --root"
         if foreign[0].startswith("/"):
-            hint = (
-                f"apply it with --root {foreign[0]}; if that folder has a git remote by now, make a new plan"
-            )
+            remote = "if that folder has a git remote by now, make a new plan"
+            hint = f"apply it with --root {foreign[0]}; {remote}"
         raise StaleError(f"the plan is for {' and '.join(foreign)}, and this is {origin}", hint=hint)
-    return replace(plan, steps=tuple(_at(step, root, origin) for step in plan.steps))
+    steps = []
+    for step in plan.steps:
+        if step.launch is not None:
+            home = root if step.launch.origin == origin else step.launch.origin
+            step = replace(step, launch=replace(step.launch, root=home))
+        steps.append(step)
+    return replace(plan, steps=tuple(steps))
 
 
 def _is_at_home(job_origin: str, origin: str) -> bool:
     if job_origin == origin:
         return True
-    if not (job_origin.startswith("/") and origin.startswith("/")):
-        return False
-    if posixpath.normpath(job_origin) != job_origin:
+    are_folders = job_origin.startswith("/") and origin.startswith("/")
+    if not are_folders or posixpath.normpath(job_origin) != job_origin:
         return False
     return posixpath.commonpath((job_origin, origin)) in (job_origin, origin)
-
-
-def _asked(plan: Plan) -> set[JobKey]:
-    return asked_for([step.launch for step in plan.steps if step.launch is not None], plan.selection.rerun)
-
-
-def _at(step: Step, root: str, origin: str) -> Step:
-    if step.launch is None:
-        return step
-    home = root if step.launch.origin == origin else step.launch.origin
-    return replace(step, launch=replace(step.launch, root=home))
 
 
 def _unfit(plan: Plan, snapshot: Snapshot, now: float) -> tuple[Stale, ...]:
@@ -182,9 +178,11 @@ def _today(step: Step, plan: Plan, grounds: Grounds, asked: Collection[JobKey]) 
 
 def _own_today(step: Step, desired: Desired, latest: Attempt, snapshot: Snapshot) -> Step:
     """A step whose attempt this plan has made: resumed when unfinished, else done."""
-    today = _decided(
-        step, replace(desired, launch=_quiet(desired.launch), follows=False, judges_inputs=False), snapshot
-    )
+    # Without automatic re-runs: a plan starts a job once, whatever the outcome.
+    holds: dict[str, Any] = {"on_failed": "hold", "on_cancelled": "hold", "on_lost": "hold"}
+    lifecycle = replace(desired.launch.lifecycle, **holds)
+    quiet = _untriggered(replace(desired.launch, lifecycle=lifecycle))
+    today = _decided(step, replace(desired, launch=quiet, follows=False, judges_inputs=False), snapshot)
     if latest.state != "skipped":
         return today
     reason = Reason("needs_failed", detail=latest.message or f"attempt {latest.number} was skipped")
@@ -217,12 +215,6 @@ def _waits_in_vain(step: Step, today: Step, plan: Plan, grounds: Grounds) -> boo
 def _is_own(latest: Attempt | None, step: Step, plan: Plan) -> bool:
     """Whether this saved plan made the latest attempt."""
     return latest is not None and plan.plan_id != "" and latest.plan_id == plan.plan_id and step.starts
-
-
-def _quiet(launch: Launch) -> Launch:
-    """The launch without its automatic re-runs: a plan starts a job once, whatever the outcome."""
-    holds: dict[str, Any] = {"on_failed": "hold", "on_cancelled": "hold", "on_lost": "hold"}
-    return _untriggered(replace(launch, lifecycle=replace(launch.lifecycle, **holds)))
 
 
 def _untriggered(launch: Launch) -> Launch:
@@ -272,13 +264,6 @@ def _moved(step: Step, latest: Attempt | None, today: Step | None = None) -> Rea
     if today is not None and today.kind != step.kind:
         detail += f"; the saved plan says {step.kind}, a new one would say {today.kind}"
     return Reason("attempt_changed", detail=detail)
-
-
-def _already_applied(plan: Plan, left: Plan) -> Reason:
-    """The reason that no step is left to do, with the users who applied the plan."""
-    made = {step.latest.actor for step in left.steps if step.latest and step.latest.plan_id == plan.plan_id}
-    who = " and ".join(sorted(filter(None, made)))
-    return Reason("already_applied", detail=f"{who} applied it already" if who else "")
 
 
 def _utc(seconds: float) -> str:

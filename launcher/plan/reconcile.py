@@ -6,6 +6,7 @@ Jobs are chosen by name: `train`; `train+` adds the jobs that need it, `+train` 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from itertools import groupby
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final, Literal
 
@@ -56,9 +57,8 @@ def reconcile(
         rerun: jobs to run again whatever their outcome, each as `job` or `project/job`, or all jobs of a
             matrix by its name; with `+` behind it, also every job that needs them.
         retry_failed: run every job again whose latest attempt failed or was lost.
-        prune: destroy orphans instead of reporting them.
+        prune: destroy orphans, which `scopes` say where to look for, instead of reporting them.
         take_over: jobs of another origin become jobs of this one.
-        scopes: where to look for orphans; nowhere by default.
         declared_in: finds the file of a need that neither the jobs nor the snapshot have.
         room: the room of this machine; None where no job asks for a share of it.
         edited: job → the files of its checkout that differ from those that its latest attempt ran.
@@ -66,7 +66,7 @@ def reconcile(
     Raises UsageError when `rerun` names no job, several, or one that is disabled.
     """
     asked = asked_for(desired, rerun)
-    live = _by_key(snapshot.live)
+    live = {key: list(found) for key, found in groupby(snapshot.live, key=lambda each: each.key)}
     steps: list[Step] = []
     problems = _problems(desired, snapshot.latest, take_over) or _unmet(
         desired, others, snapshot, declared_in
@@ -74,13 +74,13 @@ def reconcile(
     faulty = {problem.key for problem in problems}
     grounds = Grounds(snapshot)
     places = {launch.key: place for place, launch in enumerate(desired)}
-    for launch in _in_waves([launch for launch in desired if launch.key not in faulty]):
-        offered = grounds.of(launch)
+    sound = [launch for launch in desired if launch.key not in faulty]
+    for launch in in_order({launch.key: launch for launch in sound}, needs_of(sound)):
         job = Desired.of(
             launch,
             rerun=launch.key in asked,
             retry_failed=retry_failed,
-            grounds=offered,
+            grounds=grounds.of(launch),
             room=room,
             files=snapshot.inputs,
             edited=edited.get(launch.key, ()),
@@ -90,9 +90,11 @@ def reconcile(
         grounds.steps[launch.key] = made[0]
         steps += made
     steps = [_with_note(step, others) for step in steps]
-    orphans = find_orphans(snapshot.live, {launch.key for launch in (*desired, *others)}, scopes)
+    declared = {launch.key for launch in (*desired, *others)}
+    undeclared = (attempt for attempt in snapshot.live if attempt.key not in declared)
+    orphans = [attempt for attempt in undeclared if any(scope.holds(attempt) for scope in scopes)]
     if prune:
-        steps += [destroy(orphan) for orphan in orphans]
+        steps += [stop(each, Reason("orphan", detail=f"{each.path} declares it no more")) for each in orphans]
     steps.sort(key=_place)
     return Plan(
         steps=tuple(steps),
@@ -113,7 +115,7 @@ def reconcile(
 def _shared_lines(steps: Sequence[Step]) -> tuple[str, ...]:
     if not any(step.changes for step in steps):
         return ()
-    from launcher.plan.attribution import shared_lines
+    from launcher.plan.effects import shared_lines
 
     return shared_lines(steps)
 
@@ -125,13 +127,12 @@ def _steps(job: Desired, snapshot: Snapshot, live: Sequence[Attempt]) -> list[St
     if step.has_effects or history.judged is None or job.launch.lifecycle.protect:
         return [step]
     older = [attempt for attempt in history.live if attempt.number < history.judged.number]
-    superseded = (supersede(attempt, history.judged.number) for attempt in older)
-    return [step, *(replace(each, place=job.place) for each in superseded)]
-
-
-def _in_waves(launches: Sequence[Launch]) -> list[Launch]:
-    """The jobs, each behind the jobs that it needs."""
-    return in_order({launch.key: launch for launch in launches}, needs_of(launches))
+    by = history.judged.number
+    stops = [
+        stop(each, Reason("superseded", detail=f"attempt {each.number} is live beside attempt {by}"))
+        for each in older
+    ]
+    return [step, *(replace(each, place=job.place) for each in stops)]
 
 
 def _with_note(step: Step, others: Sequence[Launch]) -> Step:
@@ -141,13 +142,6 @@ def _with_note(step: Step, others: Sequence[Launch]) -> Step:
         return step
     note = f"{', '.join(left)} {'needs' if len(left) == 1 else 'need'} it, and stays as it is: not selected"
     return replace(step, notes=(*step.notes, note))
-
-
-def _by_key(attempts: Iterable[Attempt]) -> dict[JobKey, list[Attempt]]:
-    grouped: dict[JobKey, list[Attempt]] = {}
-    for attempt in attempts:
-        grouped.setdefault(attempt.key, []).append(attempt)
-    return grouped
 
 
 def _place(step: Step) -> tuple[Any, ...]:
@@ -190,9 +184,21 @@ def _problems(
     first: dict[JobKey, Launch] = {}
     for launch in desired:
         if launch.key in first:
-            problems.append(_duplicate(first[launch.key], launch))
+            one = first[launch.key]
+            problem = PlanProblem(
+                key=one.key,
+                code="duplicate_job",
+                message=f"declared by {one.file} and by {launch.file}",
+                hint="give one of them another `name:` or `project:`",
+            )
+            problems.append(problem)
         elif not take_over and has_other_origin(launch, latest.get(launch.key)):
-            problems.append(_conflict(launch, latest[launch.key]))
+            key, last = launch.key, latest[launch.key]
+            whose = (
+                f"`{key.job}` in project `{key.project}` was last applied from {last.origin} ({last.path})"
+            )
+            hint = f"set `project:` in {launch.file}, or pass --take-over to make the job this repository's"
+            problems.append(PlanProblem(key=key, code="origin_conflict", message=whose, hint=hint))
         first.setdefault(launch.key, launch)
     return sorted(problems, key=lambda problem: problem.key)
 
@@ -204,11 +210,8 @@ def _unmet(
     if circle := cycle_in(desired):
         around = " → ".join(key.job for key in circle)
         hint = "remove one of these `needs`"
-        return [
-            PlanProblem(
-                key=circle[0], code="needs_cycle", message=f"jobs need each other: {around}", hint=hint
-            )
-        ]
+        message = f"jobs need each other: {around}"
+        return [PlanProblem(key=circle[0], code="needs_cycle", message=message, hint=hint)]
     known = {launch.key for launch in desired} | set(snapshot.latest)
     return sorted(
         (
@@ -250,26 +253,6 @@ def has_other_origin(launch: Launch, latest: Attempt | None) -> bool:
     return latest is not None and latest.origin not in ("", launch.origin)
 
 
-def _conflict(launch: Launch, latest: Attempt) -> PlanProblem:
-    key = launch.key
-    return PlanProblem(
-        key=key,
-        code="origin_conflict",
-        message=f"`{key.job}` in project `{key.project}` was last applied from {latest.origin}"
-        f" ({latest.path})",
-        hint=f"set `project:` in {launch.file}, or pass --take-over to make the job this repository's",
-    )
-
-
-def _duplicate(one: Launch, other: Launch) -> PlanProblem:
-    return PlanProblem(
-        key=one.key,
-        code="duplicate_job",
-        message=f"declared by {one.file} and by {other.file}",
-        hint="give one of them another `name:` or `project:`",
-    )
-
-
 def _engines(steps: Iterable[Step], fingerprints: Mapping[str, str]) -> dict[str, str]:
     """The fingerprints of the schedulers that the steps start or stop something on."""
     touched = {step.launch.scheduler for step in steps if step.launch is not None}
@@ -293,33 +276,12 @@ class Scope:
         return below and attempt.origin == self.origin and attempt.key.target == self.target
 
 
-def find_orphans(
-    live: Sequence[Attempt], declared: Collection[JobKey], scopes: Collection[Scope]
-) -> list[Attempt]:
-    """The live attempts within the scopes whose job is not declared."""
-    return [
-        attempt
-        for attempt in live
-        if attempt.key not in declared and any(scope.holds(attempt) for scope in scopes)
-    ]
-
-
 def report(attempt: Attempt) -> Orphan:
     return Orphan(key=attempt.key, path=attempt.path, guard=Guard.of(attempt))
 
 
-def destroy(attempt: Attempt) -> Step:
-    """Stop an orphan. One step per attempt: a job has two if its file was deleted during a replace."""
-    return stop(attempt, Reason("orphan", detail=f"{attempt.path} declares it no more"))
-
-
-def supersede(attempt: Attempt, by: int) -> Step:
-    """Stop an attempt that is live although attempt `by` of its job came after it."""
-    return stop(attempt, Reason("superseded", detail=f"attempt {attempt.number} is live beside attempt {by}"))
-
-
 def stop(attempt: Attempt, reason: Reason) -> Step:
-    """Stop an attempt; one that waits for others is withdrawn."""
+    """Stop an attempt, of which a job may have several; one that waits for others is withdrawn."""
     waits = attempt.state in WAITING_STATES
     guard = Guard.of(attempt)
     return Step(

@@ -9,7 +9,6 @@ from collections.abc import Mapping
 from enum import Enum
 from typing import Any, Final, get_args
 
-from launcher.plan.cost import UNITS
 from launcher.plan.diff import Op
 from launcher.plan.shapes import (
     Anything,
@@ -24,7 +23,7 @@ from launcher.plan.shapes import (
     Text,
     Whole,
 )
-from launcher.plan.step import MARKS, REASONS, Blocked, GuardState
+from launcher.plan.step import MARKS, REASONS, UNITS, Blocked, GuardState
 from launcher.specs.app import (
     ALWAYS,
     CONDITIONS,

@@ -1,7 +1,4 @@
-"""Shapes of JSON values: each finds every fault of a value and writes its own JSON Schema.
-
-Checks and published schema come from one description, so they accept the same values.
-"""
+"""Shapes of JSON values: each finds every fault of a value, and writes its JSON Schema from the same text."""
 
 from __future__ import annotations
 

@@ -21,10 +21,8 @@ class Snapshot:
     """The observed attempts. `merge` makes a snapshot of the ledger and the engines.
 
     Attributes:
-        latest: the latest attempt per job, whatever its state.
-        ran: the latest attempt per job that has run anything: no skipped attempt, and none that is being
-            submitted or waits for others.
-        succeeded: the latest success per job.
+        latest, succeeded: the latest attempt, and the latest success, per job.
+        ran: the latest attempt per job that has run anything: none that was skipped, is submitted or waits.
         live: the live attempts, also of other jobs where those were asked for, by job and number.
         counts: recorded attempts per (job, digest); they bound automatic re-runs.
         inputs: the input files by their digest, where they are recorded and plans have to name them.
@@ -59,20 +57,15 @@ class Snapshot:
         """The snapshot in which the output folders of these successes are gone."""
 
         def marked(attempts: Mapping[JobKey, Attempt]) -> dict[JobKey, Attempt]:
-            return {
-                key: replace(each, drift="; ".join(filter(None, (each.drift, OUTPUT_GONE))))
-                if each.app_id in app_ids
-                else each
-                for key, each in attempts.items()
-            }
+            made = dict(attempts)
+            for key, each in attempts.items():
+                if each.app_id in app_ids:
+                    made[key] = replace(each, drift="; ".join(filter(None, (each.drift, OUTPUT_GONE))))
+            return made
 
-        return replace(
-            self,
-            latest=marked(self.latest),
-            ran=marked(self.ran),
-            succeeded=marked(self.succeeded),
-            lost_outputs=frozenset(app_ids),
-        )
+        latest, ran, succeeded = map(marked, (self.latest, self.ran, self.succeeded))
+        lost = frozenset(app_ids)
+        return replace(self, latest=latest, ran=ran, succeeded=succeeded, lost_outputs=lost)
 
 
 def merge(

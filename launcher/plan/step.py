@@ -1,14 +1,13 @@
-"""The step of a plan for one job, its reasons, and the attempt that it was decided on. Values only."""
+"""The step of a plan for one job, its reasons, its estimate, and the attempt that decided it. Values only."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Final, Literal
+from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
 
 from launcher.dataclass import dataclass, field
-from launcher.plan import notation
-from launcher.plan.diff import Change
-from launcher.plan.notation import show_at, show_both
+from launcher.plan import diff
+from launcher.plan.diff import Change, show_at, show_both
 from launcher.specs.attempt import WAITING_STATES, Attempt
 from launcher.specs.launch import JobKey, Launch, attempt_id
 from launcher.specs.needs import StoodOn
@@ -16,7 +15,6 @@ from launcher.specs.secret import HIDDEN
 from launcher.text import listing
 
 if TYPE_CHECKING:
-    from launcher.plan.cost import Estimate
     from launcher.specs.binding import BoundLaunch
 
 ActionKind = Literal["keep", "create", "replace", "rerun", "resume", "destroy", "hold"]
@@ -46,6 +44,62 @@ MARKS: Final[dict[ActionKind, str]] = {
 STARTING: Final[frozenset[str]] = frozenset({"create", "replace", "rerun", "resume"})
 EFFECTIVE: Final[frozenset[str]] = STARTING | {"destroy"}
 """The kinds that start or stop something; a plan with none of them is empty."""
+
+
+UNITS: Final[Mapping[str, str]] = {"gpu_hours": "GPU-hours", "core_hours": "core-hours"}
+"""Field of an estimate and of a budget → its unit."""
+
+
+class Spread(NamedTuple):
+    """A median, and the bounds within which about four of five attempts end."""
+
+    median: float
+    low: float
+    high: float
+
+    def times(self, factor: float) -> Spread:
+        return Spread(*(factor * each for each in self))
+
+    def rounded(self) -> Spread:
+        """The range with the digits that saved plans keep."""
+        return Spread(*(round(each, 6) for each in self))
+
+
+class Estimate(NamedTuple):
+    """The duration, core-hours and GPU-hours of an attempt, estimated by its job's last successes.
+
+    Attributes:
+        attempts: the number of successes, at least two, which ran the `same_document`, or others.
+        duration_s: the time from its start to its end, without waiting and time in line.
+        core_hours: cores that its roles ask for, times the duration, and the CPU time of roles that ask for
+            none; None where that is not on record.
+        gpu_hours: GPUs that it asks for, times the duration; None where it asks for none.
+    """
+
+    attempts: int
+    same_document: bool
+    duration_s: Spread
+    core_hours: Spread | None = None
+    gpu_hours: Spread | None = None
+
+    def to_json(self) -> dict[str, Any]:
+        given = {"attempts": self.attempts, "same_document": self.same_document}
+        return {**given, **ranges_json(self._asdict())}
+
+
+def to_estimate(found: Mapping[str, Any]) -> Estimate:
+    """The inverse of `Estimate.to_json`."""
+    ranges = {name: Spread(**part) for name, part in found.items() if isinstance(part, dict)}
+    return Estimate(found["attempts"], found["same_document"], **ranges)
+
+
+def ranges_json(fields: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: part.rounded()._asdict() for name, part in fields.items() if isinstance(part, Spread)}
+
+
+def in_hours(value: float) -> str:
+    """`0.32`, `4.5`, `16`, `1,200`: two digits, or whole hours."""
+    return f"{value:,.0f}" if value >= 9.95 else f"{value:.2g}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -90,7 +144,7 @@ def guard_state(attempt: Attempt) -> GuardState:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Step:
-    """The step of a plan for one job.
+    """The step of a plan for one job. Fields from `latest` on are not saved, but for `estimate`.
 
     Attributes:
         reasons: the deciding one first; never empty.
@@ -98,16 +152,12 @@ class Step:
         launch: the job to start; None for a job that no file declares. In a decoded plan its `root` is ""
             until `located` has bound it to a repository.
         document, digest: the normal form of `launch`; {} and "" without one.
-        number: the number of the attempt to make or to resume; 0 for none.
-        edition: the edition of that attempt; 0 for none.
-        needs: the exact attempts that it will use, sorted by job. Where this plan starts a need, that is the
-            attempt of its step.
+        number, edition: of the attempt to make or to resume; 0 for none.
+        needs: the exact attempts that it will use, sorted by job; of one that this plan starts, its step's.
         after: the jobs among `needs` whose attempts have not succeeded yet: the attempt waits for them.
-        withdraws: waiting attempts to withdraw first. Nothing of them has run, so a withdrawal is not
-            destructive, and outside the plan digest.
+        withdraws: waiting attempts to withdraw first; nothing of them has run. Outside the plan digest.
         stops: the live attempts that have to be stopped: by replace before the new one starts, by destroy.
-        leftovers: unfinished submissions, to be removed first. `number` may be the number of one: reserving
-            the attempt then removes it.
+        leftovers: unfinished submissions, to be removed first; one of that `number` by its reservation.
         guard: the latest attempt that this step was decided on.
         consented: the job itself says `on_change: replace`, so that replacing it needs no further approval.
         blocked: which policy or lack turned a step with effects into this hold; None for every other step.
@@ -115,15 +165,11 @@ class Step:
         edited: the files of the checkout, by path, that differ from those that the deciding attempt ran.
         place: the position among the jobs of the files, which is the order of their turns.
         notes: notes for the user, such as on fields that the scheduler cannot enforce.
-        latest: the attempt that decided: the attempt of `guard`, or the one before it where `guard` is of a
-            leftover of another document; not saved.
-        bound: `launch` bound to this machine and dry-run, where the step starts it and no other job's dry run
-            answers for it; not saved.
-        approval, pull_request: the approval of the start (`launcher.plan.approved`); not saved.
-        estimate: its duration and hours, by its last successes; None where there are too few. Outside of all
-            digests.
-        attribution: the commit that its effects are from (`launcher.plan.attribution`), "" where that was not
-            asked; not saved.
+        latest: the attempt that decided: that of `guard`, or the one before a leftover of another document.
+        bound: `launch` bound to this machine and dry-run, unless another job's dry run answers for it.
+        approval, pull_request: the approval of the start (`launcher.plan.approved`).
+        attribution: the commit that its effects are from (`attributed`), "" where that was not asked.
+        estimate: its duration and hours, by its last successes; None where there are too few.
     """
 
     key: JobKey
@@ -205,7 +251,7 @@ class Step:
         """The reasons in one line, with the names of changed fields and without their values."""
         if not self.changes:
             return self.why()
-        paths = dict.fromkeys(notation.field(change.path) for change in self.changes)
+        paths = dict.fromkeys(diff.field(change.path) for change in self.changes)
         return self.why(f"changed: {listing([*paths], 3)}")
 
     def __str__(self) -> str:
@@ -357,7 +403,7 @@ class Reason:
         """One phrase: the path with its values and the detail, else the text of the code."""
         if self.code in _NAMED and self.detail:
             return f"{self.code} ({self.detail})"
-        path = self.path and notation.field(self.path)
+        path = self.path and diff.field(self.path)
         change = " ".join(filter(None, (path, _values(self.path, self.old, self.new))))
         return " ".join(filter(None, (change, self.detail))) or REASONS[self.code]
 

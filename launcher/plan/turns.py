@@ -73,14 +73,12 @@ class Room:
         if not wanted and not groups:
             return None
         if launch.key in self.on_engine:
-            return Want(wanted, (self._of_engine(), *groups))
+            cpu, memory_mb = (None, None) if self.engine is None else self.engine[:2]
+            engine = Limit(MACHINE, cpu=cpu, memory_mb=memory_mb, gpus=self.engine_gpus, label="the engine")
+            return Want(wanted, (engine, *groups))
         has = self.machine
         shared = Limit(MACHINE, cpu=has.cpu, memory_mb=has.memory_mb, gpus=len(has.gpus))
         return Want(wanted, (shared, *groups))
-
-    def _of_engine(self) -> Limit:
-        cpu, memory_mb = (None, None) if self.engine is None else self.engine[:2]
-        return Limit(MACHINE, cpu=cpu, memory_mb=memory_mb, gpus=self.engine_gpus, label="the engine")
 
 
 class Want(NamedTuple):
@@ -91,13 +89,8 @@ class Want(NamedTuple):
 
 
 class Crowd(NamedTuple):
-    """Jobs that together ask for more than there is.
-
-    Attributes:
-        jobs: their positions among the jobs of the plan.
-        asked: the amount that they ask for together.
-        at_once: how many of them run at once; None where their requests differ.
-    """
+    """Jobs, by their positions in the plan, that together ask for more than there is. `asked`: the amount;
+    `at_once`: how many of them run at once, None where their requests differ."""
 
     resource: str
     limit: Limit
@@ -140,16 +133,17 @@ def crowds(wants: Sequence[Want]) -> list[Crowd]:
         totals = {index: wants[index].total for index in members}
         crowded = [crowd for each in RESOURCES if (crowd := _crowd(each, limit, totals)) is not None]
         found += sorted(crowded, key=_pace)[:1]
-    return [each for each in found if not any(_covers(other, each) for other in found)]
+    # A crowd is left out where another one says at least as much about its jobs.
+    ranks = {id(each): (_pace(each), each.limit.group) for each in found}
+    return [
+        each
+        for each in found
+        if not any(other.jobs >= each.jobs and ranks[id(other)] < ranks[id(each)] for other in found)
+    ]
 
 
 def _pace(crowd: Crowd) -> int:
     return crowd.at_once or len(crowd.jobs)
-
-
-def _covers(one: Crowd, other: Crowd) -> bool:
-    """Whether `one` says at least as much about the jobs of `other`."""
-    return one.jobs >= other.jobs and (_pace(one), one.limit.group) < (_pace(other), other.limit.group)
 
 
 def _crowd(resource: str, limit: Limit, totals: Mapping[int, Total]) -> Crowd | None:
@@ -197,16 +191,13 @@ def _notes(launch: Launch, want: Want | None, room: Room) -> Iterator[str]:
             yield f"{limit} has no effect: apps of {launch.scheduler} take no turns here"
     if launch.key in room.on_engine and total(launch.app).gpus and room.engine_gpus is None:
         yield "the engine chooses the GPUs; LAUNCHER_GPUS says how many jobs may share in turn"
-    if want is not None:
-        yield from _alone(want)
-
-
-def _alone(want: Want) -> Iterator[str]:
-    for limit in want.limits:
+    if want is None:
+        return
+    for each in want.limits:
         for resource in (CPU, MEMORY):
-            most, asked = getattr(limit, resource), getattr(want.total, resource)
+            most, asked = getattr(each, resource), getattr(want.total, resource)
             if most is not None and asked > most:
-                yield f"asks for {amount(resource, asked)} of {_share(resource, limit)}: runs alone"
+                yield f"asks for {amount(resource, asked)} of {_share(resource, each)}: runs alone"
 
 
 def _share(resource: str, limit: Limit) -> str:

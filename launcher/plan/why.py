@@ -58,11 +58,6 @@ def fired(launch: Launch, last: Attempt) -> list[Reason]:
     return found
 
 
-def uncompared(launch: Launch) -> list[str]:
-    """Notes on names among its needs whose jobs are not known."""
-    return [f"its needs are not compared with those on record: {text}" for text in launch.unresolved.values()]
-
-
 def inputs_changed(launch: Launch, last: Attempt, files: Mapping[str, InputFiles]) -> Reason:
     """The reason to run a job again whose attempt was made with other input files."""
     old, new = files.get(last.inputs), files.get(launch.inputs_digest)
@@ -76,11 +71,6 @@ def inputs_changed(launch: Launch, last: Attempt, files: Mapping[str, InputFiles
     return Reason("inputs_changed", detail=detail)
 
 
-def inputs_changed_under(last: Attempt) -> Reason:
-    """The reason to run a job again whose input files changed while its attempt waited or ran."""
-    return Reason("inputs_changed", detail=f"{last.inputs_changed} (attempt {last.number})")
-
-
 def edited(files: Sequence[str], last: Attempt) -> list[Reason]:
     """The reason `files_edited` when files of the checkout differ from those that an attempt ran."""
     if not files:
@@ -89,10 +79,10 @@ def edited(files: Sequence[str], last: Attempt) -> list[Reason]:
     return [Reason("files_edited", detail=f"{some_files(files)} {verb} from {ran(last)}")]
 
 
-def some_files(files: Sequence[str]) -> str:
-    """`train.py, model.py`, at most ten, `and 3 more`."""
-    more = f" and {len(files) - _MOST_FILES} more" if len(files) > _MOST_FILES else ""
-    return ", ".join(map(printable, files[:_MOST_FILES])) + more
+def some_files(files: Sequence[str], most: int = _MOST_FILES) -> str:
+    """`train.py, model.py`, and of more than the `most`, `and 3 more`."""
+    more = f" and {len(files) - most} more" if len(files) > most else ""
+    return ", ".join(map(printable, files[:most])) + more
 
 
 def ran(attempt: Attempt) -> str:
@@ -104,10 +94,6 @@ def short_commit(attempt: Attempt) -> str:
     """`a1b2c3d`, `a1b2c3d-dirty`; "" without git."""
     commit, dash, dirty = attempt.commit.partition("-")
     return f"{commit[:7]}{dash}{dirty}"
-
-
-def asked(option: str) -> Reason:
-    return Reason("requested", detail=f"asked for with {option}")
 
 
 def spec_changed(changes: Sequence[Change], last: Attempt) -> Reason:

@@ -74,18 +74,13 @@ def load_sections(prefix: str, dirs: Iterable[str] | None = None) -> dict[str, T
     Per key the first file wins. Raises ConfigError for another prefix, with the nearest.
     """
     merged: dict[str, Table] = {}
-    section = _section(prefix)
+    section = _SINGULAR.get(prefix, prefix)
+    if section not in TABLES:
+        raise ConfigError(f"configuration has no tables `{prefix}`", hint=name_hint(prefix, TABLES))
     for path in find_configs(dirs):
         for name, table in _read(path).tables(section).items():
             merged[name] = {**table, **merged.get(name, {})}
     return merged
-
-
-def _section(prefix: str) -> str:
-    section = _SINGULAR.get(prefix, prefix)
-    if section not in TABLES:
-        raise ConfigError(f"configuration has no tables `{prefix}`", hint=name_hint(prefix, TABLES))
-    return section
 
 
 def get_configs(prefix: str, name: str, dirs: Iterable[str] | None = None) -> Table:
@@ -121,19 +116,18 @@ def dump(
     is broken; both before anything is written.
     """
     chosen = get_scheduler_factories() if schedulers is None else schedulers
-    parts = [_dumped(name, session or "launcher", required_only, schedulers is None) for name in chosen]
+    parts = []
+    for name in chosen:
+        try:
+            opts = get_scheduler(name, session or "launcher").run_opts()
+        except SchedulerError as error:
+            if schedulers is not None:
+                raise
+            parts.append(f"# {' '.join(str(error).split())}\n")
+            continue
+        lines = [_option_line(key, opt) for key, opt in opts if opt.is_required or not required_only]
+        parts.append(f"[schedulers.{_key(name)}]\n" + "".join(lines))
     f.write("\n".join(parts))
-
-
-def _dumped(name: str, session: str, required_only: bool, may_be_broken: bool) -> str:
-    try:
-        opts = get_scheduler(name, session).run_opts()
-    except SchedulerError as error:
-        if not may_be_broken:
-            raise
-        return f"# {' '.join(str(error).split())}\n"
-    lines = [_option_line(key, opt) for key, opt in opts if opt.is_required or not required_only]
-    return f"[schedulers.{_key(name)}]\n" + "".join(lines)
 
 
 class _Source:
@@ -151,7 +145,11 @@ class _Source:
 
     def tables(self, section: str) -> dict[str, Table]:
         """The tables of a section, by name. Raises ConfigError for unknown entries in any section."""
-        self._refuse(faults(self._value, get_scheduler_factories(), is_shared=not _is_private(self.name)))
+        # A file that is the user's own, or that LAUNCHER_CONFIG names, may not change what job files mean.
+        path = os.path.abspath(self.name)
+        own = (os.path.abspath(each) for each in (os.environ.get(ENV_CONFIG), _of_user()) if each)
+        is_private = path in own and path != project_file(os.getcwd())
+        self._refuse(faults(self._value, get_scheduler_factories(), is_shared=not is_private))
         found: dict[str, Table] = self._value.get(section, {})
         return found
 
@@ -186,13 +184,6 @@ class _Source:
             elif inside and (found := key.match(line)):
                 return number, found.end() + 1
         return self._place(heads) if heads else (1, 1)
-
-
-def _is_private(path: str) -> bool:
-    """Whether a file is the user's own, or the one that LAUNCHER_CONFIG names, rather than a project's."""
-    path = os.path.abspath(path)
-    own = (os.path.abspath(each) for each in (os.environ.get(ENV_CONFIG), _of_user()) if each)
-    return path in own and path != project_file(os.getcwd())
 
 
 def _header(path: Sequence[str], end: str = r"\]") -> re.Pattern[str]:

@@ -26,24 +26,25 @@ def get_runner(
 
     ::
 
-        with get_runner() as runner:
-            handle = runner.run(app, "local_cwd")
-            print(runner.wait(handle))
+        with get_runner() as runner: handle = runner.run(app, "local_cwd") print(runner.wait(handle))
 
     Args:
         name: the session in the handles of its apps; `launcher` without it.
-        component_defaults: component name → parameter → value, such as
-            `launcher.runner.config.load_sections("component")`.
+        component_defaults: component name → parameter → value, as `launcher.runner.config.load_sections`
+            gives.
         detach: whether apps outlive this process.
         queue: whether apps wait in line for what they ask of this machine; see `Runner`.
-        scheduler_params: keywords for every scheduler's factory.
-
-    Nothing is read from configuration files here, and no scheduler is made before it is used.
+        scheduler_params: keywords for every scheduler's factory, which is called on first use.
 
     Raises LauncherError for a keyword that misspells a known one, which would be ignored silently.
     """
-    _check_spelling(scheduler_params)
+    unknown = [name for name in scheduler_params if name not in _KNOWN]
+    if unknown:
+        from difflib import get_close_matches
 
+        for param in unknown:
+            for meant in get_close_matches(param.lower(), _KNOWN, n=1, cutoff=0.8):
+                raise LauncherError(f"get_runner has no keyword `{param}`", hint=f"did you mean `{meant}`?")
     return Runner(
         name or DEFAULT_SESSION,
         get_scheduler_factories(),
@@ -52,14 +53,3 @@ def get_runner(
         detach=detach,
         queue=queue,
     )
-
-
-def _check_spelling(params: Mapping[str, Any]) -> None:
-    unknown = [name for name in params if name not in _KNOWN]
-    if not unknown:
-        return
-    from difflib import get_close_matches
-
-    for name in unknown:
-        for meant in get_close_matches(name.lower(), _KNOWN, n=1, cutoff=0.8):
-            raise LauncherError(f"get_runner has no keyword `{name}`", hint=f"did you mean `{meant}`?")

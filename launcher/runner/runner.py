@@ -1,7 +1,4 @@
-"""The Runner: one app at a time, on any scheduler. Dry run, submit, status, logs, cancel.
-
-Imports nothing slow: `launcher status` and similar commands use it.
-"""
+"""The Runner: one app at a time, on any scheduler. Dry run, submit, status, logs, cancel. Loads fast."""
 
 from __future__ import annotations
 
@@ -17,15 +14,14 @@ from typing import TYPE_CHECKING, Any
 from launcher import components
 from launcher.dataclass import replace
 from launcher.errors import LauncherError, SchedulerError
-from launcher.runner.app import PARENT_RUN_ID, check, with_parent
 from launcher.schedulers.api import Scheduler
 from launcher.schedulers.logs import LogPart, filter_regex, stream_name, stream_of, text_lines
 from launcher.schedulers.responses import NOT_SET, DescribeAppResponse, ListAppResponse, Stream
 from launcher.schedulers.restarts import run_between, until_restart, within
-from launcher.specs.app import AppDef, CfgVal
+from launcher.specs.app import AppDef, AppDryRunInfo, CfgVal
 from launcher.specs.binding import bind_launch
-from launcher.specs.dryrun import AppDryRunInfo
-from launcher.specs.handle import (
+from launcher.specs.check import check_app
+from launcher.specs.jobkey import (
     UnknownAppException,
     UnknownSchedulerException,
     make_app_handle,
@@ -38,6 +34,13 @@ from launcher.specs.status import AppStatus
 if TYPE_CHECKING:
     from launcher.schedulers.api import SchedulerFactory
     from launcher.schedulers.staged import OnImage
+
+
+PARENT_RUN_ID = "LAUNCHER_PARENT_RUN_ID"
+
+
+class InvalidAppException(LauncherError, ValueError):
+    """The app is invalid; the message names every problem."""
 
 
 class Runner:
@@ -110,11 +113,8 @@ class Runner:
         workspace: object | None = None,
         parent_run_id: str | None = None,
     ) -> str:
-        """Submit `app` and return its handle, `SCHEDULER://SESSION/APP_ID`.
-
-        See `dryrun` for the arguments and the refusals. Raises SchedulerError when the app cannot be
-        started; the app is then removed.
-        """
+        """Submit `app` and return its handle, `SCHEDULER://SESSION/APP_ID`. See `dryrun` for the arguments
+        and the refusals. Raises SchedulerError when the app cannot be started; the app is then removed."""
         if not workspace:
             return self.schedule(self.dryrun(app, scheduler, cfg, None, parent_run_id))
         from launcher.schedulers.workspaces import built_with
@@ -198,13 +198,11 @@ class Runner:
         cfg: Mapping[str, CfgVal] | None = None,
         parent_run_id: str | None = None,
     ) -> AppDryRunInfo[Any]:
-        """`dryrun` for one job of a job file, as `launcher.load_job` gives it.
+        """`dryrun` for one job of a job file, as `launcher.load_job` gives it, with `cfg` over its run
+        options.
 
-        Args:
-            scheduler: the scheduler to use instead of the job's own; the job's run options are then left out.
-            cfg: run options over those of the job.
-
-        Raises what `dryrun` does, and InvalidRunConfigException for a timeout that the scheduler cannot keep.
+        Another `scheduler` than the job's own gets none of these. Raises what `dryrun` does, and
+        InvalidRunConfigException for a timeout that the scheduler cannot keep.
         """
         name = scheduler or launch.scheduler
         engine = self._scheduler(name)
@@ -221,20 +219,25 @@ class Runner:
         self, app: AppDef, scheduler: str, cfg: Mapping[str, CfgVal] | None, parent_run_id: str | None
     ) -> tuple[Scheduler[Any], AppDef, dict[str, CfgVal]]:
         """The scheduler, the app as it is launched there, and its run options as given."""
-        check(app)
+        if not isinstance(app, AppDef):
+            raise InvalidAppException(f"want an AppDef, got {app!r}")
+        if problems := check_app(app):
+            lines = [f"{'.'.join(map(str, problem.path))}: {problem.message}" for problem in problems]
+            raise InvalidAppException(f"app `{app.name}` cannot be run:\n  " + "\n  ".join(lines))
         engine = self._scheduler(scheduler)
         options = _options(cfg)
         resolved = engine.run_opts().resolve(options)
-        launched = with_parent(app, os.environ.get(PARENT_RUN_ID) or parent_run_id)
+        launched = app
+        if parent := os.environ.get(PARENT_RUN_ID) or parent_run_id:
+            roles = [replace(role, env={**role.env, PARENT_RUN_ID: parent}) for role in app.roles]
+            launched = replace(app, roles=roles)
         engine._pre_build_validate(launched, scheduler, resolved)
         validate(engine, launched, resolved)
         return engine, launched, options
 
     def schedule(self, dryrun_info: AppDryRunInfo[Any]) -> str:
-        """Submit what `dryrun` made and return the handle. Each call submits another app.
-
-        Raises LauncherError for a dry run that no Runner made, SchedulerError when the app cannot be started.
-        """
+        """Submit what `dryrun` made and return the handle; each call submits another app. Raises
+        LauncherError for a dry run that no Runner made, SchedulerError when the app cannot be started."""
         scheduler = dryrun_info.scheduler
         if scheduler is None:
             raise LauncherError("this dry run names no scheduler", hint="make it with Runner.dryrun")
@@ -260,14 +263,11 @@ class Runner:
     def wait(
         self, app_handle: str, wait_interval: float = 10, *, timeout_s: float | None = None
     ) -> AppStatus | None:
-        """Block until the app has ended; None when its scheduler does not know it.
+        """Block until the app has ended; None when its scheduler does not know it. Raises what `status` does.
 
         Args:
-            wait_interval: accepted for compatibility; the scheduler waits for an event or chooses the
-                interval.
+            wait_interval: accepted for compatibility; the scheduler waits for an event, or chooses it.
             timeout_s: after this many seconds the present status is returned, which is not terminal.
-
-        Raises what `status` does.
         """
         engine, app_id = self._locate(app_handle)
         return _status(engine.wait(app_id, timeout_s))
@@ -299,7 +299,6 @@ class Runner:
         found = engine.describe(app_id)
         if found is None:
             return None
-
         return AppDef(name=found.name or app_id, roles=found.roles, metadata=dict(found.metadata))
 
     def log_lines(
@@ -351,10 +350,8 @@ class Runner:
     # Schedulers
 
     def list(self, scheduler: str) -> builtins.list[ListAppResponse]:
-        """Every app that the scheduler knows of, with its handle.
-
-        Raises UnknownSchedulerException; SchedulerError where it does not answer.
-        """
+        """Every app that the scheduler knows of, with its handle. Raises UnknownSchedulerException;
+        SchedulerError where it does not answer."""
         apps = self._scheduler(scheduler).list()
         return [
             replace(app, app_handle=self._handle(scheduler, app.app_id)) if app.app_handle == NOT_SET else app
@@ -370,10 +367,9 @@ class Runner:
         return self._scheduler(scheduler).run_opts()
 
     def cfg_from_str(self, scheduler: str, *cfg_literals: str) -> dict[str, CfgVal]:
-        """Run options out of texts like `"log_dir=/tmp/logs,prepend_cwd=true"`; later ones win.
-
-        Raises UnknownSchedulerException; InvalidRunConfigException for an unknown option, with the
-        nearest name, and for a value of another type.
+        """Run options out of texts like `"log_dir=/tmp/logs,prepend_cwd=true"`; later ones win. Raises
+        UnknownSchedulerException; InvalidRunConfigException for an unknown option, with the nearest name, and
+        for a value of another type.
         """
         opts = self.scheduler_run_opts(scheduler)
         merged: dict[str, CfgVal] = {}
@@ -416,7 +412,6 @@ def _checked(regex: str) -> None:
 def _status(found: DescribeAppResponse | None) -> AppStatus | None:
     if found is None:
         return None
-
     return AppStatus(
         state=found.state,
         num_restarts=found.num_restarts,
@@ -431,9 +426,8 @@ def validate(scheduler: Scheduler[Any], app: AppDef, cfg: Mapping[str, CfgVal]) 
     """Call the scheduler's `_validate` with or without `cfg`: existing schedulers have either form."""
     hook = scheduler._validate
     code = getattr(hook, "__code__", None)
-    if (
-        code is not None and code.co_argcount == 3 and not code.co_flags & 0x04
-    ):  # self, app, scheduler; no *args
+    takes_two = code is not None and code.co_argcount == 3 and not code.co_flags & 0x04
+    if takes_two:  # self, app, scheduler; no *args
         hook(app, scheduler.backend)  # type: ignore[call-arg]
     else:
         hook(app, scheduler.backend, cfg)

@@ -28,12 +28,12 @@ if TYPE_CHECKING:
     from launcher.schedulers.responses import Stream as Stream
     from launcher.schedulers.workspaces import BoundWorkspace
     from launcher.specs.app import AppDef, CfgVal
-    from launcher.specs.appstate import AppState as AppState
+    from launcher.specs.app import AppDryRunInfo as AppDryRunInfo
     from launcher.specs.attempt import Attempt
     from launcher.specs.check import Problem
-    from launcher.specs.dryrun import AppDryRunInfo as AppDryRunInfo
     from launcher.specs.jobkey import JobKey
     from launcher.specs.runopts import runopts
+    from launcher.specs.status import AppState as AppState
     from launcher.state.records import AppRecord
 
     T = TypeVar("T")
@@ -403,8 +403,8 @@ def poll(ask: Callable[[], T | None], is_over: Callable[[T], bool], timeout_s: f
 
 
 _ON_USE = {
-    "AppDryRunInfo": "launcher.specs.dryrun",
-    "AppState": "launcher.specs.appstate",
+    "AppDryRunInfo": "launcher.specs.app",
+    "AppState": "launcher.specs.status",
     **dict.fromkeys(("DescribeAppResponse", "ListAppResponse", "Stream"), "launcher.schedulers.responses"),
     **dict.fromkeys(("filter_regex", "split_lines", "split_lines_iterator"), "launcher.schedulers.logs"),
 }

@@ -23,9 +23,8 @@ if TYPE_CHECKING:
     from launcher.schedulers.readback import AppLogs
     from launcher.schedulers.record import SeenApp
     from launcher.schedulers.responses import DescribeAppResponse, ListAppResponse
-    from launcher.specs.app import AppDef, CfgVal
+    from launcher.specs.app import AppDef, AppDryRunInfo, CfgVal
     from launcher.specs.attempt import Attempt, ImageNow, Recorded
-    from launcher.specs.dryrun import AppDryRunInfo
     from launcher.specs.launch import JobKey
     from launcher.state.records import AppRecord
 

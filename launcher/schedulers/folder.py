@@ -34,9 +34,8 @@ from launcher.schedulers.readback import AppLogs
 from launcher.schedulers.record import SeenApp, reserved, row_of, write_json
 from launcher.schedulers.registry import open_store
 from launcher.secrets import resolve
-from launcher.specs.app import AppDef, CfgVal, Role
+from launcher.specs.app import AppDef, AppDryRunInfo, CfgVal, Role
 from launcher.specs.attempt import Attempt
-from launcher.specs.dryrun import AppDryRunInfo
 from launcher.specs.macros import SYMBOLIC_APP_ID, macros
 from launcher.specs.secret import Secret
 from launcher.state.records import AppRecord, ReplicaRecord

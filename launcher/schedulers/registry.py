@@ -132,7 +132,7 @@ def get_scheduler(name: str, session_name: str, **params: Any) -> Scheduler[Any]
     """A scheduler by its name. Raises UnknownSchedulerException, SchedulerError for a broken plug-in."""
     factories = get_scheduler_factories()
     if name not in factories:
-        from launcher.specs.handle import UnknownSchedulerException
+        from launcher.specs.jobkey import UnknownSchedulerException
 
         raise UnknownSchedulerException(name, factories)
     return factories[name](session_name, **params)

@@ -13,8 +13,7 @@ from typing import Any
 
 from launcher.dataclass import dataclass, replace
 from launcher.errors import SchedulerError
-from launcher.specs.app import AppDef, CfgVal
-from launcher.specs.dryrun import AppDryRunInfo
+from launcher.specs.app import AppDef, AppDryRunInfo, CfgVal
 from launcher.specs.launch import WorkspaceRef
 from launcher.workspace.context import content_digest
 from launcher.workspace.ignore import WorkspaceError

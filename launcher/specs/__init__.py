@@ -18,29 +18,31 @@ if TYPE_CHECKING:
         NONE,
         NULL_RESOURCE,
         AppDef,
+        AppDryRunInfo,
         CfgVal,
         GiB,
         Resource,
         RetryPolicy,
         Role,
     )
-    from launcher.specs.appstate import AppState, ReplicaState, is_started, is_terminal
     from launcher.specs.attempt import ENDED_STATES, LIVE_STATES, PENDING_STATES, Attempt, AttemptState
     from launcher.specs.binding import BoundLaunch, bind, bind_cfg, bind_launch, bind_workspace
     from launcher.specs.builders import materialize_appdef
     from launcher.specs.canonical import app_from_document, digest, document, renormalise
     from launcher.specs.check import Problem, check_app
-    from launcher.specs.dryrun import AppDryRunInfo
-    from launcher.specs.handle import (
+    from launcher.specs.jobkey import (
+        DEFAULT_PROJECT,
+        DEFAULT_TARGET,
         AppHandle,
+        JobKey,
         MalformedAppHandleException,
         ParsedAppHandle,
         UnknownAppException,
         UnknownSchedulerException,
+        attempt_id,
         make_app_handle,
         parse_app_handle,
     )
-    from launcher.specs.jobkey import DEFAULT_PROJECT, DEFAULT_TARGET, JobKey, attempt_id
     from launcher.specs.launch import Launch, Lifecycle, OnChange, OnEnd, ProjectRef, Trigger, WorkspaceRef
     from launcher.specs.macros import (
         RUN_MACROS,
@@ -62,7 +64,17 @@ if TYPE_CHECKING:
     )
     from launcher.specs.runopts import InvalidRunConfigException, get_type_name, runopt, runopts
     from launcher.specs.secret import MalformedSecretException, Secret
-    from launcher.specs.status import AppStatus, AppStatusError, ReplicaStatus, RoleStatus, roll_up
+    from launcher.specs.status import (
+        AppState,
+        AppStatus,
+        AppStatusError,
+        ReplicaState,
+        ReplicaStatus,
+        RoleStatus,
+        is_started,
+        is_terminal,
+        roll_up,
+    )
 
 __all__ = [
     "ALL",
@@ -148,17 +160,14 @@ __all__ = [
 ]
 
 _NAMES_OF = {
-    "app": "ALL MISSING NONE NULL_RESOURCE AppDef CfgVal GiB Resource RetryPolicy Role",
-    "appstate": "AppState ReplicaState is_started is_terminal",
+    "app": "ALL MISSING NONE NULL_RESOURCE AppDef AppDryRunInfo CfgVal GiB Resource RetryPolicy Role",
     "attempt": "ENDED_STATES LIVE_STATES PENDING_STATES Attempt AttemptState",
     "binding": "BoundLaunch bind bind_cfg bind_launch bind_workspace",
     "builders": "materialize_appdef",
     "canonical": "app_from_document digest document renormalise",
     "check": "Problem check_app",
-    "dryrun": "AppDryRunInfo",
-    "handle": "AppHandle MalformedAppHandleException ParsedAppHandle UnknownAppException "
-    "UnknownSchedulerException make_app_handle parse_app_handle",
-    "jobkey": "DEFAULT_PROJECT DEFAULT_TARGET JobKey attempt_id",
+    "jobkey": "DEFAULT_PROJECT DEFAULT_TARGET AppHandle JobKey MalformedAppHandleException ParsedAppHandle "
+    "UnknownAppException UnknownSchedulerException attempt_id make_app_handle parse_app_handle",
     "launch": "Launch Lifecycle OnChange OnEnd ProjectRef Trigger WorkspaceRef",
     "macros": "RUN_MACROS SYMBOLIC_APP_ID find_macros macros substitute substitute_partial",
     "mounts": "BindMount DeviceMount MountType VolumeMount parse_mounts",
@@ -168,7 +177,8 @@ _NAMES_OF = {
     "named_resources_generic": "GENERIC_NAMED_RESOURCES",
     "runopts": "InvalidRunConfigException get_type_name runopt runopts",
     "secret": "MalformedSecretException Secret",
-    "status": "AppStatus AppStatusError ReplicaStatus RoleStatus roll_up",
+    "status": "AppState AppStatus AppStatusError ReplicaState ReplicaStatus RoleStatus "
+    "is_started is_terminal roll_up",
 }
 _HOMES = {name: module for module, names in _NAMES_OF.items() for name in names.split()}
 

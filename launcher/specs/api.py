@@ -8,14 +8,13 @@ from launcher.specs.app import (
     NONE,
     NULL_RESOURCE,
     AppDef,
+    AppDryRunInfo,
     CfgVal,
     Resource,
     RetryPolicy,
     Role,
 )
-from launcher.specs.appstate import AppState, ReplicaState, is_started, is_terminal
-from launcher.specs.dryrun import AppDryRunInfo
-from launcher.specs.handle import (
+from launcher.specs.jobkey import (
     AppHandle,
     MalformedAppHandleException,
     ParsedAppHandle,
@@ -27,7 +26,16 @@ from launcher.specs.handle import (
 from launcher.specs.macros import macros
 from launcher.specs.mounts import BindMount, DeviceMount, MountType, VolumeMount
 from launcher.specs.runopts import InvalidRunConfigException, get_type_name, runopt, runopts
-from launcher.specs.status import AppStatus, AppStatusError, ReplicaStatus, RoleStatus
+from launcher.specs.status import (
+    AppState,
+    AppStatus,
+    AppStatusError,
+    ReplicaState,
+    ReplicaStatus,
+    RoleStatus,
+    is_started,
+    is_terminal,
+)
 
 __all__ = [
     "ALL",

@@ -99,17 +99,6 @@ def _plain(value: Any, _: str) -> Any:
     return str(value) if isinstance(value, str) else value
 
 
-def _from_variables(env: Mapping[str, str], _: str) -> dict[str, Any]:
-    return {key: {_SECRET: str(text)} if isinstance(text, Secret) else text for key, text in env.items()}
-
-
-def _to_variables(value: Any) -> dict[str, str]:
-    return {
-        key: Secret.parse(text[_SECRET]) if isinstance(text, dict) else text
-        for key, text in _mapping(value).items()
-    }
-
-
 def _from_mounts(mounts: Iterable[Mount], _: str) -> list[dict[str, Any]]:
     return [
         {"type": kind, **_fields_of(mount, cls)}
@@ -128,7 +117,9 @@ def _to_mount(value: Any) -> Mount:
 
 # How a field of a role crosses, by its kind; all others as they are.
 _WRITERS: Mapping[str, Callable[[Any, str], Any]] = {
-    VARIABLES: _from_variables,
+    VARIABLES: lambda value, _: {
+        key: {_SECRET: str(text)} if isinstance(text, Secret) else text for key, text in value.items()
+    },
     JSON: json_value,
     OPTIONS: json_value,
     MOUNTS: _from_mounts,
@@ -139,7 +130,10 @@ _WRITERS: Mapping[str, Callable[[Any, str], Any]] = {
     PROBE: lambda value, _: value and value.to_json(),
 }
 _READERS: Mapping[str, Callable[[Any], Any]] = {
-    VARIABLES: _to_variables,
+    VARIABLES: lambda value: {
+        key: Secret.parse(text[_SECRET]) if isinstance(text, dict) else text
+        for key, text in _mapping(value).items()
+    },
     MOUNTS: lambda value: [_to_mount(mount) for mount in _list(value)],
     "Resource": lambda value: Resource(**_parts(value, Resource)),
     PROBE: lambda value: Probe.from_json(_mapping(value)) if value is not None else None,

@@ -38,6 +38,7 @@ a need has not succeeded, or it was withdrawn; nothing of it has run."""
 HOLDER = "its holder"
 """The owner of an accepted attempt, as the ledger records it."""
 
+_OF_FILES = ("inputs", "inputs_changed", "output_digest")
 _APPROVED = ("pull_request", "approval", "effect", "run_url")
 
 
@@ -72,7 +73,8 @@ class LateDocument(Mapping[str, Any]):
 class Attempt:
     """The record of one attempt. An engine stores it with live objects, the ledger stores it permanently.
 
-    Fields up to `created_at` are fixed when the attempt is reserved; the rest is what was observed.
+    Fields up to `created_at` are fixed when the attempt is reserved; the rest is what was observed. An older
+    version has not recorded `reason`, `effect`, `review`, `matrix`, `home` and `output_digest`: they are "".
 
     Attributes:
         number: 1, 2, … per job key.
@@ -81,24 +83,20 @@ class Attempt:
         origin, path: where the job file lives: git remote or absolute root, and its path below that root.
         commit: git commit of the job file, with `-dirty` when the tree was; "" where there is no git.
         actor: user@host that applied it.
-        action: the plan's action that made it (create, replace, rerun).
-        reason: why the plan made it, in one line; "" for one of an older version.
-        plan_digest: of the plan that made it; the plan can resume it after a kill.
+        action, reason: of the plan that made it: create, replace, rerun; why, in one line.
+        plan_digest: of that plan, which can resume it after a kill; plan_id: its unique id if it was saved.
         trigger_digest: content hash of the files that `rerun_on` names, as they were; "" without any.
-        plan_id: unique id of the saved plan that made it, "" when it was no saved plan.
         edition: the number of the attempt that was the last to change something: its own, or that of the
             attempt that it repeats. 0 in the constructor stands for its own.
         needs: the attempts of other jobs that it stands on, sorted by job.
         order_only: the jobs among `needs` with `rerun: never`.
-        effect: digest of its start (`launcher.plan.effects`); "" for one of an older version.
-        review: review digest of its document; "" for one of an older version.
+        effect: digest of its start (`launcher.plan.effects`); review: review digest of its document.
         receivers: the receivers of its outcome that the project names, as JSON, one a line.
         approval: id of the approved plan that it was started under, or that its repeats go back to.
         pull_request: number of the pull request that showed that plan; "" without one.
         run_url: address of the CI run that applied it; "" outside of CI.
-        matrix: the name that means all jobs of its matrix; "" for a job of its own, and for one of an older
-            version.
-        home: token of the state folder that made it (`launcher.paths`); "" for one of an older version.
+        matrix: the name that means all jobs of its matrix; "" for a job of its own.
+        home: token of the state folder that made it (`launcher.paths`).
         inputs: digest of the files that `inputs` names, as the plan saw them; "" without any.
         seen: path below the root → digest of each file of the checkout that its roles name or import.
         output: address of its output folder, once that was made: a path, or the name of a volume.
@@ -109,15 +107,14 @@ class Attempt:
         exit_code: of the replica that decided a failure; None when unknown.
         inputs_changed: the files among `inputs` that changed while it waited or ran, as text; "" for none.
         output_digest: digest of the files in its output folder after a success, or why there is none
-            (`launcher.schedulers.contents`); "" for no file, and for one of an older version.
+            (`launcher.schedulers.contents`); "" for no file.
         images: role → id of the image that its containers were made of, once they ran; {} without images.
         used: role → what its runs have used; "" → what processes have used that outlived their replica. {}
             where that is unknown.
-        unstarted: replicas that were never started, of an attempt of which others were.
-        drift: a change of its objects by other programs, such as "main/1 was removed by hand"; "" for none.
-            Like `unstarted` it is only observed, never recorded.
-        elsewhere: address of its engine, if that is not the one that was asked; the other fields are then
-            the last known ones. Only observed, too.
+        unstarted: replicas that were never started, of an attempt of which others were; never recorded.
+        drift: a change of its objects by other programs, such as "main/1 was removed by hand"; not recorded.
+        elsewhere: address of its engine, if that is not the one that was asked; never recorded. The other
+            fields are then the last known ones.
     """
 
     key: JobKey
@@ -207,9 +204,7 @@ class Attempt:
                 }
                 for each in self.needs
             ],
-            **({"inputs": self.inputs} if self.inputs else {}),
-            **({"inputs_changed": self.inputs_changed} if self.inputs_changed else {}),
-            **({"output_digest": self.output_digest} if self.output_digest else {}),
+            **{name: text for name in _OF_FILES if (text := getattr(self, name))},
             "metadata": dict(self.metadata),
             "digest": self.digest,
             "document": dict(self.document),

@@ -11,8 +11,7 @@ from functools import partial
 from typing import Any, NamedTuple
 
 from launcher.dataclass import replace
-from launcher.specs.app import AppDef, Role
-from launcher.specs.dryrun import AppDryRunInfo
+from launcher.specs.app import AppDef, AppDryRunInfo, Role
 from launcher.specs.launch import Launch, WorkspaceRef
 from launcher.specs.macros import (
     OUTPUT_DIR,
@@ -64,23 +63,24 @@ def bind_launch(
     Raises InvalidRunConfigException for a timeout that the scheduler cannot keep, or that is given twice.
     """
     directory, workspace = launch.directory, launch.workspace
+    if workspace is not None:
+        absolute = partial(bind_workspace, directory=directory, home=home)
+        projects = tuple(each._replace(path=absolute(each.path)) for each in workspace.projects)
+        path = "" if projects else absolute(workspace.path)
+        workspace = workspace._replace(path=path, projects=projects)
     given = launch.cfg if cfg is None else cfg
     return BoundLaunch(
         launch=launch,
         app=bind(launch.app, directory=directory, home=home),
-        cfg=_bind_options(launch, given, opts, home, timeout_s=launch.timeout_s),
-        workspace=_bind_folders(workspace, directory, home) if workspace is not None else None,
+        cfg=bind_options(launch, given, opts=opts, home=home, timeout_s=launch.timeout_s),
+        workspace=workspace,
     )
 
 
-def bind_options(launch: Launch, *, opts: runopts, home: str) -> dict[str, Any]:
-    """The run options that `bind_launch` gives the launch, without those that a scheduler may refuse."""
-    return _bind_options(launch, launch.cfg, opts, home, timeout_s=None)
-
-
-def _bind_options(
-    launch: Launch, cfg: Mapping[str, Any], opts: runopts, home: str, *, timeout_s: int | None
+def bind_options(
+    launch: Launch, cfg: Mapping[str, Any], *, opts: runopts, home: str, timeout_s: int | None = None
 ) -> dict[str, Any]:
+    """The run options `cfg` of a launch as `bind_launch` gives them, with its time limit if given."""
     workspace = launch.workspace
     return bind_cfg(
         cfg,
@@ -100,14 +100,19 @@ def bind(app: AppDef, *, directory: str, home: str) -> AppDef:
     """
     values = {"job.dir": directory}
     open_text, fixed_text = partial(substitute_partial, values=values), partial(substitute, values=values)
-    return replace(
-        app,
-        roles=[
-            _bind_role(_with_secrets(role, directory, home), open_text, fixed_text, home)
-            for role in app.roles
-        ],
-        metadata=map_text(app.metadata, fixed_text),
-    )
+
+    def with_secrets(role: Role) -> Role:
+        """Return the role with absolute paths of its secrets' files."""
+        files = {
+            name: _absolute(substitute(value.name, values), directory, home)
+            for name, value in role.env.items()
+            if isinstance(value, Secret) and value.kind == "file"
+        }
+        found = {name: Secret(f"file:{path}") for name, path in files.items()}
+        return replace(role, env={**role.env, **found}) if found else role
+
+    roles = [_bind_role(with_secrets(role), open_text, fixed_text, home) for role in app.roles]
+    return replace(app, roles=roles, metadata=map_text(app.metadata, fixed_text))
 
 
 def _bind_role(
@@ -124,16 +129,6 @@ def _bind_role(
         cfg=map_text(role.cfg, fixed_text),
         mounts=[_fixed_mount(mount, fixed_text) for mount in bound.mounts],
     )
-
-
-def _with_secrets(role: Role, directory: str, home: str) -> Role:
-    """Return the role with absolute paths of its secrets' files."""
-    found = {
-        name: Secret(f"file:{_absolute(substitute(value.name, {'job.dir': directory}), directory, home)}")
-        for name, value in role.env.items()
-        if isinstance(value, Secret) and value.kind == "file"
-    }
-    return replace(role, env={**role.env, **found}) if found else role
 
 
 def _rooted(source: str, home: str) -> str:
@@ -179,34 +174,19 @@ def bind_cfg(
         if opts.get(name) is not None and isinstance(bound.get(name), str):
             bound[name] = _absolute(bound[name], directory, home)
     if timeout_s is not None:
-        bound["timeout_s"] = _timeout(bound, opts, timeout_s)
+        if opts.get("timeout_s") is None:
+            hint = "remove `timeout`, or choose another one"
+            raise InvalidRunConfigException("this scheduler has no timeout", "timeout_s", bound, hint=hint)
+        if bound.get("timeout_s") not in (None, timeout_s):
+            twice = f"the timeout is given twice: {timeout_s} s and {bound['timeout_s']} s"
+            raise InvalidRunConfigException(twice, "timeout_s", bound)
+        bound["timeout_s"] = timeout_s
     return bound
 
 
 def bind_workspace(path: str, *, directory: str, home: str) -> str:
     """The absolute folder of a workspace that a job file in `directory` names as `path`."""
     return _absolute(substitute(path, {"job.dir": directory}), directory, home)
-
-
-def _bind_folders(workspace: WorkspaceRef, directory: str, home: str) -> WorkspaceRef:
-    def absolute(path: str) -> str:
-        return bind_workspace(path, directory=directory, home=home)
-
-    projects = tuple(each._replace(path=absolute(each.path)) for each in workspace.projects)
-    path = "" if projects else absolute(workspace.path)
-    return workspace._replace(path=path, projects=projects)
-
-
-def _timeout(cfg: Mapping[str, Any], opts: runopts, timeout_s: int) -> int:
-    if opts.get("timeout_s") is None:
-        raise InvalidRunConfigException(
-            "this scheduler has no timeout", "timeout_s", cfg, hint="remove `timeout`, or choose another one"
-        )
-    if cfg.get("timeout_s") not in (None, timeout_s):
-        raise InvalidRunConfigException(
-            f"the timeout is given twice: {timeout_s} s and {cfg['timeout_s']} s", "timeout_s", cfg
-        )
-    return timeout_s
 
 
 def _absolute(path: str, directory: str, home: str | None) -> str:

@@ -1,7 +1,4 @@
-"""The import path under which component calls and mount texts are known; they live in launcher.components.
-
-For programs written for TorchX; launcher itself does not import it.
-"""
+"""The import path of component calls and mount texts in TorchX, for programs written for it."""
 
 from __future__ import annotations
 
@@ -11,7 +8,7 @@ from launcher.components.call import (
     materialize_appdef,
     parse_args,
 )
-from launcher.specs.handle import make_app_handle
+from launcher.specs.jobkey import make_app_handle
 from launcher.specs.mounts import parse_mounts
 
 __all__ = [

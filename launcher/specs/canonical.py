@@ -9,7 +9,7 @@ options are the user's, and stay as given. Always present: scheduler, roles[].na
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from enum import Enum
 from json import JSONEncoder
 from typing import Any
@@ -62,9 +62,7 @@ def document_of(app: AppDef, cfg: Mapping[str, CfgVal], scheduler: str) -> dict[
     """The normal form of an app without a job. Role metadata that JSON cannot hold is left out."""
     try:
         return _normal(app, scheduler, cfg, None, None)
-    except (
-        UnstorableValueError
-    ):  # role metadata of Python apps may hold any object; it does not affect the run
+    except UnstorableValueError:  # role metadata may hold any object; it does not affect the run
         bare = replace(app, roles=[replace(role, metadata={}) for role in app.roles])
         return _normal(bare, scheduler, cfg, None, None)
 
@@ -143,12 +141,13 @@ def to_workspace(fields: Mapping[str, Any] | None) -> WorkspaceRef | None:
 
 
 def _from_options(cfg: Mapping[str, Any], path: str) -> Any:
-    return json_value({key: _option(value) for key, value in cfg.items() if value is not None}, path)
-
-
-def _option(value: Any) -> Any:
-    """Normalise a number: 10 and 10.0 are one value of an option, which is resolved by the option's type."""
-    return int(value) if isinstance(value, float) and value.is_integer() else value
+    # 10 and 10.0 are one value of an option, which is resolved by the option's type.
+    given = {
+        key: int(value) if isinstance(value, float) and value.is_integer() else value
+        for key, value in cfg.items()
+        if value is not None
+    }
+    return json_value(given, path)
 
 
 _EMPTY: tuple[Any, ...] = (None, {}, [])
@@ -170,11 +169,6 @@ def _from_role(role: Role) -> dict[str, Any]:
         if value not in _EMPTY and value != default:
             made[name] = value
     return made
-
-
-def _from_variable(value: str) -> str | dict[str, str]:
-    """Encode a reference to a secret differently from the same text as a literal."""
-    return {"secret": str(value)} if isinstance(value, Secret) else value
 
 
 def _to_role(fields: Mapping[str, Any]) -> Role:
@@ -214,10 +208,6 @@ def _in_units(amount: int | None, unit: int) -> float:
     if amount is None:
         return -1
     return amount / unit if amount % unit else amount // unit
-
-
-def _from_mounts(mounts: Iterable[Mount]) -> list[dict[str, Any]]:
-    return sorted((_from_mount(mount) for mount in mounts), key=lambda mount: str(mount["dst"]))
 
 
 def _from_mount(mount: Mount) -> dict[str, Any]:
@@ -262,10 +252,13 @@ def json_value(value: Any, path: str) -> Any:
 
 # Kind of a field of a role → how a document stores and restores it; other kinds stay as they are.
 _WRITERS: Mapping[str, Callable[[Any, str], Any]] = {
-    VARIABLES: lambda value, _: {key: _from_variable(text) for key, text in value.items()},
+    # A reference to a secret is encoded differently from the same text as a literal.
+    VARIABLES: lambda value, _: {
+        key: {"secret": str(text)} if isinstance(text, Secret) else text for key, text in value.items()
+    },
     JSON: json_value,
     OPTIONS: _from_options,
-    MOUNTS: lambda value, _: _from_mounts(value),
+    MOUNTS: lambda value, _: sorted(map(_from_mount, value), key=lambda mount: str(mount["dst"])),
     "Resource": lambda value, _: _from_resource(value),
     "list[str]": lambda value, _: list(value),
     "dict[str, int]": lambda value, _: dict(value),

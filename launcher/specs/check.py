@@ -69,17 +69,12 @@ def check_app(app: AppDef) -> list[Problem]:
         return found
     if any(role.service or role.depends_on for role in app.roles):
         found += (Problem(*each) for each in order_problems(app))
-    return [*found, *_check_hosts(app)]
-
-
-def _check_hosts(app: AppDef) -> Iterator[Problem]:
-    """Yield a problem for each text that names the host of a missing role."""
-    names = [role.name for role in app.roles]
     for role in app.roles:
         for path, text in macro_texts(role):
             if "$<role." in text:
-                for code, message in host_problems(text, names):
-                    yield Problem(("roles", role.name, *path), code, message)
+                faults = host_problems(text, list(counts))
+                found += (Problem(("roles", role.name, *path), code, message) for code, message in faults)
+    return found
 
 
 def macro_texts(role: Role) -> Iterator[tuple[Path, str]]:
@@ -121,9 +116,8 @@ def _check_size(app: AppDef) -> Iterator[Problem]:
     """Yield roles that are too large together; a role that is too large alone is reported elsewhere."""
     total = 0
     for role in app.roles:
-        if not _is_int(role.num_replicas) or role.num_replicas > MAX_REPLICAS:
-            continue
-        total += role.num_replicas
+        if _is_int(role.num_replicas) and role.num_replicas <= MAX_REPLICAS:
+            total += role.num_replicas
         if total > MAX_REPLICAS:
             message = f"with this role it is {total:,} replicas, and an app has at most {MAX_REPLICAS:,}"
             yield Problem(("roles", role.name, "num_replicas"), "out-of-range", message)
@@ -133,11 +127,20 @@ def _check_size(app: AppDef) -> Iterator[Problem]:
 def _check_role(role: Role) -> Iterator[Problem]:
     at: Path = ("roles", role.name)
     yield from _check_name((*at, "name"), role.name)
-    misshapen = list(_check_shapes(at, role))
-    yield from misshapen
+    misshapen = False
+    for name, types in _SHAPES:  # `args="--lr 1"` would pass as a list of one-letter arguments
+        value = getattr(role, name)
+        if not isinstance(value, types):
+            misshapen = True
+            want = "list" if list in types else types[0].__name__.lower()
+            yield Problem((*at, name), "wrong-type", f"{name} is a {want}, got {value!r}")
     if misshapen:  # a value of the wrong type cannot be checked further
         return
-    yield from _check_entrypoint((*at, "entrypoint"), role.entrypoint)
+    if role.entrypoint in ("", MISSING):
+        message = "the role has no entrypoint: name the command to run"
+        yield Problem((*at, "entrypoint"), "missing-field", message)
+    else:
+        yield from _check_text((*at, "entrypoint"), role.entrypoint)
     for name, default, rule in _RULES:
         value = getattr(role, name)
         if value is not default:
@@ -147,15 +150,6 @@ def _check_role(role: Role) -> Iterator[Problem]:
         if not _is_int(port) or not 1 <= port <= 65535:
             message = f"a port is an integer from 1 to 65535, got {port!r}"
             yield Problem((*at, "port_map", name), "out-of-range", message)
-
-
-def _check_shapes(at: Path, role: Role) -> Iterator[Problem]:
-    """Check the types of fields: `args="--lr 1"` would pass as a list of one-letter arguments."""
-    for name, types in _SHAPES:
-        value = getattr(role, name)
-        if not isinstance(value, types):
-            want = "list" if list in types else types[0].__name__.lower()
-            yield Problem((*at, name), "wrong-type", f"{name} is a {want}, got {value!r}")
 
 
 def _check_name(path: Path, name: object) -> Iterator[Problem]:
@@ -169,20 +163,22 @@ def _check_name(path: Path, name: object) -> Iterator[Problem]:
         yield Problem(path, "unusable-name", message)
 
 
-def _check_entrypoint(path: Path, text: object) -> Iterator[Problem]:
-    if text in ("", MISSING):
-        yield Problem(path, "missing-field", "the role has no entrypoint: name the command to run")
-    else:
-        yield from _check_text(path, text)
-
-
 def _check_env(at: Path, env: Mapping[Any, Any]) -> Iterator[Problem]:
     for name, value in env.items():
         path = (*at, name)
         if not isinstance(name, str) or not name or "=" in name or unusable_in(name):
             message = f"{name!r} cannot name an environment variable"
             yield Problem(path, "unusable-name", message)
-        yield from _check_secret(path, value) if isinstance(value, Secret) else _check_text(path, value)
+        if not isinstance(value, Secret):
+            yield from _check_text(path, value)
+            continue
+        try:
+            Secret.parse(value)
+        except MalformedSecretException as error:
+            message = f"the reference to a secret is wrong: {error}; {error.hint}"
+            yield Problem(path, "unusable-text", message)
+        else:
+            yield from _check_fixed(path, str(value))
 
 
 def _check_counts(at: Path, role: Role) -> Iterator[Problem]:
@@ -202,24 +198,20 @@ def _check_resource(at: Path, resource: Resource) -> Iterator[Problem]:
         return
     for name in ("cpu", "gpu", "memMB"):
         amount = getattr(resource, name)
-        if isinstance(amount, bool) or not isinstance(amount, (int, float)) or not _is_amount(amount):
+        is_number = isinstance(amount, (int, float)) and not isinstance(amount, bool)
+        if not is_number or not (amount == -1 or 0 <= amount < float("inf")):
             message = f"{name} is a number of 0 or more, or -1 to leave it open; got {amount!r}"
             yield Problem((*at, name), "out-of-range", message)
-    if isinstance(resource.capabilities, Mapping) and resource.capabilities.get(GPU_TYPE) is not None:
-        yield from _check_gpu_type((*at, "capabilities", GPU_TYPE), resource.capabilities[GPU_TYPE], resource)
-
-
-def _check_gpu_type(path: Path, kind: object, resource: Resource) -> Iterator[Problem]:
+    kind = resource.capabilities.get(GPU_TYPE) if isinstance(resource.capabilities, Mapping) else None
+    path = (*at, "capabilities", GPU_TYPE)
+    if kind is None:
+        return
     if not isinstance(kind, str) or not re.fullmatch(GPU_TYPE_FORM[1:-1], kind):
         message = f"the kind of a GPU is a name such as a100: letters, digits, `_`, `.`, `-`; got {kind!r}"
         yield Problem(path, "unusable-text", message)
     elif resource.gpu in (0, -1):
         message = f"the GPUs are to be of the kind `{kind}`, and there are none: set `gpu` to their number"
         yield Problem(path, "constraint", message)
-
-
-def _is_amount(amount: float) -> bool:
-    return amount == -1 or 0 <= amount < float("inf")
 
 
 def _check_mounts(at: Path, mounts: list[Mount]) -> Iterator[Problem]:
@@ -298,15 +290,6 @@ def _check_text(path: Path, text: object) -> Iterator[Problem]:
             hint = name_hint(name, _KNOWN_NAMES)
             message = f"`{text[start:end]}` names nothing; {hint}, or write `${text[start:end]}` for the text"
             yield Problem(path, "unknown-reference", message)
-
-
-def _check_secret(path: Path, secret: Secret) -> Iterator[Problem]:
-    try:
-        Secret.parse(secret)
-    except MalformedSecretException as error:
-        yield Problem(path, "unusable-text", f"the reference to a secret is wrong: {error}; {error.hint}")
-        return
-    yield from _check_fixed(path, str(secret))
 
 
 def _check_fixed(path: Path, text: object) -> Iterator[Problem]:

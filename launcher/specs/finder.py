@@ -1,7 +1,4 @@
-"""The import path under which the finder of components is known; it lives in launcher.components.
-
-For programs written for TorchX; launcher itself does not import it.
-"""
+"""The import path of the finder of components in TorchX, for programs written for it."""
 
 from __future__ import annotations
 

@@ -42,18 +42,17 @@ UNDER = "while it waited or ran"
 """The time of a change that a holder found, in a message."""
 
 
-def _changed_paths(old: InputFiles, new: InputFiles) -> list[str]:
-    """Return the sorted paths whose content differs or that only one of the two has."""
-    return sorted(path for path in {*old.files, *new.files} if old.files.get(path) != new.files.get(path))
-
-
 def changes(old: InputFiles, new: InputFiles, when: str = "") -> str:
     """ "train.py and conf/b.yaml (new) changed since attempt 1; `inputs` now has `data/*`"; "" for no change.
 
     Args:
         when: text that follows "changed".
     """
-    paths = [_path(path, old, new) for path in _changed_paths(old, new)]
+    paths = []
+    for path in sorted({*old.files, *new.files}):
+        if old.files.get(path) != new.files.get(path):
+            mark = " (new)" if path not in old.files else " (removed)" if path not in new.files else ""
+            paths.append(printable(path) + mark)
     parts = [f"{named(paths)} changed {when}".rstrip()] if paths else []
     for word, globs in (
         ("now has", {*new.globs} - {*old.globs}),
@@ -70,11 +69,6 @@ def named(names: Sequence[str]) -> str:
     if left > 0:
         shown.append(f"{left} more")
     return shown[0] if len(shown) == 1 else f"{', '.join(shown[:-1])} and {shown[-1]}"
-
-
-def _path(path: str, old: InputFiles, new: InputFiles) -> str:
-    mark = " (new)" if path not in old.files else " (removed)" if path not in new.files else ""
-    return printable(path) + mark
 
 
 _PREFIX = "tr1:"

@@ -162,8 +162,7 @@ class Launch:
     workspace: WorkspaceRef | None = None
     lifecycle: Lifecycle = Lifecycle()
     needs: tuple[Need, ...] = ()
-    """Jobs of the same project and target that must have succeeded first, each once, sorted. Outside the
-    digest. The name of a matrix is replaced by all of its jobs."""
+    """Jobs of the same project and target that must have succeeded first, sorted; of a matrix all."""
     unresolved: Mapping[str, str] = field(default_factory=dict)
     """Names among `needs` that may mean unknown jobs, each with the reason."""
     matrix: str = ""
@@ -179,21 +178,17 @@ class Launch:
     trigger_digest: str = ""
     """Hash of all files that the globs of `lifecycle.rerun_on` match; "" where there are none."""
     inputs: tuple[str, ...] = ()
-    """Globs of the files that its result depends on, as written, relative to the job file's folder. Outside
-    the document; a change of what they match makes a new edition."""
+    """Globs, relative to the job file's folder; a change of what they match makes a new edition."""
     inputs_digest: str = ""
-    """Hash of `inputs` and of all files that they match (`launcher.specs.inputs`); "" without any, and where
-    the files were not read."""
+    """Hash of `inputs` and of all files that they match; "" without any, and where they were not read."""
     review_digest: str = ""
-    """Digest of the document with the values of `$<git.…>` left symbolic, which approvals hold; "" where that
-    is the document's own."""
+    """Digest of the document with `$<git.…>` left symbolic, for approvals; "" where it is the document's."""
     enabled: bool = True
     description: str = ""
     notes: tuple[str, ...] = ()
     """Remarks of the compiler that a plan shows beside its start. Outside the document."""
     shared_line: Callable[[str], str] = field(default=lambda path: "", compare=False, repr=False)
-    """Path of the job file, `roles.main.env.LR` → `launcher.toml:12` where the value comes from a file that
-    other jobs stand on, too; else "". Not saved."""
+    """`roles.main.env.LR` → `launcher.toml:12` where other jobs stand on that file; else "". Not saved."""
     digest: str = field(default="", init=False, compare=False, repr=False)
     """Digest of its document, where the cache of compiles knows it; a copy with `replace` has none."""
     root: str

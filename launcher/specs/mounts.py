@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from enum import Enum
+from itertools import chain
 from os.path import expanduser
 
 from launcher.dataclass import dataclass
@@ -68,6 +69,11 @@ _KEYS = {
     "perm": "permissions",
     "permissions": "permissions",
 }
+_ALLOWED = {
+    "bind": {"type", "src", "dst", "read_only"},
+    "volume": {"type", "src", "dst", "read_only"},
+    "device": {"type", "src", "dst", "permissions"},
+}
 _BOOLEANS = {"": True, "true": True, "1": True, "false": False, "0": False}
 
 
@@ -79,7 +85,9 @@ def parse_mounts(opts: Iterable[str], *, expand_home: bool = True) -> list[Mount
     the home folder unless `expand_home` is off. Raises InvalidMountException (a KeyError and a ValueError).
     """
     found: list[dict[str, str]] = []
-    for opt in _tokens(opts):
+    # No type has a comma in its name: what follows one is the next option.
+    tokens = (opt.split(",") if opt.lstrip().startswith("type=") else [opt] for opt in opts)
+    for opt in chain.from_iterable(tokens):
         key, _, value = opt.partition("=")
         key, value = key.strip(), value.strip()
         if key not in _KEYS:
@@ -92,50 +100,26 @@ def parse_mounts(opts: Iterable[str], *, expand_home: bool = True) -> list[Mount
     return [_to_mount(fields, expand_home) for fields in found]
 
 
-def _tokens(opts: Iterable[str]) -> Iterator[str]:
-    for opt in opts:
-        # No type has a comma in its name: what follows one is the next option.
-        yield from opt.split(",") if opt.lstrip().startswith("type=") else [opt]
-
-
 def _to_mount(fields: Mapping[str, str], expand_home: bool) -> Mount:
     kind = fields["type"]
-    if kind not in _MAKERS:
-        raise InvalidMountException(f"invalid mount type `{kind}`", hint=name_hint(kind, _MAKERS))
-    make, allowed = _MAKERS[kind]
+    if kind not in _ALLOWED:
+        raise InvalidMountException(f"invalid mount type `{kind}`", hint=name_hint(kind, _ALLOWED))
+    allowed = _ALLOWED[kind]
     for key in fields:
         if key not in allowed:
             raise InvalidMountException(
                 f"a {kind} mount has no `{key}`", hint=f"it has: {', '.join(sorted(allowed))}"
             )
-    mount = make(fields)
-    if expand_home and isinstance(mount, BindMount) and mount.src_path.startswith("~"):
-        mount.src_path = expanduser(mount.src_path)
-    return mount
-
-
-def _bind(fields: Mapping[str, str]) -> Mount:
-    return BindMount(_required(fields, "src"), _required(fields, "dst"), _read_only(fields))
-
-
-def _volume(fields: Mapping[str, str]) -> Mount:
-    return VolumeMount(_required(fields, "src"), _required(fields, "dst"), _read_only(fields))
-
-
-def _device(fields: Mapping[str, str]) -> Mount:
     src = _required(fields, "src")
-    permissions = fields.get("permissions", "rwm")
-    if not permissions or set(permissions) - set("rwm"):
-        raise InvalidMountException(f"permissions are made of r, w and m, got `{permissions}`")
-    return DeviceMount(src, fields.get("dst") or src, permissions)
-
-
-_Maker = Callable[[Mapping[str, str]], Mount]
-_MAKERS: dict[str, tuple[_Maker, frozenset[str]]] = {
-    "bind": (_bind, frozenset({"type", "src", "dst", "read_only"})),
-    "volume": (_volume, frozenset({"type", "src", "dst", "read_only"})),
-    "device": (_device, frozenset({"type", "src", "dst", "permissions"})),
-}
+    if kind == "device":
+        permissions = fields.get("permissions", "rwm")
+        if not permissions or set(permissions) - set("rwm"):
+            raise InvalidMountException(f"permissions are made of r, w and m, got `{permissions}`")
+        return DeviceMount(src, fields.get("dst") or src, permissions)
+    dst, read_only = _required(fields, "dst"), _read_only(fields)
+    if kind == "volume":
+        return VolumeMount(src, dst, read_only)
+    return BindMount(expanduser(src) if expand_home and src.startswith("~") else src, dst, read_only)
 
 
 def _required(fields: Mapping[str, str], key: str) -> str:

@@ -83,13 +83,11 @@ def check_address(text: str) -> str:
 def check_url(text: str) -> str:
     """Return `text` where it is an http or https URL without a password. Raises MalformedAddressError."""
     if re.match(_WITH_PASSWORD, text, re.IGNORECASE):
-        raise MalformedAddressError(
-            "the URL holds a user name or a password", hint="remove it: `secret` proves who sends"
-        )
+        hint = "remove it: `secret` proves who sends"
+        raise MalformedAddressError("the URL holds a user name or a password", hint=hint)
     if not re.fullmatch(URL_PATTERN, text):
-        raise MalformedAddressError(
-            "it is no http or https URL", hint="such as https://example.com/hook, or env:NAME of a variable"
-        )
+        hint = "such as https://example.com/hook, or env:NAME of a variable"
+        raise MalformedAddressError("it is no http or https URL", hint=hint)
     return text
 
 

@@ -40,15 +40,11 @@ def _of_condition(
     elif condition not in CONDITIONS:
         yield "unknown-variant", f"want one of {', '.join(CONDITIONS)}, got {condition!r}"
     elif condition == "ready" and roles[name].ready is None:
-        yield (
-            "constraint",
-            f"role `{name}` has no probe, so it is never ready: give it `ready`, or wait for `started`",
-        )
+        remedy = "give it `ready`, or wait for `started`"
+        yield "constraint", f"role `{name}` has no probe, so it is never ready: {remedy}"
     elif condition == "succeeded" and roles[name].service:
-        yield (
-            "constraint",
-            f"role `{name}` is a service and runs until the others have ended: wait for `ready` or `started`",
-        )
+        remedy = "wait for `ready` or `started`"
+        yield "constraint", f"role `{name}` is a service and runs until the others have ended: {remedy}"
 
 
 def _circles(roles: Mapping[str, Role]) -> Iterator[Sequence[str]]:
@@ -62,9 +58,8 @@ def _circles(roles: Mapping[str, Role]) -> Iterator[Sequence[str]]:
             name, rest = stack[-1]
             if not path or path[-1] != name:
                 path.append(name)
-            following = next(
-                (each for each in rest if each in roles and each not in done and each != name), None
-            )
+            others = (each for each in rest if each in roles and each not in done and each != name)
+            following = next(others, None)
             if following is None:
                 done.add(name)
                 stack.pop()
@@ -73,14 +68,11 @@ def _circles(roles: Mapping[str, Role]) -> Iterator[Sequence[str]]:
                 circle = path[path.index(following) :]
                 if frozenset(circle) not in known:
                     known.add(frozenset(circle))
-                    yield _from_first(circle, list(roles))
+                    order = list(roles)
+                    start = circle.index(min(circle, key=order.index))
+                    yield [*circle[start:], *circle[:start]]
             else:
                 stack.append((following, iter(roles[following].depends_on)))
-
-
-def _from_first(circle: Sequence[str], order: Sequence[str]) -> Sequence[str]:
-    start = circle.index(min(circle, key=order.index))
-    return [*circle[start:], *circle[:start]]
 
 
 def host_problems(text: str, roles: Sequence[str]) -> Iterator[tuple[str, str]]:

@@ -43,15 +43,11 @@ def references(app: AppDef) -> Iterator[Reference]:
 
 def has_output(app: AppDef) -> bool:
     """Whether the app asks for an output folder of its own."""
-    return app.output or any(not each.job for each in references(app)) or _speaks_of(OUTPUT_VARIABLE, app)
+    return app.output or any(not each.job for each in references(app)) or mentions(OUTPUT_VARIABLE, app)
 
 
-def lists_needs(app: AppDef) -> bool:
-    """Whether the app's roles mention the variable that lists its needs with their output folders."""
-    return _speaks_of(NEEDS_VARIABLE, app)
-
-
-def _speaks_of(variable: str, app: AppDef) -> bool:
+def mentions(variable: str, app: AppDef) -> bool:
+    """Whether the app's roles mention a variable, such as the one that lists its needs with their folders."""
     return any(variable in text for role in app.roles for _, text in macro_texts(role))
 
 

@@ -61,29 +61,22 @@ class Probe:
         if self.port is not None and "http" not in kinds:
             kinds.insert(0, "port")
         if len(kinds) > 1:
-            yield (
-                "",
-                "constraint",
-                f"a probe is one of port, http, file and command, and this has {_and(kinds)}",
-            )
+            has = f"{', '.join(kinds[:-1])} and {kinds[-1]}"
+            yield "", "constraint", f"a probe is one of port, http, file and command, and this has {has}"
         elif not kinds:
             yield "", "missing-field", "a probe needs `port`, `http` with `port`, `file` or `command`"
         if self.http is not None and self.port is None:
             yield "", "missing-field", "`http` needs the `port` that answers"
-        if self.http is not None and (
-            not self.http.startswith("/") or not self.http.isprintable() or " " in self.http
-        ):
+        http = self.http if self.http is not None else "/"
+        if not http.startswith("/") or not http.isprintable() or " " in http:
             yield "http", "unusable-text", f"want a path such as `/health`, got `{self.http}`"
         if self.port is not None and (type(self.port) is not int or not 1 <= self.port <= 65535):
             yield "port", "out-of-range", f"a port is an integer from 1 to 65535, got {self.port!r}"
         for name, least in (("every", LEAST_EVERY_S), ("timeout", self.every)):
             amount = getattr(self, name)
             if type(amount) not in (int, float) or not least <= amount <= LONGEST_S:
-                yield (
-                    name,
-                    "out-of-range",
-                    f"{name} is at least {least:g} s and at most a day, got {amount!r}",
-                )
+                message = f"{name} is at least {least:g} s and at most a day, got {amount!r}"
+                yield name, "out-of-range", message
                 return
 
 
@@ -94,7 +87,3 @@ def _plain(value: Any) -> Any:
     if isinstance(value, tuple):
         return list(value)
     return int(value) if isinstance(value, float) and value.is_integer() else value
-
-
-def _and(names: list[str]) -> str:
-    return f"{', '.join(names[:-1])} and {names[-1]}"

@@ -64,9 +64,8 @@ def faults(
     for key in () if is_shared else SHARED:
         if key in value:
             message = f"`{key}` would change what job files mean, and this file is not in their repository"
-            yield Fault(
-                (key,), "unknown-field", message, remedy=f"move it to the {PROJECT_FILE} of the project"
-            )
+            remedy = f"move it to the {PROJECT_FILE} of the project"
+            yield Fault((key,), "unknown-field", message, remedy=remedy)
     for key in value:
         if key not in FIELDS and not key.startswith("x-"):
             yield Fault((key,), "unknown-field", f"`{key}` is not a field of {PROJECT_FILE}", FIELDS)
@@ -121,9 +120,8 @@ def _of_notify(table: Any) -> Iterator[Fault]:
     if not isinstance(table, dict):
         return
     if "url" not in table and "command" not in table:
-        yield Fault(
-            ("notify",), "missing-field", "`notify` names no receiver", remedy="add `url` or `command`"
-        )
+        message = "`notify` names no receiver"
+        yield Fault(("notify",), "missing-field", message, remedy="add `url` or `command`")
     elif "secret" in table and "url" not in table:
         message = "`secret` signs what a `url` gets, and there is none"
         yield Fault(("notify", "secret"), "constraint", message, remedy="add `url`, or remove it")
@@ -140,17 +138,13 @@ def _of_section(section: str, tables: Any, schedulers: Collection[str] | None) -
             shown = name if name.replace("_", "").replace("-", "").isalnum() else f'"{name}"'
             message = f"`{section}.{name}` must be a table"
             yield Fault(path, "wrong-type", message, remedy=f"write [{section}.{shown}]")
+        elif section == "cli" and name not in COMMANDS:
+            message = f"`cli.{name}` is no table of this file"
+            yield Fault(path, "unknown-field", message, tuple(COMMANDS))
         elif section == "cli":
-            yield from _of_command(name, table)
+            for key in table:
+                if key not in COMMANDS[name]:
+                    message = f"`cli.{name}` has no `{key}`"
+                    yield Fault((*path, key), "unknown-field", message, COMMANDS[name])
         elif section == "schedulers" and schedulers is not None and name not in schedulers:
             yield Fault(path, "unknown-variant", f"there is no scheduler `{name}`", tuple(schedulers))
-
-
-def _of_command(name: str, table: Mapping[str, Any]) -> Iterator[Fault]:
-    if name not in COMMANDS:
-        yield Fault(("cli", name), "unknown-field", f"`cli.{name}` is no table of this file", tuple(COMMANDS))
-        return
-    for key in table:
-        if key not in COMMANDS[name]:
-            message = f"`cli.{name}` has no `{key}`"
-            yield Fault(("cli", name, key), "unknown-field", message, COMMANDS[name])

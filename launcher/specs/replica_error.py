@@ -74,12 +74,8 @@ def error_text(start: bytes) -> str:
     try:
         return json.dumps(json.loads(text))
     except (ValueError, RecursionError):
-        return text if len(start) < MOST_BYTES else _mended(text)
-
-
-def _mended(text: str) -> str:
-    """Return cut JSON closed at the cut; a text that then has no message stays unchanged."""
-    for closed in _closed(text):
+        pass
+    for closed in _closed(text) if len(start) >= MOST_BYTES else ():
         try:
             found = json.loads(closed)
         except (ValueError, RecursionError):

@@ -30,21 +30,14 @@ class UnknownResourceException(LauncherError, KeyError):
     """There is no resource of that name, or its plug-in cannot be loaded."""
 
 
-def _null() -> Resource:
-    return NULL_RESOURCE
-
-
 @cache
 def _factories() -> Mapping[str, Callable[[], Resource]]:
     """Every name and the function that makes its resource; plug-ins win over built-in ones."""
     from launcher.specs import named_resources_aws as aws
     from launcher.specs import named_resources_generic as generic
 
-    ours = {**generic.NAMED_RESOURCES, **aws.NAMED_RESOURCES, "NULL": _null, "MISSING": _null}
-    return {**ours, **_plugins()}
-
-
-def _plugins() -> dict[str, Callable[[], Resource]]:
+    none = dict.fromkeys(("NULL", "MISSING"), lambda: NULL_RESOURCE)
+    ours = {**generic.NAMED_RESOURCES, **aws.NAMED_RESOURCES, **none}
     from importlib.metadata import entry_points
 
     def make(entry_point: EntryPoint) -> Resource:
@@ -57,7 +50,8 @@ def _plugins() -> dict[str, Callable[[], Resource]]:
             ) from error
         return made
 
-    return {point.name: partial(make, point) for point in entry_points(group=ENTRY_POINTS)}
+    plugins = {point.name: partial(make, point) for point in entry_points(group=ENTRY_POINTS)}
+    return {**ours, **plugins}
 
 
 class _NamedResources:

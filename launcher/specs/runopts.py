@@ -117,7 +117,13 @@ class runopt:
         if self.is_type_list_of_str:
             return _split(value)
         if self.is_type_dict_of_str:
-            return dict(_to_pair(entry) for entry in _split(value))
+            pairs = {}
+            for entry in _split(value):
+                key, colon, text = entry.partition(":")
+                if not colon:
+                    raise ValueError(f"want key:value, got `{entry}`")
+                pairs[key.strip()] = text.strip()
+            return pairs
         if self.opt_type in (int, float):
             return to_number(value, self.opt_type)
         if (get_origin(self.opt_type) or self.opt_type) in (list, dict, tuple, set):
@@ -152,13 +158,6 @@ def to_number(value: str, tp: type[int] | type[float]) -> int | float:
 def _split(value: str) -> list[str]:
     parts = (part.strip() for part in value.replace(";", ",").split(","))
     return [part for part in parts if part]
-
-
-def _to_pair(entry: str) -> tuple[str, str]:
-    key, colon, value = entry.partition(":")
-    if not colon:
-        raise ValueError(f"want key:value, got `{entry}`")
-    return key.strip(), value.strip()
 
 
 def get_type_name(tp: Any) -> str:
@@ -235,22 +234,10 @@ class runopts:
         if required and default is not None:
             raise ValueError(f"option `{cfg_key}` is required, so it cannot have a default ({default!r})")
         if default is not None and not self.is_type(default, type_):
-            raise TypeError(
-                f"option `{cfg_key}` is of type {get_type_name(type_)}, its default is {default!r}"
-            )
-        self._opts[cfg_key] = runopt(
-            default,
-            type_,
-            required,
-            help,
-            choices,
-            minimum,
-            pattern,
-            wants,
-            takes_number,
-            example,
-            is_of_role,
-        )
+            kind = get_type_name(type_)
+            raise TypeError(f"option `{cfg_key}` is of type {kind}, its default is {default!r}")
+        more = (choices, minimum, pattern, wants, takes_number, example, is_of_role)
+        self._opts[cfg_key] = runopt(default, type_, required, help, *more)
 
     def get(self, name: str) -> runopt | None:
         """The option of that name; None when there is none."""
@@ -284,9 +271,8 @@ class runopts:
         value: CfgVal = opt.plain(cfg.get(key))
         if value is None:
             if opt.is_required:
-                raise InvalidRunConfigException(
-                    f"option `{key}` is required and was not given", key, cfg, hint=opt.help
-                )
+                missing = f"option `{key}` is required and was not given"
+                raise InvalidRunConfigException(missing, key, cfg, hint=opt.help)
             return opt.default
         if not self.is_type(value, opt.opt_type):
             raise self._wrong_type(key, opt, value, cfg)
@@ -381,20 +367,13 @@ class runopts:
         for title, options in (("required", required), ("optional", optional)):
             if options:
                 lines += ["", f"    {title} arguments:"]
-                lines += [line for key, opt in options for line in _describe(key, opt)]
+            for key, opt in options:
+                kind = get_type_name(opt.opt_type) + ("" if opt.is_required else f", {opt.default}")
+                lines.append(f"        {key}={key.upper()} ({kind})")
+                lines += [f"            {line}" for line in opt.help.splitlines()]
         return "\n".join(lines) + "\n"
 
 
 def _text_of(item: object) -> object:
     """A JSON scalar as text; anything else as it is, for the type check to refuse."""
     return str(item) if isinstance(item, (str, int, float)) else item
-
-
-def _describe(key: str, opt: runopt) -> list[str]:
-    kind = get_type_name(opt.opt_type)
-    if not opt.is_required:
-        kind += f", {opt.default}"
-    return [
-        f"        {key}={key.upper()} ({kind})",
-        *(f"            {line}" for line in opt.help.splitlines()),
-    ]

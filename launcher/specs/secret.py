@@ -50,7 +50,10 @@ def hide(value: Any, name: str = "") -> Any:
         return {key: hide(item, str(key)) for key, item in value.items()}
     if isinstance(value, (list, tuple)):
         return [hide_item(value, k) for k in range(len(value))]
-    return _hide_assignment(value)
+    if not isinstance(value, str):
+        return value
+    name, assigns, _ = value.partition("=")  # `--token=abc` and `TOKEN=abc` keep their names
+    return f"{name}={HIDDEN}" if assigns and is_sensitive(name) else value
 
 
 def hide_item(items: Sequence[Any], index: int) -> Any:
@@ -58,14 +61,6 @@ def hide_item(items: Sequence[Any], index: int) -> Any:
     flag = items[index - 1] if index else ""
     follows_flag = isinstance(flag, str) and flag.startswith("-") and "=" not in flag and is_sensitive(flag)
     return HIDDEN if follows_flag else hide(items[index])
-
-
-def _hide_assignment(value: Any) -> Any:
-    """Keep only the name of `--token=abc` and `TOKEN=abc`."""
-    if not isinstance(value, str):
-        return value
-    name, assigns, _ = value.partition("=")
-    return f"{name}={HIDDEN}" if assigns and is_sensitive(name) else value
 
 
 _KINDS = ("env", "file")
@@ -92,9 +87,8 @@ class Secret(str):
         """
         kind, colon, name = text.partition(":")
         if not colon or kind not in _KINDS:
-            raise MalformedSecretException(
-                "it does not say where the secret is", hint="write env:NAME or file:PATH"
-            )
+            hint = "write env:NAME or file:PATH"
+            raise MalformedSecretException("it does not say where the secret is", hint=hint)
         if kind == "env" and not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", name):
             raise MalformedSecretException(
                 "what follows `env:` is not the name of an environment variable",

@@ -5,39 +5,53 @@ from __future__ import annotations
 import json
 import textwrap
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from dataclasses import asdict
 from datetime import datetime
+from enum import Enum
 from typing import Any, Protocol, TypeVar
 
 from launcher.dataclass import dataclass, field
 from launcher.errors import LauncherError
 from launcher.specs.app import NONE
-from launcher.specs.appstate import (
-    _STARTED_STATES,
-    _TERMINAL_STATES,
-    AppState,
-    ReplicaState,
-    is_started,
-    is_terminal,
-)
 from launcher.specs.replica_error import ReplicaError, read_error
 from launcher.specs.text import to_yaml
 from launcher.text import printable
 
-__all__ = [
-    "_STARTED_STATES",
-    "_TERMINAL_STATES",
-    "AppState",
-    "AppStatus",
-    "AppStatusError",
-    "ReplicaState",
-    "ReplicaStatus",
-    "RoleStatus",
-    "is_started",
-    "is_terminal",
-    "roll_up",
-    "root_cause",
-]
+
+class AppState(int, Enum):
+    """The state of an app or of a replica, from its submission to its end."""
+
+    UNSUBMITTED = 0
+    SUBMITTED = 1
+    PENDING = 2
+    RUNNING = 3
+    SUCCEEDED = 4
+    FAILED = 5
+    CANCELLED = 6
+    UNKNOWN = 7
+
+    def __str__(self) -> str:
+        return self.name
+
+    def __repr__(self) -> str:
+        return f"{self.name} ({self.value})"
+
+
+ReplicaState = AppState
+
+_TERMINAL_STATES = [AppState.SUCCEEDED, AppState.FAILED, AppState.CANCELLED]
+_STARTED_STATES = [*_TERMINAL_STATES, AppState.RUNNING]
+
+
+def is_terminal(state: AppState) -> bool:
+    """Whether it has ended."""
+    return state in _TERMINAL_STATES
+
+
+def is_started(state: AppState) -> bool:
+    """Whether it runs or has ended, so that there may be logs."""
+    return state in _STARTED_STATES
 
 
 @dataclass
@@ -190,19 +204,12 @@ _B = TypeVar("_B", bound=_Blamed)
 
 def root_cause(replicas: Iterable[_B]) -> _B | None:
     """Return the replica whose error came first, as it mostly causes the later ones; None without errors."""
-    found = [
-        (_first_known(error.time, replica.ended_at), replica.role, replica.id, replica)
-        for replica in replicas
-        if (error := read_error(replica.structured_error_msg)) is not None
-    ]
+    found = []
+    for replica in replicas:
+        if (error := read_error(replica.structured_error_msg)) is not None:
+            time = error.time if error.time is not None else replica.ended_at
+            found.append((float("inf") if time is None else time, replica.role, replica.id, replica))
     return min(found)[-1] if found else None
-
-
-def _first_known(*times: float | None) -> float:
-    for time in times:
-        if time is not None:
-            return time
-    return float("inf")
 
 
 def _parsed(structured_error_msg: str) -> object:
@@ -232,31 +239,12 @@ def _format_error(replica: ReplicaStatus) -> str:
     """The text after the state of a replica with an error, even a malformed one."""
     error = read_error(replica.structured_error_msg) or ReplicaError("")
     lines = [f" (exitcode: {error.exit_code or replica.exit_code or '<N/A>'})"]
-    when = _local_time(error.time)
-    if when:
-        lines.append(f"timestamp: {when}")
+    if error.time is not None:
+        with suppress(ValueError, OverflowError, OSError):
+            lines.append(f"timestamp: {datetime.fromtimestamp(int(error.time))}")
     lines.append(f"hostname: {replica.hostname}")
-    lines.append(_format_error_message(error.message, "error_msg: "))
+    for number, line in enumerate(error.message.rstrip().splitlines() or [""]):
+        shown = printable(line.expandtabs(4))
+        wrapped = textwrap.wrap(shown, 80, break_long_words=False, break_on_hyphens=False) or [""]
+        lines += [f"{'' if number or at else 'error_msg: ':11}{part}" for at, part in enumerate(wrapped)]
     return "\n        ".join(lines)
-
-
-def _local_time(seconds: float | None) -> str:
-    """Local time to the second; "" for none."""
-    if seconds is None:
-        return ""
-
-    try:
-        return str(datetime.fromtimestamp(int(seconds)))
-    except (ValueError, OverflowError, OSError):
-        return ""
-
-
-def _format_error_message(msg: str, header: str, width: int = 80) -> str:
-    """`header` and `msg`, wrapped behind `width` and indented by the length of the header."""
-    paragraphs = [
-        textwrap.wrap(printable(line.expandtabs(4)), width, break_long_words=False, break_on_hyphens=False)
-        or [""]
-        for line in msg.rstrip().splitlines() or [""]
-    ]
-    indent = "\n        " + " " * len(header)
-    return header + indent.join(line for paragraph in paragraphs for line in paragraph)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from math import isfinite
+from typing import TypeGuard
 
 _DELIMITERS = ",;"
 
@@ -50,7 +51,9 @@ def to_dict(text: str) -> dict[str, str]:
         if not key:
             raise ValueError(f"a key is missing in front of `={rest}`")
         value, delimiter, key_and_more = _cut_value(key, rest)
-        pairs[key] = _unquote(value.strip())
+        value = value.strip()
+        is_quoted = len(value) >= 2 and value[0] == value[-1] and value[0] in "'\""
+        pairs[key] = value[1:-1] if is_quoted else value
         if not delimiter:
             return pairs
         key, _, rest = key_and_more.partition("=")
@@ -91,12 +94,6 @@ def _end_of_quoted(rest: str) -> int:
     return 0
 
 
-def _unquote(value: str) -> str:
-    if len(value) >= 2 and value[0] == value[-1] and value[0] in "'\"":
-        return value[1:-1]
-    return value
-
-
 # Text that needs no quotes: not read by YAML as a number, a null, a boolean or syntax.
 _PLAIN = r"(?!\.[\d_])[A-Za-z_./<][\w./<>@+()=-]*(?: [\w./<>@+()=-]+)*"
 _KEYWORDS = frozenset({"<<", "null", "true", "false", "yes", "no", "on", "off", "y", "n", ".inf", ".nan"})
@@ -109,8 +106,7 @@ def to_yaml(value: object, *, sort: bool = True) -> str:
     Args:
         sort: whether keys are sorted, or stay as they come.
     """
-    lines = _block(value, sort)
-    return "\n".join(lines) + "\n"
+    return "\n".join(_block(value, sort)) + "\n"
 
 
 def to_flow(value: str | Sequence[str]) -> str:
@@ -122,9 +118,13 @@ def _block(value: object, sort: bool) -> list[str]:
     if isinstance(value, Mapping) and value:
         out: list[str] = []
         for key in sorted(value, key=str) if sort else value:
-            out += _entry(f"{_scalar(str(key))}:", value[key], sort)
+            head, item, inner = f"{_scalar(str(key))}:", value[key], _block(value[key], sort)
+            if isinstance(item, Mapping) and item:
+                out += [head, *(f"  {line}" for line in inner)]
+            else:
+                out += [head, *inner] if _is_list(item) and item else [f"{head} {inner[0]}"]
         return out
-    if isinstance(value, Sequence) and not isinstance(value, (str, bytes)) and value:
+    if _is_list(value) and value:
         out = []
         for item in value:
             inner = _block(item, sort)
@@ -134,13 +134,8 @@ def _block(value: object, sort: bool) -> list[str]:
     return [_scalar(value)]
 
 
-def _entry(key: str, value: object, sort: bool) -> list[str]:
-    inner = _block(value, sort)
-    if isinstance(value, Mapping) and value:
-        return [key, *(f"  {line}" for line in inner)]
-    if isinstance(value, Sequence) and not isinstance(value, (str, bytes)) and value:
-        return [key, *inner]
-    return [f"{key} {inner[0]}"]
+def _is_list(value: object) -> TypeGuard[Sequence[object]]:
+    return isinstance(value, Sequence) and not isinstance(value, (str, bytes))
 
 
 def _scalar(value: object) -> str:
@@ -154,7 +149,7 @@ def _scalar(value: object) -> str:
         return repr(value)
     if isinstance(value, Mapping):
         return "{}"
-    if isinstance(value, Sequence) and not isinstance(value, (str, bytes)):
+    if _is_list(value):
         return "[]"
     return _text(str(value))
 

@@ -1,7 +1,4 @@
-"""Workspaces: which files of local folders count, their digests, and how they are copied.
-
-The public names are loaded on first use.
-"""
+"""Workspaces: which files of local folders count, their digests, and copies. Names load on first use."""
 
 from __future__ import annotations
 
@@ -10,9 +7,9 @@ from launcher import hand_on
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from launcher.workspace.api import WorkspaceMixin
-    from launcher.workspace.context import WorkspaceError, content_digest, walk_workspace
+    from launcher.workspace.context import content_digest, walk_workspace
     from launcher.workspace.dir_workspace import DirWorkspaceMixin, TmpDirWorkspaceMixin
-    from launcher.workspace.ignore import Ignore, read_ignore
+    from launcher.workspace.ignore import Ignore, WorkspaceError, read_ignore
     from launcher.workspace.inputs import trigger_digest
     from launcher.workspace.projects import Workspace
 
@@ -35,7 +32,7 @@ _HOMES = {
     "TmpDirWorkspaceMixin": "dir_workspace",
     "Workspace": "projects",
     "WorkspaceMixin": "api",
-    "WorkspaceError": "context",
+    "WorkspaceError": "ignore",
     "content_digest": "context",
     "read_ignore": "ignore",
     "trigger_digest": "inputs",

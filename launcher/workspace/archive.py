@@ -13,7 +13,8 @@ import tarfile
 from collections.abc import Generator, Iterable, Iterator, Mapping
 from hashlib import sha256
 
-from launcher.workspace.context import PREFIX, ContextFile, WorkspaceError, changed, entries, fed, unreadable
+from launcher.workspace.context import PREFIX, ContextFile, changed, entries, fed, unreadable
+from launcher.workspace.ignore import WorkspaceError
 
 _READ = 1 << 18
 _BLOCK = 1 << 18  # bytes of a piece: a request sends each piece separately
@@ -23,15 +24,13 @@ _PAD = tarfile.BLOCKSIZE
 def archive(
     folder: str, *, digest: str | None = None, below: str = "", extra: Mapping[str, bytes] | None = None
 ) -> Iterator[bytes]:
-    """The bytes of a tar archive, never more than a few pieces in memory.
+    """The bytes of a tar archive, with the files `below` a folder of it; few pieces are in memory at a time.
 
     Args:
         digest: the expected digest of the folder (`content_digest`).
-        below: the folder of the archive to put the files into; "" for its root.
         extra: files to add at these paths in the archive, unless the workspace puts one there.
 
-    Raises WorkspaceError when the folder cannot be read or does not match `digest`; the archive is then
-    incomplete.
+    Raises WorkspaceError when the folder cannot be read or does not match; the archive is then incomplete.
     """
     return _blocks(_archive(folder, digest, below, extra or {}))
 

@@ -25,11 +25,9 @@ if TYPE_CHECKING:
 def walk_workspace(path: str | os.PathLike[str]) -> Iterator[tuple[str, list[str], list[str]]]:
     """The files that count in a local folder, from the top: (folder, folders, files), like os.walk.
 
-    Ignored files are left out, and so are folders without files that count. Links are
-    among the files, as they are, and not followed. Names come in the order of their bytes; a folder that the
-    caller removes from the list is not entered.
-
-    Raises WorkspaceError for a folder that cannot be read, or a wrong ignore file.
+    Ignored files and folders without files that count are left out; links are among the files, and not
+    followed. Names come in the order of their bytes; a folder that the caller removes from the list is not
+    entered. Raises WorkspaceError for a folder that cannot be read, or a wrong ignore file.
     """
     top = os.path.abspath(os.path.expanduser(os.fspath(path)))
     found: dict[str, tuple[list[str], list[str]]] = {"": ([], [])}
@@ -56,17 +54,6 @@ def _add(found: dict[str, tuple[list[str], list[str]]], folder: str) -> None:
         found[parent][0].append(name)
         found[path] = ([], [])
 
-
-__all__ = [
-    "PREFIX",
-    "ContextFile",
-    "WorkspaceError",
-    "content_digest",
-    "entries",
-    "fed",
-    "file_hash",
-    "files_below",
-]
 
 PREFIX = "ws1:sha256:"
 _MARKS = {"file": b"f", "program": b"x", "link": b"l"}
@@ -135,7 +122,13 @@ def files_below(folder: str, ignore: Ignore) -> Iterator[ContextFile]:
     waiting, seen, size = [""], 0, 0
     while waiting:
         inside = waiting.pop()
-        scanned = _scan(os.path.join(folder, inside), is_top=not inside)
+        try:
+            with os.scandir(os.path.join(folder, inside)) as found:
+                scanned = list(found)
+        except OSError as error:
+            if isinstance(error, GONE) and inside:
+                continue  # removed since its parent was listed
+            raise unreadable(os.path.join(folder, inside), error) from error
         seen += len(scanned)
         if seen > MAX_FILES:
             raise too_large(folder)
@@ -152,22 +145,20 @@ def files_below(folder: str, ignore: Ignore) -> Iterator[ContextFile]:
 
 
 def parts(path: str) -> tuple[str, list[ContextFile]]:
-    """Return a project as entries of a folder: all files that count, or the project's single file."""
+    """Return a project as entries of a folder: all files that count, or the project's single file or link.
+
+    Raises WorkspaceError for anything else.
+    """
     if os.path.isdir(path):
         return path, entries(path)
-    return os.path.dirname(path), [entry_of(os.path.dirname(path), os.path.basename(path))]
-
-
-def entry_of(folder: str, name: str) -> ContextFile:
-    """A file or link in a folder. Raises WorkspaceError for anything else."""
-    path = os.path.join(folder, name)
+    folder, name = os.path.split(path)
     try:
-        found = _entry(name, os.lstat(path))
+        entry = _entry(name, os.lstat(path))
     except OSError as error:
         raise unreadable(path, error) from error
-    if found is None:
+    if entry is None:
         raise WorkspaceError(f"{path} is neither file nor folder", hint="leave it out")
-    return found
+    return folder, [entry]
 
 
 def content_hash(path: str, entry: ContextFile) -> bytes:
@@ -184,16 +175,6 @@ def file_hash(path: str) -> bytes:
         while chunk := file.read(_CHUNK):
             whole.update(chunk)
     return whole.digest()
-
-
-def _scan(folder: str, *, is_top: bool) -> list[os.DirEntry[str]]:
-    try:
-        with os.scandir(folder) as found:
-            return list(found)
-    except OSError as error:
-        if isinstance(error, GONE) and not is_top:
-            return []  # removed since its parent was listed
-        raise unreadable(folder, error) from error
 
 
 def _looked_at(path: str, item: os.DirEntry[str]) -> ContextFile | None:

@@ -27,6 +27,15 @@ class _OneFolder(WorkspaceMixin[None]):
             for other in roles[1:]:
                 other.image = first.image if first.image != before else other.image
 
+    def _copy(self, role: Role, workspace: str, folder: str) -> None:
+        """Copy the workspace into a new folder, which the role runs from; remove the folder on failure."""
+        try:
+            copy_into(Workspace({workspace: ""}), folder)
+        except WorkspaceError:
+            shutil.rmtree(folder, ignore_errors=True)
+            raise
+        role.image = folder
+
 
 class DirWorkspaceMixin(_OneFolder):
     """Copies the workspace into the folder that the option `job_dir` names; roles run from there."""
@@ -51,22 +60,11 @@ class DirWorkspaceMixin(_OneFolder):
             raise InvalidRunConfigException(
                 f"cannot make {folder}: {error.strerror or error}", "job_dir", cfg, hint="name a new folder"
             ) from error
-        try:
-            copy_into(Workspace({workspace: ""}), folder)
-        except WorkspaceError:
-            shutil.rmtree(folder, ignore_errors=True)
-            raise
-        role.image = folder
+        self._copy(role, workspace, folder)
 
 
 class TmpDirWorkspaceMixin(_OneFolder):
     """Copies the workspace into a new temporary folder, which the caller removes."""
 
     def build_workspace_and_update_role(self, role: Role, workspace: str, cfg: Mapping[str, CfgVal]) -> None:
-        folder = tempfile.mkdtemp(prefix=TMP_PREFIX)
-        try:
-            copy_into(Workspace({workspace: ""}), folder)
-        except WorkspaceError:
-            shutil.rmtree(folder, ignore_errors=True)
-            raise
-        role.image = folder
+        self._copy(role, workspace, tempfile.mkdtemp(prefix=TMP_PREFIX))

@@ -56,23 +56,20 @@ class InputReader:
             self._files[directory, glob] = contents(directory, glob, paths, self.hashes)
         return self._files[directory, glob]
 
-    def read(self, directory: str, globs: Iterable[str], root: str) -> InputFiles:
-        """The files that all globs match. Raises WorkspaceError."""
-        return self._all(directory, tuple(globs), root)[1]
+    def read(self, directory: str, globs: Iterable[str], root: str) -> tuple[str, InputFiles]:
+        """The files that all globs match, with their digest, by which `known` knows them then.
 
-    def digest(self, directory: str, globs: Iterable[str], root: str) -> str:
-        """The digest of these files, which `known` then knows. Raises WorkspaceError."""
-        return self._all(directory, tuple(globs), root)[0]
-
-    def _all(self, directory: str, globs: tuple[str, ...], root: str) -> tuple[str, InputFiles]:
-        if (directory, globs) not in self._read:
+        Raises WorkspaceError.
+        """
+        key = directory, tuple(globs)
+        if key not in self._read:
             files: dict[str, str] = {}
-            for glob in globs:
+            for glob in key[1]:
                 files |= self.files(directory, glob, root)
-            found = InputFiles(tuple(sorted(set(globs))), files)
-            self._read[directory, globs] = found.digest, found
+            found = InputFiles(tuple(sorted(set(key[1]))), files)
+            self._read[key] = found.digest, found
             _known[found.digest] = found
-        return self._read[directory, globs]
+        return self._read[key]
 
 
 @noted
@@ -85,8 +82,8 @@ def input_paths(directory: str, glob: str, root: str, *, reader: InputReader | N
 def inputs_digest(
     directory: str, globs: tuple[str, ...], root: str, *, reader: InputReader | None = None
 ) -> str:
-    """As `InputReader.digest`."""
-    return (reader or InputReader()).digest(directory, globs, root)
+    """The digest of the files that all globs match, as `InputReader.read` reads them."""
+    return (reader or InputReader()).read(directory, globs, root)[0]
 
 
 def known(digest: str) -> InputFiles | None:
@@ -118,15 +115,14 @@ def changed_since(
             that was written since may have had another content meanwhile, and counts as changed.
     """
     try:
-        now = (reader or InputReader()).read(ref.directory, ref.globs, ref.root)
+        digest, now = (reader or InputReader()).read(ref.directory, ref.globs, ref.root)
     except LauncherError as error:
         return printable(str(error))
-    if now.digest == ref.digest:
+    if digest == ref.digest:
         return "" if late_since is None else _written_since(ref.directory, now, late_since)
     before = known(ref.digest)
-    return (
-        changes(before, now, when) if before is not None else ""
-    ) or f"its input files changed {when}".rstrip()
+    found = changes(before, now, when) if before is not None else ""
+    return found or f"its input files changed {when}".rstrip()
 
 
 def _written_since(directory: str, files: InputFiles, since: float) -> str:
@@ -157,18 +153,20 @@ def trigger_digest(
 
     Globs are those of `glob.glob`, with `**`; names that start with a dot match only where the glob has the
     dot. A glob that names a folder means all files below it. Links are followed, except below such a folder.
-    Paths are hashed as the globs give them, relative to `directory`.
-
-    Args:
-        root: the folder that no glob and no link may leave.
-        hashes: reads the files.
+    Paths are hashed as the globs give them, relative to `directory`; `hashes` reads the files.
 
     Raises WorkspaceError for a file that cannot be read, a glob or link that leaves `root`, and a glob that
     takes more than MAX_STEPS steps.
     """
     hashes = hashes or FileHashes()
     found = {each: contents(directory, each, matches(directory, each, root), hashes) for each in globs}
-    return combine({glob: _content(files) for glob, files in found.items()})
+    digests = {}
+    for glob, files in found.items():  # a glob without matches has a hash as well
+        whole = sha256()
+        for path, content in files.items():
+            whole.update(os.fsencode(path) + b"\0" + bytes.fromhex(content))
+        digests[glob] = whole.hexdigest()
+    return combine(digests)
 
 
 def matches(directory: str, pattern: str, root: str | None, ignore: Ignore = _ALL) -> list[str]:
@@ -177,7 +175,15 @@ def matches(directory: str, pattern: str, root: str | None, ignore: Ignore = _AL
     Args:
         ignore: which files do not count below a folder that the glob names.
     """
-    return sorted(_files(directory, pattern, root, ignore), key=os.fsencode)
+    folder = os.path.join(directory, pattern)
+    walk = _Walk(directory, pattern, os.path.realpath(root) if root is not None else None)
+    if not has_magic(pattern) and os.path.isdir(folder):
+        walk.check_inside(pattern)
+        below = (entry for entry in files_below(folder, ignore) if entry.kind != "link")
+        found = {os.path.normpath(os.path.join(pattern, entry.path)) for entry in below}
+    else:
+        found = set(walk.files())
+    return sorted(found, key=os.fsencode)
 
 
 def contents(directory: str, pattern: str, paths: Iterable[str], hashes: FileHashes) -> dict[str, str]:
@@ -211,24 +217,6 @@ def leaves(directory: str, pattern: str, root: str) -> bool:
     return pattern.startswith("/")
 
 
-def _content(files: Mapping[str, str]) -> str:
-    """Return the hash of the sorted files with their paths; a glob without matches has a hash as well."""
-    whole = sha256()
-    for path, content in files.items():
-        whole.update(os.fsencode(path) + b"\0" + bytes.fromhex(content))
-    return whole.hexdigest()
-
-
-def _files(directory: str, pattern: str, root: str | None, ignore: Ignore = _ALL) -> set[str]:
-    folder = os.path.join(directory, pattern)
-    walk = _Walk(directory, pattern, os.path.realpath(root) if root is not None else None)
-    if not has_magic(pattern) and os.path.isdir(folder):
-        walk.check_inside(pattern)
-        below = (e for e in files_below(folder, ignore) if e.kind != "link")
-        return {os.path.normpath(os.path.join(pattern, entry.path)) for entry in below}
-    return set(walk.files())
-
-
 class _Walk:
     """One glob below one folder. Each pair of a folder and a part of the glob is visited once."""
 
@@ -257,7 +245,10 @@ class _Walk:
             for found in self._next(path, at):
                 self._step()
                 if found[1] == len(self._parts):
-                    if self._is_file(found[0]):
+                    absolute = os.path.join(self._directory, found[0])
+                    if os.path.isfile(absolute):
+                        if os.path.islink(absolute) or not has_magic(self._pattern):
+                            self.check_inside(found[0])
                         yield os.path.normpath(found[0])
                 elif found not in seen:
                     seen.add(found)
@@ -296,23 +287,14 @@ class _Walk:
         self._steps += len(self._names[path])
         return self._names[path]
 
-    def _is_file(self, path: str) -> bool:
-        absolute = os.path.join(self._directory, path)
-        if not os.path.isfile(absolute):
-            return False
-        if self._root is not None and (os.path.islink(absolute) or not has_magic(self._pattern)):
-            self.check_inside(path)
-        return True
-
     def check_inside(self, path: str) -> None:
         """Raises WorkspaceError when a path leads out of the root."""
         if self._root is None:
             return
         if not is_below(os.path.realpath(os.path.join(self._directory, path)), self._root):
+            message = f"`{path}`, which `{self._pattern}` matches, leads out of the repository"
             hint = "globs name files of the repository: copy it, or write a narrower glob"
-            raise WorkspaceError(
-                f"`{path}`, which `{self._pattern}` matches, leads out of the repository", hint=hint
-            )
+            raise WorkspaceError(message, hint=hint)
 
     def _step(self, count: int = 1) -> None:
         self._steps += count

@@ -88,20 +88,16 @@ def store(digest: str, fields: Mapping[str, Any]) -> None:
             return
         paths.ensure(paths.workspaces())
         write_whole(path, json.dumps({"version": _VERSION, "digest": digest, **fields}), mode=0o600)
-        _drop_old()
+        with os.scandir(paths.workspaces()) as found:
+            # All files count: leftovers of killed processes grow old as well.
+            by_age = sorted((item.stat().st_mtime, item.path) for item in found)
+        for _, old in by_age[:-MOST_KEPT]:
+            with suppress(FileNotFoundError):
+                os.unlink(old)
 
 
 def _path(digest: str) -> str:
     return os.path.join(paths.workspaces(), digest.replace(":", "-") + ".json")
-
-
-def _drop_old() -> None:
-    with os.scandir(paths.workspaces()) as found:
-        # All files count: leftovers of killed processes grow old as well.
-        by_age = sorted((item.stat().st_mtime, item.path) for item in found)
-    for _, path in by_age[:-MOST_KEPT]:
-        with suppress(FileNotFoundError):
-            os.unlink(path)
 
 
 def changed_files(old: Manifest, new: Manifest) -> list[tuple[Literal["+", "-", "~"], str]]:

@@ -17,7 +17,6 @@ from launcher.dataclass import dataclass
 from launcher.looks import noted
 from launcher.workspace.context import (
     PREFIX,
-    ContextFile,
     changed,
     content_hash,
     fed,
@@ -49,13 +48,18 @@ class Workspace:
             raise WorkspaceError("a workspace names at least one folder", hint="`.` is the current one")
         if not (text.startswith("{") or ":" in text):
             return cls({text: ""})
-        found = _read_yaml(text)
+        from ruamel.yaml import YAML
+        from ruamel.yaml.error import YAMLError
+
+        try:
+            found: Any = YAML(typ="safe", pure=True).load(text)
+        except YAMLError as error:
+            raise WorkspaceError(f"`{text[:80]}` is no workspace: {error}") from error
         if isinstance(found, str):
             return cls({found: ""})
         if not isinstance(found, Mapping) or not found:
-            raise WorkspaceError(
-                f"`{text[:80]}` is no workspace", hint="want a folder, or {FROM: TO, …} for several"
-            )
+            hint = "want a folder, or {FROM: TO, …} for several"
+            raise WorkspaceError(f"`{text[:80]}` is no workspace", hint=hint)
         return cls({str(source): "" if target is None else str(target) for source, target in found.items()})
 
     def is_unmapped_single_project(self) -> bool:
@@ -66,9 +70,8 @@ class Workspace:
         """For messages: the path of a single project, else `source:target` joined by `;`."""
         if self.is_unmapped_single_project():
             return next(iter(self.projects))
-        return ";".join(
-            f"{source}:{target}" if target else source for source, target in self.projects.items()
-        )
+        pairs = self.projects.items()
+        return ";".join(f"{source}:{target}" if target else source for source, target in pairs)
 
     def __bool__(self) -> bool:
         return bool(self.projects)
@@ -94,24 +97,27 @@ def place_of(path: str, target: str) -> str:
 def copy_into(workspace: Workspace, folder: str, digests: Mapping[str, str] = MappingProxyType({})) -> None:
     """Copy every project to its place below `folder`, in their order; later ones win.
 
-    Contents, links as written, and whether a file may be executed are kept. Files that a project's
-    ignore files name are not copied.
-
-    Args:
-        digests: source → expected digest (`project_digest`).
-
-    Raises WorkspaceError, also when a copy does not match `digests`.
+    Contents, links as written, and whether a file may be executed are kept; ignored files are left out.
+    `digests`: source → expected digest (`project_digest`). Raises WorkspaceError, also for another digest.
     """
     for source, target in workspace.projects.items():
         path = source_path(source)
         try:
             inside, found = parts(path)
-            copies = _places(path, found, folder, target)
+            top = os.path.join(folder, target_path(target))
+            copies = [os.path.join(top, entry.path) for entry in found]
+            is_renamed = bool(target) and not target.endswith("/") and not os.path.isdir(top)
+            if is_renamed and not os.path.isdir(path):
+                copies = [top]
             for entry, copy in zip(found, copies, strict=True):
                 _make_room(folder, copy)
                 shutil.copy2(os.path.join(inside, entry.path), copy, follow_symlinks=False)
-            if source in digests and _digest_of_copies(found, copies) != digests[source]:
-                raise changed(path)
+            if source in digests:
+                whole = sha256()
+                for entry, copy in zip(found, copies, strict=True):
+                    fed(whole, entry, content_hash(copy, entry))
+                if PREFIX + whole.hexdigest() != digests[source]:
+                    raise changed(path)
         except OSError as error:
             raise unreadable(error.filename or path, error) from error
 
@@ -145,33 +151,12 @@ def source_path(source: str) -> str:
     """
     scheme, address, rest = source.partition("://")
     if address and scheme != "file" and scheme.isalnum():
-        raise WorkspaceError(
-            f"a workspace cannot be read from {scheme}://: {source}",
-            hint="it is made of local folders and files",
-        )
+        message = f"a workspace cannot be read from {scheme}://: {source}"
+        raise WorkspaceError(message, hint="it is made of local folders and files")
     path = os.path.abspath(os.path.expanduser(rest if address and scheme == "file" else source))
     if not os.path.lexists(path):
         raise WorkspaceError(f"there is no {path}", hint="a workspace is made of local folders and files")
     return path
-
-
-def _read_yaml(text: str) -> Any:
-    from ruamel.yaml import YAML
-    from ruamel.yaml.error import YAMLError
-
-    try:
-        return YAML(typ="safe", pure=True).load(text)
-    except YAMLError as error:
-        raise WorkspaceError(f"`{text[:80]}` is no workspace: {error}") from error
-
-
-def _places(path: str, found: list[ContextFile], folder: str, target: str) -> list[str]:
-    """Return the targets of a project's entries."""
-    top = os.path.join(folder, target_path(target))
-    is_file = not os.path.isdir(path)
-    if is_file and target and not target.endswith("/") and not os.path.isdir(top):
-        return [top]
-    return [os.path.join(top, entry.path) for entry in found]
 
 
 def _make_room(folder: str, path: str) -> None:
@@ -185,10 +170,3 @@ def _make_room(folder: str, path: str) -> None:
     if os.path.isdir(path):
         raise IsADirectoryError(EISDIR, "a folder of another project is where this file goes", path)
     os.makedirs(os.path.dirname(path), exist_ok=True)
-
-
-def _digest_of_copies(found: list[ContextFile], copies: list[str]) -> str:
-    whole = sha256()
-    for entry, copy in zip(found, copies, strict=True):
-        fed(whole, entry, content_hash(copy, entry))
-    return PREFIX + whole.hexdigest()

@@ -101,7 +101,9 @@ class SeenFiles:
         modules: dict[str, None] = {}
         is_complete = True
         for script in scripts:
-            imported, is_all = self._imported(script)
+            if script not in self._modules:
+                self._modules[script] = self._follow(script)
+            imported, is_all = self._modules[script]
             modules |= dict.fromkeys(imported[len(script.files) :])
             is_complete = is_complete and is_all
         files, is_all = self._digests(dict.fromkeys([*named, *modules]))
@@ -116,7 +118,9 @@ class SeenFiles:
     def written_between(self, key: str, begin: float, end: float) -> bool:
         """Whether a recorded file that is no code was last written between two times (seconds, epoch)."""
         file = self._file(os.path.join(self._root, key))
-        return file is not None and begin <= file.mtime <= end and not self._is_code(file)
+        if file is None or file.key.lower().endswith((*_PYTHON, *_OTHER_CODE)):
+            return False
+        return begin <= file.mtime <= end and not self._start(file).startswith(b"#!")
 
     def _digests(self, paths: Iterable[str]) -> tuple[dict[str, str], bool]:
         """Path below the root → digest, and whether no limit was met."""
@@ -157,9 +161,6 @@ class SeenFiles:
         top = self._root if below is plain else self._real_root
         return _File(os.path.relpath(below, top), real, status.st_size, status.st_mtime)
 
-    def _is_code(self, file: _File) -> bool:
-        return file.key.lower().endswith((*_PYTHON, *_OTHER_CODE)) or self._start(file).startswith(b"#!")
-
     def _is_python(self, file: _File) -> bool:
         if file.key.endswith(_PYTHON):
             return True
@@ -199,13 +200,8 @@ class SeenFiles:
 
     # Imports
 
-    def _imported(self, script: _Script) -> tuple[list[str], bool]:
-        """The Python files of a script and of everything that it imports, and whether no limit was met."""
-        if script not in self._modules:
-            self._modules[script] = self._follow(script)
-        return self._modules[script]
-
     def _follow(self, script: _Script) -> tuple[list[str], bool]:
+        """The Python files of a script and of everything that it imports, and whether no limit was met."""
         found = dict.fromkeys(script.files)
         waiting = list(script.files)
         is_complete = True
@@ -317,17 +313,10 @@ class FileHashes:
     def digest(self, path: str) -> str:
         """SHA-256 (hex) of what a regular file holds. Raises OSError, also for a pipe, socket or device."""
         if path not in self._known:
-            self._known[path] = self._content(path)
+            found = os.stat(path)
+            stamp = _stamps.get(path)
+            if stamp is None or not stamp.is_of(found):
+                looks = found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns
+                stamp = _stamps[path] = _Stamp(*looks, time_ns(), file_hash(path).hex())
+            self._known[path] = stamp.content
         return self._known[path]
-
-    def _content(self, path: str) -> str:
-        found = os.stat(path)
-        stamp = _stamps.get(path)
-        if stamp is None or not stamp.is_of(found):
-            read_ns = time_ns()
-            content = file_hash(path).hex()
-            stamp = _Stamp(
-                found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns, read_ns, content
-            )
-            _stamps[path] = stamp
-        return stamp.content

@@ -52,7 +52,7 @@ def code(tmp_path: Path) -> Path:
 def submit(case: Case, staged: Staged, app: AppDef, code: Path, *needs: Attempt) -> Attempt:
     """Submit an attempt whose inputs are the files beside `code`, with their present contents."""
     folder = str(code.parent)
-    digest = inputs.InputReader().digest(folder, GLOBS, folder)
+    digest = inputs.InputReader().read(folder, GLOBS, folder)[0]
     inputs.keep(digest)
     attempt = replace(attempt_of(case, app), inputs=digest, created_at=time.time())
     reservation = staged.reserve(attempt)

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from launcher.inventory.find import find_app
-from launcher.inventory.results import ResultRow, results_of
+from launcher.inventory.outputs import ResultRow, results_of
 from tests.scenario import Scenario
 
 WRITE = "echo data >$LAUNCHER_OUTPUT_DIR/lines"

@@ -23,7 +23,7 @@ _FAST = {
     ),
     "launcher.cli.render": "apps document status_text values",
     "launcher.holding": "app events hold journal probes replica state use",
-    "launcher.inventory": ("ends find groups held listing logs needs project recorded status turns"),
+    "launcher.inventory": "find groups held listing logs project recorded status turns",
     "launcher.schedulers": (
         "api appfolder backend descriptors ended_process logs loop many pids probes "
         "readback record registry staged"
@@ -81,6 +81,7 @@ ON_BRANCH = {
     "launcher.cli.watch": "progress bars, for output that is no terminal",
     "launcher.apply.execute": "turns, for jobs that ask for nothing; the message of an interrupt",
     "launcher.apply.plans": "turns, for jobs that ask for nothing; the check of saved plans, for job files",
+    "launcher.apply.follow_group": "restarts of apps, for applies without any",
     "launcher.apply.follow": "threads for one app, errors of replicas for replicas without one",
     "launcher.apply.approval": "workspaces, for jobs without one",
     "launcher.apply.dry_run": "workspaces, for jobs without one; outputs, for plans that start nothing",
@@ -124,7 +125,6 @@ ON_BRANCH = {
         "ssh, for clusters of this machine; zipfile, for requests that submit nothing"
     ),
     "launcher.secrets": "typing, for every process that reads a secret",
-    "launcher.specs.handle": "typing, for a NamedTuple that only type checkers see",
     "launcher.specs.resources": "the table of AWS instances and the plug-ins, for roles that name none",
     "launcher.specs.notify": "Base64, for commands that use no key of a receiver",
     "launcher.state.lock": "threads, for applies that do not wait for another one",
@@ -220,7 +220,6 @@ def fast(scenario) -> set[str]:
     # The last one only where a stop takes its time.
     entries = ("cli.completion", "schedulers.local.supervisor", "schedulers.local.filewatch")
     entries += ("schedulers.local.probes",)  # the supervisor of roles with a probe
-    entries += ("inventory.needs",)  # of waiting and skipped apps
     entries += ("inventory.groups",)  # of a pattern, and of the name of a matrix
     entries += ("cli.start",)  # of an app in line
     entries += ("turns.ask", "turns.table")  # of an app that takes its turn

@@ -48,7 +48,7 @@ NOT_FOR_A_SAVED_PLAN = {
 
 NOT_FOR_AN_UNCHANGED_PLAN = {
     *{"_hashlib", "ast", "copy", "dataclasses", "graphlib", "inspect"},
-    *{"launcher.plan.attribution", "launcher.plan.effects", "launcher.plan.recheck"},
+    *{"launcher.plan.effects", "launcher.plan.recheck"},
     *{"launcher.schedulers.local.appview", "launcher.specs.binding", "launcher.specs.canonical"},
     *{"launcher.specs.check", "launcher.workspace.manifest"},
 }

@@ -38,7 +38,9 @@ def copy(src: str, dst: str) -> None:
         try:
             shutil.copyfileobj(source, copied)
             copied.close()
-            os.chmod(copied.name, 0o666 & ~_umask())
+            mask = os.umask(0)
+            os.umask(mask)
+            os.chmod(copied.name, 0o666 & ~mask)
             os.replace(copied.name, target)
         except BaseException:
             os.unlink(copied.name)
@@ -59,12 +61,6 @@ def _path(address: str) -> str:
     if "://" in address:
         raise ValueError(f"addresses of the kind {parts.scheme}:// are not known here")
     return os.path.expanduser(address)
-
-
-def _umask() -> int:
-    mask = os.umask(0)
-    os.umask(mask)
-    return mask
 
 
 if __name__ == "__main__":

@@ -27,7 +27,7 @@ from launcher.cli.render.outcomes import result_json
 from launcher.cli.render.plan_text import plan_text
 from launcher.cli.watch import Watch
 from launcher.errors import StaleError
-from launcher.plan.effects_codec import approval_json, to_approval
+from launcher.plan.approved import approval_json, to_approval
 from launcher.plan.model import Plan, approves
 from launcher.schedulers.registry import get_scheduler
 from launcher.schedulers.staged import StagedScheduler

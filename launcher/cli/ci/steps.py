@@ -43,15 +43,14 @@ from launcher.git import Repository, repository
 from launcher.inventory.find import find_app
 from launcher.inventory.listing import current
 from launcher.inventory.logs import tail_of
-from launcher.inventory.results import results_of
+from launcher.inventory.outputs import results_of
 from launcher.inventory.status import about, inspect
 from launcher.jobfile.diagnostics.diagnostic import Diagnostic
 from launcher.jobfile.text.document import read_source
 from launcher.jobfile.text.parse import parse_values
-from launcher.plan.attribution import attributed, compared
-from launcher.plan.budget import overruns
 from launcher.plan.codec import dumps
-from launcher.plan.model import Plan, plan_exit_code
+from launcher.plan.effects import compared
+from launcher.plan.model import Plan, attributed, overruns, plan_exit_code
 from launcher.schedulers.registry import get_scheduler
 from launcher.specs.launch import Launch
 from launcher.state.records import AppRecord

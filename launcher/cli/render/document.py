@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from launcher.plan.notation import field, show, show_at
+from launcher.plan.diff import field, show, show_at
 from launcher.specs.secret import hide, reference_in
 
 TYPE_CHECKING = False

@@ -9,12 +9,11 @@ from typing import Any, NamedTuple
 
 from launcher.cli.render.plan_lines import diff_lines
 from launcher.cli.render.values import Cell, iso, table, timestamp
-from launcher.plan.attribution import Compared
 from launcher.plan.codec import encode
-from launcher.plan.diff import Change
+from launcher.plan.diff import Change, field
+from launcher.plan.effects import Compared
 from launcher.plan.explain import Explanation
 from launcher.plan.model import Plan
-from launcher.plan.notation import field
 from launcher.plan.why import short_commit
 from launcher.specs.launch import JobKey
 from launcher.text import fenced, fold, named, paint, plural

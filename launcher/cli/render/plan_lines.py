@@ -14,11 +14,9 @@ from typing import Any, NamedTuple
 from launcher.cli.render.document import flat
 from launcher.cli.render.values import GAP, duration, width
 from launcher.dataclass import dataclass
-from launcher.plan.budget import PlanTotal
-from launcher.plan.cost import UNITS, Estimate, in_hours
-from launcher.plan.diff import Change, differences
-from launcher.plan.notation import field, is_workspace_digest, show, show_both
-from launcher.plan.step import Step
+from launcher.plan.diff import Change, differences, field, is_workspace_digest, show, show_both
+from launcher.plan.model import PlanTotal
+from launcher.plan.step import UNITS, Estimate, Step, in_hours
 from launcher.specs.launch import JobKey
 from launcher.specs.macros import with_brackets
 from launcher.specs.secret import HIDDEN, hide

@@ -17,8 +17,7 @@ from launcher.cli.render.plan_lines import (
     role_lines,
 )
 from launcher.cli.render.values import sent_to, wrapped
-from launcher.plan.budget import overruns, total_of
-from launcher.plan.model import Plan
+from launcher.plan.model import Plan, overruns, total_of
 from launcher.plan.step import Guard, Step, keys_after
 from launcher.plan.why import ran, some_files
 from launcher.specs.launch import JobKey

@@ -13,8 +13,8 @@ from launcher.cli.render import report_svg as svg
 from launcher.cli.render.report_svg import Box, html
 from launcher.cli.render.report_text import folded_uses, ran_in
 from launcher.cli.render.values import ago, asked_and_used, timestamp
+from launcher.inventory.outputs import FILE, shown
 from launcher.inventory.report import Key, Report, ReportedApp, RoleUse
-from launcher.inventory.results import FILE, shown
 from launcher.state.records import ENDED, LIVE
 from launcher.text import plural
 

@@ -11,9 +11,8 @@ from launcher.cli.render.markdown import MAX_BYTES, cell, plain_html
 from launcher.cli.render.plan_lines import what_runs
 from launcher.cli.render.values import asked_and_used, asked_for, duration, iso, timestamp
 from launcher.holding.use import Use
-from launcher.inventory.outputs import rerun_command
+from launcher.inventory.outputs import rerun_command, shown
 from launcher.inventory.report import Failure, Report, ReportedApp, RoleUse
-from launcher.inventory.results import shown
 from launcher.inventory.timeline import Phase
 from launcher.text import FEW, fenced, fold, listing, named, plural
 

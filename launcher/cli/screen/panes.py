@@ -19,8 +19,8 @@ from launcher.errors import LauncherError
 from launcher.holding.use import Use
 from launcher.inventory import recorded
 from launcher.inventory.find import Selected
+from launcher.inventory.listing import what_starts
 from launcher.inventory.logs import replicas_of, tail_of
-from launcher.inventory.needs import what_starts
 from launcher.inventory.status import about, inspect
 from launcher.inventory.turns import Tables
 from launcher.state.records import AppRecord

@@ -28,10 +28,9 @@ if TYPE_CHECKING:
     from launcher.schedulers.readback import AppLogs
     from launcher.schedulers.staged import EngineTurns
     from launcher.schedulers.workspaces import BoundWorkspace
-    from launcher.specs.app import AppDef, CfgVal
+    from launcher.specs.app import AppDef, AppDryRunInfo, CfgVal
     from launcher.specs.attempt import Attempt
     from launcher.specs.check import Problem
-    from launcher.specs.dryrun import AppDryRunInfo
     from launcher.specs.runopts import runopts
     from launcher.state.records import AppRecord
 
@@ -99,7 +98,7 @@ class DockerScheduler(EngineScheduler["DockerJob"]):
         from launcher.schedulers.checks import check_problems, gpu_type_notes
         from launcher.schedulers.docker.request import build_request
         from launcher.schedulers.record import asks
-        from launcher.specs.dryrun import AppDryRunInfo
+        from launcher.specs.app import AppDryRunInfo
 
         job = build_request(app, cfg, session=self.session_name)
         is_held_here = self.is_held_here(cfg) or not self._detach

@@ -33,9 +33,8 @@ from launcher.schedulers.docker.watching.ends import discard
 from launcher.schedulers.docker.watching.waiting import ensure_watched
 from launcher.schedulers.owner import this_process
 from launcher.specs import needs
-from launcher.specs.app import CfgVal
+from launcher.specs.app import AppDryRunInfo, CfgVal
 from launcher.specs.attempt import AttemptState
-from launcher.specs.dryrun import AppDryRunInfo
 from launcher.specs.needs import StoodOn
 
 if TYPE_CHECKING:

@@ -25,10 +25,9 @@ if TYPE_CHECKING:
     from launcher.schedulers.local.request import ImageProvider
     from launcher.schedulers.local.submit import LocalReservation, Submitter
     from launcher.schedulers.readback import AppLogs
-    from launcher.specs.app import AppDef, CfgVal
+    from launcher.specs.app import AppDef, AppDryRunInfo, CfgVal
     from launcher.specs.attempt import Attempt
     from launcher.specs.check import Problem
-    from launcher.specs.dryrun import AppDryRunInfo
     from launcher.specs.runopts import runopts
     from launcher.state.records import AppRecord
 
@@ -107,7 +106,7 @@ class LocalScheduler(EngineScheduler["PopenRequest"]):
 
     def _submit_dryrun(self, app: AppDef, cfg: Mapping[str, CfgVal]) -> AppDryRunInfo[PopenRequest]:
         from launcher.schedulers.checks import gpu_type_notes
-        from launcher.specs.dryrun import AppDryRunInfo
+        from launcher.specs.app import AppDryRunInfo
 
         request = self._request(app, cfg, self.session_name)
         request.notes += gpu_type_notes(app, self.backend, is_here=True)

@@ -27,8 +27,8 @@ from launcher.specs.attempt import Attempt
 from launcher.specs.secret import Secret
 
 if TYPE_CHECKING:
+    from launcher.specs.app import AppDryRunInfo
     from launcher.specs.attempt import AttemptState
-    from launcher.specs.dryrun import AppDryRunInfo
     from launcher.specs.launch import InputRef
     from launcher.state.store import Store
     from launcher.turns.ask import Ask

@@ -24,10 +24,9 @@ if TYPE_CHECKING:
     from launcher.schedulers.slurm.request import SlurmRequest
     from launcher.schedulers.slurm.submit import SlurmBatches, SlurmReservation
     from launcher.schedulers.workspaces import BoundWorkspace
-    from launcher.specs.app import AppDef, CfgVal
+    from launcher.specs.app import AppDef, AppDryRunInfo, CfgVal
     from launcher.specs.attempt import Attempt
     from launcher.specs.check import Problem
-    from launcher.specs.dryrun import AppDryRunInfo
     from launcher.specs.launch import JobKey
     from launcher.specs.runopts import runopts
     from launcher.state.records import AppRecord
@@ -71,7 +70,7 @@ class SlurmScheduler(EngineScheduler["SlurmRequest"]):
 
     def _submit_dryrun(self, app: AppDef, cfg: Mapping[str, CfgVal]) -> AppDryRunInfo[SlurmRequest]:
         from launcher.schedulers.slurm.request import build_request
-        from launcher.specs.dryrun import AppDryRunInfo
+        from launcher.specs.app import AppDryRunInfo
 
         return AppDryRunInfo(build_request(app, cfg, session=self.session_name), str)
 

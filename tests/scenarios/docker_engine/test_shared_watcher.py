@@ -17,7 +17,7 @@ from launcher.schedulers.docker.watching.client import wait_for_exit
 from launcher.schedulers.docker.watching.waiting import ensure_watched
 from launcher.schedulers.holder import program
 from launcher.specs.app import AppDef, RetryPolicy
-from launcher.specs.appstate import AppState
+from launcher.specs.status import AppState
 from launcher.turns.line import HOLDS, QUEUED
 from tests import processes
 from tests.contract.conftest import DockerCase

@@ -23,8 +23,7 @@ from launcher.apply.execute import execute
 from launcher.apply.follow import follow
 from launcher.apply.gc import Rule, collect
 from launcher.errors import SchedulerError, StaleError
-from launcher.inventory.listing import newest
-from launcher.inventory.needs import what_starts
+from launcher.inventory.listing import newest, what_starts
 from launcher.plan.step import Guard, Step, in_order
 from launcher.schedulers.registry import open_store
 from launcher.specs.needs import StoodOn

@@ -7,7 +7,7 @@ import pytest
 
 from launcher.ci.forge import MOST_CHARACTERS
 from launcher.ci.report import EndedJob, comment_text
-from launcher.inventory.results import ResultRow
+from launcher.inventory.outputs import ResultRow
 
 
 def ended(job: str, state: str = "failed", **more: Any) -> EndedJob:

@@ -6,7 +6,7 @@ import subprocess
 
 import pytest
 
-from launcher.plan.seal import seal
+from launcher.plan.codec import seal
 
 FAILS = "exit 3"
 

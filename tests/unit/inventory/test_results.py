@@ -5,7 +5,7 @@ import math
 
 import pytest
 
-from launcher.inventory.results import ResultRow, compare, numbers_in, shown
+from launcher.inventory.outputs import ResultRow, compare, numbers_in, shown
 
 
 def test_numbers_of_a_flat_mapping_are_read_and_all_else_is_left_out():

@@ -10,11 +10,10 @@ from launcher.cli.render.markdown import plan_markdown
 from launcher.cli.render.plan_text import plan_text
 from launcher.errors import BlockedError
 from launcher.holding.use import Use
-from launcher.plan.budget import overruns, total_of
 from launcher.plan.codec import PlanFileError, decode, dumps, encode, loads
-from launcher.plan.cost import in_hours
 from launcher.plan.estimate import Past, estimate, with_estimates
-from launcher.plan.model import plan_exit_code
+from launcher.plan.model import overruns, plan_exit_code, total_of
+from launcher.plan.step import in_hours
 from launcher.specs.app import AppDef, Resource, Role
 from launcher.specs.launch import Budget, Launch
 from tests.benchmarks.estimates import GOAL, Kind, generated

@@ -5,8 +5,7 @@ from typing import Any
 import pytest
 
 from launcher.jobfile.model.quantities import memory_mib, seconds
-from launcher.plan.diff import Change
-from launcher.plan.notation import is_workspace_digest, show_at
+from launcher.plan.diff import Change, is_workspace_digest, show_at
 from launcher.plan.step import Reason
 from launcher.specs.secret import HIDDEN
 

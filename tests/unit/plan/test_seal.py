@@ -6,10 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from launcher.plan.codec import PlanFileError, SealError, dumps, encode, loads
+from launcher.plan.codec import PlanFileError, SealError, dumps, encode, is_sealed, loads, seal
 from launcher.plan.model import Plan
 from launcher.plan.recheck import located
-from launcher.plan.seal import is_sealed, seal
 from tests.unit.plan.strategies import unhurried
 from tests.unit.plan.test_codec import plans, rich
 from tests.unit.plan.world import ORIGIN, job, plan

@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 
 from launcher.workspace.archive import archive
-from launcher.workspace.context import WorkspaceError, content_digest
+from launcher.workspace.context import content_digest
+from launcher.workspace.ignore import WorkspaceError
 
 
 def write(folder: Path, files: dict[str, str]) -> Path:

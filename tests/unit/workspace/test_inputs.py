@@ -28,11 +28,11 @@ def checkout(tmp_path: Path) -> Path:
 
 
 def digest(folder: Path, *globs: str) -> str:
-    return InputReader().digest(str(folder), globs or GLOBS, str(folder))
+    return InputReader().read(str(folder), globs or GLOBS, str(folder))[0]
 
 
 def files(folder: Path, *globs: str) -> list[str]:
-    return sorted(InputReader().read(str(folder), globs, str(folder)).files)
+    return sorted(InputReader().read(str(folder), globs, str(folder))[1].files)
 
 
 def ref(folder: Path, *globs: str) -> InputRef:
@@ -80,7 +80,7 @@ def test_names_of_any_bytes_have_a_digest_and_can_be_printed(checkout: Path):
     for name in (b"a\nb.yaml", b"\xff.yaml", b"\x1b[31m.yaml", "\u202e.yaml".encode()):
         Path(os.fsdecode(bytes(checkout / "conf") + b"/" + name)).touch()
     before = InputFiles(GLOBS, {})
-    text = changes(before, InputReader().read(str(checkout), GLOBS, str(checkout)))
+    text = changes(before, InputReader().read(str(checkout), GLOBS, str(checkout))[1])
     assert text.isprintable()
     text.encode()
 
@@ -118,7 +118,7 @@ def test_a_plan_of_many_jobs_walks_each_glob_and_reads_each_file_once(checkout, 
     monkeypatch.setattr(inputs, "matches", lambda *args: walked.append(args[1]) or walk(*args))
     monkeypatch.setattr(inputs, "contents", lambda *args: read.append(args[1]) or real(*args))
     reader = InputReader()
-    assert len({reader.digest(str(checkout), GLOBS, str(checkout)) for _ in range(1000)}) == 1
+    assert len({reader.read(str(checkout), GLOBS, str(checkout))[0] for _ in range(1000)}) == 1
     assert (sorted(walked), sorted(read)) == (sorted(GLOBS), sorted(GLOBS))
 
 
