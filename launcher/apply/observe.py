@@ -54,9 +54,7 @@ def observe(
     settled.update(() if others else beside)
     known = {attempt.app_id: attempt for attempt in (*recorded, *elsewhere)}
     seen = [attempt for name in names for attempt in engines.get(name).observe(keys, settled, known)]
-    listed = {attempt.app_id for attempt in seen}
-    missed = (each for each in known.values() if each.is_live and each.app_id not in listed)
-    seen += _looked_up(engines, (each for each in missed if each.scheduler in names))
+    seen += _missed(engines, (each for each in known.values() if each.scheduler in names), seen)
     held = [attempt for attempt in seen if not (attempt.elsewhere and _is_over(store, attempt))]
     snapshot = merge(
         ledger=[*recorded, *elsewhere],
@@ -75,8 +73,10 @@ def keys_of(launches: Iterable[Launch]) -> list[JobKey]:
     return list(dict.fromkeys([*needs, *(key for each in needs.values() for key in each)]))
 
 
-def _looked_up(engines: Engines, missed: Iterable[Attempt]) -> list[Attempt]:
-    """The engines' view of attempts that their lists miss: a lost row, a container made between two calls."""
+def _missed(engines: Engines, known: Iterable[Attempt], seen: Iterable[Attempt]) -> list[Attempt]:
+    """The engines' view of live attempts that their lists miss: a lost row, or a container made meanwhile."""
+    listed = {attempt.app_id for attempt in seen}
+    missed = (each for each in known if each.is_live and each.app_id not in listed)
     found = (engines.get(attempt.scheduler).attempt(attempt.app_id) for attempt in missed)
     return [attempt for attempt in found if attempt is not None]
 

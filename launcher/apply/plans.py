@@ -114,16 +114,21 @@ def plan_launches(
         edited=CheckoutFiles(engines).edited_of(chosen, snapshot.ran),
     )
     plan = dry_run_plan(plan, engines, requests=requests)
-    if any(engines.get(each.scheduler).batches for each in chosen if each.matrix):
-        from launcher.apply.batches import with_notes
-
-        plan = with_notes(plan, engines, limits)
-    plan = _with_estimates(plan, store)
+    plan = _with_estimates(_with_notes(plan, engines, limits, chosen), store)
     if room is None:
         return plan, snapshot
     from launcher.plan.turns import with_turns
 
     return with_turns(plan, room), snapshot
+
+
+def _with_notes(plan: Plan, engines: Engines, limits: Sequence[Limit], launches: Sequence[Launch]) -> Plan:
+    """The plan with notes on the jobs of a matrix that an engine does not take as one batch."""
+    if not any(engines.get(each.scheduler).batches for each in launches if each.matrix):
+        return plan
+    from launcher.apply.batches import with_notes
+
+    return with_notes(plan, engines, limits)
 
 
 def approved_part(plan: Plan, approvals: Sequence[Approval], store: Store, engines: Engines) -> Plan:

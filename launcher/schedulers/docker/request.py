@@ -131,14 +131,12 @@ def _container(
     command = [filled.entrypoint, *filled.args]
     devices = [each for each in filled.mounts if isinstance(each, DeviceMount)]
     devices += get_device_mounts(filled.resource.devices)
-    rule = (role.max_retries, role.retry_policy, role.retry_delay)
-    policy = {"Name": "on-failure", "MaximumRetryCount": role.max_retries} if role.max_retries > 0 else None
     own_entrypoint = bool(cfg.get("override_entrypoint"))
     optional: dict[str, Any] = {
         "entrypoint": command[:1] if own_entrypoint else None,
         "hostname": None if shares_host_name(job.network) else name,
         "devices": [f"{each.src_path}:{each.dst_path}:{each.permissions}" for each in devices],
-        "restart_policy": policy if is_by_engine(rule, is_probed=role.ready is not None) else None,
+        "restart_policy": _restart_policy(role),
         **_limits(role.resource),
         "ports": _ports(role, job.network, option(cfg, "ports", str, "ephemeral")),
         "working_dir": cfg.get("workdir"),
@@ -165,6 +163,14 @@ def _container(
     }
     left = command[1:] if own_entrypoint else command
     return DockerContainer(role.image, left, kwargs, role.name, k)
+
+
+def _restart_policy(role: Role) -> dict[str, Any] | None:
+    """The policy by which the engine restarts a replica; None where the watcher does, or no process."""
+    rule = (role.max_retries, role.retry_policy, role.retry_delay)
+    if role.max_retries <= 0 or not is_by_engine(rule, is_probed=role.ready is not None):
+        return None
+    return {"Name": "on-failure", "MaximumRetryCount": role.max_retries}
 
 
 def _of_options(cfg: Mapping[str, CfgVal]) -> dict[str, Any]:
