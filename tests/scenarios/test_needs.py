@@ -279,6 +279,22 @@ def test_a_wait_for_a_job_whose_holder_has_died_ends_and_names_the_apply_that_st
 
 
 @pytest.mark.slow
+def test_a_wait_ends_and_names_the_apply_where_the_holder_of_its_job_dies_meanwhile(scenario, pipeline):
+    scenario.apply(".")
+    [train] = scenario.attempts("train")
+    waiting = scenario.start("wait", "train", "--timeout", "60s")
+    pid = scenario.supervisors()[train.app_id]
+    with pytest.raises(subprocess.TimeoutExpired):
+        waiting.wait(3)
+    processes.kill([pid])
+    out, _ = waiting.communicate(timeout=30)
+    assert waiting.returncode == 5
+    assert "the process that would start it has died: launcher apply train.launcher.yaml" in out
+    scenario.apply(".")
+    pipeline.finish()
+
+
+@pytest.mark.slow
 def test_jobs_that_wait_for_a_need_whose_supervisor_was_killed_are_skipped(scenario, pipeline):
     scenario.apply(".")
     [attempt] = scenario.attempts("prepare")

@@ -17,6 +17,7 @@ from tests.scenarios.test_needs import (  # noqa: F401
     test_a_changed_waiting_job_is_withdrawn_and_submitted_again,
     test_a_failed_job_skips_its_dependents_until_it_succeeds,
     test_a_job_reads_the_output_folder_of_every_job_of_a_matrix,
+    test_a_wait_ends_and_names_the_apply_where_the_holder_of_its_job_dies_meanwhile,
     test_a_wait_for_a_job_whose_holder_has_died_ends_and_names_the_apply_that_starts_it,
     test_an_apply_that_follows_the_output_ends_with_the_outcome_of_a_skipped_job,
     test_an_apply_that_waits_reports_the_start_of_a_waiting_job_before_its_output,

@@ -284,9 +284,8 @@ class Hold:
         from launcher.schedulers.docker.job import DockerContainer, DockerJob
 
         if not self._is_created:
-            for each in apps.list_containers(
-                self._engine, self._app_id
-            ):  # left by a call that lost the engine
+            # A call that lost the engine may have left containers.
+            for each in apps.list_containers(self._engine, self._app_id):
                 if is_replica(each) and each.labels.get(OWNER) == self._labels[OWNER]:
                     self._engine.remove(each.id)
             setup = ContainerSetup(self._engine, None)

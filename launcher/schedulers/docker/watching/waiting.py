@@ -19,6 +19,7 @@ from launcher.specs.attempt import UNSTARTED_STATES, WAITING_STATES
 
 _EXIT_S = 30.0
 _LOOK_S = 1.0
+_HELD_LOOK_S = 5.0  # the engine does not tell of the death of the watcher of a held app
 _SOON_S = 0.1
 _END_ACTIONS = frozenset({"die", "destroy", "rename"})
 
@@ -26,7 +27,8 @@ _END_ACTIONS = frozenset({"die", "destroy", "rename"})
 def wait_for_end(engine: EngineView, app_id: str, deadline: float | None) -> DockerApp | None:
     """The app when it and its watcher have ended, or as it is at `deadline` (monotonic).
 
-    It waits for an engine that goes away meanwhile, see `Patience`.
+    A held app whose watcher dies is returned as it is. It waits for an engine that goes away meanwhile: see
+    `Patience`.
     """
     return Patience(engine.host, deadline).persist(lambda: _wait_for_end(engine, app_id, deadline))
 
@@ -43,9 +45,7 @@ def _wait_for_end(engine: EngineView, app_id: str, deadline: float | None) -> Do
         elif _is_left(found):
             _wait_for_watchers(found, _left(deadline, _LOOK_S))
         elif not found.view.ended:
-            # A watcher that cannot start a replica again records the end, and no event tells of it.
-            until = time.monotonic() + _left(deadline, _LOOK_S) if _is_idle(found) else deadline
-            found = _listen(engine, app_id, until) or found
+            found = _listen(engine, app_id, _next_look(found, deadline)) or found
         if found.view.ended:
             _wait_for_watchers(found, _left(deadline, _EXIT_S))
             if found.view.final and not found.view.live:
@@ -53,7 +53,7 @@ def _wait_for_end(engine: EngineView, app_id: str, deadline: float | None) -> Do
         found = apps.find(engine, app_id)
         if found is None or (deadline is not None and time.monotonic() > deadline):
             return found
-        if found.view.final:
+        if found.view.final or found.is_abandoned:
             return found
         if found.view.ended and not apps.is_held_elsewhere(engine, found.labels):
             return found  # else a watcher of another state folder may be about to record how it ended
@@ -110,6 +110,15 @@ def _is_left(found: DockerApp) -> bool:
 def _is_idle(found: DockerApp) -> bool:
     """Whether it was started, and no container of it runs: one is being started, or waits for that."""
     return found.view.started and not found.view.live
+
+
+def _next_look(found: DockerApp, deadline: float | None) -> float | None:
+    """When to look at a live app again, though no event has come (monotonic); None for never."""
+    if _is_idle(found):  # a watcher that cannot start a replica again records the end, and causes no event
+        return time.monotonic() + _left(deadline, _LOOK_S)
+    if found.view.state in WAITING_STATES:
+        return time.monotonic() + _left(deadline, _HELD_LOOK_S)
+    return deadline
 
 
 def _wait_for_watchers(found: DockerApp, most_s: float) -> None:
