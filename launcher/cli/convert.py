@@ -83,11 +83,7 @@ def run(args: Any, console: Console) -> int:
         return 0
     app, common = found[0].build(found[1]), _common(args, args.scheduler or "")
     whys = []
-    roles = {
-        "roles": {role.name: _said(role_fields(role)) for role in app.roles},
-        **({"metadata": dict(app.metadata)} if app.metadata else {}),
-    }
-    for what in (roles, _call(args.component, *found)):
+    for what in (_roles(app), _call(args.component, *found)):
         fields = {"version": 1, "name": args.name or label(app.name), **common, **what}
         # The order of roles determines the host of rank 0.
         text = _canonical(to_yaml(fields, sort=False))
@@ -150,6 +146,12 @@ def _common(args: Any, scheduler: str) -> dict[str, Any]:
         cfg = runner.cfg_from_str(scheduler or get_default_scheduler_name(), *args.cfg)
     fields = {"scheduler": args.scheduler, "cfg": cfg, "workspace": args.workspace}
     return {key: value for key, value in fields.items() if value}
+
+
+def _roles(app: AppDef) -> dict[str, Any]:
+    """The fields of the job with the app's roles written out."""
+    roles = {role.name: _said(role_fields(role)) for role in app.roles}
+    return {"roles": roles, **({"metadata": dict(app.metadata)} if app.metadata else {})}
 
 
 def _call(name: str, component: Component, arguments: ComponentArgs) -> dict[str, Any]:

@@ -155,8 +155,12 @@ def _take_over(app_dir: str, record: Record) -> bool:
     kept = {AppFolder(app_dir).lock, os.path.join(app_dir, "attempt.json")}
     paths_left = {os.path.join(app_dir, name) for name in os.listdir(app_dir)} - kept
     for path in sorted(paths_left, key=lambda path: path != rundir.events(app_dir)):
-        if os.path.isdir(path) and not os.path.islink(path):
-            remove_tree(path)
-        else:
-            os.unlink(path)
+        _delete(path)
     return left is not None and left.get("digest") == record.get("digest")
+
+
+def _delete(path: str) -> None:
+    if os.path.isdir(path) and not os.path.islink(path):
+        remove_tree(path)
+    else:
+        os.unlink(path)

@@ -43,7 +43,7 @@ class Bench:
     def up(self, script: str) -> str:
         """A started container whose script has said "up": before, a TERM meets runc and gives 2."""
         made = self.sh(script)
-        with LogReader(self.engine, made, LogPart()) as reader:
+        with contextlib.closing(LogReader(self.engine, made, LogPart())) as reader:
             assert next(reader.read(follow=True)).data == b"up\n"
         return made
 

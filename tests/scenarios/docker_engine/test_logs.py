@@ -3,6 +3,7 @@
 import dataclasses
 import threading
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -124,7 +125,7 @@ def test_a_restart_is_marked_once_when_its_output_arrives_before_its_start_is_kn
 
     with Proxy(tmp_path / "p.sock", delay_s=restart) as proxy:
         engine = connect(readonly=True, environ={"DOCKER_HOST": proxy.host})
-        with LogReader(engine, made, LogPart()) as reader:
+        with closing(LogReader(engine, made, LogPart())) as reader:
             assert [one.stream for one in reader.read()] == ["stdout"]
             assert [one.stream for one in reader.read()] == ["restart", "stdout"]
             own.engine.start(made)
@@ -218,7 +219,7 @@ def test_a_restart_is_marked_before_output_that_is_older_than_its_start_time(own
     own.engine.start(made)
     own.until(made, lambda seen: seen.ended and data(own, made) == b"run\n" * 2)
     [_, second] = [one.time_ns for one in records(own, made) if one.data]
-    with LogReader(own.engine, made, LogPart(), begun=lambda _: (second - 1000) / 1e9) as reader:
+    with closing(LogReader(own.engine, made, LogPart(), begun=lambda _: (second - 1000) / 1e9)) as reader:
         found = list(reader.read())
     assert [one.stream for one in found] == ["stdout", "restart", "stdout"]
 
