@@ -97,7 +97,7 @@ def at_act(name: str, number: int) -> str:
 import os, sys
 sys.path.insert(0, {root!r})
 from launcher.holding.journal import JournalWriter
-from launcher.schedulers.docker.watching import actions
+from launcher.schedulers.docker import network
 from launcher.schedulers.docker.client.engine import Engine
 seen = []
 def did(act):
@@ -116,7 +116,7 @@ def append(self, event, real=JournalWriter.append):
     did(event["e"])
     return made
 JournalWriter.append = append
-actions.start_container = around(actions.start_container, "to start", "started")
+network.start = around(network.start, "to start", "started")
 Engine.stop = around(Engine.stop, "to stop", "stopped")
 Engine.rename = around(Engine.rename, "to rename", "renamed")
 """

@@ -2,8 +2,8 @@
 
 import pytest
 
+from launcher.schedulers.docker import network
 from launcher.schedulers.docker.client.errors import NotFound
-from launcher.schedulers.docker.watching import actions
 from tests.scenarios.docker_engine.bench import Bench
 
 
@@ -11,8 +11,8 @@ from tests.scenarios.docker_engine.bench import Bench
 def shared(own: Bench, monkeypatch: pytest.MonkeyPatch) -> str:
     """The name of a shared network that is this test's alone."""
     name = f"{own.token}-net"
-    monkeypatch.setattr(actions, "NETWORK", name)
-    monkeypatch.setattr(actions, "NETWORK_LABELS", own.labels())
+    monkeypatch.setattr(network, "NETWORK", name)
+    monkeypatch.setattr(network, "NETWORK_LABELS", own.labels())
     return name
 
 
@@ -21,27 +21,27 @@ def on(own: Bench, name: str, *command: str, k: int = 0) -> str:
 
 
 def test_a_network_that_is_removed_before_the_first_start_is_made_again(own: Bench, shared: str) -> None:
-    own.engine.ensure_network(shared, own.labels())
+    network.ensure(own.engine)
     own.engine.remove_network(shared)
     made = on(own, shared, "true")
-    actions.start_container(own.engine, made)
+    network.start(own.engine, made)
     assert own.ended(made).exit_code == 0
 
 
 def test_containers_that_ran_before_find_each_other_on_the_new_network(own: Bench, shared: str) -> None:
-    own.engine.ensure_network(shared, own.labels())
+    network.ensure(own.engine)
     made = [
         on(own, shared, "sh", "-c", "test -e /ran || { touch /ran; exit 3; }; exec sleep 1000", k=k)
         for k in (0, 1)
     ]
     for each in made:
-        actions.start_container(own.engine, each)
+        network.start(own.engine, each)
         assert own.ended(each).exit_code == 3
     own.engine.remove_network(shared)
     for each in made:
-        actions.start_container(own.engine, each)
+        network.start(own.engine, each)
     asking = on(own, shared, "ping", "-c", "1", own.name(0), k=2)
-    actions.start_container(own.engine, asking)
+    network.start(own.engine, asking)
     assert own.ended(asking).exit_code == 0
 
 
@@ -51,15 +51,15 @@ def test_a_removed_foreign_network_is_not_made_again(own: Bench, shared: str) ->
     own.engine.remove_network(theirs)
     made = on(own, theirs, "true")
     with pytest.raises(NotFound, match=theirs):
-        actions.start_container(own.engine, made)
+        network.start(own.engine, made)
     assert own.engine.networks(own.label) == []
 
 
 def test_a_start_takes_one_of_two_networks_that_two_clients_made_at_once(own: Bench, shared: str) -> None:
-    own.engine.ensure_network(shared, own.labels())
+    network.ensure(own.engine)
     body = {"Name": shared, "CheckDuplicate": False, "Labels": own.labels()}
     own.engine._wire.send("POST", "/networks/create", "create a twin", json=body)
     made = on(own, shared, "true")
-    actions.start_container(own.engine, made)
+    network.start(own.engine, made)
     assert own.ended(made).exit_code == 0
     assert len(own.engine.networks(own.label)) == 1

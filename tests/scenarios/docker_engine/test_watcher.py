@@ -14,7 +14,7 @@ from socket import socketpair
 import pytest
 
 from launcher.holding.journal import JournalWriter
-from launcher.schedulers.docker import record
+from launcher.schedulers.docker import network, record
 from launcher.schedulers.docker.client.errors import EngineError
 from launcher.schedulers.docker.facts import unended
 from launcher.schedulers.docker.journal import Journal
@@ -222,7 +222,7 @@ def test_a_watcher_gives_up_starts_that_the_engine_ignores_without_an_error(app,
     first, _ = made.create()
     made.engine.start(first)
     asked: list[str] = []
-    monkeypatch.setattr(actions, "start_container", lambda _, container: asked.append(container))
+    monkeypatch.setattr(network, "start", lambda _, container: asked.append(container))
     _run(_in_this_process(made))
     found = made.view()
     assert (found.state, found.message, len(asked)) == ("failed", f"r/1 {NEVER}", 1)
@@ -245,7 +245,7 @@ def test_a_watcher_gives_up_refused_starts_also_when_it_cannot_record_them(
         asked.append(container)
         raise EngineError("cannot start it: no more room")
 
-    monkeypatch.setattr(actions, "start_container", refuse)
+    monkeypatch.setattr(network, "start", refuse)
 
     def write_later(writer: JournalWriter) -> int:
         refused.append(writer)

@@ -10,12 +10,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from functools import partial
-from threading import Lock
 from typing import Any
 
 from launcher.holding.events import cancelled, stopping
 from launcher.paths import actor
-from launcher.schedulers.docker import apps, record
+from launcher.schedulers.docker import apps, network, record
 from launcher.schedulers.docker.apps import inspect_app
 from launcher.schedulers.docker.client.engine import Engine
 from launcher.schedulers.docker.client.errors import (
@@ -32,7 +31,7 @@ from launcher.schedulers.docker.client.view import run_parallel
 from launcher.schedulers.docker.facts import ENGINE_STOPPED, restarted_since, unended
 from launcher.schedulers.docker.journal import HeldApp, Journal
 from launcher.schedulers.docker.labels import Labels
-from launcher.schedulers.docker.names import MARKS, NETWORK, NETWORK_LABELS, STOPPED, mark_of, own_name, where
+from launcher.schedulers.docker.names import MARKS, STOPPED, mark_of, own_name, where
 from launcher.schedulers.docker.record import Recorder
 from launcher.schedulers.docker.status import DockerAppView, has_retries
 from launcher.schedulers.docker.watching.client import wait_for_exit
@@ -43,8 +42,6 @@ NEVER_BEGAN = "it never began to run"
 _ROUNDS = 20  # a watcher in the middle of a restart reads the intent after its next start
 _MARGIN_S = 30.0
 _LATE_S = 0.5
-_TRIES = 3  # another client may remove the network again while it is being repaired
-_REPAIR_LOCK = Lock()  # held during a repair: the replicas of an app start at once
 
 # -- any client --------------------------------------------------------------------------------------------
 
@@ -173,40 +170,6 @@ def _mark(engine: Engine, containers: Sequence[Container], why: str) -> None:
     run_parallel(mark_one, containers)
 
 
-def start_container(engine: Engine, container: str) -> None:
-    """Start a container of an app, for the first time or again, and its network where that is missing.
-
-    Another client may have removed the network meanwhile: it has no users while no container runs. A
-    container that was never started joins the new network of that name by itself; a started one must be
-    connected. Or two clients have just created the network at once, and for a moment there are two.
-    """
-    for _ in range(_TRIES):
-        try:
-            engine.start(container)
-        except EngineError as error:
-            if not _repair(engine, container, error):
-                raise
-        else:
-            return
-    engine.start(container)
-
-
-def _repair(engine: Engine, container: str, error: EngineError) -> bool:
-    """Repair the network of a container; False when its start has failed for another reason."""
-    ambiguous = f"network {NETWORK} is ambiguous" in str(error)
-    if not (ambiguous or isinstance(error, NotFound)):
-        return False
-    seen = engine.inspect(container)
-    if seen is None or seen.network != NETWORK:
-        return False
-    with _REPAIR_LOCK:
-        engine.ensure_network(NETWORK, NETWORK_LABELS)
-    if seen.was_started and not ambiguous:
-        with suppress(EngineRefused):  # removed again, or another cause: the next start reports it
-            engine.connect(NETWORK, container)
-    return True
-
-
 # -- the watcher -------------------------------------------------------------------------------------------
 
 
@@ -283,7 +246,7 @@ class Actions:
                 if why := taken_port(self._engine, "host", order.get(role, {}).get("ready")):
                     return why
         try:
-            start_container(self._engine, container.id)
+            network.start(self._engine, container.id)
         except EngineError as error:
             if isinstance(error, NotFound) and self._engine.inspect(container.id) is None:
                 return ""
