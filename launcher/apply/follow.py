@@ -246,8 +246,7 @@ class _Follower:
             has_output = True
             if outcome.app is not None and outcome.app.is_held:
                 self._scheduler(outcome).wait_for_start(outcome.app_id)
-                attempt = self._scheduler(outcome).attempt(outcome.app_id)
-                self._note_start(outcome, attempt)
+                attempt = self._report_start(outcome)
                 has_output = attempt is not None and (attempt.is_live or attempt.started_at is not None)
                 if self._on_log is not None:  # its output follows
                     self._events.flush()
@@ -271,9 +270,11 @@ class _Follower:
         except SchedulerError as error:  # the outcome of the app counts, as without its output
             self._unread[outcome.app_id] = str(error)
 
-    def _report_start(self, outcome: Outcome) -> None:
-        """Report that the holder of an attempt has started it."""
-        self._note_start(outcome, self._scheduler(outcome).attempt(outcome.app_id))
+    def _report_start(self, outcome: Outcome) -> Attempt | None:
+        """Report that the holder of an attempt has started it; returns the attempt."""
+        attempt = self._scheduler(outcome).attempt(outcome.app_id)
+        self._note_start(outcome, attempt)
+        return attempt
 
     def _note_start(self, outcome: Outcome, attempt: Attempt | None) -> None:
         self._started.add(outcome.app_id)

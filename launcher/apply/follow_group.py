@@ -47,7 +47,7 @@ class Group:
         scheduler: StagedScheduler[Any],
         outcomes: Iterable[Outcome],
         *,
-        on_start: Callable[[Outcome], None],
+        on_start: Callable[[Outcome], object],
         on_restart: Callable[[str, Restart], None],
         on_ends: Callable[[Sequence[Outcome]], None],
         together: Callable[[], AbstractContextManager[None]],

@@ -263,7 +263,7 @@ def report(error: LauncherError, console: Console) -> int:
 
 
 def _print_json(error: BaseException, console: Console) -> None:
-    """Where JSON is asked for, print the object of an error, on one line as `--format jsonl` wants it."""
+    """Print the object of an error where JSON is asked for, on one line as `--format jsonl` wants it."""
     if not console.as_json:
         return
     from json import dumps

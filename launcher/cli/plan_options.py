@@ -1,4 +1,4 @@
-"""What `plan` and `apply` share: options for the planner, --fail-on, a warning, and saved plans as files."""
+"""Options of the planner that `plan` and `apply` share, --fail-on, a warning, and files of saved plans."""
 
 from __future__ import annotations
 
