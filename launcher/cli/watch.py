@@ -14,7 +14,6 @@ from launcher.apply.events import Outcome, Result, event
 from launcher.apply.follow import Watching
 from launcher.cli.console import Console, OutputClosed, OutputError
 from launcher.cli.live_display import IMAGE_EVENTS, LiveDisplay
-from launcher.cli.render.log_lines import Shaper, prefixes, terminal_text
 from launcher.cli.render.outcomes import (
     EventLines,
     errors_text,
@@ -33,6 +32,7 @@ from launcher.specs.status import AppState
 
 if TYPE_CHECKING:
     from launcher.cli.render.live_frames import LiveFrames
+    from launcher.cli.render.log_lines import Shaper
     from launcher.schedulers.responses import DescribeAppResponse
     from launcher.state.records import AppRecord
 
@@ -95,6 +95,8 @@ class Watch:
             self._matrices = {step.key: step.launch.matrix for step in plan.steps if step.launch is not None}
             self._event_lines = EventLines(self._matrices)
         if self._logs:
+            from launcher.cli.render.log_lines import prefixes
+
             replicas = list(_replicas(plan))
             fronts = prefixes([name for _, name in replicas], self._console.color)
             self._fronts = dict(zip((where for where, _ in replicas), fronts, strict=True))
@@ -222,6 +224,8 @@ class Watch:
         return app if app is not None and app.is_held else None
 
     def _log(self, key: JobKey, role: str, k: int, data: bytes) -> None:
+        from launcher.cli.render.log_lines import Shaper, prefixes
+
         where = (key, role, k)
         with self._lock:
             shaper = self._shapers.get(where)
@@ -264,6 +268,8 @@ class Watch:
         with self._lock:
             try:
                 if isinstance(text, bytes):
+                    from launcher.cli.render.log_lines import terminal_text
+
                     lines = terminal_text(text) if self._console.is_terminal else text
                     self._console.copy(lines, flush=True)
                 else:

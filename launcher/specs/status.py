@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 import json
-import textwrap
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
-from dataclasses import asdict
-from datetime import datetime
 from enum import Enum
 from typing import Any, Protocol, TypeVar
 
@@ -84,6 +81,8 @@ class RoleStatus:
 
     def to_json(self) -> dict[str, Any]:
         """The object `{"role": NAME, "replicas": [{field: value}]}`; states are members of AppState."""
+        from dataclasses import asdict
+
         return {"role": self.role, "replicas": [asdict(replica) for replica in self.replicas]}
 
 
@@ -150,6 +149,8 @@ class AppStatus:
         return [role for role in self.roles if not filter_roles or role.role in filter_roles]
 
     def __repr__(self) -> str:
+        from dataclasses import asdict
+
         shown = asdict(self)
         shown["state"] = repr(self.state)
         shown["structured_error_msg"] = _parsed(self.structured_error_msg)
@@ -237,6 +238,9 @@ def _format_replica(replica: ReplicaStatus) -> str:
 
 def _format_error(replica: ReplicaStatus) -> str:
     """The text after the state of a replica with an error, even a malformed one."""
+    import textwrap
+    from datetime import datetime
+
     error = read_error(replica.structured_error_msg) or ReplicaError("")
     lines = [f" (exitcode: {error.exit_code or replica.exit_code or '<N/A>'})"]
     if error.time is not None:

@@ -9,11 +9,11 @@ from __future__ import annotations
 import os
 import stat
 from collections.abc import Iterator
-from hashlib import sha256
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from launcher import paths
 from launcher.files import GONE, open_regular
+from launcher.hashes import sha256
 from launcher.looks import noted
 from launcher.workspace.ignore import Ignore, WorkspaceError, read_ignore
 from launcher.workspace.manifest import File, remember
@@ -170,7 +170,9 @@ def content_hash(path: str, entry: ContextFile) -> bytes:
 
 def file_hash(path: str) -> bytes:
     """SHA-256 of a regular file. Raises OSError."""
-    whole = sha256()
+    import hashlib
+
+    whole = hashlib.sha256()
     with open_regular(path) as file:
         while chunk := file.read(_CHUNK):
             whole.update(chunk)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import resource
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from launcher.holding.journal import SPARE_BYTES, JournalWriter, as_json, line, read_events
+from launcher.holding.journal import SPARE_BYTES, JournalWriter, as_json, from_json, line, read_events
 
 STARTING = line({"v": 1, "e": "starting", "t": 1})
 
@@ -56,6 +56,30 @@ def test_values_are_written_as_json_in_ascii(value: Any) -> None:
     assert json.loads(text) == value
     assert text.isascii()
     assert "\n" not in text
+
+
+_JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(),
+    lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner),
+)
+
+
+@given(_JSON, st.sampled_from(["", " ", "\n\t"]), st.booleans())
+def test_the_reader_reads_each_value_as_the_module_json_does(value: Any, blank: str, is_ascii: bool) -> None:
+    text = blank + json.dumps(value, ensure_ascii=is_ascii) + blank
+    assert from_json(text) == json.loads(text)
+
+
+@given(st.text('[]{}":,0123456789.-+eEnulltruefasNIity \\\x00\n\u2003', max_size=12))
+def test_the_reader_refuses_what_the_module_json_refuses(text: str) -> None:
+    assert _value_of(text, from_json) == _value_of(text, json.loads)
+
+
+def _value_of(text: str, read: Callable[[str], Any]) -> str:
+    try:
+        return repr(read(text))
+    except ValueError:
+        return "no JSON"
 
 
 @given(st.recursive(st.none() | st.booleans() | st.integers() | st.text(), st.lists, max_leaves=5))
