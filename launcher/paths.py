@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import errno
 import os
-import pwd
 import stat
 
 from launcher.errors import StateError
@@ -231,6 +230,8 @@ def make_token() -> str:
 
 def actor() -> str:
     """The user of this process, as `user@host`. A user without a name is a number."""
+    import pwd
+
     try:
         user = pwd.getpwuid(os.geteuid()).pw_name
     except KeyError:  # a container may run as a user without a passwd entry

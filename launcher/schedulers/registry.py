@@ -8,7 +8,6 @@ from __future__ import annotations
 from _collections_abc import Mapping
 
 from launcher.errors import LauncherError, SchedulerError
-from launcher.looks import not_repeatable
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -96,6 +95,8 @@ def _entry_points(group: str) -> dict[str, SchedulerFactory]:
 
     def deferred(point: Any) -> SchedulerFactory:
         def factory(session_name: str, **params: Any) -> Scheduler[Any]:
+            from launcher.looks import not_repeatable
+
             not_repeatable()
             try:
                 loaded = point.load()

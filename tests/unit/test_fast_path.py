@@ -16,7 +16,7 @@ import pytest
 from tests.unit.test_layers import modules
 
 _FAST = {
-    "launcher": "__main__ database errors files looks text",
+    "launcher": "__main__ database errors files looks paths text",
     "launcher.apply": "engines",
     "launcher.cli": (
         "arguments cancel completion console describe main list log_reader logs queue start status wait"
