@@ -66,7 +66,6 @@ class Driver:
         self._grace_s = grace_s
         self._secrets = tuple(secrets)
         self._keeps_requests = any(role.max_retries for role in roles)
-        self._alarm_at = 0.0
 
     # -- the work of the loop ------------------------------------------------------------------------------
 
@@ -117,11 +116,9 @@ class Driver:
 
     def wait(self, deadline: float | None) -> list[Event]:
         """The facts since the last call; waits for one until `deadline`, unless there is work to do."""
-        if deadline is not None and deadline != self._alarm_at:
-            self._alarm_at = deadline
-            self.loop.after(deadline - time.time(), lambda: None)  # ends the turn
+        until = None if deadline is None else time.monotonic() + deadline - self.now()
         is_busy = self._facts or self._app.to_start or self._app.to_stop
-        self.loop.turn(0.0 if is_busy else None)
+        self.loop.turn(0.0 if is_busy else until)
         facts, self._facts = self._facts, []
         return facts
 

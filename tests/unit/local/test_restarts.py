@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.unit.local.conftest import Supervise
 from tests.unit.local.driving import Driven, sh
 
 SLEEP = ["sleep", "1000"]
@@ -54,3 +55,18 @@ def test_replicas_of_a_role_keep_their_own_environments(app: Driven) -> None:
         role["replicas"][k]["env"].update(own)
     assert app.run(role).state == "succeeded"
     assert [app.log("main", k).splitlines()[-1] for k in range(3)] == ["1 a b", "1 other", "1 b"]
+
+
+@pytest.mark.parametrize(("retries", "end"), [(0, "timed out after 1 s"), (1, "main/0 exited with 1")])
+def test_a_clock_that_is_set_back_loses_neither_a_time_limit_nor_a_restart(
+    supervise: Supervise, tmp_path: Path, retries: int, end: str
+) -> None:
+    is_set = tmp_path / "is_set"
+    clock = f"lambda now=time.time: now() - 0.5 * os.path.exists({str(is_set)!r})"
+    app = supervise(first=f"import os, time; time.time = {clock}\n")
+    role = app.role("main", sh("exit 1") if retries else SLEEP, retries=retries, rules={"retry_delay": 1})
+    app.start(role, timeout_s=None if retries else 1.0)
+    app.until(lambda view: view.num_restarts == retries)
+    is_set.touch()
+    view = app.ended()
+    assert (view.state, view.message, view.num_restarts) == ("failed", end, retries)
