@@ -142,15 +142,15 @@ class HttpRefusal(NamedTuple):
         named = "Retry-After" in self.headers or self.headers.get("X-RateLimit-Remaining") == "0"
         return self.status == 403 and (named or "rate limit" in self.message.lower())
 
-    def wait_s(self, method: str, pause: float) -> float | None:
+    def wait_s(self, pause: float, *, repeats: bool) -> float | None:
         """Return the seconds to wait before the request is repeated; None where it must not be repeated."""
-        if not (self.is_limit or (self.status >= 500 and method != "POST")):
+        if not (self.is_limit or (self.status >= 500 and repeats)):
             return None
         after, reset = self.headers.get("Retry-After", ""), self.headers.get("X-RateLimit-Reset", "")
-        if after.isdigit():
-            return float(after)
-        if self.is_limit and self.headers.get("X-RateLimit-Remaining") == "0" and reset.isdigit():
-            return max(1.0, float(reset) - time.time())
+        if after.isdecimal():
+            return max(pause, float(after))
+        if self.is_limit and self.headers.get("X-RateLimit-Remaining") == "0" and reset.isdecimal():
+            return max(pause, float(reset) - time.time())
         return pause
 
 
@@ -195,14 +195,21 @@ class Api:
             url = following[1]
         raise self.error(f"{path} has more than {_MOST_PAGES} pages")
 
-    def _send(self, method: str, path: str, body: Mapping[str, Any] | None = None) -> dict[str, Any]:
-        value, _ = self._request(method, self._base + path, body)
+    def _send(
+        self, method: str, path: str, body: Mapping[str, Any] | None = None, *, repeats: bool | None = None
+    ) -> dict[str, Any]:
+        value, _ = self._request(method, self._base + path, body, repeats=repeats)
         return dict(value)
 
     def _request(
-        self, method: str, url: str, body: Mapping[str, Any] | None = None
+        self, method: str, url: str, body: Mapping[str, Any] | None = None, *, repeats: bool | None = None
     ) -> tuple[Any, Mapping[str, str]]:
-        """Return the answer as JSON and its headers. Repeats a request without effect for `_PATIENCE_S`."""
+        """Return the answer as JSON and its headers. Repeats a request without effect for `_PATIENCE_S`.
+
+        Args:
+            repeats: whether the request may take effect twice; None for every method but POST.
+        """
+        repeats = method != "POST" if repeats is None else repeats
         deadline = time.monotonic() + _PATIENCE_S
         pause = 1.0
         while True:
@@ -210,12 +217,12 @@ class Api:
                 return self._once(method, url, body)
             except HTTPError as error:
                 refusal = HttpRefusal.of(error)
-                wait = refusal.wait_s(method, pause)
+                wait = refusal.wait_s(pause, repeats=repeats)
                 if wait is None or time.monotonic() + wait > deadline:
                     raise (self.refused(refusal, method, url) or self._error(refusal, method, url)) from None
             except (URLError, HTTPException, OSError) as error:
-                # The answer was lost: a POST may have taken effect.
-                if method == "POST" or time.monotonic() + pause > deadline:
+                # The answer was lost: the request may have taken effect.
+                if not repeats or time.monotonic() + pause > deadline:
                     why = getattr(error, "reason", error)
                     raise self.error(f"{urlsplit(url).netloc} does not answer: {why}") from error
                 wait = pause
@@ -224,6 +231,9 @@ class Api:
 
     def _once(self, method: str, url: str, body: Mapping[str, Any] | None) -> tuple[Any, Mapping[str, str]]:
         headers = {"User-Agent": "launcher", **self.headers(method, url)}
+        if not all(text.isascii() and text.isprintable() for text in headers.values()):
+            # http.client would refuse it with an error that shows the token.
+            raise self.error("the token has a character that no token has", hint="store it without a line end")
         data = None
         if body is not None:
             data = json.dumps(body).encode()

@@ -330,6 +330,20 @@ def test_a_report_is_written_once_when_all_jobs_have_ended(
 
 
 @pytest.mark.slow
+def test_a_report_needs_no_second_apply_after_a_failure_of_the_server(
+    repo: Repository, github: FakeGitHub, scenario: Scenario
+) -> None:
+    repo.pull_request(1, {"train.launcher.yaml": job("train")})
+    repo.plan(1)
+    repo.merge(1)
+    github.faults.answers = {"POST /check-runs": [502]}
+    repo.apply()
+    scenario.wait("train")
+    repo.report()
+    assert "### 1 succeeded" in github.bodies(1)[1]
+
+
+@pytest.mark.slow
 def test_the_first_failure_is_reported_at_once(
     repo: Repository, github: FakeGitHub, scenario: Scenario
 ) -> None:

@@ -102,6 +102,29 @@ def test_reads_are_repeated_after_a_failure_of_the_server_and_writes_are_not(fak
     assert fake.bodies(1) == []
 
 
+def test_a_check_run_is_written_again_since_the_newest_counts(fake: FakeGitHub) -> None:
+    slept: list[float] = []
+    fake.faults.answers = {"POST": [502, 503]}
+    client(fake, slept).add_check(check(), sha=SHA)
+    assert slept == [1.0, 2.0]
+    assert len(fake.checks) == 1
+
+
+def test_a_server_that_asks_for_no_pause_is_not_flooded(fake: FakeGitHub) -> None:
+    slept: list[float] = []
+    fake.faults.answers, fake.faults.retry_after = {"GET": [429, 503, 503]}, 0
+    assert client(fake, slept).comments(1) == []
+    assert slept == [1.0, 2.0, 4.0]
+
+
+@pytest.mark.parametrize("token", ["s3cret\n", "s3cr\u00e9t", "s3cr\u4e2dt"])
+def test_a_token_that_no_header_can_hold_is_refused_without_its_text(fake: FakeGitHub, token: str) -> None:
+    with pytest.raises(GitHubError, match="the token has a character that no token has") as caught:
+        GitHub(fake.url, REPOSITORY, token).comments(1)
+    assert "s3cr" not in f"{caught.value} {caught.value.hint}"
+    assert fake.requests == []
+
+
 def test_a_commit_that_is_not_linked_yet_has_no_pull_request(fake: FakeGitHub) -> None:
     fake.open_pull(3, "b" * 40)
     fake.merge_pull(3, SHA)
