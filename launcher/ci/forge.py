@@ -233,7 +233,8 @@ class Api:
         headers = {"User-Agent": "launcher", **self.headers(method, url)}
         if not all(text.isascii() and text.isprintable() for text in headers.values()):
             # http.client would refuse it with an error that shows the token.
-            raise self.error("the token has a character that no token has", hint="store it without a line end")
+            hint = "store it without a line end"
+            raise self.error("the token has a character that no token has", hint=hint)
         data = None
         if body is not None:
             data = json.dumps(body).encode()
