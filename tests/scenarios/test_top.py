@@ -9,6 +9,7 @@ import sys
 import time
 
 import pytest
+from textual.app import App
 
 from launcher.cli.screen.app import Top
 from launcher.cli.screen.dialogs import Dialog
@@ -188,6 +189,40 @@ def test_top_filters_jobs_by_words_and_shows_all_after_escape(scenario):
         await until(pilot, lambda: states(top).keys() == {"train"})
 
     on_screen(act, "failed")
+
+
+def test_text_that_grows_stays_at_its_end_while_the_size_of_the_terminal_changes():
+    class Screen(App):
+        CSS = Top.CSS
+
+        def compose(self):
+            yield TextPane(id="pane")
+
+    async def main():
+        screen = Screen()
+        async with screen.run_test(size=(80, 30)) as pilot:
+            text = screen.query_one(TextPane)
+
+            async def resized(rows):
+                await pilot.resize_terminal(80, rows)
+                await pilot.pause()
+                assert text.size.height == rows
+
+            for count, rows in ((100, 30), (101, 12), (102, 12), (103, 24), (104, 24)):
+                await resized(rows)
+                text.show([str(n) for n in range(count)], is_new=count == 100, is_tail=True)
+                await pilot.pause()
+                assert text.scroll_offset.y == count - rows
+            text.action_page(-1)
+            await pilot.pause()
+            seen = text.scroll_offset.y
+            assert seen < 104 - 24
+            await resized(12)
+            text.show([str(n) for n in range(105)], is_new=False, is_tail=True)
+            await pilot.pause()
+            assert text.scroll_offset.y == seen
+
+    asyncio.run(main())
 
 
 @pytest.mark.slow

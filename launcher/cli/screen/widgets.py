@@ -199,6 +199,7 @@ class TextPane(ScrollView, can_focus=True):
         self._rows: list[Text] = []
         self._pattern: re.Pattern[str] | None = None
         self._is_tail = False
+        self._is_at_end = True  # as of the last scroll: a change of size or text leaves the place alone
 
     def show(self, lines: Sequence[str], *, is_new: bool = True, is_tail: bool = False) -> None:
         """Show lines that are safe for a terminal.
@@ -209,12 +210,9 @@ class TextPane(ScrollView, can_focus=True):
         """
         if not is_new and lines == self._lines:
             return
-        was_at_end = self.scroll_offset.y >= self.max_scroll_y
-        self._lines, self._is_tail = lines, is_tail
+        self._lines, self._is_tail, self._is_at_end = lines, is_tail, is_new or self._is_at_end
         self._wrap()
-        if is_tail and (is_new or was_at_end):
-            self.scroll_to(y=len(self._rows), animate=False, immediate=True)
-        elif is_new:
+        if is_new and not is_tail:
             self.scroll_to(y=0, animate=False, immediate=True)
 
     @property
@@ -227,15 +225,18 @@ class TextPane(ScrollView, can_focus=True):
         return len(self._rows)
 
     def on_resize(self) -> None:
-        was_at_end = self.scroll_offset.y >= self.max_scroll_y
         self._wrap()
-        if self._is_tail and was_at_end:
-            self.scroll_to(y=len(self._rows), animate=False, immediate=True)
+
+    def watch_scroll_y(self, old_value: float, new_value: float) -> None:
+        super().watch_scroll_y(old_value, new_value)
+        self._is_at_end = new_value >= self.max_scroll_y
 
     def _wrap(self) -> None:
         width = max(20, (self._columns or self.size.width) - 1)
         self._rows = [row for line in self._lines for row in _wrapped(line[:_LONGEST], width)]
         self.virtual_size = Size(self.size.width, len(self._rows))
+        if self._is_tail and self._is_at_end:
+            self.scroll_to(y=len(self._rows), animate=False, immediate=True, force=True)
         self.refresh()
 
     def render_line(self, y: int) -> Strip:
