@@ -124,17 +124,17 @@ def read_state(app_dir: str, *, ours: bool = False) -> AppView | None:
 
     With `ours`, the caller holds the lock, so that no supervisor does.
 
-    Raises StateError for a record that a newer version wrote.
+    Raises StateError for a record that cannot be read, or that a newer version wrote.
     """
     folder = AppFolder(app_dir)
     locked = not ours and folder.is_locked()
-    record = folder.read("events.jsonl") or b""  # after the lock: without a holder, the record is complete
+    record = _record(folder)  # after the lock: without a holder, the record is complete
     view = fold(record, locked=locked)
     process = view.supervisor or view.holder
     if locked and process and view.state in ("created", *rundir.WAITING, "running"):
         locked = _outlasts(folder, process)
         if not locked:  # the app may have ended since the record was read
-            record = folder.read("events.jsonl") or b""
+            record = _record(folder)
             view = fold(record, locked=False)
     if not record and not os.path.isdir(app_dir):
         return None
@@ -146,6 +146,13 @@ def read_state(app_dir: str, *, ours: bool = False) -> AppView | None:
         by = f"pid {process[0]} on {host}" if process else f"a process on {host}"
         view.owner = signed.decode(errors="replace").strip() or by
     return view
+
+
+def _record(folder: AppFolder) -> bytes:
+    try:
+        return folder.read("events.jsonl") or b""
+    except OSError as error:
+        raise StateError(f"cannot read {rundir.events(folder.path)}: {error.strerror}") from error
 
 
 def _end_as_asked(app_dir: str, view: AppView) -> None:

@@ -75,6 +75,13 @@ def test_a_record_of_a_newer_version_is_refused() -> None:
         folded({**START, "v": 2})
 
 
+def test_a_record_that_cannot_be_read_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "events.jsonl"
+    path.mkdir()  # read(2) fails for any user, as after an error of the disk
+    with pytest.raises(StateError, match=f"cannot read {path}: Is a directory"):
+        appview.read_state(str(tmp_path))
+
+
 def test_reading_an_app_that_does_not_exist_returns_none(tmp_path: Path) -> None:
     assert appview.read_state(str(tmp_path / "no")) is None
 
