@@ -103,7 +103,7 @@ def explain(error: sqlite3.Error | UnicodeError, path: str) -> StateError:
         return StateError(f"{path} stayed locked for {_BUSY_S:g} s", hint=hint)
     if "unable to open" in said and (limit := paths.out_of_files()) is not None:
         return paths.unusable(limit, path)
-    if "full" in said or "disk I/O" in said:
+    if "full" in said or "disk I/O" in said or ("unable to open" in said and _is_full(os.path.dirname(path))):
         return StateError(f"cannot use {path}: {said}", hint="is the disk full, or over its quota?")
     if any(sign in said for sign in DAMAGE):
         return DamagedError(f"{path} is damaged: {said}", hint=RESTORE)
@@ -258,7 +258,7 @@ def _for_reading(path: str, schema: str, fill: Fill | None) -> sqlite3.Connectio
         # A reader of a WAL database needs its -shm file, which cannot be made in a folder without write
         # permission or on a full disk. Then no process writes there either, and the file does not change.
         folder = os.path.dirname(path)
-        if os.access(folder, os.W_OK) and os.statvfs(folder).f_bavail:
+        if os.access(folder, os.W_OK) and not _is_full(folder):
             raise
         _refuse_unread_log(path)
         connection = _probed(uri + "&immutable=1")
@@ -278,6 +278,15 @@ def _probed(uri: str) -> sqlite3.Connection:
         connection.close()
         raise
     return connection
+
+
+def _is_full(folder: str) -> bool:
+    """Whether a disk has no room for data or for another file. Some file systems count no files."""
+    try:
+        disk = os.statvfs(folder)
+    except OSError:
+        return False
+    return not disk.f_bavail or (disk.f_files > 0 and not disk.f_favail)
 
 
 def _refuse_unread_log(path: str) -> None:

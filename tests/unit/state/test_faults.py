@@ -214,6 +214,32 @@ with Store.open(readonly=True) as ledger:
     assert (int(number) > 0, second) == (True, number)
 
 
+def test_a_disk_without_room_for_another_file_is_full_and_its_ledger_can_be_read(launcher_home: Path):
+    code = f"""
+import os
+from launcher.errors import StateError
+from launcher.state.store import Store
+from tests.unit.state.attempts import attempt
+
+with Store.open() as ledger:
+    ledger.record(attempt(number=7))
+try:
+    while True:
+        os.mkdir(os.path.join({str(launcher_home)!r}, f"more-{{len(os.listdir({str(launcher_home)!r}))}}"))
+except OSError:
+    pass
+with Store.open(readonly=True) as ledger:
+    print([found.number for found in ledger.attempts(attempt().key)])
+try:
+    Store.open()
+except StateError as error:
+    print(error.hint)
+"""
+    launcher_home.mkdir()
+    output = mounted(f"mount -t tmpfs -o mode=700,nr_inodes=12 tmpfs {launcher_home}", code)
+    assert output.splitlines() == ["[7]", "is the disk full, or over its quota?"]
+
+
 def test_a_disk_without_room_for_a_ledger_is_one_clear_error(launcher_home: Path):
     code = "from launcher.state.store import Store\ntry: Store.open()\nexcept Exception as e: print(repr(e))"
     launcher_home.mkdir()
