@@ -312,11 +312,15 @@ def several_of(*allowed: str) -> Callable[[str], tuple[str, ...]]:
     return words
 
 
+_MOST = 10**9
+"""The highest count: there is no more of anything, and every database and buffer takes this number."""
+
+
 def count(text: str) -> int:
-    """A whole number, 0 or more."""
+    """A whole number, 0 or more; those above `_MOST` count as that."""
     if not text.isascii() or not text.isdigit():
         raise ValueError(f"expected a whole number, got `{text}`")
-    return int(text)
+    return min(int(text), _MOST)
 
 
 def positive(text: str) -> int:
@@ -327,15 +331,12 @@ def positive(text: str) -> int:
     return number
 
 
-_MOST_ATTEMPTS = 10**9
-
-
 def attempts(text: str) -> tuple[tuple[int, int], ...]:
     """The first and the last number of each range in `3`, `1,3`, `1..5`, `3..` (from 3 on)."""
     found = []
     for part in text.split(","):
         first, dots, last = part.strip().partition("..")
-        numbers = (first, last or first) if not dots else (first, last or str(_MOST_ATTEMPTS))
+        numbers = (first, last or first) if not dots else (first, last or str(_MOST))
         if not all(each.isascii() and each.isdigit() and len(each) <= len("1000000000") for each in numbers):
             raise ValueError(f"expected numbers of attempts such as 3, 1,3, 1..5 or 3.., got `{text}`")
         low, high = map(int, numbers)

@@ -89,8 +89,8 @@ class AppName:
             raise malformed(text)
         self.is_pattern = any(char in self.scheduler + self.session + name for char in _WILD)
         self.name, at, number = name.partition("@")
-        is_number = number.isascii() and number.isdigit() and self.name and not self.is_pattern
-        if at and not (is_number and not self.scheduler):
+        is_number = number.isascii() and number.isdigit() and len(number) < 19  # SQLite's end at 2**63
+        if at and not (is_number and self.name and not self.is_pattern and not self.scheduler):
             raise UsageError(f"`{text}`: expected JOB@ATTEMPT with a number, such as train@3")
         self.number = int(number) if at else None
         self.role = parts[0] if parts else ""

@@ -117,6 +117,11 @@ def test_text_that_is_no_count_is_refused(text):
         count(text)
 
 
+def test_a_count_of_any_length_is_one_that_databases_and_buffers_take():
+    assert count("1000") == 1000
+    assert count("9" * 20) < 2**31
+
+
 def test_a_list_option_takes_each_known_word_and_refuses_others():
     assert several_of("held", "orphan")("orphan, held") == ("orphan", "held")
     with pytest.raises(ValueError, match="did you mean `held`"):

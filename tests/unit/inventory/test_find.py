@@ -41,6 +41,12 @@ def test_a_number_means_that_attempt(record):
     assert "attempt is 2" in caught.value.hint
 
 
+def test_a_number_that_no_attempt_can_have_is_refused(record):
+    record(attempt(launch("train"), "succeeded"))
+    with pytest.raises(UsageError, match="expected JOB@ATTEMPT"):
+        find(f"train@{2**63}")
+
+
 def test_for_a_job_that_never_ran_in_containers_no_engine_is_asked(record, tmp_path, monkeypatch):
     record(attempt(launch("train"), "succeeded"))
     with socket() as engine:
