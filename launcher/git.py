@@ -137,12 +137,14 @@ class Repository:
         text = self._git(
             "log", "--first-parent", f"--max-count={limit}", "-z", "--format=%H %s", commit, "--"
         )
-        return [(line[:40], line[41:]) for line in text.split("\0") if line]
+        lines = (line.partition(" ") for line in text.split("\0") if line)
+        return [(oid, subject) for oid, _, subject in lines]
 
     def commit_of(self, revision: str) -> str:
         """The full id of the commit that a revision names; "" where there is none in this clone."""
         name = f"{revision}^{{commit}}"
-        return self._git("rev-parse", "--verify", "--quiet", "--end-of-options", name, ok=(0, 1)).strip()
+        found = self._git("rev-parse", "--verify", "--quiet", "--end-of-options", name, ok=(0, 1)).split()
+        return found[0] if len(found) == 1 else ""  # git fails for a range, and prints both ends
 
     def merge_base(self, revision: str) -> str:
         """The newest common ancestor of a revision and the commit checked out; "" where there is none."""

@@ -231,6 +231,18 @@ def test_a_repository_before_its_first_commit_has_no_commit_id(tmp_path: Path):
     assert found(tmp_path).commit() == ""
 
 
+@pytest.mark.parametrize("hashes", ["sha1", "sha256"])
+def test_the_history_has_full_ids_and_subjects_whatever_git_hashes_with(tmp_path: Path, hashes: str):
+    git(tmp_path, "init", "-q", f"--object-format={hashes}")
+    git(tmp_path, "commit", "-q", "--allow-empty", "-m", "one of two")
+    assert found(tmp_path).first_parents(5) == [(git(tmp_path, "rev-parse", "HEAD"), "one of two")]
+
+
+def test_a_range_of_commits_names_no_commit(work_tree: Path):
+    assert found(work_tree).commit_of("main") == git(work_tree, "rev-parse", "HEAD")
+    assert found(work_tree).commit_of("main..HEAD") == ""
+
+
 def test_asking_for_the_commit_writes_nothing(work_tree: Path):
     os.utime(work_tree / "jobs" / "train.launcher.yaml", (1, 1))  # git would like to refresh its index
     before = (work_tree / ".git" / "index").stat().st_mtime_ns
