@@ -49,8 +49,18 @@ def outbox() -> str:
 
 
 def local() -> str:
-    """Folder of the local scheduler: its index and one folder per app."""
+    """Folder of the local scheduler: its apps and their output folders."""
     return os.path.join(home(), "local")
+
+
+def local_apps() -> str:
+    """Folder of the apps of the local scheduler, one folder for each."""
+    return os.path.join(local(), "apps")
+
+
+def local_app(app_id: str) -> str:
+    """Folder of one app of the local scheduler."""
+    return os.path.join(local_apps(), app_id)
 
 
 def slots() -> str:

@@ -319,7 +319,7 @@ def after_a_reboot(scenario):
     processes.kill(pids_)
     assert processes.gone(pids_, timeout_s=60)
     for app_id in left:
-        path = Path(rundir.events(rundir.app_dir(str(scenario.home / "local"), app_id)))
+        path = Path(rundir.events(str(scenario.home / "local/apps" / app_id)))
         first, end, rest = path.read_text().partition("\n")
         now = {"pid": stranger.pid, "start": pids.start_time(stranger.pid), "boot": "before"}
         assert now.keys() <= json.loads(first).keys()

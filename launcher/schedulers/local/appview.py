@@ -9,6 +9,7 @@ import _signal  # type: ignore[import-not-found]  # `signal` loads enum and re
 import os
 import time
 
+from launcher import paths
 from launcher.errors import StateError
 from launcher.holding.events import OUT_OF_MEMORY
 from launcher.holding.journal import read_events
@@ -233,7 +234,7 @@ def app_record(
     return record
 
 
-def record_end(state_dir: str, app_id: str, view: AppView, *, durable: bool = False) -> bool:
+def record_end(app_id: str, view: AppView, *, durable: bool = False) -> bool:
     """Record the end of an app, after killing what a dead supervisor left; True when this call recorded it.
 
     Without effect where the state folder cannot be written.
@@ -241,14 +242,14 @@ def record_end(state_dir: str, app_id: str, view: AppView, *, durable: bool = Fa
     with open_store(readonly=True) as store:
         if store.is_tidied(app_id):
             return False
-    return bool(record_ends(state_dir, {app_id: view}, durable=durable))
+    return bool(record_ends({app_id: view}, durable=durable))
 
 
-def record_ends(state_dir: str, ended: Mapping[str, AppView], *, durable: bool = False) -> set[str]:
+def record_ends(ended: Mapping[str, AppView], *, durable: bool = False) -> set[str]:
     """`record_end` for several apps; returns the ids of apps whose end this call recorded."""
     for app_id, view in ended.items():
         if view.abandoned and view.started_at:
-            kill_leftovers(rundir.app_dir(state_dir, app_id), view)
+            kill_leftovers(paths.local_app(app_id), view)
     try:
         with open_store(durable=durable) as store:
             return store.end_and_tidy_all(app_record("", "", app_id, view) for app_id, view in ended.items())

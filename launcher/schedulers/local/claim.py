@@ -37,14 +37,14 @@ class Claim:
             self.lock_fd = -1
 
 
-def claim(store: Store, state_dir: str, record: Record) -> Claim:
+def claim(store: Store, record: Record) -> Claim:
     """Take the app id of `record`, and write the record. Raises ReservedError, StateError.
 
     The row is written before the folder, so that no folder is ever without a row, and again after it, because
     another process may have removed the row as void.
     """
     app_id = record["app_id"]
-    app_dir = rundir.app_dir(state_dir, app_id)
+    app_dir = paths.local_app(app_id)
     row = row_of(record["scheduler"], app_id, record)
     while True:
         store.add(row)
@@ -85,15 +85,15 @@ def claimant(app_dir: str) -> int | None:
     return int(words[1]) if known else None
 
 
-def discard(state_dir: str, app_dir: str, made: Claim) -> None:
+def discard(made: Claim) -> None:
     """Remove the claimed folder and its row."""
-    AppFolder(app_dir).remove()
+    AppFolder(made.app_dir).remove()
     made.release()
     with open_store(durable=False) as store:
-        store.remove_void(os.path.basename(app_dir), app_dir)
+        store.remove_void(os.path.basename(made.app_dir), made.app_dir)
 
 
-def discard_ownerless(state_dir: str, app_dir: str) -> bool:
+def discard_ownerless(app_dir: str) -> bool:
     """Remove an app that was never started and whose owner is dead. False when it has an owner after all."""
     app_id = os.path.basename(app_dir)
     try:
@@ -105,7 +105,7 @@ def discard_ownerless(state_dir: str, app_dir: str) -> bool:
     if view is not None and view.state not in rundir.UNSTARTED:
         made.release()
         return False
-    discard(state_dir, app_dir, made)
+    discard(made)
     return True
 
 
@@ -121,10 +121,10 @@ def hold_ownerless(app_dir: str) -> Iterator[None]:
         os.close(fd)
 
 
-def discard_ended(state_dir: str, app_dir: str) -> None:
+def discard_ended(app_dir: str) -> None:
     """Remove an app that has ended. Raises ReservedError while its supervisor is running."""
     fd = _lock(app_dir, os.path.basename(app_dir))
-    discard(state_dir, app_dir, Claim(app_dir, fd))
+    discard(Claim(app_dir, fd))
 
 
 def _lock(app_dir: str, app_id: str) -> int:

@@ -7,6 +7,7 @@ import stat
 import time
 from _heapq import heappop, heappush  # heapq is mostly documentation
 
+from launcher import paths
 from launcher.errors import LauncherError
 from launcher.schedulers import pids
 from launcher.schedulers.local import appview, kernel, rundir
@@ -132,8 +133,7 @@ def _signature(path: str) -> Signature:
 class AppsWatch:
     """Finds the apps of a display that have written an event."""
 
-    def __init__(self, apps_dir: str) -> None:
-        self._apps_dir = apps_dir
+    def __init__(self) -> None:
         self._files = FileWatch()
         self._events: dict[str, str] = {}  # watched path → app id
 
@@ -144,7 +144,7 @@ class AppsWatch:
             self._files, self._events = FileWatch(), {}
         new = app_ids.difference(self._events.values())
         for app_id in new:
-            events = rundir.events(os.path.join(self._apps_dir, app_id))
+            events = rundir.events(paths.local_app(app_id))
             try:
                 self._files.add(events)
             except OSError:

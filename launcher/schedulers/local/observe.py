@@ -40,20 +40,14 @@ class LocalApps(EngineApps):
         on_wait: see `Scheduler.on_wait`.
     """
 
-    def __init__(
-        self, state_dir: str, backend: str, session: str = "", on_wait: OnWait | None = None
-    ) -> None:
-        self._state_dir = state_dir
+    def __init__(self, backend: str, session: str = "", on_wait: OnWait | None = None) -> None:
         self._backend = backend
         self._session = session
         self._on_wait = on_wait
 
-    def _dir(self, app_id: str) -> str:
-        return rundir.app_dir(self._state_dir, app_id)
-
     def read(self, app_id: str, *, whole: bool = False) -> LocalApp | None:
         """Read an app. With `whole`, an app whose supervisor has died is ended: its processes are killed."""
-        return self._app(app_id, _read_state(self._dir(app_id)), whole=whole, tidy=whole)
+        return self._app(app_id, _read_state(paths.local_app(app_id)), whole=whole, tidy=whole)
 
     def read_ended(
         self, app_id: str, timeout_s: float | None = None, *, whole: bool = False
@@ -61,7 +55,7 @@ class LocalApps(EngineApps):
         """The kernel wakes this call when the supervisor ends."""
         from launcher.schedulers.local.filewatch import wait_for_end
 
-        return self._app(app_id, wait_for_end(self._dir(app_id), timeout_s), whole=whole, tidy=True)
+        return self._app(app_id, wait_for_end(paths.local_app(app_id), timeout_s), whole=whole, tidy=True)
 
     def _app(self, app_id: str, view: AppView | None, *, whole: bool, tidy: bool) -> LocalApp | None:
         if view is None:
@@ -69,8 +63,8 @@ class LocalApps(EngineApps):
         from launcher.schedulers.local.appview import LocalApp, record_end
 
         if view.abandoned and tidy:
-            record_end(self._state_dir, app_id, view)
-        return LocalApp(self._dir(app_id), view, self._backend, self._session, whole=whole)
+            record_end(app_id, view)
+        return LocalApp(paths.local_app(app_id), view, self._backend, self._session, whole=whole)
 
     def observe(
         self, keys: Collection[JobKey], settled: Collection[str] = (), known: Known = None
@@ -107,7 +101,7 @@ class LocalApps(EngineApps):
         from launcher.turns.folders import slots_table
         from launcher.turns.table import in_lines
 
-        held = in_lines(slots_table(), token()).intersection(folders(self._state_dir))
+        held = in_lines(slots_table(), token()).intersection(folders())
         return {each.app_id: each for each in queued if each.owner and each.app_id in held}
 
     def _without_rows(
@@ -126,14 +120,14 @@ class LocalApps(EngineApps):
             if text.isdecimal():
                 known[job, scope] = max(int(text), known.get((job, scope), 0))
         if len(keys) >= _MANY:
-            others = {*folders(self._state_dir)}.difference(settled, ids)
+            others = {*folders()}.difference(settled, ids)
             jobs = {app_id.rsplit("-", 2)[0] for app_id in others}
             keys = [key for key in keys if key.job in jobs]
         out: list[AppRecord] = []
         for key in keys:
             number = known.get((key.job, attempt_id(key, 0).rpartition("-")[2]), 0) + 1
-            while os.path.isdir(self._dir(app_id := attempt_id(key, number))):
-                out += [app for app, _ in records(self._state_dir, [app_id])]
+            while os.path.isdir(paths.local_app(app_id := attempt_id(key, number))):
+                out += [app for app, _ in records([app_id])]
                 number += 1
         return [row for row in reversed(out) if row.job is not None]
 
@@ -141,7 +135,7 @@ class LocalApps(EngineApps):
         """The attempt of a row; without a record it has no document. `known`: see `observe`."""
         from launcher.schedulers.local.appview import LocalApp
 
-        app_dir = self._dir(row.app_id)
+        app_dir = paths.local_app(row.app_id)
         view = _read_state(app_dir)
         if view is None:
             return None
@@ -172,7 +166,7 @@ class LocalApps(EngineApps):
         out = []
         for app in apps:
             if app.is_live:
-                view = _read_state(self._dir(app.app_id))
+                view = _read_state(paths.local_app(app.app_id))
                 if view is None:
                     continue
                 app.state, app.message, app.exit_code = view.state, view.message, view.code
@@ -183,7 +177,7 @@ class LocalApps(EngineApps):
     def wait_for_start(self, app_id: str) -> None:
         from launcher.schedulers.local.filewatch import wait_for_start
 
-        wait_for_start(self._dir(app_id))
+        wait_for_start(paths.local_app(app_id))
 
     def stop_all(
         self, app_ids: Iterable[str], grace_s: float | None, *, interrupt: bool = False
@@ -191,12 +185,12 @@ class LocalApps(EngineApps):
         """Stop apps; yields each app when no process of it is left."""
         from launcher.schedulers.local.stop import cancel
 
-        return cancel(self._state_dir, app_ids, grace_s, interrupt=interrupt, on_wait=self._on_wait)
+        return cancel(app_ids, grace_s, interrupt=interrupt, on_wait=self._on_wait)
 
     def withdraw_all(self, app_ids: Iterable[str]) -> Iterator[tuple[str, bool | LauncherError]]:
         from launcher.schedulers.local.stop import withdraw
 
-        return withdraw(self._state_dir, app_ids, self._on_wait)
+        return withdraw(app_ids, self._on_wait)
 
     def reap(self) -> list[Attempt]:
         """Record the ends of apps, and remove the processes, folders and void rows of dead owners.
@@ -205,26 +199,26 @@ class LocalApps(EngineApps):
         """
         from launcher.schedulers.local.appview import record_ends
 
-        apps_dir = rundir.apps_dir(self._state_dir)
+        apps_dir = paths.local_apps()
         if not os.path.isdir(apps_dir):
             return []
         sweep(apps_dir)
         with open_store(readonly=True) as store:
-            complete = store.count(rundir.SCHEDULERS) >= len(folders(self._state_dir))
+            complete = store.count(rundir.SCHEDULERS) >= len(folders())
             live = store.to_tidy(rundir.SCHEDULERS)
         if not complete:
             with open_store(durable=False) as store:
-                add_missing(store, self._state_dir)
+                add_missing(store)
                 live = store.to_tidy(rundir.SCHEDULERS)
         ended = {app.app_id: view for app in live if (view := self._ended_or_removed(app)) is not None}
         jobs = {app.app_id: app for app in live if app.app_id in ended and app.job is not None}
-        first = record_ends(self._state_dir, ended, durable=bool(jobs)) if ended else set()
+        first = record_ends(ended, durable=bool(jobs)) if ended else set()
         found = (self._attempt(jobs[app_id]) for app_id in jobs if app_id in first)
         return [attempt for attempt in found if attempt is not None]
 
     def _ended_or_removed(self, app: AppRecord) -> AppView | None:
         """The app if it has ended. Removes a void row, and the app without a job of a dead owner."""
-        app_dir = self._dir(app.app_id)
+        app_dir = paths.local_app(app.app_id)
         view = _read_state(app_dir)
         if view is None:
             with open_store(durable=False) as store:
@@ -235,7 +229,7 @@ class LocalApps(EngineApps):
             # The next apply resumes or removes attempts of jobs.
             from launcher.schedulers.local.claim import discard_ownerless
 
-            discard_ownerless(self._state_dir, app_dir)
+            discard_ownerless(app_dir)
         return None
 
     def finished(self) -> list[AppRecord]:
@@ -244,7 +238,7 @@ class LocalApps(EngineApps):
         for app in found:
             app.ended_at = app.ended_at or app.created_at
             app.in_use = self._is_in_use(app)
-            app.logs_removed = rundir.has_no_logs(self._dir(app.app_id))
+            app.logs_removed = rundir.has_no_logs(paths.local_app(app.app_id))
         return found
 
     def _is_in_use(self, row: AppRecord) -> bool:
@@ -254,27 +248,27 @@ class LocalApps(EngineApps):
         from launcher.schedulers import pids
         from launcher.schedulers.local.claim import claimant
 
-        pid = claimant(self._dir(row.app_id))
+        pid = claimant(paths.local_app(row.app_id))
         return pid not in (None, os.getpid()) and pids.start_time(pid or 0) is not None
 
     def remove(self, app_id: str) -> None:
         """Remove folder and row of an app that has ended. Raises SchedulerError when it has not."""
         from launcher.schedulers.local.claim import discard_ended
 
-        app_dir = self._dir(app_id)
+        app_dir = paths.local_app(app_id)
         view = self._ended(app_id)
         if view is None:
             with open_store(durable=False) as store:
                 store.remove_void(app_id, app_dir)
             return
         self._finish(app_id, view)
-        discard_ended(self._state_dir, app_dir)
+        discard_ended(app_dir)
 
     def remove_logs(self, app_id: str, *, dry_run: bool = False) -> str:
         """See `StagedScheduler.remove_logs`. Error files, which lie beside the logs, stay."""
         from launcher.schedulers.local.logfiles import folders_of, remove_logs
 
-        app_dir = self._dir(app_id)
+        app_dir = paths.local_app(app_id)
         view = self._ended(app_id)
         found = [each for of_role in (folders_of(app_dir) or {}).values() for each in of_role]
         if not all(is_below(os.path.realpath(each), os.path.realpath(app_dir)) for each in found):
@@ -290,7 +284,7 @@ class LocalApps(EngineApps):
 
     def _ended(self, app_id: str) -> AppView | None:
         """The app; None when there is no folder of it. Raises SchedulerError when it has not ended."""
-        view = _read_state(self._dir(app_id))
+        view = _read_state(paths.local_app(app_id))
         if view is not None and not view.has_ended:
             raise SchedulerError(f"{app_id} has not ended: {view.state}", hint=f"launcher cancel {app_id}")
         return view
@@ -300,7 +294,7 @@ class LocalApps(EngineApps):
         from launcher.schedulers import pids
         from launcher.schedulers.local.appview import record_end
 
-        record_end(self._state_dir, app_id, view)  # kills the processes of a lost app
+        record_end(app_id, view)  # kills the processes of a lost app
         if view.supervisor and view.lock_held:
             pids.wait_for_exit(*view.supervisor[:2], _PATIENCE_S)
 
@@ -312,11 +306,11 @@ def _read_state(app_dir: str) -> AppView | None:
     return read_state(app_dir)
 
 
-def add_missing(store: Store, state_dir: str) -> None:
+def add_missing(store: Store) -> None:
     """Add rows for folders without one: rows are lost when the database is deleted."""
     known = set(store.app_ids(rundir.SCHEDULERS))
-    missing = [app_id for app_id in folders(state_dir) if app_id not in known]
-    store.add_all(records(state_dir, missing))
+    missing = [app_id for app_id in folders() if app_id not in known]
+    store.add_all(records(missing))
 
 
 # -- the folders of apps -----------------------------------------------------------------------------------
@@ -324,29 +318,28 @@ def add_missing(store: Store, state_dir: str) -> None:
 
 def apps() -> Iterator[tuple[AppRecord, bool]]:
     """Every app that has a folder, as `registry.every_app` yields them."""
-    state_dir = paths.local()
-    return records(state_dir, folders(state_dir))
+    return records(folders())
 
 
-def records(state_dir: str, app_ids: list[str]) -> Iterator[tuple[AppRecord, bool]]:
+def records(app_ids: list[str]) -> Iterator[tuple[AppRecord, bool]]:
     """The records of the apps that have a folder, each with whether its end is still to be recorded."""
-    return (found for app_id in app_ids if (found := _record(state_dir, app_id)) is not None)
+    return (found for app_id in app_ids if (found := _record(app_id)) is not None)
 
 
-def folders(state_dir: str) -> list[str]:
+def folders() -> list[str]:
     """The ids of the apps that have a folder."""
     try:
-        names = os.listdir(rundir.apps_dir(state_dir))
+        names = os.listdir(paths.local_apps())
     except OSError:
         return []
     return [name for name in names if not name.startswith(".")]
 
 
-def _record(state_dir: str, app_id: str) -> tuple[AppRecord, bool] | None:
+def _record(app_id: str) -> tuple[AppRecord, bool] | None:
     from launcher.schedulers.local.appview import read_attempt
     from launcher.schedulers.record import row_of
 
-    app_dir = rundir.app_dir(state_dir, app_id)
+    app_dir = paths.local_app(app_id)
     recorded = read_attempt(app_dir) or {}
     try:
         view = _read_state(app_dir)

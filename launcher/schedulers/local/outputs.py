@@ -20,9 +20,9 @@ from launcher.specs.outputs import needs_variable, output_macro, own_output, rea
 class LocalOutputs(OutputFolders):
     """The output folders below a state folder, and the private folder that holds them all."""
 
-    def __init__(self, scheduler: str, state_dir: str) -> None:
+    def __init__(self, scheduler: str) -> None:
         super().__init__(scheduler)
-        self._root = os.path.join(state_dir, "outputs")
+        self._root = os.path.join(paths.local(), "outputs")
         self._has_root = False
 
     def make_root(self) -> None:

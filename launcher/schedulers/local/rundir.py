@@ -58,14 +58,6 @@ def log_file(folder: str, name: str, segment: int = 0) -> str:
     return os.path.join(folder, f"{name}.{segment}" if segment else name)
 
 
-def apps_dir(state_dir: str) -> str:
-    return os.path.join(state_dir, "apps")
-
-
-def app_dir(state_dir: str, app_id: str) -> str:
-    return os.path.join(state_dir, "apps", app_id)
-
-
 def events(app_dir: str) -> str:
     return os.path.join(app_dir, "events.jsonl")
 

@@ -11,7 +11,6 @@ from _thread import allocate_lock
 from launcher import paths
 from launcher.schedulers.appfolder import is_id
 from launcher.schedulers.backend import EngineScheduler
-from launcher.schedulers.local import rundir
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -77,9 +76,6 @@ class LocalScheduler(EngineScheduler["PopenRequest"]):
         self._lock = allocate_lock()
         self._watch: AppsWatch | None = None
 
-    def _app_dir(self, app_id: str) -> str:
-        return rundir.app_dir(paths.local(), app_id)
-
     # Dry run and submission
 
     def _run_opts(self) -> runopts:
@@ -122,7 +118,7 @@ class LocalScheduler(EngineScheduler["PopenRequest"]):
             cfg,
             scheduler=self.backend,
             session=session,
-            apps_dir=rundir.apps_dir(paths.local()),
+            apps_dir=paths.local_apps(),
             images=images,
             extra_paths=self._extra_paths,
         )
@@ -136,7 +132,7 @@ class LocalScheduler(EngineScheduler["PopenRequest"]):
 
         with self._lock:
             if self._made is None:
-                self._made = Submitter(paths.local(), self.output_folders)
+                self._made = Submitter(self.output_folders)
             return self._made
 
     def launch(self, app_id: str, info: AppDryRunInfo[PopenRequest]) -> None:
@@ -193,7 +189,7 @@ class LocalScheduler(EngineScheduler["PopenRequest"]):
         from launcher.schedulers.local.appview import app_record
 
         for app_id in filter(is_id, app_ids):
-            view = appview.read_state(self._app_dir(app_id))
+            view = appview.read_state(paths.local_app(app_id))
             if view is not None and not view.abandoned:
                 yield app_record(self.backend, self.session_name, app_id, view)
 
@@ -201,7 +197,7 @@ class LocalScheduler(EngineScheduler["PopenRequest"]):
         """The kernel reports each event that an app writes. The death of a supervisor shows no change."""
         from launcher.schedulers.local.filewatch import AppsWatch
 
-        self._watch = self._watch or AppsWatch(rundir.apps_dir(paths.local()))
+        self._watch = self._watch or AppsWatch()
         return self._watch.changed({*app_ids}, timeout_s)
 
     def has_apps_here(self) -> bool:
@@ -211,7 +207,7 @@ class LocalScheduler(EngineScheduler["PopenRequest"]):
     def apps(self) -> LocalApps:
         from launcher.schedulers.local.observe import LocalApps
 
-        return LocalApps(paths.local(), self.backend, self.session_name, self.on_wait)
+        return LocalApps(self.backend, self.session_name, self.on_wait)
 
     # Outputs and logs
 
@@ -219,12 +215,12 @@ class LocalScheduler(EngineScheduler["PopenRequest"]):
     def output_folders(self) -> LocalOutputs:
         from launcher.schedulers.local.outputs import LocalOutputs
 
-        return LocalOutputs(self.backend, paths.local())
+        return LocalOutputs(self.backend)
 
     def logs(self, app_id: str) -> AppLogs:
         from launcher.schedulers.local.logs import LocalLogs
 
-        return LocalLogs(self._app_dir(app_id))
+        return LocalLogs(paths.local_app(app_id))
 
 
 def _backend_of(provider: Callable[[Mapping[str, CfgVal]], ImageProvider] | None) -> str:

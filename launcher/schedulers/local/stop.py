@@ -37,7 +37,6 @@ _LOOK_S = 0.05
 
 
 def cancel(
-    state_dir: str,
     app_ids: Iterable[str],
     grace_s: float | None = None,
     *,
@@ -58,28 +57,27 @@ def cancel(
     user, or to another pid namespace.
     """
     left = _Leftovers()
-    stops = {app_id: _Stop(state_dir, app_id, on_wait) for app_id in app_ids}
+    stops = {app_id: _Stop(app_id, on_wait) for app_id in app_ids}
     yield from together({each: stop.cancel(grace_s, interrupt, left) for each, stop in stops.items()})
 
 
 def withdraw(
-    state_dir: str, app_ids: Iterable[str], on_wait: OnWait | None = None
+    app_ids: Iterable[str], on_wait: OnWait | None = None
 ) -> Iterator[tuple[str, bool | LauncherError]]:
     """End waiting apps as `skipped: withdrawn`; see `cancel`.
 
     Yields each app id with True when no process of it has run or ever will; with False when it does not wait,
     or is about to start; with a SchedulerError when the supervisor cannot be signalled.
     """
-    yield from together({app_id: _Stop(state_dir, app_id, on_wait).withdraw() for app_id in app_ids})
+    yield from together({app_id: _Stop(app_id, on_wait).withdraw() for app_id in app_ids})
 
 
 class _Stop:
     """The stop of one app. Its course asks for the end before its first pause, and then waits for it."""
 
-    def __init__(self, state_dir: str, app_id: str, on_wait: OnWait | None) -> None:
-        self._state_dir = state_dir
+    def __init__(self, app_id: str, on_wait: OnWait | None) -> None:
         self._app_id = app_id
-        self._app_dir = rundir.app_dir(state_dir, app_id)
+        self._app_dir = paths.local_app(app_id)
         self._on_wait = on_wait or (lambda app_id, why: None)
         self._woken: tuple[int, int, str] | None = None  # the process that holds the app
         self._is_noted = False
@@ -100,9 +98,9 @@ class _Stop:
             if view is not None and not view.abandoned and (view.started_at or not view.has_ended):
                 yield from left.kill(self._app_dir, view)
         if view is not None and view.abandoned:
-            appview.record_end(self._state_dir, self._app_id, view)
+            appview.record_end(self._app_id, view)
         elif view is not None and view.state in ("reserved", "created") and not view.lock_held:
-            discard_ownerless(self._state_dir, self._app_dir)
+            discard_ownerless(self._app_dir)
 
     def withdraw(self) -> Course[bool]:
         view = self._view()
@@ -128,7 +126,7 @@ class _Stop:
             view = self._view()
         if view is None or view.state != "skipped":
             return False
-        appview.record_end(self._state_dir, self._app_id, view, durable=True)
+        appview.record_end(self._app_id, view, durable=True)
         return True
 
     def _until_let_go(self) -> Course[None]:

@@ -13,7 +13,6 @@ from launcher import paths
 from launcher.ci_environment import inherited
 from launcher.errors import SchedulerError
 from launcher.schedulers.backend import BackendReservation
-from launcher.schedulers.local import rundir
 from launcher.schedulers.local.claim import Claim, claim, discard, discard_ownerless
 from launcher.schedulers.local.outputs import LocalOutputs, will_be_made
 from launcher.schedulers.local.popen import PopenRequest
@@ -45,8 +44,7 @@ _NOTICE_S = 2.0  # how long a supervisor may take to notice that its client has 
 class Submitter:
     """Submits the apps of one scheduler object, and keeps the open store and the child processes for them."""
 
-    def __init__(self, state_dir: str, output_folders: LocalOutputs) -> None:
-        self.state_dir = state_dir
+    def __init__(self, output_folders: LocalOutputs) -> None:
         self.outputs = output_folders
         self._store: Store | None = None
         self._supervisors: list[SupervisorClient] = []
@@ -62,10 +60,10 @@ class Submitter:
     def claim(self, recorded: Mapping[str, Any]) -> Claim:
         with self._lock:
             if self._store is None:
-                paths.ensure(rundir.apps_dir(self.state_dir))
+                paths.ensure(paths.local_apps())
                 # Open while submitting: SQLite syncs three times whenever the last connection closes.
                 self._store = open_store(durable=False)
-        return claim(self._store, self.state_dir, dict(recorded))
+        return claim(self._store, dict(recorded))
 
     def create(
         self,
@@ -93,7 +91,7 @@ class Submitter:
             write_json(made.app_dir, "request.json", request.to_json())
             supervisor = self._holder_of(made, held=held)
         except BaseException:
-            discard(self.state_dir, made.app_dir, made)
+            discard(made)
             raise
         # Only the supervisor may hold the lock: with a second copy it would look alive when killed.
         made.release()
@@ -113,7 +111,7 @@ class Submitter:
             if not held or is_first or sys.platform != "linux":
                 return SupervisorClient.spawn(made.app_dir, made.lock_fd)
             if self._line is None:
-                self._line = LineClient(rundir.apps_dir(self.state_dir))
+                self._line = LineClient()
             return self._line.hold(made.app_dir, made.lock_fd)
 
     def start(
@@ -143,7 +141,7 @@ class Submitter:
             supervisor.kill()  # it is suspended, or hangs
         supervisor.reap(block=True)
         if os.path.isdir(supervisor.app_dir):  # the supervisor was killed before it could remove the app
-            discard_ownerless(self.state_dir, supervisor.app_dir)
+            discard_ownerless(supervisor.app_dir)
             return
         with open_store(durable=False) as store:
             store.remove_void(os.path.basename(supervisor.app_dir), supervisor.app_dir)
@@ -152,7 +150,7 @@ class Submitter:
         self, attempt: Attempt, info: AppDryRunInfo[PopenRequest], *, attached: bool, in_turn: bool
     ) -> None:
         """Start an app without a job. Raises the errors of `LocalScheduler.launch`."""
-        check_edits(info.request, rundir.apps_dir(self.state_dir))
+        check_edits(info.request, paths.local_apps())
         turn = ask_of_run(info.app, attempt.app_id, in_turn=in_turn)
         made = self.claim(reserved(attempt))
         request = bind_request(info.request, attempt.app_id)
@@ -211,7 +209,7 @@ class LocalReservation(BackendReservation):
         folders, attempt = self._submitter.outputs, self.attempt
         request = self.request or self._request_of(app, cfg, attempt.key.session)
         bound = bind_request(request, attempt.app_id, folders.macros(attempt))
-        pending = [each.job for each in self.waits_for if will_be_made(self._dir_of(each.app_id))]
+        pending = [each.job for each in self.waits_for if will_be_made(paths.local_app(each.app_id))]
         own = {**attempt.variables, **folders.variables(attempt, pending)}
         for params in bound.role_params.values():
             for param in params:
@@ -235,7 +233,7 @@ class LocalReservation(BackendReservation):
         if supervisor is None:
             raise ValueError(f"{self.app_id} was not created")
         self._is_over = True
-        needs = [(each.job, self._dir_of(each.app_id)) for each in self.waits_for]
+        needs = [(each.job, paths.local_app(each.app_id)) for each in self.waits_for]
         self.accepted = self._submitter.start(supervisor, needs, self.turn, self.inputs)
         supervisor.close()
 
@@ -246,7 +244,4 @@ class LocalReservation(BackendReservation):
         if self._supervisor is not None:
             self._submitter.take_back(self._supervisor)
         else:
-            discard(self._submitter.state_dir, self._claim.app_dir, self._claim)
-
-    def _dir_of(self, app_id: str) -> str:
-        return rundir.app_dir(self._submitter.state_dir, app_id)
+            discard(self._claim)

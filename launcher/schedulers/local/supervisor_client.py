@@ -200,13 +200,9 @@ class SupervisorClient:
 
 
 class LineClient:
-    """The holders that this client has started: one, and another each time the last has too many open files.
+    """The line holders that this client has started, another one when the last has too many open files."""
 
-    `apps_dir`, the folder of all apps, is the argument of the process.
-    """
-
-    def __init__(self, apps_dir: str) -> None:
-        self._apps_dir = apps_dir
+    def __init__(self) -> None:
         self._socket: socket | None = None
         self._most = resource.getrlimit(resource.RLIMIT_NOFILE)[1] // 2
         self._count = 0
@@ -236,8 +232,8 @@ class LineClient:
             "line holder",
             "launcher.schedulers.local.line_holder",
             control=CONTROL_FD,
-            log=os.path.join(os.path.dirname(self._apps_dir), "line.err"),
-            args=(self._apps_dir,),
+            log=os.path.join(paths.local(), "line.err"),
+            args=(paths.local_apps(),),
         )[1]
         self._count = 1
         send_with(self._socket.fileno(), _APP, fds)

@@ -6,20 +6,20 @@ from typing import Any
 
 import pytest
 
-from launcher.schedulers.local import rundir
+from launcher import paths
 from tests.unit.local.driving import Driven
 
 Supervise = Callable[..., Driven]
 
 
 @pytest.fixture
-def supervise(launcher_home: Path) -> Iterator[Supervise]:
+def supervise() -> Iterator[Supervise]:
     """`supervise()` starts a supervisor in an app folder of its own (or in that of `app_id`)."""
     made: list[Driven] = []
 
     def begin(app_id: str = "", **options: Any) -> Driven:
-        app_dir = rundir.app_dir(str(launcher_home / "local"), app_id or f"app-{len(made)}")
-        made.append(Driven(Path(app_dir), **options))
+        app_dir = Path(paths.local_app(app_id or f"app-{len(made)}"))
+        made.append(Driven(app_dir, **options))
         return made[-1]
 
     yield begin

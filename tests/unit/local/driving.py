@@ -31,8 +31,8 @@ def sh(script: str) -> list[str]:
     return ["sh", "-c", script]
 
 
-def withdraw(state_dir: str, app_id: str) -> bool:
-    return the_one(stop.withdraw(state_dir, [app_id]))
+def withdraw(app_id: str) -> bool:
+    return the_one(stop.withdraw([app_id]))
 
 
 class ReplicaView(NamedTuple):

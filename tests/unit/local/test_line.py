@@ -13,9 +13,10 @@ from typing import Any
 
 import pytest
 
+from launcher import paths
 from launcher.schedulers import loop
 from launcher.schedulers.appfolder import AppFolder
-from launcher.schedulers.local import filewatch, rundir
+from launcher.schedulers.local import filewatch
 from launcher.schedulers.local.stop import cancel, withdraw
 from launcher.schedulers.local.supervisor_client import LineClient
 from launcher.turns.ask import MACHINE, Ask, Limit
@@ -58,11 +59,6 @@ Hold = Callable[..., InLine]
 
 
 @pytest.fixture
-def state_dir(launcher_home: Path) -> str:
-    return str(launcher_home / "local")
-
-
-@pytest.fixture
 def table(tmp_path: Path) -> str:
     folder = tmp_path / "table"
     folder.mkdir()
@@ -70,34 +66,34 @@ def table(tmp_path: Path) -> str:
 
 
 @pytest.fixture
-def line(state_dir: str) -> Iterator[LineClient]:
-    os.makedirs(rundir.apps_dir(state_dir))
-    made = LineClient(rundir.apps_dir(state_dir))
+def line() -> Iterator[LineClient]:
+    os.makedirs(paths.local_apps())
+    made = LineClient()
     yield made
     made.close()
 
 
 @pytest.fixture
-def in_line(line: LineClient, state_dir: str) -> Iterator[Hold]:
+def in_line(line: LineClient) -> Iterator[Hold]:
     """`in_line()` hands an app to the holder."""
     made: list[InLine] = []
 
     def begin(app_id: str = "") -> InLine:
-        made.append(InLine(Path(rundir.app_dir(state_dir, app_id or f"app-{len(made)}")), line))
+        made.append(InLine(Path(paths.local_app(app_id or f"app-{len(made)}")), line))
         return made[-1]
 
     yield begin
     for each in made:
         each.destroy()
     line.close()
-    home = os.path.dirname(state_dir)
     for each in made:
-        cancel_all(state_dir, os.path.basename(each.app_dir))
-    assert processes.gone(processes.of_home(home), timeout_s=PATIENCE_S), "a process of a line is left"
+        cancel_all(os.path.basename(each.app_dir))
+    left = processes.of_home(paths.home())
+    assert processes.gone(left, timeout_s=PATIENCE_S), "a process of a line is left"
 
 
-def cancel_all(state_dir: str, *app_ids: str) -> None:
-    assert [error for _, error in cancel(state_dir, app_ids) if error] == []
+def cancel_all(*app_ids: str) -> None:
+    assert [error for _, error in cancel(app_ids) if error] == []
 
 
 def go(app: Driven, table: str, number: int, script: str = "echo ran", **wanted: Any) -> Any:
@@ -122,26 +118,26 @@ def queued(table: str) -> list[str]:
     return [each.app for each in tickets(table) if each.state == "queued"]
 
 
-def test_each_app_starts_when_its_turn_has_come(in_line, running, table, state_dir):
+def test_each_app_starts_when_its_turn_has_come(in_line, running, table):
     apps = [in_line() for _ in range(4)]
     for number, app in enumerate(apps, 2):
         assert go(app, table, number) == {"ok": "queued"}
     assert len({app.process() for app in apps}) == 1
     assert running.process() != apps[0].process()
-    cancel_all(state_dir, "running")
+    cancel_all("running")
     for app in apps:
         assert (app.ended().state, app.log()) == ("succeeded", "ran\n")
     starts = [app.replica().started_at for app in apps]
     assert starts == sorted(starts)
 
 
-def test_the_record_of_an_app_names_the_holder_and_later_the_supervisor(in_line, running, table, state_dir):
+def test_the_record_of_an_app_names_the_holder_and_later_the_supervisor(in_line, running, table):
     app = in_line()
     assert go(app, table, 2) == {"ok": "queued"}
     holder = app.process()
     assert (app.view.supervisor, app.view.holder[0]) == (None, holder)
     assert app.view.owner.startswith(f"pid {holder} on ")
-    cancel_all(state_dir, "running")
+    cancel_all("running")
     view = app.ended()
     assert view.supervisor is not None
     assert view.supervisor[0] != holder
@@ -150,24 +146,24 @@ def test_the_record_of_an_app_names_the_holder_and_later_the_supervisor(in_line,
     assert "starting" in kinds
 
 
-def test_a_cancelled_app_leaves_the_others_and_the_holder(in_line, running, table, state_dir):
+def test_a_cancelled_app_leaves_the_others_and_the_holder(in_line, running, table):
     apps = [in_line() for _ in range(3)]
     for number, app in enumerate(apps, 2):
         go(app, table, number)
     holder = apps[0].process()
-    cancel_all(state_dir, "app-2")
+    cancel_all("app-2")
     assert apps[1].view.state == "cancelled"
     assert queued(table) == ["app-1", "app-3"]
     assert apps[2].process() == holder
-    cancel_all(state_dir, "running")
+    cancel_all("running")
     assert [app.ended().state for app in (apps[0], apps[2])] == ["succeeded", "succeeded"]
     assert "spawn" not in apps[1].record
 
 
-def test_a_withdrawn_app_is_skipped(in_line, running, table, state_dir):
+def test_a_withdrawn_app_is_skipped(in_line, running, table):
     app = in_line()
     go(app, table, 2)
-    assert list(withdraw(state_dir, ["app-1"])) == [("app-1", True)]
+    assert list(withdraw(["app-1"])) == [("app-1", True)]
     assert app.view.state == "skipped"
     filewatch.wait_for_end(app.app_dir)  # its holder lets it go
     assert queued(table) == []
@@ -182,18 +178,17 @@ def test_an_app_is_started_at_once_when_a_user_asks_for_it(in_line, running, tab
     assert queued(table) == ["app-1", "app-3"]
 
 
-def test_the_holder_ends_with_its_last_app_and_leaves_nothing(in_line, line, running, table, state_dir):
+def test_the_holder_ends_with_its_last_app_and_leaves_nothing(in_line, line, running, table):
     app = in_line()
     go(app, table, 2)
     holder = app.process()
     line.close()
-    cancel_all(state_dir, "running")
+    cancel_all("running")
     assert app.ended().state == "succeeded"
     assert processes.gone([holder], timeout_s=PATIENCE_S)
-    home = os.path.dirname(state_dir)
-    assert processes.gone(processes.of_home(home), timeout_s=PATIENCE_S)
+    assert processes.gone(processes.of_home(paths.home()), timeout_s=PATIENCE_S)
     assert os.listdir(table) == ["lock"]
-    assert Path(state_dir, "line.err").read_text() == ""
+    assert Path(paths.local(), "line.err").read_text() == ""
 
 
 def test_an_app_whose_client_dies_before_it_is_accepted_is_removed(in_line, table):
@@ -219,7 +214,7 @@ def test_an_app_that_cannot_start_at_once_is_undone(in_line, table, tmp_path):
     assert os.listdir(table) == ["lock"]
 
 
-def test_a_killed_holder_leaves_apps_that_wait_for_their_next_apply(in_line, running, table, state_dir):
+def test_a_killed_holder_leaves_apps_that_wait_for_their_next_apply(in_line, running, table):
     apps = [in_line() for _ in range(3)]
     for number, app in enumerate(apps, 2):
         go(app, table, number)
@@ -230,15 +225,15 @@ def test_a_killed_holder_leaves_apps_that_wait_for_their_next_apply(in_line, run
         assert (app.view.state, app.view.owner) == ("queued", "")
     assert running.view.state == "running"
     assert queued(table) == []
-    cancel_all(state_dir, "running", "app-1", "app-2", "app-3")
+    cancel_all("running", "app-1", "app-2", "app-3")
     assert [app.view.state for app in apps] == ["cancelled"] * 3
 
 
-def test_an_app_that_ended_in_line_is_waited_for_until_its_lock_is_free(in_line, running, table, state_dir):
+def test_an_app_that_ended_in_line_is_waited_for_until_its_lock_is_free(in_line, running, table):
     """A client read the record before the holder released the lock, and the holder lives on."""
     app = in_line()
     go(app, table, 2)
-    cancel_all(state_dir, "app-1")
+    cancel_all("app-1")
     lock = AppFolder(app.app_dir).take_lock()
     waiting = threading.Thread(target=filewatch.wait_for_end, args=(app.app_dir, PATIENCE_S), daemon=True)
     waiting.start()
@@ -258,19 +253,19 @@ def few_files() -> Iterator[int]:
     resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
 
 
-def test_a_killed_starter_is_replaced(few_files, in_line, running, table, state_dir):
+def test_a_killed_starter_is_replaced(few_files, in_line, running, table):
     app = in_line()
     go(app, table, 2, "ulimit -n")
     starters = [pid for pid in processes.everything() if "starter" in processes.describe(pid)]
     of_line = [pid for pid in starters if processes.parent(pid) == app.process()]
     processes.kill(of_line)
     assert processes.gone(of_line, timeout_s=PATIENCE_S)
-    cancel_all(state_dir, "running")
+    cancel_all("running")
     assert app.ended().state == "succeeded"
     assert app.log() == f"{few_files}\n"
 
 
-def test_a_start_that_blocks_delays_no_other_app(in_line, running, table, state_dir):
+def test_a_start_that_blocks_delays_no_other_app(in_line, running, table):
     """The process that forks supervisors is suspended, and the request is larger than any socket takes."""
     blocked, other = in_line(), in_line()
     big = [["sh", "-c", "exit 0", "x" * 100_000] for _ in range(20)]
@@ -286,8 +281,8 @@ def test_a_start_that_blocks_delays_no_other_app(in_line, running, table, state_
     ]
     os.kill(starter, signal.SIGSTOP)
     try:
-        cancel_all(state_dir, "running")
-        cancel_all(state_dir, "app-2")
+        cancel_all("running")
+        cancel_all("app-2")
         assert other.view.state == "cancelled"
         assert not blocked.view.has_ended
     finally:
@@ -296,13 +291,13 @@ def test_a_start_that_blocks_delays_no_other_app(in_line, running, table, state_
 
 
 @pytest.mark.slow
-def test_a_table_that_is_gone_for_a_while_costs_no_work(in_line, running, table, state_dir):
+def test_a_table_that_is_gone_for_a_while_costs_no_work(in_line, running, table):
     """The app that the first one in line waits for has ended meanwhile."""
     app = in_line()
     go(app, table, 2)
     holder = app.process()
     os.rename(table, f"{table}.away")
-    cancel_all(state_dir, "running")
+    cancel_all("running")
     time.sleep(0.2)
     before = cpu_ticks(holder)
     time.sleep(2.0)
@@ -318,30 +313,30 @@ def cpu_ticks(pid: int) -> int:
     return int(fields[11]) + int(fields[12])
 
 
-def test_an_app_waits_for_others_of_the_same_line_and_of_another(in_line, running, table, state_dir):
+def test_an_app_waits_for_others_of_the_same_line_and_of_another(in_line, running, table):
     first, second = in_line("first"), in_line("second")
     assert go(first, table, 2) == {"ok": "queued"}
     assert go(second, table, 3, needs=[("first", first.app_dir)]) == {"ok": "waiting"}
-    another = LineClient(rundir.apps_dir(state_dir))
-    third = InLine(Path(rundir.app_dir(state_dir, "third")), another)
+    another = LineClient()
+    third = InLine(Path(paths.local_app("third")), another)
     assert go(third, table, 4, needs=[("second", second.app_dir)]) == {"ok": "waiting"}
     another.close()
     assert third.process() not in (0, second.process())
-    cancel_all(state_dir, "running")
+    cancel_all("running")
     for app in (first, second, third):
         assert (app.ended().state, app.log()) == ("succeeded", "ran\n")
     third.destroy()
 
 
-def test_an_app_in_line_is_skipped_when_its_need_is_cancelled(in_line, running, table, state_dir):
+def test_an_app_in_line_is_skipped_when_its_need_is_cancelled(in_line, running, table):
     first, second = in_line("first"), in_line("second")
     go(first, table, 2)
     assert go(second, table, 3, needs=[("first", first.app_dir)]) == {"ok": "waiting"}
-    cancel_all(state_dir, "first")
+    cancel_all("first")
     assert (second.ended().state, second.view.message) == ("skipped", "first was cancelled")
 
 
-def test_the_secret_of_one_app_is_in_no_process_of_another(in_line, running, table, state_dir):
+def test_the_secret_of_one_app_is_in_no_process_of_another(in_line, running, table):
     """Neither the process that forks supervisors nor the supervisor of another app has it."""
     first, second = in_line(), in_line()
     go(first, table, 2, "sleep 1000")
@@ -349,7 +344,7 @@ def test_the_secret_of_one_app_is_in_no_process_of_another(in_line, running, tab
     holder = second.process()
     assert SECRET.encode() in memory(holder)
     [starter] = [pid for pid in processes.everything() if processes.parent(pid) == holder]
-    cancel_all(state_dir, "running")
+    cancel_all("running")
     first.until(lambda view: view.state == "running")
     for pid in (starter, first.process()):
         assert SECRET.encode() not in memory(pid)

@@ -34,11 +34,6 @@ def skipped(app: Driven) -> str:
     return app.view.message
 
 
-@pytest.fixture
-def state_dir(launcher_home: Path) -> str:
-    return str(launcher_home / "local")
-
-
 @pytest.mark.parametrize(
     ("last", "message"),
     [("exit 3", "job-0 failed"), ("kill -9 $PPID; sleep 100", "job-0 was lost")],
@@ -112,26 +107,24 @@ def test_the_recorded_state_is_read_whatever_the_message_says(tmp_path: Path, me
     assert outcome(str(tmp_path)) in ("cancelled", "" if len(message) > 1000 else "cancelled")
 
 
-def test_an_app_with_a_suspended_supervisor_is_withdrawn_all_the_same(
-    supervise: Supervise, state_dir: str
-) -> None:
+def test_an_app_with_a_suspended_supervisor_is_withdrawn_all_the_same(supervise: Supervise) -> None:
     first, second = supervise(), supervise()
     first.start(first.role("main", ["sleep", "1000"]))
     hold(second, first)
     os.kill(second.pid, signal.SIGSTOP)
-    assert withdraw(state_dir, os.path.basename(second.app_dir))
+    assert withdraw(os.path.basename(second.app_dir))
     assert skipped(second) == "withdrawn"
 
 
-def test_a_supervisor_that_dies_between_decision_and_start_leaves_nothing_decided(supervise, state_dir):
+def test_a_supervisor_that_dies_between_decision_and_start_leaves_nothing_decided(supervise):
     first, second = supervise(), supervise()
     first.start(first.role("main", ["sleep", "1000"]))
     hold(second, first)
     assert rundir.decide(second.app_dir, rundir.START) == rundir.START  # as it does itself
-    assert not withdraw(state_dir, os.path.basename(second.app_dir))
+    assert not withdraw(os.path.basename(second.app_dir))
     second.kill()
     assert second.view.state == "waiting"
-    assert withdraw(state_dir, os.path.basename(second.app_dir))
+    assert withdraw(os.path.basename(second.app_dir))
     assert (second.view.state, second.view.message) == ("skipped", "withdrawn")
 
 

@@ -2,7 +2,6 @@
 
 import os
 import signal
-from pathlib import Path
 
 import pytest
 
@@ -17,11 +16,6 @@ from tests.unit.local.test_needs import hold
 SLEEP = ["sleep", "1000"]
 
 
-@pytest.fixture
-def state_dir(launcher_home: Path) -> str:
-    return str(launcher_home / "local")
-
-
 def running(supervise: Supervise, *names: str) -> list[Driven]:
     apps = [supervise(name) for name in names]
     for app in apps:
@@ -29,11 +23,9 @@ def running(supervise: Supervise, *names: str) -> list[Driven]:
     return apps
 
 
-def test_all_apps_are_asked_to_stop_before_one_of_them_has_ended(
-    supervise: Supervise, state_dir: str
-) -> None:
+def test_all_apps_are_asked_to_stop_before_one_of_them_has_ended(supervise: Supervise) -> None:
     first, second = running(supervise, "first", "second")
-    ended = stop.cancel(state_dir, ["first", "second"], 0.3)
+    ended = stop.cancel(["first", "second"], 0.3)
     assert next(ended)[1] is None
     assert rundir.cancellation(second.app_dir)
     assert dict(ended)
@@ -42,18 +34,18 @@ def test_all_apps_are_asked_to_stop_before_one_of_them_has_ended(
 
 
 def test_more_apps_than_are_watched_at_once_end_all_the_same(
-    supervise: Supervise, state_dir: str, monkeypatch: pytest.MonkeyPatch
+    supervise: Supervise, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(filewatch, "_MOST", 1)
     names = ["first", "second", "third"]
     apps = running(supervise, *names)
-    assert dict(stop.cancel(state_dir, names, 0)) == dict.fromkeys(names)
+    assert dict(stop.cancel(names, 0)) == dict.fromkeys(names)
     assert [app.view.state for app in apps] == ["cancelled"] * 3
     assert [left for app in apps for left in app.left()] == []
 
 
 def test_an_app_that_cannot_be_stopped_keeps_no_other_from_its_end(
-    supervise: Supervise, state_dir: str, monkeypatch: pytest.MonkeyPatch
+    supervise: Supervise, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     strange, own = running(supervise, "strange", "own")
     send = pids.send
@@ -65,37 +57,33 @@ def test_an_app_that_cannot_be_stopped_keeps_no_other_from_its_end(
 
     with monkeypatch.context() as patched:
         patched.setattr(pids, "send", as_another_user)
-        found = dict(stop.cancel(state_dir, ["strange", "own"], 0))
+        found = dict(stop.cancel(["strange", "own"], 0))
     assert isinstance(found["strange"], SchedulerError)
     assert "belongs to another user" in str(found["strange"])
     assert (found["own"], own.view.state, own.left()) == (None, "cancelled", [])
     assert strange.view.state == "running"
 
 
-def test_replicas_of_apps_whose_supervisors_were_killed_are_killed(
-    supervise: Supervise, state_dir: str
-) -> None:
+def test_replicas_of_apps_whose_supervisors_were_killed_are_killed(supervise: Supervise) -> None:
     """The supervisor was killed: its replicas run on until the app is cancelled."""
     first, second = running(supervise, "first", "second")
     for app in (first, second):
         os.kill(app.pid, signal.SIGKILL)
         app.exited()
     assert first.left()
-    assert dict(stop.cancel(state_dir, ["first", "second"])) == {"first": None, "second": None}
+    assert dict(stop.cancel(["first", "second"])) == {"first": None, "second": None}
     assert first.left() == second.left() == []
 
 
-def test_waiting_apps_are_withdrawn_together_and_running_apps_are_not(
-    supervise: Supervise, state_dir: str
-) -> None:
+def test_waiting_apps_are_withdrawn_together_and_running_apps_are_not(supervise: Supervise) -> None:
     [runs] = running(supervise, "runs")
     waiting = [supervise("one"), supervise("two")]
     for each in waiting:
         hold(each, runs)
-    found = dict(stop.withdraw(state_dir, ["one", "two", "runs", "unknown"]))
+    found = dict(stop.withdraw(["one", "two", "runs", "unknown"]))
     assert found == {"one": True, "two": True, "runs": False, "unknown": False}
     assert [app.view.state for app in (*waiting, runs)] == ["skipped", "skipped", "running"]
-    assert not withdraw(state_dir, "runs")
+    assert not withdraw("runs")
 
 
 def test_threads_report_each_app_with_its_error_and_raise_bugs() -> None:

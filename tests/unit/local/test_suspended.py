@@ -33,8 +33,8 @@ def app(supervise: Supervise) -> Driven:
 def cancel(app_dir: str) -> list[str]:
     """Cancel the app; return the messages meanwhile."""
     output: list[str] = []
-    state_dir, app_id = Path(app_dir).parents[1], os.path.basename(app_dir)
-    the_one(stop.cancel(str(state_dir), [app_id], on_wait=lambda app_id, what: output.append(what)))
+    app_id = os.path.basename(app_dir)
+    the_one(stop.cancel([app_id], on_wait=lambda app_id, what: output.append(what)))
     return output
 
 

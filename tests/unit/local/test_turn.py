@@ -6,7 +6,6 @@ import sys
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -36,11 +35,6 @@ def table(tmp_path: Path) -> str:
     folder = tmp_path / "table"
     folder.mkdir()
     return str(folder)
-
-
-@pytest.fixture
-def state_dir(launcher_home: Path) -> str:
-    return str(launcher_home / "local")
 
 
 @pytest.fixture
@@ -242,14 +236,14 @@ def test_the_time_limit_of_an_app_begins_with_its_start(
 
 @pytest.mark.parametrize("suspended", [False, True])
 def test_a_withdrawn_app_gives_up_its_place(
-    supervise: Supervise, holder: Driven, table: str, state_dir: str, *, suspended: bool
+    supervise: Supervise, holder: Driven, table: str, *, suspended: bool
 ) -> None:
     app, behind = supervise(), supervise()
     assert go(app, table, 2) == {"ok": "queued"}
     assert go(behind, table, 3) == {"ok": "queued"}
     if suspended:
         os.kill(app.pid, signal.SIGSTOP)
-    assert withdraw(state_dir, "app-1")
+    assert withdraw("app-1")
     assert (*ended(app), never_ran(app)) == ("skipped", "withdrawn", True)
     assert in_line(table) == [("holder", "holds"), ("app-2", "queued")]
     holder.cancel()
@@ -288,7 +282,7 @@ def test_an_attached_app_ends_with_its_client(
 
 
 def test_an_app_with_a_dead_supervisor_leaves_the_line(
-    supervise: Supervise, holder: Driven, table: str, state_dir: str
+    supervise: Supervise, holder: Driven, table: str
 ) -> None:
     app, behind = supervise(), supervise()
     assert go(app, table, 2) == {"ok": "queued"}
@@ -298,7 +292,7 @@ def test_an_app_with_a_dead_supervisor_leaves_the_line(
     assert in_line(table) == [("holder", "holds"), ("app-2", "queued")]
     holder.cancel()
     assert behind.ended().state == "succeeded"
-    assert withdraw(state_dir, "app-1")
+    assert withdraw("app-1")
     assert (app.view.state, app.view.message) == ("skipped", "withdrawn")
 
 
@@ -381,7 +375,7 @@ def test_replicas_see_all_gpus_where_no_gpu_is_known(supervise, table, tmp_path)
 @pytest.mark.slow
 @pytest.mark.parametrize("rounds", [25])
 def test_an_app_withdrawn_when_its_turn_comes_is_skipped_or_runs_and_never_both(
-    supervise, state_dir, table, tmp_path, rounds
+    supervise, table, tmp_path, rounds
 ):
     """Two clients withdraw the app when its turn comes: once withdrawn it never runs, otherwise it runs."""
     for number in range(rounds):
@@ -391,7 +385,7 @@ def test_an_app_withdrawn_when_its_turn_comes_is_skipped_or_runs_and_never_both(
         with ThreadPoolExecutor(2) as pool:
             first.cancel()
             time.sleep(number * 0.0004)  # moves the withdrawal over the moment of the start
-            answers = list(pool.map(partial(withdraw, state_dir), [os.path.basename(second.app_dir)] * 2))
+            answers = list(pool.map(withdraw, [os.path.basename(second.app_dir)] * 2))
         first.exited()
         second.exited()
         withdrawn = any(answers)  # the later client may find that it does not wait any more

@@ -137,11 +137,10 @@ def test_leaving_the_runner_cancels_an_attached_app_whose_supervisor_is_suspende
 
 def test_a_created_app_whose_supervisor_is_suspended_is_taken_back(monkeypatch, launcher_home):
     monkeypatch.setattr(submit, "_TAKE_BACK_S", 0.1)
-    state_dir = str(launcher_home / "local")
     scheduler = create_scheduler("test", detach=True)
     info = scheduler.submit_dryrun(app("true"), {})
     recorded = record.reserved(record.attempt_of_app(app("true"), {}, "local_cwd", "test", "demo-1"))
-    submitter = submit.Submitter(state_dir, scheduler.output_folders)
+    submitter = submit.Submitter(scheduler.output_folders)
     made = submitter.claim(recorded)
     supervisor = submitter.create(
         made, bind_request(info.request, "demo-1"), submitter.environment, attached=False

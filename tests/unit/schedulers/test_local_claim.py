@@ -11,7 +11,7 @@ from launcher import paths
 from launcher.errors import ReservedError, StateError
 from launcher.schedulers import get_scheduler
 from launcher.schedulers.appfolder import AppFolder
-from launcher.schedulers.local import appview, rundir
+from launcher.schedulers.local import appview
 from launcher.schedulers.local.claim import Claim, claim, discard, discard_ownerless
 from launcher.schedulers.registry import open_store
 from launcher.state.records import AppRecord
@@ -28,13 +28,13 @@ RECORD = {
 
 
 def take(**changes: object) -> Claim:
-    paths.ensure(rundir.apps_dir(paths.local()))
+    paths.ensure(paths.local_apps())
     with open_store(durable=False) as store:
-        return claim(store, paths.local(), {**RECORD, **changes})
+        return claim(store, {**RECORD, **changes})
 
 
 def app_dir() -> str:
-    return rundir.app_dir(paths.local(), "a-1")
+    return paths.local_app("a-1")
 
 
 def indexed() -> list[str]:
@@ -161,16 +161,16 @@ def test_a_reader_that_probes_the_lock_does_not_refuse_the_owner() -> None:
 
 def test_a_discarded_claim_leaves_nothing() -> None:
     made = take()
-    discard(paths.local(), app_dir(), made)
+    discard(made)
     assert indexed() == []
-    assert os.listdir(rundir.apps_dir(paths.local())) == []
+    assert os.listdir(paths.local_apps()) == []
 
 
 def test_only_an_app_without_an_owner_is_discarded_as_ownerless() -> None:
     made = take()
-    assert not discard_ownerless(paths.local(), app_dir())
+    assert not discard_ownerless(app_dir())
     made.release()
-    assert discard_ownerless(paths.local(), app_dir())
+    assert discard_ownerless(app_dir())
     assert indexed() == []
 
 
@@ -183,7 +183,7 @@ def test_recording_ends_removes_apps_without_a_job_whose_owner_died() -> None:
 
 def test_recording_ends_finishes_a_removal_that_was_killed() -> None:
     take().release()
-    hidden = f"{rundir.apps_dir(paths.local())}/.gone-x"
+    hidden = f"{paths.local_apps()}/.gone-x"
     os.mkdir(hidden)
     get_scheduler("local_cwd", "s").reap()
     assert not os.path.exists(hidden)

@@ -17,7 +17,7 @@ LOCAL = rundir.SCHEDULERS
 
 
 def make_folder(app_id: str, key: JobKey | None, number: int | None) -> None:
-    folder = Path(rundir.app_dir(paths.local(), app_id))
+    folder = Path(paths.local_app(app_id))
     folder.mkdir(parents=True)
     record = {"app_id": app_id, "scheduler": "local_cwd", "key": key, "number": number, "name": "n"}
     write_json(str(folder), "attempt.json", {**record, "created_at": float(number or 1)})
@@ -48,7 +48,7 @@ def test_a_folder_whose_row_was_lost_gets_a_new_row() -> None:
     with open_store() as store:
         make_folder("a", None, None)
         assert store.newest() == []
-        observe.add_missing(store, paths.local())
+        observe.add_missing(store)
         assert [app.app_id for app in store.newest()] == ["a"]
 
 
@@ -58,6 +58,6 @@ def test_an_attempt_whose_row_was_lost_is_observed_by_the_name_of_its_folder(oth
         make_folder(attempt_id(KEY, number), KEY, number)
     keys = [KEY, *(KEY._replace(job=f"other-{number}") for number in range(others))]
     settled = [attempt_id(KEY, 7)]
-    apps = observe.LocalApps(paths.local(), "local_cwd")
+    apps = observe.LocalApps("local_cwd")
     assert [app.number for app in apps._without_rows(keys, [], settled)] == [9, 8]
     assert apps._without_rows(keys, [], ["other", "a-b-c"]) == []
