@@ -29,7 +29,6 @@ CHANGES = 0x2 | 0x40 | 0x80 | 0x100 | 0x200 | 0x400 | 0x800
 
 _MOST = 256  # processes to watch at once, with a descriptor each; the exits of others are found later
 _SPARE = 100
-_POLL_S = 0.001
 _POLL_FILE_S = 1e-4  # pause for each polled file: a look at thousands of files takes its time
 _UNOWNED_S = 0.5  # pause before there is a supervisor: the client may die without touching a file
 
@@ -225,37 +224,6 @@ class AppWatch:
             return self._files.wait(timeout_s, fd)
         finally:
             os.close(fd)
-
-
-def wait_for_end(app_dir: str, timeout_s: float | None = None) -> appview.AppView | None:
-    """Return the state once the app has ended, has no supervisor, or `timeout_s` has passed.
-
-    It waits for the exit of the supervisor, not for the last event: the kernel takes some 20 ms to free an
-    inotify descriptor.
-    """
-    deadline = None if timeout_s is None else time.monotonic() + timeout_s
-    while (view := appview.read_state(app_dir)) is not None and view.lock_held:
-        left = None if deadline is None else deadline - time.monotonic()
-        if left is not None and left <= 0:
-            break
-        if view.supervisor is not None and pids.is_running(*view.supervisor[:2]):
-            pids.wait_for_exit(*view.supervisor[:2], left)
-        elif view.supervisor is not None or view.has_ended:
-            time.sleep(_POLL_S)  # its lock is about to be released, which changes no file
-        else:
-            with AppWatch(app_dir) as watch:
-                watch.wait(left)
-    return view
-
-
-def wait_for_start(app_dir: str) -> None:
-    """Return once a held app has started or ended, or its supervisor has died."""
-    with AppWatch(app_dir) as watch:
-        while not watch.ended:
-            view = appview.read_state(app_dir)
-            if view is None or view.state not in rundir.UNSTARTED:
-                return
-            watch.wait()
 
 
 # -- many apps at once ---------------------------------------------------------------------------------------

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
 
 _READ_WITHIN_S = 60.0
+_POLL_S = 0.001
 _MANY = 100  # jobs for which one listing is quicker than a look for each
 _PATIENCE_S = 5.0  # time for the exit of a supervisor that has recorded the end
 
@@ -53,8 +54,6 @@ class LocalApps(EngineApps):
         self, app_id: str, timeout_s: float | None = None, *, whole: bool = False
     ) -> LocalApp | None:
         """The kernel wakes this call when the supervisor ends."""
-        from launcher.schedulers.local.filewatch import wait_for_end
-
         return self._app(app_id, wait_for_end(paths.local_app(app_id), timeout_s), whole=whole, tidy=True)
 
     def _app(self, app_id: str, view: AppView | None, *, whole: bool, tidy: bool) -> LocalApp | None:
@@ -175,9 +174,16 @@ class LocalApps(EngineApps):
         return out
 
     def wait_for_start(self, app_id: str) -> None:
-        from launcher.schedulers.local.filewatch import wait_for_start
+        """Return once a held app has started or ended, or its supervisor has died."""
+        from launcher.schedulers.local.filewatch import AppWatch
 
-        wait_for_start(paths.local_app(app_id))
+        app_dir = paths.local_app(app_id)
+        with AppWatch(app_dir) as watch:
+            while not watch.ended:
+                view = _read_state(app_dir)
+                if view is None or view.state not in rundir.UNSTARTED:
+                    return
+                watch.wait()
 
     def stop_all(
         self, app_ids: Iterable[str], grace_s: float | None, *, interrupt: bool = False
@@ -304,6 +310,31 @@ def _read_state(app_dir: str) -> AppView | None:
     from launcher.schedulers.local.appview import read_state
 
     return read_state(app_dir)
+
+
+def wait_for_end(app_dir: str, timeout_s: float | None = None) -> AppView | None:
+    """Return the state once the app has ended, has no supervisor, or `timeout_s` has passed.
+
+    It waits for the exit of the supervisor, not for the last event: the kernel takes some 20 ms to free an
+    inotify descriptor.
+    """
+    from launcher.schedulers import pids
+
+    deadline = None if timeout_s is None else time.monotonic() + timeout_s
+    while (view := _read_state(app_dir)) is not None and view.lock_held:
+        left = None if deadline is None else deadline - time.monotonic()
+        if left is not None and left <= 0:
+            break
+        if view.supervisor is not None and pids.is_running(*view.supervisor[:2]):
+            pids.wait_for_exit(*view.supervisor[:2], left)
+        elif view.supervisor is not None or view.has_ended:
+            time.sleep(_POLL_S)  # its lock is about to be released, which changes no file
+        else:
+            from launcher.schedulers.local.filewatch import AppWatch
+
+            with AppWatch(app_dir) as watch:
+                watch.wait(left)
+    return view
 
 
 def add_missing(store: Store) -> None:

@@ -16,7 +16,7 @@ import pytest
 from launcher import paths
 from launcher.schedulers import loop
 from launcher.schedulers.appfolder import AppFolder
-from launcher.schedulers.local import filewatch
+from launcher.schedulers.local import observe
 from launcher.schedulers.local.stop import cancel, withdraw
 from launcher.schedulers.local.supervisor_client import LineClient
 from launcher.turns.ask import MACHINE, Ask, Limit
@@ -165,7 +165,7 @@ def test_a_withdrawn_app_is_skipped(in_line, running, table):
     go(app, table, 2)
     assert list(withdraw(["app-1"])) == [("app-1", True)]
     assert app.view.state == "skipped"
-    filewatch.wait_for_end(app.app_dir)  # its holder lets it go
+    observe.wait_for_end(app.app_dir)  # its holder lets it go
     assert queued(table) == []
 
 
@@ -235,7 +235,7 @@ def test_an_app_that_ended_in_line_is_waited_for_until_its_lock_is_free(in_line,
     go(app, table, 2)
     cancel_all("app-1")
     lock = AppFolder(app.app_dir).take_lock()
-    waiting = threading.Thread(target=filewatch.wait_for_end, args=(app.app_dir, PATIENCE_S), daemon=True)
+    waiting = threading.Thread(target=observe.wait_for_end, args=(app.app_dir, PATIENCE_S), daemon=True)
     waiting.start()
     waiting.join(0.2)
     assert waiting.is_alive()
