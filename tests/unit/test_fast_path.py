@@ -32,9 +32,9 @@ _FAST = {
     "launcher.schedulers.docker.client": "errors view wire",
     "launcher.schedulers.docker.watching": "client rendezvous",
     "launcher.schedulers.local": (
-        "appview claim driver filewatch held in_line kernel line_holder logfiles "
-        "logs logwriter needed observe probes replicas rundir scheduler spawn starter "
-        "stop supervisor"
+        "appview claim driver filewatch held kernel line_holder logfiles "
+        "logs logwriter observe probes replicas rundir scheduler spawn starter "
+        "stop supervisor waiting"
     ),
     "launcher.schedulers.slurm": "known scheduler",
     "launcher.specs": "jobkey",

@@ -29,9 +29,8 @@ if TYPE_CHECKING:
     from typing import Any
 
     from launcher.schedulers.local.comparison import Comparison
-    from launcher.schedulers.local.in_line import Share
-    from launcher.schedulers.local.needed import Needed
     from launcher.schedulers.local.spawn import Spawner
+    from launcher.schedulers.local.waiting import Needed, Share
     from launcher.schedulers.loop import Loop
 
     Event = dict[str, Any]

@@ -20,11 +20,10 @@ from launcher.errors import SchedulerError
 from launcher.schedulers.descriptors import FdInbox
 from launcher.schedulers.local import kernel
 from launcher.schedulers.local.held import Keeper, UnstartedApp
-from launcher.schedulers.local.in_line import SharedLine, SharedPlace, to_hand_over
-from launcher.schedulers.local.needed import Needed
 from launcher.schedulers.local.spawn import Spawner
 from launcher.schedulers.local.starter import Starter
 from launcher.schedulers.local.supervisor import begin
+from launcher.schedulers.local.waiting import Needed, SharedLine, SharedPlace, to_hand_over
 from launcher.schedulers.loop import CONTROL_FD, Loop
 from launcher.turns.queue import Queue
 

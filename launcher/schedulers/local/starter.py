@@ -17,7 +17,7 @@ from resource import RLIMIT_NOFILE, getrlimit, setrlimit
 
 from launcher.schedulers.descriptors import FdInbox, send_with
 from launcher.schedulers.holder import start_bare
-from launcher.schedulers.local import in_line, kernel
+from launcher.schedulers.local import kernel, waiting
 from launcher.schedulers.local.supervisor import Supervisor, begin, supervise
 from launcher.schedulers.loop import CONTROL_FD, LOCK_FD
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from typing import Any
 
 _FORK, _APP, _TAKEN = b"f", b"a", b"t"
-LOADED = in_line
+LOADED = waiting
 """A module that a supervisor of an app in line loads: here once, for all forks."""
 _LOG = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC
 

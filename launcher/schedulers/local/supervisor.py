@@ -185,7 +185,7 @@ class Supervisor(Keeper):
         held = UnstartedApp.taken(self, self._loop, message, Spawner(message["env"]))
         self._reported_started = held.is_accepted
         if message.get("turn"):
-            from launcher.schedulers.local.in_line import OwnPlace
+            from launcher.schedulers.local.waiting import OwnPlace
 
             held.share = OwnPlace.taken(self._loop, message["turn"], fds)
         self._drive(held, message)
@@ -196,8 +196,7 @@ class Supervisor(Keeper):
     # -- what the app asks of the process that holds it ----------------------------------------------------
 
     def hold(self, app: UnstartedApp, message: Mapping[str, Any]) -> None:
-        from launcher.schedulers.local.in_line import OwnPlace
-        from launcher.schedulers.local.needed import Needed
+        from launcher.schedulers.local.waiting import Needed, OwnPlace
 
         if message.get("turn"):
             app.share = OwnPlace.new(self._loop, message["turn"], app.app_dir)
@@ -211,7 +210,7 @@ class Supervisor(Keeper):
 
     def start(self, app: UnstartedApp) -> None:
         if app.share and app.share.place:
-            from launcher.schedulers.local.in_line import deal
+            from launcher.schedulers.local.waiting import deal
 
             app.share.place.bequeath()
             deal(app.share.place, app.gpus)
