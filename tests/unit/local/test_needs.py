@@ -12,7 +12,7 @@ from launcher.holding.events import ended
 from launcher.holding.journal import JournalWriter
 from launcher.schedulers import pids
 from launcher.schedulers.local import rundir
-from launcher.schedulers.local.needed import holder, outcome
+from launcher.schedulers.local.waiting import holder, outcome
 from tests.unit.local.conftest import Supervise
 from tests.unit.local.driving import Driven, sh, withdraw
 
