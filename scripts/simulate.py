@@ -27,7 +27,7 @@ from launcher.specs.jobkey import JobKey, attempt_id
 from launcher.specs.launch import Launch
 from launcher.state.records import of_attempt
 from launcher.state.store import Store
-from launcher.turns.ask import Ask, Limit
+from launcher.turns.line import Ask, Limit
 from launcher.turns.queue import Queue
 
 NODES, CORES = 1_000, 64

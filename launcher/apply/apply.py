@@ -50,7 +50,7 @@ from launcher.state.store import Store
 
 if TYPE_CHECKING:
     from launcher.plan.effects import Approval
-    from launcher.turns.ask import Limit
+    from launcher.turns.line import Limit
 
 LOCK_TIMEOUT_S = 60.0
 _OWNER_POLL_S = 0.1

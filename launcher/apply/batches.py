@@ -24,7 +24,7 @@ from launcher.specs.launch import JobKey, Launch
 from launcher.specs.needs import StoodOn
 from launcher.state import outbox
 from launcher.state.store import Store
-from launcher.turns.ask import Limit
+from launcher.turns.line import Limit
 
 STOPS = 8
 """Attempts that are stopped at the same time."""

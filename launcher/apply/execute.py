@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
     from launcher.apply.batches import Batch
     from launcher.apply.turns import Turn, Turns
-    from launcher.turns.ask import Limit
+    from launcher.turns.line import Limit
 
 WORKERS, WORKERS_OF_LINE = 8, 3
 """Jobs submitted at the same time: of any kind, and all in line for this machine."""

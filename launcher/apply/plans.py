@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from launcher.plan.effects import Approval
     from launcher.plan.explain import Explanation
     from launcher.plan.turns import Room
-    from launcher.turns.ask import Limit
+    from launcher.turns.line import Limit
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -220,7 +220,7 @@ def limits_of_apply(parallel: int | None) -> tuple[Limit, ...]:
         return ()
     if isinstance(parallel, bool) or not isinstance(parallel, int) or parallel < 1:
         raise UsageError(f"`parallel` is {parallel!r}", hint="at least one job runs at once")
-    from launcher.turns.ask import Limit
+    from launcher.turns.line import Limit
 
     return (Limit(f"apply {random_id()}", apps=parallel, label="this apply"),)
 

@@ -10,16 +10,12 @@ from typing import Any
 
 from launcher import paths
 from launcher.apply.engines import Engines
-from launcher.paths import make_token
 from launcher.plan.step import Step, in_order
 from launcher.plan.turns import Room, crowds, limits_of
 from launcher.schedulers.staged import StagedScheduler
 from launcher.specs.launch import JobKey, Launch
-from launcher.turns.ask import Ask, Limit
-from launcher.turns.asking import ask_of, ask_of_engine
-from launcher.turns.folders import gpu_table
-from launcher.turns.line import Ticket, by_app, of_app
-from launcher.turns.machine import given_gpus, machine
+from launcher.turns.line import Ask, Limit, Ticket, by_app, of_app
+from launcher.turns.machine import ask_of, given_gpus, gpu_table, machine
 from launcher.turns.table import draw, stir, tickets
 
 SUPPORTED = sys.platform == "linux"
@@ -113,9 +109,8 @@ def _ask(step: Step, launch: Launch, room: Room) -> Ask | None:
     is_running = step.latest is not None and step.kind == "resume" and step.latest.state == "running"
     at_once = is_running or not launch.lifecycle.queue
     limits = () if at_once else (*limits_of(launch), *room.limits)
-    if launch.key in room.on_engine:
-        return ask_of_engine(launch.app, step.app_id, limits=limits, at_once=at_once)
-    return ask_of(launch.app, step.app_id, room.machine, limits=limits, at_once=at_once, home=make_token())
+    machine = None if launch.key in room.on_engine else room.machine
+    return ask_of(launch.app, step.app_id, machine, limits=limits, at_once=at_once)
 
 
 def _number(asks: Mapping[JobKey, Ask], steps: Sequence[Step]) -> bool:

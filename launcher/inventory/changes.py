@@ -11,7 +11,7 @@ from launcher import paths
 from launcher.inventory.recorded import scheduler_of
 from launcher.schedulers.api import Scheduler
 from launcher.state.records import AppRecord
-from launcher.turns.folders import gpu_table, slots_table
+from launcher.turns.machine import gpu_table, slots_table
 
 _SHARE = 200
 """Asking all apps of a scheduler takes at most 1/200 of the time."""

@@ -6,9 +6,8 @@ import os
 import select
 
 from launcher.paths import token, unusable
-from launcher.turns.ask import MACHINE
-from launcher.turns.folders import gpu_table, slots_table
-from launcher.turns.line import APPS, CPU, GPUS, HOLDS, MEMORY, QUEUED, amount, by_app, of_app
+from launcher.turns.line import APPS, CPU, GPUS, HOLDS, MACHINE, MEMORY, QUEUED, amount, by_app, of_app
+from launcher.turns.machine import gpu_table, slots_table
 from launcher.turns.table import proof, stir, summon, tickets, watch
 
 TYPE_CHECKING = False
@@ -268,7 +267,7 @@ def _lacking(first: Ticket, ticket: Ticket) -> tuple[str, str]:
 
 
 def _group(ticket: Ticket, label: str) -> str:
-    """Return the ticket's group with this label; see `launcher.turns.ask.Limit`."""
+    """Return the ticket's group with this label; see `launcher.turns.line.Limit`."""
     return next((each for each in ticket.groups if _label(each) == label), "")
 
 

@@ -18,7 +18,7 @@ from launcher.holding.use import Use
 from launcher.plan.model import Plan
 from launcher.plan.step import Estimate, Spread
 from launcher.specs.launch import JobKey, Launch
-from launcher.turns.asking import total
+from launcher.turns.machine import total
 
 MOST: Final = 10
 """The last successes of a job that are looked at."""

@@ -10,10 +10,8 @@ from launcher.plan.model import Plan
 from launcher.plan.step import Reason
 from launcher.specs.launch import NO_CAPS, JobKey, Launch
 from launcher.text import memory, plural
-from launcher.turns.ask import MACHINE, Limit
-from launcher.turns.asking import Total, total
-from launcher.turns.line import APPS, CPU, MEMORY, RESOURCES, amount
-from launcher.turns.machine import Machine
+from launcher.turns.line import APPS, CPU, MACHINE, MEMORY, RESOURCES, Limit, amount
+from launcher.turns.machine import Machine, Total, total
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from launcher.schedulers.responses import DescribeAppResponse
     from launcher.specs.app import AppDef
     from launcher.specs.attempt import Attempt
-    from launcher.turns.ask import Ask
+    from launcher.turns.line import Ask
 
     Recorded = Mapping[str, Any]
     """The contents of `attempt.json`: the fields of `Attempt.to_json`. Of an app that no job file made it has
@@ -94,15 +94,12 @@ def ask_of_run(app: AppDef, app_id: str, *, in_turn: bool, is_held_here: bool = 
     if not asks(app) or (is_held_here and sys.platform != "linux"):
         return None
     from launcher import paths
-    from launcher.paths import make_token
-    from launcher.turns.asking import ask_of, ask_of_engine, total
-    from launcher.turns.machine import machine
+    from launcher.turns.machine import ask_of, machine, total
     from launcher.turns.table import draw
 
     if not is_held_here:
-        return ask_of_engine(app, app_id, at_once=not in_turn)
-    has = machine(with_gpus=total(app).gpus > 0)
-    ask = ask_of(app, app_id, has, at_once=not in_turn, home=make_token())
+        return ask_of(app, app_id, None, at_once=not in_turn)
+    ask = ask_of(app, app_id, machine(with_gpus=total(app).gpus > 0), at_once=not in_turn)
     if ask is not None:
         try:
             ask.number = draw(ask.tables, 1)

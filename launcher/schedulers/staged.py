@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     from launcher.specs.launch import InputRef, JobKey
     from launcher.specs.needs import StoodOn
     from launcher.state.records import AppRecord
-    from launcher.turns.ask import Ask
     from launcher.turns.engine_tables import EngineTables
+    from launcher.turns.line import Ask
     from launcher.turns.machine import Machine
 
     T = TypeVar("T")

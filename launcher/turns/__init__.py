@@ -1,6 +1,6 @@
 """Turns of apps: apps that ask for cores, memory or GPUs share this machine, first come, first served.
 
-`ask` has the request of an app, `line` decides, `table` holds the tickets on disk. Supervisors import these
-three, so they import next to nothing. `folders` has the paths of the tables, `machine` counts resources,
-`asking` makes the ask of an app.
+`line` has requests, tickets and the decision, `table` holds the tickets on disk. Supervisors import both, so
+they import next to nothing. `machine` counts resources, makes the request of an app, and has the paths of the
+tables.
 """

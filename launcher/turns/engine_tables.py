@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from launcher.turns.folders import gpu_table, slots_table
 from launcher.turns.line import Ticket, decode, encode
-from launcher.turns.machine import Machine, machine
+from launcher.turns.machine import Machine, gpu_table, machine, slots_table
 from launcher.turns.table import summon, tickets
 
 _BYTES = ("utf-8", "surrogateescape")

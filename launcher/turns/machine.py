@@ -1,20 +1,34 @@
-"""Count the resources of this machine, within the limits of the control groups of this process."""
+"""The machine that apps share: its resources, what an app asks of it, and the folders of its tables.
+
+There is a table for each boot of a machine: no ticket outlives its holder.
+"""
 
 from __future__ import annotations
 
 import os
+from collections import namedtuple  # `typing` takes longer than a look at the tables
 from functools import cache
-from typing import NamedTuple
 
-from launcher.command import run
+from launcher import paths
 from launcher.errors import CommandError, UsageError
+from launcher.turns.line import MACHINE, Ask, Limit
+from launcher.turns.table import remove_unused
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from launcher.specs.app import AppDef
 
 GPUS_VARIABLE = "LAUNCHER_GPUS"
 _CGROUPS = "/sys/fs/cgroup"
 _MiB = 1024 * 1024
+_BOOT = "boot-"
+_Machine = namedtuple("_Machine", "cpu memory_mb gpus", defaults=[()])
+_Total = namedtuple("_Total", "cpu memory_mb gpus")
 
 
-class Machine(NamedTuple):
+class Machine(_Machine):
     """The amounts that the apps on this machine share.
 
     Attributes:
@@ -23,9 +37,10 @@ class Machine(NamedTuple):
         gpus: the ids of the GPUs that may be dealt out, in the form of CUDA_VISIBLE_DEVICES.
     """
 
+    __slots__ = ()
     cpu: float
     memory_mb: int
-    gpus: tuple[str, ...] = ()
+    gpus: tuple[str, ...]
 
 
 def machine(*, with_gpus: bool) -> Machine:
@@ -96,6 +111,8 @@ def _named_by_driver(path: str) -> tuple[str, ...] | None:
 
     Its lines are `GPU 0: NVIDIA A100-SXM4-40GB (UUID: GPU-…)`.
     """
+    from launcher.command import run
+
     try:
         listed = run(["nvidia-smi", "-L"], timeout_s=20.0)
     except CommandError:
@@ -155,3 +172,111 @@ def _read(path: str) -> str:
             return file.read().strip()
     except (OSError, ValueError):
         return ""
+
+
+# -- what an app asks of it --------------------------------------------------------------------------------
+
+
+class Total(_Total):
+    """The sum over all replicas of all roles: cores, MiB and GPUs."""
+
+    __slots__ = ()
+    cpu: float
+    memory_mb: int
+    gpus: int
+
+    def __bool__(self) -> bool:
+        return any(self)
+
+
+def total(app: AppDef) -> Total:
+    """The amounts that an app asks for; 0 where its roles leave an amount to the scheduler."""
+    cpu: float = 0
+    memory_mb = gpus = 0
+    for role in app.roles:
+        each, count = role.resource, role.num_replicas
+        cpu += count * max(each.cpu, 0)
+        memory_mb += count * max(each.memMB, 0)
+        gpus += count * max(each.gpu, 0)
+    return Total(cpu, memory_mb, gpus)
+
+
+def ask_of(
+    app: AppDef,
+    app_id: str,
+    machine: Machine | None,
+    *,
+    limits: Iterable[Limit] = (),
+    at_once: bool = False,
+) -> Ask | None:
+    """The request of an app; None where it asks for nothing, and belongs to no group with a limit.
+
+    Makes the folders of the tables, and the token of this state folder. Raises StateError where that fails.
+
+    Args:
+        machine: this machine; None for that of the app's engine, where a process completes and holds the ask.
+            That one names no state folder, since app ids are unique on an engine. GPUs are dealt out where
+            LAUNCHER_GPUS counts them; otherwise the engine chooses them, and no app waits for one.
+        limits: of its groups, beside the machine.
+    """
+    wanted, limits = total(app), tuple(limits)
+    if not wanted and not limits:
+        return None
+    if machine is None:
+        devices = given_gpus() if wanted.gpus else ()
+        return Ask(app_id, **wanted._asdict(), limits=limits, devices=devices, table="", at_once=at_once)
+    return Ask(
+        app_id,
+        **wanted._asdict(),
+        limits=(Limit(MACHINE, cpu=machine.cpu, memory_mb=machine.memory_mb), *limits),
+        devices=machine.gpus if wanted.gpus else (),
+        table=table_folder(),
+        gpu_table=gpu_table_folder() if wanted.gpus else "",
+        at_once=at_once,
+        home=paths.make_token(),
+    )
+
+
+# -- the folders of its tables -----------------------------------------------------------------------------
+
+
+def table_folder() -> str:
+    """The table of this boot of this machine, below $LAUNCHER_SLOTS or LAUNCHER_HOME; made where missing."""
+    return _made(paths.slots(), slots_table(), "LAUNCHER_SLOTS")
+
+
+def gpu_table_folder() -> str:
+    """The table of GPU tickets that all state folders of this user share; made where missing."""
+    return _made(paths.runtime(), gpu_table(), "XDG_RUNTIME_DIR")
+
+
+def _made(root: str, folder: str, variable: str) -> str:
+    """Make a table, and remove tables of earlier boots beside it. Raises StateError for an unsafe one."""
+    is_new = not os.path.isdir(folder)
+    paths.ensure_private(root, folder, variable)
+    if not is_new:
+        return folder
+    parent, name = os.path.split(folder)
+    for other in os.listdir(parent):
+        if other.startswith(_BOOT) and other != name:
+            remove_unused(os.path.join(parent, other))
+    return folder
+
+
+def slots_table() -> str:
+    """The path of `table_folder`."""
+    return os.path.join(paths.slots(), _BOOT + boot())
+
+
+def gpu_table() -> str:
+    """The path of `gpu_table_folder`."""
+    return os.path.join(paths.runtime(), "gpus", _BOOT + boot())
+
+
+def boot() -> str:
+    """An id of this boot of this machine, the same in all containers; else the machine's name."""
+    try:
+        with open("/proc/sys/kernel/random/boot_id", encoding="ascii") as file:
+            return file.read().strip()
+    except (OSError, ValueError):
+        return os.uname().nodename

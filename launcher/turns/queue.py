@@ -20,8 +20,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from launcher.turns.ask import Ask
-    from launcher.turns.line import Ticket
+    from launcher.turns.line import Ask, Ticket
 
     Position = tuple[int, str, str]
     Others = dict[str, list[Ticket]]

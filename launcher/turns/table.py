@@ -68,7 +68,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Sequence
 
-    from launcher.turns.ask import Ask
+    from launcher.turns.line import Ask
 
 LOOK, NOW = b"l", b"n"
 """Input of a bell: its holder is to look again; its app is to start at once."""

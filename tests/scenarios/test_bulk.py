@@ -6,8 +6,7 @@ import signal
 
 import pytest
 
-from launcher.turns.folders import slots_table
-from launcher.turns.machine import machine
+from launcher.turns.machine import machine, slots_table
 from launcher.turns.table import tickets
 from tests import processes
 

@@ -16,8 +16,7 @@ from contextlib import suppress
 import pytest
 
 from launcher.schedulers import pids
-from launcher.turns.folders import gpu_table, slots_table
-from launcher.turns.machine import machine
+from launcher.turns.machine import gpu_table, machine, slots_table
 from launcher.turns.table import tickets
 from tests import processes
 from tests.lanes import sampled, seeds

@@ -39,7 +39,7 @@ _FAST = {
     "launcher.schedulers.slurm": "known scheduler",
     "launcher.specs": "jobkey",
     "launcher.state": "outbox reader records rows store storefile",
-    "launcher.turns": "ask bells line queue table",
+    "launcher.turns": "bells line machine queue table",
 }
 FAST = frozenset(f"{package}.{name}" for package, names in _FAST.items() for name in names.split())
 """Loaded by `list`, `status`, `logs`, `wait`, `cancel`, `describe`, `queue`, `start`, `--help`,
@@ -224,7 +224,7 @@ def fast(scenario) -> set[str]:
     entries += ("schedulers.local.probes",)  # the supervisor of roles with a probe
     entries += ("inventory.groups",)  # of a pattern, and of the name of a matrix
     entries += ("cli.start",)  # of an app in line
-    entries += ("turns.ask", "turns.table")  # of an app that takes its turn
+    entries += ("turns.line", "turns.table")  # of an app that takes its turn
     entries += ("schedulers.local.line_holder",)  # apps that wait for others, or in line
     # With an engine, and without: what a list of its apps loads.
     entries += (

@@ -211,9 +211,9 @@ def _limits(resource: Resource) -> dict[str, Any]:
     if resource.cpu > 0:
         out["nano_cpus"] = round(resource.cpu * 1e9)
     if resource.gpu > 0:
-        from launcher.turns.ask import GPUS
+        from launcher.turns.line import GPU_IDS
 
-        request = {"count": resource.gpu, "device_ids": [GPUS], "capabilities": [["compute", "utility"]]}
+        request = {"count": resource.gpu, "device_ids": [GPU_IDS], "capabilities": [["compute", "utility"]]}
         out["device_requests"] = [request]
     return out
 
@@ -356,10 +356,10 @@ def with_gpus(job: DockerJob, dealt: Sequence[str]) -> DockerJob:
 
     A replica that was dealt too few GPUs, as without a turn, leaves the choice to the engine.
     """
-    from launcher.turns.ask import GPUS, shares
+    from launcher.turns.line import GPU_IDS, shares
 
     def is_symbolic(request: Mapping[str, Any]) -> bool:
-        return request.get("device_ids") == [GPUS] and isinstance(request.get("count"), int)
+        return request.get("device_ids") == [GPU_IDS] and isinstance(request.get("count"), int)
 
     def number(request: Mapping[str, Any]) -> int:
         return max(request["count"], 0) if is_symbolic(request) else 0

@@ -14,10 +14,8 @@ from launcher import paths
 from launcher.errors import StateError
 from launcher.schedulers.docker import record
 from launcher.schedulers.docker.labels import SHARE
-from launcher.turns.ask import MACHINE, Ask, Limit
-from launcher.turns.folders import gpu_table_folder, table_folder
-from launcher.turns.line import Ticket
-from launcher.turns.machine import machine
+from launcher.turns.line import MACHINE, Ask, Limit, Ticket
+from launcher.turns.machine import gpu_table_folder, machine, table_folder
 from launcher.turns.table import Place, draw
 
 

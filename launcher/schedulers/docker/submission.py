@@ -39,7 +39,7 @@ from launcher.specs.needs import StoodOn
 
 if TYPE_CHECKING:
     from launcher.schedulers.docker.watching.container import EngineWatcher
-    from launcher.turns.ask import Ask
+    from launcher.turns.line import Ask
     from launcher.turns.table import Place
 
 

@@ -97,7 +97,7 @@ class LocalApps(EngineApps):
         if len(queued) < _MANY:
             return {}
         from launcher.paths import token
-        from launcher.turns.folders import slots_table
+        from launcher.turns.machine import slots_table
         from launcher.turns.table import in_lines
 
         held = in_lines(slots_table(), token()).intersection(folders())

@@ -193,22 +193,22 @@ def _show_gpus(request: PopenRequest, app: AppDef) -> None:
         wanted = plural(requested_gpus(app), "GPU is", "GPUs are")
         request.notes.append(f"{wanted} asked for; each replica sees all that this host has")
         return
-    from launcher.turns.ask import GPUS
+    from launcher.turns.line import GPU_IDS
 
     for role in app.roles:
         if role.resource.gpu > 0:
             request.role_gpus[role.name] = role.resource.gpu
             for param in request.role_params[role.name]:
-                param.env.setdefault(ENV_CUDA_VISIBLE_DEVICES, GPUS)
+                param.env.setdefault(ENV_CUDA_VISIBLE_DEVICES, GPU_IDS)
 
 
 def without_gpus(request: PopenRequest) -> PopenRequest:
     """The request of an app without a turn: each replica sees all GPUs. A new value."""
     if not request.role_gpus:
         return request
-    from launcher.turns.ask import GPUS
+    from launcher.turns.line import GPU_IDS
 
-    hidden = (ENV_CUDA_VISIBLE_DEVICES, GPUS)
+    hidden = (ENV_CUDA_VISIBLE_DEVICES, GPU_IDS)
 
     def bare(param: ReplicaParam) -> ReplicaParam:
         return replace(param, env=dict(item for item in param.env.items() if item != hidden))

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from launcher.specs.attempt import AttemptState
     from launcher.specs.launch import InputRef
     from launcher.state.store import Store
-    from launcher.turns.ask import Ask
+    from launcher.turns.line import Ask
 
     RequestOf = Callable[[AppDef, Mapping[str, CfgVal], str], PopenRequest]
     """App, options and session to the request under the symbolic id."""

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from launcher.specs.attempt import AttemptState
     from launcher.specs.launch import InputRef
-    from launcher.turns.ask import Ask
+    from launcher.turns.line import Ask
 
 _APP = b"a"
 

@@ -13,7 +13,7 @@ from launcher.schedulers import pids
 from launcher.schedulers.leftovers import Line
 from launcher.schedulers.local import rundir
 from launcher.schedulers.local.spawn import set_variable
-from launcher.turns.ask import GPUS, Ask, shares
+from launcher.turns.line import GPU_IDS, Ask, shares
 from launcher.turns.table import Place
 
 TYPE_CHECKING = False
@@ -362,4 +362,4 @@ def deal(place: Place, roles: Sequence[tuple[RunningRole, int]]) -> None:
     for (replica, _), share in zip(replicas, dealt, strict=True):
         seen = share if place.ask.devices else None
         packed, common = replica.packed, replica.role.common
-        replica.packed = set_variable(packed, common, "CUDA_VISIBLE_DEVICES", seen, instead_of=GPUS)
+        replica.packed = set_variable(packed, common, "CUDA_VISIBLE_DEVICES", seen, instead_of=GPU_IDS)

@@ -4,8 +4,7 @@ import contextlib
 
 import pytest
 
-from launcher.turns.folders import slots_table
-from launcher.turns.machine import machine
+from launcher.turns.machine import machine, slots_table
 from launcher.turns.table import tickets
 from tests import processes
 from tests.engines import tidy

@@ -7,8 +7,7 @@ from functools import partial
 
 import pytest
 
-from launcher.turns.folders import slots_table
-from launcher.turns.machine import machine
+from launcher.turns.machine import machine, slots_table
 from launcher.turns.table import tickets
 from tests import processes
 from tests.contract.test_holding import Gate

@@ -20,8 +20,7 @@ from launcher.schedulers.docker.journal import Journal
 from launcher.schedulers.leftovers import start_clearing
 from launcher.specs import AppDef, AppState, Resource
 from launcher.specs.attempt import Attempt
-from launcher.turns.ask import MACHINE, Ask, Limit
-from launcher.turns.line import HOLDS, QUEUED
+from launcher.turns.line import HOLDS, MACHINE, QUEUED, Ask, Limit
 from launcher.turns.table import Place, draw, summon, tickets
 from tests import processes
 from tests.contract.conftest import DockerCase
@@ -215,7 +214,7 @@ import json, sys
 from launcher.schedulers import get_scheduler
 from launcher.specs.attempt import Attempt
 from launcher.specs.canonical import app_from_document
-from launcher.turns.ask import Ask
+from launcher.turns.line import Ask
 attempt, ask = Attempt.from_json(json.loads(sys.argv[1])), Ask.from_dict(json.loads(sys.argv[2]))
 staged = get_scheduler("local_docker", "x")
 reservation = staged.reserve(attempt)
@@ -467,7 +466,7 @@ def test_an_attempt_in_line_gets_its_gpus_when_its_turn_comes(case: DockerCase, 
 def test_run_takes_its_share_of_the_machine_at_once(
     case: DockerCase, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from launcher.turns.folders import slots_table
+    from launcher.turns.machine import slots_table
 
     gate = Gate(case.shared / "gate")
     wanted = Resource(cpu=1000, gpu=0, memMB=-1)
@@ -485,7 +484,7 @@ def test_run_takes_its_share_of_the_machine_at_once(
 
 def in_line(case: DockerCase, table: Table) -> tuple[Any, str, Place]:
     """An app without a job that waits in line behind a place that this test holds."""
-    from launcher.turns.folders import table_folder
+    from launcher.turns.machine import table_folder
 
     table.path = table_folder()
     held = table.hold(cpu=1)
@@ -534,7 +533,7 @@ os.kill(os.getpid(), 9)
 
 
 def test_an_attached_app_in_line_ends_with_its_killed_client(case: DockerCase, table: Table) -> None:
-    from launcher.turns.folders import table_folder
+    from launcher.turns.machine import table_folder
 
     table.path = table_folder()
     held = table.hold(cpu=1)

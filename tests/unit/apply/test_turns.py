@@ -26,9 +26,8 @@ from launcher.specs.attempt import Attempt
 from launcher.specs.launch import Caps
 from launcher.specs.needs import StoodOn
 from launcher.state.store import Store
-from launcher.turns.ask import MACHINE, Ask
-from launcher.turns.folders import slots_table, table_folder
-from launcher.turns.machine import Machine
+from launcher.turns.line import MACHINE, Ask
+from launcher.turns.machine import Machine, slots_table, table_folder
 from launcher.turns.table import Place
 
 

@@ -7,9 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from launcher.turns.ask import Ask, Limit
-from launcher.turns.folders import gpu_table_folder, table_folder
-from launcher.turns.machine import machine
+from launcher.turns.line import Ask, Limit
+from launcher.turns.machine import gpu_table_folder, machine, table_folder
 from launcher.turns.table import Place
 
 SWEEP = Limit("matrix default/default/sweep", apps=2, label="sweep")

@@ -3,8 +3,7 @@
 import pytest
 
 from launcher.inventory.turns import Tables, ordinal
-from launcher.turns.ask import MACHINE
-from launcher.turns.line import APPS, CPU, GPUS, HOLDS, MEMORY, QUEUED, Ticket, amount
+from launcher.turns.line import APPS, CPU, GPUS, HOLDS, MACHINE, MEMORY, QUEUED, Ticket, amount
 
 SWEEP = "matrix default/default/sweep"
 

@@ -19,7 +19,7 @@ from launcher.schedulers.appfolder import AppFolder
 from launcher.schedulers.local import observe
 from launcher.schedulers.local.stop import cancel, withdraw
 from launcher.schedulers.local.supervisor_client import LineClient
-from launcher.turns.ask import MACHINE, Ask, Limit
+from launcher.turns.line import MACHINE, Ask, Limit
 from launcher.turns.table import summon, tickets
 from tests import processes
 from tests.unit.local.driving import PATIENCE_S, Driven, sh

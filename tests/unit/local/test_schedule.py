@@ -10,7 +10,7 @@ import pytest
 
 from launcher.schedulers.local.scheduler import LocalScheduler
 from launcher.specs import AppDef, Resource, Role
-from launcher.turns.folders import gpu_table
+from launcher.turns.machine import gpu_table
 from launcher.turns.table import tickets
 
 ALL_CORES = Resource(cpu=10**6, gpu=0, memMB=-1)  # more than there are: such an app runs alone

@@ -13,7 +13,7 @@ import pytest
 
 from launcher.inventory.turns import left_by
 from launcher.schedulers import pids
-from launcher.turns.ask import MACHINE, Ask, Limit
+from launcher.turns.line import MACHINE, Ask, Limit
 from launcher.turns.table import summon, tickets
 from tests import processes
 from tests.unit.local.conftest import Supervise

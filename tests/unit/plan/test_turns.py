@@ -14,7 +14,7 @@ from launcher.specs.app import Resource
 from launcher.specs.attempt import Attempt
 from launcher.specs.launch import Caps, Launch
 from launcher.specs.needs import Need, StoodOn
-from launcher.turns.ask import Limit
+from launcher.turns.line import Limit
 from launcher.turns.machine import Machine
 from tests.unit.plan.world import attempt, job, lines, plan, world
 

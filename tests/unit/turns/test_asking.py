@@ -6,8 +6,7 @@ from pathlib import Path
 import pytest
 
 from launcher.specs import AppDef, Resource, Role
-from launcher.turns.asking import ask_of
-from launcher.turns.machine import Machine
+from launcher.turns.machine import Machine, ask_of
 
 MACHINE = Machine(cpu=4, memory_mb=1024, gpus=("0", "1"))
 

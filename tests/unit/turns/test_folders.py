@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from launcher.errors import StateError
-from launcher.turns.folders import gpu_table, gpu_table_folder, slots_table, table_folder
+from launcher.turns.machine import gpu_table, gpu_table_folder, slots_table, table_folder
 
 TABLES = pytest.mark.parametrize(
     ("variable", "path", "make"),

@@ -6,8 +6,21 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from launcher.turns.ask import MACHINE, Ask, Limit, shares
-from launcher.turns.line import APPS, CPU, GPUS, HOLDS, QUEUED, Ticket, after, decide, first
+from launcher.turns.line import (
+    APPS,
+    CPU,
+    GPUS,
+    HOLDS,
+    MACHINE,
+    QUEUED,
+    Ask,
+    Limit,
+    Ticket,
+    after,
+    decide,
+    first,
+    shares,
+)
 
 TWO_CORES = Limit(MACHINE, cpu=2, memory_mb=1000)
 

@@ -12,8 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from launcher.turns.ask import MACHINE, Ask, Limit
-from launcher.turns.line import ALL, HOLDS, LINE, QUEUED
+from launcher.turns.line import ALL, HOLDS, LINE, MACHINE, QUEUED, Ask, Limit
 from launcher.turns.queue import Queue
 from launcher.turns.table import Place, in_lines, summon, tickets
 
@@ -23,7 +22,7 @@ ROOT = Path(__file__).resolve().parents[3]
 
 HOLDER = """
 import sys
-from launcher.turns.ask import Ask, Limit
+from launcher.turns.line import Ask, Limit
 from launcher.turns.queue import Queue
 queue = Queue()
 for number in range(1, 4):

@@ -12,10 +12,9 @@ from pathlib import Path
 
 import pytest
 
-from launcher.turns import bells, folders
+from launcher.turns import bells, machine
 from launcher.turns import table as table_
-from launcher.turns.ask import MACHINE, Ask, Limit
-from launcher.turns.line import HOLDS, QUEUED
+from launcher.turns.line import HOLDS, MACHINE, QUEUED, Ask, Limit
 from launcher.turns.table import Place, draw, summon, tickets
 
 ONE_CORE = Limit(MACHINE, cpu=1)
@@ -24,7 +23,7 @@ ROOT = Path(__file__).resolve().parents[3]
 
 HOLDER = """
 import sys
-from launcher.turns.ask import Ask, Limit
+from launcher.turns.line import Ask, Limit
 from launcher.turns.table import Place
 table, app, number = sys.argv[1:]
 place = Place(Ask(app, number=int(number), table=table, cpu=1, limits=[Limit(cpu=1)]))
@@ -34,7 +33,7 @@ sys.stdin.read()
 
 KILLED = """
 import os, signal, sys
-from launcher.turns.ask import Ask, Limit
+from launcher.turns.line import Ask, Limit
 from launcher.turns.table import Place
 table, calls = sys.argv[1], int(sys.argv[2])
 count = 0
@@ -307,8 +306,8 @@ def test_the_table_of_an_earlier_boot_is_removed_unless_it_is_used(tmp_path, pla
     monkeypatch.setenv("LAUNCHER_SLOTS", str(slots))
     tables = []
     for boot in ("one", "two", "three"):
-        monkeypatch.setattr(folders, "boot", lambda boot=boot: boot)
-        tables.append(folders.table_folder())
+        monkeypatch.setattr(machine, "boot", lambda boot=boot: boot)
+        tables.append(machine.table_folder())
         if boot == "two":
             take(tables[-1], places, "a", 1)
         else:

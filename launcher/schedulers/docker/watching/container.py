@@ -61,7 +61,7 @@ from launcher.turns.engine_tables import EngineTables, reported
 from launcher.turns.machine import Machine
 
 if TYPE_CHECKING:
-    from launcher.turns.ask import Ask
+    from launcher.turns.line import Ask
     from launcher.turns.table import Place
 
 _PROGRAM = "/launcher/watcher.zip"
