@@ -22,7 +22,6 @@ _NETWORK = frozenset(
 DATABASE_ERRORS = (sqlite3.Error, UnicodeDecodeError)
 """The exceptions of `sqlite3`; the second for a message with undecodable bytes of a damaged file."""
 
-RESTORE = "bring it back from a backup; or move it away, and launcher forgets the outcomes so far"
 DAMAGE = (
     "not a database", "malformed", "unsupported file format", "no such column", "no such table", "decode",
 )  # fmt: skip
@@ -106,7 +105,7 @@ def explain(error: sqlite3.Error | UnicodeError, path: str) -> StateError:
     if "full" in said or "disk I/O" in said or ("unable to open" in said and _is_full(os.path.dirname(path))):
         return StateError(f"cannot use {path}: {said}", hint="is the disk full, or over its quota?")
     if any(sign in said for sign in DAMAGE):
-        return DamagedError(f"{path} is damaged: {said}", hint=RESTORE)
+        return DamagedError(f"{path} is damaged: {said}")
     hint = "set LAUNCHER_HOME to a folder on a local disk that you can write"
     return StateError(f"cannot use {path}: {said}", hint=hint)
 

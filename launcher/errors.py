@@ -128,6 +128,10 @@ class DamagedError(StateError):
 
     code = "damaged"
 
+    def __init__(self, message: str) -> None:
+        hint = "bring it back from a backup; or move it away, and launcher forgets the outcomes so far"
+        super().__init__(message, hint=hint)
+
 
 class SecretError(LauncherError):
     """A secret cannot be read. The message names its reference, never its value."""

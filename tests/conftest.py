@@ -145,8 +145,8 @@ def launcher_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[P
     monkeypatch.setenv("PYTHONPATH", str(ROOT))  # subprocesses run this checkout, whatever is installed
     before = frozenset(processes.everything())
     yield home
-    if (store := sys.modules.get("launcher.state.storefile")) is not None:
-        store.notices.clear()  # or commands that later tests run in this process show them
+    if (restore := sys.modules.get("launcher.state.restore")) is not None:
+        restore.notices.clear()  # or commands that later tests run in this process show them
     _fail_on_leftovers(str(home), before)
 
 

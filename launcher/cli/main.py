@@ -217,11 +217,11 @@ def _ask_for_json(words: Sequence[str]) -> bool:
 
 def _warn_of_damage(command: str, console: Console) -> None:
     """Warn if a damaged ledger was found and replaced. Completion prints no warnings."""
-    store = sys.modules.get("launcher.state.storefile")  # not loaded: no ledger was opened
-    if store is not None and command != "completion":
-        for text in store.notices:
+    restore = sys.modules.get("launcher.state.restore")  # not loaded: none was damaged
+    if restore is not None and command != "completion":
+        for text in restore.notices:
             console.warn(text)
-        store.notices.clear()
+        restore.notices.clear()
 
 
 def _wake_senders(command: str) -> None:

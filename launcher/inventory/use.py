@@ -9,7 +9,6 @@ from functools import cache
 from statistics import median
 from typing import Any, NamedTuple
 
-from launcher.database import RESTORE
 from launcher.dataclass import dataclass
 from launcher.errors import DamagedError
 from launcher.holding.use import ACCOUNTING, CGROUP, PROCESS, SAMPLES, Use, from_json
@@ -232,7 +231,7 @@ def _job_use(
         used = {run.app_id: from_json(each) for run, each in zip(ended, found, strict=True)}
     except ValueError as error:
         problem = f"the ledger's use of {ended[0].job}, or of a job of its matrix, is damaged: {error!r}"
-        raise DamagedError(problem, hint=RESTORE) from error
+        raise DamagedError(problem) from error
     for key, runs in jobs.items():
         samples = _samples([(run, used[run.app_id]) for run in runs if run.app_id in used])
         for role, amount, value in asked_in(documents.get(runs[0].digest, {})):

@@ -1,28 +1,40 @@
-"""Records read from the store. Attempts with their documents: see `Store`."""
+"""The store, opened to read records from it. Attempts with their documents: see `Store`."""
 
 from __future__ import annotations
 
-from launcher.database import RESTORE
+from _thread import allocate_lock
+
+from launcher import database, paths
 from launcher.errors import DamagedError
 from launcher.state.rows import (
     APP_RECORD,
     ATTEMPT_RECORD,
+    FIRST_WITH_APPS,
+    INSERT_APP,
     LIVE,
     RECORD,
+    SCHEMA,
+    UPGRADES,
+    VERSION,
     WORDS_OF,
+    from_record,
     read_used,
     to_record,
     unpacked,
 )
-from launcher.state.storefile import StoreFile
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    import sqlite3
     from array import array
-    from collections.abc import Collection, Iterable, Mapping
-    from typing import Any
+    from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+    from typing import Any, TypeVar
 
     from launcher.state.records import AppRecord
+
+    Source = Callable[[], Iterable[tuple[AppRecord, bool]]]
+    S = TypeVar("S", bound="Reader")
+    T = TypeVar("T")
 
 HAS_ATTEMPT = "EXISTS (SELECT 1 FROM attempts WHERE attempts.app_id = {app}.app_id)"
 # The newest rows of the union are among the newest rows of each table.
@@ -128,8 +140,110 @@ SELECT {APP_RECORD} FROM apps WHERE app_id GLOB :pattern AND NOT {HAS_ATTEMPT.fo
 """
 
 
-class Reader(StoreFile):
-    """An open store, to read records from. See `StoreFile`."""
+class Reader:
+    """An open store. A context manager; may be shared by threads.
+
+    Every method raises StateError when the file cannot be read or written: a full disk, a lock that is never
+    released, damage.
+    """
+
+    def __init__(self, path: str, *, readonly: bool, durable: bool, source: Source | None) -> None:
+        self.path = path
+        self._readonly = readonly
+        self._durable = durable
+        self._source = source
+        self._lock = allocate_lock()
+        try:
+            self._connection = self._connect()
+        except DamagedError as error:
+            self._connection = self._recovered(error)
+
+    @classmethod
+    def open(
+        cls: type[S], *, readonly: bool = False, durable: bool = True, source: Source | None = None
+    ) -> S:
+        """The store in LAUNCHER_HOME. Read-only, a missing store is not made.
+
+        Args:
+            durable: every write is on disk when its call returns. Otherwise a power cut may undo the last
+                writes, which suits data that an engine still has.
+            source: yields the existing apps, each with whether its end is still to be recorded: rows for a
+                new file, or for one of an older version without rows of apps.
+
+        Raises StateError when it cannot be used: see `database.connect`.
+        """
+        return cls(paths.ledger(), readonly=readonly, durable=durable, source=source)
+
+    def __enter__(self: S) -> S:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def _connect(self, *, filled: bool = True) -> sqlite3.Connection:
+        return database.connect(
+            self.path,
+            SCHEMA,
+            VERSION,
+            UPGRADES,
+            readonly=self._readonly,
+            durable=self._durable,
+            fill=self._fill if filled else None,
+        )
+
+    def _fill(self, connection: sqlite3.Connection, version: int) -> None:
+        if self._source is not None and version < FIRST_WITH_APPS:
+            rows = (from_record(record, live=live) for record, live in self._source())
+            connection.executemany(f"INSERT OR IGNORE {INSERT_APP}", rows)
+
+    def _recovered(self, error: DamagedError) -> sqlite3.Connection:
+        from launcher.state.restore import recovered
+
+        return recovered(self.path, error, self._connect, self._fill, readonly=self._readonly)
+
+    def close(self) -> None:
+        self._connection.close()
+
+    def _rows(self, sql: str, values: Sequence[Any] | dict[str, Any] = ()) -> list[tuple[Any, ...]]:
+        return self._do(lambda db: db.execute(sql, values).fetchall())
+
+    def _write(self, sql: str, values: Sequence[Any] | dict[str, Any]) -> int:
+        """Run one statement as a transaction; return the number of changed rows."""
+        return self._do(lambda db: db.execute(sql, values).rowcount)
+
+    def _transact(self, act: Callable[[sqlite3.Connection], T]) -> T:
+        """Run `act` in one transaction; returns its result."""
+
+        def whole(db: sqlite3.Connection) -> T:
+            db.execute("BEGIN IMMEDIATE")
+            try:
+                result = act(db)
+                db.execute("COMMIT")
+            except BaseException:
+                if db.in_transaction:
+                    db.execute("ROLLBACK")
+                raise
+            return result
+
+        return self._do(whole)
+
+    def _do(self, act: Callable[[sqlite3.Connection], T]) -> T:
+        """Run `act`, and once more if the file was damaged and has been replaced; returns its result."""
+        with self._lock:
+            try:
+                return self._try(act)
+            except DamagedError as error:
+                self._connection.close()
+                self._connection = self._recovered(error)
+                return self._try(act)
+
+    def _try(self, act: Callable[[sqlite3.Connection], T]) -> T:
+        try:
+            return act(self._connection)
+        except database.DATABASE_ERRORS as error:
+            raise database.explain(error, self.path) from error
+
+    # Records
 
     def newest(
         self,
@@ -274,7 +388,7 @@ class Reader(StoreFile):
         try:
             return {app_id: unpacked(document) for app_id, document in rows}
         except (ValueError, TypeError, RecursionError) as error:
-            raise DamagedError(f"a document of the ledger is damaged: {error}", hint=RESTORE) from error
+            raise DamagedError(f"a document of the ledger is damaged: {error}") from error
 
     def live(self) -> list[AppRecord]:
         """The apps that have no recorded end, newest first."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from launcher.database import RESTORE
 from launcher.errors import DamagedError
 from launcher.state.records import AppRecord
 
@@ -251,8 +250,9 @@ def _damaged(plain: Sequence[Any], error: Exception) -> DamagedError:
     """The error for a row of `attempts` whose first values are `plain`."""
     from launcher.specs.launch import JobKey
 
-    what = f"the ledger's document of {JobKey(*plain[:3])}, attempt {plain[3]}, is damaged: {error}"
-    return DamagedError(what, hint=RESTORE)
+    return DamagedError(
+        f"the ledger's document of {JobKey(*plain[:3])}, attempt {plain[3]}, is damaged: {error}"
+    )
 
 
 def used_text(used: Mapping[str, Use]) -> str:

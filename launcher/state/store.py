@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import os
 
+from launcher.errors import StateError
 from launcher.state.reader import APPS_OF, HAS_ATTEMPT, Reader, json_rows, newest_first
 from launcher.state.rows import (
     APP_RECORD,
@@ -43,6 +44,7 @@ if TYPE_CHECKING:
     """(project, target, job) of each."""
 
 _FULL = ", ".join(f"attempts.{name}" for name in COLUMNS)
+_DAY_S = 86400.0
 _NUMBER = COLUMNS.index("number")
 _STATE = COLUMNS.index("state")
 
@@ -185,7 +187,10 @@ SELECT project, target, job, needs, max(number) FROM attempts GROUP BY job, proj
 
 
 class Store(Reader):
-    """An open store, to read and write everything. See `StoreFile`."""
+    """An open store, to read and write everything. See `Reader`.
+
+    Every write is durable when the call returns, unless it was opened otherwise.
+    """
 
     # Writing
 
@@ -265,6 +270,20 @@ class Store(Reader):
             return True
 
         return self._transact(act)
+
+    def back_up(self, now: float) -> None:
+        """Copy the file to `ledger.db.daily.bak`, at most once a day, and not on the first day.
+
+        A failure is ignored: nothing is copied then.
+        """
+        from contextlib import suppress
+
+        with suppress(StateError):
+            ((first,),) = self._rows("SELECT min(created_at) FROM attempts")
+            if first is not None and first < now - _DAY_S:
+                from launcher.state.restore import back_up
+
+                back_up(self.path, "daily", older_than_s=_DAY_S)
 
     # Attempts with their documents, for plans
 

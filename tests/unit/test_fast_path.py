@@ -38,7 +38,7 @@ _FAST = {
     ),
     "launcher.schedulers.slurm": "known scheduler",
     "launcher.specs": "jobkey",
-    "launcher.state": "outbox reader records rows store storefile",
+    "launcher.state": "outbox reader records rows store",
     "launcher.turns": "bells line machine queue table",
 }
 FAST = frozenset(f"{package}.{name}" for package, names in _FAST.items() for name in names.split())

@@ -133,7 +133,7 @@ def test_a_list_without_any_app_loads_no_scheduler(scenario):
 def test_a_list_loads_only_what_reads_records(finished):
     loaded = modules(["-m", "launcher", "list"])
     assert {"launcher.state.reader"} == loaded & {
-        *{"launcher.state.reader", "launcher.state.store", "launcher.database_backup"},
+        *{"launcher.state.reader", "launcher.state.store", "launcher.state.restore"},
         *{"launcher.specs", "datetime", "json"},
     }
 

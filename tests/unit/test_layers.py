@@ -21,7 +21,6 @@ RANK = {
     "git": 0,
     "hashes": 0,
     "database": 0,
-    "database_backup": 0,
     "indented": 0,
     "looks": 0,
     "outages": 0,

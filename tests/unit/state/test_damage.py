@@ -10,7 +10,7 @@ import pytest
 
 from launcher import database
 from launcher.errors import DamagedError
-from launcher.state import storefile as module
+from launcher.state import restore as module
 from launcher.state.records import AppRecord
 from launcher.state.store import Store
 from tests.unit.state.attempts import attempt, key

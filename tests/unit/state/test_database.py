@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from launcher import database, database_backup
+from launcher import database
+from launcher.state import restore
 from launcher.state.store import Store
 from tests.unit.state.attempts import attempt, key
 from tests.unit.state.older import FIRST
@@ -73,53 +74,50 @@ def test_file_and_wal_are_private_under_any_umask(path: Path) -> None:
         os.umask(before)
 
 
-def replaced(path: Path) -> str | None:
-    return database_backup.replace_damaged(str(path), 1, ["SELECT name FROM things"])
+@pytest.fixture
+def ledger(launcher_home: Path) -> Path:
+    Store.open().close()
+    return launcher_home / "ledger.db"
 
 
-def test_only_a_damaged_file_is_moved_aside(path: Path) -> None:
-    connect(path).close()
-    assert replaced(path) is None
-    assert path.exists()
-    path.write_bytes(b"no database" * 1000)
-    Path(f"{path}-wal").write_bytes(b"of the damaged one")
-    assert replaced(path) == ""
-    assert {each.name for each in path.parent.iterdir()} == {"things.db.damaged"}
+def test_only_a_damaged_file_is_moved_aside(ledger: Path) -> None:
+    assert restore.replace_damaged(str(ledger)) is None
+    assert ledger.exists()
+    ledger.write_bytes(b"no database" * 1000)
+    Path(f"{ledger}-wal").write_bytes(b"of the damaged one")
+    assert restore.replace_damaged(str(ledger)) == ""
+    assert {each.name for each in ledger.parent.iterdir()} == {"ledger.db.damaged"}
 
 
-def test_a_file_without_its_tables_is_damaged(path: Path) -> None:
-    connect(path).close()
-    opened = sqlite3.connect(path)
-    opened.execute("ALTER TABLE things RENAME TO others")
+def test_a_file_without_its_tables_is_damaged(ledger: Path) -> None:
+    opened = sqlite3.connect(ledger)
+    opened.execute("ALTER TABLE attempts RENAME TO others")
     opened.close()
-    assert replaced(path) == ""
+    assert restore.replace_damaged(str(ledger)) == ""
 
 
-def test_the_newest_sound_backup_takes_the_place_of_a_damaged_file(path: Path) -> None:
-    connection = connect(path)
-    for age, name in ((300, "first"), (200, "second")):
-        connection.execute("INSERT INTO things VALUES (?)", (name,))
-        database_backup.back_up(str(path), name, older_than_s=0)
-        os.utime(f"{path}.{name}.bak", (1e9 - age, 1e9 - age))
-    connection.close()
-    Path(f"{path}.third.bak").write_bytes(b"no database" * 1000)
-    path.write_bytes(b"no database" * 1000)
-    assert replaced(path) == f"{path}.second.bak"
-    again = connect(path)
-    assert [name for (name,) in again.execute("SELECT name FROM things")] == ["first", "second"]
-    again.close()
+def test_the_newest_sound_backup_takes_the_place_of_a_damaged_file(ledger: Path) -> None:
+    with Store.open() as store:
+        for number, age, name in ((1, 300, "first"), (2, 200, "second")):
+            store.record(attempt(number=number))
+            restore.back_up(str(ledger), name, older_than_s=0)
+            os.utime(f"{ledger}.{name}.bak", (1e9 - age, 1e9 - age))
+    Path(f"{ledger}.third.bak").write_bytes(b"no database" * 1000)
+    ledger.write_bytes(b"no database" * 1000)
+    assert restore.replace_damaged(str(ledger)) == f"{ledger}.second.bak"
+    with Store.open(readonly=True) as store:
+        assert [each.number for each in store.attempts(key())] == [2, 1]
 
 
-def test_a_backup_is_made_when_the_last_one_is_old(path: Path) -> None:
-    connect(path).close()
-    backup = Path(f"{path}.daily.bak")
-    database_backup.back_up(str(path), "daily", older_than_s=100.0)
+def test_a_backup_is_made_when_the_last_one_is_old(ledger: Path) -> None:
+    backup = Path(f"{ledger}.daily.bak")
+    restore.back_up(str(ledger), "daily", older_than_s=100.0)
     assert backup.stat().st_mode & 0o777 == 0o600
     backup.write_text("young")
-    database_backup.back_up(str(path), "daily", older_than_s=100.0)
+    restore.back_up(str(ledger), "daily", older_than_s=100.0)
     assert backup.read_text() == "young"
     os.utime(backup, (1e9, 1e9))
-    database_backup.back_up(str(path), "daily", older_than_s=100.0)
+    restore.back_up(str(ledger), "daily", older_than_s=100.0)
     assert backup.read_bytes().startswith(b"SQLite format 3")
 
 

@@ -14,8 +14,8 @@ from pathlib import Path
 import pytest
 
 from launcher import paths
-from launcher.database import RESTORE, _filesystem, _refuse_network
-from launcher.errors import StateError
+from launcher.database import _filesystem, _refuse_network
+from launcher.errors import DamagedError, StateError
 from launcher.state.rows import VERSION
 from launcher.state.store import Store
 from tests.lanes import sampled
@@ -303,7 +303,7 @@ def test_whatever_byte_of_the_ledger_is_wrong_it_can_be_used(launcher_home: Path
         except StateError as error:
             hints.append(error.hint)
     assert len(hints) < 30, "of a newer version, or values that SQLite itself finds no fault with"
-    assert set(hints) <= {RESTORE, "update launcher, or set LAUNCHER_HOME to another folder"}
+    assert set(hints) <= {DamagedError("").hint, "update launcher, or set LAUNCHER_HOME to another folder"}
 
 
 @pytest.mark.parametrize("limit", [4, 5, 6, 7])

@@ -9,7 +9,7 @@ import pytest
 
 from launcher.errors import StateError
 from launcher.holding.use import Use
-from launcher.state import storefile as module
+from launcher.state import reader as module
 from launcher.state.records import AppRecord
 from launcher.state.rows import COLUMNS, SCHEMA, VERSION, from_attempt
 from launcher.state.store import Store

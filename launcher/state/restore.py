@@ -1,7 +1,8 @@
-"""Back databases up, and put a backup in the place of a damaged one."""
+"""Back the store up, and put a backup in the place of a damaged file."""
 
 from __future__ import annotations
 
+import logging
 import os
 import time
 from typing import TYPE_CHECKING
@@ -19,15 +20,75 @@ from launcher.database import (
     uri_of,
     version_of,
 )
+from launcher.errors import DamagedError
+from launcher.state.rows import APP_COLUMNS, ATTEMPT_RECORD, SCHEMA, UPGRADES, VERSION
 
 if TYPE_CHECKING:
     import sqlite3
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable
 
     from launcher.database import Fill
 
+notices: dict[str, None] = {}
+"""Descriptions of damaged files that this process has replaced; commands show them."""
+_PROBES = (
+    f"SELECT {ATTEMPT_RECORD} FROM attempts WHERE app_id = ''",
+    f"SELECT {', '.join(APP_COLUMNS)} FROM apps WHERE app_id = ''",
+)
+"""Statements that a sound file of this version can run."""
 
-def replace_damaged(path: str, version: int, probes: Sequence[str]) -> str | None:
+
+def recovered(
+    path: str,
+    error: DamagedError,
+    connect: Callable[..., sqlite3.Connection],
+    fill: Fill,
+    *,
+    readonly: bool,
+) -> sqlite3.Connection:
+    """Restore a damaged file from its newest backup and the schedulers' rows; returns a connection.
+
+    Read-only, the restored database is in memory; else it replaces the file, which is moved aside.
+
+    Args:
+        connect: opens the file; unless `filled` is false, a new one with the schedulers' rows.
+        fill: writes these rows.
+    """
+
+    def refill(connection: sqlite3.Connection, version: int) -> None:
+        """Rebuild the rows of apps; rows of a backup may belong to apps that were removed since."""
+        connection.execute("DELETE FROM apps")
+        fill(connection, 0)
+
+    if readonly:
+        backup = newest_backup(path)
+        _notice(f"{error}; read instead: {_sources(backup)}")
+        return _from_backup(path, backup, refill)
+    replaced = replace_damaged(path)
+    if replaced is None:
+        return connect()
+    _notice(f"{error}; it was moved to {path}.damaged, and made again from {_sources(replaced)}")
+    connection = connect(filled=False)
+    connection.execute("BEGIN IMMEDIATE")
+    refill(connection, 0)
+    connection.execute("COMMIT")
+    return connection
+
+
+def _sources(backup: str) -> str:
+    return f"{backup} and the records of the schedulers" if backup else "the records of the schedulers"
+
+
+def _notice(text: str) -> None:
+    """Log a notice once per process. Commands show it: see `notices`."""
+    if text not in notices:
+        notices[text] = None
+        logger = logging.getLogger("launcher")
+        logger.addHandler(logging.NullHandler())  # for programs that configure logging
+        logger.warning("%s", text)
+
+
+def replace_damaged(path: str) -> str | None:
     """Move a damaged database to `path`.damaged, and put its newest sound backup in its place.
 
     Returns the path of the backup; "" where there is none, and `path` is then free; None where the database
@@ -35,13 +96,10 @@ def replace_damaged(path: str, version: int, probes: Sequence[str]) -> str | Non
     beside the next database of that name, SQLite would replay them into it. A process that has the old file
     open goes on with it and, since SQLite sees that the file was moved, does not touch the new file's -wal
     and -shm when it ends.
-
-    Args:
-        probes: statements that a sound database of `version` can run.
     """
     lock = lock_folder(path)
     try:
-        if not os.path.exists(path) or _is_sound(open_file(path), version, probes, in_doubt=True):
+        if not os.path.exists(path) or _is_sound(open_file(path), in_doubt=True):
             return None
         backup = newest_backup(path)
         for suffix in ("-wal", "-shm"):
@@ -57,20 +115,17 @@ def replace_damaged(path: str, version: int, probes: Sequence[str]) -> str | Non
         os.close(lock)
 
 
-def from_backup(
-    path: str, schema: str, version: int, upgrades: Mapping[int, Sequence[str]], fill: Fill
-) -> sqlite3.Connection:
-    """The newest sound backup, in memory, read-only and filled; an empty database without one."""
-    backup = newest_backup(path)
+def _from_backup(path: str, backup: str, refill: Fill) -> sqlite3.Connection:
+    """The backup in memory, read-only and refilled; an empty database for ""."""
     if not backup:
-        return in_memory(schema, fill)
+        return in_memory(SCHEMA, refill)
     source, restored = open_file(_immutable(backup), uri=True), open_file(":memory:")
     source.backup(restored)
     source.close()
-    if version_of(restored) == version:
-        fill(restored, version)
+    if version_of(restored) == VERSION:
+        refill(restored, VERSION)
         restored.execute("PRAGMA query_only=1")
-    return upgraded(restored, path, version, upgrades, fill, readonly=True)
+    return upgraded(restored, path, VERSION, UPGRADES, refill, readonly=True)
 
 
 def newest_backup(path: str) -> str:
@@ -105,18 +160,16 @@ def _immutable(path: str) -> str:
     return uri_of(path) + "?immutable=1"
 
 
-def _is_sound(
-    connection: sqlite3.Connection, version: int = 0, probes: Sequence[str] = (), *, in_doubt: bool
-) -> bool:
-    """Whether SQLite finds no fault with a database, and it has the tables of `version`. Closes it.
+def _is_sound(connection: sqlite3.Connection, *, in_doubt: bool) -> bool:
+    """Whether SQLite finds no fault with a database, and one of this version has its tables. Closes it.
 
     `in_doubt` is the answer where that cannot be found out: a lock, a limit of open files, a failing disk.
     """
     try:
         if connection.execute("PRAGMA quick_check(1)").fetchone() != ("ok",):
             return False
-        if version_of(connection) == version:
-            for probe in probes:
+        if version_of(connection) == VERSION:
+            for probe in _PROBES:
                 connection.execute(probe).fetchall()
         return True
     except DATABASE_ERRORS as error:
