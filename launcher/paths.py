@@ -19,6 +19,11 @@ IMPORT_ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 """The folder that `launcher` is imported from, for child processes without the user's settings."""
 
 
+def program(module: str) -> str:
+    """The text of the program that runs `main` of a module of launcher."""
+    return f"import sys; sys.path.insert(0, {IMPORT_ROOT!r}); from {module} import main; main()"
+
+
 def home() -> str:
     """LAUNCHER_HOME, else $XDG_STATE_HOME/launcher, else ~/.local/state/launcher. Absolute."""
     given = os.environ.get("LAUNCHER_HOME")

@@ -24,7 +24,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from launcher.schedulers import holder
+from launcher import paths
 
 SUPERVISOR = "launcher.schedulers.local.supervisor"
 WATCHER = "launcher.schedulers.docker.watching.watcher"
@@ -65,13 +65,13 @@ def on_every_call(react: Callable[[int], None]) -> None:
 
 def first_run(module: str, text: str, patch: Callable[..., None] = setattr) -> None:
     """Let every process that runs `module` run `text` before its `main`. `patch` may be a monkeypatch's."""
-    real = holder.program
+    real = paths.program
 
     def program(name: str) -> str:
         main = real(name)
         return main.replace("; main()", f"; exec({text!r}); main()") if name == module else main
 
-    patch(holder, "program", program)
+    patch(paths, "program", program)
 
 
 def at_record(name: str, number: int) -> str:

@@ -20,11 +20,6 @@ _KEPT = ("LANG", "LC_ALL", "LC_CTYPE", "LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH", "
 _ABOVE = 10  # the client's copies lie above the descriptor numbers that the holder uses
 
 
-def program(module: str) -> str:
-    """The text of the program that runs `main` of a module of launcher."""
-    return f"import sys; sys.path.insert(0, {paths.IMPORT_ROOT!r}); from {module} import main; main()"
-
-
 def start_bare(
     name: str,
     module: str,
@@ -37,7 +32,7 @@ def start_bare(
     """As `start_holder`, for a module, without site-packages and with only `_KEPT` of the environment."""
     return start_holder(
         name,
-        program(module),
+        paths.program(module),
         control=control,
         descriptors=descriptors,
         log=log,

@@ -46,11 +46,11 @@ class Clearing:
 
 def start_clearing(tickets: Iterable[Ticket]) -> int:
     """Spawn a process that clears the shares of these holders; returns its pid. Raises OSError."""
-    root = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-    code = f"import sys; sys.path.insert(0, {root!r}); from launcher.schedulers.leftovers import main; main()"
-    paths = [os.path.join(each.table, each.name) for each in tickets]
+    from launcher.paths import program
+
+    found = [os.path.join(each.table, each.name) for each in tickets]
     null = [(os.POSIX_SPAWN_OPEN, fd, os.devnull, os.O_RDWR, 0) for fd in (0, 1, 2)]
-    argv = [sys.executable, "-I", "-S", "-c", code, *paths]
+    argv = [sys.executable, "-I", "-S", "-c", program(__name__), *found]
     return os.posix_spawn(sys.executable, argv, os.environ, file_actions=null, setsid=True)
 
 

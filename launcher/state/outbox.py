@@ -29,9 +29,6 @@ if TYPE_CHECKING:
     from launcher.specs.notify import Destination
 
 VERSION = 1
-_MAIN = (
-    f"import sys; sys.path.insert(0, {paths.IMPORT_ROOT!r}); from launcher.notify.sender import main; main()"
-)
 
 
 def add(app_id: str, to: Sequence[Destination], folder: str) -> None:
@@ -155,5 +152,6 @@ def _start(group: str, *, replaces: bool) -> None:
     null = [(os.POSIX_SPAWN_OPEN, fd, os.devnull, os.O_RDWR, 0) for fd in (0, 1)]
     log = (os.POSIX_SPAWN_OPEN, 2, f"{group}.log", os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
     env = {**inherited(), "LAUNCHER_HOME": paths.home()}
-    argv = [sys.executable, "-I", "-c", _MAIN, group, str(int(replaces)), *sys.path]
+    program = paths.program("launcher.notify.sender")
+    argv = [sys.executable, "-I", "-c", program, group, str(int(replaces)), *sys.path]
     os.posix_spawn(sys.executable, argv, env, file_actions=[*null, log], setsid=True)

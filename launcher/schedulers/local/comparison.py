@@ -22,11 +22,6 @@ if TYPE_CHECKING:
 
 NOT_COMPARED = "its input files could not be compared when it ended"
 
-_MAIN = (
-    f"import sys; sys.path.insert(0, {paths.IMPORT_ROOT!r});"
-    " from launcher.schedulers.local.comparison import main; main()"
-)
-
 
 class Comparison:
     """The files of one app, and the process that reads them at the moment.
@@ -42,7 +37,8 @@ class Comparison:
     def __init__(self, loop: Loop, asked: Mapping[str, list[str]]) -> None:
         self._loop = loop
         self.asked = asked
-        self._argv = [sys.executable, "-I", "-S", "-X", "utf8", "-c", _MAIN, str(os.getpid())]
+        program = paths.program(__name__)
+        self._argv = [sys.executable, "-I", "-S", "-X", "utf8", "-c", program, str(os.getpid())]
         self._env = dict(each.split("=", 1) for each in asked["env"])
         self._pid = 0
         self._said = b""

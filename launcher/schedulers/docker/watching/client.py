@@ -12,6 +12,7 @@ import sys
 from contextlib import suppress
 from functools import partial
 
+from launcher import paths
 from launcher.schedulers.docker import record
 from launcher.schedulers.docker.labels import SHARE, Labels
 from launcher.schedulers.docker.record import RecordLock
@@ -94,9 +95,8 @@ class WatcherClient:
             order["place"] = share.to_json(place)
         if engine is not None and not attached:
             from launcher.schedulers.docker.watching import rendezvous
-            from launcher.schedulers.holder import program
 
-            name = rendezvous.name_of(engine, program(_MAIN))
+            name = rendezvous.name_of(engine, paths.program(_MAIN))
         made = cls(lock, order, place, name)
         made._reach()
         return made
@@ -256,12 +256,12 @@ def answer_on(control: socket | ExecSocket, timeout_s: float) -> dict[str, Any] 
 
 def _start(lock: RecordLock, listener: int | None, name: str) -> tuple[socket, int]:
     """Start a watcher, with a socket for other clients or None; returns this end of its first connection."""
-    from launcher.schedulers.holder import program, start_holder
+    from launcher.schedulers.holder import start_holder
 
     passed = (each for each in os.environ if each in _PASSED_ENV or each.startswith(_PASSED_ENV_PREFIXES))
     pid, ours = start_holder(
         "watcher",
-        program(_MAIN),
+        paths.program(_MAIN),
         control=CONTROL_FD,
         descriptors={} if listener is None else {LISTENER_FD: listener},
         log=record.watcher_log(lock.app_dir),
