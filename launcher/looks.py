@@ -116,7 +116,7 @@ def noted(function: Callable[P, T], own_name: str = "") -> Callable[P, T]:
     Keyword arguments only help to find the answer, and are no part of the question.
 
     Args:
-        own_name: the name here of a function of the standard library.
+        own_name: the name here of a function of another module.
     """
     name = f"{__name__}:{own_name}" if own_name else f"{function.__module__}:{function.__name__}"
 
@@ -154,6 +154,9 @@ lexists = noted(os.path.lexists, "lexists")
 is_folder = noted(os.path.isdir, "is_folder")
 is_file = noted(os.path.isfile, "is_file")
 is_link = noted(os.path.islink, "is_link")
+project_file = noted(files.project_file, "project_file")
+is_top = noted(files.is_top, "is_top")
+_content = noted(files.read_regular, "_content")
 
 
 @noted
@@ -178,23 +181,6 @@ def content(path: str, limit: int) -> bytes:
     if path.startswith(files.GIVEN):
         not_repeatable()  # a pipe cannot be read twice
     return _content(path, limit)
-
-
-@noted
-def _content(path: str, limit: int) -> bytes:
-    return files.read_regular(path, limit)
-
-
-@noted
-def project_file(folder: str) -> str | None:
-    """As `files.project_file`."""
-    return files.project_file(folder)
-
-
-@noted
-def is_top(folder: str) -> bool:
-    """As `files.is_top`."""
-    return files.is_top(folder)
 
 
 @noted
