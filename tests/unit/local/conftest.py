@@ -28,6 +28,14 @@ def supervise() -> Iterator[Supervise]:
 
 
 @pytest.fixture
+def table(tmp_path: Path) -> str:
+    """The folder of tickets of a machine."""
+    folder = tmp_path / "table"
+    folder.mkdir()
+    return str(folder)
+
+
+@pytest.fixture
 def app(supervise: Supervise) -> Driven:
     """One supervisor that waits for its "create"."""
     return supervise()

@@ -18,6 +18,7 @@ from launcher.schedulers.local.appview import AppView
 from launcher.schedulers.local.filewatch import FileWatch
 from launcher.schedulers.local.logs import LogView
 from launcher.schedulers.many import the_one
+from launcher.turns.line import MACHINE, Ask, Limit
 from tests import kill_at
 
 ROOT = str(Path(__file__).resolve().parents[3])
@@ -33,6 +34,23 @@ def sh(script: str) -> list[str]:
 
 def withdraw(app_id: str) -> bool:
     return the_one(stop.withdraw([app_id]))
+
+
+ONE_CORE = Limit(MACHINE, cpu=1)
+
+
+def stay_asleep(*pids_: int) -> bool:
+    """Whether processes, once they have come to rest, are not woken for a while."""
+
+    def switches() -> list[str]:
+        lines = [line for pid in pids_ for line in Path(f"/proc/{pid}/status").read_text().splitlines()]
+        return [line for line in lines if "ctxt_switches" in line]
+
+    deadline = time.monotonic() + PATIENCE_S
+    while (before := switches()) != (time.sleep(0.5) or switches()):
+        assert time.monotonic() < deadline, "they never come to rest"
+    time.sleep(1.5)
+    return switches() == before
 
 
 class ReplicaView(NamedTuple):
@@ -297,3 +315,27 @@ def wait_for_file(path: Path, condition: Callable[[], object]) -> None:
             watch.wait(deadline - time.monotonic())
     finally:
         watch.close()
+
+
+def turn(app: Driven, table: str, number: int, **wanted: Any) -> dict[str, Any]:
+    """The ask of an app, for one core unless others are `wanted`, as its client sends it."""
+    wanted = {"cpu": 1, "limits": [ONE_CORE], **wanted}
+    return Ask(os.path.basename(app.app_dir), number=number, table=table, **wanted).to_dict()
+
+
+def go(
+    app: Driven,
+    table: str,
+    number: int,
+    script: str = "echo ran",
+    *,
+    env: Mapping[str, str] = {},
+    needs: Sequence[tuple[str, str]] = (),
+    attached: bool = False,
+    timeout_s: float | None = None,
+    **wanted: Any,
+) -> Any:
+    """Create an app of one replica, and send it off to take its `turn`; returns the answer."""
+    role = app.role("main", sh(script), env=dict(env))
+    assert app.create(role, attached=attached, timeout_s=timeout_s) == {"ok": "created"}
+    return app.ask({"op": "go", "needs": list(needs), "turn": turn(app, table, number, **wanted)})

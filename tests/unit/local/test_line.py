@@ -19,12 +19,10 @@ from launcher.schedulers.appfolder import AppFolder
 from launcher.schedulers.local import observe
 from launcher.schedulers.local.stop import cancel, withdraw
 from launcher.schedulers.local.supervisor_client import LineClient
-from launcher.turns.line import MACHINE, Ask, Limit
 from launcher.turns.table import summon, tickets
 from tests import processes
-from tests.unit.local.driving import PATIENCE_S, Driven, sh
+from tests.unit.local.driving import PATIENCE_S, Driven, go, sh, turn
 
-ONE_CORE = Limit(MACHINE, cpu=1)
 SECRET = "s3cret-of-an-app"
 
 
@@ -59,13 +57,6 @@ Hold = Callable[..., InLine]
 
 
 @pytest.fixture
-def table(tmp_path: Path) -> str:
-    folder = tmp_path / "table"
-    folder.mkdir()
-    return str(folder)
-
-
-@pytest.fixture
 def line() -> Iterator[LineClient]:
     os.makedirs(paths.local_apps())
     made = LineClient()
@@ -94,16 +85,6 @@ def in_line(line: LineClient) -> Iterator[Hold]:
 
 def cancel_all(*app_ids: str) -> None:
     assert [error for _, error in cancel(app_ids) if error] == []
-
-
-def go(app: Driven, table: str, number: int, script: str = "echo ran", **wanted: Any) -> Any:
-    """Create an app of one replica that asks for one core, and send it off; the answer."""
-    needs = wanted.pop("needs", [])
-    env = wanted.pop("env", {})
-    assert app.create(app.role("main", sh(script), env=env)) == {"ok": "created"}
-    made = {"cpu": 1, "limits": [ONE_CORE], **wanted}
-    ask = Ask(os.path.basename(app.app_dir), number=number, table=table, **made).to_dict()
-    return app.ask({"op": "go", "needs": needs, "turn": ask})
 
 
 @pytest.fixture
@@ -207,8 +188,7 @@ def test_an_app_that_cannot_start_at_once_is_undone(in_line, table, tmp_path):
     program.chmod(0o700)
     app = in_line()
     assert app.create(app.role("main", [str(program)])) == {"ok": "created"}
-    ask = Ask("app-0", number=1, table=table, cpu=1, limits=[ONE_CORE]).to_dict()
-    assert "No such file" in app.ask({"op": "go", "needs": [], "turn": ask})["error"]
+    assert "No such file" in app.ask({"op": "go", "turn": turn(app, table, 1)})["error"]
     assert app.reply() is None
     assert not os.path.exists(app.app_dir)
     assert os.listdir(table) == ["lock"]
@@ -270,8 +250,7 @@ def test_a_start_that_blocks_delays_no_other_app(in_line, running, table):
     blocked, other = in_line(), in_line()
     big = [["sh", "-c", "exit 0", "x" * 100_000] for _ in range(20)]
     assert blocked.create(blocked.role("main", *big)) == {"ok": "created"}
-    ask = Ask("app-1", number=2, table=table, cpu=1, limits=[ONE_CORE]).to_dict()
-    assert blocked.ask({"op": "go", "needs": [], "turn": ask}) == {"ok": "queued"}
+    assert blocked.ask({"op": "go", "turn": turn(blocked, table, 2)}) == {"ok": "queued"}
     assert go(other, table, 3) == {"ok": "queued"}
     holder = other.process()
     [starter] = [

@@ -2,7 +2,6 @@
 
 import os
 import signal
-import time
 from pathlib import Path
 from typing import Any
 
@@ -14,9 +13,7 @@ from launcher.schedulers import pids
 from launcher.schedulers.local import rundir
 from launcher.schedulers.local.waiting import holder, outcome
 from tests.unit.local.conftest import Supervise
-from tests.unit.local.driving import Driven, sh, withdraw
-
-PATIENCE_S = 120.0
+from tests.unit.local.driving import Driven, sh, stay_asleep, withdraw
 
 
 def hold(app: Driven, *holders: Driven, script: str = "echo ran", **options: Any) -> None:
@@ -135,13 +132,4 @@ def test_waiting_costs_no_wake_ups(supervise: Supervise) -> None:
     second = supervise()
     hold(second, first)
     second.hang_up()
-
-    def switches() -> list[str]:
-        lines = Path(f"/proc/{second.pid}/status").read_text().splitlines()
-        return [line for line in lines if "ctxt_switches" in line]
-
-    deadline = time.monotonic() + PATIENCE_S
-    while (before := switches()) != (time.sleep(0.5) or switches()):
-        assert time.monotonic() < deadline, "it never comes to rest"
-    time.sleep(1.5)
-    assert switches() == before
+    assert stay_asleep(second.pid)

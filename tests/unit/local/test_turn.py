@@ -13,13 +13,12 @@ import pytest
 
 from launcher.inventory.turns import left_by
 from launcher.schedulers import pids
-from launcher.turns.line import MACHINE, Ask, Limit
+from launcher.turns.line import MACHINE, Limit
 from launcher.turns.table import summon, tickets
 from tests import processes
 from tests.unit.local.conftest import Supervise
-from tests.unit.local.driving import PATIENCE_S, Driven, replicas, sh, withdraw
+from tests.unit.local.driving import PATIENCE_S, Driven, go, replicas, sh, stay_asleep, turn, withdraw
 
-ONE_CORE = Limit(MACHINE, cpu=1)
 REPORT_MODULES = """
 import os, sys
 def leave(code, leave=os._exit):
@@ -31,31 +30,11 @@ SHOW_GPUS = 'echo "GPUs ${CUDA_VISIBLE_DEVICES-all}"'
 
 
 @pytest.fixture
-def table(tmp_path: Path) -> str:
-    folder = tmp_path / "table"
-    folder.mkdir()
-    return str(folder)
-
-
-@pytest.fixture
 def holder(supervise: Supervise, table: str) -> Driven:
     """An app that has the one core of the table until it is cancelled."""
     app = supervise("holder")
     assert go(app, table, 1, script="sleep 1000") == {"ok": "started"}
     return app
-
-
-def go(app: Driven, table: str, number: int, *, script: str = "echo ran", **wanted: Any) -> Any:
-    """Create an app of one replica that asks for one core, and send it off; the supervisor's answer."""
-    options = {name: wanted.pop(name) for name in ("attached", "timeout_s") if name in wanted}
-    needs = wanted.pop("needs", [])
-    assert app.create(app.role("main", sh(script)), **options) == {"ok": "created"}
-    return app.ask({"op": "go", "needs": needs, "turn": ask(app, table, number, **wanted)})
-
-
-def ask(app: Driven, table: str, number: int, **wanted: Any) -> dict[str, Any]:
-    wanted = {"cpu": 1, "limits": [ONE_CORE], **wanted}
-    return Ask(os.path.basename(app.app_dir), number=number, table=table, **wanted).to_dict()
 
 
 def in_line(table: str) -> list[tuple[str, str]]:
@@ -302,7 +281,7 @@ def test_an_app_whose_program_is_gone_when_its_turn_comes_has_failed(supervise, 
     program.chmod(0o700)
     app = supervise()
     assert app.create(app.role("main", [str(program)])) == {"ok": "created"}
-    assert app.ask({"op": "go", "turn": ask(app, table, 2)}) == {"ok": "queued"}
+    assert app.ask({"op": "go", "turn": turn(app, table, 2)}) == {"ok": "queued"}
     program.unlink()
     holder.cancel()
     state, message = ended(app)
@@ -316,7 +295,7 @@ def test_an_app_that_cannot_start_at_once_gives_up_its_place(supervise, table, t
     program.write_text("#!/bin/none\n")
     program.chmod(0o700)
     assert app.create(app.role("main", [str(program)])) == {"ok": "created"}
-    assert "error" in app.ask({"op": "go", "turn": ask(app, table, 1)})
+    assert "error" in app.ask({"op": "go", "turn": turn(app, table, 1)})
     app.exited()
     assert os.listdir(table) == ["lock"]
 
@@ -348,8 +327,8 @@ def test_gpus_are_dealt_to_the_replicas_when_the_turn_comes(supervise, table, tm
     ]
     roles[3]["replicas"][1]["argv"][2] = f'{SHOW_GPUS}; [ "$LAUNCHER_RESTART" = 1 ]'
     assert second.create(*roles) == {"ok": "created"}
-    turn = ask(second, table, 2, gpus=4, **devices | {"devices": ["0", "1", "2", "3", "4"]})
-    assert second.ask({"op": "go", "turn": turn}) == {"ok": "started"}
+    asked = turn(second, table, 2, gpus=4, **devices | {"devices": ["0", "1", "2", "3", "4"]})
+    assert second.ask({"op": "go", "turn": asked}) == {"ok": "started"}
     assert second.ended().state == "succeeded"
     assert {name: set(second.log(name).splitlines()) for name in ("pair", "own", "none")} == {
         "pair": {"GPUs 1,2"},
@@ -366,8 +345,8 @@ def test_replicas_see_all_gpus_where_no_gpu_is_known(supervise, table, tmp_path)
     app = supervise()
     role = app.role("main", sh(SHOW_GPUS), env={"CUDA_VISIBLE_DEVICES": "$<gpus>"}) | {"gpus": 1}
     assert app.create(role, env={"PATH": os.environ["PATH"]}) == {"ok": "created"}
-    turn = ask(app, table, 1, gpus=1, gpu_table=str(gpus), at_once=True)
-    assert app.ask({"op": "go", "turn": turn}) == {"ok": "started"}
+    asked = turn(app, table, 1, gpus=1, gpu_table=str(gpus), at_once=True)
+    assert app.ask({"op": "go", "turn": asked}) == {"ok": "started"}
     assert app.ended().state == "succeeded"
     assert app.log() == "GPUs all\n"
 
@@ -401,16 +380,7 @@ def test_waiting_in_line_costs_no_wake_ups(supervise: Supervise, holder: Driven,
     for number, app in enumerate(apps, 2):
         assert go(app, table, number) == {"ok": "queued"}
         app.hang_up()
-
-    def switches() -> list[str]:
-        lines = [line for app in apps for line in Path(f"/proc/{app.pid}/status").read_text().splitlines()]
-        return [line for line in lines if "ctxt_switches" in line]
-
-    deadline = time.monotonic() + PATIENCE_S
-    while (before := switches()) != (time.sleep(0.5) or switches()):
-        assert time.monotonic() < deadline, "they never come to rest"
-    time.sleep(1.5)
-    assert switches() == before
+    assert stay_asleep(*(app.pid for app in apps))
 
 
 def test_a_supervisor_without_an_ask_loads_nothing_for_turns(supervise: Supervise) -> None:
