@@ -1,4 +1,4 @@
-"""The cores, memory and GPUs that are found on a machine."""
+"""A machine: its cores, memory and GPUs, the ask of an app, and the folders of the tables."""
 
 import os
 import subprocess
@@ -7,9 +7,21 @@ from pathlib import Path
 
 import pytest
 
-from launcher.errors import UsageError
+from launcher.errors import StateError, UsageError
+from launcher.specs import AppDef, Resource, Role
 from launcher.turns import machine as machine_
-from launcher.turns.machine import count_gpus, gpu_names, gpus, machine
+from launcher.turns.machine import (
+    Machine,
+    ask_of,
+    count_gpus,
+    gpu_names,
+    gpu_table,
+    gpu_table_folder,
+    gpus,
+    machine,
+    slots_table,
+    table_folder,
+)
 
 
 @pytest.fixture
@@ -112,3 +124,94 @@ def test_limits_of_control_groups_of_version_1_count(tmp_path: Path, monkeypatch
         (tmp_path / folder / name).write_text(text)
     found = machine(with_gpus=False)
     assert (found.cpu, found.memory_mb) == (0.5, 32)
+
+
+# -- the ask of an app ---------------------------------------------------------------------------------------
+
+MACHINE = Machine(cpu=4, memory_mb=1024, gpus=("0", "1"))
+
+
+def app(gpu: int = 0) -> AppDef:
+    role = Role(name="main", image="", num_replicas=2, resource=Resource(cpu=1, gpu=gpu, memMB=100))
+    return AppDef(name="app", roles=[role])
+
+
+def test_gpus_are_dealt_in_a_table_that_the_state_folders_of_a_user_share(tmp_path, monkeypatch):
+    (tmp_path / "run").mkdir(mode=0o700)
+    monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path / "run"))
+    one = ask_of(app(gpu=1), "app-1", MACHINE)
+    monkeypatch.setenv("LAUNCHER_HOME", str(tmp_path / "other"))
+    other = ask_of(app(gpu=1), "app-1", MACHINE)
+    assert one.table != other.table
+    assert one.gpu_table == other.gpu_table
+    assert Path(one.gpu_table).is_relative_to(tmp_path / "run")
+    assert os.path.isdir(one.gpu_table)
+    assert (one.gpus, one.devices) == (2, ("0", "1"))
+
+
+def test_an_app_without_gpus_has_one_table() -> None:
+    ask = ask_of(app(), "app-1", MACHINE)
+    assert (ask.cpu, ask.memory_mb, ask.gpus, ask.devices) == (2, 200, 0, ())
+    assert (ask.gpu_table, len(ask.tables)) == ("", 1)
+
+
+# -- the folders of the tables -------------------------------------------------------------------------------
+
+TABLES = pytest.mark.parametrize(
+    ("variable", "path", "make"),
+    [("LAUNCHER_SLOTS", slots_table, table_folder), ("XDG_RUNTIME_DIR", gpu_table, gpu_table_folder)],
+    ids=["slots", "gpus"],
+)
+
+
+@TABLES
+def test_a_table_is_made_for_its_user_alone(tmp_path: Path, monkeypatch, variable, path, make) -> None:
+    monkeypatch.setenv(variable, str(tmp_path / "with a space"))
+    assert make() == path() == make()
+    assert os.stat(path()).st_mode & 0o077 == 0
+
+
+@TABLES
+def test_a_symbolic_link_is_no_table_even_where_it_leads_to_one(tmp_path, monkeypatch, variable, path, make):
+    monkeypatch.setenv(variable, str(tmp_path / "real"))
+    real = Path(make())
+    root = tmp_path / "real"
+    monkeypatch.setenv(variable, str(tmp_path / "link"))
+    link = tmp_path / "link"
+    if variable == "XDG_RUNTIME_DIR":  # the folder below it is ours
+        link.mkdir()
+        link, root = link / "launcher", root / "launcher"
+    link.symlink_to(root)
+    assert os.path.isdir(path())
+    with pytest.raises(StateError, match="symbolic link"):
+        make()
+    assert real.is_dir()
+
+
+@TABLES
+def test_a_folder_that_others_can_write_is_no_table(tmp_path, monkeypatch, variable, path, make):
+    monkeypatch.setenv(variable, str(tmp_path / "open"))
+    make()
+    (tmp_path / "open" / ("launcher" if variable == "XDG_RUNTIME_DIR" else "")).chmod(0o777)
+    with pytest.raises(StateError, match="other users can write"):
+        make()
+
+
+@TABLES
+def test_a_table_that_cannot_be_made_names_its_variable(tmp_path, monkeypatch, variable, path, make):
+    monkeypatch.setenv(variable, str(tmp_path / "root"))
+    file = Path(path()).parent
+    file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    file.write_text("in the way")
+    with pytest.raises(StateError) as error:
+        make()
+    assert f"set {variable} to a folder" in str(error.value.hint)
+
+
+def test_a_link_in_place_of_the_gpu_table_is_not_to_be_followed(tmp_path: Path, monkeypatch) -> None:
+    monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path))
+    (tmp_path / "launcher").symlink_to(tmp_path / "elsewhere")
+    with pytest.raises(StateError) as error:
+        gpu_table_folder()
+    assert "of your own" in str(error.value.hint)
+    assert not (tmp_path / "elsewhere").exists()
