@@ -60,8 +60,7 @@ WHERE {LIVE} AND NOT {HAS_ATTEMPT.format(app="apps")}
 # Beside max(), SQLite takes the other columns from the row with the maximum. An attempt that is being
 # made has a row in `apps` only: it is found once its apply has recorded it.
 _WANTED = """
-job = :job AND (:project IS NULL OR project = :project) AND (:target IS NULL OR target = :target)
-    AND (:number IS NULL OR number = :number)
+job = :job AND (:target IS NULL OR target = :target) AND (:number IS NULL OR number = :number)
 """
 _FIND = f"""
 SELECT {RECORD}, max(number) FROM (
@@ -271,10 +270,10 @@ class Reader:
         sql = _NEWEST.format(where=f"WHERE {' AND '.join(clauses)}" if clauses else "")
         return [to_record(row) for row in self._rows(sql, values)]
 
-    def apps(self, scheduler: str, limit: int | None = None) -> list[AppRecord]:
-        """The newest apps of one scheduler that have a row (all when None)."""
-        sql = f"SELECT {APP_RECORD} FROM apps WHERE scheduler = ? ORDER BY created_at DESC, app_id LIMIT ?"
-        return [to_record(row) for row in self._rows(sql, (scheduler, -1 if limit is None else limit))]
+    def apps(self, scheduler: str) -> list[AppRecord]:
+        """The apps of one scheduler that have a row, the newest first."""
+        sql = f"SELECT {APP_RECORD} FROM apps WHERE scheduler = ? ORDER BY created_at DESC, app_id"
+        return [to_record(row) for row in self._rows(sql, (scheduler,))]
 
     def app(self, app_id: str) -> AppRecord | None:
         """The app of that id; for an app with a job, the recorded attempt."""
@@ -291,14 +290,12 @@ class Reader:
         sql = f"SELECT {ATTEMPT_RECORD} FROM attempts WHERE app_id = ? ORDER BY id DESC LIMIT 1"
         return self._one(sql, app_id)
 
-    def find(
-        self, job: str, *, project: str | None = None, target: str | None = None, number: int | None = None
-    ) -> list[AppRecord]:
+    def find(self, job: str, *, target: str | None = None, number: int | None = None) -> list[AppRecord]:
         """The latest attempt (or attempt `number`) of every job of that name, newest first.
 
         More than one means that several projects or targets have a job of that name.
         """
-        wanted = {"job": job, "project": project, "target": target, "number": number}
+        wanted = {"job": job, "target": target, "number": number}
         return [to_record(row[:-1]) for row in self._rows(_FIND, wanted)]
 
     def matching(

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from launcher import paths
 from launcher.schedulers import pids
 from launcher.schedulers.local import kernel
 from launcher.schedulers.local.filewatch import AppsWatch, FileWatch
@@ -145,13 +146,13 @@ def test_a_wait_may_last_for_longer_than_the_kernel_counts(system, timeout_s, tm
     os.close(read)
 
 
-def test_a_watch_of_apps_names_the_apps_that_have_written_an_event(system: str, tmp_path: Path) -> None:
+def test_a_watch_of_apps_names_the_apps_that_have_written_an_event(system: str) -> None:
     for name in ("a", "b"):
-        (tmp_path / name).mkdir()
-    watch = AppsWatch(str(tmp_path))
+        os.makedirs(paths.local_app(name))
+    watch = AppsWatch()
     assert watch.changed({"a", "b", "removed"}) == {"a", "b", "removed"}
     assert watch.changed({"a", "b"}) == set()
-    (tmp_path / "a" / "events.jsonl").write_text("{}\n")
+    Path(paths.local_app("a"), "events.jsonl").write_text("{}\n")
     assert watch.changed({"a", "b"}) == {"a"}
     assert watch.changed({"a", "b"}) == set()
     watch.close()

@@ -193,7 +193,7 @@ QUESTIONS = {
     "app": lambda store: store.app("a"),
     "tidied": lambda store: store.is_tidied("a"),
     "end and tidy": lambda store: store.end_and_tidy(end_of("a", "failed", 1.0)),
-    "apps": lambda store: store.apps("local_cwd", 50),
+    "apps": lambda store: store.apps("local_cwd"),
     "end": lambda store: store.end(end_of("a", "failed", 1.0)),
     "remove": lambda store: store.remove("a"),
 }

@@ -239,8 +239,8 @@ def test_a_name_finds_the_latest_attempt_of_every_job_that_has_it(store: Store):
     store.record(attempt(key("train", project="audio"), number=9, created_at=1.0))
     store.record(attempt("train2"))
     assert [(entry.project, entry.number) for entry in store.find("train")] == [("vision", 2), ("audio", 9)]
-    assert [entry.number for entry in store.find("train", project="vision")] == [2]
-    assert store.find("train", project="vision", target="prod") == []
+    assert [entry.number for entry in store.find("train", target="default")] == [2, 9]
+    assert store.find("train", target="prod") == []
 
 
 def test_a_name_with_a_number_finds_that_attempt(store: Store):
