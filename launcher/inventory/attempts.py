@@ -19,10 +19,10 @@ from launcher.schedulers.registry import open_store
 from launcher.schedulers.staged import StagedScheduler
 from launcher.specs.attempt import Attempt
 from launcher.specs.jobkey import JobKey, attempt_id
-from launcher.state.records import AppRecord, as_seen, of_attempt
+from launcher.state.records import UNSTARTED, AppRecord, as_seen, of_attempt
 
 _BATCH = 200
-_NOT_BEGUN = ("reserved", "created", "waiting", "queued", "skipped")
+_NOT_BEGUN = (*UNSTARTED, "skipped")
 
 Ranges = Collection[tuple[int, int]]
 """The first and the last number of each range of attempts."""

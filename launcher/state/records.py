@@ -14,9 +14,13 @@ if TYPE_CHECKING:
     from launcher.specs.attempt import Attempt, AttemptState
     from launcher.specs.replica_error import ReplicaError
 
+PENDING = ("reserved", "created")
+"""The states of an app that its client has yet to start."""
 WAITING = ("waiting", "queued")
 """The states of an accepted app whose holder waits: nothing of it has run."""
-LIVE = ("reserved", "created", *WAITING, "running")
+UNSTARTED = (*PENDING, *WAITING)
+"""The states of an app of which nothing has run."""
+LIVE = (*UNSTARTED, "running")
 """The states of an app that has not ended."""
 ENDED = ("succeeded", "failed", "cancelled", "skipped", "lost")
 """The states of an app that has ended. "unknown" is neither."""

@@ -19,7 +19,7 @@ from launcher.schedulers.appfolder import AppFolder
 from launcher.schedulers.local import rundir
 from launcher.schedulers.record import SeenApp, in_state, row_of
 from launcher.schedulers.registry import open_store
-from launcher.state.records import WAITING, AppRecord, ReplicaRecord
+from launcher.state.records import UNSTARTED, WAITING, AppRecord, ReplicaRecord
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -132,16 +132,16 @@ def read_state(app_dir: str, *, ours: bool = False) -> AppView | None:
     record = _record(folder)  # after the lock: without a holder, the record is complete
     view = fold(record, locked=locked)
     process = view.supervisor or view.holder
-    if locked and process and view.state in ("created", *rundir.WAITING, "running"):
+    if locked and process and view.state in ("created", *WAITING, "running"):
         locked = _outlasts(folder, process)
         if not locked:  # the app may have ended since the record was read
             record = _record(folder)
             view = fold(record, locked=False)
     if not record and not os.path.isdir(app_dir):
         return None
-    if view.state == "lost" or (view.state in rundir.WAITING and not locked):
+    if view.state == "lost" or (view.state in WAITING and not locked):
         _end_as_asked(app_dir, view)
-    if locked and view.state in rundir.UNSTARTED:
+    if locked and view.state in UNSTARTED:
         host = os.uname().nodename
         signed = b"" if process else folder.read("lock") or b""
         by = f"pid {process[0]} on {host}" if process else f"a process on {host}"
@@ -161,7 +161,7 @@ def _end_as_asked(app_dir: str, view: AppView) -> None:
     app that was cancelled or withdrawn ends so, too."""
     from launcher.holding.events import WITHDRAWN, cancelled
 
-    if view.state in rundir.WAITING and rundir.decision(app_dir) == rundir.WITHDRAWN:
+    if view.state in WAITING and rundir.decision(app_dir) == rundir.WITHDRAWN:
         view.abandoned = True
         view.end("skipped", WITHDRAWN, None, _written_at(rundir.decision_file(app_dir)))
     elif (request := rundir.cancellation(app_dir)) is not None:

@@ -12,6 +12,7 @@ from launcher.schedulers.appfolder import AppFolder, remove_tree
 from launcher.schedulers.local import appview, rundir
 from launcher.schedulers.record import row_of, write_json
 from launcher.schedulers.registry import open_store
+from launcher.state.records import UNSTARTED
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -102,7 +103,7 @@ def discard_ownerless(app_dir: str) -> bool:
         return False
     made = Claim(app_dir, fd)
     view = appview.read_state(app_dir, ours=True) if fd >= 0 else None
-    if view is not None and view.state not in rundir.UNSTARTED:
+    if view is not None and view.state not in UNSTARTED:
         made.release()
         return False
     discard(made)
@@ -149,7 +150,7 @@ def _take_over(app_dir: str, record: Record) -> bool:
     outcome.
     """
     view = appview.read_state(app_dir, ours=True)
-    if view is not None and view.state not in rundir.UNSTARTED:
+    if view is not None and view.state not in UNSTARTED:
         raise ReservedError(record["app_id"], view.state, "")
     left = appview.read_attempt(app_dir)
     kept = {AppFolder(app_dir).lock, os.path.join(app_dir, "attempt.json")}

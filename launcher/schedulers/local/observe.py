@@ -12,7 +12,7 @@ from launcher.schedulers.appfolder import AppFolder, sweep
 from launcher.schedulers.backend import EngineApps
 from launcher.schedulers.local import rundir
 from launcher.schedulers.registry import open_store
-from launcher.state.records import AppRecord, as_seen
+from launcher.state.records import PENDING, UNSTARTED, WAITING, AppRecord, as_seen
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -139,7 +139,7 @@ class LocalApps(EngineApps):
         if view is None:
             return None
         app = LocalApp(app_dir, view)
-        if known and row.app_id in known and view.state not in rundir.PENDING:
+        if known and row.app_id in known and view.state not in PENDING:
             return as_seen(known[row.app_id], app.record, app.owner)
         if (found := app.attempt()) is not None:
             return found
@@ -181,7 +181,7 @@ class LocalApps(EngineApps):
         with AppWatch(app_dir) as watch:
             while not watch.ended:
                 view = _read_state(app_dir)
-                if view is None or view.state not in rundir.UNSTARTED:
+                if view is None or view.state not in UNSTARTED:
                     return
                 watch.wait()
 
@@ -231,7 +231,7 @@ class LocalApps(EngineApps):
                 store.remove_void(app.app_id, app_dir)
         elif view.has_ended:
             return view
-        elif view.state in rundir.PENDING and not view.lock_held and app.job is None:
+        elif view.state in PENDING and not view.lock_held and app.job is None:
             # The next apply resumes or removes attempts of jobs.
             from launcher.schedulers.local.claim import discard_ownerless
 
@@ -389,6 +389,6 @@ def _record(app_id: str) -> tuple[AppRecord, bool] | None:
         made.state, made.ended_at = view.state, view.ended_at
         made.message, made.exit_code = view.message, view.code
         return made, False
-    unstarted = view.state if view.state in rundir.WAITING else "reserved"
+    unstarted = view.state if view.state in WAITING else "reserved"
     made.state = "running" if view.started_at else unstarted
     return made, True

@@ -45,12 +45,6 @@ GRACE, INTERRUPT = "grace ", "interrupt "
 START, WITHDRAWN = "start", "withdrawn"
 """How an app goes on that waits for others."""
 
-WAITING = ("waiting", "queued")
-"""The states of an app that was accepted, and whose supervisor has yet to start it."""
-PENDING = ("reserved", "created")
-UNSTARTED = (*PENDING, *WAITING)
-"""The states of an app of which nothing has run."""
-
 
 def log_file(folder: str, name: str, segment: int = 0) -> str:
     """The path of COMBINED or INDEX of one segment of a replica's log. Segment 0, the beginning, is the whole

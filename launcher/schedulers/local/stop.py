@@ -16,6 +16,7 @@ from launcher.schedulers.appfolder import AppFolder
 from launcher.schedulers.local import appview, kernel, rundir
 from launcher.schedulers.local.claim import discard_ownerless, hold_ownerless
 from launcher.schedulers.local.filewatch import Pause, together
+from launcher.state.records import PENDING, WAITING
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -99,12 +100,12 @@ class _Stop:
                 yield from left.kill(self._app_dir, view)
         if view is not None and view.abandoned:
             appview.record_end(self._app_id, view)
-        elif view is not None and view.state in ("reserved", "created") and not view.lock_held:
+        elif view is not None and view.state in PENDING and not view.lock_held:
             discard_ownerless(self._app_dir)
 
     def withdraw(self) -> Course[bool]:
         view = self._view()
-        if view is None or view.state not in rundir.WAITING:
+        if view is None or view.state not in WAITING:
             return False
         if not view.lock_held:
             _decide_for_dead(self._app_dir)
@@ -118,7 +119,7 @@ class _Stop:
             yield Pause(0.0)
         view = self._view()
         since = time.monotonic()
-        while view is not None and view.state in rundir.WAITING and view.lock_held:
+        while view is not None and view.state in WAITING and view.lock_held:
             if view.holder is not None and view.supervisor is None:
                 yield from self._until_it_answers(view.holder, since)
             else:
@@ -315,7 +316,7 @@ def _decide_for_dead(app_dir: str) -> None:
     try:
         with hold_ownerless(app_dir):
             view = appview.read_state(app_dir, ours=True)
-            if view is not None and view.state in rundir.WAITING:
+            if view is not None and view.state in WAITING:
                 if rundir.decision(app_dir):
                     os.unlink(rundir.decision_file(app_dir))
                 rundir.decide(app_dir, rundir.WITHDRAWN)
