@@ -220,26 +220,28 @@ def _by_name(given: AppName) -> Search[tuple[list[AppRecord], bool]]:
         for project in projects_here():
             if family := (yield from matrix(given.name, project, given.target)):
                 return family, True
-    project = _project_of(latest)
+    projects = [_project_of(latest)] if latest else [*projects_here()]
     jobs = {each.key: each for each in named}
     held: list[Attempt] = []
     unreached = ""
-    if not apps and not (given.number is not None and any(key[0] == project for key in jobs)):
-        known = [each.scheduler for each in latest if each.project == project]
-        held, unreached = yield from _held(given, project, latest, known)
+    if not apps and not (given.number is not None and any(key[0] in projects for key in jobs)):
+        known = [each.scheduler for each in latest if each.project in projects]
+        held, unreached = yield from _held(given, projects, latest, known)
         jobs = with_newer(jobs, [each for each in held if each.key.job == given.name])
-    apps += [app for key, app in jobs.items() if key[0] == project]
+    of_each = ([app for key, app in jobs.items() if key[0] == project] for project in projects)
+    apps += next(filter(None, of_each), [])
     if jobs and not apps:
         raise AppNotFoundError(
-            f"project `{project}`, the one of this directory, has no job `{given.name}`",
+            f"project `{projects[0]}`, the one of this directory, has no job `{given.name}`",
             hint=f"give the handle of a job of another project: {_listed(list(jobs.values()))}",
         )
     _check_one(given.name, apps)
     if not apps and given.number is None and held:
         from launcher.inventory.groups import held_matrix
 
-        if family := held_matrix(given.name, project, held):
-            return family, True
+        for project in projects:
+            if family := held_matrix(given.name, project, held):
+                return family, True
     if not apps and given.number is None and _looks_like_an_app_id(given.name):
         apps = yield from _known_to_engines(given.name)
     if not apps:
@@ -264,7 +266,7 @@ def _project_of(found: Sequence[AppRecord]) -> str:
 
 
 def _held(
-    given: AppName, project: str, latest: Sequence[AppRecord], known: Sequence[str]
+    given: AppName, projects: Sequence[str], latest: Sequence[AppRecord], known: Sequence[str]
 ) -> Search[tuple[list[Attempt], str]]:
     """Return the engines' attempts of the job and of jobs named `NAME-…`, or the attempt `given`.
 
@@ -276,7 +278,7 @@ def _held(
     from launcher.specs.jobkey import DEFAULT_TARGET, JobKey, attempt_id
 
     keys = {
-        JobKey(project, given.target or DEFAULT_TARGET, given.name),
+        *(JobKey(project, given.target or DEFAULT_TARGET, given.name) for project in projects),
         *(JobKey(*each.key) for each in latest),
     }
     ids = [] if given.number is None else [attempt_id(key, given.number) for key in keys]

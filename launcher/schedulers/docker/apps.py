@@ -118,9 +118,9 @@ def find(
     read = partial(_app, engine, app_id, lock_held=lock_held, take_over=take_over, named=True)
     stone, app = None, previous
     for attempt in range(_MAX_READS):
-        if attempt or previous is not None:
-            stone = tombstones.read(engine, app_id)
         journal = record.journal(record.folder(app_id))
+        if attempt or previous is not None or journal is None:
+            stone = tombstones.read(engine, app_id)
         containers = list_containers(engine, app_id)
         if inspected:
             containers = engine.inspect_within(containers, INSPECT_S)
@@ -139,14 +139,15 @@ def find_all(
 
     Args:
         labels: labels that its containers have; of apps without containers, the record is checked for them.
-        stones: outcomes of attempts, by app id.
+        stones: outcomes of attempts, by app id, where the caller has read them.
         take_over: see `find`.
     """
+    stones = tombstones.read_all(engine) if stones is None else stones
     journals = {app_id: record.journal(record.folder(app_id)) for app_id in record.app_ids()}
     by_app: dict[str, list[Container]] = {app_id: [] for app_id in journals}
     for container in own_containers(engine, engine.containers(*(labels or (APP_ID,)))):
         by_app.setdefault(container.labels.get(APP_ID, ""), []).append(container)
-    stones, texts = stones or {}, [key.removeprefix(PREFIX) for key in labels if "=" not in key]
+    texts = [key.removeprefix(PREFIX) for key in labels if "=" not in key]
     read = partial(_app, engine, look=OneLook(engine), take_over=take_over)
     found = (
         read(app_id, many, journals.get(app_id), stones.get(app_id) if many else None)

@@ -134,8 +134,9 @@ class DockerApps(EngineApps):
     ) -> list[Attempt]:
         """See `StagedScheduler.observe`.
 
-        Ended attempts of jobs outside `keys` are returned until their end is recorded here. Containers are
-        inspected only where the list is not enough: for apps that have ended or lost their owner.
+        Ended attempts of jobs outside `keys` are returned until their end is recorded here. So are settled
+        ones that another program has started again. Containers are inspected only where the list is not
+        enough: for apps that have ended or lost their owner.
         """
         engine, take_over = self._view, self._take_over
         stones = tombstones.read_all(engine)
@@ -144,7 +145,9 @@ class DockerApps(EngineApps):
 
         def is_asked_for(app: DockerApp) -> bool:
             unsettled = not app.view.ended or (app.journal is not None and not app.journal.end_recorded)
-            return app.app_id not in settled and (unsettled or app.app_id in latest)
+            if app.app_id in settled:
+                return bool(app.view.ended and app.view.live and app.app_id in latest)
+            return unsettled or app.app_id in latest
 
         def confirmed(app: DockerApp) -> DockerApp | None:
             if not apps.needs_confirmation(app):

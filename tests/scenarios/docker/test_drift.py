@@ -1,5 +1,7 @@
 """A user stops or removes containers by hand: the plan names the drift, and no replica runs twice."""
 
+import json
+
 import pytest
 
 from launcher.jobfile.diagnostics.explain import explanations
@@ -88,3 +90,21 @@ def test_an_apply_that_follows_a_removed_container_ends_with_the_outcome_and_nam
     assert applying.returncode == 5
     assert f"warning: job: the log of main/1 of {app} was removed with its container" in err
     assert "LOST" in out
+
+
+def test_a_container_that_was_started_by_hand_after_a_success_is_named_by_every_reader(scenario, monkeypatch):
+    """In the state folder that ran the job, and in another one: `status`, `plan` and `list` agree."""
+    file = scenario.job('test ! -e "$0.ran" || exec sleep 1000; touch "$0.ran"')
+    scenario.run_to_end(file)
+    [app] = scenario.apps()
+    scenario.daemon.ask("POST", f"/containers/{scenario.container(app).id}/start")
+    for home in (scenario.home, f"{scenario.home}-other"):
+        monkeypatch.setenv("LAUNCHER_HOME", str(home))
+        status = scenario.status("job")
+        assert (status["state"], status["message"]) == ("SUCCEEDED", "main/0 was started by hand")
+        assert "main/0 was started by hand" in scenario.plan(file, "--fail-on", "drift", code=3)
+        every = json.loads(scenario.launcher("list", "-s", "local_docker", "--json").out)
+        [listed] = [each for each in every if each["app_id"] == app]
+        assert (listed["state"], listed["ended_at"]) == ("SUCCEEDED", status["ended_at"])
+    assert [each.state for each in scenario.containers()] == ["running"]
+    scenario.remove_by_hand(scenario.containers())

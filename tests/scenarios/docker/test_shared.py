@@ -72,3 +72,14 @@ def test_running_apps_of_a_matrix_are_found_by_its_name_after_the_home_was_remov
     scenario.cancel("sweep", "--yes", "--grace", "0")
     assert {one.state for one in scenario.containers()} == {"exited"}
     assert "2 apps had already ended: 2 cancelled" in scenario.cancel("sweep").err
+
+
+def test_a_job_is_found_in_the_project_of_its_file_after_the_home_was_removed(scenario):
+    file = scenario.job("echo hello", top=f"project: {scenario.token}")
+    scenario.write("launcher.toml", "")
+    scenario.run_to_end(file)
+    [app_id] = scenario.apps()
+    scenario.forget()
+    for word in ("job", "job@1"):
+        assert scenario.status(word)["app_id"] == app_id
+    assert scenario.logs("job") == "hello\n"
