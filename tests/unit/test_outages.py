@@ -56,3 +56,13 @@ def test_a_follower_that_was_late_reports_the_next_outage(reports: list[str]) ->
         late.wait(BROKEN)
         time.sleep(0.001)
     assert len(reports) == 2
+
+
+def test_a_follower_asks_an_engine_again_within_seconds_however_long_it_was_away() -> None:
+    """Until a watcher has asked again, every reader takes its apps for running ones."""
+    pauses: list[float] = []
+    one = Patience(HOST, sleep=pauses.append)
+    for _ in range(20):
+        one.wait(BROKEN)
+    assert len(pauses) == 20
+    assert max(pauses) <= 5

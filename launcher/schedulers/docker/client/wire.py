@@ -252,7 +252,7 @@ def _foreign(error: Exception) -> bool:
 GIVE_UP_S = 600.0
 """How long an engine may be away, since it answered last."""
 SHORTEST_PAUSE_S = 0.1
-LONGEST_PAUSE_S = 30.0
+LONGEST_PAUSE_S = 5.0
 
 
 class Patience:
