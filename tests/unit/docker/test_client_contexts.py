@@ -21,13 +21,16 @@ from tests.unit.docker.fake_engine import NEEDS_OPENSSL, FakeEngine, certificate
 
 def _context(config: Path, name: str, host: str, **more: object) -> Path:
     """A context as `docker context create` lays it down; returns the folder for its TLS files."""
-    key = sha256(name.encode()).hexdigest()
-    meta = config / "contexts" / "meta" / key
-    meta.mkdir(parents=True)
-    (meta / "meta.json").write_text(
-        json.dumps({"Name": name, "Endpoints": {"docker": {"Host": host, **more}}})
-    )
-    return config / "contexts" / "tls" / key / "docker"
+    meta = _meta(config, name)
+    meta.write_text(json.dumps({"Name": name, "Endpoints": {"docker": {"Host": host, **more}}}))
+    return config / "contexts" / "tls" / meta.parent.name / "docker"
+
+
+def _meta(config: Path, name: str) -> Path:
+    """The file of a context, in its folder."""
+    folder = config / "contexts" / "meta" / sha256(name.encode()).hexdigest()
+    folder.mkdir(parents=True)
+    return folder / "meta.json"
 
 
 @pytest.fixture
@@ -75,6 +78,51 @@ def test_a_broken_configuration_is_reported_with_its_path(config: Path):
     (config / "config.json").write_text("{")
     with pytest.raises(EngineUnreachable, match=r"cannot read .*config\.json"):
         _of(config)
+
+
+@pytest.mark.parametrize(
+    ("configuration", "meta"),
+    [
+        ('{"currentContext": 5}', "{}"),
+        ('{"currentContext": "\\ud800"}', "{}"),
+        ("[" * 100_000, "{}"),
+        ('{"currentContext": "near"}', '{"Endpoints": []}'),
+        ('{"currentContext": "near"}', '{"Endpoints": {"docker": "unix:///x"}}'),
+        ('{"currentContext": "near"}', '{"Endpoints": {"docker": {"Host": 5}}}'),
+        ('{"currentContext": "near"}', "["),
+    ],
+)
+def test_a_configuration_of_another_form_is_an_error_of_the_address(
+    config: Path, configuration: str, meta: str
+):
+    _meta(config, "near").write_text(meta)
+    (config / "config.json").write_text(configuration)
+    with pytest.raises(EngineUnreachable):
+        _of(config)
+
+
+def test_a_broken_context_does_not_hide_the_name_of_the_missing_one(config: Path):
+    _context(config, "near", "unix:///near.sock")
+    _meta(config, "broken").write_text("[")
+    with pytest.raises(EngineUnreachable, match="DOCKER_CONTEXT is `gone`") as caught:
+        _of(config, DOCKER_CONTEXT="gone")
+    assert "known: near" in (caught.value.hint or "")
+
+
+def test_a_configuration_that_is_a_pipe_is_not_waited_for(config: Path):
+    os.mkfifo(config / "config.json")
+    with pytest.raises(EngineUnreachable, match=r"cannot read .*config\.json"):
+        _of(config)
+
+
+def test_spaces_around_an_address_do_not_count(config: Path):
+    assert _of(config, DOCKER_HOST=" unix:///x\n").host == "unix:///x"
+    assert _of(config, DOCKER_HOST=" ").host == DEFAULT_HOST
+
+
+def test_the_socket_of_an_address_has_an_absolute_path(config: Path):
+    with pytest.raises(EngineUnreachable, match="DOCKER_HOST is `unix://x.sock`, which is not the address"):
+        _of(config, DOCKER_HOST="unix://x.sock")
 
 
 def test_a_context_that_the_docker_command_wrote_is_read(config: Path):

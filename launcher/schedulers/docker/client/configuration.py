@@ -11,9 +11,11 @@ import json
 import os
 from _thread import allocate_lock
 from collections.abc import Mapping
+from contextlib import suppress
 from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
+from launcher.files import read_regular
 from launcher.schedulers.docker.client.errors import SHAPES, EngineError, EngineUnreachable
 
 
@@ -40,13 +42,14 @@ def endpoint(environ: Mapping[str, str] | None = None) -> Endpoint:
     Raises EngineUnreachable for an invalid host or an unknown context.
     """
     environ = os.environ if environ is None else environ
-    if environ.get("DOCKER_HOST"):
-        return Endpoint(_checked(environ["DOCKER_HOST"], "DOCKER_HOST"), _tls_of(environ))
+    if host := environ.get("DOCKER_HOST", "").strip():
+        return Endpoint(_checked(host, "DOCKER_HOST"), _tls_of(environ))
     config = _folder(environ)
     name = environ.get("DOCKER_CONTEXT") or _read(os.path.join(config, "config.json")).get("currentContext")
     if not name or name == "default":
         return Endpoint(DEFAULT_HOST, {})
-    return _context(config, name, "DOCKER_CONTEXT" if environ.get("DOCKER_CONTEXT") else "currentContext")
+    source = "DOCKER_CONTEXT" if environ.get("DOCKER_CONTEXT") else "currentContext"
+    return _context(config, str(name), source)
 
 
 def is_on_this_host(host: str) -> bool:
@@ -67,7 +70,8 @@ def shares_folders(host: str) -> bool:
 def _checked(host: str, source: str) -> str:
     scheme, colons, rest = host.partition("://")
     option = scheme == "ssh" and rest.rpartition("@")[2].startswith(("-", "/"))  # never pass an option to ssh
-    if not colons or scheme not in _SCHEMES or not rest.strip("/") or option:
+    relative = scheme == "unix" and not rest.startswith("/")  # a watcher has another working directory
+    if not colons or scheme not in _SCHEMES or not rest.strip("/") or option or relative:
         raise EngineUnreachable(
             f"{source} is `{host}`, which is not the address of a Docker engine", hint=SHAPES
         )
@@ -108,9 +112,9 @@ def _tls(folder: str, *, verify: bool, source: str = "") -> dict[str, Any]:
 
 def _context(config: str, name: str, source: str) -> Endpoint:
     """The address of a context. Its files are in folders named by the hash of its name."""
-    digest = hashlib.sha256(name.encode()).hexdigest()
+    digest = hashlib.sha256(name.encode(errors="surrogatepass")).hexdigest()
     meta = _read(os.path.join(config, "contexts", "meta", digest, "meta.json"))
-    docker = (meta.get("Endpoints") or {}).get("docker") or {}
+    docker = _object(_object(meta.get("Endpoints")).get("docker"))
     if not docker.get("Host"):
         known = ", ".join(_names(config)) or "only `default`"
         raise EngineUnreachable(
@@ -120,16 +124,17 @@ def _context(config: str, name: str, source: str) -> Endpoint:
     folder = os.path.join(config, "contexts", "tls", digest, "docker")
     verify = not docker.get("SkipTLSVerify")
     tls = _tls(folder, verify=verify) if os.path.isdir(folder) or not verify else {}
-    return Endpoint(_checked(docker["Host"], f"the host of Docker context {name}"), tls)
+    return Endpoint(_checked(str(docker["Host"]), f"the host of Docker context {name}"), tls)
 
 
 def _names(config: str) -> list[str]:
     folder = os.path.join(config, "contexts", "meta")
-    try:
-        found = [_read(os.path.join(folder, entry, "meta.json")) for entry in os.listdir(folder)]
-    except OSError:
-        return []
-    return sorted(str(meta["Name"]) for meta in found if meta.get("Name"))
+    found: set[str] = set()
+    with suppress(OSError):
+        for entry in os.listdir(folder):
+            with suppress(EngineUnreachable):  # a broken file of another context
+                found.add(str(_read(os.path.join(folder, entry, "meta.json")).get("Name") or ""))
+    return sorted(found - {""})
 
 
 def _folder(environ: Mapping[str, str]) -> str:
@@ -139,15 +144,19 @@ def _folder(environ: Mapping[str, str]) -> str:
 def _read(path: str) -> dict[str, Any]:
     """The JSON object in a file; {} for a missing file. Raises EngineUnreachable for a broken one."""
     try:
-        with open(path, encoding="utf-8") as file:
-            found = json.load(file)
+        found = json.loads(read_regular(path))
     except FileNotFoundError:
         return {}
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, RecursionError) as error:
         raise EngineUnreachable(
             f"cannot read {path}: {error}", hint="fix the file, or set DOCKER_HOST"
         ) from None
-    return found if isinstance(found, dict) else {}
+    return _object(found)
+
+
+def _object(value: object) -> dict[str, Any]:
+    """A JSON object; {} for another value."""
+    return value if isinstance(value, dict) else {}
 
 
 # Credentials
@@ -192,7 +201,7 @@ def _is_logged_in(image: str, environ: Mapping[str, str]) -> bool:
         return True  # broken: the SDK reports the reason
     if configuration.get("credsStore"):
         return True
-    known = {_host(str(key)) for part in ("auths", "credHelpers") for key in configuration.get(part) or ()}
+    known = {_host(str(key)) for part in ("auths", "credHelpers") for key in _object(configuration.get(part))}
     return registry_of(image) in known if image else bool(known)
 
 
