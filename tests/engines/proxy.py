@@ -94,6 +94,11 @@ class Proxy:
             with contextlib.suppress(OSError):
                 connection.shutdown(socket.SHUT_RDWR)
 
+    def switch(self, engine: str) -> None:
+        """Serve another engine, at this path of its socket, from now on: open connections end."""
+        self._engine = engine
+        self.cut()
+
     def _accept(self) -> None:
         with contextlib.suppress(OSError):
             while True:

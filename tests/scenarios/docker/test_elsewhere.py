@@ -1,11 +1,14 @@
 """An app at one engine is neither lost nor stopped because a command asks another engine."""
 
+import time
+
 import pytest
 
 from tests import engines
 from tests.engines import own
 from tests.engines.docker import Daemon
 from tests.engines.own import OwnEngine
+from tests.engines.proxy import Proxy, everything
 
 
 @pytest.fixture
@@ -72,3 +75,27 @@ def test_a_plan_at_another_engine_names_the_running_attempt_and_not_the_lost_one
     scenario.kill_watchers()
     other(back=True)
     scenario.cancel("job")
+
+
+def test_apps_go_on_after_another_engine_answered_at_their_address(scenario, gate, tmp_path, monkeypatch):
+    """As where a port is forwarded to one machine, then to another one, and back."""
+    with (
+        OwnEngine() as other,
+        Proxy(tmp_path / "p.sock", everything) as proxy,
+        monkeypatch.context() as way,
+    ):
+        way.setenv("DOCKER_HOST", proxy.host)
+        first = scenario.job(gate.script)
+        second = scenario.job("true", name="second", top="needs: [job]")
+        scenario.apply(first, second)
+        ours = scenario.daemon.socket_path
+        proxy.switch(other.host.removeprefix("unix://"))
+        asked = proxy.streams()
+        deadline = time.monotonic() + 60
+        while proxy.streams() < asked + 3:  # the watcher asks again and again
+            assert time.monotonic() < deadline
+            time.sleep(0.02)
+        proxy.switch(ours)
+        gate.open()
+        for name in ("job", "second"):
+            assert "SUCCEEDED" in scenario.wait(name).out

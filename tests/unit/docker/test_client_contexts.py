@@ -121,7 +121,7 @@ def test_spaces_around_an_address_do_not_count(config: Path):
 
 
 def test_the_socket_of_an_address_has_an_absolute_path(config: Path):
-    with pytest.raises(EngineUnreachable, match="DOCKER_HOST is `unix://x.sock`, which is not the address"):
+    with pytest.raises(EngineUnreachable, match=r"DOCKER_HOST is `unix://x\.sock`, which is not the address"):
         _of(config, DOCKER_HOST="unix://x.sock")
 
 

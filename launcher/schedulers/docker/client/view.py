@@ -10,7 +10,7 @@ import time
 from contextlib import closing
 from hashlib import sha256
 
-from launcher.schedulers.docker.client.errors import EngineRefused, NotFound
+from launcher.schedulers.docker.client.errors import EngineRefused, EngineUnreachable, NotFound
 from launcher.schedulers.docker.client.objects import (
     epoch,
     exec_of,
@@ -61,14 +61,22 @@ class EngineView:
 
         Two engines of one machine can have the same id: older ones take it from a key below /etc/docker.
         """
-        if not self._id:
-
-            def identity(about: dict[str, Any]) -> str:
-                folder = sha256(str(about.get("DockerRootDir", "")).encode()).hexdigest()[:8]
-                return f"{about.get('ID') or self.host}/{folder}"
-
-            self._id = self._wire.json("/info", "ask the engine for its id", identity)
+        self._id = self._id or self._identity()
         return self._id
+
+    def _identity(self) -> str:
+        def identity(about: dict[str, Any]) -> str:
+            folder = sha256(str(about.get("DockerRootDir", "")).encode()).hexdigest()[:8]
+            return f"{about.get('ID') or self.host}/{folder}"
+
+        return self._wire.json("/info", "ask the engine for its id", identity)
+
+    def check_same(self) -> None:
+        """Raise EngineUnreachable where another engine answers at the address now."""
+        found = self._identity()
+        self._id = self._id or found
+        if found != self._id:
+            raise EngineUnreachable(f"another Docker engine answers at {self.host}")
 
     def started_at(self) -> float | None:
         """The time of the engine's last start without a running container, by its clock; None where unknown.

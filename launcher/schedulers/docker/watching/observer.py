@@ -71,6 +71,7 @@ class SharedStream:
         try:
             with self._engine.events(APP_ID, since=since) as events:
                 self._stream = events
+                self._engine.check_same()  # an empty one would show that all containers were removed
                 self._patience.answered()
                 self._open()
                 for event in events:
