@@ -37,7 +37,7 @@ def last_lines(tail: bytes, count: int, secrets: "tuple[str, ...]" = ()) -> "lis
 
 
 def _lines(tail: bytes, secrets: "tuple[str, ...]", whole: bool) -> "list[str]":
-    text = _mask(_plain(tail.decode("utf-8", "surrogateescape")), secrets).replace("\r", "\n")
+    text = _mask(plain(tail.decode("utf-8", "surrogateescape")), secrets).replace("\r", "\n")
     if not whole:
         text = text.partition("\n")[2]
     return [line for line in text.split("\n") if line.strip()]
@@ -62,7 +62,7 @@ def _mask(text: str, secrets: "tuple[str, ...]") -> str:
     return text
 
 
-def _plain(text: str) -> str:
+def plain(text: str) -> str:
     """The text without its colours (SGR)."""
     first, *rest = text.split("\x1b[")
     for part in rest:

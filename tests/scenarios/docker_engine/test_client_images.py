@@ -170,6 +170,14 @@ def test_a_build_that_fails_shows_its_last_lines_and_leaves_no_container(own: Be
     assert own.engine.containers(own.label) == []
 
 
+def test_the_stderr_of_a_build_is_shown_without_the_red_of_the_engine(own: Bench):
+    context = _context(own, DOCKERFILE + "RUN echo oops >&2; echo two >&2; exit 7\n")
+    with pytest.raises(BuildFailed) as caught:
+        own.engine.build(context, tag=f"launcher-workspace:{own.token}", dockerfile="Dockerfile.x")
+    assert {"oops", "two"} <= set(caught.value.output)
+    assert "\x1b" not in str(caught.value)
+
+
 @pytest.mark.parametrize("dockerfile", ["", "FROM\n", "FRUM x\n", "FROM launcher-test/../x\n"])
 def test_an_invalid_dockerfile_is_an_error(own: Bench, dockerfile: str):
     with pytest.raises(EngineError, match=f"cannot build launcher-workspace:{own.token}"):

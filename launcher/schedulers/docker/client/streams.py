@@ -23,6 +23,7 @@ from launcher.schedulers.docker.client.errors import (
     broken,
     refusal,
 )
+from launcher.schedulers.ended_process import plain
 
 if TYPE_CHECKING:
     from launcher.schedulers.docker.client.transport import Response
@@ -354,11 +355,11 @@ def built(messages: Iterable[Mapping[str, Any]], image: str, report: Report) -> 
     report("building", {"image": image, "line": ""})
     for message in messages:
         if "error" in message:
-            raise BuildFailed(image, _reason(message), [*last, rest] if rest else list(last))
+            raise BuildFailed(image, _reason(message), [*last, plain(rest)] if rest else list(last))
         if isinstance(aux := message.get("aux"), dict):
             made = str(aux.get("ID") or made)
         *lines, rest = (rest + _text(message)).split("\n")
-        for line in filter(None, (line.rstrip() for line in lines)):
+        for line in filter(None, (plain(line).rstrip() for line in lines)):
             last.append(line)
             report("building", {"image": image, "line": line})
     if not made:
