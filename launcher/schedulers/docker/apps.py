@@ -163,8 +163,13 @@ def inspect(engine: EngineView, app: DockerApp) -> DockerApp:
 
 
 def needs_confirmation(app: DockerApp) -> bool:
-    """Whether one read is not enough to act on: the app seems to have ended, or to have lost its owner."""
+    """Whether one read is not enough to act on: the app seems to have ended, or to have lost its owner.
+
+    An engine whose disk was full may list an ended container as a running one, and inspects it as an ended one.
+    """
     view, is_inspected = app.view, all(each.inspected for each in app.containers)
+    if view.ended and view.live and not is_inspected:
+        return True
     if view.ended:  # the containers of a job may not show how it ended; its outcome at the engine does
         is_shown = is_inspected and not app.labels.watcher
         return not view.final or (app.journal is None and app.labels.is_job and not is_shown)

@@ -53,7 +53,7 @@ def finished(engine: EngineView) -> list[AppRecord]:
     records = []
     for app in listed:
         # Inspecting adds nothing to a complete record, or nothing that is needed here.
-        is_known = app.journal is None or (app.view.final and app.view.ended_at)
+        is_known = not app.view.live and (app.journal is None or (app.view.final and app.view.ended_at))
         seen = app if is_known else apps.inspect(engine, app)
         if is_over(seen):
             found = seen.to_record()

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from launcher.dataclass import replace
 from launcher.schedulers.docker import apps, record
 from launcher.schedulers.docker.labels import INPUTS
 from tests.unit.docker.test_status import container
@@ -43,3 +44,20 @@ def test_a_success_is_never_seen_without_the_comparison_of_its_inputs(
         assert (seen.view.state, seen.view.inputs_changed) == ("succeeded", "train.py was changed")
     else:
         assert (seen.view.state, seen.is_ending) == ("running", True)
+
+
+def test_a_listed_run_after_the_recorded_end_is_inspected_before_it_counts(launcher_home):
+    """An engine with a full disk goes on listing a container as it was before its end."""
+    app_dir = record.folder("app")
+    os.makedirs(app_dir)
+    record.append(app_dir, "starting")
+    record.append(app_dir, "spawn", k=0, **START)
+    record.append(app_dir, "exit", k=0, code=0, **START)
+    record.append(app_dir, "ended", state="succeeded", message="", code=0)
+    listed = replace(container(0), inspected=False, started_at=None)
+    engine: Any = SimpleNamespace(answer_anew=lambda: None, started_at=lambda: 1.0)
+    seen = apps._app(engine, "app", [listed], record.journal(app_dir), None, look=engine)
+    assert seen.view.drift == "main/0 was started by hand"
+    assert apps.needs_confirmation(seen)
+    again = apps._app(engine, "app", [container(0, "exited 0")], seen.journal, None, look=engine)
+    assert (again.view.drift, apps.needs_confirmation(again)) == ("", False)
