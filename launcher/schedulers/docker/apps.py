@@ -50,6 +50,7 @@ class DockerApp:
         paused_by: the owner whose watcher may restart it, at once or after a pause, by a record that is not
             here.
         is_ending: the app has ended, and its watcher is about to judge and record that; no event follows.
+        has_tombstone: its outcome was read from its tombstone.
     """
 
     labels: Labels
@@ -59,6 +60,7 @@ class DockerApp:
     owner: str = ""
     paused_by: Owner | None = None
     is_ending: bool = False
+    has_tombstone: bool = False
 
     @property
     def app_id(self) -> str:
@@ -171,7 +173,7 @@ def needs_confirmation(app: DockerApp) -> bool:
     if view.ended and view.live and not is_inspected:
         return True
     if view.ended:  # the containers of a job may not show how it ended; its outcome at the engine does
-        is_shown = is_inspected and not app.labels.watcher
+        is_shown = app.has_tombstone or (is_inspected and not app.labels.watcher)
         return not view.final or (app.journal is None and app.labels.is_job and not is_shown)
     if app.paused_by is not None and not is_inspected:
         return True
@@ -203,7 +205,7 @@ def _app(
     view = labels and _view(engine, labels, found, journal, stone, lock_held=lock_held, named=named)
     if not (labels and view):
         return None
-    app = DockerApp(labels, found, view, journal)
+    app = DockerApp(labels, found, view, journal, has_tombstone=stone is not None)
     if view.ended and not lock_held and stone is None and (journal is None or journal.outcome is None):
         if record.is_locked(app.app_dir) or is_held_elsewhere(look, labels):
             is_unasked = view.state == "lost" and not view.drift and any(each.lost for each in view.replicas)

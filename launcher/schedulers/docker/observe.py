@@ -120,14 +120,14 @@ class DockerApps(EngineApps):
     def records(self) -> list[AppRecord]:
         """Every app of the engine, the newest first.
 
-        The list alone does not show which containers wait to be restarted.
+        The list alone does not show which containers wait to be restarted, nor which an engine ended as it
+        stopped.
         """
-
-        def is_unclear(app: DockerApp) -> bool:
-            return app.paused_by is not None or (app.view.ended and not app.view.final)
-
         found = apps.find_all(self._view)
-        return [(apps.inspect(self._view, app) if is_unclear(app) else app).to_record() for app in found]
+        unclear = [each for each in found if each.paused_by is not None or apps.needs_confirmation(each)]
+        clear = run_parallel(lambda app: apps.inspect(self._view, app), unclear, INSPECTIONS)
+        known = {each.app_id: each for each in clear}
+        return [known.get(each.app_id, each).to_record() for each in found]
 
     def observe(
         self, keys: Collection[JobKey], settled: Collection[str] = (), known: Known = None

@@ -3,6 +3,7 @@
 import itertools
 import json
 import os
+import signal
 import subprocess
 import threading
 import time
@@ -291,6 +292,22 @@ def _rename(scenario, container) -> None:
 def elsewhere(tmp_path) -> dict[str, str]:
     """The environment of another state folder."""
     return {**os.environ, "LAUNCHER_HOME": str(tmp_path / "elsewhere")}
+
+
+def test_the_list_of_another_home_shows_no_end_that_a_stopped_engine_made(scenario, engine, elsewhere):
+    """The watcher has not judged it yet: `list` reads what `status` reads."""
+    file = scenario.job(f"echo >{(gate := scenario.gate()).enter}; exec sleep 1000")
+    scenario.apply(file)
+    gate.entered()
+    [watcher] = scenario.supervisors().values()
+    os.kill(watcher, signal.SIGSTOP)
+    engine.stop()
+    engine.up()
+    for words in (["list", "-s", "local_docker", "--json"], ["status", "job", "--json"]):
+        found = json.loads(scenario.launcher(*words, env=elsewhere).out)
+        assert [each["state"] for each in (found if isinstance(found, list) else [found])] == ["RUNNING"]
+    os.kill(watcher, signal.SIGCONT)
+    assert _ends(scenario, "job") == {"job": ("lost", LOST)}
 
 
 @pytest.mark.parametrize(("replicas", "watched"), [(1, True), (2, False)])
