@@ -33,6 +33,8 @@ def test_a_job_from_another_home_can_be_cancelled(scenario, tmp_path, monkeypatc
         scenario.cancel(f"local_docker://{scenario.token}/{app}")
     assert [one.state for one in scenario.containers(app)] == ["exited"]
     assert scenario.state("job") is AppState.CANCELLED
+    assert scenario.status("job")["message"].startswith("cancelled by ")
+    assert "by hand" not in scenario.plan("job.launcher.yaml", "--fail-on", "drift")
 
 
 AGAIN = 'cd $LAUNCHER_SCRATCH; echo x >>runs; n=$(wc -l <runs); echo "run $n"; printf "$n begun"; '

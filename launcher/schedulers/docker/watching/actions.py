@@ -7,6 +7,7 @@ reason.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from functools import partial
@@ -54,11 +55,11 @@ def cancel(engine: Engine, app_id: str, grace_s: float | None = None, *, interru
     Args:
         interrupt: the caller was attached to the app; it is recorded as interrupted.
     """
-    app_dir = record.folder(app_id)
     request = {"by": actor(), "interrupt": interrupt, "grace_s": grace_s}
     intended = False
     for _ in range(_ROUNDS):
         seen, found = inspect_app(engine, app_id)
+        app_dir = _folder_of_watcher(app_id, found)
         if seen is None or (seen.final and not seen.live):
             if seen is None or not found or not _cancel_paused(engine, seen, Labels(found[0].labels)):
                 break
@@ -85,6 +86,18 @@ def cancel(engine: Engine, app_id: str, grace_s: float | None = None, *, interru
             record_end(engine, app_id)
             break
     wait_for_exit(app_dir, _MARGIN_S)
+
+
+def _folder_of_watcher(app_id: str, containers: Sequence[Container]) -> str:
+    """The folder of the app's record: below another state folder of this machine while a watcher there has it.
+
+    What is not in the watcher's own record it takes for the doing of another program.
+    """
+    own = record.folder(app_id)
+    if not containers or record.exists(own):
+        return own
+    there = record.locked_elsewhere(app_id, Labels(containers[0].labels).owner)
+    return there if there and os.access(record.journal_path(there), os.W_OK) else own
 
 
 def _decide(app_dir: str, request: Mapping[str, Any], *, is_done: bool) -> str:
