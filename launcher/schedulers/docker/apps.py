@@ -167,7 +167,7 @@ def inspect(engine: EngineView, app: DockerApp) -> DockerApp:
 def needs_confirmation(app: DockerApp) -> bool:
     """Whether one read is not enough to act on: the app seems to have ended, or to have lost its owner.
 
-    An engine whose disk was full may list an ended container as a running one, and inspects it as an ended one.
+    An engine whose disk was full may list an ended container as a running one; inspected, it has ended.
     """
     view, is_inspected = app.view, all(each.inspected for each in app.containers)
     if view.ended and view.live and not is_inspected:

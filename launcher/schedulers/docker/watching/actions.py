@@ -89,7 +89,7 @@ def cancel(engine: Engine, app_id: str, grace_s: float | None = None, *, interru
 
 
 def _folder_of_watcher(app_id: str, containers: Sequence[Container]) -> str:
-    """The folder of the app's record: below another state folder of this machine while a watcher there has it.
+    """The folder of the app's record: in another state folder of this machine while a watcher holds it there.
 
     What is not in the watcher's own record it takes for the doing of another program.
     """
