@@ -25,8 +25,16 @@ OF_FILES = ("job", "target", "var", "var_file", "allow_dirty", "no_components", 
 
 
 def is_saved_plan(path: str) -> bool:
-    """Whether `path` is a saved plan rather than a job file: every `.json` file is."""
-    return path.endswith(".json")
+    """Whether `path` is a saved plan and no job file: each `.json` file is, and each file of `plan --out`."""
+    if path.endswith(".json"):
+        return True
+    if not os.path.isfile(path):  # a pipe can be read once
+        return False
+    try:
+        with open(path, "rb") as file:
+            return b'"version": "launcher.plan/' in file.read(64)
+    except OSError:
+        return False  # the compiler reports it
 
 
 def add_arguments(

@@ -119,6 +119,14 @@ def test_validate_names_every_fault_of_a_saved_plan(scenario):
     assert "plan.json:1:2" in scenario.launcher("validate", "plan.json", code=6).out
 
 
+def test_a_saved_plan_may_have_any_name(scenario):
+    shown = scenario.launcher("plan", scenario.job("true"), "--out", "tfplan", code=0)
+    assert "to apply it: launcher apply tfplan" in shown.err
+    scenario.launcher("validate", "tfplan")
+    scenario.launcher("apply", "tfplan", "--wait")
+    assert [each.state for each in scenario.attempts()] == ["succeeded"]
+
+
 def test_the_approved_digest_is_an_approval(scenario):
     file = scenario.job("true")
     digest = scenario.plan_document(file)["plan_digest"]
