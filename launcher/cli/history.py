@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from launcher.ci_environment import pull_request
-from launcher.cli.arguments import add_project, add_target, count
+from launcher.cli.arguments import add_project, add_target, positive
 from launcher.cli.console import Console
 from launcher.cli.render.apps import attempt_json
 from launcher.cli.render.values import Cell, ago, state_cell, table, took
@@ -34,7 +34,7 @@ def add_arguments(parser: Any) -> None:
     parser.add_argument("job", metavar="JOB", nargs="?", help="job name or app id (default: all jobs)")
     add_target(parser)
     add_project(parser)
-    parser.option("-n, --limit N", f"number of attempts (default: {_MOST})", type=count, default=_MOST)
+    parser.option("-n, --limit N", f"number of attempts (default: {_MOST})", type=positive, default=_MOST)
     parser.option("--json", "print a JSON array")
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from launcher.cli.arguments import add_project, count, several_of
+from launcher.cli.arguments import add_project, positive, several_of
 from launcher.state.records import ENDED, LIVE
 
 TYPE_CHECKING = False
@@ -52,7 +52,8 @@ def add_arguments(parser: Any) -> None:
         type=_states,
         default=(),
     )
-    parser.option("-n, --limit N", "number of apps (default: 50, or what fits on the terminal)", type=count)
+    limit = "number of apps (default: 50, or what fits on the terminal)"
+    parser.option("-n, --limit N", limit, type=positive)
     parser.option("-a, --all", "list all apps, each on a line of its own")
     parser.option("--json", "print a JSON array")
 

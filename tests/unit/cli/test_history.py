@@ -123,6 +123,13 @@ def test_a_run_url_with_control_characters_is_not_recorded(scenario: Scenario) -
     assert only["run_url"] is None
 
 
+@pytest.mark.parametrize("command", ["list", "history", "use"])
+def test_a_limit_of_none_is_refused_and_not_answered_as_if_nothing_had_run(
+    command: str, scenario: Scenario
+) -> None:
+    assert "expected at least 1" in scenario.launcher(command, "--limit", "0", code=64).err
+
+
 def test_a_limit_shows_the_newest_attempts_of_a_job(file: Path, scenario: Scenario) -> None:
     shown = scenario.launcher("history", "train", "--limit", "1")
     assert [line.split()[0] for line in shown.out.splitlines()] == ["ATTEMPT", "2"]
