@@ -31,7 +31,6 @@ from launcher.workspace.api import WorkspaceMixin
 from launcher.workspace.archive import archive
 from launcher.workspace.context import unreadable
 
-REPOSITORY = "launcher-workspace"
 LABEL = images.WORKSPACE_LABEL
 BASES = "launcher.workspace-bases"
 """Label with the ids of its base images: it is stale when the name of a base means another image."""
@@ -202,7 +201,7 @@ def notes(app: AppDef, workspace: BoundWorkspace) -> list[str]:
 def _work(app: AppDef, cfg: Mapping[str, CfgVal], workspace: BoundWorkspace) -> dict[str, _Work]:
     """Image of a role → the image to build on it."""
     dockerfile = dockerfile_of(workspace.folder)
-    repo = cfg.get("image_repo") or REPOSITORY
+    repo = cfg.get("image_repo") or images.WORKSPACE_REPOSITORY
     workdir = str(cfg.get("workdir") or "") if dockerfile.below else ""
     if workdir and not _folder(workdir):
         raise SchedulerError(
@@ -402,7 +401,7 @@ class DockerWorkspaceMixin(WorkspaceMixin[dict[str, tuple[str, str]]]):
         found: dict[str, tuple[str, str]] = {}
         for role in app.roles:
             repository, _, tag = role.image.partition(":")
-            if repository != REPOSITORY:
+            if repository != images.WORKSPACE_REPOSITORY:
                 continue
             repo = cfg.get("image_repo")
             if not repo:

@@ -19,6 +19,9 @@ ALWAYS, MISSING, NEVER = "always", "missing", "never"
 WORKSPACE_LABEL = "launcher.workspace"
 """Label of every image that `image_build.py` builds from a workspace: the digest of the workspace in it."""
 
+WORKSPACE_REPOSITORY = "launcher-workspace"
+"""The repository of these images without the option `image_repo`: no registry has it."""
+
 _HASH_TAG = re.compile(r":[0-9a-f]{20}\Z")  # a hash of its inputs, so that it never means another image
 _PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"  # the engine's default
 
@@ -37,8 +40,9 @@ def ensure_image(
     found = engine.image(name)
     if found is not None and (policy != ALWAYS or name in fresh or is_only_here(name, found)):
         return found
-    if policy == NEVER or name.startswith("sha256:"):
-        hint = f"docker pull {name}, or image_pull=missing" if policy == NEVER else None
+    is_in_registries = not name.startswith(("sha256:", f"{WORKSPACE_REPOSITORY}:"))
+    if policy == NEVER or not is_in_registries:
+        hint = f"docker pull {name}, or image_pull=missing" if is_in_registries else None
         raise ImageNotFound(f"the engine has no image {name}", hint=hint)
     engine.pull(name, report)
     fresh.add(name)

@@ -9,6 +9,7 @@ import pytest
 
 from launcher.errors import SchedulerError
 from launcher.schedulers.docker import images
+from launcher.schedulers.docker.client.errors import ImageNotFound
 from launcher.schedulers.docker.image_build import build_workspace
 from launcher.schedulers.workspaces import bind_workspace
 from launcher.specs import AppDef, Role
@@ -189,6 +190,9 @@ def test_the_image_of_a_workspace_is_asked_of_no_registry(pulls: Pulls, tmp_path
         assert pulls.events == []
     finally:
         Daemon().remove_image(built)
+    with pytest.raises(ImageNotFound, match=f"the engine has no image {built}"):  # removed by hand
+        images.ensure_image(pulls.engine, built, "missing", pulls.events.append)
+    assert pulls.events == []
 
 
 def test_an_image_based_on_a_workspace_image_is_pulled_like_any_other(pulls, tmp_path):
