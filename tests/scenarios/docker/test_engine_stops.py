@@ -256,6 +256,27 @@ def test_an_engine_that_refuses_for_a_while_fails_no_queued_job(scenario, engine
         assert scenario.attempts("second")[-1].state == "succeeded"
 
 
+def test_a_job_whose_start_the_engine_refuses_again_and_again_can_be_cancelled(
+    scenario, engine, monkeypatch, tmp_path
+):
+    gate = scenario.gate()
+    files = [
+        scenario.job(gate.script, name="first"),
+        scenario.job("true", name="second", top="needs: [first]"),
+    ]
+    with monkeypatch.context() as way, Proxy(tmp_path / "p.sock", everything, status=500) as made:
+        way.setenv("DOCKER_HOST", made.host)
+        scenario.apply(*files)
+        gate.entered()
+        made.allowed = lambda _method, path: "/containers/create" not in path
+        gate.open()
+        _until(lambda: len(made.refused) >= 3)
+        scenario.cancel("second")
+        [attempt] = scenario.attempts("second")
+        assert (attempt.state, attempt.message[:12]) == ("cancelled", "cancelled by")
+        assert scenario.containers(attempt.app_id) == []
+
+
 @pytest.mark.parametrize("request_", ["/containers/create", "/start"])
 def test_a_refusal_by_an_engine_that_stops_fails_no_queued_job(scenario, monkeypatch, tmp_path, request_):
     """The reason of the refusal is final at other times; the engine takes no new connection by then."""

@@ -66,7 +66,9 @@ def cancel(engine: Engine, app_id: str, grace_s: float | None = None, *, interru
             continue
         if seen.state in WAITING_STATES:
             if not give_up(engine, app_id, "cancelled", cancelled(request)):
-                wait_for_exit(app_dir, _LATE_S)  # the app is being started, or its watcher records its end
+                # The app is being started, which may take many tries, or its watcher records its end.
+                intended = intended or record.append(app_dir, "cancel", **request)
+                wait_for_exit(app_dir, _LATE_S)
             continue
         if not seen.started:
             remove_app(engine, app_id, force=False)

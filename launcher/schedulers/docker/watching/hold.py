@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from launcher.dataclass import replace
 from launcher.errors import SchedulerError
+from launcher.holding.events import cancelled
 from launcher.holding.hold import way_to_start
 from launcher.schedulers.docker import apps, record, tombstones
 from launcher.schedulers.docker.client.engine import Engine
@@ -263,13 +264,24 @@ class Hold:
             return None
 
     def _fail(self, error: SchedulerError) -> bool:
-        why = str(error).partition("\n")[0]
-        self._persist(partial(ends.carry_out, self._engine, self._waiting, tombstones.ending("failed", why)))
+        return self._give_up("failed", str(error).partition("\n")[0])
+
+    def _give_up(self, state: AttemptState, why: str) -> bool:
+        """End the attempt although its start was decided: nothing of it was started. Returns False."""
+        self._persist(partial(ends.carry_out, self._engine, self._waiting, tombstones.ending(state, why)))
         return False
 
     def _create(self) -> bool:
-        """Create the app; False when that failed, and the attempt with it. May be called again."""
+        """Create the app; False when that failed or was cancelled, and the attempt with it.
+
+        May be called again, after an error that may pass.
+        """
         try:
+            if not self._is_created:
+                self._remove_left()
+                journal = record.journal(self._app_dir)
+                if journal is not None and journal.app.cancel is not None:
+                    return self._give_up("cancelled", cancelled(journal.app.cancel))
             self._create_all()
         except SchedulerError as error:
             if isinstance(error, EngineError) and may_pass(error):
@@ -279,15 +291,17 @@ class Hold:
         record.append(self._app_dir, "starting")
         return True
 
+    def _remove_left(self) -> None:
+        """Remove the containers that a call which lost the engine may have left."""
+        for each in apps.list_containers(self._engine, self._app_id):
+            if is_replica(each) and each.labels.get(OWNER) == self._labels[OWNER]:
+                self._engine.remove(each.id)
+
     def _create_all(self) -> None:
         from launcher.schedulers.docker.containers import ContainerSetup
         from launcher.schedulers.docker.job import DockerContainer, DockerJob
 
         if not self._is_created:
-            # A call that lost the engine may have left containers.
-            for each in apps.list_containers(self._engine, self._app_id):
-                if is_replica(each) and each.labels.get(OWNER) == self._labels[OWNER]:
-                    self._engine.remove(each.id)
             setup = ContainerSetup(self._engine, None)
             labels: Mapping[str, str] = self._labels
             dealt: tuple[str, ...] = ()
