@@ -50,12 +50,9 @@ class Cluster:
     def __str__(self) -> str:
         return f"the cluster behind {self.host}" if self.host else "the cluster of this machine"
 
-    def call(self, *ops: Mapping[str, Any], one_look: bool = False) -> list[Answer]:
-        """The answers to operations, in order, which may be errors. Raises SchedulerError if it is away.
-
-        one_look: the operations are of the same kind, for many apps: Slurm is asked once for all jobs.
-        """
-        answer = self._answer({"job_dir": self.job_dir, "ops": list(ops), "one_look": one_look})
+    def call(self, *ops: Mapping[str, Any]) -> list[Answer]:
+        """The answers to operations, in order, which may be errors. Raises SchedulerError if it is away."""
+        answer = self._answer({"job_dir": self.job_dir, "ops": list(ops)})
         found = answer.get("ok")
         if not isinstance(found, list) or len(found) != len(ops):
             raise error_of(answer) or SchedulerError(f"{self} gave no answer that launcher understands")

@@ -167,7 +167,7 @@ def settled(cluster: Cluster, apps: Mapping[str, Facts]) -> dict[str, Facts]:
         return dict(apps)
     again = {"op": "observe", "app_ids": sorted(made)}
     ops = [{"op": "end", "app_id": app_id, "outcome": outcome} for app_id, outcome in made.items()]
-    *_, answer = cluster.call(*ops, again, one_look=True)
+    *_, answer = cluster.call(*ops, again)
     return {**apps, **{k: facts for k, facts in checked(answer)["apps"].items() if k in apps}}
 
 

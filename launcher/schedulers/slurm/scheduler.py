@@ -103,10 +103,11 @@ class SlurmScheduler(EngineScheduler["SlurmRequest"]):
         attempt = attempt_of_app(info.app, info.cfg, SLURM, self.session_name, app_id)
         archive = self._packed.get(digest_of(info.app))
         reservation = self.claim(attempt)
+        reservation.request = info.request
         try:
             if archive is not None:
                 reservation.cluster.put(app_id, pieces(archive))
-            reservation.create(info.app, info.cfg, info.request)
+            reservation.create(info.app, info.cfg)
             reservation.start()
         except BaseException:
             reservation.abort()

@@ -55,17 +55,15 @@ class SlurmReservation(BackendReservation):
         if not self.resumed:
             self.cluster.put(self.app_id, archive(workspace.folder, digest=workspace.digest))
 
-    def create(self, app: AppDef, cfg: Mapping[str, CfgVal], request: SlurmRequest | None = None) -> None:
-        """Make files and held job, by `request` of the dry run if given. Raises StartError if refused."""
+    def create(self, app: AppDef, cfg: Mapping[str, CfgVal]) -> None:
+        """Make files and held job. Raises StartError if refused."""
         if self.resumed:
             return
         needs = self.needs()
         try:
-            request = request or build_request(app, cfg, session=self.attempt.key.session)
-            bound = self.bound(request, app)
-            files = {"app": json.dumps(bound.app), "script": bound.script, "secret": secrets_of(bound)}
-            op = {"op": "create", **self.owned(), **files, "argv": bound.argv, "needs": needs}
-            op["program"] = program_name()
+            bound = self.bound(app, cfg)
+            op = {"op": "create", **self.files(bound), "script": bound.script, "argv": bound.argv}
+            op |= {"needs": needs, "program": program_name()}
             for answer in self.cluster.call(*self.cluster.programs, *self.make_output(app), op):
                 checked(answer)
         except SchedulerError:
@@ -85,14 +83,23 @@ class SlurmReservation(BackendReservation):
         return [{"app_id": each.app_id, "job": each.job} for each in self.waits_for]
 
     def bound(
-        self, request: SlurmRequest, app: AppDef, outputs_there: Collection[str] | None = None
+        self, app: AppDef, cfg: Mapping[str, CfgVal], outputs_there: Collection[str] | None = None
     ) -> SlurmRequest:
         """The request for the app id. `outputs_there`: the output folders of the cluster, if known."""
+        request = self.request or build_request(app, cfg, session=self.attempt.key.session)
         if not self.attempt.number:  # an app without a job has no output folder
             return bind_request(request, self.app_id, program=program_name())
         folders, listed = outputs_of(self.cluster, self.attempt, app, outputs_there)
         own = {**self.attempt.variables, **listed}
         return bind_request(request, self.app_id, outputs=folders, variables=own, program=program_name())
+
+    def files(self, bound: SlurmRequest) -> dict[str, Any]:
+        """The fields of an operation that name the app and its files."""
+        secrets = {
+            role: {name: resolve(each) for name, each in found.items()}
+            for role, found in bound.secrets.items()
+        }
+        return {**self.owned(), "app": json.dumps(bound.app), "secret": secrets}
 
     def make_output(self, app: AppDef) -> list[dict[str, Any]]:
         """The operation that makes the app's output folder; none for an app without one."""
@@ -100,29 +107,38 @@ class SlurmReservation(BackendReservation):
         return [{"op": "make_output", "name": own_output(self.attempt)}] if has_folder else []
 
     def start(self) -> None:
-        """Let Slurm run the app."""
-        self.is_over = True
-        (answer,) = self.cluster.call({"op": "start", **self.owned()})
-        self.take_answer(answer)
-        checked(answer)
-
-    def take_answer(self, answer: Mapping[str, Any]) -> None:
-        """Note the answer of the start: after these errors, nothing will run."""
-        self.is_over = answer.get("error") not in ("refused", "state")
-        self.accepted = answer.get("state", self.accepted)
+        (error,) = started([self])
+        if error is not None:
+            raise error
 
     def abort(self) -> None:
-        """Remove everything of the reservation; without effect after the start."""
-        if not self.is_over:
-            checked(*self.cluster.call({"op": "abort", **self.owned()}))
-            self.is_over = True
-            forget(self.app_id)
+        take_back([self])
 
 
-def secrets_of(bound: SlurmRequest) -> dict[str, dict[str, str]]:
-    """Role → variable → its secret value."""
-    secrets = bound.secrets.items()
-    return {role: {name: resolve(each) for name, each in found.items()} for role, found in secrets}
+def started(reservations: Sequence[SlurmReservation]) -> list[LauncherError | None]:
+    """Let Slurm run the apps; returns for each the error why it does not run it, or None."""
+    for each in reservations:
+        each.is_over = True
+    ops = [{"op": "start", **each.owned()} for each in reservations]
+    answers = reservations[0].cluster.call(*ops)
+    for each, answer in zip(reservations, answers, strict=True):
+        each.is_over = answer.get("error") not in ("refused", "state")  # after these, nothing will run
+        each.accepted = answer.get("state", each.accepted)
+    return [error_of(answer) for answer in answers]
+
+
+def take_back(reservations: Sequence[SlurmReservation]) -> None:
+    """Remove everything of the reservations but for those that were started. Raises SchedulerError."""
+    mine = [each for each in reservations if not each.is_over]
+    if not mine:
+        return
+    answers = mine[0].cluster.call(*({"op": "abort", **each.owned()} for each in mine))
+    removed = [each for each, answer in zip(mine, answers, strict=True) if "error" not in answer]
+    for each in removed:
+        each.is_over = True
+    forget(*(each.app_id for each in removed))
+    for answer in answers:
+        checked(answer)
 
 
 def reserve(
@@ -143,7 +159,7 @@ def reserve(
     made: dict[str, SlurmReservation | LauncherError] = {}
     while left := [each for each in attempts if each.app_id not in made]:
         asked = [ops[each.app_id] for each in left]
-        answers = cluster.call(*cluster.greeting, *asked, one_look=len(left) > 1)
+        answers = cluster.call(*cluster.greeting, *asked)
         for attempt, op, answer in zip(left, asked, answers[-len(left) :], strict=True):
             app_id = attempt.app_id
             if answer.get("error") != "reserved":
@@ -255,24 +271,10 @@ class SlurmBatches(Batches):
         return [errors.get(each.reservation.app_id) for each in members]
 
     def start(self, reservations: Sequence[Reservation]) -> list[LauncherError | None]:
-        ours = [*map(_ours, reservations)]
-        for each in ours:
-            each.is_over = True
-        op = {"op": "start_all", "apps": [each.owned() for each in ours]}
-        (answer,) = ours[0].cluster.call(op, one_look=True)
-        found = checked(answer)["apps"]
-        for each, its in zip(ours, found, strict=True):
-            each.take_answer(its)
-        return [error_of(its) for its in found]
+        return started([*map(_ours, reservations)])
 
     def abort(self, reservations: Sequence[Reservation]) -> None:
-        ours = [each for each in map(_ours, reservations) if not each.is_over]
-        if ours:
-            op = {"op": "abort_all", "apps": [each.owned() for each in ours]}
-            checked(*ours[0].cluster.call(op, one_look=True))
-            for each in ours:
-                each.is_over = True
-            forget(*(each.app_id for each in ours))
+        take_back([*map(_ours, reservations)])
 
 
 def _ours(reservation: Reservation) -> SlurmReservation:
@@ -295,15 +297,12 @@ def _create_array(
         except SchedulerError as error:
             errors[reservation.app_id] = error
             continue
-        session = reservation.attempt.key.session
-        request = reservation.request or build_request(each.app, each.cfg, session=session)
-        bound = reservation.bound(request, each.app, outputs)
+        bound = reservation.bound(each.app, each.cfg, outputs)
         before += reservation.make_output(each.app)
-        texts = {"app": json.dumps(bound.app), "secret": secrets_of(bound), "needs": needs}
-        apps.append({**reservation.owned(), **texts})
+        apps.append({**reservation.files(bound), "needs": needs})
     if not apps:
         return errors
-    script = array_script(request, name, len(apps), at_once, program_name())
+    script = array_script(bound, name, len(apps), at_once, program_name())
     op = {"op": "create_array", "array": name, "argv": ["sbatch"], "script": script, "at_once": at_once}
     more = {"aftercorr": cluster.about.get("aftercorr"), "program": program_name(), "apps": apps}
     *made, answer = cluster.call(*before, {**op, **more})

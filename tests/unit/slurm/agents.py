@@ -69,10 +69,15 @@ class Login:
         folder.mkdir(exist_ok=True)
         self.runs.touch()
 
+    def ask(self, *ops: dict[str, Any]) -> list[dict[str, Any]]:
+        """Return the answers to the operations of a request; a failure has the key `error`."""
+        found = answer({"job_dir": str(self.job_dir), "ops": list(ops)})["ok"]
+        return list(json.loads(json.dumps(found)))
+
     def do(self, op: str, **fields: Any) -> dict[str, Any]:
-        """Return the answer; a failure has the key `error`."""
-        (found,) = answer({"job_dir": str(self.job_dir), "ops": [{"op": op, **fields}]})["ok"]
-        return dict(json.loads(json.dumps(found)))
+        """Return the answer to one operation."""
+        (found,) = self.ask({"op": op, **fields})
+        return found
 
     def kill(self, act: int, *ops: dict[str, Any]) -> int:
         """Have a process answer a request and die before an act; 0 when it died, else how many there were."""
@@ -114,10 +119,10 @@ class Login:
 
     def submission(self, app_id: str, nonce: str, *dead: str, digest: str = "one") -> list[dict[str, Any]]:
         """reserve, create and start, as one request."""
-        later = [self.creation(app_id, nonce), {"op": "start", "app_id": app_id, "nonce": nonce}]
         return [
             self.reservation(app_id, nonce, *dead, digest=digest),
-            *({**each, "after": True} for each in later),
+            self.creation(app_id, nonce),
+            *self.each("start", nonce, app_id),
         ]
 
     def array(self, name: str, nonce: str, *app_ids: str, **needs: str) -> dict[str, Any]:
@@ -130,16 +135,25 @@ class Login:
         op = {"op": "create_array", "array": name, "argv": ["sbatch"], "script": script}
         return {**op, "program": "p.zip", "apps": apps}
 
-    def start_all(self, nonce: str, *app_ids: str) -> dict[str, Any]:
-        """The operation that starts these apps."""
-        return {"op": "start_all", "apps": [{"app_id": each, "nonce": nonce} for each in app_ids]}
+    def each(self, op: str, nonce: str, *app_ids: str) -> list[dict[str, Any]]:
+        """An operation such as `start`, for each of these apps."""
+        return [{"op": op, "app_id": each, "nonce": nonce} for each in app_ids]
+
+    def start(self, nonce: str, *app_ids: str) -> list[dict[str, Any]]:
+        """Start these apps by one request; return the answer for each."""
+        return self.ask(*self.each("start", nonce, *app_ids))
+
+    def abort(self, nonce: str, *app_ids: str) -> list[str]:
+        """Abort these apps by one request; return the removed ones."""
+        answers = self.ask(*self.each("abort", nonce, *app_ids))
+        return [each for each, found in zip(app_ids, answers, strict=True) if found["removed"]]
 
     def submit(self, app_id: str, nonce: str, *dead: str, digest: str = "one", **fields: Any) -> str:
         """Reserve, create and start; return the state."""
         for op in (
             self.reservation(app_id, nonce, *dead, digest=digest),
             self.creation(app_id, nonce, **fields),
-            {"op": "start", "app_id": app_id, "nonce": nonce},
+            *self.each("start", nonce, app_id),
         ):
             found = self.do(**op)
             assert "error" not in found, found

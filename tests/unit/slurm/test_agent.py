@@ -9,7 +9,6 @@ from pathlib import Path
 import pytest
 
 from launcher.schedulers.slurm.site.agent import observe, site
-from launcher.schedulers.slurm.site.agent.site import answer
 from tests.engines.slurm import SlurmCluster
 from tests.unit.slurm.agents import Login, commands, replace_sleep, until
 
@@ -243,8 +242,7 @@ def test_the_apps_of_one_request_are_cancelled_with_one_look_and_a_call_for_each
     )
     monkeypatch.setenv("PATH", f"{made}{os.pathsep}{os.environ['PATH']}")
     ids = ["runs-1", "waits-1", "waits-2", "over-1", "gone-1", ".."]
-    request = {"job_dir": str(login.job_dir), "ops": [{"op": "cancel", "app_id": each} for each in ids]}
-    found = answer(request)["ok"]
+    found = login.ask(*({"op": "cancel", "app_id": each} for each in ids))
     assert found[:5] == [{"is": each} for each in ("running", "pending", "pending", "ended", "unknown")]
     assert found[5]["error"] == "state"
     called = [line.split() for line in (tmp_path / "calls").read_text().splitlines()]

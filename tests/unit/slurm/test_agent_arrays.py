@@ -7,7 +7,7 @@ import os
 import pytest
 
 from launcher.schedulers.slurm.site.agent.folder import OpError
-from launcher.schedulers.slurm.site.agent.site import Slurm, answer
+from launcher.schedulers.slurm.site.agent.site import Slurm
 from tests.engines.slurm import SlurmCluster
 from tests.unit.slurm.agents import Login, until
 
@@ -45,11 +45,11 @@ def test_the_apps_of_an_array_are_held_until_all_are_released_and_run_once_each(
     assert queue(login, slurm) == [f"{job}_{k}" for k in range(3)]
     assert all(is_held(slurm, each) for each in queue(login, slurm))
     assert {each["created"] is not None for each in login.facts(*APPS).values()} == {True}
-    found = login.do(**login.start_all("n1", *APPS))["apps"]
+    found = login.start("n1", *APPS)
     assert found == [{"state": "queued"}] * 3
     login.wait_for(*APPS)
     assert login.started() == sorted(APPS)
-    assert login.do(**login.start_all("n1", *APPS))["apps"] == [{"state": "succeeded"}] * 3
+    assert login.start("n1", *APPS) == [{"state": "succeeded"}] * 3
     runs = dict(line.split() for line in login.runs.read_text().splitlines())
     assert runs == {each: f"{job}_{k}" for k, each in enumerate(APPS)}
 
@@ -58,14 +58,14 @@ def test_an_app_of_an_array_has_six_files_before_it_runs(login, slurm):
     created(login, *APPS)
     for each in APPS:
         assert login.names(each) == {"id", "attempt.json", "owner", "app.json", "submitting", "created"}
-    login.do("abort_all", apps=[{"app_id": each, "nonce": "n1"} for each in APPS])
+    login.abort("n1", *APPS)
 
 
 def test_a_task_is_taken_back_before_the_others_are_released(login, slurm):
     job = created(login, *APPS)
-    assert login.do("abort_all", apps=[{"app_id": "b-1", "nonce": "n1"}]) == {"removed": ["b-1"]}
+    assert login.abort("n1", "b-1") == ["b-1"]
     until(lambda: queue(login, slurm) == [f"{job}_0", f"{job}_2"])
-    assert all("error" not in each for each in login.do(**login.start_all("n1", "a-1", "c-1"))["apps"])
+    assert all("error" not in each for each in login.start("n1", "a-1", "c-1"))
     login.wait_for("a-1", "c-1")
     assert login.started() == ["a-1", "c-1"]
     assert not login.folder("b-1").exists()
@@ -73,18 +73,16 @@ def test_a_task_is_taken_back_before_the_others_are_released(login, slurm):
 
 def test_a_part_of_an_array_can_be_released_alone(login, slurm):
     job = created(login, *APPS)
-    request = {"job_dir": str(login.job_dir), "one_look": True, "ops": [login.start_all("n1", "a-1")]}
-    assert answer(request)["ok"] == [{"apps": [{"state": "queued"}]}]
-    login.wait_for("a-1")
-    assert [is_held(slurm, f"{job}_{k}") for k in (1, 2)] == [True, True]
-    assert login.do("abort_all", apps=[{"app_id": each, "nonce": "n1"} for each in APPS[1:]])["removed"]
+    assert login.start("n1", *APPS[:2]) == [{"state": "queued"}] * 2
+    login.wait_for(*APPS[:2])
+    assert is_held(slurm, f"{job}_2")
+    assert login.abort("n1", "c-1") == ["c-1"]
     until(lambda: queue(login, slurm) == [])
 
 
 def test_an_aborted_array_leaves_nothing(login, slurm):
     created(login, *APPS)
-    found = login.do("abort_all", apps=[{"app_id": each, "nonce": "n1"} for each in APPS])
-    assert sorted(found["removed"]) == sorted(APPS)
+    assert login.abort("n1", *APPS) == [*APPS]
     until(lambda: queue(login, slurm) == [])
     assert os.listdir(login.job_dir / "apps") == []
     assert os.listdir(login.job_dir / "arrays") == []
@@ -97,7 +95,7 @@ def test_an_app_that_another_client_has_by_now_has_no_task(login, slurm):
     found = login.do(**login.array("x", "n1", *APPS))
     assert list(found["lost"]) == ["b-1"]
     until(lambda: queue(login, slurm) == [f"{found['jobs'][0]}_{k}" for k in (0, 2)])
-    assert all("error" not in each for each in login.do(**login.start_all("n1", "a-1", "c-1"))["apps"])
+    assert all("error" not in each for each in login.start("n1", "a-1", "c-1"))
     login.wait_for("a-1", "c-1")
     assert login.started() == ["a-1", "c-1"]
 
@@ -116,18 +114,18 @@ def test_one_task_is_cancelled_before_it_starts_and_the_others_run(login, slurm)
     created(login, *APPS)
     assert login.do("cancel", app_id="b-1") == {"is": "pending"}
     assert login.outcome("b-1")["state"] == "cancelled"
-    assert login.do(**login.start_all("n1", *APPS))["apps"][1] == {"state": "cancelled"}
+    assert login.start("n1", *APPS)[1] == {"state": "cancelled"}
     login.wait_for("a-1", "c-1")
     assert login.started() == ["a-1", "c-1"]
 
 
 def test_the_folder_of_an_array_stays_as_long_as_one_of_its_apps_has_not_ended(login, slurm):
     created(login, *APPS)
-    login.do(**login.start_all("n1", "a-1", "b-1"))
+    login.start("n1", "a-1", "b-1")
     login.wait_for("a-1", "b-1")
     login.do("sweep")
     assert os.listdir(login.job_dir / "arrays") == ["x"]
-    login.do(**login.start_all("n1", "c-1"))
+    login.start("n1", "c-1")
     login.wait_for("c-1")
     until(lambda: login.do("sweep") and os.listdir(login.job_dir / "arrays") == [])
 
@@ -146,7 +144,7 @@ def test_a_need_of_a_single_app_may_be_a_task(login, slurm):
     login.do(**login.creation("c-1", "n1", needs=[{"app_id": "a-1", "job": "a"}]))
     assert login.do("start", app_id="c-1", nonce="n1") == {"state": "waiting"}
     assert login.facts("c-1")["c-1"]["needs"] == {"a-1": ""}
-    login.do(**login.start_all("n1", "a-1", "b-1"))
+    login.start("n1", "a-1", "b-1")
     login.wait_for("a-1", "b-1", "c-1")
     assert login.started()[-1] == "c-1"
 
@@ -169,11 +167,11 @@ def created_behind(login: Login) -> list[str]:
 
 def test_each_task_runs_behind_the_task_that_it_waits_for(login, slurm):
     assert len(created_behind(login)) == 1
-    assert login.do(**login.start_all("n1", *LATER))["apps"] == [{"state": "waiting"}] * 3
+    assert login.start("n1", *LATER) == [{"state": "waiting"}] * 3
     assert {app_id: each["needs"] for app_id, each in login.facts(*LATER).items()} == {
         f"{job}-1": {need: ""} for job, need in NEEDS.items()
     }
-    login.do(**login.start_all("n1", *APPS))
+    login.start("n1", *APPS)
     login.wait_for(*LATER)
     ran = [line.split()[0] for line in login.runs.read_text().splitlines()]
     assert sorted(ran) == sorted((*APPS, *LATER))
@@ -182,7 +180,7 @@ def test_each_task_runs_behind_the_task_that_it_waits_for(login, slurm):
 
 def test_a_task_behind_a_cancelled_one_is_over_and_the_other_tasks_run(login, slurm):
     created_behind(login)
-    login.do(**login.start_all("n1", *LATER))
+    login.start("n1", *LATER)
     assert login.do("cancel", app_id="b-1") == {"is": "pending"}
     facts = login.facts(*LATER)
     assert {app_id: each["vanished"] for app_id, each in facts.items()} == {
@@ -191,7 +189,7 @@ def test_a_task_behind_a_cancelled_one_is_over_and_the_other_tasks_run(login, sl
         "z-1": False,
     }
     assert login.do("end", app_id="y-1", outcome={"state": "skipped"}) == {"won": True}
-    login.do(**login.start_all("n1", *APPS))
+    login.start("n1", *APPS)
     login.wait_for("x-1", "z-1")
     until(lambda: queue(login, slurm) == [])
     assert login.started() == ["a-1", "c-1", "x-1", "z-1"]
@@ -205,7 +203,7 @@ def test_an_app_whose_need_has_failed_by_now_has_no_task(login, slurm):
     (job,) = login.do(**login.array("y", "n1", *LATER, **NEEDS))["jobs"]
     assert [each for each in queue(login, slurm) if each.startswith(job)] == [f"{job}_0", f"{job}_2"]
     assert login.outcome("y-1")["message"] == "b failed"
-    answers = login.do(**login.start_all("n1", *LATER))["apps"]
+    answers = login.start("n1", *LATER)
     assert [each["state"] for each in answers] == ["waiting", "skipped", "waiting"]
     for each in ("a-1", "c-1", "x-1", "z-1"):
         login.do("cancel", app_id=each)
@@ -228,6 +226,6 @@ def test_no_array_stays_when_slurm_refuses_one_of_several(login, slurm, monkeypa
     found = login.do(**login.array("x", "n1", *APPS, b="d-1"))
     assert (found["error"], len(calls)) == ("refused", 2)
     assert os.listdir(login.job_dir / "arrays") == []
-    login.do("abort_all", apps=[{"app_id": each, "nonce": "n1"} for each in (*APPS, "d-1")])
+    login.abort("n1", *APPS, "d-1")
     until(lambda: queue(login, slurm) == [])
     assert os.listdir(login.job_dir / "apps") == []

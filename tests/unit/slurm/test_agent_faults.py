@@ -14,7 +14,6 @@ import pytest
 
 from launcher.schedulers.slurm.site.agent import site, wait
 from launcher.schedulers.slurm.site.agent.observe import SECOND_LOOK_S
-from launcher.schedulers.slurm.site.agent.site import answer
 from tests.unit.slurm.agents import ROOT, Login, commands, replace_sleep, until
 
 ROW = "\\036%s\\037%s\\0370\\037N/A\\037N/A\\037N/A\\037(null)\\037None\\037n3\\037/j/a-1/script-n1.sh"
@@ -74,7 +73,7 @@ def test_a_controller_that_does_not_answer_is_asked_once_a_request(tmp_path, mon
         login.creation("a-1", "n1"),
         {"op": "observe", "app_ids": ["a-1"]},
     ]
-    answers = answer({"job_dir": str(login.job_dir), "ops": ops})["ok"]
+    answers = login.ask(*ops)
     assert [each["error"] for each in answers] == ["unreachable"] * 3
     assert answers[0]["message"] == "squeue: error: Unable to contact slurm controller (connect failure)"
     assert answers[0]["detail"]["apps"].keys() == {"a-1", "b-1"}
@@ -158,8 +157,7 @@ def test_apps_are_cancelled_although_slurm_refuses_the_job_of_another_one(tmp_pa
         about.update({"started": '{"job":"42"}'} if app_id == "c-1" else {})
         for name, text in about.items():
             (login.folder(app_id) / name).write_text(text)
-    ops = [{"op": "cancel", "app_id": app_id} for app_id in ("a-1", "b-1", "c-1")]
-    found = answer({"job_dir": str(login.job_dir), "ops": ops})["ok"]
+    found = login.ask(*({"op": "cancel", "app_id": app_id} for app_id in ("a-1", "b-1", "c-1")))
     assert [each.get("is") for each in found] == ["pending", None, "ended"]
     assert found[1]["error"] == "refused"
     assert "permission denied" in found[1]["message"]

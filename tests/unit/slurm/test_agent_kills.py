@@ -71,7 +71,7 @@ def test_an_array_killed_at_any_act_is_finished_by_the_next_client(login, slurm,
     for act in acts(first, 6):
         app_ids = [f"a{act}-1", f"b{act}-1"]
         ops = [login.reservation(each, "n1") for each in app_ids]
-        ops += [login.array(f"x{act}", "n1", *app_ids), login.start_all("n1", *app_ids)]
+        ops += [login.array(f"x{act}", "n1", *app_ids), *login.each("start", "n1", *app_ids)]
         everything += app_ids
         if login.kill(act, *ops):
             break
@@ -82,7 +82,7 @@ def test_an_array_killed_at_any_act_is_finished_by_the_next_client(login, slurm,
         if new:
             assert login.do(**login.array(f"y{act}", "n2", *new))["lost"] == {}
         if mine:
-            answers = login.do(**login.start_all("n2", *mine))["apps"]
+            answers = login.start("n2", *mine)
             assert [each for each in answers if "error" in each] == []
     assert act > 40
     login.wait_for(*everything)
@@ -106,8 +106,8 @@ def test_an_array_behind_another_one_killed_at_any_act_is_finished_by_the_next_c
         ops = [login.reservation(each, "n1") for each in app_ids]
         ops += [{**login.array(f"x{act}", "n1", *app_ids, **needs), "aftercorr": 2}]
         everything += [*app_ids, *needs.values()]
-        is_whole = login.kill(act, *ops, login.start_all("n1", *app_ids))
-        login.do(**login.start_all("n0", *needs.values()))
+        is_whole = login.kill(act, *ops, *login.each("start", "n1", *app_ids))
+        login.start("n0", *needs.values())
         if is_whole:
             break
         found = {each: login.do(**login.reservation(each, "n2", "n1", digest=digest)) for each in app_ids}
@@ -116,7 +116,7 @@ def test_an_array_behind_another_one_killed_at_any_act_is_finished_by_the_next_c
         if new:
             assert login.do(**login.array(f"y{act}", "n2", *new, **needs))["lost"] == {}
         if mine:
-            answers = login.do(**login.start_all("n2", *mine))["apps"]
+            answers = login.start("n2", *mine)
             assert [each for each in answers if "error" in each] == []
     assert act > 40
     login.wait_for(*everything)
@@ -133,7 +133,7 @@ def test_an_abort_of_an_array_killed_at_any_act_is_finished_by_the_next_client(l
         for each in app_ids:
             login.reserve(each, "n1")
         login.do(**login.array(f"x{act}", "n1", *app_ids))
-        if login.kill(act, {**login.start_all("n1", *app_ids), "op": "abort_all"}):
+        if login.kill(act, *login.each("abort", "n1", *app_ids)):
             break
         for each in app_ids:
             assert login.submit(each, "n2", "n1", digest="two") in RELEASED

@@ -7,7 +7,6 @@ from typing import Any
 import pytest
 
 from launcher.schedulers.slurm.site.agent.folder import Folder
-from launcher.schedulers.slurm.site.agent.site import answer
 from tests.engines.slurm import SlurmCluster
 from tests.unit.slurm.agents import Login, commands
 
@@ -203,7 +202,7 @@ def test_the_tasks_of_a_real_array_are_one_group(slurm: SlurmCluster, tmp_path):
     op = login.array("x", "n1", *ids)
     later = op["script"].replace("\n#SBATCH --array", "\n#SBATCH --begin=now+1hour\n#SBATCH --array")
     assert "error" not in login.do(**{**op, "script": later})
-    login.do(**login.start_all("n1", *ids))
+    login.start("n1", *ids)
     known = dict.fromkeys(ids, CREATED_AT)
     found = login.do("observe", queued=known)
     assert found["apps"] == {}
@@ -227,7 +226,7 @@ def test_every_other_task_of_an_array_is_seen(slurm: SlurmCluster, tmp_path):
     op = login.array("x", "n1", *ids)
     later = op["script"].replace("\n#SBATCH --array", "\n#SBATCH --begin=now+1hour\n#SBATCH --array")
     assert "error" not in login.do(**{**op, "script": later})
-    answer({"job_dir": str(login.job_dir), "ops": [login.start_all("n1", *ids)], "one_look": True})
+    login.start("n1", *ids)
     for app_id in ids[1::2]:
         login.do("cancel", app_id=app_id)
     found = login.facts()

@@ -12,7 +12,7 @@ import pytest
 from launcher.schedulers.slurm.site.agent import read, submit
 from launcher.schedulers.slurm.site.agent.folder import Folder
 from launcher.schedulers.slurm.site.agent.observe import add_replicas
-from launcher.schedulers.slurm.site.agent.site import SECOND_LOOK_S, answer
+from launcher.schedulers.slurm.site.agent.site import SECOND_LOOK_S
 from tests.unit.slurm.agents import ROOT, Login, commands, replace_sleep
 
 
@@ -321,8 +321,7 @@ def test_only_ended_apps_are_removed(login):
 
 
 def test_later_operations_of_a_request_run_after_a_failed_operation(login):
-    ops = [{"op": "events", "app_id": "none"}, {"op": "outputs"}]
-    found = answer({"job_dir": str(login.job_dir), "ops": ops})["ok"]
+    found = login.ask({"op": "events", "app_id": "none"}, {"op": "outputs"})
     assert [each.get("error") for each in found] == ["unknown-app", None]
 
 

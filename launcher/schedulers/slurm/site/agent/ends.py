@@ -99,7 +99,7 @@ def _all(site: Site, ops: Sequence[Json], decide: _Decide) -> List[Json]:
 
 def _carry_out(site: Site, stops: Sequence[_Stop]) -> Json:
     """Cancel the jobs of apps that wait before others end, whose nodes they could get."""
-    with site.one_look() if len(stops) > 1 else ExitStack():
+    with site.one_look(len(stops)):
         for stop in stops:
             stop.look(site)
     waiting = [job for stop in stops if not stop.is_signalled for job in stop.jobs]

@@ -5,11 +5,12 @@ import json
 import os
 import re
 import time
-from typing import Any, Callable, Dict, List, Optional, Tuple
+from typing import Any, Callable, Dict, List, Optional, Tuple, TypeVar, Union
 
 from launcher.holding.journal import read_events
 from launcher.schedulers.appfolder import AppFolder, json_object
 
+T = TypeVar("T")
 Json = Dict[str, Any]
 NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.+@-]{0,199}\Z")
 """Of app ids, role folders, output folders and files: no path, no option, no hidden file."""
@@ -109,8 +110,8 @@ class Folder(AppFolder):
         self.unlink("secrets")
 
 
-def answered(act: Callable[[], Json], where: str) -> Json:
-    """The answer of an operation, which may be an error."""
+def answered(act: Callable[[], T], where: str) -> Union[T, Json]:
+    """The answer of an operation, or its error."""
     try:
         return act()
     except OpError as error:

@@ -6,59 +6,48 @@ import os
 import re
 import time
 from contextlib import ExitStack, suppress
-from typing import Dict, List, Optional, Sequence, Set, Tuple
+from typing import Dict, List, Optional, Sequence, Tuple
 
 from launcher.schedulers.appfolder import AppFolder, remove_tree
 from launcher.schedulers.contents import output_digest
 from launcher.schedulers.slurm.site.agent.folder import NAME, Folder, Json, OpError, checked, is_removed
 from launcher.schedulers.slurm.site.agent.rows import Row
-from launcher.schedulers.slurm.site.agent.site import OPEN_FOLDERS, Site
+from launcher.schedulers.slurm.site.agent.site import Site
 from launcher.schedulers.slurm.site.shared import ARRAY_SCRIPT, read_tasks
 
 
-def abort(site: Site, op: Json) -> Json:
-    """Remove an app that this owner has not started. May be called twice."""
-    return {"removed": bool(abort_all(site, {"apps": [op]})["removed"])}
-
-
-def abort_all(site: Site, op: Json) -> Json:
-    """Remove the apps among these that their owners have not started."""
-    removed: List[str] = []
-    arrays: Set[str] = set()
-    for first in range(0, len(op["apps"]), OPEN_FOLDERS):
-        with ExitStack() as stack:
-            mine = []
-            for app in op["apps"][first : first + OPEN_FOLDERS]:
-                folder = _condemned(site, app)
-                if folder is not None:
-                    mine.append(stack.enter_context(folder))
-                    about = folder.json("submitting") or {}
-                    arrays.update([about["array"]] if "array" in about else [])
-            cancel_jobs(site, *mine)
-            for folder in mine:
-                put_away(folder)
-                removed.append(folder.app_id)
-    for name in arrays:
+def abort(site: Site, ops: Sequence[Json]) -> List[Json]:
+    """Remove the apps among these that their owners have not started. May be called twice."""
+    mine: Dict[str, Folder] = {}
+    with ExitStack() as stack, site.one_look(len(ops)):
+        for op in ops:
+            try:
+                folder = stack.enter_context(site.open(op["app_id"]))
+            except OpError:
+                continue
+            if _is_condemned(folder, op["nonce"]):
+                mine[folder.app_id] = folder
+        submitted = [folder.json("submitting") or {} for folder in mine.values()]
+        cancel_jobs(site, *mine.values())
+        for folder in mine.values():
+            put_away(folder)
+    for name in {about["array"] for about in submitted if "array" in about}:
         _remove_array(site, name)
-    return {"removed": removed}
+    return [{"removed": op["app_id"] in mine} for op in ops]
 
 
-def _condemned(site: Site, app: Json) -> Optional[Folder]:
-    """The folder of an app that its owner removes, with the decision on disk; None for any other app."""
+def _is_condemned(folder: Folder, nonce: str) -> bool:
+    """Decide that an app is removed, if the client of this nonce owns it and has not started it."""
+    owner = folder.owner()[0]
+    if owner is None or owner["nonce"] != nonce or "submitted" in folder.names():
+        return False
     try:
-        folder = site.open(app["app_id"])
-    except OpError:
-        return None
-    try:
-        owner = folder.owner()[0]
-        if owner is not None and owner["nonce"] == app["nonce"] and "submitted" not in folder.names():
-            _condemn(folder)
-            return folder
+        _condemn(folder)
     except OpError as error:
         if error.kind != "reserved":
             raise
-    folder.__exit__()
-    return None
+        return False
+    return True
 
 
 def dismantle(site: Site, folder: Folder) -> None:

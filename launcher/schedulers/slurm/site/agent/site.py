@@ -11,8 +11,11 @@ import re
 import subprocess
 import sys
 import time
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
+from functools import partial
 from importlib import import_module
+from itertools import groupby
+from operator import itemgetter
 from typing import Any, Dict, Iterator, List, Optional, Sequence, Set, Tuple
 
 from launcher.schedulers.appfolder import AppFolder
@@ -238,9 +241,10 @@ class Site:
         return self._look.get(owner, [])
 
     @contextmanager
-    def one_look(self) -> Iterator[None]:
-        """Ask Slurm for the jobs of all apps at once, when the first of many operations needs them."""
-        self._look, self._looks = {}, 0
+    def one_look(self, count: int) -> Iterator[None]:
+        """Ask Slurm once for the jobs of `count` apps, when the first app needs them; an app alone asks for
+        its own."""
+        self._look, self._looks = ({} if count > 1 else None), 0
         try:
             yield
         finally:
@@ -346,49 +350,45 @@ MODULES: Dict[str, str] = {
     op: module
     for module, ops in (
         ("site", "hello put_program"),
-        ("submit", "reserve create start start_all"),
+        ("submit", "reserve create start"),
         ("arrays", "copy_workspace create_array"),
         ("observe", "observe"),
         ("wait", "wait release"),
         ("read", "read tail events"),
-        ("removal", "abort abort_all remove remove_logs sweep outputs make_output hash_output remove_output"),
+        ("removal", "abort remove remove_logs sweep outputs make_output hash_output remove_output"),
         ("ends", "cancel withdraw end"),
     )
     for op in ops.split()
 }
 """Operation → the module with the function of its name."""
-TOGETHER = frozenset({"cancel", "withdraw"})
-"""Operations whose functions take those of several apps."""
-OPEN_FOLDERS = 200
-"""How many folders of apps are open at once."""
+TOGETHER = {"start": sys.maxsize, "abort": 200, "cancel": 200, "withdraw": 200}
+"""Operation whose function takes those of several apps → of how many: the last three open all folders."""
 
 
 def answer(request: Json) -> Json:
     """Do the operations of a request in order; later operations run also after a failed one.
 
-    With `one_look` they are of the same kind, for many apps: Slurm is asked once for all jobs.
+    Of neighbours of one kind, each for an app, Slurm is asked once for all jobs.
     """
     site = Site(request["job_dir"])
-    with site.one_look() if request.get("one_look") else ExitStack():
-        return {"ok": [answer for ops in _portions(request["ops"]) for answer in _answers(site, ops)]}
+    alike = (list(ops) for _, ops in groupby(request["ops"], itemgetter("op")))
+    return {"ok": [answer for ops in alike for answer in _answers(site, ops)]}
 
 
-def _portions(ops: Sequence[Json]) -> Iterator[Sequence[Json]]:
-    """Yield the operations in portions: several of one kind where it is done for many apps at once."""
-    first = 0
-    for at, op in enumerate(ops, 1):
-        next_op = ops[at]["op"] if at < len(ops) else ""
-        if op["op"] not in TOGETHER or next_op != op["op"] or at - first == OPEN_FOLDERS:
-            yield ops[first:at]
-            first = at
-
-
-def _answers(site: Site, ops: Sequence[Json]) -> Sequence[Json]:
+def _answers(site: Site, ops: Sequence[Json]) -> List[Json]:
+    """The answers to operations of one kind."""
     name = ops[0]["op"]
     act = getattr(import_module(f"launcher.schedulers.slurm.site.agent.{MODULES[name]}"), name)
-    if name in TOGETHER:
-        return act(site, ops)  # type: ignore[no-any-return]
-    return [answered(lambda: act(site, ops[0]), site.job_dir)]
+    most = TOGETHER.get(name)
+    if most is None:
+        with site.one_look(len(ops)):
+            return [answered(partial(act, site, op), site.job_dir) for op in ops]
+    answers: List[Json] = []
+    for first in range(0, len(ops), most):
+        portion = ops[first : first + most]
+        found = answered(partial(act, site, portion), site.job_dir)
+        answers += found if isinstance(found, list) else [found] * len(portion)
+    return answers
 
 
 def main() -> None:

@@ -257,20 +257,14 @@ def is_decided(folder: Folder) -> bool:
     return bool(names & {"outcome", "submitted"}) or (started is not None and not is_removed(started))
 
 
-def start(site: Site, op: Json) -> Json:
-    """Release the job. A second call changes nothing."""
-    (answer,) = start_all(site, {"apps": [op]})["apps"]
-    return dict(answer)
-
-
-def start_all(site: Site, op: Json) -> Json:
-    """Release the jobs of apps, all at once; returns an answer for each, as `start` does."""
-    at = time.time()  # before the release: see `held_again`
-    apps: List[Json] = op["apps"]
+def start(site: Site, ops: Sequence[Json]) -> List[Json]:
+    """Release the jobs of apps, all at once. A second call changes nothing."""
+    at = time.time()  # before the release: see `_held_by_mistake` in wait.py
     jobs: Dict[str, str] = {}  # app id → its held job
     live = lru_cache(maxsize=None)(partial(known, site, over=False))
-    answers = [_each(site, app, partial(_ready, site, app, jobs, live)) for app in apps]
-    problems = _release(site, list(jobs.values()))
+    with site.one_look(len(ops)):
+        answers = [_of_app(site, op, partial(_ready, site, op, jobs, live)) for op in ops]
+        problems = _release(site, list(jobs.values()))
 
     def accept(folder: Folder) -> Json:
         job = jobs.get(folder.app_id, "")
@@ -278,23 +272,22 @@ def start_all(site: Site, op: Json) -> Json:
             raise folder.gone() if FORGOTTEN.search(problems[job]) else OpError("refused", problems[job])
         return _accept(folder, at)
 
-    ready = [app if not answer else None for app, answer in zip(apps, answers)]
-    return {"apps": [_each(site, app, accept) if app else answer for app, answer in zip(ready, answers)]}
+    return [answer or _of_app(site, op, accept) for op, answer in zip(ops, answers)]
 
 
-def _each(site: Site, app: Json, act: Callable[[Folder], Json]) -> Json:
+def _of_app(site: Site, op: Json, act: Callable[[Folder], Json]) -> Json:
     def opened() -> Json:
-        with site.open(app["app_id"]) as folder:
+        with site.open(op["app_id"]) as folder:
             return act(folder)
 
     return answered(opened, site.job_dir)
 
 
-def _ready(site: Site, app: Json, jobs: Dict[str, str], live: Live, folder: Folder) -> Json:
+def _ready(site: Site, op: Json, jobs: Dict[str, str], live: Live, folder: Folder) -> Json:
     """Note the job before its release; returns the answer for a failed need, else {}. Raises OpError."""
     if is_decided(folder):
         return {}
-    own(folder, app.get("nonce"))
+    own(folder, op.get("nonce"))
     if "created" not in folder.names():
         raise OpError("state", f"{folder.app_id} has not been created")
     skip = _skip_now(site, folder, live)
