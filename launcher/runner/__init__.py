@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from launcher.runner.factory import get_runner
+from launcher.runner.api import get_runner
 from launcher.runner.runner import InvalidAppException, Runner
 
 __all__ = ["InvalidAppException", "Runner", "get_runner"]
