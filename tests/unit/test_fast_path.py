@@ -22,7 +22,7 @@ _FAST = {
         "arguments cancel completion console describe main list log_reader logs queue start status wait"
     ),
     "launcher.cli.render": "apps document status_text values",
-    "launcher.holding": "app events hold journal probes replica state use",
+    "launcher.holding": "app events hold journal replica state use",
     "launcher.inventory": "find groups held listing logs project recorded status turns",
     "launcher.schedulers": (
         "api appfolder backend descriptors ended_process logs loop many pids probes "

@@ -14,7 +14,6 @@ from queue import Empty, SimpleQueue
 from threading import Event, Thread
 from typing import Any
 
-from launcher.holding.probes import UNPROBED, Probing, bad_end, no_file, old_file
 from launcher.holding.replica import RUNNING
 from launcher.schedulers import probes
 from launcher.schedulers.docker.client.configuration import is_on_this_host
@@ -24,6 +23,7 @@ from launcher.schedulers.docker.client.objects import Container
 from launcher.schedulers.docker.client.view import EngineView
 from launcher.schedulers.docker.journal import HeldApp
 from launcher.schedulers.docker.names import where
+from launcher.schedulers.probes import UNPROBED, Probing, bad_end, no_file, old_file
 
 ANSWER_S = 1.0
 """How long a connection and its answer may take, together."""

@@ -2,7 +2,7 @@
 
 import pytest
 
-from launcher.holding.probes import UNPROBED, Probing, bad_answer, bad_end, no_file, old_file
+from launcher.schedulers.probes import UNPROBED, Probing, bad_answer, bad_end, no_file, old_file
 
 
 def test_pauses_between_probes_double_up_to_the_pause_of_the_role() -> None:
