@@ -5,9 +5,11 @@ Python 3.6 and its standard library are enough.
 
 import ctypes
 import errno
+import json
 import os
 import signal
 import socket
+import stat
 import time
 from functools import lru_cache
 from typing import Any, Dict, Iterator, Optional, Tuple
@@ -16,6 +18,7 @@ from launcher.schedulers.appfolder import AppFolder
 from launcher.schedulers.probes import HOSTS, ProbedRun
 
 PR_SET_PDEATHSIG = 1
+MOST_TEXT = 300  # bytes of a reason within an event
 
 
 def now_ns() -> int:
@@ -43,6 +46,31 @@ def read_json(path: str) -> Optional[Dict[str, Any]]:
         return AppFolder(folder).read_json(name)
     except OSError:
         return None
+
+
+def plain_text(path: Any, most: int) -> str:
+    """The first `most` bytes of a file as text; "" where it is missing, or no plain file."""
+    try:
+        fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY)
+    except OSError:
+        return ""
+    with open(fd, "rb", buffering=0) as file:
+        if not stat.S_ISREG(os.fstat(fd).st_mode):
+            return ""
+        try:
+            return (file.read(most) or b"").decode("utf-8", "replace")
+        except OSError:
+            return ""
+
+
+def short(text: str) -> str:
+    """The beginning of a text, short enough for a line of an event."""
+    if len(json.dumps(text)) <= MOST_TEXT:
+        return text
+    room = MOST_TEXT
+    while len(json.dumps(text[:room])) > MOST_TEXT:
+        room -= 10
+    return text[:room] + " \u2026"
 
 
 def prctl(option: int, value: int) -> None:
@@ -184,6 +212,29 @@ def become(path: bytes, argv: list, env: dict, cwd: bytes, out: int, err: int) -
         if error.errno != errno.ENOEXEC:
             raise
         os.execve(b"/bin/sh", [b"sh", path, *argv[1:]], env)  # a script without its first line, as shells do
+
+
+def spawn(path: bytes, argv: list, env: dict, cwd: bytes) -> Tuple[int, int, int]:
+    """Start a program; returns its pid, and what it writes to stdout and stderr. Raises CannotStart."""
+    out, out_end = os.pipe()
+    err, err_end = os.pipe()
+    problem, problem_end = os.pipe()
+    pid = os.fork()
+    if not pid:
+        start_child(lambda: become(path, argv, env, cwd, out_end, err_end), problem_end)
+    for fd in (out_end, err_end, problem_end):
+        os.close(fd)
+    with open(problem, "rb") as file:
+        text = file.read().decode()
+    if text:
+        os.close(out)
+        os.close(err)
+        os.waitpid(pid, 0)
+        why = os.strerror(int(text)) if text.isdigit() else text
+        raise CannotStart("{}: {}".format(argv[0].decode(errors="replace"), why), 126)
+    os.set_blocking(out, False)
+    os.set_blocking(err, False)
+    return pid, out, err
 
 
 # -- output ------------------------------------------------------------------------------------------------
