@@ -19,7 +19,7 @@ from typing import Any
 
 import pytest
 
-from launcher.schedulers.slurm.site.agent import observe, site, wait
+from launcher.schedulers.slurm.site.agent import observe, site, slurm, wait
 from launcher.schedulers.slurm.site.agent import read as read_
 from launcher.schedulers.slurm.site.agent.site import answer
 
@@ -213,7 +213,7 @@ def until(condition: Callable[[], bool]) -> None:
 def replace_sleep(monkeypatch: pytest.MonkeyPatch, sleep: Callable[[float], object]) -> None:
     """In the agent alone: subprocess sleeps, too."""
     clock = SimpleNamespace(**{**vars(time), "sleep": sleep})
-    for module in (observe, read_, site, wait):
+    for module in (observe, read_, site, slurm, wait):
         monkeypatch.setattr(module, "time", clock)
 
 
@@ -247,7 +247,7 @@ def count_acts(fatal: int) -> list[int]:
 
     for name in ("link", "rename", "unlink", "mkdir", "rmdir"):
         before(os, name)
-    real_open, real_call, real_popen = os.open, site.call, subprocess.Popen
+    real_open, real_call, real_popen = os.open, slurm.call, subprocess.Popen
 
     def opened(path: Any, flags: int, *args: Any, **fields: Any) -> int:
         if flags & os.O_CREAT:
@@ -265,8 +265,8 @@ def count_acts(fatal: int) -> list[int]:
         act()
         return found
 
-    os.open, site.call = opened, called
-    site.subprocess.Popen = spawn
+    os.open, slurm.call = opened, called
+    slurm.subprocess.Popen = spawn
     return count
 
 

@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from launcher.schedulers.slurm.site.agent import observe, site
+from launcher.schedulers.slurm.site.agent import observe
+from launcher.schedulers.slurm.site.agent import slurm as slurm_
 from tests.engines.slurm import SlurmCluster
 from tests.unit.slurm.agents import Login, commands, replace_sleep, until
 
@@ -351,7 +352,7 @@ def test_hello_names_the_cluster(login, slurm):
 
 def test_the_number_of_calls_does_not_grow_with_the_apps(login, slurm, monkeypatch):
     called: list[list[str]] = []
-    real = site.call
+    real = slurm_.call
     for k in range(1, 31):
         login.reserve(f"a-{k}", "n1")
         (login.folder(f"a-{k}") / "job").write_text(str(900000 + k))
@@ -361,7 +362,7 @@ def test_the_number_of_calls_does_not_grow_with_the_apps(login, slurm, monkeypat
         called.append(list(argv))
         return real(argv, *args)
 
-    monkeypatch.setattr(site, "call", call)
+    monkeypatch.setattr(slurm_, "call", call)
     monkeypatch.setattr(observe, "SECOND_LOOK_S", 0)
     login.facts()
     assert [argv[0] for argv in called] == ["squeue", "sacct"] * 2  # two looks

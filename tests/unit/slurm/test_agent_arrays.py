@@ -6,8 +6,7 @@ import os
 
 import pytest
 
-from launcher.schedulers.slurm.site.agent.folder import OpError
-from launcher.schedulers.slurm.site.agent.site import Slurm
+from launcher.schedulers.slurm.site.agent.slurm import OpError, Slurm
 from tests.engines.slurm import SlurmCluster
 from tests.unit.slurm.agents import Login, until
 

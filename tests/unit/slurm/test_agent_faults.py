@@ -12,7 +12,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from launcher.schedulers.slurm.site.agent import site, wait
+from launcher.schedulers.slurm.site.agent import slurm, wait
 from launcher.schedulers.slurm.site.agent.observe import SECOND_LOOK_S
 from tests.unit.slurm.agents import ROOT, Login, commands, replace_sleep, until
 
@@ -83,8 +83,8 @@ def test_a_controller_that_does_not_answer_is_asked_once_a_request(tmp_path, mon
 
 def test_a_command_that_hangs_is_ended(tmp_path, monkeypatch):
     use(monkeypatch, tmp_path, squeue="exec sleep 1000")
-    monkeypatch.setattr(site, "CALL_S", 0.2)
-    monkeypatch.setattr(site.Slurm.run, "__defaults__", (0.2, "/"))
+    monkeypatch.setattr(slurm, "CALL_S", 0.2)
+    monkeypatch.setattr(slurm.Slurm.run, "__defaults__", (0.2, "/"))
     login = Login(tmp_path)
     login.reserve("a-1", "n1")
     found = login.do("observe")

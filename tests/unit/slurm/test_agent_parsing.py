@@ -7,15 +7,18 @@ from pathlib import Path
 import pytest
 
 from launcher.schedulers.slurm import site
-from launcher.schedulers.slurm.site.agent.rows import (
+from launcher.schedulers.slurm.site.agent.site import answer
+from launcher.schedulers.slurm.site.agent.slurm import (
+    BUSY,
+    UNREACHABLE,
     code_and_signal,
     is_cut,
     jobs_of,
     parse_accounts,
     parse_column,
     parse_rows,
+    refusal,
 )
-from launcher.schedulers.slurm.site.agent.site import BUSY, UNREACHABLE, answer, refusal
 from launcher.schedulers.slurm.site.shared import Owners
 
 SITE = Path(site.__file__).parent

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from launcher.schedulers.slurm.site.agent.folder import Folder
+from launcher.schedulers.slurm.site.agent.site import Folder
 from tests.engines.slurm import SlurmCluster
 from tests.unit.slurm.agents import Login, commands
 

@@ -10,9 +10,8 @@ from pathlib import Path
 import pytest
 
 from launcher.schedulers.slurm.site.agent import read, submit
-from launcher.schedulers.slurm.site.agent.folder import Folder
 from launcher.schedulers.slurm.site.agent.observe import add_replicas
-from launcher.schedulers.slurm.site.agent.site import SECOND_LOOK_S
+from launcher.schedulers.slurm.site.agent.site import SECOND_LOOK_S, Folder
 from tests.unit.slurm.agents import ROOT, Login, commands, replace_sleep
 
 

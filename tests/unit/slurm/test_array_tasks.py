@@ -3,7 +3,7 @@
 import pytest
 
 from launcher.schedulers.slurm.site.agent.arrays import arrays_of
-from launcher.schedulers.slurm.site.agent.site import Slurm
+from launcher.schedulers.slurm.site.agent.slurm import Slurm
 
 KILL = "--kill-on-invalid-dep=yes"
 

@@ -10,8 +10,8 @@ from itertools import count, groupby
 from typing import Dict, FrozenSet, Iterable, List, NamedTuple, Optional, Sequence, Set, Tuple
 
 from launcher.schedulers.appfolder import AppFolder, token
-from launcher.schedulers.slurm.site.agent.folder import Json, OpError, checked
-from launcher.schedulers.slurm.site.agent.site import AFTERCORR, Site, need_of
+from launcher.schedulers.slurm.site.agent.site import Site, checked, need_of
+from launcher.schedulers.slurm.site.agent.slurm import AFTERCORR, OpError
 from launcher.schedulers.slurm.site.agent.submit import (
     Ask,
     after,
@@ -23,7 +23,7 @@ from launcher.schedulers.slurm.site.agent.submit import (
     waits_of,
     write_app,
 )
-from launcher.schedulers.slurm.site.shared import ARRAY_SCRIPT, TASKS, Owner, array_name
+from launcher.schedulers.slurm.site.shared import ARRAY_SCRIPT, TASKS, Json, Owner, array_name
 
 NO_OWNER: Owner = ("-", "-")  # of a number without a task: no app has such a name
 LIMITED = re.compile(r"submit limit|QOS policy|QOSMaxSubmit|AssocMaxSubmit", re.IGNORECASE)

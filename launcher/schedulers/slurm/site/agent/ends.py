@@ -9,10 +9,10 @@ from contextlib import ExitStack
 from functools import partial
 from typing import Callable, List, Sequence, Set
 
-from launcher.schedulers.slurm.site.agent.folder import FULL, Folder, Json, answered
 from launcher.schedulers.slurm.site.agent.removal import cancel_jobs
-from launcher.schedulers.slurm.site.agent.rows import Row
-from launcher.schedulers.slurm.site.agent.site import Site
+from launcher.schedulers.slurm.site.agent.site import FULL, Folder, Site, answered
+from launcher.schedulers.slurm.site.agent.slurm import Row
+from launcher.schedulers.slurm.site.shared import Json
 
 _SIGNAL = ("--signal=USR2", "--batch")
 

@@ -7,18 +7,18 @@ import time
 from contextlib import suppress
 from typing import Any, Callable, Dict, Iterator, List, Mapping, Optional, Sequence, Set, Tuple
 
-from launcher.schedulers.slurm.site.agent.folder import (
+from launcher.schedulers.slurm.site.agent.site import (
     NAME,
+    SECOND_LOOK_S,
     Folder,
-    Json,
-    OpError,
+    Site,
     is_removed,
     is_sealed,
+    need_of,
     replace,
 )
-from launcher.schedulers.slurm.site.agent.rows import OVER, Row, code_and_signal
-from launcher.schedulers.slurm.site.agent.site import SECOND_LOOK_S, Site, need_of
-from launcher.schedulers.slurm.site.shared import array_name
+from launcher.schedulers.slurm.site.agent.slurm import OVER, OpError, Row, code_and_signal
+from launcher.schedulers.slurm.site.shared import Json, array_name
 
 Rows = Dict[str, List[Row]]
 """App id → its rows of squeue."""

@@ -5,8 +5,8 @@ import os
 import time
 from typing import Any, List, Optional, Sequence
 
-from launcher.schedulers.slurm.site.agent.folder import Json, checked
-from launcher.schedulers.slurm.site.agent.site import Site
+from launcher.schedulers.slurm.site.agent.site import Site, checked
+from launcher.schedulers.slurm.site.shared import Json
 
 TAIL = 1 << 20  # bytes of an index to read at once
 BLOCK = 1 << 16

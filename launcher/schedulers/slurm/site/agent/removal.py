@@ -10,10 +10,9 @@ from typing import Dict, List, Optional, Sequence, Tuple
 
 from launcher.schedulers.appfolder import AppFolder, remove_tree
 from launcher.schedulers.contents import output_digest
-from launcher.schedulers.slurm.site.agent.folder import NAME, Folder, Json, OpError, checked, is_removed
-from launcher.schedulers.slurm.site.agent.rows import Row
-from launcher.schedulers.slurm.site.agent.site import Site
-from launcher.schedulers.slurm.site.shared import ARRAY_SCRIPT, read_tasks
+from launcher.schedulers.slurm.site.agent.site import NAME, Folder, Site, checked, is_removed
+from launcher.schedulers.slurm.site.agent.slurm import OpError, Row
+from launcher.schedulers.slurm.site.shared import ARRAY_SCRIPT, Json, read_tasks
 
 
 def abort(site: Site, ops: Sequence[Json]) -> List[Json]:

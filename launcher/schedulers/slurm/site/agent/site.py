@@ -1,14 +1,13 @@
-"""The job directory of a user, and its cluster; the answer to a request, whose operations it does.
+"""The job directory of a user with the folders of apps; the answer to a request, whose operations it does.
 
 Loads only the modules of the requested operations.
 """
 
 import base64
+import errno
 import json
 import os
-import pwd
 import re
-import subprocess
 import sys
 import time
 from contextlib import contextmanager
@@ -16,181 +15,143 @@ from functools import partial
 from importlib import import_module
 from itertools import groupby
 from operator import itemgetter
-from typing import Any, Dict, Iterator, List, Optional, Sequence, Set, Tuple
+from typing import Any, Callable, Dict, Iterator, List, Optional, Sequence, Tuple, TypeVar, Union
 
-from launcher.schedulers.appfolder import AppFolder
-from launcher.schedulers.slurm.site.agent.folder import (
-    NAME,
-    Folder,
-    Json,
-    OpError,
-    answered,
-    checked,
-    replace,
-)
-from launcher.schedulers.slurm.site.agent.rows import (
-    ACCOUNTS,
-    FORMAT,
-    Row,
-    is_cut,
-    parse_accounts,
-    parse_column,
-    parse_rows,
-    parse_time,
-)
-from launcher.schedulers.slurm.site.shared import Owner, Owners
+from launcher.holding.journal import read_events
+from launcher.schedulers.appfolder import AppFolder, json_object
+from launcher.schedulers.slurm.site.agent.slurm import OpError, Row, Slurm
+from launcher.schedulers.slurm.site.shared import Json, Owner
 
-UNREACHABLE = re.compile(
-    r"unable to contact|unable to connect|socket timed out|connection refused|connection failure|zero bytes"
-    r"|configuration source|munge|authentication|retrying in|timed out|Unable to establish|No route to host",
-    re.IGNORECASE,
-)
-BUSY = re.compile(r"temporarily un|rate.?limit|try again|too many (requests|rpcs)|back.?off", re.IGNORECASE)
-FORGOTTEN = re.compile(r"invalid job id|already finished|already completed", re.IGNORECASE)
-AFTERCORR = 10  # see `_aftercorr`; Slurm's default
-CALL_S = 30.0  # time limit of one command of Slurm
-SUBMIT_S = 90.0  # time limit of one sbatch, which itself tries again for a while
-TRIES = 5  # tries of a reservation, and of an sbatch that is refused because of a rate limit
-KEPT_VARIABLES = re.compile(
-    r"(HOME|USER|LOGNAME|SHELL|PATH|LANG|LC_\w+|TZ|TMPDIR|LD_LIBRARY_PATH|SLURM_CONF|MODULE\w*|LMOD\w*"
-    r"|__LMOD\w*|_ModuleTable\w*|LOADEDMODULES|BASH_ENV|BASH_FUNC_\S+|SSL_CERT_FILE|KRB5CCNAME)\Z"
-)
-"""What a job may inherit. SBATCH_PARTITION and such would override the script, SQUEUE_STATES hide jobs."""
-WHOLE_LISTS = {"SLURM_BITSTR_LEN": "0"}
-"""Makes squeue list all tasks of an array in one line. Source: squeue(1)."""
+T = TypeVar("T")
+
+NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.+@-]{0,199}\Z")
+"""Of app ids, role folders, output folders and files: no path, no option, no hidden file."""
+FULL = (errno.ENOSPC, errno.EDQUOT)
 
 
-class Slurm:
-    """Slurm's commands. After one missing answer of the controller, no further call of a request waits."""
+DECIDED = frozenset({"started", "cancel", "outcome"})
+"""The files that a submitted app lacks until its replicas start, or a client decides otherwise."""
 
-    def __init__(self) -> None:
+
+class Folder(AppFolder):
+    """An open app directory. A directory that replaces it under its name is not touched through it."""
+
+    def __init__(self, path: str) -> None:
+        """Raises FileNotFoundError."""
+        super().__init__(path)
+        super().__enter__()
+
+    def __enter__(self) -> "Folder":
+        return self
+
+    def json(self, name: str) -> Optional[Json]:
+        """The JSON object in a file; None where there is none. Raises OpError state for a damaged one."""
+        data = self.read(name)  # read once: another client may be linking the file
+        found = None if data is None else json_object(data)
+        if found is None and data is not None:
+            raise OpError("state", f"{os.path.join(self.path, name)} is damaged")
+        return found
+
+    def events(self) -> List[Json]:
+        """The events of the app's record."""
+        return read_events(self.read("events") or b"")
+
+    def owner(self) -> Tuple[Optional[Json], str, str]:
+        """The present owner, the name of its file, and the name of its successor's file."""
+        owner: Optional[Json] = None
+        at, name = "", "owner"
+        while True:
+            found = self.json(name)
+            if found is None:
+                return owner, at, name
+            owner, at, name = found, name, "owner." + checked(str(found.get("nonce")))
+
+    # -- the state of the app --------------------------------------------------------------------------------
+
+    def state(self) -> str:
+        """The state of the app, by its directory alone."""
+        outcome, started = self.json("outcome"), self.json("started")
+        if outcome is not None:
+            return str(outcome.get("state"))
+        if started is not None and not is_removed(started):
+            return "running" if "job" in started else "cancelled" if "cancelled" in started else "skipped"
+        names = self.names()
+        return "queued" if "submitted" in names else "created" if "created" in names else "reserved"
+
+    def job(self) -> str:
+        """The recorded job of the app, `123_7` for a task of an array; "" for none."""
+        return (self.text("job") or "").strip() or str((self.json("created") or {}).get("job") or "")
+
+    def reserved(self, owner: Optional[Json], state: str = "", **detail: Any) -> OpError:
+        """The error of an app that another client has."""
+        state = state or self.state()
+        return OpError("reserved", f"{self.app_id} is {state}", state=state, owner=owner, **detail)
+
+    def gone(self) -> OpError:
+        """The error of an app whose job has left Slurm before it was released."""
+        why = "it was cancelled, or Slurm's controller lost it"
+        return OpError("state", f"job {self.job()} of {self.app_id} has gone: {why}")
+
+    def seal(self) -> None:
+        """Give the folder of a submitted app the time of its attempt, which the file of a decision changes.
+
+        A decision that was taken before is noticed here. After a failure the app is read in full each time.
+        """
         try:
-            self.user = pwd.getpwuid(os.geteuid()).pw_name
-        except KeyError:
-            self.user = str(os.geteuid())
-        self._owners = Owners()
-        self._down: Optional[OpError] = None
+            created_at = int((self.read_json("attempt.json") or {}).get("created_at") or 0)
+            if created_at:
+                os.utime(self.path, (created_at, created_at))
+                if not DECIDED.isdisjoint(self.names()):
+                    os.utime(self.path)
+        except OSError:
+            pass
 
-    def run(self, argv: Sequence[str], limit_s: float = CALL_S, cwd: str = "/") -> Tuple[int, str, str]:
-        """Run a command; returns exit code, output and errors. Raises OpError no-slurm, unreachable."""
-        if self._down is not None:
-            raise self._down
-        try:
-            code, out, err = call(argv, limit_s, cwd)
-        except FileNotFoundError:
-            raise OpError("no-slurm", f"there is no {argv[0]} on {os.uname().nodename}") from None
-        except subprocess.TimeoutExpired:
-            self._down = OpError("unreachable", f"{argv[0]} got no answer within {limit_s:.0f} s")
-            raise self._down from None
-        if code and UNREACHABLE.search(err) and not BUSY.search(err):
-            self._down = OpError("unreachable", one_line(err))
-            raise self._down
-        return code, out, err
-
-    def read(self, argv: Sequence[str]) -> str:
-        code, out, err = self.run(argv)
-        if code:
-            raise OpError("unreachable", f"{argv[0]}: {one_line(err)}")
-        return out
-
-    def rows(self, wanted: Optional[Owner] = None) -> List[Row]:
-        """The user's jobs, also ended ones that Slurm remembers; `wanted`: see `parse_rows`."""
-        argv = ["squeue", "-h", "-t", "all", "-u", self.user, "-o", FORMAT]
-        text = self.read(argv)
-        if is_cut(text):
-            text = self.read([*argv, "-r"])
-        return parse_rows(text, self._owners, wanted)
-
-    def column(self, field: str, job_ids: Sequence[str]) -> Dict[str, str]:
-        """Job id → a further field, for jobs of the user; jobs that Slurm has forgotten are missing."""
-        fields = f"JobArrayID:24,{field}:24"
-        argv = ["squeue", "-h", "-r", "-t", "all", "-u", self.user, "-j", ",".join(job_ids), "-O", fields]
-        code, out, err = self.run(argv)
-        if code and not FORGOTTEN.search(err):
-            raise OpError("unreachable", one_line(err))
-        return parse_column(out)
-
-    def booted_at(self) -> Optional[float]:
-        """The start of the controller, epoch seconds; None where it does not report that."""
-        return parse_time(self._config().get("BOOT_TIME", ""))
-
-    def accounts(self, names: Dict[str, str]) -> Dict[str, Json]:
-        """The rows of accounting for jobs with these ids and names; none without accounting."""
-        argv = ["sacct", "-n", "-P", "-D", "-o", ACCOUNTS, "-j", ",".join(sorted(names))]
-        try:
-            code, out, _ = call(argv, CALL_S, "/")
-        except (FileNotFoundError, subprocess.TimeoutExpired):
-            return {}  # accounting fails, but the controller may still answer
-        return parse_accounts(out, names) if code == 0 else {}
-
-    def submit(self, argv: Sequence[str], cwd: str) -> str:
-        """Run sbatch; returns the job's id. Raises OpError refused, or unreachable (a job may be there)."""
-        for left in reversed(range(TRIES)):
-            code, out, err = self.run(argv, SUBMIT_S, cwd)
-            job = re.match(r"(\d+)(;|$)", out.strip().splitlines()[-1]) if code == 0 and out.strip() else None
-            if job:
-                return job.group(1)
-            if not left or not BUSY.search(err):
-                break
-            time.sleep(2.0 ** (TRIES - left - 1))
-        raise OpError("refused", refusal(err or out))
-
-    def cancel(self, job_ids: Sequence[str], options: Sequence[str] = ()) -> Set[str]:
-        """Cancel or signal jobs; returns those that had ended before."""
-        if not job_ids:
-            return set()
-        code, _, err = self.run(["scancel", *options, *job_ids])
-        if not code:
-            return set()
-        if not FORGOTTEN.search(err):
-            raise OpError("refused", refusal(err))
-        return set(re.findall(r"[\w+]+", err)).intersection(job_ids) or set(job_ids)
-
-    def hello(self) -> Json:
-        found = self._config()
-        return {
-            "cluster": found.get("ClusterName", ""),
-            "slurm": found.get("SLURM_VERSION", ""),
-            "max_array": int(found.get("MaxArraySize") or 0),
-            "max_jobs": int(found.get("MaxJobCount") or 0),
-            "aftercorr": _aftercorr(found.get("SchedulerParameters", "")),
-            "accounting": not found.get("AccountingStorageType", "none").endswith("none"),
-        }
-
-    def _config(self) -> Dict[str, str]:
-        text = self.read(["scontrol", "show", "config"])
-        return dict(re.findall(r"^(\w+)\s*= (.*?)\s*$", text, re.MULTILINE))
+    def end_unstarted(self, state: str, message: str) -> None:
+        """Link the outcome of an app without a started replica, unless it has one."""
+        made: Json = {"state": state, "message": message, "exit_code": None, "restarts": 0, "replicas": []}
+        self.link("outcome", json.dumps(dict(made, started_at=None, ended_at=time.time())))
+        self.unlink("secrets")
 
 
-def call(argv: Sequence[str], limit_s: float, cwd: str) -> Tuple[int, str, str]:
-    """Run a command of Slurm in a session of its own: Ctrl-C must not interrupt an sbatch."""
-    env = {name: value for name, value in os.environ.items() if KEPT_VARIABLES.match(name)}
-    env.update(WHOLE_LISTS if argv[0] == "squeue" else {})
-    pipe, null = subprocess.PIPE, subprocess.DEVNULL
-    done = subprocess.run(
-        list(argv),
-        stdin=null,
-        stdout=pipe,
-        stderr=pipe,
-        env=env,
-        cwd=cwd,
-        start_new_session=True,
-        timeout=limit_s,
-    )
-    return done.returncode, done.stdout.decode("utf-8", "replace"), done.stderr.decode("utf-8", "replace")
+def answered(act: Callable[[], T], where: str) -> Union[T, Json]:
+    """The answer of an operation, or its error."""
+    try:
+        return act()
+    except OpError as error:
+        return {"error": error.kind, "message": str(error), "detail": error.detail}
+    except OSError as error:
+        kind = "full-disk" if error.errno in FULL else "state"
+        message = f"{os.fsdecode(error.filename or where)}: {error.strerror or error}"
+        return {"error": kind, "message": message, "detail": {}}
 
 
-def one_line(text: str) -> str:
-    return " ".join(text.split())[:400] or "no answer"
+def checked(name: Any) -> str:
+    """Return the name. Raises OpError state for a name that may lead out of its directory."""
+    if not isinstance(name, str) or not NAME.match(name):
+        raise OpError("state", f"{name!r} is no name of an app, a folder or a file")
+    return name
 
 
-def refusal(text: str) -> str:
-    """The reason in the output of sbatch: its first error, without the name of the program."""
-    lines = [re.sub(r"^\w+: (error|fatal): ", "", each.strip()) for each in text.splitlines() if each.strip()]
-    last = re.sub(r"^Batch job submission failed: ", "", lines[-1]) if lines else ""
-    if len(lines) > 1 and last.split()[:2] != lines[0].split()[:2]:
-        last = f"{last} ({lines[0]})"
-    return one_line(last or "sbatch said nothing")
+def replace(path: str, text: str) -> None:
+    """Replace a cache as a whole; a failed write leaves the old one."""
+    folder, name = os.path.split(path)
+    try:
+        AppFolder(folder).write(name, text)
+    except OSError:
+        pass
+
+
+def is_sealed(path: str, created_at: float) -> bool:
+    """Whether the folder is that of the attempt, and no decision about it has been taken since `seal`."""
+    try:
+        return os.stat(path).st_mtime == int(created_at)
+    except OSError:
+        return False
+
+
+def is_removed(started: Json) -> bool:
+    """Whether `started` is the link of an owner that removes the app."""
+    return not started.keys() & {"job", "cancelled", "withdrawn"}
 
 
 SECOND_LOOK_S = 2.0  # after a restart squeue may list nothing for a moment
@@ -284,16 +245,6 @@ class Site:
     def scripts(self, row: Row) -> bool:
         """Whether a job runs the script of an app in this job directory."""
         return os.path.dirname(os.path.dirname(row.command)) in (self.apps, self.arrays)
-
-
-def _aftercorr(parameters: str) -> int:
-    """The number of tasks that Slurm puts behind the tasks of another array, each on its own.
-
-    Later tasks wait until so many have left the queue, and are cancelled when Slurm has forgotten theirs.
-    Source: slurm.conf(5), and build_job_queue in job_scheduler.c.
-    """
-    found = re.search(r"\bcorrespond_after_task_cnt=(\d+)", parameters)
-    return int(found.group(1)) if found and int(found.group(1)) else AFTERCORR
 
 
 def need_of(site: Site, app_id: str) -> Tuple[str, str]:

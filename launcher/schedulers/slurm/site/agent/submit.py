@@ -8,18 +8,18 @@ from functools import lru_cache, partial
 from typing import Any, Callable, Dict, List, Optional, Sequence, Set, Tuple
 
 from launcher.schedulers.appfolder import remove_tree, token
-from launcher.schedulers.slurm.site.agent.folder import (
+from launcher.schedulers.slurm.site.agent.removal import cancel_jobs, dismantle
+from launcher.schedulers.slurm.site.agent.site import (
     FULL,
     Folder,
-    Json,
-    OpError,
+    Site,
     answered,
     checked,
     is_removed,
+    need_of,
 )
-from launcher.schedulers.slurm.site.agent.removal import cancel_jobs, dismantle
-from launcher.schedulers.slurm.site.agent.site import FORGOTTEN, TRIES, Site, need_of, refusal
-from launcher.schedulers.slurm.site.shared import script_of
+from launcher.schedulers.slurm.site.agent.slurm import FORGOTTEN, TRIES, OpError, refusal
+from launcher.schedulers.slurm.site.shared import Json, script_of
 
 Live = Callable[[], Set[Tuple[str, str]]]
 """The live jobs, see `known`; asked once."""

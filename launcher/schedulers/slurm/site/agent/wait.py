@@ -5,9 +5,10 @@ import re
 import time
 from typing import Dict, List, Sequence, Tuple
 
-from launcher.schedulers.slurm.site.agent.folder import Json, OpError
 from launcher.schedulers.slurm.site.agent.observe import add_facts, look, read_app
-from launcher.schedulers.slurm.site.agent.site import Site, Slurm
+from launcher.schedulers.slurm.site.agent.site import Site
+from launcher.schedulers.slurm.site.agent.slurm import OpError, Slurm
+from launcher.schedulers.slurm.site.shared import Json
 
 QUEUE_S, SLOWEST_S = 2.0, 30.0  # the growing pause between looks at the queue
 
