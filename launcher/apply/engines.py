@@ -131,7 +131,7 @@ class Engines:
         if not workspace.projects:
             return BoundWorkspace(workspace.path, workspace.digest)
         from launcher.schedulers.workspaces import bind_workspace
-        from launcher.workspace.projects import in_order, merged
+        from launcher.workspace.api import in_order, merged
 
         projects = tuple(sorted(workspace.projects))
         with self._lock:

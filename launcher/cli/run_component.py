@@ -26,7 +26,7 @@ from launcher.runner.config import component_defaults
 from launcher.schedulers.registry import get_default_scheduler_name
 from launcher.specs.app import AppDef
 from launcher.text import name_hint
-from launcher.workspace.projects import Workspace
+from launcher.workspace.api import Workspace
 
 _OF_RUN = ("scheduler", "cfg", "dryrun", "detach", "queue", "workspace", "parent_run_id")
 

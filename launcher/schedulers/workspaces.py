@@ -15,9 +15,9 @@ from launcher.dataclass import dataclass, replace
 from launcher.errors import SchedulerError
 from launcher.specs.app import AppDef, AppDryRunInfo, CfgVal
 from launcher.specs.launch import WorkspaceRef
+from launcher.workspace.api import Workspace, in_order, merged, source_path
 from launcher.workspace.context import content_digest
 from launcher.workspace.ignore import WorkspaceError
-from launcher.workspace.projects import Workspace, in_order, merged, source_path
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,12 +6,11 @@ from launcher import hand_on
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from launcher.workspace.api import WorkspaceMixin
+    from launcher.workspace.api import Workspace, WorkspaceMixin
     from launcher.workspace.context import content_digest, walk_workspace
     from launcher.workspace.dir_workspace import DirWorkspaceMixin, TmpDirWorkspaceMixin
     from launcher.workspace.ignore import Ignore, WorkspaceError, read_ignore
     from launcher.workspace.inputs import trigger_digest
-    from launcher.workspace.projects import Workspace
 
 __all__ = [
     "DirWorkspaceMixin",
@@ -30,7 +29,7 @@ _HOMES = {
     "DirWorkspaceMixin": "dir_workspace",
     "Ignore": "ignore",
     "TmpDirWorkspaceMixin": "dir_workspace",
-    "Workspace": "projects",
+    "Workspace": "api",
     "WorkspaceMixin": "api",
     "WorkspaceError": "ignore",
     "content_digest": "context",

@@ -1,19 +1,186 @@
-"""The contract of schedulers that can run an app with local projects."""
+"""Workspaces: local projects, their copy in one folder, the contract of schedulers that run apps with them.
+
+The import path of workspaces in TorchX, too.
+"""
 
 from __future__ import annotations
 
+import os
+import posixpath
+import shutil
+import tempfile
 from abc import abstractmethod
-from collections.abc import Mapping, Sequence
-from typing import Generic, TypeVar
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from errno import EISDIR
+from hashlib import sha256
+from types import MappingProxyType
+from typing import Any, Generic, TypeVar
 
+from launcher.dataclass import dataclass
+from launcher.looks import noted
 from launcher.specs.app import AppDef, CfgVal, Role
 from launcher.specs.runopts import runopts
-from launcher.workspace.context import walk_workspace
-from launcher.workspace.projects import Workspace, merged
+from launcher.workspace.context import (
+    PREFIX,
+    changed,
+    content_hash,
+    fed,
+    parts,
+    unreadable,
+    walk_workspace,
+)
+from launcher.workspace.ignore import WorkspaceError
 
 __all__ = ["Workspace", "WorkspaceMixin", "walk_workspace"]
 
 T = TypeVar("T")
+
+TMP_PREFIX = "launcher_workspace_"
+
+
+@dataclass
+class Workspace:
+    """Local projects and where they go: path on this machine → path in the workspace, "" for its root.
+
+    `Workspace({"~/lib": "lib", ".": ""})`. A project is a folder, or a single file.
+    """
+
+    projects: dict[str, str]
+
+    @classmethod
+    def from_str(cls, workspace: str) -> Workspace:
+        """A plain text is the path of one project; a YAML mapping holds several: "{./a: , ../b: lib}".
+
+        Raises WorkspaceError for anything else.
+        """
+        text = workspace.strip()
+        if not text:
+            raise WorkspaceError("a workspace names at least one folder", hint="`.` is the current one")
+        if not (text.startswith("{") or ":" in text):
+            return cls({text: ""})
+        from ruamel.yaml import YAML
+        from ruamel.yaml.error import YAMLError
+
+        try:
+            found: Any = YAML(typ="safe", pure=True).load(text)
+        except YAMLError as error:
+            raise WorkspaceError(f"`{text[:80]}` is no workspace: {error}") from error
+        if isinstance(found, str):
+            return cls({found: ""})
+        if not isinstance(found, Mapping) or not found:
+            hint = "want a folder, or {FROM: TO, …} for several"
+            raise WorkspaceError(f"`{text[:80]}` is no workspace", hint=hint)
+        return cls({str(source): "" if target is None else str(target) for source, target in found.items()})
+
+    def is_unmapped_single_project(self) -> bool:
+        """Whether one project becomes the whole workspace."""
+        return len(self.projects) == 1 and not next(iter(self.projects.values()))
+
+    def __str__(self) -> str:
+        """For messages: the path of a single project, else `source:target` joined by `;`."""
+        if self.is_unmapped_single_project():
+            return next(iter(self.projects))
+        pairs = self.projects.items()
+        return ";".join(f"{source}:{target}" if target else source for source, target in pairs)
+
+    def __bool__(self) -> bool:
+        return bool(self.projects)
+
+
+def in_order(projects: Mapping[str, str]) -> Workspace:
+    """Return a workspace that does not depend on the order of `projects` (path → target folder): a project
+    inside the folder of another one is copied after it, and a file after its target folder."""
+    ordered = sorted(projects, key=lambda path: (place_of(path, projects[path]), path))
+    return Workspace({path: f"{target_path(projects[path]) or '.'}/" for path in ordered})
+
+
+@noted
+def place_of(path: str, target: str) -> str:
+    """The place of a project with the target folder `target`: a folder becomes it, a file is put into it.
+
+    Raises WorkspaceError for a target that leaves the workspace.
+    """
+    place = target_path(target)
+    return place if os.path.isdir(path) else posixpath.join(place, os.path.basename(path))
+
+
+def copy_into(workspace: Workspace, folder: str, digests: Mapping[str, str] = MappingProxyType({})) -> None:
+    """Copy every project to its place below `folder`, in their order; later ones win.
+
+    Contents, links as written, and whether a file may be executed are kept; ignored files are left out.
+    `digests`: source → expected digest (`project_digest`). Raises WorkspaceError, also for another digest.
+    """
+    for source, target in workspace.projects.items():
+        path = source_path(source)
+        try:
+            inside, found = parts(path)
+            top = os.path.join(folder, target_path(target))
+            copies = [os.path.join(top, entry.path) for entry in found]
+            is_renamed = bool(target) and not target.endswith("/") and not os.path.isdir(top)
+            if is_renamed and not os.path.isdir(path):
+                copies = [top]
+            for entry, copy in zip(found, copies, strict=True):
+                _make_room(folder, copy)
+                shutil.copy2(os.path.join(inside, entry.path), copy, follow_symlinks=False)
+            if source in digests:
+                whole = sha256()
+                for entry, copy in zip(found, copies, strict=True):
+                    fed(whole, entry, content_hash(copy, entry))
+                if PREFIX + whole.hexdigest() != digests[source]:
+                    raise changed(path)
+        except OSError as error:
+            raise unreadable(error.filename or path, error) from error
+
+
+@contextmanager
+def merged(workspace: Workspace, digests: Mapping[str, str] = MappingProxyType({})) -> Iterator[str]:
+    """A temporary folder with all projects of a workspace, copied by `copy_into`."""
+    folder = tempfile.mkdtemp(prefix=TMP_PREFIX)
+    try:
+        copy_into(workspace, folder, digests)
+        yield folder
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def target_path(target: str) -> str:
+    """A project's place in the workspace: relative, with forward slashes, "" for the root.
+
+    Raises WorkspaceError for one that leaves the workspace.
+    """
+    clean = posixpath.normpath(target) if target else "."
+    if clean.startswith(("/", "../")) or clean == ".." or "\0" in clean:
+        raise WorkspaceError(f"`{target}` lies outside of the workspace", hint="targets are relative paths")
+    return "" if clean == "." else clean
+
+
+def source_path(source: str) -> str:
+    """The absolute path of a project: of a path or a `file://` address.
+
+    Raises WorkspaceError for another scheme, and when there is nothing.
+    """
+    scheme, address, rest = source.partition("://")
+    if address and scheme != "file" and scheme.isalnum():
+        message = f"a workspace cannot be read from {scheme}://: {source}"
+        raise WorkspaceError(message, hint="it is made of local folders and files")
+    path = os.path.abspath(os.path.expanduser(rest if address and scheme == "file" else source))
+    if not os.path.lexists(path):
+        raise WorkspaceError(f"there is no {path}", hint="a workspace is made of local folders and files")
+    return path
+
+
+def _make_room(folder: str, path: str) -> None:
+    """Make the folders of `path` below `folder`, and remove any link at it or on the way: a copy would be
+    written through the link."""
+    parts = os.path.relpath(path, folder).split(os.sep)
+    for depth in range(1, len(parts) + 1):
+        above = os.path.join(folder, *parts[:depth])
+        if os.path.islink(above):
+            os.unlink(above)
+    if os.path.isdir(path):
+        raise IsADirectoryError(EISDIR, "a folder of another project is where this file goes", path)
+    os.makedirs(os.path.dirname(path), exist_ok=True)
 
 
 class WorkspaceMixin(Generic[T]):

@@ -9,9 +9,8 @@ from collections.abc import Mapping, Sequence
 
 from launcher.specs.app import CfgVal, Role
 from launcher.specs.runopts import InvalidRunConfigException, runopts
-from launcher.workspace.api import WorkspaceMixin
+from launcher.workspace.api import TMP_PREFIX, Workspace, WorkspaceMixin, copy_into
 from launcher.workspace.ignore import WorkspaceError
-from launcher.workspace.projects import TMP_PREFIX, Workspace, copy_into
 
 
 class _OneFolder(WorkspaceMixin[None]):

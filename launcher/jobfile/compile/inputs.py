@@ -44,7 +44,7 @@ class Folders:
         if isinstance(spec, str):
             digest = self._digest(spec, directory, ("workspace",), problems)
             return None if digest is None else WorkspaceRef(spec, digest)
-        from launcher.workspace.projects import target_path
+        from launcher.workspace.api import target_path
 
         found, seen = [], _Seen(directory, problems)
         for path, target in spec.items():
@@ -206,7 +206,7 @@ class _Seen:
 
     def is_placed(self, path: str, target: str) -> bool:
         """Whether a project can be placed at its target; else a problem is noted."""
-        from launcher.workspace.projects import place_of
+        from launcher.workspace.api import place_of
 
         absolute, where = _absolute(path, self.directory), ("workspace", path)
         try:

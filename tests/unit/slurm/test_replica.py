@@ -60,7 +60,7 @@ def test_much_output_arrives_whole(site: Site) -> None:
 
 @pytest.mark.slow
 def test_output_of_processes_that_a_replica_leaves_is_kept(site: Site) -> None:
-    site.patch("replica", "DRAIN_S = 0.5", "DRAIN_S = 50")
+    site.patch("site/replica", "DRAIN_S = 0.5", "DRAIN_S = 50")
     one(site, "(sleep 0.6; echo late) & echo early")
     assert site.log("main") == b"early\nlate\n"
 

@@ -7,8 +7,8 @@ import pytest
 
 from launcher.specs import InvalidRunConfigException, Role
 from launcher.workspace import DirWorkspaceMixin, TmpDirWorkspaceMixin, Workspace, WorkspaceError
+from launcher.workspace.api import copy_into, in_order, merged
 from launcher.workspace.context import project_digest
-from launcher.workspace.projects import copy_into, in_order, merged
 
 
 @pytest.fixture
