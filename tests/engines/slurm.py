@@ -9,11 +9,11 @@ import struct
 import subprocess
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from types import TracebackType
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 from tests import processes
 
@@ -30,7 +30,20 @@ USER = "TESTS_SSH_USER"
 _PROGRAM = Path(__file__).resolve().parent / "slurm"
 _COMMAND_S = 60.0
 EMPTY_S = 60.0
+END_S = 150.0
+"""How long the slowest state may take to come."""
+
+T = TypeVar("T")
 _POLL_S = 0.1
+
+
+def until(happened: Callable[[], T]) -> T:
+    """Wait until something is true, and return it."""
+    deadline = time.monotonic() + END_S
+    while not (found := happened()):
+        assert time.monotonic() < deadline, "it did not come true"
+        time.sleep(0.05)
+    return found
 
 
 class Job(NamedTuple):

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from launcher.specs import AppState
+from tests.engines.slurm import until
 from tests.lanes import thinned
 from tests.scenarios.test_kill import killed
 
@@ -33,13 +34,6 @@ def arrays(scenario) -> Counter[str]:
     """Array → how many apps were submitted as its tasks; "" for a job of its own."""
     paths = (scenario.job_dir / "apps").glob("*/submitting")
     return Counter(path.read_text().partition('"array": "')[2].partition('"')[0] for path in paths)
-
-
-def until(condition) -> None:
-    deadline = time.monotonic() + 150
-    while not condition():
-        assert time.monotonic() < deadline, "it did not come true"
-        time.sleep(0.1)
 
 
 @pytest.mark.slow

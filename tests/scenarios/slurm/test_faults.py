@@ -2,13 +2,12 @@
 
 import json
 import signal
-import time
-from collections.abc import Callable
 
 import pytest
 
 from launcher.specs import AppState
 from tests import processes
+from tests.engines.slurm import until
 
 
 def app_of(scenario) -> str:
@@ -32,13 +31,6 @@ def stepd_of(cluster, job: str, step: str) -> int:
     parents = {processes.parent(int(line[0])) for line in lines if line[2] == step}
     [pid] = [pid for pid in parents if "slurmstepd: [" in processes.describe(pid)]
     return pid
-
-
-def until(condition: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + 150
-    while not condition():
-        assert time.monotonic() < deadline, "it did not come true"
-        time.sleep(0.1)
 
 
 def until_forgotten(cluster, job: str) -> None:
@@ -189,9 +181,7 @@ def test_an_app_waits_with_the_reason_while_its_only_node_is_drained(broken):
     scenario.cluster.run("scontrol", "update", "NodeName=n1", "State=DRAIN", "Reason=test")
     file = scenario.job("echo done")
     scenario.apply(file)
-    deadline = time.monotonic() + 150
-    while "drained" not in (status := scenario.status("job"))["message"].lower():
-        assert time.monotonic() < deadline, status
+    until(lambda: "drained" in scenario.status("job")["message"].lower())
     assert scenario.state("job") is AppState.PENDING
     assert scenario.actions(file) == {"job": "keep"}
     scenario.cluster.run("scontrol", "update", "NodeName=n1", "State=RESUME")
@@ -226,10 +216,7 @@ def test_the_outcome_of_an_app_is_known_after_slurm_forgot_its_job(broken):
     good, bad = scenario.job("echo done", name="good"), scenario.job("exit 3", name="bad")
     scenario.run_to_end(good)
     scenario.run_to_end(bad, code=5)
-    deadline = time.monotonic() + 150
-    while "JobId=" in scenario.cluster.run("scontrol", "show", "job", "-o"):
-        assert time.monotonic() < deadline
-        time.sleep(0.2)
+    until(lambda: "JobId=" not in scenario.cluster.run("scontrol", "show", "job", "-o"))
     assert scenario.state("good") is AppState.SUCCEEDED
     assert scenario.state("bad") is AppState.FAILED
     assert scenario.status("bad")["exit_code"] == 3

@@ -3,23 +3,16 @@
 from __future__ import annotations
 
 import os
-import time
 from pathlib import Path
 
 import pytest
 
 from launcher.specs import AppState
 from tests import processes
+from tests.engines.slurm import until
 from tests.scenarios.slurm.test_faults import conductor_of
 
 RETRIES = "max_retries: 1\nretry_policy: replica"
-
-
-def until(condition):
-    deadline = time.monotonic() + 150
-    while not condition():
-        assert time.monotonic() < deadline, "it did not come true"
-        time.sleep(0.1)
 
 
 class Runs:

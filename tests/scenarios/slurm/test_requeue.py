@@ -6,13 +6,7 @@ import pytest
 
 from launcher.specs import AppState
 from tests import processes
-
-
-def until(condition):
-    deadline = time.monotonic() + 150
-    while not condition():
-        assert time.monotonic() < deadline, "it did not come true"
-        time.sleep(0.1)
+from tests.engines.slurm import until
 
 
 @pytest.mark.slow

@@ -125,46 +125,25 @@ def test_defaults_without_a_reader_are_refused(project, text, where, what, hint)
 
 
 @pytest.mark.parametrize(
-    ("text", "where", "what"),
+    ("text", "where", "what", "hint"),
     [
-        ("[schedulers.local_cwd]\n\ngrace = 1.0\n", ":3:1:", "has no option `grace`"),
-        ('x-a = 1\n[schedulers."local_cwd"]\n  grace_s = "1"\n', ":3:3:", "`grace_s` must be float"),
-        ("[schedulers]\nlocal_cwd = 1\n", ":2:1:", "must be a table"),
-        ("schedulers = 1\n", ":1:1:", "must hold tables"),
-        ("[schedulers.local_cwd\n", "line 1", "Expected"),
+        ("[schedulers.local_cwd]\n\ngrace = 1.0\n", ":3:1:", "has no option `grace`", "`grace_s`"),
+        ('x-a = 1\n[schedulers."local_cwd"]\n  grace_s = "1"\n', ":3:3:", "`grace_s` must be float", ""),
+        ("[schedulers]\nlocal_cwd = 1\n", ":2:1:", "must be a table", ""),
+        ("schedulers = 1\n", ":1:1:", "must hold tables", ""),
+        ("[schedulers.local_cwd\n", "line 1", "Expected", ""),
+        ('[cli.rum]\nscheduler = "local_dir"\n', ":1:1:", ":1:1: `cli.rum` is no table", "`run`"),
+        ('[cli.run]\nsheduler = "local_dir"\n', ":2:1:", ":2:1: `cli.run` has no `sheduler`", "`scheduler`"),
     ],
 )
-def test_problems_are_reported_with_their_place(project: Path, text: str, where: str, what: str) -> None:
+def test_problems_are_reported_with_their_place(project, text, where, what, hint):
     path = write(project, text)
     with pytest.raises(config.ConfigError) as error:
-        config.apply("local_cwd", {})
+        config.get_config("cli", "run", "scheduler") if "cli" in text else config.apply("local_cwd", {})
     assert str(path) in str(error.value)
     assert where in str(error.value)
     assert what in str(error.value)
-
-
-@pytest.mark.parametrize(
-    ("text", "where", "what", "hint"),
-    [
-        ('[cli.rum]\nscheduler = "local_dir"\n', ":1:1:", "`cli.rum` is no table", "`run`"),
-        ('[cli.run]\nsheduler = "local_dir"\n', ":2:1:", "`cli.run` has no `sheduler`", "`scheduler`"),
-    ],
-)
-def test_an_entry_that_no_command_knows_is_refused(
-    project: Path, text: str, where: str, what: str, hint: str
-) -> None:
-    write(project, text)
-    with pytest.raises(config.ConfigError) as error:
-        config.get_config("cli", "run", "scheduler")
-    assert f"{where} {what}" in str(error.value)
     assert hint in (error.value.hint or "")
-
-
-def test_a_misspelt_option_gets_the_nearest_name(project: Path) -> None:
-    write(project, "[schedulers.local_cwd]\ngrace = 1.0\n")
-    with pytest.raises(config.ConfigError) as error:
-        config.apply("local_cwd", {})
-    assert "`grace_s`" in (error.value.hint or "")
 
 
 def test_a_dump_read_back_changes_nothing(project: Path) -> None:

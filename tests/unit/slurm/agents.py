@@ -22,9 +22,9 @@ import pytest
 from launcher.schedulers.slurm.site.agent import observe, site, slurm, wait
 from launcher.schedulers.slurm.site.agent import read as read_
 from launcher.schedulers.slurm.site.agent.site import answer
+from tests.engines.slurm import END_S, until
 
 ROOT = Path(__file__).resolve().parents[3]
-LIMIT_S = 150.0
 SCRIPT = """#!/bin/bash
 #SBATCH --ntasks=1 --time=5
 cd "{folder}" || exit 9
@@ -84,7 +84,7 @@ class Login:
         request = json.dumps({"job_dir": str(self.job_dir), "ops": ops})
         ran = subprocess.run(
             [sys.executable, "-m", "tests.unit.slurm.agents", str(act)],
-            cwd=ROOT, input=request, capture_output=True, text=True, timeout=LIMIT_S, check=False,
+            cwd=ROOT, input=request, capture_output=True, text=True, timeout=END_S, check=False,
         )  # fmt: skip
         assert ran.returncode in (0, -signal.SIGKILL), ran.stderr
         return 0 if ran.returncode else int(ran.stdout)
@@ -201,13 +201,6 @@ def need_of(app_id: str, needs: dict[str, str]) -> list[dict[str, str]]:
 def record(app_id: str, digest: str = "one") -> dict[str, Any]:
     job, number = app_id.rsplit("-", 1)
     return {"key": ["p", "default", job], "number": int(number), "app_id": app_id, "digest": digest}
-
-
-def until(condition: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + LIMIT_S
-    while not condition():
-        assert time.monotonic() < deadline, "it did not come true"
-        time.sleep(0.05)
 
 
 def replace_sleep(monkeypatch: pytest.MonkeyPatch, sleep: Callable[[float], object]) -> None:

@@ -5,9 +5,8 @@ import os
 import signal
 import subprocess
 import sys
-import time
 import zipfile
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from itertools import groupby
 from pathlib import Path
 from typing import Any
@@ -15,8 +14,7 @@ from typing import Any
 from launcher.holding.journal import read_events
 from launcher.schedulers.pids import start_time
 from launcher.schedulers.slurm.cluster import program
-
-END_S = 150.0
+from tests.engines.slurm import END_S, until
 
 SRUN = """#!{python} -IS
 import os, select, subprocess, sys
@@ -73,7 +71,7 @@ class Site:
         self.zip = self.dir / "app.zip"
         self.zip.write_bytes(program())
         self.python = sys.executable
-        self.started: list[subprocess.Popen[bytes]] = []
+        self._processes: list[subprocess.Popen[bytes]] = []
 
     def program(self, name: str, text: str) -> None:
         """Put a program in front of those of this machine."""
@@ -133,8 +131,27 @@ class Site:
                 stderr=out,
                 start_new_session=True,
             )
-        self.started.append(process)
+        self._processes.append(process)
         return process
+
+    def started(
+        self, role: str = "main", k: int = 0, line: bytes = b"up\n", **env: str
+    ) -> subprocess.Popen[bytes]:
+        """Start the conductor, and wait until a replica has printed a line."""
+        process = self.start(**env)
+        path = self.dir / f"logs/{role}/{k}.log"
+        until(lambda: path.exists() and line in path.read_bytes())
+        return process
+
+    def link(self, name: str, **fields: Any) -> None:
+        """Make a JSON file of the app, as a whole."""
+        (self.dir / "new").write_text(json.dumps(fields))
+        (self.dir / "new").rename(self.dir / name)
+
+    def cancel(self, process: subprocess.Popen[bytes], grace_s: float | None = None) -> None:
+        """Ask for the end of the app, and signal its conductor."""
+        self.link("cancel", grace_s=grace_s, interrupt=False)
+        process.send_signal(signal.SIGUSR2)
 
     def run(self, **env: str) -> dict[str, Any]:
         """Run the app to its end: its outcome."""
@@ -192,7 +209,7 @@ class Site:
         return sorted(set(found) - set(self.pids_of_srun()), key=lambda pid: (start_time(pid) or 0, pid))
 
     def close(self) -> None:
-        for process in self.started:
+        for process in self._processes:
             if process.poll() is None:
                 process.kill()
                 process.wait()
@@ -209,15 +226,6 @@ def _read(path: str) -> bytes:
             return file.read()
     except OSError:
         return b""
-
-
-def until(happened: Callable[[], Any]) -> Any:
-    """Wait until something is true."""
-    end = time.monotonic() + END_S
-    while not (found := happened()):
-        assert time.monotonic() < end, "it did not happen"
-        time.sleep(0.01)
-    return found
 
 
 def states(outcome: Mapping[str, Any]) -> list[str]:

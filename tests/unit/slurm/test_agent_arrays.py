@@ -7,8 +7,8 @@ import os
 import pytest
 
 from launcher.schedulers.slurm.site.agent.slurm import OpError, Slurm
-from tests.engines.slurm import SlurmCluster
-from tests.unit.slurm.agents import Login, until
+from tests.engines.slurm import SlurmCluster, until
+from tests.unit.slurm.agents import Login
 
 APPS = ("a-1", "b-1", "c-1")
 

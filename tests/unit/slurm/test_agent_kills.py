@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from tests.engines.slurm import SlurmCluster
+from tests.engines.slurm import SlurmCluster, until
 from tests.lanes import acts, thinned
-from tests.unit.slurm.agents import ROOT, Login, until
+from tests.unit.slurm.agents import ROOT, Login
 
 pytestmark = pytest.mark.slow
 

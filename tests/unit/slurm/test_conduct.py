@@ -15,9 +15,10 @@ from typing import Any
 
 import pytest
 
+from tests.engines.slurm import END_S, until
 from tests.lanes import sampled
 from tests.processes import parent
-from tests.unit.slurm.site import END_S, Site, role, states, until
+from tests.unit.slurm.site import Site, role, states
 
 ROOT = Path(__file__).resolve().parents[3]
 
@@ -133,9 +134,7 @@ def test_a_replica_that_waits_for_the_host_of_a_role_can_be_cancelled(site: Site
     )
     process = site.start()
     until(lambda: len(site.pids("replica")) == 2)
-    (site.dir / "new").write_text(json.dumps({"grace_s": None, "interrupt": False}))
-    (site.dir / "new").rename(site.dir / "cancel")
-    process.send_signal(signal.SIGUSR2)
+    site.cancel(process)
     assert process.wait(END_S) == 1
     assert states(site.outcome()) == ["client/0 cancelled 143 cancelled", "server/0 cancelled None cancelled"]
     assert "Error" not in site.output()
@@ -167,14 +166,6 @@ def test_a_replica_that_fails_twice_succeeds_with_two_retries(site: Site, policy
 # -- the end from outside ----------------------------------------------------------------------------------
 
 
-def started(site: Site, role: str = "main", k: int = 0, line: bytes = b"up\n", **env: str) -> Any:
-    """The conductor of an app, when one of its replicas has printed a line."""
-    process = site.start(**env)
-    path = site.dir / f"logs/{role}/{k}.log"
-    until(lambda: path.exists() and line in path.read_bytes())
-    return process
-
-
 OURS = "JobId=12 JobName=renamed Command=/apps/app/script-n1.sh"
 """The first fields that Slurm reports of the job of an app, to which a user gave another name."""
 LIMITS = {"02:00:00": "2 h", "1-00:00:00": "1 d", "01:30:00": "90 min", "00:01:00": "1 min"}
@@ -185,7 +176,7 @@ LIMITS = {"02:00:00": "2 h", "1-00:00:00": "1 d", "01:30:00": "90 min", "00:01:0
 def test_the_time_limit_of_the_job_ends_the_app(site: Site, limit: str) -> None:
     site.scontrol(f"{OURS} JobState=RUNNING TimeLimit={limit} EndTime=Unknown")
     site.app(role("main", "echo up; exec sleep 1000"))
-    process = started(site)
+    process = site.started()
     process.send_signal(signal.SIGUSR1)
     assert process.wait(END_S) == 1
     assert (site.outcome()["state"], site.outcome()["message"]) == (
@@ -227,7 +218,7 @@ def test_the_task_of_an_array_is_asked_for_and_recorded_by_its_own_name(site: Si
     answer = "JobId=12 Command=/j/arrays/q7/array.sh JobState=RUNNING TimeLimit=02:00:00 EndTime=Unknown"
     site.program("scontrol", f"#!/bin/sh\n[ \"$*\" != 'show job -o 9_3' ] || echo '{answer}'\n")
     site.app(role("main", "echo up; exec sleep 1000"))
-    process = started(site, **task)
+    process = site.started(**task)
     process.send_signal(signal.SIGUSR1)
     assert process.wait(END_S) == 1
     assert site.outcome()["message"] == "timed out after 2 h"
@@ -251,7 +242,7 @@ def test_a_time_limit_that_is_not_near_yet_ends_nothing(site: Site) -> None:
     answer = f"{OURS} JobState=RUNNING TimeLimit=01:00:00 EndTime={later}"
     site.program("scontrol", f"#!/bin/sh\ntouch {asked}\necho '{answer}'\n")
     site.app(role("main", f"echo up; until [ -e {go} ]; do sleep 0.05; done"))
-    process = started(site)
+    process = site.started()
     process.send_signal(signal.SIGUSR1)
     until(asked.exists)
     go.touch()
@@ -263,7 +254,7 @@ def test_a_time_limit_that_is_not_near_yet_ends_nothing(site: Site) -> None:
 def test_a_job_that_slurm_ends_is_cancelled_at_once(site: Site) -> None:
     site.scontrol(f"{OURS} JobState=COMPLETING Reason=None Restarts=0")
     site.app(role("main", "trap '' TERM; echo up; while :; do sleep 0.1; done"), grace_s=100.0)
-    process = started(site)
+    process = site.started()
     process.terminate()
     assert process.wait(END_S) == 1
     assert (site.outcome()["state"], site.outcome()["message"]) == ("cancelled", "cancelled")
@@ -278,7 +269,7 @@ def test_facts_about_another_job_with_the_same_id_are_not_believed(site: Site) -
     other = OURS.replace("/app/", "/other/")
     site.scontrol(f"{other} JobState=COMPLETING Reason=TimeLimit TimeLimit=02:00:00 Restarts=1")
     site.app(role("main", "echo up; exec sleep 1000"), requeue=True)
-    process = started(site)
+    process = site.started()
     process.terminate()
     process.wait(END_S)
     assert (site.outcome()["state"], site.outcome()["message"]) == ("cancelled", "cancelled")
@@ -289,7 +280,7 @@ def test_a_replica_that_slurm_ended_first_is_cancelled_with_its_job(site: Site) 
     """Slurm sends TERM to the wrappers and to the conductor, in any order: the step may be over by then."""
     site.scontrol(f"{OURS} JobState=COMPLETING Reason=None Restarts=0")
     site.app(role("main", "echo up; exec sleep 1000", retries=3))
-    process = started(site)
+    process = site.started()
     os.kill(site.pids("replica")[0], signal.SIGTERM)
     until(lambda: not site.pids_of_srun())
     process.terminate()
@@ -315,7 +306,7 @@ def test_a_job_that_is_requeued_has_no_outcome_and_goes_on(site: Site) -> None:
     site.app(
         role("main", 'echo "up $LAUNCHER_RESTART $TOKEN"; test $LAUNCHER_RESTART = 1 || exec sleep 1000')
     )
-    process = started(site, line=b"up 0 hidden\n")
+    process = site.started(line=b"up 0 hidden\n")
     process.terminate()
     assert process.wait(END_S) == 1
     assert not (site.dir / "outcome").exists()
@@ -370,7 +361,7 @@ def test_a_job_that_is_preempted_with_time_to_stop_is_requeued(site: Site) -> No
     found = f"{OURS} JobState=RUNNING Reason=None Restarts=0 PreemptTime=2026-11-23T01:55:31"
     site.program("scontrol", f"#!/bin/sh\necho $@ >>{site.shared}/asked\necho '{found}'\n")
     site.app(role("main", "echo up; exec sleep 1000", replicas=2), requeue=True)
-    process = started(site)
+    process = site.started()
     os.kill(site.pids("replica")[0], signal.SIGTERM)
     asked = site.shared / "asked"
     until(lambda: asked.exists() and "requeue 12\n" in asked.read_text())
@@ -388,7 +379,7 @@ def test_a_job_whose_node_fails_has_failed(site: Site) -> None:
         "srun", srun.replace("tasks = [", f"print({output!r}, file=sys.stderr, flush=True)\ntasks = [")
     )
     site.app(role("main", "echo up; exec sleep 1000", replicas=2))
-    process = started(site)
+    process = site.started()
     until(lambda: output in site.output())
     process.terminate()
     assert process.wait(END_S) == 1
@@ -450,7 +441,7 @@ def test_slurm_is_asked_again_why_it_ends_a_job(site: Site) -> None:
     )
     site.program("scontrol", f"#!/bin/sh\n[ -e {asked} ] || {{ touch {asked}; exit 1; }}\necho '{answer}'\n")
     site.app(role("main", "echo up; exec sleep 1000"))
-    process = started(site)
+    process = site.started()
     process.terminate()
     assert process.wait(END_S) == 1
     assert site.outcome()["message"] == "timed out after 2 h"
@@ -459,11 +450,9 @@ def test_slurm_is_asked_again_why_it_ends_a_job(site: Site) -> None:
 @pytest.mark.slow
 def test_a_second_cancellation_shortens_the_grace_period(site: Site) -> None:
     site.app(role("main", "trap '' TERM; echo up; while :; do sleep 0.1; done"), grace_s=1000.0)
-    process = started(site)
+    process = site.started()
     for grace_s in (None, 0.1):
-        (site.dir / "new").write_text(json.dumps({"grace_s": grace_s, "interrupt": False}))
-        (site.dir / "new").rename(site.dir / "cancel")
-        process.send_signal(signal.SIGUSR2)
+        site.cancel(process, grace_s)
     assert process.wait(END_S) == 1
     assert states(site.outcome()) == ["main/0 cancelled 137 cancelled"]
 
@@ -471,10 +460,8 @@ def test_a_second_cancellation_shortens_the_grace_period(site: Site) -> None:
 @pytest.mark.slow
 def test_a_cancellation_may_give_more_time_than_the_app_has(site: Site) -> None:
     site.app(role("main", "trap 'sleep 0.5; exit 7' TERM; echo up; while :; do sleep 0.1; done"), grace_s=0.0)
-    process = started(site)
-    (site.dir / "new").write_text(json.dumps({"grace_s": 60.0, "interrupt": False}))
-    (site.dir / "new").rename(site.dir / "cancel")
-    process.send_signal(signal.SIGUSR2)
+    process = site.started()
+    site.cancel(process, 60.0)
     assert process.wait(END_S) == 1
     assert states(site.outcome()) == ["main/0 cancelled 7 cancelled"]
 
@@ -483,9 +470,8 @@ def test_a_cancellation_may_give_more_time_than_the_app_has(site: Site) -> None:
 def test_an_app_whose_end_a_client_has_recorded_runs_no_longer(site: Site) -> None:
     """A controller that was killed may have forgotten the job: nothing else ends what runs."""
     site.app(role("main", "echo up; exec sleep 1000"))
-    process = started(site)
-    (site.dir / "new").write_text(json.dumps({"state": "lost"}))
-    (site.dir / "new").rename(site.dir / "outcome")
+    process = site.started()
+    site.link("outcome", state="lost")
     assert process.wait(END_S) == 1
     assert site.outcome() == {"state": "lost"}
     assert site.processes() == []
@@ -495,9 +481,8 @@ def test_an_app_whose_end_a_client_has_recorded_runs_no_longer(site: Site) -> No
 def test_a_cancellation_is_found_without_its_signal(site: Site) -> None:
     site.patch("conduct", "LOOK_S = 30.0", "LOOK_S = 1.0")
     site.app(role("main", "echo up; exec sleep 1000"))
-    process = started(site)
-    (site.dir / "new").write_text(json.dumps({"grace_s": None, "interrupt": False}))
-    (site.dir / "new").rename(site.dir / "cancel")
+    process = site.started()
+    site.link("cancel", grace_s=None, interrupt=False)
     assert process.wait(END_S) == 1
 
 
@@ -509,7 +494,7 @@ TREE = "sh -c 'trap \"\" TERM; setsid sleep 1000 & sleep 1000' & echo up; exec s
 @pytest.mark.slow
 def test_nothing_is_left_of_an_app_whose_conductor_is_killed(site: Site) -> None:
     site.app(role("main", TREE, replicas=2), grace_s=0.1)
-    started(site).kill()
+    site.started().kill()
     until(lambda: site.processes() == [])
     assert not (site.dir / "outcome").exists()
 
@@ -518,7 +503,7 @@ def test_nothing_is_left_of_an_app_whose_conductor_is_killed(site: Site) -> None
 @pytest.mark.parametrize("at", [0, 1], ids=["guardian", "worker"])
 def test_a_replica_whose_wrapper_is_killed_has_failed(site: Site, at: int) -> None:
     site.app(role("main", TREE), grace_s=0.2)
-    process = started(site)
+    process = site.started()
     os.kill(site.pids("replica")[at], signal.SIGKILL)
     assert process.wait(END_S) in (137, 143)
     message = [r"main/0 was lost: its (wrapper|step) was killed", "main/0 was killed by signal 9"][at]
@@ -532,7 +517,7 @@ def test_a_replica_whose_worker_is_killed_is_started_again_in_a_step_of_its_own(
     again = "test $LAUNCHER_RESTART$K != 11 || touch go"
     script = f"echo up $K; {again}; until test -e go; do sleep 0.1; done"
     site.app(role("main", script, replicas=2, retries=1))
-    process = started(site, k=1, line=b"up 1")
+    process = site.started(k=1, line=b"up 1")
     second = [
         pid
         for pid in site.pids("replica")
@@ -595,7 +580,7 @@ def test_a_wrapper_that_waits_for_another_start_leaves_with_its_conductor(site: 
 @pytest.mark.slow
 def test_a_step_that_is_killed_has_failed(site: Site) -> None:
     site.app(role("main", TREE), grace_s=0.1)
-    process = started(site)
+    process = site.started()
     (srun,) = site.pids_of_srun()
     os.kill(srun, signal.SIGKILL)
     assert process.wait(END_S) != 0

@@ -1,6 +1,5 @@
 """The wrapper of one replica: its output, its command, its probe, its end."""
 
-import json
 import os
 import shutil
 import signal
@@ -14,8 +13,9 @@ from typing import Any
 
 import pytest
 
+from tests.engines.slurm import END_S
 from tests.lanes import sampled
-from tests.unit.slurm.site import END_S, Site, role, states, until
+from tests.unit.slurm.site import Site, role, states
 
 
 @pytest.fixture
@@ -148,12 +148,8 @@ def test_memory_that_ran_out_is_reported_where_slurm_says_so(site: Site) -> None
 def cancelled(site: Site, script: str, **fields: Any) -> dict[str, Any]:
     """Run `script`, which says "up", and cancel it: its outcome."""
     site.app(role("main", script), **fields)
-    process = site.start()
-    path = site.dir / "logs/main/0.log"
-    until(lambda: path.exists() and b"up\n" in path.read_bytes())
-    (site.dir / "new").write_text(json.dumps({"grace_s": None, "interrupt": False}))
-    (site.dir / "new").rename(site.dir / "cancel")
-    process.send_signal(signal.SIGUSR2)
+    process = site.started()
+    site.cancel(process)
     process.wait(END_S)
     return site.outcome()
 
@@ -176,9 +172,7 @@ def test_a_suspended_replica_is_stopped(site: Site) -> None:
 def test_signals_of_the_user_reach_the_replica(site: Site) -> None:
     script = "trap 'echo saved; exit 0' USR1; echo up; while :; do sleep 0.05; done"
     site.app(role("main", script))
-    process = site.start()
-    path = site.dir / "logs/main/0.log"
-    until(lambda: path.exists() and b"up\n" in path.read_bytes())
+    process = site.started()
     os.kill(site.pids("replica")[0], signal.SIGUSR1)
     assert process.wait(END_S) == 0
     assert b"saved\n" in site.log("main")
@@ -304,8 +298,7 @@ def test_an_app_has_failed_when_the_daemon_of_a_step_is_killed_although_srun_wai
     site.program("srun", f'#!/bin/sh\nexec 3<&0\n{site.bin}/stepd "$@" <&3 >&2 &\nexec sleep 1000\n')
     looks_often(site)
     site.app(role("main", "echo up; exec sleep 1000"))
-    process = site.start()
-    until(lambda: (site.dir / "logs/main/0.log").exists() and site.log("main"))
+    process = site.started()
     stepd = f"{site.bin}/stepd".encode()
     [pid] = [
         each for each in site.processes() if stepd in Path(f"/proc/{each}/cmdline").read_bytes().split(b"\0")

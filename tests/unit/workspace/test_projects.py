@@ -132,16 +132,6 @@ def test_an_address_elsewhere_is_refused_by_its_scheme(tmp_path: Path, scheme: s
         copy_into(Workspace.from_str(f"{scheme}://bucket/a"), str(tmp_path))
 
 
-def test_a_missing_project_is_an_error_and_leaves_nothing(tmp_path: Path) -> None:
-    role = Role("r", "before")
-    with pytest.raises(WorkspaceError, match="there is no"):
-        DirWorkspaceMixin().build_workspace_and_update_role2(
-            role, Workspace({str(tmp_path / "none"): ""}), {"job_dir": str(tmp_path / "job")}
-        )
-    assert not (tmp_path / "job").exists()
-    assert role.image == "before"
-
-
 def test_a_directory_workspace_becomes_the_image(project: Path, tmp_path: Path) -> None:
     role, job_dir = Role("r", "before"), str(tmp_path / "job")
     workspace = Workspace({str(project): "", str(project / "sub"): "lib"})
