@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from launcher.dataclass import replace
@@ -31,7 +31,7 @@ from launcher.schedulers.slurm.state import (
     whole_app,
     why_pending,
 )
-from launcher.schedulers.slurm.stops import is_left_behind, places_of, stop_all, take_back
+from launcher.schedulers.slurm.stops import Stops, is_left_behind, take_back
 from launcher.schedulers.staged import current
 from launcher.specs.attempt import Attempt, Recorded
 from launcher.specs.jobkey import JobKey
@@ -258,36 +258,43 @@ class SlurmApps(EngineApps):
 
     def withdraw_all(self, app_ids: Iterable[str]) -> Iterator[tuple[str, bool | LauncherError]]:
         ids = list(app_ids)
-        for app_id in ids:
-            self._clusters.noted(app_id)  # true no longer
-        found, answers = places_of(self._clusters, ids)
-        waiting = {
-            cluster: [
-                each
-                for each in ids
-                if each in apps and self._judged(cluster, apps[each]).record.state in WAITING
-            ]
-            for cluster, apps in found
-        }
-        asked = {app_id for each in waiting.values() for app_id in each}
-        known = {app_id for _, apps in found for app_id in apps}
-        for app_id in ids:
-            if app_id not in asked:
-                unreached = None if app_id in known else answers.error
-                yield app_id, unreached or False
-        for cluster, of_it in waiting.items():
+        found, missing = self._by_cluster(ids)
+        yield from ((app_id, error or False) for app_id, error in missing.items())
+        for cluster, apps in found:
+            there = [each for each in ids if each in apps]
+            waiting = [each for each in there if self._judged(cluster, apps[each]).record.state in WAITING]
+            yield from ((app_id, False) for app_id in there if app_id not in waiting)
             try:
-                done = cluster.call(*({"op": "withdraw", "app_id": each} for each in of_it)) if of_it else []
+                ops = ({"op": "withdraw", "app_id": each} for each in waiting)
+                done = cluster.call(*ops) if waiting else []
             except LauncherError as error:
-                yield from ((app_id, error) for app_id in of_it)
+                yield from ((app_id, error) for app_id in waiting)
                 continue
-            for app_id, answer in zip(of_it, done, strict=True):
+            for app_id, answer in zip(waiting, done, strict=True):
                 yield app_id, error_of(answer) or bool(answer["withdrawn"])
 
     def stop_all(
         self, app_ids: Iterable[str], grace_s: float | None, *, interrupt: bool = False
     ) -> Iterator[tuple[str, LauncherError | None]]:
-        return stop_all(self._clusters, app_ids, grace_s, interrupt=interrupt, on_wait=self._on_wait)
+        ids = list(app_ids)
+        found, missing = self._by_cluster(ids)
+        yield from missing.items()
+        for cluster, apps in found:
+            stops = Stops(cluster, grace_s, interrupt, self._on_wait)
+            yield from stops.all({app_id: apps[app_id] for app_id in ids if app_id in apps})
+
+    def _by_cluster(
+        self, ids: Sequence[str]
+    ) -> tuple[list[tuple[Cluster, dict[str, Facts]]], dict[str, LauncherError | None]]:
+        """The apps of each cluster; and the other ids, with the error of a cluster that cannot be asked."""
+        answers, found = Answers(), []
+        for app_id in ids:
+            self._clusters.noted(app_id)  # true no longer
+        for cluster, asked in self._clusters.of_apps(ids):
+            part = answers if self._clusters.is_needed(cluster) else Answers()
+            found.append((cluster, part.observe(cluster, app_ids=asked)[0]))
+        known = {app_id for _, apps in found for app_id in apps}
+        return found, {app_id: answers.error for app_id in ids if app_id not in known}
 
 
 def _is_queued(recorded: Attempt | AppRecord) -> bool:

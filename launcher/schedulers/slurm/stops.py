@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from launcher.errors import LauncherError, SchedulerError
 from launcher.holding.events import cancelled
 from launcher.paths import actor
 from launcher.schedulers.slurm.cluster import Cluster, checked, error_of
-from launcher.schedulers.slurm.clusters import Answers, Clusters, forget, seen, settled
+from launcher.schedulers.slurm.clusters import forget, seen, settled
 from launcher.schedulers.slurm.options import DEFAULT_GRACE_S
 from launcher.schedulers.slurm.state import Facts, seen_app
 
@@ -26,48 +26,20 @@ _PATIENCE_S = 30.0
 _FIRST_S, _LAST_S = 0.1, 1.0
 
 
-def places_of(
-    clusters: Clusters, app_ids: Iterable[str]
-) -> tuple[list[tuple[Cluster, dict[str, Facts]]], Answers]:
-    """The apps, grouped by their clusters, and the error of a cluster that cannot be asked."""
-    answers, found = Answers(), []
-    for cluster, ids in clusters.of_apps(app_ids):
-        part = answers if clusters.is_needed(cluster) else Answers()
-        found.append((cluster, part.observe(cluster, app_ids=ids)[0]))
-    return found, answers
-
-
-def stop_all(
-    clusters: Clusters,
-    app_ids: Iterable[str],
-    grace_s: float | None,
-    *,
-    interrupt: bool,
-    on_wait: OnWait | None,
-) -> Ended:
-    """See `Scheduler.cancel_all`. Yields each app when Slurm has no job of it."""
-    ids = list(app_ids)
-    for app_id in ids:
-        clusters.noted(app_id)  # true no longer
-    found, answers = places_of(clusters, ids)
-    known = {app_id for _, apps in found for app_id in apps}
-    yield from ((app_id, answers.error) for app_id in ids if app_id not in known)
-    for cluster, apps in found:
-        stops = _Stops(cluster, grace_s, interrupt, on_wait or (lambda app_id, why: None))
-        yield from stops.all({app_id: apps[app_id] for app_id in ids if app_id in apps})
-
-
-class _Stops:
+class Stops:
     """The stops of apps of one cluster."""
 
-    def __init__(self, cluster: Cluster, grace_s: float | None, interrupt: bool, on_wait: OnWait) -> None:
+    def __init__(
+        self, cluster: Cluster, grace_s: float | None, interrupt: bool, on_wait: OnWait | None
+    ) -> None:
         self._cluster = cluster
         self._grace_s = grace_s
         cause = {"interrupt": interrupt, "by": actor()}
         self._asked = {"op": "cancel", "grace_s": grace_s, "message": cancelled(cause), **cause}
-        self._on_wait = on_wait
+        self._on_wait = on_wait or (lambda app_id, why: None)
 
     def all(self, apps: Mapping[str, Facts]) -> Ended:
+        """Yield each app when Slurm has no job of it, or with the error of its stop."""
         left: dict[str, Facts] = {}
         for app_id, facts in apps.items():
             try:

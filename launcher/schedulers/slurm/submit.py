@@ -107,15 +107,15 @@ class SlurmReservation(BackendReservation):
         return [{"op": "make_output", "name": own_output(self.attempt)}] if has_folder else []
 
     def start(self) -> None:
-        (error,) = started([self])
+        (error,) = start_all([self])
         if error is not None:
             raise error
 
     def abort(self) -> None:
-        take_back([self])
+        abort_all([self])
 
 
-def started(reservations: Sequence[SlurmReservation]) -> list[LauncherError | None]:
+def start_all(reservations: Sequence[SlurmReservation]) -> list[LauncherError | None]:
     """Let Slurm run the apps; returns for each the error why it does not run it, or None."""
     for each in reservations:
         each.is_over = True
@@ -127,7 +127,7 @@ def started(reservations: Sequence[SlurmReservation]) -> list[LauncherError | No
     return [error_of(answer) for answer in answers]
 
 
-def take_back(reservations: Sequence[SlurmReservation]) -> None:
+def abort_all(reservations: Sequence[SlurmReservation]) -> None:
     """Remove everything of the reservations but for those that were started. Raises SchedulerError."""
     mine = [each for each in reservations if not each.is_over]
     if not mine:
@@ -139,37 +139,6 @@ def take_back(reservations: Sequence[SlurmReservation]) -> None:
     forget(*(each.app_id for each in removed))
     for answer in answers:
         checked(answer)
-
-
-def reserve(
-    cluster: Cluster, attempts: Sequence[Attempt], *, take_over: bool = False
-) -> list[SlurmReservation | LauncherError]:
-    """Take the app ids; returns for each the reservation, or the error that forbids it."""
-    records = {each.app_id: reserved(each) for each in attempts}
-    rows = [row_of(SLURM, app_id, record) for app_id, record in records.items()]
-    known.remember(rows, cluster.place)
-    with open_store(durable=False) as store:
-        store.add_all((row, True) for row in rows)
-    nonce = random_id()
-    owner = {**asdict(this_process()), "nonce": nonce, "at": time.time()}
-    ops: dict[str, dict[str, Any]] = {
-        app_id: {"op": "reserve", "app_id": app_id, "record": record, "owner": owner, "dead": []}
-        for app_id, record in records.items()
-    }
-    made: dict[str, SlurmReservation | LauncherError] = {}
-    while left := [each for each in attempts if each.app_id not in made]:
-        asked = [ops[each.app_id] for each in left]
-        answers = cluster.call(*cluster.greeting, *asked)
-        for attempt, op, answer in zip(left, asked, answers[-len(left) :], strict=True):
-            app_id = attempt.app_id
-            if answer.get("error") != "reserved":
-                resumed = bool(answer.get("resumed"))
-                made[app_id] = error_of(answer) or SlurmReservation(cluster, attempt, nonce, resumed=resumed)
-            elif rival := _dead_owner(answer.get("detail") or {}, op["dead"], take_over=take_over):
-                op["dead"].append(rival)
-            else:
-                made[app_id] = _taken(cluster, app_id, take_over=take_over)
-    return [made[each.app_id] for each in attempts]
 
 
 def _dead_owner(detail: Mapping[str, Any], known_dead: Collection[str], *, take_over: bool) -> str:
@@ -249,7 +218,31 @@ class SlurmBatches(Batches):
         for each in attempts:
             self._clusters.noted(each.app_id)  # true no longer
         cluster = self._clusters.at(known.place_of(attempts[0].document.get("cfg", {})))
-        return reserve(cluster, attempts, take_over=self._take_over)
+        records = {each.app_id: reserved(each) for each in attempts}
+        rows = [row_of(SLURM, app_id, record) for app_id, record in records.items()]
+        known.remember(rows, cluster.place)
+        with open_store(durable=False) as store:
+            store.add_all((row, True) for row in rows)
+        nonce = random_id()
+        owner = {**asdict(this_process()), "nonce": nonce, "at": time.time()}
+        ops: dict[str, dict[str, Any]] = {
+            app_id: {"op": "reserve", "app_id": app_id, "record": record, "owner": owner, "dead": []}
+            for app_id, record in records.items()
+        }
+        made: dict[str, SlurmReservation | LauncherError] = {}
+        while left := [each for each in attempts if each.app_id not in made]:
+            asked = [ops[each.app_id] for each in left]
+            answers = cluster.call(*cluster.greeting, *asked)
+            for attempt, op, answer in zip(left, asked, answers[-len(left) :], strict=True):
+                app_id = attempt.app_id
+                if answer.get("error") != "reserved":
+                    mine = SlurmReservation(cluster, attempt, nonce, resumed=bool(answer.get("resumed")))
+                    made[app_id] = error_of(answer) or mine
+                elif rival := _dead_owner(answer.get("detail") or {}, op["dead"], take_over=self._take_over):
+                    op["dead"].append(rival)
+                else:
+                    made[app_id] = _taken(cluster, app_id, take_over=self._take_over)
+        return [made[each.app_id] for each in attempts]
 
     def create(self, members: Sequence[Member], at_once: int | None) -> list[LauncherError | None]:
         new = [each for each in members if not _ours(each.reservation).resumed]
@@ -271,10 +264,10 @@ class SlurmBatches(Batches):
         return [errors.get(each.reservation.app_id) for each in members]
 
     def start(self, reservations: Sequence[Reservation]) -> list[LauncherError | None]:
-        return started([*map(_ours, reservations)])
+        return start_all([*map(_ours, reservations)])
 
     def abort(self, reservations: Sequence[Reservation]) -> None:
-        take_back([*map(_ours, reservations)])
+        abort_all([*map(_ours, reservations)])
 
 
 def _ours(reservation: Reservation) -> SlurmReservation:
