@@ -30,6 +30,12 @@ def is_clean(login: Login, slurm: SlurmCluster) -> bool:
     return not hidden and slurm.jobs(below=str(login.job_dir)) == []
 
 
+def arrays_left(login: Login) -> list[str]:
+    """The folders of arrays, but for one that was being made."""
+    names = [path.name for path in (login.job_dir / "arrays").glob("*")]
+    return [name for name in names if not name.startswith(".new-")]
+
+
 def killed(login: Login, ops_of: Any, first: int = 1, every: int = 1) -> tuple[list[str], str]:
     """Apps of requests whose process was killed, each before another act; and the app of the request that had
     no such act. Acts count from 1."""
@@ -88,7 +94,7 @@ def test_an_array_killed_at_any_act_is_finished_by_the_next_client(login, slurm,
     login.wait_for(*everything)
     assert login.started() == sorted(everything)
     until(lambda: is_clean(login, slurm))
-    assert [each for each in os.listdir(login.job_dir / "arrays") if not each.startswith(".new-")] == []
+    assert arrays_left(login) == []
 
 
 @SOME_ACTS
@@ -126,25 +132,6 @@ def test_an_array_behind_another_one_killed_at_any_act_is_finished_by_the_next_c
     until(lambda: is_clean(login, slurm))
 
 
-def test_an_abort_of_an_array_killed_at_any_act_is_finished_by_the_next_client(login, slurm):
-    ran = []
-    for act in acts(2, 3):
-        app_ids = [f"a{act}-1", f"b{act}-1"]
-        for each in app_ids:
-            login.reserve(each, "n1")
-        login.do(**login.array(f"x{act}", "n1", *app_ids))
-        if login.kill(act, *login.each("abort", "n1", *app_ids)):
-            break
-        for each in app_ids:
-            assert login.submit(each, "n2", "n1", digest="two") in RELEASED
-        ran += app_ids
-    assert act > 6
-    login.wait_for(*ran)
-    assert login.started() == sorted(ran)
-    until(lambda: is_clean(login, slurm))
-    assert [each for each in os.listdir(login.job_dir / "arrays") if not each.startswith(".new-")] == []
-
-
 def test_a_submission_killed_at_any_act_can_be_cancelled(login, slurm):
     """By a client that knows only the app id; what was only reserved, a later reservation removes."""
     app_ids, whole = killed(login, lambda app_id: login.submission(app_id, "n1"), first=3, every=3)
@@ -156,22 +143,29 @@ def test_a_submission_killed_at_any_act_can_be_cancelled(login, slurm):
     until(lambda: is_clean(login, slurm))
 
 
-@pytest.mark.parametrize(("before", "first"), [("reserved", 1), ("created", 2)])
-def test_an_abort_killed_at_any_act_is_finished_by_the_next_client(login, slurm, before, first):
-    app_ids = []
-    for number in acts(first, every=2):
-        app_id = f"a-{number}"
-        login.reserve(app_id, "n1")
+@pytest.mark.parametrize(
+    ("before", "first", "every", "least"), [("reserved", 1, 2, 4), ("created", 2, 2, 4), ("array", 2, 3, 6)]
+)
+def test_an_abort_killed_at_any_act_is_finished_by_the_next_client(login, slurm, before, first, every, least):
+    ran = []
+    for act in acts(first, every):
+        app_ids = [f"{name}{act}-1" for name in ("ab" if before == "array" else "a")]
+        for each in app_ids:
+            login.reserve(each, "n1")
         if before == "created":
-            login.do(**login.creation(app_id, "n1"))
-        if login.kill(number, {"op": "abort", "app_id": app_id, "nonce": "n1"}):
+            login.do(**login.creation(app_ids[0], "n1"))
+        elif before == "array":
+            login.do(**login.array(f"x{act}", "n1", *app_ids))
+        if login.kill(act, *login.each("abort", "n1", *app_ids)):
             break
-        assert login.submit(app_id, "n2", "n1", digest="two") in RELEASED
-        app_ids.append(app_id)
-    assert number > 4
-    login.wait_for(*app_ids)
-    assert login.started() == sorted(app_ids)
+        for each in app_ids:
+            assert login.submit(each, "n2", "n1", digest="two") in RELEASED
+        ran += app_ids
+    assert act > least
+    login.wait_for(*ran)
+    assert login.started() == sorted(ran)
     until(lambda: is_clean(login, slurm))
+    assert arrays_left(login) == []
 
 
 @pytest.mark.parametrize(
