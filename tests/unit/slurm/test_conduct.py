@@ -17,7 +17,7 @@ import pytest
 
 from tests.engines.slurm import END_S, until
 from tests.lanes import sampled
-from tests.processes import parent
+from tests.processes import describe, parent
 from tests.unit.slurm.site import Site, role, states
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -586,6 +586,25 @@ def test_a_step_that_is_killed_has_failed(site: Site) -> None:
     assert process.wait(END_S) != 0
     assert site.outcome()["state"] == "failed"
     until(lambda: site.processes() == [])
+
+
+@pytest.mark.slow
+def test_a_replica_whose_step_is_killed_before_it_has_reported_the_start_is_started_again(site: Site) -> None:
+    srun, used = (site.bin / "srun").read_text(), site.shared / "used"
+    site.program("real", srun)
+    site.program(
+        "mute", srun.replace("stdin=subprocess.PIPE,", "stdin=subprocess.PIPE, stdout=-3, stderr=-3,")
+    )
+    first = f'[ -e {used} ] || {{ touch {used}; exec {site.bin}/mute "$@"; }}'
+    site.program("srun", f'#!/bin/sh\n{first}\nexec {site.bin}/real "$@"\n')
+    stays = "trap '' TERM; echo up; while :; do sleep 0.1; done"
+    site.app(role("main", f"test $LAUNCHER_RESTART = 1 || {{ {stays}; }}", retries=1))
+    process = site.started()
+    [mute] = [pid for pid in site.processes() if f"{site.bin}/mute" in describe(pid).split()]
+    os.kill(mute, signal.SIGKILL)
+    assert process.wait(END_S) == 0
+    assert [each["n"] for each in site.events("restart")] == [1]
+    assert "main/0 was lost: srun was killed by signal 9; restart 1 of 1\n" in site.output()
 
 
 def test_a_step_that_slurm_refuses_fails_the_app(site: Site) -> None:

@@ -366,11 +366,13 @@ class Steps:
 
     def _lost(self, step: SrunStep, replica: Replica) -> Json:
         """The end of a replica whose wrapper, or whose step, was killed before it reported."""
-        found = self._recorded(replica)
+        record = self._record(replica)
+        found = recorded_exit(record, replica)
         if found is not None:
             return found
         reason, code = step.reason(), step.code or 1
-        if replica.k in step.begun:
+        has_begun = record.get("started_at") is not None and record.get("restarts") == replica.restarts
+        if replica.k in step.begun or has_begun:
             event = _exit(replica, code=code, lost=reason or "its step ended")
         else:
             event = _exit(replica, code=code, why=reason or f"srun exited with {step.code}", host="")
@@ -378,18 +380,18 @@ class Steps:
             event["stopped"] = True
         return event
 
-    def _recorded(self, replica: Replica) -> Any:
-        """The recorded end of a replica's present run; None where there is none."""
+    def _record(self, replica: Replica) -> Json:
+        """The wrapper's record of a replica in this run of the job; {} where there is none."""
         folder = self._roles[replica.role.name]["folder"]
-        found = read_json(f"{self._folder}/replicas/{folder}/{replica.k}.json")
-        is_mine = found is not None and found.get("run") == self._run
-        return recorded_exit(found, replica) if is_mine else None
+        found = read_json(f"{self._folder}/replicas/{folder}/{replica.k}.json") or {}
+        return found if found.get("run") == self._run else {}
 
     def _look_at_records(self) -> None:
         """Take unreported ends from records: Slurm does not notice when its daemon of a step is killed."""
         for step in list(self._steps):
             for k in sorted(step.live):
-                found = self._recorded(self._app.roles[step.role].replicas[k])
+                replica = self._app.roles[step.role].replicas[k]
+                found = recorded_exit(self._record(replica), replica)
                 if found is not None and k in step.silent:
                     self._take_exit(step, found)
                 elif found is not None:
