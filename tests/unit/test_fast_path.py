@@ -25,8 +25,7 @@ _FAST = {
     "launcher.holding": "app events hold journal replica state use",
     "launcher.inventory": "find groups held listing logs project recorded status turns",
     "launcher.schedulers": (
-        "api appfolder backend descriptors ended_process logs loop many pids probes "
-        "readback record registry staged"
+        "api appfolder backend ended_process logs loop many pids probes readback record registry staged"
     ),
     "launcher.schedulers.docker": "labels scheduler tombstones",
     "launcher.schedulers.docker.client": "errors view wire",
@@ -118,7 +117,6 @@ ON_BRANCH = {
     "launcher.schedulers.docker.watching.actions": (
         "probes, for apps without them; the watcher on the engine, for apps without it"
     ),
-    "launcher.schedulers.docker.watching.connection": "turns, for apps that take none",
     "launcher.schedulers.docker.watching.app": "probes, needs and turns, for apps without them",
     "launcher.schedulers.docker.watching.watcher": "needs and turns, for apps without them",
     "launcher.schedulers.local.request": "launcher.turns, for apps without GPUs",

@@ -113,7 +113,6 @@ SHARED_BY_ENGINES |= {
     for name in (
         "loop",
         "many",
-        "descriptors",
         "messages",
         "owner",
         "packing",

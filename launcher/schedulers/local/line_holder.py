@@ -17,7 +17,7 @@ import os
 from marshal import dumps, loads
 
 from launcher.errors import SchedulerError
-from launcher.schedulers.descriptors import FdInbox
+from launcher.schedulers.holder import FdInbox
 from launcher.schedulers.local import kernel
 from launcher.schedulers.local.held import Keeper, UnstartedApp
 from launcher.schedulers.local.spawn import Spawner

@@ -15,8 +15,7 @@ from fcntl import F_DUPFD_CLOEXEC, fcntl
 from marshal import dumps, loads
 from resource import RLIMIT_NOFILE, getrlimit, setrlimit
 
-from launcher.schedulers.descriptors import FdInbox, send_with
-from launcher.schedulers.holder import start_bare
+from launcher.schedulers.holder import FdInbox, send_with, start_bare
 from launcher.schedulers.local import kernel, waiting
 from launcher.schedulers.local.supervisor import Supervisor, begin, supervise
 from launcher.schedulers.loop import CONTROL_FD, LOCK_FD

@@ -14,8 +14,7 @@ from typing import TYPE_CHECKING, Any
 from launcher import paths
 from launcher.errors import SchedulerError, StartError
 from launcher.schedulers import pids
-from launcher.schedulers.descriptors import send_with
-from launcher.schedulers.holder import NO_SIGPIPE, start_bare
+from launcher.schedulers.holder import NO_SIGPIPE, send_with, start_bare
 from launcher.schedulers.local import appview
 from launcher.schedulers.local.popen import PopenRequest, ReplicaParam
 from launcher.schedulers.loop import CONTROL_FD, LOCK_FD, Inbox, pack

@@ -7,21 +7,23 @@ again, until there is nothing to do but to wait.
 
 from __future__ import annotations
 
+import os
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from queue import Empty, SimpleQueue
 from typing import TYPE_CHECKING, Any
 
 from launcher.dataclass import replace
 from launcher.holding.hold import AGAIN_S, decide
-from launcher.schedulers.docker import record
+from launcher.schedulers.docker import apps, record
+from launcher.schedulers.docker.client.engine import Engine
 from launcher.schedulers.docker.client.errors import EngineError, EngineSilent, EngineUnreachable
 from launcher.schedulers.docker.client.objects import Container
 from launcher.schedulers.docker.client.streams import Event
 from launcher.schedulers.docker.client.wire import GIVE_UP_S, LONGEST_PAUSE_S, SHORTEST_PAUSE_S
 from launcher.schedulers.docker.facts import containers_to_events, has_begun, open_app
 from launcher.schedulers.docker.journal import HeldApp, Journal
-from launcher.schedulers.docker.labels import APP_ID, Labels
+from launcher.schedulers.docker.labels import APP_ID, SHARE, Labels
 from launcher.schedulers.docker.record import Recorder, RecordLock
 from launcher.schedulers.docker.status import view
 from launcher.schedulers.docker.watching import ends
@@ -43,7 +45,7 @@ class WatchedApp:
 
     Args:
         order: the first message; see `WatcherClient`.
-        place: the place of the app among the apps that share the machine; None for an app that takes no turn.
+        bells: the descriptors of the bells of the app's place, if the client has taken one.
         wake: schedules a call of `step`. May be called from any thread.
     """
 
@@ -53,11 +55,12 @@ class WatchedApp:
         stream: SharedStream,
         lock: RecordLock,
         order: Mapping[str, Any],
-        place: Place | None,
+        bells: Sequence[int],
         wake: Callable[[], None],
     ) -> None:
         self.lock = lock
-        self.place = place
+        self.place = _place_of(order, bells)
+        self._is_placed_here = "ask" in order
         self.app_id: str = order["app_id"]
         self._process = process
         self._engine = process.engine
@@ -84,6 +87,14 @@ class WatchedApp:
         self._rest: Rest | None = None
         self._pause_s = SHORTEST_PAUSE_S
         self._failed_since: float | None = None
+
+    def taken(self) -> dict[str, Any]:
+        """The place that this process has taken for a client on another machine, as a part of the answer."""
+        if self.place is None or not self._is_placed_here:
+            return {}
+        from launcher.schedulers.docker import share
+
+        return {"turn": share.to_json(self.place)}
 
     def put(self, item: Event | EngineError | Mapping[str, Any]) -> None:
         """Queue an event of the app, the error that ended the stream, or a message of its client.
@@ -339,3 +350,39 @@ class WatchedApp:
         end = replace(seen, state=event["state"], message=event["message"], exit_code=event["code"])
         is_late = self._resumed and (end.ended_at or 0) < self._began_at
         ends.write_end(self._engine, self._app_dir, end, self._found, is_late=is_late)
+
+
+# -- the order of its client ---------------------------------------------------------------------------------
+
+
+def own_record(engine: Engine, order: Mapping[str, Any]) -> tuple[RecordLock, Mapping[str, Any]]:
+    """Make the record of an app whose client is on another machine, or take the one that is here.
+
+    Returns its lock, and the order by the clock of this machine.
+    """
+    lock = record.claim(record.folder(order["app_id"]))
+    if "labels" in order:
+        record.write_attempt(lock.app_dir, apps.facts(engine, order["labels"]))
+    if order["resumed"] and record.journal(lock.app_dir) is None:
+        record.append(lock.app_dir, "adopted")
+    return lock, {**order, "at": time.time()}
+
+
+def _place_of(order: Mapping[str, Any], bells: Sequence[int]) -> Place | None:
+    """The place of an app among those that share the machine; None for an app that takes no turn.
+
+    Its client has taken it, with these `bells`, or leaves that to this process: for a new app, whose `ask`
+    then lacks the machine, and for a running one, whose `share` its labels have. Raises StateError where the
+    tables cannot be written.
+    """
+    share_label: str = (order.get("labels") or {}).get(SHARE) or order.get("share") or ""
+    if not ("place" in order or "ask" in order or share_label):
+        return None
+    from launcher.schedulers.docker import share
+
+    if "place" in order:
+        return share.from_json(order["place"], bells)
+    holder = os.uname().nodename
+    if "ask" in order:
+        return share.take(share.completed(order["ask"]), holder, later=order["later"])
+    return share.take_from(share_label, holder)

@@ -222,8 +222,7 @@ class WatcherClient:
         """Send a message, descriptors with its first byte. False when the watcher has gone."""
         if self._control is None:
             return False
-        from launcher.schedulers.descriptors import packed
-        from launcher.schedulers.holder import NO_SIGPIPE
+        from launcher.schedulers.holder import NO_SIGPIPE, packed
 
         data = json.dumps(message).encode() + b"\n"
         try:

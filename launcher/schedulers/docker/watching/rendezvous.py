@@ -15,6 +15,9 @@ interpreter, and version of this package: a client that differs in any of these 
   order), and starts a watcher for its app alone. So does a client that cannot listen.
 
 Any user may listen at an abstract address, or connect to one: a process of another user counts as none.
+
+`Connection` is the watcher's end of a connection. Messages are JSON objects, one a line; descriptors come
+with the first of them.
 """
 
 from __future__ import annotations
@@ -24,10 +27,12 @@ import os
 import sys
 import time
 from _socket import AF_UNIX, SOCK_STREAM, SOL_SOCKET, socket
+from contextlib import suppress
 from errno import EADDRINUSE
 
 from launcher.schedulers import pids
 from launcher.schedulers.docker import records_root
+from launcher.schedulers.holder import CLOEXEC, NO_SIGPIPE, ROOM, unpacked
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -47,6 +52,7 @@ ANSWER_S = 20.0
 IN_CONTAINER = "engine"
 """The name of the watcher in a container of the engine; see `inside.py`."""
 _LISTENS_S = 0.02
+_READ_S = 10.0  # how long a client may take to read an answer
 _PIECE = 1 << 16
 _WRITING = 1  # SHUT_WR
 
@@ -200,6 +206,61 @@ class Listening:
         if not late:
             self.listener.close()
         return late
+
+
+class Connection:
+    """The watcher's end of a connection, which never blocks.
+
+    Attributes:
+        fds: the received descriptors, until they are taken.
+        task: the app that the client has handed over, in the loop of the watcher.
+    """
+
+    def __init__(self, client: Socket) -> None:
+        client.setblocking(False)
+        self._socket = client
+        self._left = b""
+        self.fds: list[int] = []
+        self.task: Any = None
+
+    def fileno(self) -> int:
+        return self._socket.fileno()
+
+    def messages(self) -> Iterator[dict[str, Any]]:
+        """The received messages; the last one is `{"op": "end"}` once the client has gone."""
+        while True:
+            try:
+                data, ancillary, _, _ = self._socket.recvmsg(_PIECE, ROOM, CLOEXEC)
+            except BlockingIOError:
+                return
+            except OSError:  # the client was killed with unread input
+                data, ancillary = b"", []
+            self.fds += unpacked(ancillary)
+            for fd in self.fds if not CLOEXEC else ():
+                os.set_inheritable(fd, False)  # else an ssh process with the lock looks like a watcher
+            if not data:
+                yield {"op": "end"}
+                return
+            *lines, self._left = (self._left + data).split(b"\n")
+            yield from map(json.loads, lines)
+
+    def answer(self, message: dict[str, Any]) -> None:
+        """Send a short message, unless the client has gone."""
+        with suppress(OSError):
+            self._socket.send(json.dumps(message).encode() + b"\n", NO_SIGPIPE)
+
+    def answer_in_full(self, message: dict[str, Any]) -> None:
+        """Send a message of any length, unless the client has gone or does not read it. It may block."""
+        with suppress(OSError):
+            self._socket.settimeout(_READ_S)
+            self._socket.sendall(json.dumps(message).encode() + b"\n", NO_SIGPIPE)
+
+    def close(self) -> None:
+        """Close the connection, and the descriptors that were not taken."""
+        for fd in self.fds:
+            os.close(fd)
+        self.fds = []
+        self._socket.close()
 
 
 def pump() -> None:

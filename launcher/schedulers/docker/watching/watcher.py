@@ -33,23 +33,16 @@ from launcher.schedulers.docker.client.errors import EngineError, EngineUnreacha
 from launcher.schedulers.docker.client.streams import Event
 from launcher.schedulers.docker.labels import APP_ID
 from launcher.schedulers.docker.record import RecordLock
-from launcher.schedulers.docker.watching.app import WatchedApp
+from launcher.schedulers.docker.watching.app import WatchedApp, own_record
 from launcher.schedulers.docker.watching.client import CONTROL_FD, LISTENER_FD
-from launcher.schedulers.docker.watching.connection import (
-    Connection,
-    answer_about_turns,
-    own_record,
-    place_of,
-    taken,
-)
 from launcher.schedulers.docker.watching.observer import SharedStream
+from launcher.schedulers.docker.watching.rendezvous import Connection, Listening
 from launcher.schedulers.docker.watching.samples import Sampler
 from launcher.schedulers.docker.watching.steps import OnEnd, Pool, Rest
 from launcher.schedulers.loop import Loop
 
 if TYPE_CHECKING:
     from launcher.schedulers.docker.watching.hold import Needs
-    from launcher.schedulers.docker.watching.rendezvous import Listening
     from launcher.specs.needs import StoodOn
 
 _OTHERS = ("exec_", "health_status", "top", "attach")
@@ -288,7 +281,7 @@ class Watcher:
             self._wake(known)
         elif self._owns_records and message.get("op") in ("turns", "now"):
             self._loop.forget(connection.fileno())
-            self._pool.submit(partial(answer_about_turns, connection, message))
+            self._pool.submit(partial(_answer_about_turns, connection, message))
         elif "op" in message or known is not None or len(self._tasks) >= self._most:
             self._leave(connection)  # so a client that waits for an answer begins anew
             if known is not None:
@@ -302,24 +295,23 @@ class Watcher:
         bells: list[int] = []
         if connection.fds:
             lock_fd, *bells = connection.fds
+            connection.fds = bells  # closed with the connection where the app cannot be taken
             lock = RecordLock(order["app_dir"], lock_fd)
             sys.path += [each for each in order["path"] if each not in sys.path]
         else:
             lock, order = own_record(self.engine, order)
+        task = _Task(connection)
+        wake = partial(self.post, partial(self._wake, task))
         try:
-            place = place_of(order, bells)
+            task.app = WatchedApp(self, self._stream, lock, order, bells, wake)
         except BaseException:
             lock.release()  # else no client could hand over the app again
             raise
         lock.sign()
-        task = _Task(connection)
-        task.app = WatchedApp(
-            self, self._stream, lock, order, place, partial(self.post, partial(self._wake, task))
-        )
         connection.task, connection.fds = task, []
         with self._registry:
             self._tasks[task.app.app_id] = task
-        connection.answer(taken(order, place))
+        connection.answer(task.app.taken())
         if self._reader is None:
             self._reader = Thread(target=self._read_stream, daemon=True)
             self._reader.start()
@@ -397,6 +389,26 @@ class Watcher:
             self._set_timer(task)
 
 
+def _answer_about_turns(connection: Connection, message: Mapping[str, Any]) -> None:
+    """Answer a client about the tables of turns, and leave it. Then have the shares of dead holders cleared.
+
+    It may block.
+    """
+    from launcher.schedulers.leftovers import start_clearing
+    from launcher.turns.engine_tables import left, report, started
+
+    try:
+        is_start = message["op"] == "now"
+        connection.answer_in_full(started(message["apps"]) if is_start else report())
+    except Exception:
+        traceback.print_exc()
+    finally:
+        connection.close()
+    if tickets := left():
+        with suppress(OSError):  # the first in line clears them
+            os.waitpid(start_clearing(tickets), 0)
+
+
 @contextmanager
 def _reporting() -> Iterator[None]:
     """Report an error of one client or app instead of raising it: the others go on."""
@@ -421,8 +433,6 @@ def main() -> None:
     os.set_inheritable(CONTROL_FD, False)
     listening = None
     if name:
-        from launcher.schedulers.docker.watching.rendezvous import Listening
-
         os.set_inheritable(LISTENER_FD, False)
         listening = Listening(socket.socket(fileno=LISTENER_FD))
     watcher = Watcher(connect(), listening)
