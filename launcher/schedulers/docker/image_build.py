@@ -1,33 +1,36 @@
 """Build a workspace into images: the names of the images that an app needs, and the build itself.
 
 An image's name is a hash of all inputs: the workspace's digest, the base image, the Dockerfile. So a plan
-shows it before the build. `DockerWorkspaceMixin` builds images for schedulers of other packages.
+shows it before the build. Each image is built once at a time on this host, over all threads, processes and
+state folders of a user.
 """
 
 from __future__ import annotations
 
+import fcntl
 import os
 import posixpath
 import re
-from collections.abc import Mapping
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import Future
+from contextlib import contextmanager, suppress
 from hashlib import sha256
+from threading import Lock
 from typing import Any, NamedTuple
 
+from launcher import paths
 from launcher.dataclass import replace
-from launcher.errors import SchedulerError
+from launcher.errors import SchedulerError, StateError
+from launcher.filelock import is_at, try_lock
 from launcher.files import read_regular
 from launcher.schedulers.docker import images
-from launcher.schedulers.docker.build_lock import once
-from launcher.schedulers.docker.client.engine import Engine, connect, no_report
+from launcher.schedulers.docker.client.engine import Engine, no_report
 from launcher.schedulers.docker.client.errors import BuildFailed, Conflict, NotFound
 from launcher.schedulers.docker.client.objects import Image, Labelled
 from launcher.schedulers.docker.client.streams import Report
 from launcher.schedulers.docker.client.view import run_parallel
-from launcher.schedulers.workspaces import BoundWorkspace, bind_workspace
-from launcher.specs.app import AppDef, CfgVal, Role
-from launcher.specs.runopts import InvalidRunConfigException, runopts
-from launcher.workspace.api import WorkspaceMixin
+from launcher.schedulers.workspaces import BoundWorkspace
+from launcher.specs.app import AppDef, CfgVal
 from launcher.workspace.archive import archive
 from launcher.workspace.context import unreadable
 
@@ -348,84 +351,67 @@ def _is_pushed(image: Image | None, repo: str) -> bool:
     return image is not None and any(digest.startswith(f"{repo}@") for digest in image.repo_digests)
 
 
-class DockerWorkspaceMixin(WorkspaceMixin[dict[str, tuple[str, str]]]):
-    """Builds the workspace into an image on top of the role's image.
+# One build of an image at a time
 
-    The image is named after its content, `launcher-workspace:HASH`: the same files on the same image are
-    built once. Where the workspace has no Dockerfile, its files are copied into the image's working
-    folder; where that is `/`, /workspace becomes it.
+_running: dict[str, Future[None]] = {}
+_running_lock = Lock()
 
-    ::
 
-        class Mine(DockerWorkspaceMixin, Scheduler[Request]): ...
+def once(name: str, work: Callable[[], None], waiting: Callable[[], None]) -> None:
+    """Run `work`, or wait until another thread has run the work of this name, and raise its error.
 
     Args:
-        docker_client: the engine to build at; without it the one that DOCKER_HOST or the Docker context
-            names, connected on first use. The other arguments are the scheduler's.
+        waiting: called before this thread, or process, waits for another one.
     """
+    with _running_lock:
+        found = _running.get(name)
+        ours = _running[name] = Future() if found is None else found
+    if found is not None:
+        waiting()
+        found.result()
+        return
+    try:
+        with exclusive(name, waiting):
+            work()
+    except BaseException as error:
+        ours.set_exception(error)
+        raise
+    else:
+        ours.set_result(None)
+    finally:
+        with _running_lock:
+            del _running[name]
 
-    def __init__(self, *args: Any, docker_client: Engine | None = None, **kwargs: Any) -> None:
-        super().__init__(*args, **kwargs)
-        self.__engine = docker_client
 
-    @property
-    def _docker_engine(self) -> Engine:
-        if self.__engine is None:
-            made = connect()
-            assert isinstance(made, Engine)
-            self.__engine = made
-        return self.__engine
+@contextmanager
+def exclusive(name: str, waiting: Callable[[], None]) -> Iterator[None]:
+    """Hold the lock of this name against the other processes of this user on this host.
 
-    def workspace_opts(self) -> runopts:
-        opts = runopts()
-        opts.add("image_repo", str, "repository that `push_images` pushes images to")
-        opts.add("quiet", bool, "do not report pulling and building", default=False)
-        return opts
+    There is no lock where its file cannot be made: two builds of one image are slow, not wrong.
+    """
+    root = paths.runtime()
+    path = os.path.join(root, "builds", sha256(name.encode()).hexdigest())
+    try:
+        paths.ensure_private(root, os.path.dirname(path), "XDG_RUNTIME_DIR")
+        fd = _locked(path, waiting)
+    except (OSError, StateError):
+        yield
+        return
+    try:
+        yield
+    finally:
+        with suppress(OSError):
+            os.unlink(path)
+        os.close(fd)
 
-    def build_workspace_and_update_role(self, role: Role, workspace: str, cfg: Mapping[str, CfgVal]) -> None:
-        """Build the image of the workspace on `role.image`, and set it as the role's image. Pushes nothing.
 
-        Raises WorkspaceError, BuildFailed, EngineError, with nothing of it left behind.
-        """
-        # A `workdir` would be an option of another scheduler, with a meaning that is unknown here.
-        local = {key: value for key, value in cfg.items() if key not in ("image_repo", "workdir")}
-        app = AppDef("workspace", [role])
-        made = build_workspace(self._docker_engine, app, local, bind_workspace(workspace))
-        role.image = made.roles[0].image
-
-    def dryrun_push_images(self, app: AppDef, cfg: Mapping[str, CfgVal]) -> dict[str, tuple[str, str]]:
-        """Set the pushed names of workspace images in their roles. Returns local image → (repository, tag).
-
-        Asks no engine. Raises InvalidRunConfigException without `image_repo`.
-        """
-        found: dict[str, tuple[str, str]] = {}
-        for role in app.roles:
-            repository, _, tag = role.image.partition(":")
-            if repository != images.WORKSPACE_REPOSITORY:
-                continue
-            repo = cfg.get("image_repo")
-            if not repo:
-                raise InvalidRunConfigException(
-                    f"role `{role.name}` runs an image that was built here; nothing says where to push it",
-                    "image_repo",
-                    cfg,
-                    hint="set the run option `image_repo`",
-                )
-            found[role.image] = (str(repo), tag)
-            role.image = f"{repo}:{tag}"
-        return found
-
-    def push_images(self, images_to_push: Mapping[str, tuple[str, str]]) -> None:
-        """Tag and push what `dryrun_push_images` found. Raises EngineError."""
-        for image, (repo, tag) in images_to_push.items():
-            self._docker_engine.tag(image, f"{repo}:{tag}")
-            self._docker_engine.push(f"{repo}:{tag}")
-
-    def close(self) -> None:
-        """Close the connection to the engine, and the scheduler."""
-        engine, self.__engine = self.__engine, None
-        if engine is not None:
-            engine.close()
-        others = getattr(super(), "close", None)
-        if others is not None:
-            others()
+def _locked(path: str, waiting: Callable[[], None]) -> int:
+    """The open file, locked. Its holder removes it: then the next one locks another file."""
+    while True:
+        fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        if not try_lock(fd):
+            waiting()
+            fcntl.flock(fd, fcntl.LOCK_EX)
+        if is_at(fd, path):
+            return fd
+        os.close(fd)

@@ -12,10 +12,16 @@ from typing import Any
 import pytest
 
 from launcher.errors import LauncherError
-from launcher.schedulers.docker.build_lock import exclusive, once
 from launcher.schedulers.docker.client.engine import Engine, connect
 from launcher.schedulers.docker.client.errors import BuildFailed
-from launcher.schedulers.docker.image_build import LABEL, NAME, build_workspace, workspace_app
+from launcher.schedulers.docker.image_build import (
+    LABEL,
+    NAME,
+    build_workspace,
+    exclusive,
+    once,
+    workspace_app,
+)
 from tests.engines.docker import DEFAULT_HOST, Daemon
 from tests.engines.images import SHELL_IMAGE
 from tests.engines.proxy import Proxy, everything
