@@ -97,7 +97,6 @@ def at_act(name: str, number: int) -> str:
 import os, sys
 sys.path.insert(0, {root!r})
 from launcher.holding.journal import JournalWriter
-from launcher.schedulers.docker import network
 from launcher.schedulers.docker.client.engine import Engine
 seen = []
 def did(act):
@@ -116,7 +115,7 @@ def append(self, event, real=JournalWriter.append):
     did(event["e"])
     return made
 JournalWriter.append = append
-network.start = around(network.start, "to start", "started")
+Engine.start_on = around(Engine.start_on, "to start", "started")
 Engine.stop = around(Engine.stop, "to stop", "stopped")
 Engine.rename = around(Engine.rename, "to rename", "renamed")
 """

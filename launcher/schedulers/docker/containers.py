@@ -15,7 +15,7 @@ from typing import Any
 from launcher.dataclass import replace
 from launcher.errors import ReservedError, SchedulerError, StartError
 from launcher.holding.replica import made_by_others
-from launcher.schedulers.docker import images, network, outputs
+from launcher.schedulers.docker import images, outputs
 from launcher.schedulers.docker.apps import own_containers
 from launcher.schedulers.docker.client.engine import Engine, tar_entry
 from launcher.schedulers.docker.client.errors import (
@@ -30,7 +30,7 @@ from launcher.schedulers.docker.client.streams import Report
 from launcher.schedulers.docker.client.view import run_parallel
 from launcher.schedulers.docker.job import DockerContainer, DockerJob
 from launcher.schedulers.docker.labels import APP_ID, TURN
-from launcher.schedulers.docker.names import NETWORK, OUTPUT, SCRATCH, is_of_need
+from launcher.schedulers.docker.names import NETWORK, NETWORK_LABELS, OUTPUT, SCRATCH, is_of_need
 from launcher.schedulers.docker.request import with_gpus
 from launcher.schedulers.docker.watching.probes import taken_port
 from launcher.secrets import resolve
@@ -87,7 +87,7 @@ class ContainerSetup:
             configs = [self._config(each, job, common, environ) for each in job.containers]
             there = self._images(job)
             if any(each.kwargs.get("network") == NETWORK for each in job.containers):
-                network.ensure(self.engine)
+                self.engine.ensure_network(NETWORK, NETWORK_LABELS)
             self._make_scratch(job.scratch, common)
             self._output = outputs.ensure(self.engine, job, common)
             later = made_by_others(job.role_rules)  # other roles may make their executables before they start
@@ -215,7 +215,7 @@ def start_all(
         if why := taken_port(engine, container.kwargs.get("network") or "", probe):
             raise StartError(f"cannot start {where(container)}: {why}")
         try:
-            network.start(engine, made)
+            engine.start_on(NETWORK, NETWORK_LABELS, made)
         except EngineRefused as error:
             text = f"cannot start {where(container)}: {error.cause}\n  command: {command(container)}"
             raise StartError(text, hint=error.hint) from error

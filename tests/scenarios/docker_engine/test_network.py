@@ -2,18 +2,14 @@
 
 import pytest
 
-from launcher.schedulers.docker import network
 from launcher.schedulers.docker.client.errors import NotFound
 from tests.scenarios.docker_engine.bench import Bench
 
 
 @pytest.fixture
-def shared(own: Bench, monkeypatch: pytest.MonkeyPatch) -> str:
+def shared(own: Bench) -> str:
     """The name of a shared network that is this test's alone."""
-    name = f"{own.token}-net"
-    monkeypatch.setattr(network, "NETWORK", name)
-    monkeypatch.setattr(network, "NETWORK_LABELS", own.labels())
-    return name
+    return f"{own.token}-net"
 
 
 def on(own: Bench, name: str, *command: str, k: int = 0) -> str:
@@ -21,27 +17,27 @@ def on(own: Bench, name: str, *command: str, k: int = 0) -> str:
 
 
 def test_a_network_that_is_removed_before_the_first_start_is_made_again(own: Bench, shared: str) -> None:
-    network.ensure(own.engine)
+    own.engine.ensure_network(shared, own.labels())
     own.engine.remove_network(shared)
     made = on(own, shared, "true")
-    network.start(own.engine, made)
+    own.engine.start_on(shared, own.labels(), made)
     assert own.ended(made).exit_code == 0
 
 
 def test_containers_that_ran_before_find_each_other_on_the_new_network(own: Bench, shared: str) -> None:
-    network.ensure(own.engine)
+    own.engine.ensure_network(shared, own.labels())
     made = [
         on(own, shared, "sh", "-c", "test -e /ran || { touch /ran; exit 3; }; exec sleep 1000", k=k)
         for k in (0, 1)
     ]
     for each in made:
-        network.start(own.engine, each)
+        own.engine.start_on(shared, own.labels(), each)
         assert own.ended(each).exit_code == 3
     own.engine.remove_network(shared)
     for each in made:
-        network.start(own.engine, each)
+        own.engine.start_on(shared, own.labels(), each)
     asking = on(own, shared, "ping", "-c", "1", own.name(0), k=2)
-    network.start(own.engine, asking)
+    own.engine.start_on(shared, own.labels(), asking)
     assert own.ended(asking).exit_code == 0
 
 
@@ -51,15 +47,15 @@ def test_a_removed_foreign_network_is_not_made_again(own: Bench, shared: str) ->
     own.engine.remove_network(theirs)
     made = on(own, theirs, "true")
     with pytest.raises(NotFound, match=theirs):
-        network.start(own.engine, made)
+        own.engine.start_on(shared, own.labels(), made)
     assert own.engine.networks(own.label) == []
 
 
 def test_a_start_takes_one_of_two_networks_that_two_clients_made_at_once(own: Bench, shared: str) -> None:
-    network.ensure(own.engine)
+    own.engine.ensure_network(shared, own.labels())
     body = {"Name": shared, "CheckDuplicate": False, "Labels": own.labels()}
     own.engine._wire.send("POST", "/networks/create", "create a twin", json=body)
     made = on(own, shared, "true")
-    network.start(own.engine, made)
+    own.engine.start_on(shared, own.labels(), made)
     assert own.ended(made).exit_code == 0
     assert len(own.engine.networks(own.label)) == 1

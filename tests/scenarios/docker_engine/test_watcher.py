@@ -14,7 +14,8 @@ from socket import socketpair
 import pytest
 
 from launcher.holding.journal import JournalWriter
-from launcher.schedulers.docker import network, record
+from launcher.schedulers.docker import record
+from launcher.schedulers.docker.client.engine import Engine
 from launcher.schedulers.docker.client.errors import EngineError
 from launcher.schedulers.docker.facts import unended
 from launcher.schedulers.docker.journal import Journal
@@ -222,7 +223,7 @@ def test_a_watcher_gives_up_starts_that_the_engine_ignores_without_an_error(app,
     first, _ = made.create()
     made.engine.start(first)
     asked: list[str] = []
-    monkeypatch.setattr(network, "start", lambda _, container: asked.append(container))
+    monkeypatch.setattr(Engine, "start_on", lambda *asked_for: asked.append(asked_for[-1]))
     _run(_in_this_process(made))
     found = made.view()
     assert (found.state, found.message, len(asked)) == ("failed", f"r/1 {NEVER}", 1)
@@ -241,11 +242,11 @@ def test_a_watcher_gives_up_refused_starts_also_when_it_cannot_record_them(
     watcher, asked, refused = _in_this_process(made), [], []
     write = JournalWriter._write
 
-    def refuse(_: object, container: str) -> None:
+    def refuse(_: Engine, _network: str, _labels: object, container: str) -> None:
         asked.append(container)
         raise EngineError("cannot start it: no more room")
 
-    monkeypatch.setattr(network, "start", refuse)
+    monkeypatch.setattr(Engine, "start_on", refuse)
 
     def write_later(writer: JournalWriter) -> int:
         refused.append(writer)

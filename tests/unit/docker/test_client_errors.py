@@ -252,7 +252,7 @@ def test_every_engine_error_is_a_scheduler_error():
     assert all(issubclass(kind, SchedulerError) for kind in ours)
 
 
-WRITING = {"create", "start", "stop", "remove", "rename", "create_volume"}
+WRITING = {"create", "start", "start_on", "stop", "remove", "rename", "create_volume"}
 WRITING |= {"ensure_network", "remove_network", "connect"}
 WRITING |= {"converse", "restart_always"}
 WRITING |= {"remove_volume", "put_archive", "execute", "pull", "build", "tag", "push", "remove_image"}

@@ -9,11 +9,12 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager, suppress
 from operator import itemgetter
+from threading import Lock
 from typing import IO, Any, Literal, TypeVar, overload
 
 from launcher.errors import SchedulerError
 from launcher.schedulers.docker.client.configuration import endpoint
-from launcher.schedulers.docker.client.errors import Conflict, EngineError, NotFound
+from launcher.schedulers.docker.client.errors import Conflict, EngineError, EngineRefused, NotFound
 from launcher.schedulers.docker.client.objects import Labelled, labelled
 from launcher.schedulers.docker.client.streams import (
     OPTIONS,
@@ -34,6 +35,8 @@ WORK_S = 300.0  # for changes: a busy engine takes its time, and after a timeout
 _AGAIN_S = 0.1
 _WHOLE_S = 1.0  # the engine reports the age of a volume in whole seconds
 _AS_IT_WAS = 304
+_TRIES = 3  # another client may remove a network again while it is being repaired
+_REPAIR_LOCK = Lock()  # held during a repair: the replicas of an app start at once
 
 
 class Engine(EngineView):
@@ -154,6 +157,38 @@ class Engine(EngineView):
         """Connect a container to a network, by names or ids; replaces a connection to a network so named."""
         path, doing = f"/networks/{quoted(network)}/connect", f"connect {container} to network {network}"
         self._do("POST", path, doing, json={"Container": container})
+
+    def start_on(self, network: str, labels: Mapping[str, str], container: str) -> None:
+        """As `start`, and repair the network of this name if the container is on it; `labels`: of a new one.
+
+        Another client may have removed the network: it has no users while no container runs. A container
+        that was never started joins the new network of that name by itself; a started one must be connected.
+        Or two clients have just created the network at once, and for a moment there are two.
+        """
+        for _ in range(_TRIES):
+            try:
+                self.start(container)
+            except EngineError as error:
+                if not self._repair(network, labels, container, error):
+                    raise
+            else:
+                return
+        self.start(container)
+
+    def _repair(self, network: str, labels: Mapping[str, str], container: str, error: EngineError) -> bool:
+        """Repair the network of a container; False when its start has failed for another reason."""
+        ambiguous = f"network {network} is ambiguous" in str(error)
+        if not (ambiguous or isinstance(error, NotFound)):
+            return False
+        seen = self.inspect(container)
+        if seen is None or seen.network != network:
+            return False
+        with _REPAIR_LOCK:
+            self.ensure_network(network, labels)
+        if seen.was_started and not ambiguous:
+            with suppress(EngineRefused):  # removed again, or for another cause: the next start reports it
+                self.connect(network, container)
+        return True
 
     def remove_network(self, network: str) -> None:
         """Remove a network by name or id; it may be gone already. Raises Conflict when containers use it."""

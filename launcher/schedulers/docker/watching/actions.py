@@ -15,7 +15,7 @@ from typing import Any
 
 from launcher.holding.events import cancelled, stopping
 from launcher.paths import actor
-from launcher.schedulers.docker import apps, network, record
+from launcher.schedulers.docker import apps, record
 from launcher.schedulers.docker.apps import inspect_app
 from launcher.schedulers.docker.client.engine import Engine
 from launcher.schedulers.docker.client.errors import (
@@ -32,7 +32,7 @@ from launcher.schedulers.docker.client.view import run_parallel
 from launcher.schedulers.docker.facts import ENGINE_STOPPED, restarted_since, unended
 from launcher.schedulers.docker.journal import HeldApp, Journal
 from launcher.schedulers.docker.labels import Labels
-from launcher.schedulers.docker.names import MARKS, STOPPED, mark_of, own_name, where
+from launcher.schedulers.docker.names import MARKS, NETWORK, NETWORK_LABELS, STOPPED, mark_of, own_name, where
 from launcher.schedulers.docker.record import Recorder
 from launcher.schedulers.docker.status import DockerAppView, has_retries
 from launcher.schedulers.docker.watching.client import wait_for_exit
@@ -261,7 +261,7 @@ class Actions:
                 if why := taken_port(self._engine, "host", order.get(role, {}).get("ready")):
                     return why
         try:
-            network.start(self._engine, container.id)
+            self._engine.start_on(NETWORK, NETWORK_LABELS, container.id)
         except EngineError as error:
             if isinstance(error, NotFound) and self._engine.inspect(container.id) is None:
                 return ""
