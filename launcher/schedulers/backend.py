@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from launcher.schedulers.record import SeenApp
     from launcher.schedulers.responses import DescribeAppResponse, ListAppResponse
     from launcher.specs.app import AppDef, AppDryRunInfo, CfgVal
-    from launcher.specs.attempt import Attempt, ImageNow, Recorded
+    from launcher.specs.attempt import Attempt
     from launcher.specs.launch import JobKey
     from launcher.state.records import AppRecord
 
@@ -221,7 +221,10 @@ class BackendScheduler(StagedScheduler[T]):
 
 
 class EngineApps(ABC):
-    """The apps of an engine. The methods are those of the scheduler with these names."""
+    """The apps of an engine. The methods are those of the scheduler with these names.
+
+    A scheduler overrides the methods that only its engine has itself.
+    """
 
     @abstractmethod
     def read(self, app_id: str, *, whole: bool = False) -> SeenApp | None: ...
@@ -271,22 +274,6 @@ class EngineApps(ABC):
 
     def forget_outcome(self, app_id: str) -> None:  # noqa: B027 (most engines keep none)
         """See `StagedScheduler`."""
-
-    def leftovers(self) -> list[tuple[str, str]]:
-        return []
-
-    def check_cancel(self, app_id: str) -> None:  # noqa: B027 (most engines reach each app that they know)
-        """See `Scheduler`."""
-
-    def recorded(self, app_id: str) -> list[Recorded] | None:
-        """None for an engine with one record of each app."""
-        return None
-
-    def images_now(self, names: Collection[str]) -> Mapping[str, ImageNow] | None:
-        return None
-
-    def kept_notes(self, kept: Mapping[str, AppDef]) -> Mapping[str, Sequence[str]]:
-        return {}
 
 
 class EngineScheduler(BackendScheduler[T]):
@@ -357,20 +344,3 @@ class EngineScheduler(BackendScheduler[T]):
 
     def forget_outcome(self, app_id: str) -> None:
         self.apps.forget_outcome(app_id)
-
-    def leftovers(self) -> list[tuple[str, str]]:
-        return self.apps.leftovers()
-
-    def check_cancel(self, app_id: str) -> None:
-        if is_id(app_id):
-            self.apps.check_cancel(app_id)
-
-    def recorded(self, app_id: str) -> list[Recorded]:
-        found = self.apps.recorded(app_id)
-        return super().recorded(app_id) if found is None else found
-
-    def images_now(self, names: Collection[str]) -> Mapping[str, ImageNow] | None:
-        return self.apps.images_now(names)
-
-    def kept_notes(self, kept: Mapping[str, AppDef]) -> Mapping[str, Sequence[str]]:
-        return self.apps.kept_notes(kept)

@@ -41,7 +41,7 @@ DEFAULT_SCHEDULER_MODULES = {
 
 APP_SOURCES = {
     "local": "launcher.schedulers.local.observe:apps",
-    "docker": "launcher.schedulers.docker.rows:apps",
+    "docker": "launcher.schedulers.docker.record:apps",
     "slurm": "launcher.schedulers.slurm.known:apps",
 }
 """Folder below LAUNCHER_HOME → function of the built-in scheduler that yields every app with a record there:

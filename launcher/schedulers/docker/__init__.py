@@ -3,10 +3,10 @@
 ::
 
     client/      the engine's API: requests, streams, errors, the values it answers with
-    images, image_build, build_lock          pull images, build them from workspaces
+    images, image_build                      pull images, build them from workspaces
     rules, request, job                      options, AppDef → the containers to create; asks no engine
     reserve, containers, submission, share   from a reserved app id to running replicas
-    record, journal, rows                    the record of an app on this machine
+    record, journal                          the record of an app on this machine
     labels, names, tombstones                the objects of an app at the engine
     facts, status, apps, observe             the state of apps, from both
     watching/    the process that restarts, stops and records an app, and its clients

@@ -11,7 +11,7 @@ from functools import partial
 from launcher.errors import SchedulerError
 from launcher.holding.journal import read_events
 from launcher.schedulers import logs
-from launcher.schedulers.docker import apps, record, rows
+from launcher.schedulers.docker import apps, record
 from launcher.schedulers.docker.apps import DockerApp
 from launcher.schedulers.docker.client.objects import Container
 from launcher.schedulers.docker.client.streams import LogStream
@@ -286,6 +286,6 @@ def _begun(started_at: float, ended_at: float | None = None, due_at: float = 0.0
 def _app(engine: EngineView, app_id: str, *, inspected: bool = False) -> DockerApp:
     found = apps.find(engine, app_id, inspected=inspected)
     if found is None:
-        rows.refuse_elsewhere(engine, app_id)
+        record.refuse_elsewhere(engine, app_id)
         raise SchedulerError(f"there is no app {app_id} at {engine.host}")
     return found

@@ -24,7 +24,7 @@ from launcher.schedulers.docker.names import (
     own_name,
     waiting_container,
 )
-from launcher.schedulers.docker.rows import of_labels
+from launcher.schedulers.docker.record import of_labels
 from launcher.schedulers.docker.status import DockerAppView, view
 from launcher.schedulers.docker.tombstones import Tombstone
 from launcher.schedulers.docker.watchers import Looks, OneLook

@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from launcher.errors import SchedulerError
 from launcher.schedulers.appfolder import is_id
-from launcher.schedulers.docker import apps, outputs, record, rows, tombstones, watchers
+from launcher.schedulers.docker import apps, outputs, record, tombstones, watchers
 from launcher.schedulers.docker.apps import DockerApp
 from launcher.schedulers.docker.client.engine import Engine
 from launcher.schedulers.docker.client.errors import Conflict
@@ -84,7 +84,7 @@ def remove(engine: Engine, app_id: str) -> None:
         run_parallel(lambda volume: engine.remove_volume(volume.name), engine.volumes(f"{APP_ID}={app_id}"))
         if lock is not None:
             record.remove(app_dir)
-        rows.remove(app_id)
+        record.remove_row(app_id)
     finally:
         if lock is not None:
             lock.release()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import posixpath
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from launcher.schedulers.docker.client.engine import Engine
@@ -14,6 +14,7 @@ from launcher.schedulers.docker.client.streams import Report
 from launcher.schedulers.docker.client.view import EngineView
 from launcher.schedulers.docker.labels import APP_ID, PREFIX, ROLE
 from launcher.specs.app import AppDef
+from launcher.specs.attempt import ImageNow
 
 ALWAYS, MISSING, NEVER = "always", "missing", "never"
 WORKSPACE_LABEL = "launcher.workspace"
@@ -117,6 +118,15 @@ def changed_tags(engine: EngineView, unchanged: Mapping[str, AppDef]) -> dict[st
                     f" the engine has {_short(today)} under this name now"
                 )
     return found
+
+
+def images_now(engine: EngineView, names: Iterable[str]) -> dict[str, ImageNow]:
+    """See `StagedScheduler.images_now`."""
+    found = {name: image for name in names if (image := engine.image(name)) is not None}
+    return {
+        name: ImageNow(image.id, image.labels.get(WORKSPACE_LABEL, ""), image.repo_digests)
+        for name, image in found.items()
+    }
 
 
 def _full(name: str) -> str:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING
 
 from launcher.dataclass import replace
 from launcher.errors import LauncherError
 from launcher.schedulers.backend import EngineApps
-from launcher.schedulers.docker import apps, images, rows, tombstones
+from launcher.schedulers.docker import apps, record, tombstones
 from launcher.schedulers.docker.apps import DockerApp, list_containers
 from launcher.schedulers.docker.client.engine import Engine, writable
 from launcher.schedulers.docker.client.errors import EngineError
@@ -24,8 +24,7 @@ from launcher.schedulers.docker.watching import waiting
 from launcher.schedulers.docker.watching.waiting import ensure_watched
 from launcher.schedulers.many import in_threads
 from launcher.schedulers.record import SeenApp
-from launcher.specs.app import AppDef
-from launcher.specs.attempt import Attempt, ImageNow, Recorded
+from launcher.specs.attempt import Attempt, Recorded
 from launcher.specs.launch import JobKey
 from launcher.specs.replica_error import MOST_BYTES, error_text
 from launcher.state.records import AppRecord, ReplicaRecord, of_attempt
@@ -76,12 +75,12 @@ class DockerApps(EngineApps):
             watched = self._watched(app_id)
             return None if watched is None else self._whole(watched)
         found = apps.find(self._view, app_id, take_over=self._take_over)
-        return rows.elsewhere(self._view, app_id) if found is None else _brief(found)
+        return record.elsewhere(self._view, app_id) if found is None else _brief(found)
 
     def _watched(self, app_id: str) -> DockerApp | None:
         found = apps.find(self._view, app_id)
         if found is None:
-            rows.refuse_elsewhere(self._view, app_id)
+            record.refuse_elsewhere(self._view, app_id)
         elif found.view.needs_watcher and isinstance(self._view, Engine):
             ensure_watched(self._view, app_id)
         return found
@@ -161,7 +160,7 @@ class DockerApps(EngineApps):
             stone.attempt() for app_id, stone in stones.items() if app_id in latest and app_id not in there
         ]
         here = [attempt for attempt in attempts if attempt is not None]
-        return [*here, *rows.live_elsewhere(engine, keys, settled)]
+        return [*here, *record.live_elsewhere(engine, keys, settled)]
 
     def outcomes(self) -> list[Attempt]:
         found = (stone.attempt() for stone in tombstones.read_all(self._view).values())
@@ -183,7 +182,7 @@ class DockerApps(EngineApps):
 
         def stop(app_id: str) -> None:
             if not interrupt:
-                rows.refuse_elsewhere(self._view, app_id)
+                record.refuse_elsewhere(self._view, app_id)
             actions.cancel(self._engine, app_id, grace_s=grace_s, interrupt=interrupt)
 
         return in_threads(stop, app_ids)
@@ -221,37 +220,19 @@ class DockerApps(EngineApps):
 
         return gc.sweep(self._engine)
 
-    def leftovers(self) -> list[tuple[str, str]]:
-        from launcher.schedulers.docker import gc
-
-        return gc.leftovers(self._view)
-
-    def check_cancel(self, app_id: str) -> None:
-        rows.refuse_elsewhere(self._view, app_id)
-
-    # -- verifying and comparing ---------------------------------------------------------------------------
+    # -- verifying -----------------------------------------------------------------------------------------
 
     def recorded(self, app_id: str) -> list[Recorded]:
-        """The volume of its outcome, its containers and its record here, each read apart from the others."""
+        """See `StagedScheduler.recorded`: the volume of its outcome, its containers and its record here."""
         engine, found = self._view, []
         stone = tombstones.read(engine, app_id)
         if stone is not None and (attempt := stone.attempt()) is not None:
             found.append(Recorded(f"the volume {stone.volume}", attempt))
         replicas = engine.inspect_all(each.id for each in list_containers(engine, app_id) if is_replica(each))
         found += [Recorded(name, attempt, is_outcome=False) for name, attempt in _by_labels(replicas)]
-        if (here := rows.attempt_here(app_id)) is not None:
+        if (here := record.attempt_here(app_id)) is not None:
             found.append(Recorded("its record in LAUNCHER_HOME", here, is_outcome=here.state != "running"))
         return found
-
-    def images_now(self, names: Collection[str]) -> Mapping[str, ImageNow]:
-        found = {name: image for name in names if (image := self._view.image(name)) is not None}
-        return {
-            name: ImageNow(image.id, image.labels.get(images.WORKSPACE_LABEL, ""), image.repo_digests)
-            for name, image in found.items()
-        }
-
-    def kept_notes(self, kept: Mapping[str, AppDef]) -> Mapping[str, Sequence[str]]:
-        return images.changed_tags(self._view, kept)
 
 
 def _brief(found: DockerApp) -> SeenApp:

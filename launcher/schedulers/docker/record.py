@@ -1,4 +1,4 @@
-"""The record of a Docker app: a folder with facts that its containers cannot show.
+"""The record of a Docker app: a folder with facts that its containers cannot show, and a row in the store.
 
 ::
 
@@ -14,21 +14,32 @@ The whole folder may be removed at any moment: the containers and their labels a
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from launcher import paths
-from launcher.errors import SchedulerError
+from launcher.dataclass import replace
+from launcher.errors import SchedulerError, StateError
 from launcher.filelock import is_at
 from launcher.holding.journal import JournalWriter
-from launcher.schedulers.appfolder import GONE, AppFolder
+from launcher.schedulers.appfolder import GONE, AppFolder, is_id
 from launcher.schedulers.appfolder import sweep as sweep_folders
 from launcher.schedulers.docker import records_root
 from launcher.schedulers.docker.journal import Event, Journal, fold
+from launcher.schedulers.docker.labels import APP_ID, SCHEDULER, Labels, read_labels
 from launcher.schedulers.ended_process import last_line
 from launcher.schedulers.owner import Owner, from_json, this_process
-from launcher.schedulers.record import write_json
+from launcher.schedulers.record import SeenApp, row_of, write_json
+from launcher.schedulers.registry import open_store
+from launcher.state.records import AppRecord, as_seen, of_attempt
+
+if TYPE_CHECKING:
+    from collections.abc import Collection
+
+    from launcher.schedulers.docker.client.view import EngineView
+    from launcher.specs.attempt import Attempt
+    from launcher.specs.jobkey import JobKey
 
 _ATTEMPT, _JOURNAL = "attempt.json", "journal.jsonl"
 
@@ -62,6 +73,13 @@ class RecordLock:
         if self.fd >= 0:
             os.close(self.fd)
             self.fd = -1
+
+    def discard(self) -> None:
+        """Remove the record, if the lock is still valid, with the row of the app, and release the lock."""
+        if self.is_valid:
+            remove(self.app_dir)
+        remove_row(os.path.basename(self.app_dir))  # also where the watcher removed the record first
+        self.release()
 
 
 def apps_dir() -> str:
@@ -243,3 +261,149 @@ def _read(app_dir: str, name: str) -> bytes:
     with suppress(OSError):
         return AppFolder(app_dir).read(name) or b""
     return b""
+
+
+# -- as schedulers show it ----------------------------------------------------------------------------------
+
+
+def of_labels(app_id: str, labels: Labels) -> AppRecord:
+    """The app as it was reserved, from the labels of its containers."""
+    recorded = {name: labels.text(name) for name in ("session", "name", "digest", "commit", "actor")}
+    key = tuple(labels.text(name) for name in ("project", "target", "job"))
+    about = {
+        "key": key if key[2] else None,
+        "number": labels.attempt_number,
+        "created_at": labels.created_at,
+        "output": labels.output,
+    }
+    return row_of(SCHEDULER, app_id, {**recorded, **about})
+
+
+def read(app_id: str) -> AppRecord | None:
+    """The app as last recorded: reserved until it was started, running, or with its outcome.
+
+    None where there is no record of it.
+    """
+    if not is_id(app_id):
+        return None
+    app_dir = folder(app_id)
+    labels = (read_attempt(app_dir) or {}).get("labels")
+    if not isinstance(labels, dict):
+        return None
+    found = of_labels(app_id, Labels(labels))
+    recorded = journal(app_dir)
+    if recorded is not None and recorded.app.started_at is not None:
+        found.state, found.started_at = "running", recorded.app.started_at
+    elif recorded is not None and recorded.held is not None:
+        found.state, found.message = recorded.held
+    if recorded is not None and recorded.outcome is not None:
+        outcome = recorded.outcome
+        found.state, found.message, found.exit_code = outcome.state, outcome.message, outcome.code
+        found.ended_at = outcome.at
+        found.inputs_changed = outcome.inputs_changed or recorded.app.inputs_changed
+        found.used, found.output_digest = recorded.app.used, recorded.app.output_digest
+    return found
+
+
+def attempt_here(app_id: str) -> Attempt | None:
+    """The attempt of an app, by its record in this state folder alone."""
+    app, facts = read(app_id), read_attempt(folder(app_id)) or {}
+    labels = read_labels(facts.get("labels") or {})
+    found = labels.attempt if labels is not None else None
+    return None if found is None or app is None else as_seen(found, app)
+
+
+# -- rows in the store --------------------------------------------------------------------------------------
+
+# Clients write rows; a watcher writes only the record.
+
+
+def apps() -> Iterator[tuple[AppRecord, bool]]:
+    """Every app that has a record here, as `registry.every_app` yields them."""
+    yield from _records(app_ids())
+
+
+def add_row(labels: Mapping[str, str]) -> None:
+    """Add the row of an app. Its record must exist: a row without one is void. Raises StateError."""
+    with open_store(durable=False) as store:
+        store.add(of_labels(labels[APP_ID], Labels(labels)))
+
+
+def remove_row(app_id: str) -> None:
+    """Remove the row of an app, unless it has a record (again)."""
+    # A row that stays is void, and the next call of `match_rows` removes it.
+    with suppress(StateError), open_store(durable=False) as store:
+        store.remove_void(app_id, folder(app_id))
+
+
+def end_row(app: AppRecord, *, durable: bool) -> None:
+    """Write the end of an app into its row. Where the store cannot be written, the record has the end."""
+    with suppress(StateError), open_store(durable=durable) as store:
+        store.end_and_tidy(app)
+
+
+def match_rows() -> None:
+    """Add missing rows for records, and remove rows whose record was removed."""
+    ids = app_ids()
+    with open_store(readonly=True) as store:
+        known = set(store.app_ids([SCHEDULER]))
+    if known == set(ids):
+        return
+    with suppress(StateError), open_store(durable=False) as store:
+        store.add_all(_records([app_id for app_id in ids if app_id not in known]))
+        for app_id in known.difference(ids):
+            store.remove_void(app_id, folder(app_id))
+
+
+def _records(ids: list[str]) -> Iterator[tuple[AppRecord, bool]]:
+    for app_id in ids:
+        found = read(app_id)
+        if found is not None:
+            recorded = journal(folder(app_id))
+            yield found, recorded is None or not recorded.end_recorded
+
+
+# -- at other engines ---------------------------------------------------------------------------------------
+
+# When DOCKER_HOST or the docker context was changed, apps at the other engine are known only from their
+# records here: they never count as lost, and cannot be stopped through this engine.
+
+
+def attempt_elsewhere(engine: EngineView, app_id: str) -> Attempt | None:
+    """The attempt of an app at another engine, as last recorded.
+
+    None for an app without a job, of this engine, or without an outcome.
+    """
+    facts = read_attempt(folder(app_id))
+    if facts is None or facts.get("engine") in (None, engine.engine_id()):
+        return None
+    found = attempt_here(app_id)
+    if found is None or not found.is_live:
+        return found
+    recorded = journal(folder(app_id))
+    if recorded is not None and recorded.end_recorded:
+        return None  # the attempt has ended, and only the ledger has the outcome
+    host, state = str(facts.get("host")), "created" if found.state == "reserved" else found.state
+    return replace(found, state=state, message=f"at the engine {host}", elsewhere=host)
+
+
+def elsewhere(engine: EngineView, app_id: str) -> SeenApp | None:
+    """The app of `attempt_elsewhere`."""
+    attempt = attempt_elsewhere(engine, app_id)
+    return None if attempt is None else SeenApp(of_attempt(attempt), attempt.to_json(), attempt.owner)
+
+
+def live_elsewhere(engine: EngineView, keys: Collection[JobKey], settled: Collection[str]) -> list[Attempt]:
+    """The live attempts of these jobs at other engines."""
+    there = (attempt_elsewhere(engine, app_id) for app_id in app_ids() if app_id not in settled)
+    return [each for each in there if each is not None and each.key in keys and each.is_live]
+
+
+def refuse_elsewhere(engine: EngineView, app_id: str) -> None:
+    """Raise SchedulerError, with the engine's address, for a live app of another engine."""
+    found = attempt_elsewhere(engine, app_id)
+    if found is not None and found.is_live:
+        raise SchedulerError(
+            f"{app_id} is at the engine {found.elsewhere}, and this is {engine.host}",
+            hint=f"DOCKER_HOST={found.elsewhere} says which engine to ask",
+        )

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 
 from launcher.errors import ReservedError, SchedulerError
 from launcher.schedulers.backend import BackendReservation
-from launcher.schedulers.docker import apps, images, outputs, record, rows, tombstones
+from launcher.schedulers.docker import apps, images, outputs, record, tombstones
 from launcher.schedulers.docker.apps import DockerApp, list_containers
 from launcher.schedulers.docker.client.engine import Engine
 from launcher.schedulers.docker.client.errors import Conflict, EngineError, ImageNotFound, NameTaken
@@ -63,8 +63,7 @@ class DockerReservation(BackendReservation):
             self._take()
         except BaseException:
             if is_new:
-                record.remove(self.lock.app_dir)
-                rows.remove(attempt.app_id)
+                self.lock.discard()
             self.lock.release()
             raise
         self.resumed = self.found is not None
@@ -115,9 +114,7 @@ class DockerReservation(BackendReservation):
         if self.marker:  # else a resumed app, which stays as it is
             self._engine.remove_volume(scratch_volume(self.attempt.app_id))
             self._engine.remove(self.marker)
-            if self.lock.is_valid:
-                record.remove(self.lock.app_dir)
-            rows.remove(self.attempt.app_id)
+            self.lock.discard()
         self.lock.release()
 
     # -- the app id ------------------------------------------------------------------------------------
@@ -149,7 +146,7 @@ class DockerReservation(BackendReservation):
                 return
             record.clear(app_dir)
             record.write_attempt(app_dir, apps.facts(engine, self._labels))
-            rows.add(self._labels)
+            record.add_row(self._labels)
             body = {"Image": image, "Cmd": ["true"], "Labels": {**self._labels, **RESERVATION_LABELS}}
             try:
                 marker = engine.create(app_id, body)

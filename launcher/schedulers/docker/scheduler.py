@@ -10,12 +10,13 @@ from _thread import allocate_lock
 
 from launcher.errors import SchedulerError
 from launcher.looks import noted
+from launcher.schedulers.appfolder import is_id
 from launcher.schedulers.backend import EngineScheduler
 from launcher.schedulers.docker import records_root
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
     from typing import Any
 
     from launcher.schedulers.docker.client.engine import Engine
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
     from launcher.schedulers.staged import EngineTurns
     from launcher.schedulers.workspaces import BoundWorkspace
     from launcher.specs.app import AppDef, AppDryRunInfo, CfgVal
-    from launcher.specs.attempt import Attempt
+    from launcher.specs.attempt import Attempt, ImageNow, Recorded
     from launcher.specs.check import Problem
     from launcher.specs.runopts import runopts
     from launcher.state.records import AppRecord
@@ -184,6 +185,30 @@ class DockerScheduler(EngineScheduler["DockerJob"]):
 
         return DockerApps(self._view, take_over=self.take_over)
 
+    def check_cancel(self, app_id: str) -> None:
+        from launcher.schedulers.docker import record
+
+        if is_id(app_id):
+            record.refuse_elsewhere(self._view, app_id)
+
+    def recorded(self, app_id: str) -> list[Recorded]:
+        return self.apps.recorded(app_id)
+
+    def images_now(self, names: Collection[str]) -> Mapping[str, ImageNow]:
+        from launcher.schedulers.docker import images
+
+        return images.images_now(self._view, names)
+
+    def kept_notes(self, kept: Mapping[str, AppDef]) -> Mapping[str, Sequence[str]]:
+        from launcher.schedulers.docker import images
+
+        return images.changed_tags(self._view, kept)
+
+    def leftovers(self) -> list[tuple[str, str]]:
+        from launcher.schedulers.docker import gc
+
+        return gc.leftovers(self._view)
+
     def has_apps_here(self) -> bool:
         from os.path import isdir
 
@@ -202,11 +227,11 @@ class DockerScheduler(EngineScheduler["DockerJob"]):
 
     def refresh(self, app_ids: Iterable[str]) -> Iterable[AppRecord]:
         """Read the records of these apps; apps without a watcher are read from the engine's list."""
-        from launcher.schedulers.docker import record, rows
+        from launcher.schedulers.docker import record
 
         unwatched = []
         for app_id in app_ids:
-            seen = rows.read(app_id)
+            seen = record.read(app_id)
             if seen is not None and (not seen.is_live or record.is_locked(record.folder(app_id))):
                 if seen.state == "reserved":
                     seen.state = "unknown"  # the record has no line between reservation and start

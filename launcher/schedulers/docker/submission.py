@@ -16,7 +16,7 @@ from launcher.dataclass import replace
 from launcher.errors import SchedulerError
 from launcher.holding.app import App
 from launcher.holding.events import created
-from launcher.schedulers.docker import apps, images, record, rows
+from launcher.schedulers.docker import apps, images, record
 from launcher.schedulers.docker.apps import DockerApp
 from launcher.schedulers.docker.client.engine import Engine
 from launcher.schedulers.docker.client.errors import EngineError, EngineUnreachable
@@ -29,7 +29,6 @@ from launcher.schedulers.docker.names import is_waiting
 from launcher.schedulers.docker.record import RecordLock
 from launcher.schedulers.docker.request import bind_request, build_request, check_head
 from launcher.schedulers.docker.watching.client import WatcherClient, place_again, wait_for_exit
-from launcher.schedulers.docker.watching.ends import discard
 from launcher.schedulers.docker.watching.waiting import ensure_watched
 from launcher.schedulers.owner import this_process
 from launcher.specs import needs
@@ -232,7 +231,7 @@ class DockerSubmission:
     def _let_go(self) -> None:
         """Release the lock; the record here goes, too, where the watcher on the engine has its own."""
         if self._is_on_engine:
-            discard(self._lock)
+            self._lock.discard()
         self._lock.release()
 
     def _hold(self, message: dict[str, Any], watcher: WatcherClient) -> None:
@@ -272,7 +271,7 @@ class DockerSubmission:
             self._place.leave()
         if self._watcher is not None:
             self._watcher.abort()
-        discard(self._lock)
+        self._lock.discard()
 
     def close(self) -> None:
         """Close the connection to the watcher: an attached app is cancelled."""
@@ -343,7 +342,7 @@ def launch(
     submission = DockerSubmission(engine, lock, report, attached=attached)
     try:
         record.write_attempt(lock.app_dir, apps.facts(engine, common))
-        rows.add(common)
+        record.add_row(common)
         submission.prepare(request, common, (), turn)
     except BaseException:
         submission.abort()

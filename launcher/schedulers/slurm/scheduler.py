@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from launcher.schedulers.slurm.submit import SlurmBatches, SlurmReservation
     from launcher.schedulers.workspaces import BoundWorkspace
     from launcher.specs.app import AppDef, AppDryRunInfo, CfgVal
-    from launcher.specs.attempt import Attempt
+    from launcher.specs.attempt import Attempt, Recorded
     from launcher.specs.check import Problem
     from launcher.specs.launch import JobKey
     from launcher.specs.runopts import runopts
@@ -157,6 +157,9 @@ class SlurmScheduler(EngineScheduler["SlurmRequest"]):
 
     def details(self, app_ids: Iterable[str]) -> Iterable[tuple[str, AppRecord | LauncherError | None]]:
         return self.apps.details(app_ids)
+
+    def recorded(self, app_id: str) -> list[Recorded]:
+        return self.apps.recorded(app_id)
 
     def has_apps_here(self) -> bool:
         """See `Scheduler.has_apps_here`. True even after the last removal: output folders outlive apps."""

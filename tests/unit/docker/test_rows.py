@@ -5,7 +5,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from launcher.schedulers.docker import record, rows
+from launcher.schedulers.docker import record
 from launcher.schedulers.registry import open_store
 from launcher.state.records import AppRecord
 
@@ -37,7 +37,7 @@ def make_record(app_id: str, *events: tuple[str, dict[str, Any]]) -> None:
 
 
 def test_a_row_has_the_identity_that_the_labels_hold() -> None:
-    rows.add(LABELS)
+    record.add_row(LABELS)
     app = on_record()["train-4-abcde"]
     assert (app.handle, app.key, app.number) == (
         "local_docker://vision/train-4-abcde", ("vision", "default", "train"), 4,
@@ -79,26 +79,26 @@ def test_the_record_of_an_ended_app_has_its_use_and_its_changed_inputs() -> None
         ("inputs", {"changed": "data.csv"}),
         ("ended", {"state": "succeeded", "message": "", "code": 0, "t": 4_000_000_000}),
     )
-    app = rows.read("ended")
+    app = record.read("ended")
     assert app is not None
     assert (app.inputs_changed, list(app.used)) == ("data.csv", ["main"])
     assert (app.used["main"].cpu_s, app.used["main"].wall_s, app.used["main"].memory) == (3.0, 3.0, 4096)
 
 
 def test_matching_adds_missing_rows_and_removes_rows_without_a_record() -> None:
-    rows.add(LABELS)
+    record.add_row(LABELS)
     make_record("unlisted")
-    rows.match_records()
+    record.match_rows()
     assert on_record().keys() == {"unlisted"}
 
 
 def test_a_row_stays_while_its_record_is_there() -> None:
     make_record("train-4-abcde")
-    rows.add(LABELS)
-    rows.remove("train-4-abcde")
+    record.add_row(LABELS)
+    record.remove_row("train-4-abcde")
     assert on_record().keys() == {"train-4-abcde"}
     record.remove(record.folder("train-4-abcde"))
-    rows.remove("train-4-abcde")
+    record.remove_row("train-4-abcde")
     assert on_record() == {}
 
 

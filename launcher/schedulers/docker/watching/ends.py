@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
@@ -11,7 +10,7 @@ from threading import Thread
 
 from launcher.dataclass import replace
 from launcher.holding.events import INPUTS_CUT_SHORT
-from launcher.schedulers.docker import apps, record, rows, tombstones, watchers
+from launcher.schedulers.docker import apps, record, tombstones, watchers
 from launcher.schedulers.docker.apps import DockerApp, list_containers
 from launcher.schedulers.docker.client.engine import Engine
 from launcher.schedulers.docker.client.errors import Conflict
@@ -19,7 +18,6 @@ from launcher.schedulers.docker.client.objects import Container
 from launcher.schedulers.docker.client.view import run_parallel
 from launcher.schedulers.docker.labels import APP_ID, INPUTS, OWNER, Labels
 from launcher.schedulers.docker.names import is_replica, is_reservation, is_waiting, waiting_container
-from launcher.schedulers.docker.record import RecordLock
 from launcher.schedulers.docker.status import DockerAppView
 from launcher.schedulers.docker.watching.client import wait_for_exit
 from launcher.schedulers.docker.watching.waiting import ensure_watched
@@ -86,7 +84,7 @@ def record_end(engine: Engine, app_id: str) -> None:
 
 def record_ends(engine: Engine) -> list[Attempt]:
     """Record the ends of apps that have a record here. Returns the attempts whose end is new."""
-    rows.match_records()
+    record.match_rows()
     watchers.start_all(engine)
     if not (ids := set(record.app_ids())):
         return []
@@ -99,14 +97,11 @@ def _end_of(engine: Engine, app: DockerApp) -> Attempt | None:
     if app.journal is not None and app.journal.end_recorded:
         if not app.containers and not app.journal.logs_removed:
             with suppress(record.HeldError):
-                lock = record.claim(app.app_dir)
-                record.remove(app.app_dir)
-                rows.remove(app.app_id)
-                lock.release()
+                record.claim(app.app_dir).discard()
         return None
     if app.labels.watcher and app.journal is None:  # a client was killed before it had removed its record
         with suppress(record.HeldError):
-            discard(record.claim(app.app_dir))
+            record.claim(app.app_dir).discard()
         return None
     if app.view.needs_watcher:
         ensure_watched(engine, app.app_id)
@@ -122,7 +117,7 @@ def _end_of(engine: Engine, app: DockerApp) -> Attempt | None:
         if not current.view.final:
             recorded = record.read_attempt(app.app_dir) or {}
             tombstones.write(engine, recorded.get("labels") or current.containers[0].labels, current.view)
-        rows.end(current.to_record(), durable=attempt is not None)
+        record.end_row(current.to_record(), durable=attempt is not None)
         return attempt if record.append(app.app_dir, "reaped") else None
     if app.view.state in ("reserved", "created") and not app.owner and not app.labels.is_job:
         # The next apply resumes or removes an attempt of a job; no client resumes this app.
@@ -213,14 +208,6 @@ def changed_inputs(app_dir: str, labels: Mapping[str, str], *, is_late: bool = F
 
 
 # -- removal -----------------------------------------------------------------------------------------------
-
-
-def discard(lock: RecordLock) -> None:
-    """Remove the record of a lock, if the lock is still valid."""
-    if lock.is_valid:
-        record.remove(lock.app_dir)
-    rows.remove(os.path.basename(lock.app_dir))  # also where the watcher removed the record first
-    lock.release()
 
 
 def remove_app(engine: Engine, app_id: str, *, force: bool) -> bool:
