@@ -7,7 +7,6 @@ import os
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
-from typing import Any
 
 from launcher.dataclass import dataclass, replace
 from launcher.schedulers.appfolder import is_id
@@ -86,11 +85,6 @@ class DockerApp:
         found.images = self.view.images
         found.abandoned, found.logs_removed = self.is_abandoned, self.has_no_logs
         return found
-
-
-def facts(engine: EngineView, labels: Mapping[str, str]) -> dict[str, Any]:
-    """The content of attempt.json: the labels of the app's containers, and the engine."""
-    return {"labels": dict(labels), "engine": engine.engine_id(), "host": engine.host}
 
 
 def find(

@@ -206,6 +206,12 @@ def write_attempt(app_dir: str, attempt: Mapping[str, Any]) -> None:
     write_json(app_dir, _ATTEMPT, attempt)
 
 
+def write_labels(app_dir: str, engine: EngineView, labels: Mapping[str, str]) -> None:
+    """As `write_attempt`, with the labels of the containers of the app, and the engine."""
+    facts = {"labels": dict(labels), "engine": engine.engine_id(), "host": engine.host}
+    write_attempt(app_dir, facts)
+
+
 def read_attempt(app_dir: str) -> dict[str, Any] | None:
     """The content of attempt.json; None without it: its writer was killed, or there is no folder."""
     with suppress(OSError):

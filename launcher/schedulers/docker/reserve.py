@@ -145,7 +145,7 @@ class DockerReservation(BackendReservation):
                 self.found = found
                 return
             record.clear(app_dir)
-            record.write_attempt(app_dir, apps.facts(engine, self._labels))
+            record.write_labels(app_dir, engine, self._labels)
             record.add_row(self._labels)
             body = {"Image": image, "Cmd": ["true"], "Labels": {**self._labels, **RESERVATION_LABELS}}
             try:

@@ -341,7 +341,7 @@ def launch(
     lock = record.claim(record.folder(app_id))
     submission = DockerSubmission(engine, lock, report, attached=attached)
     try:
-        record.write_attempt(lock.app_dir, apps.facts(engine, common))
+        record.write_labels(lock.app_dir, engine, common)
         record.add_row(common)
         submission.prepare(request, common, (), turn)
     except BaseException:

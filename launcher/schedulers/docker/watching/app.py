@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from launcher.dataclass import replace
 from launcher.holding.hold import AGAIN_S, decide
-from launcher.schedulers.docker import apps, record
+from launcher.schedulers.docker import record
 from launcher.schedulers.docker.client.engine import Engine
 from launcher.schedulers.docker.client.errors import EngineError, EngineSilent, EngineUnreachable
 from launcher.schedulers.docker.client.objects import Container
@@ -362,7 +362,7 @@ def own_record(engine: Engine, order: Mapping[str, Any]) -> tuple[RecordLock, Ma
     """
     lock = record.claim(record.folder(order["app_id"]))
     if "labels" in order:
-        record.write_attempt(lock.app_dir, apps.facts(engine, order["labels"]))
+        record.write_labels(lock.app_dir, engine, order["labels"])
     if order["resumed"] and record.journal(lock.app_dir) is None:
         record.append(lock.app_dir, "adopted")
     return lock, {**order, "at": time.time()}
