@@ -11,11 +11,11 @@ from typing import Any
 
 import pytest
 
+from launcher.paths import program
 from launcher.schedulers.docker import record
 from launcher.schedulers.docker.watching import client, rendezvous
 from launcher.schedulers.docker.watching.client import wait_for_exit
 from launcher.schedulers.docker.watching.waiting import ensure_watched
-from launcher.schedulers.holder import program
 from launcher.specs.app import AppDef, RetryPolicy
 from launcher.specs.status import AppState
 from launcher.turns.line import HOLDS, QUEUED
