@@ -11,16 +11,28 @@ from typing import Any
 from launcher.dataclass import dataclass, field, replace
 from launcher.specs.app import AppDef, CfgVal, Role
 from launcher.specs.macros import SYMBOLIC_APP_ID, escape, macros, map_text, substitute
-from launcher.specs.order import host_variable, rules_of, serving
 from launcher.specs.outputs import OUTPUT_VARIABLE, SYMBOLIC_OUTPUT
 from launcher.specs.secret import Secret, hide
 
 RANK0_ENV = "LAUNCHER_RANK0_HOST"
+HOST_VARIABLES = "LAUNCHER_HOST_"
+"""The prefix of the variables of `host_variable`."""
 
 
 def handle_of(backend: str, session: str) -> str:
     """The handle of an app under the symbolic id."""
     return f"{backend}://{escape(session)}/{SYMBOLIC_APP_ID}"
+
+
+def serving(app: AppDef) -> list[str]:
+    """Return the services, roles with a probe and awaited roles, whose hosts every replica gets."""
+    awaited = {name for role in app.roles for name in role.depends_on}
+    return [role.name for role in app.roles if role.service or role.ready is not None or role.name in awaited]
+
+
+def host_variable(role: str) -> str:
+    """The environment variable with the host of a role's replica 0: LAUNCHER_HOST_SERVER."""
+    return HOST_VARIABLES + "".join(c if c.isascii() and c.isalnum() else "_" for c in role).upper()
 
 
 def host_variables(app: AppDef) -> dict[str, str]:
@@ -77,6 +89,17 @@ def option(cfg: Mapping[str, CfgVal], name: str, kind: Callable[[Any], Any], oth
 def retries_of(app: AppDef) -> dict[str, tuple[int, str]]:
     """Role → (max_retries, retry policy)."""
     return {role.name: (role.max_retries, str(role.retry_policy)) for role in app.roles}
+
+
+def rules_of(role: Role) -> dict[str, Any]:
+    """Return the rules that the holder of an app follows beside the retry policy, as plain data."""
+    rules = {
+        "retry_delay": role.retry_delay,
+        "service": role.service,
+        "ready": role.ready and role.ready.to_json(),
+        "depends_on": dict(role.depends_on),
+    }
+    return {name: value for name, value in rules.items() if value}
 
 
 def rules_of_roles(app: AppDef) -> dict[str, dict[str, Any]]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from enum import Enum
 from functools import partial
 from typing import Any, NamedTuple
@@ -23,10 +23,9 @@ from launcher.specs.app import (
     Role,
     RoleField,
 )
-from launcher.specs.macros import RUN_MACROS, find_macros, is_run_macro
+from launcher.specs.macros import RUN_MACROS, find_macros, is_run_macro, role_of_host
 from launcher.specs.mounts import BindMount, DeviceMount, Mount, VolumeMount
-from launcher.specs.order import host_problems, order_problems
-from launcher.specs.probe import Probe
+from launcher.specs.probe import CONDITIONS, Probe
 from launcher.specs.resources import GPU_TYPE, GPU_TYPE_FORM
 from launcher.specs.secret import MalformedSecretException, Secret
 from launcher.text import name_hint, unusable_in
@@ -68,12 +67,9 @@ def check_app(app: AppDef) -> list[Problem]:
     if any(problem.code == "wrong-type" for problem in found):
         return found
     if any(role.service or role.depends_on for role in app.roles):
-        found += (Problem(*each) for each in order_problems(app))
+        found += _check_order(app)
     for role in app.roles:
-        for path, text in macro_texts(role):
-            if "$<role." in text:
-                faults = host_problems(text, list(counts))
-                found += (Problem(("roles", role.name, *path), code, message) for code, message in faults)
+        found += _check_hosts(role, counts)
     return found
 
 
@@ -273,6 +269,76 @@ def _check_options(at: Path, cfg: Mapping[Any, Any]) -> Iterator[Problem]:
             yield Problem((*at, str(name)), "unusable-name", f"an option has a name, got {name!r}")
         for path, text in _texts_in((*at, str(name)), value):
             yield from _check_fixed(path, text)
+
+
+def _check_order(app: AppDef) -> Iterator[Problem]:
+    """Every problem of the services and the conditions of roles."""
+    roles = {role.name: role for role in app.roles}
+    services = [role for role in app.roles if role.service]
+    if app.roles and len(services) == len(app.roles):
+        message = "all roles are services: the app ends with the roles that are none, so one must not be"
+        yield Problem(("roles", services[0].name, "service"), "constraint", message)
+    for role in app.roles:
+        for name, condition in role.depends_on.items():
+            for code, message in _faults_of_condition(role, name, condition, roles):
+                yield Problem(("roles", role.name, "depends_on", name), code, message)
+    for circle in _circles(roles):
+        message = f"roles wait for each other: {' → '.join([*circle, circle[0]])}"
+        yield Problem(("roles", circle[0], "depends_on", circle[1]), "constraint", message)
+
+
+def _faults_of_condition(
+    role: Role, name: str, condition: object, roles: Mapping[str, Role]
+) -> Iterator[tuple[str, str]]:
+    if name == role.name:
+        yield "constraint", f"role `{name}` waits for itself"
+    elif name not in roles:
+        yield "unknown-variant", f"there is no role `{name}`; {name_hint(name, list(roles))}"
+    elif condition not in CONDITIONS:
+        yield "unknown-variant", f"want one of {', '.join(CONDITIONS)}, got {condition!r}"
+    elif condition == "ready" and roles[name].ready is None:
+        remedy = "give it `ready`, or wait for `started`"
+        yield "constraint", f"role `{name}` has no probe, so it is never ready: {remedy}"
+    elif condition == "succeeded" and roles[name].service:
+        remedy = "wait for `ready` or `started`"
+        yield "constraint", f"role `{name}` is a service and runs until the others have ended: {remedy}"
+
+
+def _circles(roles: Mapping[str, Role]) -> Iterator[Sequence[str]]:
+    """Yield each circle of two or more roles once, from the role that the app lists first."""
+    known: set[frozenset[str]] = set()
+    done: set[str] = set()
+    for first in roles:
+        path: list[str] = []
+        stack = [(first, iter(roles[first].depends_on))]
+        while stack:
+            name, rest = stack[-1]
+            if not path or path[-1] != name:
+                path.append(name)
+            others = (each for each in rest if each in roles and each not in done and each != name)
+            following = next(others, None)
+            if following is None:
+                done.add(name)
+                stack.pop()
+                path.pop()
+            elif following in path:
+                circle = path[path.index(following) :]
+                if frozenset(circle) not in known:
+                    known.add(frozenset(circle))
+                    order = list(roles)
+                    start = circle.index(min(circle, key=order.index))
+                    yield [*circle[start:], *circle[:start]]
+            else:
+                stack.append((following, iter(roles[following].depends_on)))
+
+
+def _check_hosts(role: Role, roles: Collection[str]) -> Iterator[Problem]:
+    """Yield a problem for each host of a missing role in the texts of a role."""
+    for path, name, written in macros_in(role, "$<role."):
+        other = role_of_host(name)
+        if other is not None and other not in roles:
+            message = f"`{written}` names no role of this app; {name_hint(other, list(roles))}"
+            yield Problem(path, "unknown-reference", message)
 
 
 def _check_text(path: Path, text: object) -> Iterator[Problem]:

@@ -36,6 +36,7 @@ from launcher.schedulers.docker.names import (
 )
 from launcher.schedulers.docker.rules import check, notes, resolves_names, shares_host_name
 from launcher.schedulers.replica_request import (
+    HOST_VARIABLES,
     RANK0_ENV,
     Surroundings,
     binder,
@@ -49,7 +50,6 @@ from launcher.schedulers.replica_request import (
 from launcher.specs.app import AppDef, CfgVal, Resource, Role
 from launcher.specs.macros import SYMBOLIC_APP_ID, escape, hosts_of
 from launcher.specs.mounts import BindMount, DeviceMount, VolumeMount
-from launcher.specs.order import HOST_VARIABLES
 from launcher.specs.outputs import has_output, jobs_read, output_macro
 
 _MIB = 2**20

@@ -14,6 +14,7 @@ from typing import Any
 from launcher.dataclass import dataclass, field, replace
 from launcher.schedulers.ids import path_names
 from launcher.schedulers.replica_request import (
+    HOST_VARIABLES,
     RANK0_ENV,
     Surroundings,
     alike,
@@ -31,7 +32,6 @@ from launcher.schedulers.slurm.options import DEFAULT_GRACE_S, minutes_of, slurm
 from launcher.schedulers.slurm.rules import MARK
 from launcher.specs.app import AppDef, CfgVal, Role
 from launcher.specs.macros import SYMBOLIC_APP_ID, escape, hosts_of
-from launcher.specs.order import HOST_VARIABLES
 from launcher.specs.outputs import SYMBOLIC_OUTPUT, has_output
 from launcher.specs.secret import HIDDEN, Secret, hide, is_sensitive
 from launcher.specs.text import to_yaml
