@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from functools import partial, reduce
 from typing import Any, NamedTuple
 
 from launcher.jobfile.messages import foreign_values as to
@@ -17,12 +18,32 @@ class Word(NamedTuple):
     Attributes:
         tools: the tools that have the field; "" for many.
         example: a value that the field takes there. A value of another type means something else.
-        write: our fields, in the same mapping; a sentence where there are none.
+        answer: the keys of our field for the same value, from the same mapping on; else what makes our fields
+            of the value; a sentence where there are none.
     """
 
     tools: str
     example: Any
-    write: Write | str
+    answer: tuple[str, ...] | Write | str
+
+    @property
+    def reason(self) -> str:
+        """Why there is no such field of ours; "" where there is one."""
+        return self.answer if isinstance(self.answer, str) else ""
+
+    @property
+    def name(self) -> str:
+        """The field of ours that it means; "" for none."""
+        return next(iter(self.fields(self.example) or ("",)))
+
+    def fields(self, value: Any) -> Fields | None:
+        """Our fields with the meaning of a value; None where it is unknown, or there are none."""
+        if isinstance(self.answer, str):
+            return None
+        if callable(self.answer):
+            return self.answer(value)
+        found: Fields = reduce(lambda inner, key: {key: inner}, reversed(self.answer), value)
+        return found
 
 
 _BY_ITSELF = "nothing starts by itself: run `launcher apply` from cron, or from a workflow with a schedule"
@@ -73,53 +94,53 @@ _COMMANDS: Mapping[str, tuple[Word, ...]] = {
         Word("GitLab", ["make", "make test"], to.script),
     ),
     "exec": (Word("Nomad", "python train.py", to.command), Word("", ["python", "train.py"], to.command)),
-    "program": (Word("", "python", to.field("entrypoint")),),
-    "arguments": (Word("", ["-m", "train"], to.field("args")),),
+    "program": (Word("", "python", ("entrypoint",)),),
+    "arguments": (Word("", ["-m", "train"], ("args",)),),
 }
 _ROLE: Mapping[str, tuple[Word, ...]] = {
     **_COMMANDS,
-    "container": (Word("GitLab", "python:3.12", to.field("image")),),
-    "image_uri": (Word("Sagemaker", "python:3.12", to.field("image")),),
-    "docker_image": (Word("", "python:3.12", to.field("image")),),
+    "container": (Word("GitLab", "python:3.12", ("image",)),),
+    "image_uri": (Word("Sagemaker", "python:3.12", ("image",)),),
+    "docker_image": (Word("", "python:3.12", ("image",)),),
     "environment": (
-        Word("Compose", {"A": "1"}, to.field("env")),
+        Word("Compose", {"A": "1"}, ("env",)),
         Word("Compose", ["A=1"], to.variables),
     ),
-    "variables": (Word("GitLab", {"A": "1"}, to.field("env")),),
-    "env_vars": (Word("", {"A": "1"}, to.field("env")),),
-    "envs": (Word("SkyPilot", {"A": "1"}, to.field("env")),),
-    "replicas": (Word("Kubernetes", 2, to.field("num_replicas")),),
-    "instances": (Word("", 2, to.field("num_replicas")),),
-    "num_nodes": (Word("SkyPilot", 2, to.field("num_replicas")),),
-    "nodes": (Word("Slurm, dstack", 2, to.field("num_replicas")),),
-    "count": (Word("Nomad", 2, to.field("num_replicas")),),
-    "scale": (Word("Compose", 2, to.field("num_replicas")),),
-    "parallelism": (Word("Kubernetes", 2, to.field("num_replicas")),),
-    "completions": (Word("Kubernetes", 2, to.field("num_replicas")),),
-    "ntasks": (Word("Slurm", 2, to.field("num_replicas")),),
-    "retries": (Word("Argo, Airflow", 3, to.field("max_retries")),),
-    "retry": (Word("GitLab", 3, to.field("max_retries")),),
-    "backofflimit": (Word("Kubernetes", 3, to.field("max_retries")),),
-    "max_restarts": (Word("", 3, to.field("max_retries")),),
+    "variables": (Word("GitLab", {"A": "1"}, ("env",)),),
+    "env_vars": (Word("", {"A": "1"}, ("env",)),),
+    "envs": (Word("SkyPilot", {"A": "1"}, ("env",)),),
+    "replicas": (Word("Kubernetes", 2, ("num_replicas",)),),
+    "instances": (Word("", 2, ("num_replicas",)),),
+    "num_nodes": (Word("SkyPilot", 2, ("num_replicas",)),),
+    "nodes": (Word("Slurm, dstack", 2, ("num_replicas",)),),
+    "count": (Word("Nomad", 2, ("num_replicas",)),),
+    "scale": (Word("Compose", 2, ("num_replicas",)),),
+    "parallelism": (Word("Kubernetes", 2, ("num_replicas",)),),
+    "completions": (Word("Kubernetes", 2, ("num_replicas",)),),
+    "ntasks": (Word("Slurm", 2, ("num_replicas",)),),
+    "retries": (Word("Argo, Airflow", 3, ("max_retries",)),),
+    "retry": (Word("GitLab", 3, ("max_retries",)),),
+    "backofflimit": (Word("Kubernetes", 3, ("max_retries",)),),
+    "max_restarts": (Word("", 3, ("max_retries",)),),
     "deploy": (Word("Compose", {"replicas": 2}, to.replicas),),
     "restart": (Word("Compose", "on-failure:3", to.retries),),
     "restart_policy": (Word("Compose", {"condition": "any"}, _RESTARTS),),
     "restartpolicy": (Word("Kubernetes", "OnFailure", _RESTARTS),),
-    "backoff": (Word("", "30s", to.field("retry_delay")),),
+    "backoff": (Word("", "30s", ("retry_delay",)),),
     "resources": (Word("Kubernetes", {"limits": {"cpu": 2}}, to.resources),),
-    "limits": (Word("Kubernetes", {"cpu": 2}, to.field("resource")),),
+    "limits": (Word("Kubernetes", {"cpu": 2}, ("resource",)),),
     "cpus": (
-        Word("Compose", 2, to.within("resource", "cpu")),
-        Word("Compose", 0.5, to.within("resource", "cpu")),
+        Word("Compose", 2, ("resource", "cpu")),
+        Word("Compose", 0.5, ("resource", "cpu")),
     ),
-    "cpus_per_task": (Word("Slurm", 4, to.within("resource", "cpu")),),
-    "threads": (Word("Snakemake", 4, to.within("resource", "cpu")),),
-    "gpus": (Word("Slurm", 1, to.within("resource", "gpu")),),
-    "gpus_per_task": (Word("Slurm", 1, to.within("resource", "gpu")),),
-    "accelerators": (Word("SkyPilot", "A100:2", to.of_role(to.accelerators)),),
-    "mem": (Word("Slurm", "4G", to.of_role(to.memory)),),
-    "mem_limit": (Word("Compose", "512m", to.within("resource", "memory")),),
-    "mem_mb": (Word("Snakemake", 4096, to.within("resource", "memMB")),),
+    "cpus_per_task": (Word("Slurm", 4, ("resource", "cpu")),),
+    "threads": (Word("Snakemake", 4, ("resource", "cpu")),),
+    "gpus": (Word("Slurm", 1, ("resource", "gpu")),),
+    "gpus_per_task": (Word("Slurm", 1, ("resource", "gpu")),),
+    "accelerators": (Word("SkyPilot", "A100:2", partial(to.of_role, to.accelerators)),),
+    "mem": (Word("Slurm", "4G", partial(to.of_role, to.memory)),),
+    "mem_limit": (Word("Compose", "512m", ("resource", "memory")),),
+    "mem_mb": (Word("Snakemake", 4096, ("resource", "memMB")),),
     "volumes": (Word("Compose", ["./data:/data"], to.mounts),),
     "volumemounts": (Word("Kubernetes", [{"name": "data", "mountPath": "/data"}], to.named_volumes),),
     "devices": (Word("Compose", ["/dev/fuse"], to.devices),),
@@ -132,15 +153,15 @@ _ROLE: Mapping[str, tuple[Word, ...]] = {
     "user": (Word("Compose", "1000:1000", _OPTIONS),),
     "ports": (
         Word("Compose", ["8080:80"], to.ports),
-        Word("", {"web": 80}, to.field("port_map")),
+        Word("", {"web": 80}, ("port_map",)),
     ),
     "expose": (Word("Compose", ["80"], to.ports),),
     "healthcheck": (Word("Compose", {"test": "pg_isready", "interval": "5s"}, to.healthcheck),),
     "readinessprobe": (Word("Kubernetes", {"tcpSocket": {"port": 80}}, to.probe),),
-    "readiness": (Word("", {"port": 80}, to.field("ready")),),
-    "after": (Word("", ["db"], to.field("depends_on")),),
-    "daemon": (Word("", True, to.field("service")),),
-    "sidecar": (Word("", True, to.field("service")),),
+    "readiness": (Word("", {"port": 80}, ("ready",)),),
+    "after": (Word("", ["db"], ("depends_on",)),),
+    "daemon": (Word("", True, ("service",)),),
+    "sidecar": (Word("", True, ("service",)),),
     "build": (Word("Compose", ".", _BUILD),),
     "dockerfile": (Word("", "Dockerfile", _BUILD),),
     "env_file": (Word("Compose", ".env", _ENV_FILE),),
@@ -158,46 +179,46 @@ _ROLE: Mapping[str, tuple[Word, ...]] = {
     "before_script": (Word("GitLab", ["pip install ."], "write it at the start of `run`"),),
     "after_script": (Word("GitLab", ["rm -r tmp"], _AFTER),),
     "steps": (Word("GitHub Actions", [{"run": "make"}], _NO_STEPS),),
-    "labels": (Word("Compose", {"a": "b"}, to.field("metadata")),),
-    "annotations": (Word("Kubernetes", {"a": "b"}, to.field("metadata")),),
+    "labels": (Word("Compose", {"a": "b"}, ("metadata",)),),
+    "annotations": (Word("Kubernetes", {"a": "b"}, ("metadata",)),),
     "sbatch": (Word("", {"time": "1:00:00"}, "options of a scheduler stand in `cfg` of the job"),),
 }
 _JOB: Mapping[str, tuple[Word, ...]] = {
-    "services": (Word("Compose", {"main": {"entrypoint": "env"}}, to.field("roles")),),
-    "tasks": (Word("Nomad", {"main": {"entrypoint": "env"}}, to.field("roles")),),
-    "containers": (Word("Kubernetes", {"main": {"entrypoint": "env"}}, to.field("roles")),),
+    "services": (Word("Compose", {"main": {"entrypoint": "env"}}, ("roles",)),),
+    "tasks": (Word("Nomad", {"main": {"entrypoint": "env"}}, ("roles",)),),
+    "containers": (Word("Kubernetes", {"main": {"entrypoint": "env"}}, ("roles",)),),
     "parameters": (Word("Argo", {"lr": 1.5}, to.typed),),
     "variables": (Word("GitLab", {"lr": 1.5}, to.typed),),
-    "profiles": (Word("Skaffold", {"dev": {"description": "x"}}, to.field("targets")),),
-    "environments": (Word("", {"dev": {"description": "x"}}, to.field("targets")),),
-    "overlays": (Word("", {"dev": {"description": "x"}}, to.field("targets")),),
+    "profiles": (Word("Skaffold", {"dev": {"description": "x"}}, ("targets",)),),
+    "environments": (Word("", {"dev": {"description": "x"}}, ("targets",)),),
+    "overlays": (Word("", {"dev": {"description": "x"}}, ("targets",)),),
     "backend": (Word("", "slurm", to.scheduler),),
     "executor": (Word("Nextflow", "slurm", to.scheduler),),
     "engine": (Word("", "slurm", to.scheduler),),
     "runner": (Word("", "slurm", to.scheduler),),
-    "dependencies": (Word("Argo", ["prepare"], to.field("needs")),),
+    "dependencies": (Word("Argo", ["prepare"], ("needs",)),),
     "dependency": (Word("Slurm", "afterok:1", "`needs: [NAME]` names the jobs that must have succeeded"),),
-    "after": (Word("", ["prepare"], to.field("needs")),),
-    "requires": (Word("CircleCI", ["prepare"], to.field("needs")),),
-    "sources": (Word("Task", ["*.py"], to.field("inputs")),),
-    "input_files": (Word("", ["*.py"], to.field("inputs")),),
-    "input": (Word("Snakemake", ["*.py"], to.field("inputs")),),
+    "after": (Word("", ["prepare"], ("needs",)),),
+    "requires": (Word("CircleCI", ["prepare"], ("needs",)),),
+    "sources": (Word("Task", ["*.py"], ("inputs",)),),
+    "input_files": (Word("", ["*.py"], ("inputs",)),),
+    "input": (Word("Snakemake", ["*.py"], ("inputs",)),),
     "outputs": (Word("", ["out.txt"], _OUTPUTS),),
     "artifacts": (Word("GitLab", {"paths": ["out"]}, _OUTPUTS),),
-    "options": (Word("", {}, to.field("cfg")),),
-    "run_opts": (Word("TorchX", {}, to.field("cfg")),),
-    "walltime": (Word("PBS", "02:00:00", to.duration("timeout")),),
-    "timeout_minutes": (Word("GitHub Actions", 30, to.with_unit("timeout", "m")),),
-    "timeout_seconds": (Word("", 90, to.with_unit("timeout", "s")),),
-    "activedeadlineseconds": (Word("Kubernetes", 90, to.with_unit("timeout", "s")),),
-    "max_duration": (Word("dstack", "2h", to.duration("timeout")),),
+    "options": (Word("", {}, ("cfg",)),),
+    "run_opts": (Word("TorchX", {}, ("cfg",)),),
+    "walltime": (Word("PBS", "02:00:00", to.timeout),),
+    "timeout_minutes": (Word("GitHub Actions", 30, partial(to.with_unit, "timeout", "m")),),
+    "timeout_seconds": (Word("", 90, partial(to.with_unit, "timeout", "s")),),
+    "activedeadlineseconds": (Word("Kubernetes", 90, partial(to.with_unit, "timeout", "s")),),
+    "max_duration": (Word("dstack", "2h", to.timeout),),
     "time": (Word("Slurm", "1-02:30:00", to.clock),),
-    "time_limit": (Word("", "2h", to.duration("timeout")),),
-    "deadline": (Word("", "2h", to.field("timeout")),),
-    "partition": (Word("Slurm", "gpu", to.for_slurm("partition")),),
-    "account": (Word("Slurm", "ml", to.for_slurm("account")),),
-    "qos": (Word("Slurm", "high", to.for_slurm("qos")),),
-    "constraint": (Word("Slurm", "a100", to.for_slurm("constraint")),),
+    "time_limit": (Word("", "2h", to.timeout),),
+    "deadline": (Word("", "2h", ("timeout",)),),
+    "partition": (Word("Slurm", "gpu", partial(to.for_slurm, "partition")),),
+    "account": (Word("Slurm", "ml", partial(to.for_slurm, "account")),),
+    "qos": (Word("Slurm", "high", partial(to.for_slurm, "qos")),),
+    "constraint": (Word("Slurm", "a100", partial(to.for_slurm, "constraint")),),
     "strategy": (Word("GitHub Actions", {"matrix": {"n": [1, 2]}}, to.matrix),),
     "parallel": (Word("GitLab", 4, _COUNTS),),
     "array": (Word("Slurm", "0-9", to.array),),
@@ -214,11 +235,11 @@ _JOB: Mapping[str, tuple[Word, ...]] = {
     "runs_on": (Word("GitHub Actions", "ubuntu", _SCHEDULER),),
     "stage": (Word("GitLab", "test", _STAGES),),
     "stages": (Word("GitLab", ["test"], _STAGES),),
-    "labels": (Word("Kubernetes", {"a": "b"}, to.field("metadata")),),
-    "tags": (Word("", {"a": "b"}, to.field("metadata")),),
-    "namespace": (Word("Kubernetes, Nomad", "ml", to.field("project")),),
-    "job_name": (Word("Slurm", "train", to.field("name")),),
-    "id": (Word("Nomad", "train", to.field("name")),),
+    "labels": (Word("Kubernetes", {"a": "b"}, ("metadata",)),),
+    "tags": (Word("", {"a": "b"}, ("metadata",)),),
+    "namespace": (Word("Kubernetes, Nomad", "ml", ("project",)),),
+    "job_name": (Word("Slurm", "train", ("name",)),),
+    "id": (Word("Nomad", "train", ("name",)),),
     "type": (Word("Nomad, dstack", "batch", _ONE_SHOT),),
     "steps": (Word("GitHub Actions", [{"run": "make"}], _NO_STEPS),),
     "secrets": (Word("Compose", {"a": {}}, _SECRETS),),
@@ -233,49 +254,49 @@ _JOB: Mapping[str, tuple[Word, ...]] = {
     "on_failure_callback": (Word("Airflow", "notify", _RECEIVERS),),
 }
 _RESOURCE: Mapping[str, tuple[Word, ...]] = {
-    "cpus": (Word("Compose", 2, to.field("cpu")),),
-    "cores": (Word("Nomad", 2, to.field("cpu")),),
-    "vcpus": (Word("", 2, to.field("cpu")),),
-    "gpus": (Word("SkyPilot", 1, to.field("gpu")),),
+    "cpus": (Word("Compose", 2, ("cpu",)),),
+    "cores": (Word("Nomad", 2, ("cpu",)),),
+    "vcpus": (Word("", 2, ("cpu",)),),
+    "gpus": (Word("SkyPilot", 1, ("gpu",)),),
     "mem": (Word("Slurm", "4G", to.memory),),
-    "ram": (Word("", "4GiB", to.field("memory")),),
-    "mem_mb": (Word("Snakemake", 4096, to.field("memMB")),),
-    "memory_mb": (Word("", 4096, to.field("memMB")),),
-    "nvidia.com/gpu": (Word("Kubernetes", 1, to.field("gpu")),),
+    "ram": (Word("", "4GiB", ("memory",)),),
+    "mem_mb": (Word("Snakemake", 4096, ("memMB",)),),
+    "memory_mb": (Word("", 4096, ("memMB",)),),
+    "nvidia.com/gpu": (Word("Kubernetes", 1, ("gpu",)),),
     "accelerators": (Word("SkyPilot", "A100:2", to.accelerators),),
     "limits": (Word("Kubernetes", {"cpu": 2}, _AMOUNTS),),
     "requests": (Word("Kubernetes", {"cpu": 2}, _AMOUNTS),),
     "disk": (Word("SkyPilot", 100, "no scheduler is asked for disk space"),),
 }
 _MOUNT: Mapping[str, tuple[Word, ...]] = {
-    "source": (Word("Compose, Docker", "/data", to.field("src")),),
-    "hostpath": (Word("Kubernetes", "/data", to.field("src")),),
-    "destination": (Word("Docker", "/data", to.field("dst")),),
-    "target": (Word("Compose, Docker", "/data", to.field("dst")),),
-    "mountpath": (Word("Kubernetes", "/data", to.field("dst")),),
-    "readonly": (Word("Docker, Kubernetes", True, to.field("read_only")),),
-    "ro": (Word("Docker", True, to.field("read_only")),),
-    "mode": (Word("", "rwm", to.field("permissions")),),
-    "perm": (Word("", "rwm", to.field("permissions")),),
+    "source": (Word("Compose, Docker", "/data", ("src",)),),
+    "hostpath": (Word("Kubernetes", "/data", ("src",)),),
+    "destination": (Word("Docker", "/data", ("dst",)),),
+    "target": (Word("Compose, Docker", "/data", ("dst",)),),
+    "mountpath": (Word("Kubernetes", "/data", ("dst",)),),
+    "readonly": (Word("Docker, Kubernetes", True, ("read_only",)),),
+    "ro": (Word("Docker", True, ("read_only",)),),
+    "mode": (Word("", "rwm", ("permissions",)),),
+    "perm": (Word("", "rwm", ("permissions",)),),
 }
 _READY: Mapping[str, tuple[Word, ...]] = {
-    "interval": (Word("Compose", "5s", to.field("every")),),
-    "periodseconds": (Word("Kubernetes", 5, to.with_unit("every", "s")),),
-    "timeoutseconds": (Word("Kubernetes", 60, to.with_unit("timeout", "s")),),
-    "test": (Word("Compose", ["pg_isready"], to.field("command")),),
-    "exec": (Word("Kubernetes", ["pg_isready"], to.field("command")),),
-    "path": (Word("Kubernetes", "/healthz", to.field("http")),),
-    "tcp": (Word("Nomad", 80, to.field("port")),),
+    "interval": (Word("Compose", "5s", ("every",)),),
+    "periodseconds": (Word("Kubernetes", 5, partial(to.with_unit, "every", "s")),),
+    "timeoutseconds": (Word("Kubernetes", 60, partial(to.with_unit, "timeout", "s")),),
+    "test": (Word("Compose", ["pg_isready"], ("command",)),),
+    "exec": (Word("Kubernetes", ["pg_isready"], ("command",)),),
+    "path": (Word("Kubernetes", "/healthz", ("http",)),),
+    "tcp": (Word("Nomad", 80, ("port",)),),
 }
 
 _VARIABLE: Mapping[str, tuple[Word, ...]] = {
-    "value": (Word("Argo", 1.5, to.field("default")),),
-    "description": (Word("GitLab", "learning rate", to.field("help")),),
-    "options": (Word("GitLab", [1.5, 2.5], to.field("choices")),),
-    "enum": (Word("JSON Schema", [1.5, 2.5], to.field("choices")),),
-    "minimum": (Word("JSON Schema", 1.5, to.field("min")),),
-    "maximum": (Word("JSON Schema", 2.5, to.field("max")),),
-    "env": (Word("", "LR", to.field("from_env")),),
+    "value": (Word("Argo", 1.5, ("default",)),),
+    "description": (Word("GitLab", "learning rate", ("help",)),),
+    "options": (Word("GitLab", [1.5, 2.5], ("choices",)),),
+    "enum": (Word("JSON Schema", [1.5, 2.5], ("choices",)),),
+    "minimum": (Word("JSON Schema", 1.5, ("min",)),),
+    "maximum": (Word("JSON Schema", 2.5, ("max",)),),
+    "env": (Word("", "LR", ("from_env",)),),
 }
 
 _NEED: Mapping[str, tuple[Word, ...]] = {
@@ -333,8 +354,7 @@ def meanings(key: str) -> Iterator[tuple[str, str, Any, Fields | str]]:
     """Yield all meanings of a word: kind of mapping, tools, example value, and our answer."""
     for kind, words in WORDS.items():
         for word in words.get(_plain(key), ()):
-            answer = word.write if isinstance(word.write, str) else word.write(word.example)
-            yield kind, word.tools, word.example, answer or {}
+            yield kind, word.tools, word.example, word.reason or word.fields(word.example) or {}
 
 
 def _plain(key: str) -> str:

@@ -15,25 +15,17 @@ Write = Callable[[Any], Fields | None]
 """The value of a foreign field → our fields with the same meaning; None for a value without any."""
 
 
-def field(name: str) -> Write:
-    return lambda value: {name: value}
-
-
-def within(outer: str, field: str) -> Write:
-    return lambda value: {outer: {field: value}}
-
-
-def of_role(write: Write) -> Write:
+def of_role(write: Write, value: Any) -> Fields | None:
     """Return the fields of a resource as those of a role."""
-    return lambda value: {"resource": found} if (found := write(value)) else None
+    return {"resource": found} if (found := write(value)) else None
 
 
-def for_slurm(option: str) -> Write:
-    return lambda value: {"cfg": {option: value}, "scheduler": "slurm"}
+def for_slurm(option: str, value: Any) -> Fields:
+    return {"cfg": {option: value}, "scheduler": "slurm"}
 
 
-def with_unit(field: str, unit: str) -> Write:
-    return lambda value: {field: f"{value}{unit}"}
+def with_unit(field: str, unit: str, value: Any) -> Fields:
+    return {field: f"{value}{unit}"}
 
 
 def command(value: Any) -> Fields | None:
@@ -77,9 +69,9 @@ def clock(value: Any) -> Fields | None:
     return {"timeout": text} if text else None
 
 
-def duration(field: str) -> Write:
+def timeout(value: Any) -> Fields:
     """Return a duration unchanged, and a clock time `HH:MM:SS` as a duration."""
-    return lambda value: {field: duration_meant(value) or value}
+    return {"timeout": duration_meant(value) or value}
 
 
 def mounts(value: Any) -> Fields | None:

@@ -316,7 +316,7 @@ def mount_remedy(mapping: Mapping[str, Any], problems: Collector) -> str:
         word = word_for(path, key, value)
         if word is None and key not in fields_at(path):
             return ""
-        ours |= {key: value} if word is None or isinstance(word.write, str) else word.write(value) or {}
+        ours |= {key: value} if word is None or word.reason else word.fields(value) or {}
     src = ours.get("src")
     if not isinstance(src, str) or "dst" not in ours:
         return ""

@@ -104,9 +104,9 @@ def _of_role(key: str, value: Any) -> Mapping[str, Any]:
     if key in fields_at(("roles", "*")):
         return {key: value}
     word = word_for(("roles", "*"), key, value) if word_for((), key, value) is None else None
-    if word is None or isinstance(word.write, str):
+    if word is None or word.reason:
         return {}
-    return _written(word, value) or {_name(word): "…"}
+    return _written(word, value) or {word.name: "…"}
 
 
 def _of_new_role(key: str, mapping: Mapping[str, Any], problems: Collector) -> tuple[str, str]:
@@ -167,7 +167,7 @@ def _may_be(path: Path, key: str, value: Any, field: str) -> bool:
     word = word_for(path, key, value)
     if word is None:
         return nearest(key, fields_at(path)) == field
-    meant = {_name(word), *(_written(word, value) or ())}
+    meant = {word.name, *(_written(word, value) or ())}
     return field in meant or (field == "entrypoint" and "run" in meant)
 
 
@@ -281,36 +281,29 @@ def _foreign_there(
 ) -> tuple[str, str]:
     """Return a label and a hint for a word of another tool that means a field of a mapping nearby."""
     where = {"job": "the job", "role": "a role"}.get(home, f"`{home}` of the role")
-    if isinstance(word.write, str):
-        return "", word.write
+    if word.reason:
+        return "", word.reason
     fields = _written(word, mapping[key])
     if home == "role" and not parent and not {"roles", "component"} & mapping.keys():
         return _belongs(parent, key, ("roles", "*"), problems)
     if len(parent) > 1 and home == "role" and "roles" in parent:
         where = place_name(parent[:-1])
-    entry = (_entry(fields, problems) or _names(fields)) if fields else f"`{_name(word)}`"
+    entry = (_entry(fields, problems) or _names(fields)) if fields else f"`{word.name}`"
     return f"write {entry} as a field of {where}", ""
 
 
 def _written(word: Word, value: Any) -> Mapping[str, Any] | None:
     """Return the fields with the meaning of another tool's word and value; None where it is unknown."""
-    if isinstance(word.write, str) or type(value) is not type(word.example):
-        return None
-    return word.write(value)
-
-
-def _name(word: Word) -> str:
-    """Return the field that a word of another tool means; "" for none."""
-    return "" if isinstance(word.write, str) else next(iter(word.write(word.example) or ("",)))
+    return word.fields(value) if type(value) is type(word.example) else None
 
 
 def _foreign(word: Word, mapping: Mapping[str, Any], key: str, problems: Collector) -> tuple[str, str]:
     """Return a label and a hint for a key of another tool."""
-    if isinstance(word.write, str):
-        return "", word.write
+    if word.reason:
+        return "", word.reason
     value = mapping[key]
     fields = _written(word, value)
-    name = next(iter(fields or ())) if fields else _name(word)
+    name = next(iter(fields or ())) if fields else word.name
     if not fields or fields == {name: value}:
         hint = _ORDER if name in ("needs", "depends_on") else ""
         return f"did you mean `{name}`?", hint

@@ -78,10 +78,10 @@ def test_a_word_of_another_tool_is_answered(tmp_path: Path, kind: str, name: str
     wrong = [each for each in found if each.code == "unknown-field"]
     assert len(wrong) == 1, [str(each) for each in found]
     assert f"`{name}` is not a field of" in wrong[0].message
-    if isinstance(word.write, str):
-        assert wrong[0].hint == word.write
+    if word.reason:
+        assert wrong[0].hint == word.reason
         return
-    fields = word.write(word.example)
+    fields = word.fields(word.example)
     assert fields
     first = next(iter(fields))
     renamed = {first: word.example} == dict(fields)
@@ -91,14 +91,11 @@ def test_a_word_of_another_tool_is_answered(tmp_path: Path, kind: str, name: str
     assert wrong[0].label == (f"did you mean `{first}`?" if renamed else f"write {entries}")
 
 
-@pytest.mark.parametrize(
-    ("kind", "name", "word"), [row for row in ROWS if not isinstance(row.values[2].write, str)]
-)
+@pytest.mark.parametrize(("kind", "name", "word"), [row for row in ROWS if not row.values[2].reason])
 def test_the_field_that_an_answer_names_is_valid_in_its_place(
     tmp_path: Path, kind: str, name: str, word: Word
 ) -> None:
-    assert not isinstance(word.write, str)
-    fields = word.write(word.example)
+    fields = word.fields(word.example)
     assert fields
     if {"cfg", "scheduler"} & fields.keys():
         return  # of Slurm, which the test of its options knows
@@ -110,7 +107,7 @@ def test_the_field_that_an_answer_names_is_valid_in_its_place(
 
 def test_the_options_that_answers_name_are_options_of_slurm() -> None:
     options = get_scheduler_factories()["slurm"]("test").run_opts()
-    named = [word.write(word.example) for _, _, word in (row.values for row in ROWS) if callable(word.write)]
+    named = [word.fields(word.example) for _, _, word in (row.values for row in ROWS)]
     cfg = [name for fields in named if fields for name in fields.get("cfg", ())]
     assert cfg
     assert [name for name in cfg if options.get(name) is None] == []
@@ -136,7 +133,7 @@ def test_explain_has_a_page_for_each_word(capsys: pytest.CaptureFixture[str]) ->
         assert main(["explain", name, "--json"]) == 0
         answers = json.loads(capsys.readouterr().out)
         assert kind in [each["mapping"] for each in answers], name
-        answer = word.write if isinstance(word.write, str) else word.write(word.example)
+        answer = word.reason or word.fields(word.example)
         assert answer in [each["answer"] for each in answers], name
 
 
