@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from enum import Enum
 from json import JSONEncoder
 from typing import Any
 
@@ -31,8 +30,8 @@ from launcher.specs.app import (
     AppDef,
     CfgVal,
     Resource,
+    RetryPolicy,
     Role,
-    RoleField,
 )
 from launcher.specs.launch import Launch, ProjectRef, WorkspaceRef
 from launcher.specs.mounts import BindMount, DeviceMount, Mount, VolumeMount
@@ -264,6 +263,7 @@ _WRITERS: Mapping[str, Callable[[Any, str], Any]] = {
     "dict[str, int]": lambda value, _: dict(value),
     CONDITIONS: lambda value, _: dict(value),
     PROBE: lambda value, _: value and value.to_json(),
+    "RetryPolicy": lambda value, _: str(value),
 }
 _READERS: Mapping[str, Callable[[Any], Any]] = {
     VARIABLES: lambda value: {key: reference_in(text) or text for key, text in value.items()},
@@ -275,18 +275,9 @@ _READERS: Mapping[str, Callable[[Any], Any]] = {
     "dict[str, int]": dict,
     CONDITIONS: dict,
     PROBE: Probe.from_json,
+    "RetryPolicy": RetryPolicy,
 }
-
-
-def _writer(field: RoleField) -> Callable[[Any, str], Any] | None:
-    if isinstance(field.default, Enum):
-        return lambda value, _: str(value)
-    return _WRITERS.get(field.kind)
-
-
-def _reader(field: RoleField) -> Callable[[Any], Any] | None:
-    return type(field.default) if isinstance(field.default, Enum) else _READERS.get(field.kind)
-
-
-_READ = [(each.name, _reader(each)) for each in DOCUMENT_FIELDS]
-_WRITTEN = [(each.name, each.default, _writer(each)) for each in DOCUMENT_FIELDS if each.name not in ALWAYS]
+_READ = [(each.name, _READERS.get(each.kind)) for each in DOCUMENT_FIELDS]
+_WRITTEN = [
+    (each.name, each.default, _WRITERS.get(each.kind)) for each in DOCUMENT_FIELDS if each.name not in ALWAYS
+]

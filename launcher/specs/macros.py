@@ -14,14 +14,14 @@ last. Both ways give the same result; what a value contains is never read as a m
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from functools import cache, lru_cache
 from typing import Any
 
 from launcher.dataclass import dataclass, replace
 from launcher.errors import LauncherError
-from launcher.specs.app import MOUNTS, ROLE_FIELDS, Resource, Role, RoleField
-from launcher.specs.mounts import BindMount, DeviceMount, VolumeMount
+from launcher.specs.app import MOUNTS, ROLE_FIELDS, Resource, Role
+from launcher.specs.mounts import Mount, VolumeMount
 from launcher.specs.secret import Secret
 
 SYMBOLIC_APP_ID = "$<app_id>"
@@ -177,7 +177,7 @@ def map_text(value: Any, change: Callable[[str], str]) -> Any:
     return _copied(value)
 
 
-def _copied(value: Any) -> Any:
+def _copied(value: Any, _: object = None) -> Any:
     """A deep copy of a field of a role. Most of them are empty, and `deepcopy` takes long for each."""
     if not value:
         return value.copy() if isinstance(value, (dict, list)) else value
@@ -196,25 +196,22 @@ def map_role(role: Role, change: Callable[[str], str]) -> Role:
     return replace(role, **{name: changed(getattr(role, name), change) for name, changed in _COPIED})
 
 
-def _copier(field: RoleField) -> Callable[[Any, Callable[[str], str]], Any]:
-    if not field.takes_macros:
-        return lambda value, change: dict(value) if field.kind == "dict[str, int]" else _copied(value)
-    if field.kind == MOUNTS:
-        return lambda value, change: [_map_source(mount, change) for mount in value]
-    return map_text
+def _map_sources(mounts: Iterable[Mount], change: Callable[[str], str]) -> list[Mount]:
+    return [
+        replace(mount, src=change(mount.src))
+        if isinstance(mount, VolumeMount)
+        else replace(mount, src_path=change(mount.src_path))
+        for mount in mounts
+    ]
 
 
+_Copy = Callable[[Any, Callable[[str], str]], Any]
+_COPIES: Mapping[str, _Copy] = {MOUNTS: _map_sources, "dict[str, int]": lambda value, _: dict(value)}
 _COPIED = [
-    (each.name, _copier(each)) for each in ROLE_FIELDS.values() if each.takes_macros or each.is_mutable
+    (each.name, _COPIES.get(each.kind, map_text if each.takes_macros else _copied))
+    for each in ROLE_FIELDS.values()
+    if each.takes_macros or each.is_mutable
 ]
-
-
-def _map_source(
-    mount: BindMount | VolumeMount | DeviceMount, change: Callable[[str], str]
-) -> BindMount | VolumeMount | DeviceMount:
-    if isinstance(mount, VolumeMount):
-        return replace(mount, src=change(mount.src))
-    return replace(mount, src_path=change(mount.src_path))
 
 
 class macros:

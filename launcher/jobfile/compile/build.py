@@ -67,7 +67,7 @@ def check_shape(value: Mapping[str, Any], problems: Collector) -> None:
             message = "`args` of a job are for its `component`, and it names none"
             problems.add(_ARGS, "unknown-field", message, at="key", label=label, is_final=True)
     elif "roles" in value:
-        _conflict("roles", "it makes the roles itself", problems)
+        conflict_of_component("roles", "it makes the roles itself", problems)
     roles = value.get("roles")
     for name, role in roles.items() if isinstance(roles, dict) else ():
         if isinstance(role, dict) and "run" in role:
@@ -77,13 +77,8 @@ def check_shape(value: Mapping[str, Any], problems: Collector) -> None:
             problems.assumed.add(("roles", name, "entrypoint"))
 
 
-def check_defaults(value: Mapping[str, object], problems: Collector) -> None:
-    """Note `defaults` in a file whose roles a component makes: they are for roles of the file itself."""
-    if "component" in value and "defaults" in value and "roles" not in value:
-        _conflict("defaults", "they are for `roles`", problems)
-
-
-def _conflict(other: str, why: str, problems: Collector) -> None:
+def conflict_of_component(other: str, why: str, problems: Collector) -> None:
+    """Note a field that a job with a component cannot have."""
     first = problems.place(_COMPONENT, "the component is here")
     message = f"a job with a component has no `{other}`: {why}"
     label = "keep one of them"

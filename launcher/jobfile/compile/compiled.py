@@ -182,7 +182,7 @@ def _write(
     folder: CacheFolder, name: str, asked: dict[Question, bytes], outcome: Compiled, is_counted: bool
 ) -> None:
     traces = outcome.traces.values()
-    has_layers = any(trace.document.layers or trace.config.document for trace in traces)
+    has_layers = any(each.variant.document.layers or each.config.document for each in traces)
     rest = (outcome.prunes, outcome.parents, outcome.left_out, outcome.jobs)
     try:
         launches = [] if is_counted else packed([*map(_with_digest, outcome.launches)])

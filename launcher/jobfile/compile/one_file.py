@@ -10,7 +10,6 @@ from pydantic import ValidationError
 
 from launcher.dataclass import dataclass, field, replace
 from launcher.jobfile.compile.advice import advise, advise_text, advise_variables
-from launcher.jobfile.compile.build import check_defaults
 from launcher.jobfile.compile.inputs import Folders
 from launcher.jobfile.compile.layers import Layered, Parents, is_known_version, layered
 from launcher.jobfile.compile.matrix import NO_MATRIX, Combination, Matrix, named
@@ -236,7 +235,6 @@ def _compile_job(job: Layered, work: Work, above: Collector) -> FileResult:
     document = job.document
     problems = Collector(document, broken=set(above.broken))
     unread = {_start(found) for found in document.problems if found.code == "yaml-syntax"}
-    check_defaults(document.value or {}, problems)
     variants = Variants(document, problems, job.marked)
     lacking = Collector(document)
     target = chosen_target(work.target, variants.declared, work.home, problems, lacking)
@@ -381,7 +379,7 @@ def _expanded(variant: Variant, inputs: Inputs, home: Home, problems: Collector)
 
 def _combinations(matrix: Any, whole: Expanded, home: Home, problems: Collector) -> Sequence[Combination]:
     """Return the combinations. A wrong matrix has none, and references to its axes are not checked."""
-    name, project = whole.value.get("name"), whole.value.get("project", home.project)
+    name, project = whole.value.get("name"), whole.value.get("project", home.config.project)
     group = group_of(name, matrix)
     whole.group = group if isinstance(group, str) else ""
     values = {**whole.known, "job.name": Value(group, str(group))}

@@ -37,7 +37,7 @@ from launcher.jobfile.text.document import Document, Path, Range
 from launcher.specs.app import AppDef
 from launcher.specs.check import Problem
 from launcher.specs.jobkey import DEFAULT_TARGET, JobKey
-from launcher.specs.launch import Launch
+from launcher.specs.launch import NO_BUDGET, Launch
 from launcher.specs.needs import Need
 from launcher.specs.outputs import references, unneeded
 from launcher.specs.secret import hide
@@ -116,7 +116,9 @@ class Expanded:
             full = None  # a value is missing, which is reported for the name
         values = {**self.known, **matrix_values(combination), "job.name": Value(full, full or "")}
         first = References(problems, values, home.git)
-        project = first.resolve(self.value.get("project", home.project), JOB_FIELDS["project"], ("project",))
+        project = first.resolve(
+            self.value.get("project", home.config.project), JOB_FIELDS["project"], ("project",)
+        )
         is_known = isinstance(project, str) and not problems.is_broken(("project",))
         first.values["job.project"] = Value(project if is_known else None, str(project))
         return References(problems, first.values, home.git, combination)
@@ -196,7 +198,7 @@ def _launch(
     if job.workspace is not None:
         workspace = folders.workspace(job.workspace, work.directory, problems)
     return Launch(
-        key=JobKey(job.project or home.project, target, name),
+        key=JobKey(job.project or home.config.project, target, name),
         app=app,
         scheduler=job.scheduler,
         cfg=cfg,
@@ -207,7 +209,7 @@ def _launch(
         inputs=tuple(job.inputs),
         inputs_digest=folders.inputs_digest(job.inputs, *at) if job.inputs else "",
         caps=home.config.caps,
-        budget=home.config.budget_of(target),
+        budget=home.config.budgets.get(target, home.config.budgets.get("", NO_BUDGET)),
         notify=home.config.notify,
         enabled=job.enabled,
         needs=needs,

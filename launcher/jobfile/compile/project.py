@@ -116,7 +116,7 @@ class Config:
         document: the parsed file, which has the places of these values; None without a file.
     """
 
-    project: str | None = None
+    project: str = DEFAULT_PROJECT
     target: str | None = None
     options: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     lifecycle: LifecycleSpec = field(default_factory=LifecycleSpec.model_construct)
@@ -127,11 +127,6 @@ class Config:
     shared: Document | None = None
     document: Document | None = None
     problems: tuple[Diagnostic, ...] = ()
-
-    def budget_of(self, target: str) -> Budget:
-        """Return the budget of a target: each amount from its own table, else from the common one."""
-        own, common = self.budgets.get(target, NO_BUDGET), self.budgets.get("", NO_BUDGET)
-        return Budget(*(all_ if one is None else one for one, all_ in zip(own, common, strict=True)))
 
 
 def read_config(file: str, path: str, schedulers: Schedulers | None, *, components: bool = True) -> Config:
@@ -149,7 +144,7 @@ def read_config(file: str, path: str, schedulers: Schedulers | None, *, componen
     _check_exclude(value.get("exclude", []), problems)
     queue = _part(QueueSpec, "queue", _known(value.get("queue"), QUEUE), problems)
     return Config(
-        project=_label("project", value, problems),
+        project=_label("project", value, problems) or DEFAULT_PROJECT,
         target=_label("target", value, problems),
         options=dict(_options(value.get("schedulers", {}), schedulers, problems)),
         lifecycle=_part(LifecycleSpec, "lifecycle", value.get("lifecycle", {}), problems),
@@ -169,8 +164,9 @@ def _known(table: Any, keys: tuple[str, ...]) -> dict[str, Any]:
 
 
 def _budgets(table: Any, problems: Collector) -> Iterator[tuple[str, Budget]]:
-    """The common budget, under "", and those of targets."""
+    """Yield the common budget, under "", and those of targets, which have its amounts where they name none."""
     parts = {"": table, **table} if isinstance(table, dict) else {}
+    common = NO_BUDGET
     for target, part in parts.items():
         if not isinstance(part, dict) or target in BUDGET or target.startswith("x-"):
             continue
@@ -180,7 +176,10 @@ def _budgets(table: Any, problems: Collector) -> Iterator[tuple[str, Budget]]:
         else:
             path = ("budget", target) if target else ("budget",)
             found = _part(BudgetSpec, path, _known(part, BUDGET), problems)
-            yield target, Budget(found.gpu_hours, found.core_hours)
+            own = Budget(found.gpu_hours, found.core_hours)
+            own = Budget(*(all_ if one is None else one for one, all_ in zip(own, common, strict=True)))
+            common = common if target else own
+            yield target, own
 
 
 def _destinations(table: Any, problems: Collector) -> Iterator[Destination]:
@@ -312,11 +311,6 @@ class Home:
     origin: str
     config: Config
     git: GitFacts
-
-    @property
-    def project(self) -> str:
-        """The project of job files that name none."""
-        return self.config.project or DEFAULT_PROJECT
 
 
 @dataclass(slots=True)

@@ -12,6 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from launcher.dataclass import dataclass, field, replace
+from launcher.jobfile.compile.build import conflict_of_component
 from launcher.jobfile.compile.matrix import GROUP, LONG_MARK, Combination, is_pattern, named, slug
 from launcher.jobfile.compile.overlay import (
     Placed,
@@ -71,6 +72,8 @@ class Variants:
         if "targets" in value:
             self.targets = dict(self._overlays(value["targets"]))
         if "defaults" in value:
+            if "component" in value and "roles" not in value:
+                conflict_of_component("defaults", "they are for `roles`", self.problems)
             self._check_defaults(value["defaults"], ("defaults",))
 
     @property
