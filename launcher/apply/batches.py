@@ -19,9 +19,8 @@ from launcher.errors import LauncherError, SchedulerError
 from launcher.plan.model import Plan
 from launcher.plan.step import Step, in_order, keys_after
 from launcher.schedulers.staged import Batches, Member, Reservation
-from launcher.specs.attempt import Attempt
+from launcher.specs.attempt import Attempt, StoodOn
 from launcher.specs.launch import JobKey, Launch
-from launcher.specs.needs import StoodOn
 from launcher.state import outbox
 from launcher.state.store import Store
 from launcher.turns.line import Limit

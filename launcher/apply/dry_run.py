@@ -18,8 +18,8 @@ from launcher.plan.model import Plan
 from launcher.plan.step import Guard, Step
 from launcher.plan.why import some_files
 from launcher.specs.app import ROLE_FIELDS, Role
+from launcher.specs.attempt import StoodOn
 from launcher.specs.launch import JobKey, Launch, WorkspaceRef
-from launcher.specs.needs import StoodOn
 
 if TYPE_CHECKING:
     from launcher.specs.binding import BoundLaunch

@@ -18,9 +18,8 @@ from launcher.errors import LauncherError, SchedulerError, StaleError, StateErro
 from launcher.plan.effects import start_of
 from launcher.plan.step import Guard, Step, in_order, keys_after
 from launcher.schedulers.staged import Reservation
-from launcher.specs.attempt import ENDED_STATES, HOLDER, Attempt
+from launcher.specs.attempt import ENDED_STATES, HOLDER, Attempt, StoodOn
 from launcher.specs.launch import InputRef, JobKey, Launch
-from launcher.specs.needs import StoodOn
 from launcher.specs.notify import Destination
 from launcher.state import outbox
 from launcher.state.records import AppRecord

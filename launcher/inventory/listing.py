@@ -12,8 +12,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from launcher.schedulers.api import Scheduler
-    from launcher.specs.attempt import Attempt
-    from launcher.specs.needs import StoodOn
+    from launcher.specs.attempt import Attempt, StoodOn
     from launcher.state.records import AppRecord
     from launcher.state.store import Store
 

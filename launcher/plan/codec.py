@@ -27,8 +27,8 @@ from launcher.plan.schema import EFFECTS_VERSION, PLAN, READ, VERSION, plan_sche
 from launcher.plan.shapes import Fault
 from launcher.plan.step import Guard, Reason, Step, to_estimate
 from launcher.specs import canonical
-from launcher.specs.launch import Budget, Caps, JobKey, Launch, Lifecycle, Trigger
-from launcher.specs.needs import Need, StoodOn
+from launcher.specs.attempt import StoodOn
+from launcher.specs.launch import Budget, Caps, JobKey, Launch, Lifecycle, Need, Trigger
 from launcher.specs.notify import from_json
 
 __all__ = ["PlanFileError", "SealError", "decode", "dumps", "encode", "loads", "plan_schema"]

@@ -10,10 +10,9 @@ from launcher.dataclass import dataclass, field, replace
 from launcher.plan.snapshot import OUTPUT_GONE, Snapshot
 from launcher.plan.step import Reason, Step, is_abandoned, is_unfinished, submitter
 from launcher.plan.why import some_files
-from launcher.specs.attempt import WAITING_STATES, Attempt, LateDocument
+from launcher.specs.attempt import WAITING_STATES, Attempt, LateDocument, StoodOn
 from launcher.specs.inputs import InputFiles
-from launcher.specs.launch import JobKey, Launch
-from launcher.specs.needs import Need, StoodOn
+from launcher.specs.launch import JobKey, Launch, Need
 from launcher.text import natural
 
 if TYPE_CHECKING:

@@ -6,10 +6,9 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 
 from launcher.dataclass import dataclass, field, replace
-from launcher.specs.attempt import ENDED_STATES, UNSTARTED_STATES, Attempt
+from launcher.specs.attempt import ENDED_STATES, UNSTARTED_STATES, Attempt, StoodOn
 from launcher.specs.inputs import InputFiles
 from launcher.specs.launch import JobKey
-from launcher.specs.needs import StoodOn
 
 _SEEN_TO_END = ENDED_STATES - {"lost"}
 _NEVER_RAN = UNSTARTED_STATES | {"skipped"}

@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
 from launcher.dataclass import dataclass, field
 from launcher.plan import diff
 from launcher.plan.diff import Change, show_at, show_both
-from launcher.specs.attempt import WAITING_STATES, Attempt
+from launcher.specs.attempt import WAITING_STATES, Attempt, StoodOn
 from launcher.specs.launch import JobKey, Launch, attempt_id
-from launcher.specs.needs import StoodOn
 from launcher.specs.secret import HIDDEN
 from launcher.text import listing
 

@@ -16,9 +16,8 @@ if TYPE_CHECKING:
     from launcher.schedulers.api import Known
     from launcher.schedulers.workspaces import BoundWorkspace
     from launcher.specs.app import AppDef, CfgVal
-    from launcher.specs.attempt import Attempt, AttemptState, ImageNow, Recorded
+    from launcher.specs.attempt import Attempt, AttemptState, ImageNow, Recorded, StoodOn
     from launcher.specs.launch import InputRef, JobKey
-    from launcher.specs.needs import StoodOn
     from launcher.state.records import AppRecord
     from launcher.turns.engine_tables import EngineTables
     from launcher.turns.line import Ask

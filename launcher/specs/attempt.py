@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping
+import json
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Literal, NamedTuple
 
 from launcher.dataclass import dataclass, field, fields
 from launcher.holding import use
 from launcher.holding.use import Use
-from launcher.specs import needs as needs_
 from launcher.specs.jobkey import JobKey
-from launcher.specs.needs import StoodOn
 
 AttemptState = Literal[
     "reserved",
@@ -40,6 +39,43 @@ HOLDER = "its holder"
 
 _OF_FILES = ("inputs", "inputs_changed", "output_digest")
 _APPROVED = ("pull_request", "approval", "effect", "run_url")
+
+
+class StoodOn(NamedTuple):
+    """The attempt of a need that an attempt stands on: bound when it is reserved, never re-bound.
+
+    `edition` is the need's: the number of the attempt of the need that was the last to change something.
+    """
+
+    job: str
+    number: int
+    edition: int
+    app_id: str
+    scheduler: str
+
+
+def needs_to_json(needs: Iterable[StoodOn]) -> list[list[Any]]:
+    """`[[job, number, edition, app id, scheduler], …]`, sorted by job."""
+    return [list(each) for each in sorted(needs)]
+
+
+def needs_from_json(data: Sequence[Sequence[Any]]) -> tuple[StoodOn, ...]:
+    """The inverse of `needs_to_json`. Raises TypeError or ValueError for anything else."""
+    return tuple(
+        StoodOn(str(job), int(number), int(edition), str(app_id), str(scheduler))
+        for job, number, edition, app_id, scheduler in data
+    )
+
+
+def needs_to_text(needs: Iterable[StoodOn]) -> str:
+    """The text that labels and the ledger hold; "" for none."""
+    listed = needs_to_json(needs)
+    return json.dumps(listed, separators=(",", ":")) if listed else ""
+
+
+def needs_from_text(text: str) -> tuple[StoodOn, ...]:
+    """The inverse of `needs_to_text`. Raises TypeError or ValueError for anything else."""
+    return needs_from_json(json.loads(text)) if text else ()
 
 
 class LateDocument(Mapping[str, Any]):
@@ -218,7 +254,7 @@ class Attempt:
             "key": list(self.key),
             "document": dict(self.document),
             "metadata": dict(self.metadata),
-            "needs": needs_.to_json(self.needs) if self.needs else [],
+            "needs": needs_to_json(self.needs) if self.needs else [],
             "order_only": list(self.order_only),
             "seen": dict(self.seen),
             "images": dict(self.images),
@@ -229,7 +265,7 @@ class Attempt:
     def from_json(cls, data: Mapping[str, Any]) -> Attempt:
         """Unknown fields, written by a later version, are left out."""
         known = {f.name: data[f.name] for f in fields(cls) if f.name in data}
-        known["needs"] = needs_.from_json(found) if (found := known.get("needs")) else ()
+        known["needs"] = needs_from_json(found) if (found := known.get("needs")) else ()
         known["used"] = use.from_json(used) if (used := known.get("used")) else {}
         known["order_only"] = tuple(known.get("order_only", ()))
         return cls(**{**known, "key": JobKey(*data["key"])})

@@ -9,7 +9,6 @@ from typing import Any, Literal, NamedTuple
 from launcher.dataclass import dataclass, field
 from launcher.specs.app import AppDef
 from launcher.specs.jobkey import DEFAULT_PROJECT, DEFAULT_TARGET, JobKey, attempt_id
-from launcher.specs.needs import Need
 from launcher.specs.notify import Destination
 
 __all__ = [
@@ -21,6 +20,7 @@ __all__ = [
     "JobKey",
     "Launch",
     "Lifecycle",
+    "Need",
     "OnChange",
     "OnEdit",
     "OnEnd",
@@ -35,6 +35,16 @@ OnChange = Literal["replace", "hold"]
 OnEnd = Literal["hold", "rerun"]
 OnEdit = Literal["note", "rerun"]
 TriggerKind = Literal["every_apply", "files"]
+
+
+class Need(NamedTuple):
+    """A job that must have succeeded before another one of the same project and target starts (`needs:`).
+
+    `rerun` is False for `{rerun: never}`: the order is kept, and a new edition of the need re-runs nothing.
+    """
+
+    job: str
+    rerun: bool = True
 
 
 class Trigger(NamedTuple):

@@ -172,13 +172,13 @@ def from_attempt(attempt: Attempt) -> tuple[Any, ...]:
     """The values of COLUMNS."""
     import zlib
 
-    from launcher.specs.needs import dumps
+    from launcher.specs.attempt import needs_to_text
 
     return (
         *attempt.key,
         *(getattr(attempt, name) for name in _FIELDS),
         "" if attempt.edition == attempt.number else str(attempt.edition),
-        dumps(attempt.needs) if attempt.needs else "",
+        needs_to_text(attempt.needs) if attempt.needs else "",
         " ".join(attempt.order_only),
         text_of(attempt.seen),
         json_text(attempt.metadata),
@@ -197,8 +197,7 @@ def to_attempts(rows: Iterable[tuple[Any, ...]]) -> list[Attempt]:
     from functools import cache, partial
 
     from launcher.dataclass import filler
-    from launcher.specs import needs
-    from launcher.specs.attempt import Attempt, LateDocument
+    from launcher.specs.attempt import Attempt, LateDocument, needs_from_text
     from launcher.specs.launch import JobKey
 
     read = cache(json.loads)  # jobs of one matrix have the same texts
@@ -211,7 +210,7 @@ def to_attempts(rows: Iterable[tuple[Any, ...]]) -> list[Attempt]:
                     JobKey(*plain[:3]),
                     *plain[3:],
                     int(edition or plain[3]),
-                    needs.loads(stood_on),
+                    needs_from_text(stood_on),
                     tuple(order_only.split()),
                     read(seen or "{}"),
                     read(metadata),

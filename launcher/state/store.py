@@ -363,10 +363,10 @@ class Store(Reader):
 
     def needs(self) -> dict[tuple[str, str, str], tuple[str, ...]]:
         """(project, target, job) → the jobs that its latest attempt stands on, where there are some."""
-        from launcher.specs.needs import loads
+        from launcher.specs.attempt import needs_from_text
 
         found = {(project, target, job): text for project, target, job, text, _ in self._rows(_NEEDS) if text}
-        return {key: tuple(need.job for need in loads(text)) for key, text in found.items()}
+        return {key: tuple(need.job for need in needs_from_text(text)) for key, text in found.items()}
 
     # Rows of apps, for schedulers
 

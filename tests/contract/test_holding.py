@@ -8,8 +8,7 @@ import pytest
 from launcher.errors import ReservedError, StartError
 from launcher.schedulers import StagedScheduler
 from launcher.specs import AppDef, AppState
-from launcher.specs.attempt import Attempt
-from launcher.specs.needs import StoodOn
+from launcher.specs.attempt import Attempt, StoodOn
 from tests import processes
 from tests.contract.conftest import Case
 from tests.contract.test_staged import attempt_of, seen, submit

@@ -11,9 +11,8 @@ import pytest
 from launcher.errors import LauncherError, SchedulerError
 from launcher.schedulers import StagedScheduler
 from launcher.specs import AppDef
-from launcher.specs.attempt import Attempt
+from launcher.specs.attempt import Attempt, StoodOn
 from launcher.specs.launch import JobKey
-from launcher.specs.needs import StoodOn
 from launcher.specs.outputs import own_output
 from launcher.unpacking import first_file, unpack
 from tests.contract.conftest import Case

@@ -19,8 +19,7 @@ from launcher.jobfile.messages.collector import Collector, listing
 from launcher.jobfile.text.document import Document, Path, leads_out, read_source
 from launcher.jobfile.text.parse import parse
 from launcher.specs.jobkey import JobKey
-from launcher.specs.launch import Launch
-from launcher.specs.needs import Need
+from launcher.specs.launch import Launch, Need
 from launcher.text import did_you_mean
 
 Declaration = tuple[str, str, str]

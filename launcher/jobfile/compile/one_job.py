@@ -37,8 +37,7 @@ from launcher.jobfile.text.document import Document, Path, Range
 from launcher.specs.app import AppDef
 from launcher.specs.check import Problem
 from launcher.specs.jobkey import DEFAULT_TARGET, JobKey
-from launcher.specs.launch import NO_BUDGET, Launch
-from launcher.specs.needs import Need
+from launcher.specs.launch import NO_BUDGET, Launch, Need
 from launcher.specs.outputs import references, unneeded
 from launcher.specs.secret import hide
 

@@ -164,7 +164,7 @@ def _known(table: Any, keys: tuple[str, ...]) -> dict[str, Any]:
 
 
 def _budgets(table: Any, problems: Collector) -> Iterator[tuple[str, Budget]]:
-    """Yield the common budget, under "", and those of targets, which have its amounts where they name none."""
+    """Yield the common budget, under "", and those of targets: they have its amounts where they name none."""
     parts = {"": table, **table} if isinstance(table, dict) else {}
     common = NO_BUDGET
     for target, part in parts.items():

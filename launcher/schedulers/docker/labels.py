@@ -21,8 +21,7 @@ if TYPE_CHECKING:
 
     from launcher.schedulers.owner import Owner
     from launcher.specs.app import AppDef, CfgVal
-    from launcher.specs.attempt import Attempt
-    from launcher.specs.needs import StoodOn
+    from launcher.specs.attempt import Attempt, StoodOn
 
     T = TypeVar("T")
 
@@ -38,7 +37,7 @@ WAITING_PART = "waiting"
 HOLDER = PREFIX + "holder"
 """Label of the container of a waiting or queued attempt: the watcher that holds it."""
 WAITS_FOR = PREFIX + "waits-for"
-"""Label of that container: the attempts that it waited for at first, as `needs.to_json` has them."""
+"""Label of that container: the attempts that it waited for at first, as `needs_to_json` has them."""
 IMAGES = PREFIX + "images"
 """Label of that container: the images of the containers that are to be made."""
 TURN = PREFIX + "turn"
@@ -170,9 +169,9 @@ class Labels:
     @property
     def waits_for(self) -> tuple[StoodOn, ...]:
         """The attempts that a waiting attempt waited for at first."""
-        from launcher.specs.needs import from_json
+        from launcher.specs.attempt import needs_from_json
 
-        return self._read("waits-for", lambda text: from_json(json.loads(text)), ())
+        return self._read("waits-for", lambda text: needs_from_json(json.loads(text)), ())
 
     @property
     def images(self) -> list[str]:
@@ -222,9 +221,9 @@ class Labels:
     @property
     def needs(self) -> tuple[StoodOn, ...]:
         """The attempts of other jobs that this one stands on."""
-        from launcher.specs import needs
+        from launcher.specs.attempt import needs_from_text
 
-        return self._read("needs", needs.loads, ())
+        return self._read("needs", needs_from_text, ())
 
     @property
     def output(self) -> str:
@@ -311,11 +310,11 @@ _IN_ORDER = ("service", "ready", "depends_on")
 
 def attempt_labels(attempt: Attempt, owner: Owner | None = None) -> dict[str, str]:
     """The labels of all objects of a job's attempt. `owner`: the process that submits it."""
-    from launcher.specs import needs
+    from launcher.specs.attempt import needs_to_text
 
     optional = {
         "edition": str(attempt.edition) if attempt.edition != attempt.number else "",
-        "needs": needs.dumps(attempt.needs),
+        "needs": needs_to_text(attempt.needs),
         "order-only": " ".join(attempt.order_only),
         **{name.replace("_", "-"): getattr(attempt, name) for name in OPTIONAL_TEXTS},
         "output-volume": attempt.output,

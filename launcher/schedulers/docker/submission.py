@@ -31,10 +31,8 @@ from launcher.schedulers.docker.request import bind_request, build_request, chec
 from launcher.schedulers.docker.watching.client import WatcherClient, place_again, wait_for_exit
 from launcher.schedulers.docker.watching.waiting import ensure_watched
 from launcher.schedulers.owner import this_process
-from launcher.specs import needs
 from launcher.specs.app import AppDryRunInfo, CfgVal
-from launcher.specs.attempt import AttemptState
-from launcher.specs.needs import StoodOn
+from launcher.specs.attempt import AttemptState, StoodOn, needs_to_json
 
 if TYPE_CHECKING:
     from launcher.schedulers.docker.watching.container import EngineWatcher
@@ -161,7 +159,7 @@ class DockerSubmission:
             "job": _handover(job, os.environ),
             "labels": dict(common),
             "declared": _declaration(job, common),
-            "needs": needs.to_json(waits_for),
+            "needs": needs_to_json(waits_for),
         }
         self._setup.create(trial(job), common, os.environ)
         self._setup.undo()

@@ -18,8 +18,7 @@ from launcher.schedulers.docker import gc, record, tombstones
 from launcher.schedulers.docker.client.engine import Engine, connect
 from launcher.schedulers.docker.watching import rendezvous
 from launcher.specs import AppDef
-from launcher.specs.attempt import Attempt
-from launcher.specs.needs import to_json
+from launcher.specs.attempt import Attempt, needs_to_json
 from launcher.specs.secret import Secret
 from tests import processes
 from tests.contract.conftest import Case, DockerCase
@@ -80,9 +79,9 @@ import json
 from launcher.schedulers import get_scheduler
 from launcher.specs.attempt import Attempt
 from launcher.specs.canonical import app_from_document
-from launcher.specs.needs import from_json
+from launcher.specs.attempt import needs_from_json
 around(WatcherClient, "_send")
-attempt, needs = Attempt.from_json(json.loads(sys.argv[1])), from_json(json.loads(sys.argv[2]))
+attempt, needs = Attempt.from_json(json.loads(sys.argv[1])), needs_from_json(json.loads(sys.argv[2]))
 staged = get_scheduler("local_docker", "x")
 reservation = staged.reserve(attempt)
 reservation.waits_for = needs
@@ -101,7 +100,8 @@ def state_of(case: DockerCase, attempt: Attempt) -> str:
 def killed_client(attempt: Attempt, first: Attempt, at: int) -> int:
     """Submit a waiting attempt in a process that dies at this act; return the acts of one that survived."""
     program = dying(at) + CLIENT
-    argv = [sys.executable, "-c", program, json.dumps(attempt.to_json()), json.dumps(to_json(needing(first)))]
+    given = json.dumps(attempt.to_json()), json.dumps(needs_to_json(needing(first)))
+    argv = [sys.executable, "-c", program, *given]
     ran = subprocess.run(argv, check=False, stdout=subprocess.PIPE, text=True)
     assert ran.returncode in (0, -9)
     return int(ran.stdout or 0)

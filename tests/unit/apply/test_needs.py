@@ -26,7 +26,7 @@ from launcher.errors import SchedulerError, StaleError
 from launcher.inventory.listing import newest, what_starts
 from launcher.plan.step import Guard, Step, in_order
 from launcher.schedulers.registry import open_store
-from launcher.specs.needs import StoodOn
+from launcher.specs.attempt import StoodOn
 from launcher.state.store import Store
 
 OPEN = "until [ -e gate ]; do sleep 0.02; done"

@@ -22,9 +22,8 @@ from launcher.plan.step import Guard, Step
 from launcher.schedulers.local.scheduler import LocalScheduler
 from launcher.schedulers.registry import open_store
 from launcher.schedulers.staged import Reservation
-from launcher.specs.attempt import Attempt
+from launcher.specs.attempt import Attempt, StoodOn
 from launcher.specs.launch import Caps
-from launcher.specs.needs import StoodOn
 from launcher.state.store import Store
 from launcher.turns.line import MACHINE, Ask
 from launcher.turns.machine import Machine, slots_table, table_folder

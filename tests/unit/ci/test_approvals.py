@@ -14,7 +14,7 @@ from launcher.plan.approved import judged
 from launcher.plan.effects import Approval, Refusal, Start, start_of
 from launcher.plan.model import Plan
 from launcher.specs.attempt import Attempt
-from launcher.specs.needs import Need
+from launcher.specs.launch import Need
 from launcher.state.records import of_attempt
 from tests.unit.plan.world import attempt, job, plan
 

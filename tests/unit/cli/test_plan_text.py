@@ -10,7 +10,8 @@ from launcher.cli.render.plan_lines import command
 from launcher.cli.render.plan_text import plan_text
 from launcher.plan.step import Blocked
 from launcher.specs import Probe, Role
-from launcher.specs.needs import Need, StoodOn
+from launcher.specs.attempt import StoodOn
+from launcher.specs.launch import Need
 from tests.unit.cli.worlds import attempt, launch, plan
 
 

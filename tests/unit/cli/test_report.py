@@ -15,7 +15,7 @@ from launcher.cli.render.report_text import report_markdown
 from launcher.holding.use import Use
 from launcher.inventory.report import ReportChoice, gather
 from launcher.inventory.timeline import of_events, of_record
-from launcher.specs.needs import StoodOn
+from launcher.specs.attempt import StoodOn
 from launcher.state.records import of_attempt
 from launcher.state.store import Store
 from tests.unit.cli.worlds import attempt, launch

@@ -17,8 +17,8 @@ from launcher.schedulers.docker.rules import options
 from launcher.schedulers.docker.status import DockerAppView
 from launcher.schedulers.owner import this_process
 from launcher.specs import AppDef, Attempt, JobKey, RetryPolicy, Role, app_from_document
+from launcher.specs.attempt import StoodOn
 from launcher.specs.canonical import digest, document_of
-from launcher.specs.needs import StoodOn
 from launcher.specs.secret import Secret
 
 APP = AppDef(

@@ -9,7 +9,7 @@ from launcher.cli.main import main
 from launcher.jobfile import Compiled, Environment, compile_files, load_job, render
 from launcher.jobfile.compile.needs import declared_elsewhere, resolve_needs
 from launcher.specs import Launch, digest, document
-from launcher.specs.needs import Need
+from launcher.specs.launch import Need
 from tests.unit.jobfile.words import HEAD, ROLES, compile_text, labels, launch, launches, lines, places
 
 FOREIGN = "`needs` of the job names other jobs, `depends_on` of a role names roles of this job"

@@ -7,9 +7,8 @@ from launcher.plan.grounds import in_order, needs_of
 from launcher.plan.model import Plan
 from launcher.plan.reconcile import reconcile, select
 from launcher.plan.step import Step
-from launcher.specs.attempt import ENDED_STATES, Attempt
-from launcher.specs.launch import JobKey, Launch, Trigger
-from launcher.specs.needs import Need, StoodOn
+from launcher.specs.attempt import ENDED_STATES, Attempt, StoodOn
+from launcher.specs.launch import JobKey, Launch, Need, Trigger
 from tests.unit.plan.world import OWNER, attempt, job, world
 
 HOLDER = "pid 99 on node1"

@@ -12,8 +12,7 @@ from launcher.plan.model import Plan
 from launcher.plan.reconcile import Scope
 from launcher.plan.step import Step
 from launcher.specs.attempt import Attempt
-from launcher.specs.launch import Launch, WorkspaceRef
-from launcher.specs.needs import Need
+from launcher.specs.launch import Launch, Need, WorkspaceRef
 from tests.unit.plan.world import ORIGIN, attempt, job, plan
 
 TRAIN, EVAL = job("train"), job("eval")

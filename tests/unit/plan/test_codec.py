@@ -16,10 +16,9 @@ from launcher.plan.model import Plan
 from launcher.plan.recheck import located
 from launcher.plan.reconcile import Scope
 from launcher.specs import canonical
-from launcher.specs.attempt import AttemptState
+from launcher.specs.attempt import AttemptState, StoodOn
 from launcher.specs.inputs import combine
-from launcher.specs.launch import JobKey, Launch, Lifecycle, Trigger, WorkspaceRef
-from launcher.specs.needs import Need, StoodOn
+from launcher.specs.launch import JobKey, Launch, Lifecycle, Need, Trigger, WorkspaceRef
 from launcher.specs.secret import Secret
 from tests.lanes import sampled
 from tests.unit.plan.strategies import documents, unhurried

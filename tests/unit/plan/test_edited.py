@@ -10,9 +10,9 @@ from launcher.plan.explain import Basis, explain
 from launcher.plan.grounds import Grounds
 from launcher.plan.model import Plan, matches, plan_exit_code
 from launcher.plan.recheck import located, recheck
+from launcher.specs.attempt import StoodOn
 from launcher.specs.inputs import combine
-from launcher.specs.launch import Launch, Trigger, WorkspaceRef
-from launcher.specs.needs import Need, StoodOn
+from launcher.specs.launch import Launch, Need, Trigger, WorkspaceRef
 from tests.unit.plan.world import ORIGIN, attempt, job, lines, plan, world
 
 NOTE, RERUN = job("train"), job("train", on_edit="rerun")

@@ -7,8 +7,7 @@ import pytest
 from launcher.plan.reconcile import reconcile
 from launcher.plan.snapshot import OUTPUT_GONE
 from launcher.plan.step import Step
-from launcher.specs.launch import Launch
-from launcher.specs.needs import Need
+from launcher.specs.launch import Launch, Need
 from tests.unit.plan.world import attempt, job, world
 
 PREPARE = job("prepare")

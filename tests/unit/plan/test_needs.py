@@ -11,10 +11,9 @@ from launcher.plan.model import Plan
 from launcher.plan.reconcile import reconcile, select
 from launcher.plan.snapshot import merge
 from launcher.plan.step import Guard, Step
-from launcher.specs.attempt import Attempt
+from launcher.specs.attempt import Attempt, StoodOn
 from launcher.specs.inputs import combine
-from launcher.specs.launch import Launch, Trigger, attempt_id
-from launcher.specs.needs import Need, StoodOn
+from launcher.specs.launch import Launch, Need, Trigger, attempt_id
 from tests.unit.plan.world import attempt, job, lines, plan, world
 
 HOLDER = "pid 99 on node1"

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from launcher.plan.model import Plan
 from launcher.plan.recheck import recheck
-from launcher.specs.needs import Need
+from launcher.specs.launch import Need
 from tests.unit.plan.needs_model import Jobs
 from tests.unit.plan.strategies import unhurried
 from tests.unit.plan.world import world

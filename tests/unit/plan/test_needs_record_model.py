@@ -13,8 +13,7 @@ from launcher.plan.codec import dumps, loads
 from launcher.plan.model import Plan
 from launcher.plan.recheck import located, recheck
 from launcher.specs.attempt import ENDED_STATES, Attempt
-from launcher.specs.launch import JobKey, Launch
-from launcher.specs.needs import Need
+from launcher.specs.launch import JobKey, Launch, Need
 from tests.lanes import sampled, seeds
 from tests.unit.plan.needs_model import Jobs
 from tests.unit.plan.world import ORIGIN, job, world

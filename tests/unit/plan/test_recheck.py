@@ -10,9 +10,8 @@ from launcher.plan.codec import dumps, loads
 from launcher.plan.model import Plan
 from launcher.plan.recheck import Recheck, located, recheck
 from launcher.plan.reconcile import Scope
-from launcher.specs.attempt import Attempt
-from launcher.specs.launch import Launch, attempt_id
-from launcher.specs.needs import Need, StoodOn
+from launcher.specs.attempt import Attempt, StoodOn
+from launcher.specs.launch import Launch, Need, attempt_id
 from tests.unit.plan.world import ORIGIN, OWNER, attempt, job, plan, world
 
 NEW, OLD, EVAL, GONE = job("train", "--lr", "5"), job("train", "--lr", "3"), job("eval"), job("gone")

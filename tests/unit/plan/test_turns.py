@@ -11,9 +11,8 @@ from launcher.plan.recheck import recheck
 from launcher.plan.turns import Room, with_turns
 from launcher.specs import canonical
 from launcher.specs.app import Resource
-from launcher.specs.attempt import Attempt
-from launcher.specs.launch import Caps, Launch
-from launcher.specs.needs import Need, StoodOn
+from launcher.specs.attempt import Attempt, StoodOn
+from launcher.specs.launch import Caps, Launch, Need
 from launcher.turns.line import Limit
 from launcher.turns.machine import Machine
 from tests.unit.plan.world import attempt, job, lines, plan, world

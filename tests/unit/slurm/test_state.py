@@ -17,9 +17,8 @@ from launcher.schedulers.slurm.state import (
     undecided_needs,
     whole_app,
 )
-from launcher.specs.attempt import Attempt
+from launcher.specs.attempt import Attempt, StoodOn
 from launcher.specs.jobkey import JobKey
-from launcher.specs.needs import StoodOn
 
 PREPARE = StoodOn("prepare", 1, 1, "prepare-1-x", "slurm")
 ATTEMPT = Attempt(

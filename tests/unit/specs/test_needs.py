@@ -9,10 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from launcher.specs import needs
-from launcher.specs.attempt import Attempt
+from launcher.specs.attempt import Attempt, StoodOn, needs_from_text, needs_to_text
 from launcher.specs.jobkey import JobKey
-from launcher.specs.needs import StoodOn
 from launcher.specs.outputs import needs_variable
 
 ATTEMPT = Attempt(
@@ -23,14 +21,14 @@ stood_on = st.builds(StoodOn, st.text(), st.integers(1), st.integers(1), st.text
 
 @given(st.lists(stood_on, max_size=4))
 def test_needs_come_back_sorted_from_their_text(each: list[StoodOn]) -> None:
-    assert needs.loads(needs.dumps(each)) == tuple(sorted(each))
-    assert bool(needs.dumps(each)) == bool(each)
+    assert needs_from_text(needs_to_text(each)) == tuple(sorted(each))
+    assert bool(needs_to_text(each)) == bool(each)
 
 
 @pytest.mark.parametrize("text", ["x", "1", "[1]", "[[1]]", '[["a", "b", 1, "c", "d"]]', "null"])
 def test_text_that_is_no_list_of_needs_is_refused(text: str) -> None:
     with pytest.raises((TypeError, ValueError)):
-        needs.loads(text)
+        needs_from_text(text)
 
 
 def test_an_attempt_is_its_own_edition_unless_it_repeats_another() -> None:

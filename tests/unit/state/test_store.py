@@ -10,7 +10,7 @@ import pytest
 
 from launcher.errors import StateError
 from launcher.holding.use import Use
-from launcher.specs.needs import StoodOn
+from launcher.specs.attempt import StoodOn
 from launcher.state.store import Store
 from tests.unit.state.attempts import attempt, digest, end_of, key
 

@@ -36,9 +36,7 @@ from launcher.schedulers.leftovers import Line
 from launcher.schedulers.owner import this_process
 from launcher.schedulers.registry import get_scheduler
 from launcher.schedulers.staged import StagedScheduler
-from launcher.specs import needs
-from launcher.specs.attempt import Attempt, AttemptState
-from launcher.specs.needs import StoodOn
+from launcher.specs.attempt import Attempt, AttemptState, StoodOn, needs_from_json, needs_to_json
 
 if TYPE_CHECKING:
     from launcher.turns.table import Place
@@ -79,7 +77,7 @@ class Hold:
         self._given_labels: Mapping[str, str] = message["labels"]
         self._labels: Mapping[str, str] = {**self._given_labels, OWNER: this_process().to_json()}
         self._declared: dict[str, Any] = message["declared"]
-        self._needs = needs.from_json(message["needs"])
+        self._needs = needs_from_json(message["needs"])
         self._reservation: str = message["reservation"]
         self._waiting = Container(id="", name="", state="created", labels=self._labels)
         self._line = None if place is None else Line(place)
@@ -141,7 +139,7 @@ class Hold:
         """
         images = list(dict.fromkeys(each["image"] for each in self._job["containers"]))
         about = {HOLDER: this_process().to_json(), PART: WAITING_PART, IMAGES: json.dumps(images)}
-        about[WAITS_FOR] = json.dumps(needs.to_json(self._needs))
+        about[WAITS_FOR] = json.dumps(needs_to_json(self._needs))
         body = {"Image": images[0], "Cmd": ["true"], "Labels": {**self._given_labels, **about}}
         name_of = waiting_name if self._needs else queued_name
         try:

@@ -17,7 +17,7 @@ from launcher.schedulers.docker.client.engine import Engine
 from launcher.schedulers.docker.client.errors import EngineError
 from launcher.schedulers.docker.client.streams import Event
 from launcher.schedulers.docker.watching.samples import Sampler
-from launcher.specs.needs import StoodOn
+from launcher.specs.attempt import StoodOn
 
 _KEPT = 2  # idle threads, which cost memory and no time
 _USUAL = 8  # with more threads the engine is the limit, as long as calls are short

@@ -43,7 +43,7 @@ from launcher.schedulers.loop import Loop
 
 if TYPE_CHECKING:
     from launcher.schedulers.docker.watching.hold import Needs
-    from launcher.specs.needs import StoodOn
+    from launcher.specs.attempt import StoodOn
 
 _OTHERS = ("exec_", "health_status", "top", "attach")
 """What the actions begin with that tell nothing about the state of a container."""
