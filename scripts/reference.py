@@ -21,7 +21,7 @@ from pydantic.fields import FieldInfo  # noqa: E402
 from launcher.cli.schema import KINDS as SCHEMAS  # noqa: E402
 from launcher.cli.schema import schema  # noqa: E402
 from launcher.jobfile import job_schema  # noqa: E402
-from launcher.jobfile.diagnostics.diagnostic import CODES, WARNINGS  # noqa: E402
+from launcher.jobfile.diagnostic import CODES, WARNINGS  # noqa: E402
 from launcher.jobfile.messages.collector import written  # noqa: E402
 from launcher.jobfile.model.base import Model, traits_of  # noqa: E402
 from launcher.jobfile.model.job_file import JobFile  # noqa: E402
@@ -71,7 +71,7 @@ def job_file() -> str:
         "| Code | Meaning |",
         "|---|---|",
         *(
-            f"| [`{code}`](../launcher/jobfile/diagnostics/codes.md#{code}) "
+            f"| [`{code}`](../launcher/jobfile/codes.md#{code}) "
             f"| {_cell(text)}{' (a warning)' if code in WARNINGS else ''} |"
             for code, text in CODES.items()
         ),

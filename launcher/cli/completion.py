@@ -157,7 +157,7 @@ def _components() -> Iterable[str]:
 
 
 def _codes() -> Iterable[str]:
-    from launcher.jobfile.diagnostics.diagnostic import CODES
+    from launcher.jobfile.diagnostic import CODES
     from launcher.plan.step import REASONS
 
     return [*CODES, *map(str, REASONS)]

@@ -13,7 +13,7 @@ from launcher.errors import JobFileError, LauncherError
 from launcher.files import PROJECT_FILE, make_like, new_file, remove_leftovers
 from launcher.jobfile.compile.discover import find_files
 from launcher.jobfile.compile.files import Environment, compile_files
-from launcher.jobfile.diagnostics.diagnostic import render
+from launcher.jobfile.diagnostic import render
 from launcher.jobfile.format import Unformattable, format_text
 from launcher.jobfile.text.document import Source, read_source
 from launcher.jobfile.text.parse import parse

@@ -148,7 +148,7 @@ def accepted(result: Compiled, args: Any, console: Console) -> tuple[Launch, ...
     """Return the launches of a compilation, or raise, as `launches` does."""
     if result.diagnostics:
         from launcher.cli.render.findings import exit_code
-        from launcher.jobfile.diagnostics.diagnostic import job_file_error, render
+        from launcher.jobfile.diagnostic import job_file_error, render
 
         if exit_code(result.diagnostics, strict=args.strict):
             raise job_file_error(result.diagnostics)

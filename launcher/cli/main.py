@@ -253,7 +253,7 @@ def report(error: LauncherError, console: Console) -> int:
         from launcher.cli.render.findings import in_short
 
         if not console.as_json:
-            from launcher.jobfile.diagnostics.diagnostic import render
+            from launcher.jobfile.diagnostic import render
 
             console.note(render(error.diagnostics, color=console.err_color) + "\n")
         error = JobFileError(in_short(error.diagnostics), diagnostics=error.diagnostics)

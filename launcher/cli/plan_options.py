@@ -22,7 +22,7 @@ from launcher.schedulers.registry import get_scheduler
 from launcher.specs.launch import Launch
 
 if TYPE_CHECKING:
-    from launcher.jobfile.diagnostics.diagnostic import Diagnostic
+    from launcher.jobfile.diagnostic import Diagnostic
     from launcher.plan.effects import Approval
 
 
@@ -110,7 +110,7 @@ def empty_state_warning(launches: Iterable[Launch]) -> str:
 
 def findings(path: str) -> list[Diagnostic]:
     """Return the problems that keep a saved plan from being applied; empty for a valid plan."""
-    from launcher.jobfile.diagnostics.diagnostic import Diagnostic
+    from launcher.jobfile.diagnostic import Diagnostic
     from launcher.plan.codec import PlanFileError, loads
 
     try:
@@ -135,14 +135,14 @@ def _bytes(path: str) -> bytes:
     try:
         return read_regular(path)
     except OSError as error:
-        from launcher.jobfile.diagnostics.diagnostic import job_file_error
+        from launcher.jobfile.diagnostic import job_file_error
         from launcher.jobfile.text.document import unreadable
 
         raise job_file_error([unreadable(path, path, error)]) from error
 
 
 def _not_json(path: str, error: ValueError) -> LauncherError:
-    from launcher.jobfile.diagnostics.diagnostic import Diagnostic, Span, job_file_error
+    from launcher.jobfile.diagnostic import Diagnostic, Span, job_file_error
 
     span, text = None, ""
     if isinstance(error, json.JSONDecodeError):

@@ -13,7 +13,7 @@ from launcher.cli.render.findings import FORMATS, counts, exit_code, findings
 from launcher.text import plural
 
 if TYPE_CHECKING:
-    from launcher.jobfile.diagnostics.diagnostic import Diagnostic
+    from launcher.jobfile.diagnostic import Diagnostic
 
 USAGE = "validate [FILE…] [OPTIONS]"
 HELP = """\

@@ -15,7 +15,7 @@ from launcher.errors import LauncherError, UsageError
 from launcher.git import repository
 from launcher.jobfile.compile.compiled import Compiled
 from launcher.jobfile.compile.files import compile_text
-from launcher.jobfile.diagnostics.diagnostic import Diagnostic, job_file_error
+from launcher.jobfile.diagnostic import Diagnostic, job_file_error
 from launcher.jobfile.text.document import Document, Source, leads_out, read_source
 from launcher.jobfile.text.parse import PROCFILE, kind_of_file, parse_values
 from launcher.schedulers.registry import SchedulerRules, get_scheduler_factories

@@ -1,6 +1,6 @@
 """Job files: from text to launches, or to diagnostics that name file, line and remedy.
 
-Packages, each of which imports only earlier ones: `diagnostics` (problems and their places), `text` (bytes →
+Parts, each of which imports only earlier ones: `diagnostic` (problems and their places), `text` (bytes →
 values with positions), `model` (the language), `messages` (problems in words), `compile` (values → launches),
 and beside it `schema` and `format`. In `compile`, `files`, `one_file` and `one_job` run the phases in order:
 `discover`, `variants`, `variables`, `matrix`, `references`, the models, `build`; `compiled` keeps outcomes.
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from launcher.jobfile.compile.files import Environment, compile_files, load_job, load_jobs
     from launcher.jobfile.compile.needs import declared_elsewhere
     from launcher.jobfile.compile.project import Checkout
-    from launcher.jobfile.diagnostics.diagnostic import Diagnostic, Related, Span, job_file_error, render
+    from launcher.jobfile.diagnostic import Diagnostic, Related, Span, job_file_error, render
     from launcher.jobfile.schema.job import job_schema
 
 __all__ = [
@@ -44,11 +44,11 @@ _HOMES = {
     "load_job": "compile.files",
     "load_jobs": "compile.files",
     "declared_elsewhere": "compile.needs",
-    "Diagnostic": "diagnostics.diagnostic",
-    "Related": "diagnostics.diagnostic",
-    "Span": "diagnostics.diagnostic",
-    "job_file_error": "diagnostics.diagnostic",
-    "render": "diagnostics.diagnostic",
+    "Diagnostic": "diagnostic",
+    "Related": "diagnostic",
+    "Span": "diagnostic",
+    "job_file_error": "diagnostic",
+    "render": "diagnostic",
     "job_schema": "schema.job",
 }
 

@@ -11,7 +11,7 @@ import pytest
 
 from launcher.cli.main import main
 from launcher.jobfile import render
-from launcher.jobfile.diagnostics.diagnostic import CODES
+from launcher.jobfile.diagnostic import CODES
 from tests.corpus.words import BAD, FOLDER, Found, compiled, expected, found, name_of
 from tests.lanes import sampled
 

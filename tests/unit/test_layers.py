@@ -44,7 +44,7 @@ RANK |= {
     "cli": 8,
     "__main__": 9,
 }
-JOBFILE_ROOMS = {"diagnostics": 0, "text": 1, "model": 2, "messages": 3}
+JOBFILE_ROOMS = {"diagnostic": 0, "text": 1, "model": 2, "messages": 3}
 JOBFILE_ROOMS |= {"compile": 4, "schema": 4, "format": 4}
 FACES = {
     "launcher",  # above everything: it names the public things of all layers

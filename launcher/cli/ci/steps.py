@@ -45,7 +45,7 @@ from launcher.inventory.listing import current
 from launcher.inventory.logs import tail_of
 from launcher.inventory.outputs import results_of
 from launcher.inventory.status import about, inspect
-from launcher.jobfile.diagnostics.diagnostic import Diagnostic
+from launcher.jobfile.diagnostic import Diagnostic
 from launcher.jobfile.text.document import read_source
 from launcher.jobfile.text.parse import parse_values
 from launcher.plan.codec import dumps

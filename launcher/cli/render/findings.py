@@ -12,7 +12,7 @@ from launcher.state.records import AppRecord
 from launcher.text import plural
 
 if TYPE_CHECKING:
-    from launcher.jobfile.diagnostics.diagnostic import Diagnostic
+    from launcher.jobfile.diagnostic import Diagnostic
 
 
 Problem = tuple[str, LauncherError]
@@ -81,7 +81,7 @@ _POSITION = {"type": "integer", "minimum": 1}
 
 def findings_schema() -> dict[str, Any]:
     """The schema of diagnostics. Later versions may add fields."""
-    from launcher.jobfile.diagnostics.diagnostic import CODES
+    from launcher.jobfile.diagnostic import CODES
 
     return {
         **document_schema(
@@ -164,7 +164,7 @@ def findings(
         return report(found)
     if not found:
         return ""
-    from launcher.jobfile.diagnostics.diagnostic import render
+    from launcher.jobfile.diagnostic import render
 
     return render(found, color=color) + "\n"
 

@@ -32,7 +32,7 @@ from launcher.paths import IMPORT_ROOT
 
 if TYPE_CHECKING:
     from launcher.jobfile.compile.one_job import Trace
-    from launcher.jobfile.diagnostics.diagnostic import Diagnostic
+    from launcher.jobfile.diagnostic import Diagnostic
     from launcher.specs.jobkey import JobKey
     from launcher.specs.launch import Launch
 
@@ -60,7 +60,7 @@ class Compiled(NamedTuple):
     def raise_for_errors(self) -> None:
         """Raise JobFileError when there is an error."""
         if self.errors:
-            from launcher.jobfile.diagnostics.diagnostic import job_file_error
+            from launcher.jobfile.diagnostic import job_file_error
 
             raise job_file_error(self.diagnostics)
 
@@ -221,7 +221,7 @@ def _line(lines: Callable[[], Mapping[JobKey, Callable[[str], str]]], key: JobKe
 
 
 _HOMES = {
-    "launcher.jobfile.diagnostics.diagnostic": "Diagnostic Related Span",
+    "launcher.jobfile.diagnostic": "Diagnostic Related Span",
     "launcher.specs.app": "AppDef Resource RetryPolicy Role",
     "launcher.specs.jobkey": "JobKey",
     "launcher.specs.launch": "Budget Caps Launch Lifecycle Need ProjectRef Trigger WorkspaceRef",

@@ -15,7 +15,7 @@ from launcher.dataclass import dataclass
 from launcher.errors import CommandError
 from launcher.files import GONE, PROJECT_FILE, project_file, read_regular, upwards
 from launcher.git import repository
-from launcher.jobfile.diagnostics.diagnostic import Diagnostic, of_whole_file
+from launcher.jobfile.diagnostic import Diagnostic, of_whole_file
 from launcher.jobfile.text.document import MAX_BYTES
 from launcher.looks import noted
 from launcher.workspace.ignore import BadPatternError, Ignore

@@ -31,7 +31,7 @@ from launcher.jobfile.compile.one_job import Trace, Work
 from launcher.jobfile.compile.options import Rules, Schedulers
 from launcher.jobfile.compile.project import Checkout, Homes
 from launcher.jobfile.compile.variables import ENVIRON, Inputs, VarFiles, read_var_files
-from launcher.jobfile.diagnostics.diagnostic import Diagnostic, Span, in_order, job_file_error, of_whole_file
+from launcher.jobfile.diagnostic import Diagnostic, Span, in_order, job_file_error, of_whole_file
 from launcher.jobfile.messages.collector import Collector, listing, suggest
 from launcher.jobfile.text.document import Source, leads_out, read_source, source_of
 from launcher.jobfile.text.parse import parse

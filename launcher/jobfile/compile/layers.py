@@ -27,7 +27,7 @@ from launcher.jobfile.compile.overlay import (
 )
 from launcher.jobfile.compile.project import Home
 from launcher.jobfile.compile.references import names_in
-from launcher.jobfile.diagnostics.diagnostic import Diagnostic
+from launcher.jobfile.diagnostic import Diagnostic
 from launcher.jobfile.messages.collector import Collector, got, listing, masked, show, suggest
 from launcher.jobfile.messages.wording_fields import bad_label
 from launcher.jobfile.model.base import LABEL, VERSION

@@ -14,7 +14,7 @@ from launcher.jobfile.compile.one_file import Declared, declared_in
 from launcher.jobfile.compile.one_job import Trace
 from launcher.jobfile.compile.project import Homes
 from launcher.jobfile.compile.variables import Inputs
-from launcher.jobfile.diagnostics.diagnostic import Diagnostic
+from launcher.jobfile.diagnostic import Diagnostic
 from launcher.jobfile.messages.collector import Collector, listing
 from launcher.jobfile.text.document import Document, Path, leads_out, read_source
 from launcher.jobfile.text.parse import parse

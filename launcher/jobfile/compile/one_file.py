@@ -26,7 +26,7 @@ from launcher.jobfile.compile.variants import (
     chosen_target,
     group_of,
 )
-from launcher.jobfile.diagnostics.diagnostic import Diagnostic
+from launcher.jobfile.diagnostic import Diagnostic
 from launcher.jobfile.messages.collector import Collector, got, masked
 from launcher.jobfile.messages.wording import report
 from launcher.jobfile.model.base import VERSION

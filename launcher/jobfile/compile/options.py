@@ -9,7 +9,7 @@ from launcher import looks
 from launcher.dataclass import replace
 from launcher.jobfile.compile.build import as_written, code_of
 from launcher.jobfile.compile.variables import KINDS
-from launcher.jobfile.diagnostics.diagnostic import severity_of
+from launcher.jobfile.diagnostic import severity_of
 from launcher.jobfile.messages.collector import At, Collector, got, listing, place_name, suggest
 from launcher.jobfile.model.job_file import JobFile
 from launcher.jobfile.text.document import Path

@@ -13,7 +13,7 @@ from typing import Any
 
 from launcher import looks
 from launcher.dataclass import dataclass, field, replace
-from launcher.jobfile.diagnostics.diagnostic import Diagnostic, Related
+from launcher.jobfile.diagnostic import Diagnostic, Related
 from launcher.jobfile.messages.collector import At, Collector, got, listing, show, suggest
 from launcher.jobfile.model.job_file import BoolVar, FloatVar, IntVar, StrVar
 from launcher.jobfile.text.document import Path, read_source

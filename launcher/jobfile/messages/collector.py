@@ -13,7 +13,7 @@ from functools import lru_cache
 from typing import Any, Literal
 
 from launcher.dataclass import dataclass, field, replace
-from launcher.jobfile.diagnostics.diagnostic import Diagnostic, Related, Severity, severity_of
+from launcher.jobfile.diagnostic import Diagnostic, Related, Severity, severity_of
 from launcher.jobfile.text.document import Document, Format, Path, Range, Source, Spot
 from launcher.specs.secret import is_sensitive, may_hold_secret
 from launcher.specs.text import command, to_flow

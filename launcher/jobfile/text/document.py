@@ -13,7 +13,7 @@ from typing import Any, Literal, NamedTuple
 from launcher import looks
 from launcher.dataclass import dataclass, field
 from launcher.files import is_below
-from launcher.jobfile.diagnostics.diagnostic import (
+from launcher.jobfile.diagnostic import (
     Diagnostic,
     Related,
     Severity,

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from shlex import quote
 from typing import Any, NamedTuple
 
-from launcher.jobfile.diagnostics.diagnostic import Diagnostic
+from launcher.jobfile.diagnostic import Diagnostic
 from launcher.jobfile.text.document import Document, Format, Source, leaves
 from launcher.looks import is_noting, not_repeatable
 from launcher.specs.secret import hide, may_hold_secret

@@ -9,7 +9,7 @@ from typing import Any
 
 import tomli
 
-from launcher.jobfile.diagnostics.diagnostic import Diagnostic, Related
+from launcher.jobfile.diagnostic import Diagnostic, Related
 from launcher.jobfile.text.document import (
     BLANKS,
     MAX_DEPTH,

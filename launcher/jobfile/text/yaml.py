@@ -23,7 +23,7 @@ from ruamel.yaml.events import (
     StreamStartEvent,
 )
 
-from launcher.jobfile.diagnostics.diagnostic import Diagnostic, Related
+from launcher.jobfile.diagnostic import Diagnostic, Related
 from launcher.jobfile.text.document import (
     BLANKS,
     MAX_DEPTH,

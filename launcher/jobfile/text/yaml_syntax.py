@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from launcher.jobfile.diagnostics.diagnostic import Diagnostic
+from launcher.jobfile.diagnostic import Diagnostic
 from launcher.jobfile.text.document import Source, blank_after_colon, blank_name, conflict, fence
 
 if TYPE_CHECKING:

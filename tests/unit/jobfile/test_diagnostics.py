@@ -6,7 +6,7 @@ import pytest
 
 from launcher.errors import JobFileError
 from launcher.jobfile import Diagnostic, Span, job_file_error, render
-from launcher.jobfile.diagnostics.diagnostic import in_order, without_secrets
+from launcher.jobfile.diagnostic import in_order, without_secrets
 from launcher.jobfile.text.document import Source
 from tests.lanes import sampled
 from tests.unit.jobfile.words import HEAD, compile_text

@@ -16,7 +16,7 @@ from pydantic import TypeAdapter, ValidationError
 from pydantic_core._pydantic_core import list_all_errors
 
 import launcher.jobfile
-from launcher.jobfile.diagnostics.diagnostic import CODES, Diagnostic
+from launcher.jobfile.diagnostic import CODES, Diagnostic
 from launcher.jobfile.messages.collector import Collector
 from launcher.jobfile.messages.wording import _SAYINGS, WANTED, report
 from launcher.jobfile.model.base import Model

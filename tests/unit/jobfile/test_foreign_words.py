@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from launcher.cli.main import main
-from launcher.jobfile.diagnostics.diagnostic import CODES
+from launcher.jobfile.diagnostic import CODES
 from launcher.jobfile.messages.collector import entry
 from launcher.jobfile.messages.foreign import WORDS, Word, word_for
 from launcher.jobfile.model.fields import fields_at

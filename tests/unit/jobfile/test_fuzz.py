@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from launcher.jobfile import render
-from launcher.jobfile.diagnostics.diagnostic import CODES
+from launcher.jobfile.diagnostic import CODES
 from launcher.jobfile.text.document import Document, Source, source_of
 from launcher.jobfile.text.toml import parse_toml
 from launcher.jobfile.text.yaml import parse_pure, parse_yaml

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from launcher.jobfile.diagnostics.diagnostic import CODES
+from launcher.jobfile.diagnostic import CODES
 from tests.unit.jobfile.words import HEAD, ROLES, compile_text, labels, lines, places
 
 

@@ -36,7 +36,7 @@ class Section(NamedTuple):
 @cache
 def explanations() -> Mapping[str, Explanation]:
     """Code → explanation: codes of diagnostics, then those of reasons."""
-    page = files("launcher.jobfile.diagnostics").joinpath("codes.md").read_text(encoding="utf-8")
+    page = files("launcher.jobfile").joinpath("codes.md").read_text(encoding="utf-8")
     found = {}
     for text in page.split("\n## ")[1:]:
         code, _, rest = text.partition("\n")

@@ -1,1 +1,0 @@
-"""Diagnostics of job files: the value, its frame, and an explanation of every code."""
