@@ -23,8 +23,8 @@ from launcher.cli.schema import schema  # noqa: E402
 from launcher.jobfile import job_schema  # noqa: E402
 from launcher.jobfile.diagnostic import CODES, WARNINGS  # noqa: E402
 from launcher.jobfile.messages.collector import written  # noqa: E402
-from launcher.jobfile.model.base import Model, traits_of  # noqa: E402
 from launcher.jobfile.model.job_file import JobFile  # noqa: E402
+from launcher.jobfile.model.types import Model, traits_of  # noqa: E402
 from launcher.jobfile.schema.words import PARTS  # noqa: E402
 from launcher.schedulers import DEFAULT_SCHEDULERS, get_scheduler  # noqa: E402
 from launcher.specs import get_type_name  # noqa: E402

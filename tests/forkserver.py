@@ -193,7 +193,7 @@ def _serve(connection: socket.socket) -> bool:
 
 def _warm_up() -> None:
     """Do once what each command would do again: load the modules, build the validators of job files."""
-    from launcher.jobfile.model.base import model_classes
+    from launcher.jobfile.model.types import model_classes
     from tests.soak import load
 
     load()

@@ -14,9 +14,9 @@ import launcher.errors
 from launcher.cli.arguments import Arguments
 from launcher.cli.main import command, names
 from launcher.jobfile.compile.project import GIT_NAMES
-from launcher.jobfile.model.base import model_classes
 from launcher.jobfile.model.fields import JOB_FIELDS, ROLE
 from launcher.jobfile.model.job_file import LifecycleSpec, NeedSpec
+from launcher.jobfile.model.types import model_classes
 from launcher.schedulers import DEFAULT_SCHEDULERS, get_scheduler
 from launcher.specs import RUN_MACROS
 from launcher.specs.check import JOB_DIR

@@ -30,8 +30,8 @@ from launcher.jobfile.compile.references import names_in
 from launcher.jobfile.diagnostic import Diagnostic
 from launcher.jobfile.messages.collector import Collector, got, listing, masked, show, suggest
 from launcher.jobfile.messages.wording_fields import bad_label
-from launcher.jobfile.model.base import LABEL, VERSION
 from launcher.jobfile.model.job_file import BESIDE_JOBS
+from launcher.jobfile.model.types import LABEL, VERSION
 from launcher.jobfile.text.document import Document, Path, Range, Spot, leads_out, read_source
 from launcher.jobfile.text.parse import parse
 from launcher.specs.jobkey import DEFAULT_TARGET

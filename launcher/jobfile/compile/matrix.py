@@ -18,7 +18,7 @@ from launcher.hashes import sha256
 from launcher.jobfile.compile.variables import Value, show_text
 from launcher.jobfile.messages.collector import Collector, got, nearest, show, suggest
 from launcher.jobfile.messages.remedies import axis_remedy
-from launcher.jobfile.model.base import VAR_NAME
+from launcher.jobfile.model.types import VAR_NAME
 from launcher.jobfile.text.document import Path
 from launcher.specs.macros import find_macros, substitute
 from launcher.specs.secret import hide

@@ -29,9 +29,9 @@ from launcher.jobfile.compile.variants import (
 from launcher.jobfile.diagnostic import Diagnostic
 from launcher.jobfile.messages.collector import Collector, got, masked
 from launcher.jobfile.messages.wording import report
-from launcher.jobfile.model.base import VERSION
 from launcher.jobfile.model.fields import JOB_FIELDS, ROLE
 from launcher.jobfile.model.job_file import JobFile, vars_adapter
+from launcher.jobfile.model.types import VERSION
 from launcher.jobfile.text.document import Document, Path
 from launcher.specs import canonical
 from launcher.specs.launch import Launch

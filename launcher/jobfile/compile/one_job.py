@@ -30,9 +30,9 @@ from launcher.jobfile.compile.variants import Variant
 from launcher.jobfile.messages.collector import At, Collector, show
 from launcher.jobfile.messages.wording import report
 from launcher.jobfile.messages.wording_fields import bad_label
-from launcher.jobfile.model.base import LABEL, VERSION
 from launcher.jobfile.model.fields import JOB, JOB_FIELDS
 from launcher.jobfile.model.job_file import ComponentJob, JobFile, NeedSpec
+from launcher.jobfile.model.types import LABEL, VERSION
 from launcher.jobfile.text.document import Document, Path, Range
 from launcher.specs.app import AppDef
 from launcher.specs.check import Problem

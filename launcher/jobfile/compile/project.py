@@ -21,8 +21,8 @@ from launcher.jobfile.diagnostic import Diagnostic
 from launcher.jobfile.messages.collector import Collector, got
 from launcher.jobfile.messages.wording import report
 from launcher.jobfile.messages.wording_fields import LABEL_RULE
-from launcher.jobfile.model.base import LABEL, Model
 from launcher.jobfile.model.job_file import BudgetSpec, LifecycleSpec, NotifySpec, QueueSpec
+from launcher.jobfile.model.types import LABEL, Model
 from launcher.jobfile.text.document import Document, Path, Spot, leads_out, read_source
 from launcher.jobfile.text.parse import parse_values
 from launcher.specs.jobkey import DEFAULT_PROJECT

@@ -26,8 +26,8 @@ from launcher.jobfile.compile.overlay import (
 from launcher.jobfile.compile.project import Home
 from launcher.jobfile.messages.collector import Collector, got, place_name, suggest
 from launcher.jobfile.messages.wording_fields import bad_label, label_like
-from launcher.jobfile.model.base import LABEL
 from launcher.jobfile.model.fields import JOB, fields_at, place_at
+from launcher.jobfile.model.types import LABEL
 from launcher.jobfile.text.document import Document, Path, Range
 from launcher.specs.jobkey import DEFAULT_SCHEDULER, DEFAULT_TARGET
 from launcher.specs.macros import find_macros

@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from launcher.jobfile.model.quantities import compose_mount, cores
+from launcher.jobfile.model.types import compose_mount, cores
 from launcher.specs.text import shell_words
 from launcher.text import duration_meant
 

@@ -16,7 +16,7 @@ from launcher.jobfile.messages.collector import Collector, nearest, show
 from launcher.jobfile.messages.foreign import word_for
 from launcher.jobfile.messages.wording_fields import holds_secret, script_remedy, wrongly_indented
 from launcher.jobfile.model.fields import fields_at
-from launcher.jobfile.model.quantities import compose_mount, cores, memory_mib
+from launcher.jobfile.model.types import compose_mount, cores, memory_mib
 from launcher.jobfile.text.document import Path, blank_after_colon, blank_name
 from launcher.specs.secret import may_hold_secret
 from launcher.specs.text import shell_words

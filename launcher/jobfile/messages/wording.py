@@ -17,7 +17,7 @@ from launcher.jobfile.messages.wording_fields import (
     missing_field,
     unknown_field,
 )
-from launcher.jobfile.model.base import MOUNT_TYPES, VAR_TYPES
+from launcher.jobfile.model.types import MOUNT_TYPES, VAR_TYPES
 from launcher.jobfile.text.document import Path
 from launcher.specs.secret import is_sensitive, may_hold_secret
 

@@ -8,8 +8,8 @@ from typing import Any
 
 from launcher.jobfile.messages.collector import Collector, listing, nearest, place_name, suggest
 from launcher.jobfile.messages.foreign import Word, kind_of, near_word_for, word_for
-from launcher.jobfile.model.base import MOUNT_TYPES, VAR_TYPES, VERSION
 from launcher.jobfile.model.fields import elsewhere, fields_at, place_at
+from launcher.jobfile.model.types import MOUNT_TYPES, VAR_TYPES, VERSION
 from launcher.jobfile.text.document import Path, leaves
 from launcher.specs.secret import is_sensitive, may_hold_secret
 

@@ -7,9 +7,9 @@ from types import NoneType, UnionType
 from typing import Annotated, Any, Union, get_args, get_origin
 
 from launcher.dataclass import dataclass, replace
-from launcher.jobfile.model.base import Mode, Model, Traits, traits_of
 from launcher.jobfile.model.job_file import JobFile
 from launcher.jobfile.model.role import RoleSpec
+from launcher.jobfile.model.types import Mode, Model, Traits, traits_of
 from launcher.jobfile.text.document import Path
 
 WHERE_RUN = "entrypoint, args, run, env, a role's metadata, and the src of a mount"

@@ -9,7 +9,11 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BeforeValidator, Discriminator, Field, Tag, TypeAdapter
 
-from launcher.jobfile.model.base import (
+from launcher.jobfile.model.role import RoleSpec
+from launcher.jobfile.model.types import (
+    ADDRESS_PATTERN,
+    MEMORY_PATTERN,
+    SECRET_PATTERN,
     VAR_NAME,
     Attempts,
     Count,
@@ -17,25 +21,19 @@ from launcher.jobfile.model.base import (
     Label,
     Model,
     Traits,
+    address_of,
     kind_tag,
     list_or_mapping,
     mapping_tag,
+    memory_mib,
     model_classes,
+    seconds,
+    secret_of,
+    switched,
     text_or_mapping,
     traits_of,
     without_plugins,
 )
-from launcher.jobfile.model.quantities import (
-    ADDRESS_PATTERN,
-    MEMORY_PATTERN,
-    SECRET_PATTERN,
-    address_of,
-    memory_mib,
-    seconds,
-    secret_of,
-    switched,
-)
-from launcher.jobfile.model.role import RoleSpec
 from launcher.specs.jobkey import DEFAULT_SCHEDULER
 from launcher.text import DURATION_PATTERN
 

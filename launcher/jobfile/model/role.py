@@ -4,7 +4,10 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BeforeValidator, Discriminator, Field, Tag
 
-from launcher.jobfile.model.base import (
+from launcher.jobfile.model.types import (
+    MEMORY_PATTERN,
+    PROBE_TIME,
+    SECRET_PATTERN,
     Count,
     EnvName,
     Label,
@@ -13,20 +16,15 @@ from launcher.jobfile.model.base import (
     Port,
     Replicas,
     Traits,
+    interval,
     kind_tag,
     list_or_mapping,
     mapping_tag,
-    text_or_mapping,
-)
-from launcher.jobfile.model.quantities import (
-    MEMORY_PATTERN,
-    PROBE_TIME,
-    SECRET_PATTERN,
-    interval,
     memory_mib,
     mount_of,
     pause,
     secret_of,
+    text_or_mapping,
 )
 from launcher.specs.app import LONGEST_DELAY_S
 from launcher.specs.probe import EVERY_S, TIMEOUT_S

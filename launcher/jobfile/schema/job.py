@@ -12,7 +12,8 @@ from typing import Any
 
 from pydantic.fields import FieldInfo
 
-from launcher.jobfile.model.base import (
+from launcher.jobfile.model.job_file import JobFile
+from launcher.jobfile.model.types import (
     LABEL,
     MOUNT_TYPES,
     VAR_TYPES,
@@ -20,7 +21,6 @@ from launcher.jobfile.model.base import (
     model_classes,
     traits_of,
 )
-from launcher.jobfile.model.job_file import JobFile
 from launcher.jobfile.schema.options import (
     Schedulers,
     arguments,

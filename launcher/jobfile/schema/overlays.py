@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from copy import deepcopy
 from typing import Any
 
-from launcher.jobfile.model.base import LABEL, VAR_NAME
 from launcher.jobfile.model.job_file import BESIDE_JOBS
+from launcher.jobfile.model.types import LABEL, VAR_NAME
 from launcher.jobfile.schema.words import (
     A_REFERENCE,
     NAME_PATTERN,

@@ -6,8 +6,8 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from launcher.jobfile.messages.collector import entry
-from launcher.jobfile.model.base import LABEL
 from launcher.jobfile.model.job_file import BudgetSpec, LifecycleSpec, NotifySpec, QueueSpec
+from launcher.jobfile.model.types import LABEL
 from launcher.jobfile.schema.job import language, plain_model, whole
 from launcher.jobfile.schema.options import Schedulers, arguments, options_of
 from launcher.jobfile.schema.words import subschemas

@@ -13,9 +13,8 @@ from typing import Any
 from launcher.jobfile.messages.wording_fields import LABEL_RULE
 from launcher.jobfile.model import job_file as model
 from launcher.jobfile.model import role as model_role
-from launcher.jobfile.model.base import ENV_NAME, LABEL, Model
 from launcher.jobfile.model.job_file import choices
-from launcher.jobfile.model.quantities import MEMORY_PATTERN, SECRET_PATTERN
+from launcher.jobfile.model.types import ENV_NAME, LABEL, MEMORY_PATTERN, SECRET_PATTERN, Model
 from launcher.specs.resources import GPU_TYPE_FORM
 from launcher.specs.text import to_yaml
 from launcher.text import DURATION_PATTERN

@@ -19,8 +19,8 @@ import launcher.jobfile
 from launcher.jobfile.diagnostic import CODES, Diagnostic
 from launcher.jobfile.messages.collector import Collector
 from launcher.jobfile.messages.wording import _SAYINGS, WANTED, report
-from launcher.jobfile.model.base import Model
 from launcher.jobfile.model.job_file import JobFile
+from launcher.jobfile.model.types import Model
 from launcher.jobfile.text.document import Document, Path, Source, Spot
 
 ERRORS: Mapping[str, Mapping[str, Any]] = {str(error["type"]): error for error in list_all_errors()}
@@ -57,7 +57,7 @@ RAISED: Mapping[str, set[str]] = {
     "none": {"none_required"},
     "tagged-union": {"union_tag_invalid", "union_tag_not_found"},
     **{key: set() for key in ("any", "default", "nullable", "definitions", "definition-ref", "union")},
-    # A function of ours raises errors of ours (`quantities.problem`); the rest is how it is called.
+    # A function of ours raises errors of ours (`problem` of `model/types.py`); the rest is how it is called.
     **{key: set() for key in ("function-before", "function-after", "function-plain", "function-wrap")},
     **{key: set() for key in ("no-info", "with-info")},
 }

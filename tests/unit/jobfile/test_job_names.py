@@ -7,7 +7,7 @@ import pytest
 
 from launcher.jobfile import Compiled, Environment, compile_files
 from launcher.jobfile.compile.matrix import MAX_NAME
-from launcher.jobfile.model.base import LABEL
+from launcher.jobfile.model.types import LABEL
 from tests.unit.jobfile.words import SCHEDULERS, compile_text, launches, lines
 
 ROLE = "roles: {main: {entrypoint: x, args: [$<job.name>, $<matrix.a>]}}\n"

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from launcher.jobfile.compile import matrix
 from launcher.jobfile.compile.matrix import fitted, job_name, slug
-from launcher.jobfile.model.base import LABEL
+from launcher.jobfile.model.types import LABEL
 from tests.unit.jobfile.words import HEAD, compile_text, launches, lines, places
 
 ROLE = "roles: {a: {entrypoint: x, args: [$<matrix.a>]}}\n"

@@ -6,7 +6,7 @@ import pytest
 from pydantic_core import PydanticCustomError
 
 from launcher.cli.arguments import duration
-from launcher.jobfile.model.quantities import MEMORY_PATTERN, memory_mib, seconds
+from launcher.jobfile.model.types import MEMORY_PATTERN, memory_mib, seconds
 
 
 def refusal(read, value) -> tuple[str, str]:

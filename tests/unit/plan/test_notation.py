@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from launcher.jobfile.model.quantities import memory_mib, seconds
+from launcher.jobfile.model.types import memory_mib, seconds
 from launcher.plan.diff import Change, is_workspace_digest, show_at
 from launcher.plan.step import Reason
 from launcher.specs.secret import HIDDEN
