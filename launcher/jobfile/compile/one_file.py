@@ -30,7 +30,7 @@ from launcher.jobfile.diagnostic import Diagnostic
 from launcher.jobfile.messages.collector import Collector, got, masked
 from launcher.jobfile.messages.wording import report
 from launcher.jobfile.model.fields import JOB_FIELDS, ROLE
-from launcher.jobfile.model.job_file import JobFile, vars_adapter
+from launcher.jobfile.model.job_file import Declarations, JobFile
 from launcher.jobfile.model.types import VERSION
 from launcher.jobfile.text.document import Document, Path
 from launcher.specs import canonical
@@ -400,13 +400,13 @@ def _definitions(value: Any, problems: Collector) -> dict[str, AnyVar]:
     if checked == {}:
         return {}
     try:
-        return vars_adapter().validate_python(checked)
+        return Declarations.model_validate({"vars": checked}).vars
     except ValidationError as error:
-        report(error.errors(include_url=False), checked, problems, ("vars",))
+        report(error.errors(include_url=False), {"vars": checked}, problems)
     specs: dict[str, AnyVar] = {}
     for name, part in checked.items() if isinstance(checked, dict) else ():
         with suppress(ValidationError):
-            specs.update(vars_adapter().validate_python({name: part}))
+            specs |= Declarations.model_validate({"vars": {name: part}}).vars
     return specs
 
 

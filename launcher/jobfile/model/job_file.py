@@ -4,10 +4,9 @@ Strict types, closed mappings; what fields must agree on is checked elsewhere (`
 `null` never reaches these models, so `None` as a default means only "not given".
 """
 
-from functools import cache
 from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, BeforeValidator, Discriminator, Field, Tag, TypeAdapter
+from pydantic import AfterValidator, BeforeValidator, Discriminator, Field, Tag
 
 from launcher.jobfile.model.role import RoleSpec
 from launcher.jobfile.model.types import (
@@ -32,7 +31,6 @@ from launcher.jobfile.model.types import (
     switched,
     text_or_mapping,
     traits_of,
-    without_plugins,
 )
 from launcher.specs.jobkey import DEFAULT_SCHEDULER
 from launcher.text import DURATION_PATTERN
@@ -105,11 +103,10 @@ Var = Annotated[
 Vars = dict[Annotated[str, Field(pattern=VAR_NAME)], Var]
 
 
-@cache
-def vars_adapter() -> TypeAdapter[dict[str, IntVar | FloatVar | StrVar | BoolVar]]:
-    """Validates the variables of a file. Made for the first file that has any: it takes milliseconds."""
-    with without_plugins():
-        return TypeAdapter(Vars)
+class Declarations(Model):
+    """The variables of a file alone: their values are needed before the other fields can be validated."""
+
+    vars: Vars
 
 
 class FilesTrigger(Model):
