@@ -58,11 +58,10 @@ class Parents:
         found: list[Document] = []
         seen = [path]
         while "extends" in (document.value or {}):
-            given, notes = (document.value or {})["extends"], Collector(document)
+            given, notes = (document.value or {})["extends"], Collector(document, problems.found)
             beside = os.path.join(os.path.dirname(path), given) if isinstance(given, str) else ""
             path = os.path.normpath(beside) if beside else ""
             if not (_is_parent(given, path, seen, root, notes) and self._is_known(path, notes)):
-                problems.found += notes.found
                 return None
             seen.append(path)
             file = _shown(given, document.source.file)
@@ -70,7 +69,6 @@ class Parents:
             if isinstance(parent, Diagnostic):
                 message = f"`{given}` cannot be read: {parent.message}"
                 _refuse(notes, message, hint=parent.label or parent.hint)
-                problems.found += notes.found
                 return None
             faults = masked(parent.problems, parent)
             problems.found += [each for each in faults if each not in problems.found]
@@ -79,7 +77,6 @@ class Parents:
             if "jobs" in parent.value:
                 message = f"`{given}` declares several jobs, and is no parent"
                 _refuse(notes, message, "extend a file with one job")
-                problems.found += notes.found
                 return None
             document = parent
             found.insert(0, parent)
@@ -121,6 +118,7 @@ def _stamped(document: Document) -> Document:
 
 def _is_parent(given: Any, path: str, seen: Sequence[str], root: str, notes: Collector) -> bool:
     """Whether `extends` may name a file; else the reason is noted."""
+    known = len(notes.found)
     if not isinstance(given, str) or not given:
         message = f"`extends` names one job file, not {got(given)}"
         notes.add(("extends",), "wrong-type", message, label="such as ../base.launcher.yaml")
@@ -141,7 +139,7 @@ def _is_parent(given: Any, path: str, seen: Sequence[str], root: str, notes: Col
     elif len(seen) > _MOST_PARENTS:
         message = f"more than {_MOST_PARENTS} parents lie over each other"
         _refuse(notes, message, "join some of them", "too-large")
-    return not notes.found
+    return len(notes.found) == known
 
 
 def _refuse(
@@ -336,7 +334,7 @@ def _marked(node: Placed, at: Path, document: Document, problems: Collector) -> 
     """Return a layer, or a target's overlay, with marks at the keys that its `remove` names."""
     if "remove" not in node.value:
         return node
-    given, notes, path = node.part("remove"), Collector(document), (*at, "remove")
+    given, notes, path = node.part("remove"), Collector(document, problems.found), (*at, "remove")
     node = without(node, "remove")
     if not isinstance(given.value, list):
         example = notes.written(["timeout", "roles.main.env.NAME"])
@@ -355,7 +353,6 @@ def _marked(node: Placed, at: Path, document: Document, problems: Collector) -> 
             message = f"`{text}` is removed here, and has a value in this layer"
             notes.add(item, "conflicting-fields", message, label="keep one of them")
         node = made or node
-    problems.found += notes.found
     return node
 
 

@@ -203,32 +203,24 @@ def blank_after_colon(text: str) -> str:
 
 
 _FENCE = re.compile(r"^```.*$", re.MULTILINE)
+_CONFLICT = re.compile(r"^<{7}(?: .*)?$", re.MULTILINE)
 
 
-def fence(source: Source) -> Diagnostic | None:
-    """The first fence of Markdown in a text that could not be parsed; None where there is none."""
-    found = [*_FENCE.finditer(source.text)]
-    if not found:
-        return None
+def pasted(source: Source) -> Diagnostic | None:
+    """The first merge conflict, else the first fence of Markdown, in a text that could not be parsed; None
+    where there is neither."""
     code = "toml-syntax" if source.format == "toml" else "yaml-syntax"
-    above = ", and all above it" if source.text[: found[0].start()].strip() and len(found) > 1 else ""
-    hint = "and the other one below the text" if len(found) > 1 else ""
+    if found := _CONFLICT.search(source.text):
+        label = "keep one side or both, and delete the lines of `<`, `=` and `>`"
+        return source.diagnostic(*found.span(), code, "a merge conflict begins here", label=label)
+    fences = [*_FENCE.finditer(source.text)]
+    if not fences:
+        return None
+    above = ", and all above it" if source.text[: fences[0].start()].strip() and len(fences) > 1 else ""
+    hint = "and the other one below the text" if len(fences) > 1 else ""
     message = "this is a fence of Markdown around the file"
     label = f"delete this line{above}"
-    return source.diagnostic(*found[0].span(), code, message, label=label, hint=hint)
-
-
-_BEGINS = re.compile(r"^<{7}(?: .*)?$", re.MULTILINE)
-
-
-def conflict(source: Source) -> Diagnostic | None:
-    """The first merge conflict of a text that could not be parsed; None where there is none."""
-    found = _BEGINS.search(source.text)
-    if found is None:
-        return None
-    code = "toml-syntax" if source.format == "toml" else "yaml-syntax"
-    label = "keep one side or both, and delete the lines of `<`, `=` and `>`"
-    return source.diagnostic(*found.span(), code, "a merge conflict begins here", label=label)
+    return source.diagnostic(*fences[0].span(), code, message, label=label, hint=hint)
 
 
 Path = tuple[str | int, ...]

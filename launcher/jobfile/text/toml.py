@@ -19,8 +19,7 @@ from launcher.jobfile.text.document import (
     Source,
     Spot,
     blank_name,
-    conflict,
-    fence,
+    pasted,
     too_deep,
     too_many,
 )
@@ -172,7 +171,7 @@ def _limit(source: Source, error: Exception) -> Diagnostic:
 
 
 def _syntax(source: Source, error: tomli.TOMLDecodeError) -> Diagnostic:
-    known = conflict(source) or fence(source)
+    known = pasted(source)
     if known is not None:
         return known
     at, text = _offset(source, error), source.text

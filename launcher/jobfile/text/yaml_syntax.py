@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from launcher.jobfile.diagnostic import Diagnostic
-from launcher.jobfile.text.document import Source, blank_after_colon, blank_name, conflict, fence
+from launcher.jobfile.text.document import Source, blank_after_colon, blank_name, pasted
 
 if TYPE_CHECKING:
     from ruamel.yaml.error import MarkedYAMLError
@@ -53,7 +53,7 @@ class _Trouble(NamedTuple):
 
 def describe_syntax(source: Source, error: MarkedYAMLError) -> Diagnostic:
     """Return the diagnostic for the parser's error."""
-    known = conflict(source) or fence(source) or _json_comment(source)
+    known = pasted(source) or _json_comment(source)
     if known is not None:
         return known
     mark = error.problem_mark or error.context_mark
