@@ -19,7 +19,7 @@ MODEL = """\
         0, description="A field that only this test has.", examples=[10]
     )
 """
-WORD = '    "newness": (Word("", 10, to.field("novelty")),),\n'
+WORD = '    "newness": (Word("", 10, ("novelty",)),),\n'
 ROLE = "    novelty: int = field(default=0, metadata=at_least(0))\n"
 
 HEAD = """
@@ -109,7 +109,7 @@ def test_formatting_and_schema_know_the_new_field(package: Path) -> None:
         package,
         """
 from launcher.jobfile.format import format_text
-from launcher.jobfile.format.order import fields
+from launcher.jobfile.format.style import fields
 from launcher.jobfile.schema.job import job_schema
 order = [*fields(("roles", "main"))]
 assert order.index("novelty") == order.index("retry_policy") - 1

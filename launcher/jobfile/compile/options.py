@@ -212,5 +212,4 @@ def _note(found: Problem, problems: Collector) -> None:
     elif found.code == "unpinned-image":
         label = "name a version"
     at: At = "key" if found.code in ("missing-field", "unusable-name") else "value"
-    severity = severity_of(found.code)
-    problems.add(found.path, code_of(found), message, at=at, label=label, severity=severity)
+    problems.add(found.path, code_of(found), message, at=at, label=label)

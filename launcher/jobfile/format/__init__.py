@@ -11,8 +11,7 @@ from typing import Any
 
 from launcher.errors import LauncherError
 from launcher.files import PROJECT_FILE
-from launcher.jobfile.format.order import ITEM, JOB, PROJECT, Path, fields
-from launcher.jobfile.format.yaml_nodes import Odd
+from launcher.jobfile.format.style import ITEM, JOB, PROJECT, Odd, Path, fields
 from launcher.jobfile.text.document import Document, Source, leaves
 from launcher.jobfile.text.document import Path as Place
 from launcher.jobfile.text.parse import parse

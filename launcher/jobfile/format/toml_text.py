@@ -12,8 +12,7 @@ from itertools import dropwhile
 from typing import NamedTuple
 
 from launcher.dataclass import dataclass, field
-from launcher.jobfile.format.order import ITEM, Path, arranged, fields, requoted
-from launcher.jobfile.format.yaml_nodes import Comment, Odd
+from launcher.jobfile.format.style import ITEM, Comment, Odd, Path, arranged, fields, requoted
 from launcher.jobfile.text.document import Spot
 from launcher.jobfile.text.toml_positions import NotToml, Statement, statements
 

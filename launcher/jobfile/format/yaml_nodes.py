@@ -22,43 +22,11 @@ from ruamel.yaml.events import (
 )
 
 from launcher.dataclass import dataclass, field
-
-MIN_GAP = 2
-"""The fewest spaces between other text and a comment behind it."""
+from launcher.jobfile.format.style import Comment, Odd
 
 Kind = Literal["plain", "quoted", "block", "alias", "mapping", "sequence"]
 COMMENT = re.compile(r"(?:^|(?<=\s))#.*", re.MULTILINE)
 _BLOCK_HEADER = re.compile(r"(?P<head>(?:[&!]\S*[ \t]+)*[|>](?P<marks>[+\-0-9]*))[ \t]*(?P<comment>#.*)?")
-
-
-class Odd(Exception):
-    """Valid text without a canonical form, at the offset `at`."""
-
-    def __init__(self, at: int, what: str) -> None:
-        super().__init__(what)
-        self.at = at
-        self.what = what
-
-
-@dataclass(slots=True)
-class Comment:
-    """A comment behind other text of a line: its text from `#` on, and its place.
-
-    Attributes:
-        column: the column of the comment; `indent`: of the line; `gap`: spaces before the comment.
-    """
-
-    text: str
-    column: int
-    indent: int
-    gap: int
-
-    def behind(self, shown: str) -> str:
-        """Return the line's text with the comment behind it. Aligned comments stay aligned."""
-        if self.gap <= MIN_GAP:
-            return f"{shown}{' ' * MIN_GAP}{self.text}"
-        shift = len(shown) - len(shown.lstrip(" ")) - self.indent
-        return shown + " " * max(MIN_GAP, self.column + shift - len(shown)) + self.text
 
 
 @dataclass(slots=True)

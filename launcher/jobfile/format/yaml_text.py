@@ -11,8 +11,8 @@ from itertools import dropwhile
 from typing import NamedTuple
 
 from launcher.dataclass import dataclass
-from launcher.jobfile.format.order import ITEM, Path, arranged, fields, requoted
-from launcher.jobfile.format.yaml_nodes import Comment, Node, Odd, Part, read
+from launcher.jobfile.format.style import ITEM, Comment, Odd, Path, arranged, fields, requoted
+from launcher.jobfile.format.yaml_nodes import Node, Part, read
 
 
 @dataclass(slots=True)

@@ -171,8 +171,7 @@ def _limit(source: Source, error: Exception) -> Diagnostic:
 
 
 def _syntax(source: Source, error: tomli.TOMLDecodeError) -> Diagnostic:
-    known = pasted(source)
-    if known is not None:
+    if known := pasted(source):
         return known
     at, text = _offset(source, error), source.text
     if at < len(text) and text[at] in BLANKS:

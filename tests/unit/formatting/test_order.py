@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from launcher.jobfile.format.order import ITEM, PROJECT, fields
+from launcher.jobfile.format.style import ITEM, PROJECT, fields
 
 SCHEMA = json.loads((Path(__file__).resolve().parents[3] / "schemas" / "job-v1.schema.json").read_text())
 

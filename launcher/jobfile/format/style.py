@@ -1,7 +1,8 @@
-"""The order of keys, which is the order of the models' fields.
+"""The canonical form of both formats: the order of keys, quotes, and comments behind other text.
 
-Only mappings whose keys are fields of the language are sorted. Where users choose the keys (roles, variables,
-environments, run options, targets …), their order stays: for roles it even counts.
+The order is that of the models' fields. Only mappings whose keys are fields of the language are sorted. Where
+users choose the keys (roles, variables, environments, run options, targets …), their order stays: for roles
+it even counts.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TypeVar
 
+from launcher.dataclass import dataclass
 from launcher.jobfile.model import fields as places
 
 ITEM = "[]"
@@ -58,3 +60,37 @@ def requoted(literal: str, value: str) -> str:
     if "'" not in value:
         return f"'{value}'"
     return literal
+
+
+MIN_GAP = 2
+"""The fewest spaces between other text and a comment behind it."""
+
+
+class Odd(Exception):
+    """Valid text without a canonical form, at the offset `at`."""
+
+    def __init__(self, at: int, what: str) -> None:
+        super().__init__(what)
+        self.at = at
+        self.what = what
+
+
+@dataclass(slots=True)
+class Comment:
+    """A comment behind other text of a line: its text from `#` on, and its place.
+
+    Attributes:
+        column: the column of the comment; `indent`: of the line; `gap`: spaces before the comment.
+    """
+
+    text: str
+    column: int
+    indent: int
+    gap: int
+
+    def behind(self, shown: str) -> str:
+        """Return the line's text with the comment behind it. Aligned comments stay aligned."""
+        if self.gap <= MIN_GAP:
+            return f"{shown}{' ' * MIN_GAP}{self.text}"
+        shift = len(shown) - len(shown.lstrip(" ")) - self.indent
+        return shown + " " * max(MIN_GAP, self.column + shift - len(shown)) + self.text
