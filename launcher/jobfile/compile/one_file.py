@@ -32,7 +32,7 @@ from launcher.jobfile.messages.wording import report
 from launcher.jobfile.model.fields import JOB_FIELDS, ROLE
 from launcher.jobfile.model.job_file import Declarations, JobFile
 from launcher.jobfile.model.types import VERSION
-from launcher.jobfile.text.document import Document, Path
+from launcher.jobfile.text.document import MAX_BYTES, Document, Path
 from launcher.specs import canonical
 from launcher.specs.launch import Launch
 
@@ -282,6 +282,8 @@ def _with_review_digests(made: Sequence[Made], variant: Variant, work: Work) -> 
 
 def _is_too_much(jobs: int, field: str, document: Document, problems: Collector) -> bool:
     """Whether a file makes too many jobs to compile while a user waits; such a file is noted."""
+    if jobs <= MAX_TEXT // MAX_BYTES:
+        return False
     axes = sum(len(each.text) for each in document.extents(("matrix",)) if each.source is document.source)
     size = len(document.source.text) - axes
     if jobs <= MAX_JOBS and jobs * size <= MAX_TEXT:

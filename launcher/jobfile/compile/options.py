@@ -186,9 +186,11 @@ def _check_rules(
     except MacroError:
         return  # a text that cannot be written in this folder; the submission reports that
     has_workspace = job.workspace is not None or problems.holds_assumed(("workspace",))
-    refused = [*as_written(rules(job.scheduler, bound, cfg, has_workspace), job)]
-    known = {found.path for found in as_written(check_app(app), job)} if refused else set()
-    for found in refused:
+    refused = rules(job.scheduler, bound, cfg, has_workspace)
+    if not refused:
+        return
+    known = {found.path for found in as_written(check_app(app), job)}
+    for found in as_written(refused, job):
         if found.path in known:
             continue
         if job.component is not None and found.path[0] == "roles":
