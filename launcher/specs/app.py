@@ -66,8 +66,7 @@ class RetryPolicy(str, Enum):
     APPLICATION = "APPLICATION"
     ROLE = "ROLE"
 
-    def __str__(self) -> str:
-        return self.value
+    __str__ = str.__str__
 
 
 def at_least(number: int) -> dict[str, Any]:

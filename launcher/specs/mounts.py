@@ -19,8 +19,7 @@ class MountType(str, Enum):
     VOLUME = "volume"
     DEVICE = "device"
 
-    def __str__(self) -> str:
-        return self.value
+    __str__ = str.__str__
 
 
 @dataclass
