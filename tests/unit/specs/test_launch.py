@@ -1,12 +1,18 @@
-"""Job keys, app ids, launches and attempts."""
+"""Job keys, app ids, launches, attempts, and what they stand on."""
 
 import json
 import pickle
+import subprocess
+import sys
 from dataclasses import FrozenInstanceError
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from launcher.specs import AppDef, Attempt, JobKey, Lifecycle, attempt_id
+from launcher.specs.attempt import StoodOn, needs_from_text, needs_to_text
+from launcher.specs.outputs import needs_variable
 from tests.unit.specs.strategies import launch_of
 
 KEY = JobKey("vision", "default", "train")
@@ -70,12 +76,24 @@ def test_an_attempt_survives_json():
     full = attempt(
         state="failed", started_at=1.5, ended_at=2.5, message="m", exit_code=3, owner="o", commit="c"
     )
-    for one in (attempt(), full):
+    repeated = attempt(edition=3, needs=(StoodOn("prepare", 4, 2, "prepare-4-x", "local_cwd"),))
+    for one in (attempt(), full, repeated):
         assert Attempt.from_json(json.loads(json.dumps(one.to_json()))) == one
+
+
+def test_an_attempt_is_its_own_edition_unless_it_repeats_another():
+    assert attempt(number=7).edition == 7
+    assert attempt(number=7, edition=3).edition == 3
 
 
 def test_fields_of_a_later_version_are_left_out():
     assert Attempt.from_json({**attempt().to_json(), "later": 1}) == attempt()
+
+
+def test_the_record_of_an_older_version_has_its_own_edition_and_no_needs():
+    made = attempt(number=7)
+    old = {name: value for name, value in made.to_json().items() if name not in ("edition", "needs")}
+    assert Attempt.from_json(old) == made
 
 
 @pytest.mark.parametrize(
@@ -89,3 +107,37 @@ def test_the_state_of_an_attempt_decides_whether_it_is_live(state, live):
 
 def test_the_handle_of_an_attempt_has_scheduler_session_and_app_id():
     assert attempt(key=KEY._replace(target="prod")).handle == "s://vision.prod/a-1"
+
+
+stood_on = st.builds(StoodOn, st.text(), st.integers(1), st.integers(1), st.text(), st.text())
+
+
+@given(st.lists(stood_on, max_size=4))
+def test_needs_come_back_sorted_from_their_text(each: list[StoodOn]) -> None:
+    assert needs_from_text(needs_to_text(each)) == tuple(sorted(each))
+    assert bool(needs_to_text(each)) == bool(each)
+
+
+@pytest.mark.parametrize("text", ["x", "1", "[1]", "[[1]]", '[["a", "b", 1, "c", "d"]]', "null"])
+def test_text_that_is_no_list_of_needs_is_refused(text: str) -> None:
+    with pytest.raises((TypeError, ValueError)):
+        needs_from_text(text)
+
+
+def test_the_variable_lists_every_need_and_its_folder() -> None:
+    assert needs_variable(["b", "a"], {"a": "/x y"}) == {
+        "LAUNCHER_NEEDS": '[{"job": "a", "output_dir": "/x y"}, {"job": "b", "output_dir": null}]'
+    }
+    assert needs_variable([], {}) == {}
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="the limit of Linux")
+def test_a_list_that_no_process_could_be_given_is_left_out() -> None:
+    """The longest one can be given: a longer string makes execve fail with E2BIG."""
+    room = len(needs_variable(["a"], {"a": ""})["LAUNCHER_NEEDS"])
+    longest = "x" * (128 * 1024 - len("LAUNCHER_NEEDS=\0") - room)
+    variable = needs_variable(["a"], {"a": longest})
+    subprocess.run(["true"], env=variable, check=True)
+    assert needs_variable(["a"], {"a": longest + "x"}) == {}
+    with pytest.raises(OSError, match="too long"):
+        subprocess.run(["true"], env={"LAUNCHER_NEEDS": variable["LAUNCHER_NEEDS"] + "x"}, check=True)
