@@ -16,7 +16,7 @@ from launcher.git import repository
 from launcher.jobfile.compile.compiled import Compiled
 from launcher.jobfile.compile.files import compile_text
 from launcher.jobfile.diagnostic import Diagnostic, job_file_error
-from launcher.jobfile.text.document import Document, Source, leads_out, read_source
+from launcher.jobfile.text.document import Document, Source, read_source
 from launcher.jobfile.text.parse import PROCFILE, kind_of_file, parse_values
 from launcher.schedulers.registry import SchedulerRules, get_scheduler_factories
 from launcher.schedulers.slurm.options import minutes_of
@@ -103,7 +103,7 @@ def convert(
 def _read(file: str) -> Document:
     path = os.path.abspath(file)
     tree = repository(os.path.dirname(path))
-    source = (leads_out(file, path, os.path.realpath(tree.root)) if tree else None) or read_source(file, path)
+    source = read_source(file, path, os.path.realpath(tree.root) if tree else "")
     if isinstance(source, Diagnostic):
         raise job_file_error([source])
     text = source.text.replace("\r\n", "\n")

@@ -33,7 +33,7 @@ from launcher.jobfile.compile.project import Checkout, Homes
 from launcher.jobfile.compile.variables import ENVIRON, Inputs, VarFiles, read_var_files
 from launcher.jobfile.diagnostic import Diagnostic, Span, in_order, job_file_error, of_whole_file
 from launcher.jobfile.messages.collector import Collector, listing, suggest
-from launcher.jobfile.text.document import Source, leads_out, read_source, source_of
+from launcher.jobfile.text.document import Source, read_source, source_of
 from launcher.jobfile.text.parse import parse
 from launcher.looks import not_repeatable
 from launcher.specs.jobkey import JobKey
@@ -313,8 +313,7 @@ def _compile_file(found: FoundFile, work: Callable[[str], Work]) -> FileResult |
         source = read_source(found.file, found.path)  # reports a missing file, unless it was just made
     if not isinstance(source, Diagnostic):
         job = work(found.path)
-        source = leads_out(found.file, found.path, job.home.real_root)
-        source = source or read_source(found.file, found.path)
+        source = read_source(found.file, found.path, job.home.real_root)
     if isinstance(source, Diagnostic):
         # The error decides, since a file of that name may exist again.
         is_gone = found.walked and source.code == "no-such-file" and not looks.is_link(found.path)

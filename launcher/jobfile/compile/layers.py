@@ -32,7 +32,7 @@ from launcher.jobfile.messages.collector import Collector, got, listing, masked,
 from launcher.jobfile.messages.wording_fields import bad_label
 from launcher.jobfile.model.job_file import BESIDE_JOBS
 from launcher.jobfile.model.types import LABEL, VERSION
-from launcher.jobfile.text.document import Document, Path, Range, Spot, leads_out, read_source
+from launcher.jobfile.text.document import Document, Path, Range, Spot, read_source
 from launcher.jobfile.text.parse import parse
 from launcher.specs.jobkey import DEFAULT_TARGET
 
@@ -85,7 +85,7 @@ class Parents:
     def _parsed(self, file: str, path: str, root: str) -> Document | Diagnostic:
         if path not in self._read:
             file = self.names.get(path, file)
-            source = leads_out(file, path, looks.real_path(root)) or read_source(file, path)
+            source = read_source(file, path, looks.real_path(root))
             self._read[path] = source if isinstance(source, Diagnostic) else _stamped(parse(source))
         return self._read[path]
 

@@ -16,7 +16,7 @@ from launcher.jobfile.compile.project import Homes
 from launcher.jobfile.compile.variables import Inputs
 from launcher.jobfile.diagnostic import Diagnostic
 from launcher.jobfile.messages.collector import Collector, listing
-from launcher.jobfile.text.document import Document, Path, leads_out, read_source
+from launcher.jobfile.text.document import Document, Path, read_source
 from launcher.jobfile.text.parse import parse
 from launcher.specs.jobkey import JobKey
 from launcher.specs.launch import Launch, Need
@@ -173,7 +173,7 @@ class Neighbours:
         home = self._homes.of(os.path.dirname(path))
         if path not in self._documents:
             shown = os.path.relpath(path, self.cwd)
-            source = leads_out(shown, path, home.real_root) or read_source(shown, path)
+            source = read_source(shown, path, home.real_root)
             self._documents[path] = None if isinstance(source, Diagnostic) else parse(source)
         document = self._documents[path]
         if document is None:

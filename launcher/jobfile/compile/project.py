@@ -23,7 +23,7 @@ from launcher.jobfile.messages.wording import report
 from launcher.jobfile.messages.wording_fields import LABEL_RULE
 from launcher.jobfile.model.job_file import BudgetSpec, LifecycleSpec, NotifySpec, QueueSpec
 from launcher.jobfile.model.types import LABEL, Model
-from launcher.jobfile.text.document import Document, Path, Spot, leads_out, read_source
+from launcher.jobfile.text.document import Document, Path, Spot, read_source
 from launcher.jobfile.text.parse import parse_values
 from launcher.specs.jobkey import DEFAULT_PROJECT
 from launcher.specs.launch import NO_BUDGET, NO_CAPS, Budget, Caps
@@ -129,10 +129,12 @@ class Config:
     problems: tuple[Diagnostic, ...] = ()
 
 
-def read_config(file: str, path: str, schedulers: Schedulers | None, *, components: bool = True) -> Config:
-    """The configuration at `path`, shown to the user as `file`. With `components` the defaults of components
-    are checked, which imports their packages."""
-    source = read_source(file, path)
+def read_config(
+    file: str, path: str, schedulers: Schedulers | None, *, root: str = "", components: bool = True
+) -> Config:
+    """The configuration at `path`, shown to the user as `file`, which no link may lead out of the real path
+    `root`. With `components` the defaults of components are checked, which imports their packages."""
+    source = read_source(file, path, root)
     if isinstance(source, Diagnostic):
         return Config(problems=(source,))
     if not re.sub(r"(?m)^\s*#.*$", "", source.text).strip():
@@ -371,8 +373,7 @@ class Homes:
             return Config()
         if path not in self._configs:
             shown = os.path.relpath(path, self.cwd)
-            if outside := leads_out(shown, path, looks.real_path(root)):
-                self._configs[path] = Config(problems=(outside,))
-            else:
-                self._configs[path] = read_config(shown, path, self.schedulers, components=self.components)
+            self._configs[path] = read_config(
+                shown, path, self.schedulers, root=looks.real_path(root), components=self.components
+            )
         return self._configs[path]

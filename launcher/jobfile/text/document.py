@@ -118,8 +118,17 @@ class Source:
         return self._starts
 
 
-def read_source(file: str, path: str) -> Source | Diagnostic:
-    """Read `path`, shown to the user as `file`. An unreadable file or invalid UTF-8 gives a diagnostic."""
+def read_source(file: str, path: str, root: str = "") -> Source | Diagnostic:
+    """Read `path`, shown to the user as `file`. An unreadable file or invalid UTF-8 gives a diagnostic.
+
+    So does a link that leads out of the real path `root`, if given: the text of such a file is not shown.
+    """
+    if root and not is_below(looks.real_path(path), root):
+        message, hint = (
+            "the file is a link that leads out of the repository",
+            "copy the file into the repository",
+        )
+        return of_whole_file(file, "unreadable", message, hint=hint)
     try:
         data = looks.content(path, MAX_BYTES + 1)
     except OSError as error:
@@ -159,14 +168,6 @@ def unreadable(file: str, path: str, error: OSError) -> Diagnostic:
         return of_whole_file(file, "no-such-file", "there is no such file", hint=hint)
     reason = error.strerror or os.strerror(error.errno or 0)
     return of_whole_file(file, "unreadable", f"the file cannot be read: {reason}")
-
-
-def leads_out(file: str, path: str, root: str) -> Diagnostic | None:
-    """Return the message on a file that a link puts outside the real path `root`: its text is not shown."""
-    if is_below(looks.real_path(path), root):
-        return None
-    hint = "copy the file into the repository"
-    return of_whole_file(file, "unreadable", "the file is a link that leads out of the repository", hint=hint)
 
 
 _JOB_MARK = ".launcher."
