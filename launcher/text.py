@@ -97,6 +97,12 @@ def listing(words: Sequence[str], limit: int = 5) -> str:
     return shown if len(words) <= limit else f"{shown} … and {len(words) - limit} more"
 
 
+def some_of(names: Sequence[str], limit: int = 10) -> str:
+    """`train.py, model.py`, safe on a terminal, and past the limit `and 3 more`."""
+    more = f" and {len(names) - limit} more" if len(names) > limit else ""
+    return ", ".join(map(printable, names[:limit])) + more
+
+
 def memory(mebibytes: float) -> str:
     """`3.5 MiB`, `512 MiB`, `16 GiB`, `1.5 GiB`."""
     if mebibytes < 1024:

@@ -16,10 +16,10 @@ from launcher.errors import LauncherError, SchedulerError
 from launcher.plan.diff import Change, is_workspace_digest
 from launcher.plan.model import Plan
 from launcher.plan.step import Guard, Step
-from launcher.plan.why import some_files
 from launcher.specs.app import ROLE_FIELDS, Role
 from launcher.specs.attempt import StoodOn
 from launcher.specs.launch import JobKey, Launch, WorkspaceRef
+from launcher.text import some_of
 
 if TYPE_CHECKING:
     from launcher.specs.binding import BoundLaunch
@@ -286,7 +286,7 @@ def untracked_notes(workspace: WorkspaceRef, changes: Iterable[Change]) -> Itera
             word, quoted = "a line" if len(lines) == 1 else "the lines", [f"`{line}`" for line in lines]
             yield (
                 f"the workspace `{folder}` differs only in files that git does not track: "
-                f"{some_files(changed)}; if the job writes them, {word} {some_files(quoted)} in its "
+                f"{some_of(changed)}; if the job writes them, {word} {some_of(quoted)} in its "
                 ".launcherignore leaves them out"
             )
 

@@ -6,8 +6,7 @@ from collections.abc import Collection, Iterator, Sequence
 from typing import Any, Literal
 
 from launcher.dataclass import dataclass
-from launcher.plan import why
-from launcher.plan.decide import inputs_changed
+from launcher.plan.decide import fired, inputs_changed
 from launcher.plan.diff import diff
 from launcher.plan.grounds import Desired, Ground, Knows
 from launcher.plan.snapshot import Snapshot
@@ -132,14 +131,14 @@ def _inputs(desired: Desired, success: Attempt) -> Iterator[Basis]:
 
 
 def _files(launch: Launch, success: Attempt) -> Iterator[Basis]:
-    fired = {reason.path: reason.detail for reason in why.fired(launch, success)}
+    details = {reason.path: reason.detail for reason in fired(launch, success)}
     for index, trigger in enumerate(launch.lifecycle.rerun_on):
         path = f"lifecycle.rerun_on[{index}]"
         if trigger.kind == "every_apply":
             yield Basis(what="files", name=trigger.kind, is_current=False, now="each apply runs it again")
         else:
-            now = fired.get(path, "")
-            yield Basis(what="files", name=", ".join(trigger.globs), is_current=path not in fired, now=now)
+            now = details.get(path, "")
+            yield Basis(what="files", name=", ".join(trigger.globs), is_current=path not in details, now=now)
 
 
 def _seen(success: Attempt, edited: Collection[str]) -> Iterator[Basis]:

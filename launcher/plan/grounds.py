@@ -9,11 +9,10 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar
 from launcher.dataclass import dataclass, field, replace
 from launcher.plan.snapshot import OUTPUT_GONE, Snapshot
 from launcher.plan.step import Reason, Step, is_abandoned, is_unfinished, submitter
-from launcher.plan.why import some_files
 from launcher.specs.attempt import WAITING_STATES, Attempt, LateDocument, StoodOn
 from launcher.specs.inputs import InputFiles
 from launcher.specs.launch import JobKey, Launch, Need
-from launcher.text import natural
+from launcher.text import natural, some_of
 
 if TYPE_CHECKING:
     from launcher.plan.turns import Room
@@ -246,7 +245,7 @@ def other_needs(attempt: Attempt, grounds: Sequence[Ground], *, order_too: bool 
     gone = before - {ground.job for ground in grounds} - set(() if order_too else attempt.order_only)
     found = [("now also needs", new), ("no longer needs", gone)]
     return [
-        Reason("needs_changed", detail=f"{words} {some_files(sorted(jobs, key=natural), _SHOWN)}")
+        Reason("needs_changed", detail=f"{words} {some_of(sorted(jobs, key=natural), _SHOWN)}")
         for words, jobs in found
         if jobs
     ]

@@ -214,6 +214,12 @@ class Attempt:
         return self.state in LIVE_STATES
 
     @property
+    def short_commit(self) -> str:
+        """`a1b2c3d`, `a1b2c3d-dirty`; "" without git."""
+        commit, dash, dirty = self.commit.partition("-")
+        return f"{commit[:7]}{dash}{dirty}"
+
+    @property
     def variables(self) -> dict[str, str]:
         """The environment variables that tell its replicas which attempt they belong to."""
         return {"LAUNCHER_ATTEMPT": str(self.number), "LAUNCHER_EDITION": str(self.edition)}

@@ -14,7 +14,6 @@ from launcher.plan.diff import Change, field
 from launcher.plan.effects import Compared
 from launcher.plan.explain import Explanation
 from launcher.plan.model import Plan
-from launcher.plan.why import short_commit
 from launcher.specs.launch import JobKey
 from launcher.text import fenced, fold, named, paint, plural
 
@@ -133,7 +132,7 @@ def explanation_text(found: Explanation, *, color: bool = False) -> str:
     verdict = f"Plan: {step.kind}: {step.why()}\n"
     if success is None:
         return f"{step.key.job}: no attempt has succeeded\n\n{verdict}"
-    facts = ", ".join(filter(None, (short_commit(success), timestamp(success.ended_at))))
+    facts = ", ".join(filter(None, (success.short_commit, timestamp(success.ended_at))))
     head = f"{step.key.job} stands on attempt {success.number} ({facts}):"
     rows = [
         [_STANDING[part.is_current], part.what, part.name, _SHA.sub(r":\1", part.recorded), part.now]

@@ -17,11 +17,11 @@ from launcher.cli.render.plan_lines import (
     role_lines,
 )
 from launcher.cli.render.values import sent_to, wrapped
+from launcher.plan.decide import ran
 from launcher.plan.model import Plan, overruns, total_of
 from launcher.plan.step import Guard, Step, keys_after
-from launcher.plan.why import ran, some_files
 from launcher.specs.launch import JobKey
-from launcher.text import FEW, listing, paint, plural
+from launcher.text import FEW, listing, paint, plural, some_of
 
 _MOST_NAMED = 3
 """The most jobs that a remedy names, each with its own option."""
@@ -31,7 +31,7 @@ def edited_lines(steps: Sequence[Step], plan: Sequence[Step], name: Callable[[St
     """Yield lines about the edited jobs `steps`: one for all jobs with the same files or of one matrix."""
     for group in _groups(steps):
         first = group[0]
-        files = some_files(sorted({path for step in group for path in step.edited}))
+        files = some_of(sorted({path for step in group for path in step.edited}))
         one = len(group) == 1
         what = ran(first.latest) if first.latest is not None else "what ran"
         who = f"{name(first)}  unchanged" if one else f"{plural(len(group), 'job')} unchanged"
