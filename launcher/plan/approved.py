@@ -17,7 +17,7 @@ from launcher.hashes import sha256
 from launcher.plan.effects import Approval, Effect, Refusal, Start, Stop, started_by
 from launcher.plan.model import Orphan, Plan
 from launcher.plan.schema import APPROVED, EFFECTS_VERSION
-from launcher.plan.shapes import Fault
+from launcher.plan.shapes import Fault, faults_in
 from launcher.plan.step import Guard, Reason, Step, in_order, keys_after
 from launcher.specs.attempt import Attempt
 from launcher.specs.launch import JobKey
@@ -188,7 +188,7 @@ def approval_json(plan: Plan, *, pull_request: str = "") -> dict[str, Any]:
 
 def approval_faults(data: Any) -> Iterator[Fault]:
     """Yield the faults of a list of effects."""
-    faults = list(APPROVED.faults(data, ""))
+    faults = list(faults_in(APPROVED, data, ""))
     yield from faults
     for index, item in enumerate(() if faults else data["effects"]):
         if ("start" in item) == ("stop" in item):

@@ -24,7 +24,7 @@ from launcher.plan.diff import Change
 from launcher.plan.effects import Approval
 from launcher.plan.model import Orphan, Plan, PlanProblem, Selection, overruns, total_of
 from launcher.plan.schema import EFFECTS_VERSION, PLAN, READ, VERSION, plan_schema
-from launcher.plan.shapes import Fault
+from launcher.plan.shapes import Fault, faults_in
 from launcher.plan.step import Guard, Reason, Step, to_estimate
 from launcher.specs import canonical
 from launcher.specs.attempt import StoodOn
@@ -139,7 +139,7 @@ def decode(data: Any, *, name: str = "plan.json") -> Plan:
     """
     if isinstance(data, dict) and (other := _of_other_version(data, name)) is not None:
         raise other
-    if faults := list(PLAN.faults(data, "")) or list(_cross_faults(data)):
+    if faults := list(faults_in(PLAN, data, "")) or list(_cross_faults(data)):
         raise _refusal(name, faults)
     plan = _plan(data)
     digest = plan.plan_digest if data["version"] == VERSION else digest_of_v2(plan)

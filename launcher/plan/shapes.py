@@ -1,214 +1,150 @@
-"""Shapes of JSON values: each finds every fault of a value, and writes its JSON Schema from the same text."""
+"""JSON Schemas of JSON values, and a check that finds every fault of a value by its schema.
+
+The functions that are named like a value return its schema: the part of JSON Schema that `faults_in` reads.
+"""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterator, Mapping
-from typing import Any, Protocol
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from typing import Any
 
-from launcher.dataclass import dataclass
 from launcher.text import nearest
 
 _TOO_LARGE = 1e15
+Schema = dict[str, Any]
 Fault = tuple[str, str]
 """A path (`jobs[0].guard.state`) and the fault there."""
 
 
-class Shape(Protocol):
-    def faults(self, value: Any, path: str) -> Iterator[Fault]: ...
-
-    def schema(self) -> dict[str, Any]: ...
-
-
-@dataclass(frozen=True, slots=True)
-class Text:
+def text(doc: str = "", *, pattern: str = "", choices: Collection[str] = ()) -> Schema:
     """A string: one of `choices`, or a full match of `pattern`."""
-
-    doc: str = ""
-    pattern: str = ""
-    choices: Collection[str] = ()
-
-    def faults(self, value: Any, path: str) -> Iterator[Fault]:
-        if not isinstance(value, str):
-            yield path, f"want text, got {_kind(value)}"
-        elif self.choices and value not in self.choices:
-            yield path, f"want one of {', '.join(self.choices)}, got {value!r}"
-        elif self.pattern and not re.fullmatch(self.pattern, value):
-            yield path, f"want text like /{self.pattern}/, got {value!r}"
-
-    def schema(self) -> dict[str, Any]:
-        out: dict[str, Any] = {"type": "string"}
-        if self.choices:
-            out["enum"] = list(self.choices)
-        if self.pattern:
-            out["pattern"] = f"^(?:{self.pattern})$"
-        return _described(out, self.doc)
+    given = {"enum": list(choices)} if choices else {}
+    return _of("string", doc, **given, **({"pattern": f"^(?:{pattern})$"} if pattern else {}))
 
 
-@dataclass(frozen=True, slots=True)
-class Either:
-    """A string of one shape or an object of another."""
-
-    text: Text
-    record: Object
-    doc: str = ""
-
-    def faults(self, value: Any, path: str) -> Iterator[Fault]:
-        shape: Shape = self.record if isinstance(value, dict) else self.text
-        return shape.faults(value, path)
-
-    def schema(self) -> dict[str, Any]:
-        return _described({"anyOf": [self.text.schema(), self.record.schema()]}, self.doc)
-
-
-@dataclass(frozen=True, slots=True)
-class Choice:
-    """An object of one of two shapes: the second where it has the field `by`."""
-
-    first: Object
-    second: Object
-    by: str
-    doc: str = ""
-
-    def faults(self, value: Any, path: str) -> Iterator[Fault]:
-        is_second = isinstance(value, dict) and self.by in value
-        return (self.second if is_second else self.first).faults(value, path)
-
-    def schema(self) -> dict[str, Any]:
-        return _described({"anyOf": [self.first.schema(), self.second.schema()]}, self.doc)
-
-
-@dataclass(frozen=True, slots=True)
-class Whole:
+def whole(doc: str = "", *, least: int | None = None) -> Schema:
     """An integer of at least `least`."""
-
-    doc: str = ""
-    least: int | None = None
-
-    def faults(self, value: Any, path: str) -> Iterator[Fault]:
-        if isinstance(value, bool) or not isinstance(value, int):
-            yield path, f"want a whole number, got {_kind(value)}"
-        elif self.least is not None and value < self.least:
-            yield path, f"want at least {self.least}, got {value}"
-
-    def schema(self) -> dict[str, Any]:
-        limit = {} if self.least is None else {"minimum": self.least}
-        return _described({"type": "integer", **limit}, self.doc)
+    return _of("integer", doc, **({} if least is None else {"minimum": least}))
 
 
-@dataclass(frozen=True, slots=True)
-class Number:
+def number(doc: str = "") -> Schema:
     """A finite number that is not negative."""
-
-    doc: str = ""
-
-    def faults(self, value: Any, path: str) -> Iterator[Fault]:
-        if isinstance(value, bool) or not isinstance(value, int | float):
-            yield path, f"want a number, got {_kind(value)}"
-        elif not 0 <= value < _TOO_LARGE:
-            yield path, f"want a number of at least 0, got {value}"
-
-    def schema(self) -> dict[str, Any]:
-        return _described({"type": "number", "minimum": 0, "exclusiveMaximum": _TOO_LARGE}, self.doc)
+    return _of("number", doc, minimum=0, exclusiveMaximum=_TOO_LARGE)
 
 
-@dataclass(frozen=True, slots=True)
-class Flag:
-    doc: str = ""
-
-    def faults(self, value: Any, path: str) -> Iterator[Fault]:
-        if not isinstance(value, bool):
-            yield path, f"want true or false, got {_kind(value)}"
-
-    def schema(self) -> dict[str, Any]:
-        return _described({"type": "boolean"}, self.doc)
+def flag(doc: str = "") -> Schema:
+    return _of("boolean", doc)
 
 
-@dataclass(frozen=True, slots=True)
-class Anything:
+def anything(doc: str = "") -> Schema:
     """Any JSON value."""
-
-    doc: str = ""
-
-    def faults(self, value: Any, path: str) -> Iterator[Fault]:
-        yield from ()
-
-    def schema(self) -> dict[str, Any]:
-        return _described({}, self.doc)
+    return {"description": doc} if doc else {}
 
 
-@dataclass(frozen=True, slots=True)
-class Items:
-    """A list with items of one shape."""
-
-    item: Shape
-    doc: str = ""
-
-    def faults(self, value: Any, path: str) -> Iterator[Fault]:
-        if not isinstance(value, list):
-            yield path, f"want a list, got {_kind(value)}"
-            return
-        for index, item in enumerate(value):
-            yield from self.item.faults(item, f"{path}[{index}]")
-
-    def schema(self) -> dict[str, Any]:
-        return _described({"type": "array", "items": self.item.schema()}, self.doc)
+def items(item: Schema, doc: str = "") -> Schema:
+    """A list with items of one schema."""
+    return _of("array", doc, items=item)
 
 
-@dataclass(frozen=True, slots=True)
-class Table:
-    """An object with arbitrary keys and values of one shape."""
-
-    value: Shape
-    doc: str = ""
-
-    def faults(self, value: Any, path: str) -> Iterator[Fault]:
-        if not isinstance(value, dict):
-            yield path, f"want an object, got {_kind(value)}"
-            return
-        for key, item in value.items():
-            yield from self.value.faults(item, f"{path}.{key}")
-
-    def schema(self) -> dict[str, Any]:
-        return _described({"type": "object", "additionalProperties": self.value.schema()}, self.doc)
+def table(value: Schema, doc: str = "") -> Schema:
+    """An object with arbitrary keys and values of one schema."""
+    return _of("object", doc, additionalProperties=value)
 
 
-@dataclass(frozen=True, slots=True)
-class Object:
+def record(fields: Mapping[str, Schema], optional: Mapping[str, Schema], doc: str = "") -> Schema:
     """An object with known fields; those in `optional` may be absent, unknown ones are faults."""
-
-    fields: Mapping[str, Shape]
-    optional: Mapping[str, Shape]
-    doc: str = ""
-
-    def faults(self, value: Any, path: str) -> Iterator[Fault]:
-        if not isinstance(value, dict):
-            yield path, f"want an object, got {_kind(value)}"
-            return
-        known = {**self.fields, **self.optional}
-        for name, item in value.items():
-            place = f"{path}.{name}" if path else name
-            if name in known:
-                yield from known[name].faults(item, place)
-            else:
-                near = nearest(name, known)
-                yield place, "not a field here" + (f"; did you mean `{near}`?" if near else "")
-        for name in self.fields:
-            if name not in value:
-                yield f"{path}.{name}" if path else name, "is missing"
-
-    def schema(self) -> dict[str, Any]:
-        out: dict[str, Any] = {
-            "type": "object",
-            "properties": {name: shape.schema() for name, shape in {**self.fields, **self.optional}.items()},
-            "required": list(self.fields),
-            "additionalProperties": False,
-        }
-        return _described(out, self.doc)
+    known = {**fields, **optional}
+    return _of("object", doc, properties=known, required=list(fields), additionalProperties=False)
 
 
-def _described(schema: dict[str, Any], doc: str) -> dict[str, Any]:
-    return {"description": doc, **schema} if doc else schema
+def either(first: Schema, second: Schema, doc: str = "") -> Schema:
+    """A value of one of two schemas: of the second for a record that has its fields."""
+    return {**anything(doc), "anyOf": [first, second]}
+
+
+def _of(kind: str, doc: str, **more: Any) -> Schema:
+    return {**anything(doc), "type": kind, **more}
+
+
+def faults_in(schema: Schema, value: Any, path: str) -> Iterator[Fault]:
+    """Yield every fault of a value of which the functions above have made the schema."""
+    if "anyOf" in schema:
+        schema = _chosen(schema["anyOf"], value)
+    if check := _CHECKS.get(schema.get("type", "")):
+        yield from check(schema, value, path)
+
+
+def _chosen(options: Sequence[Schema], value: Any) -> Schema:
+    if not isinstance(value, dict):
+        return options[0]
+    records = [each for each in options if each["type"] == "object"]
+    return next((each for each in records[::-1] if value.keys() >= {*each["required"]}), records[0])
+
+
+def _text_faults(schema: Schema, value: Any, path: str) -> Iterator[Fault]:
+    choices, pattern = schema.get("enum"), schema.get("pattern", "")[len("^(?:") : -len(")$")]
+    if not isinstance(value, str):
+        yield path, f"want text, got {_kind(value)}"
+    elif choices and value not in choices:
+        yield path, f"want one of {', '.join(choices)}, got {value!r}"
+    elif pattern and not re.fullmatch(pattern, value):
+        yield path, f"want text like /{pattern}/, got {value!r}"
+
+
+def _whole_faults(schema: Schema, value: Any, path: str) -> Iterator[Fault]:
+    least = schema.get("minimum")
+    if isinstance(value, bool) or not isinstance(value, int):
+        yield path, f"want a whole number, got {_kind(value)}"
+    elif least is not None and value < least:
+        yield path, f"want at least {least}, got {value}"
+
+
+def _number_faults(schema: Schema, value: Any, path: str) -> Iterator[Fault]:
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        yield path, f"want a number, got {_kind(value)}"
+    elif not schema["minimum"] <= value < schema["exclusiveMaximum"]:
+        yield path, f"want a number of at least {schema['minimum']}, got {value}"
+
+
+def _flag_faults(schema: Schema, value: Any, path: str) -> Iterator[Fault]:
+    if not isinstance(value, bool):
+        yield path, f"want true or false, got {_kind(value)}"
+
+
+def _items_faults(schema: Schema, value: Any, path: str) -> Iterator[Fault]:
+    if not isinstance(value, list):
+        yield path, f"want a list, got {_kind(value)}"
+        return
+    for index, item in enumerate(value):
+        yield from faults_in(schema["items"], item, f"{path}[{index}]")
+
+
+def _object_faults(schema: Schema, value: Any, path: str) -> Iterator[Fault]:
+    if not isinstance(value, dict):
+        yield path, f"want an object, got {_kind(value)}"
+        return
+    known, others = schema.get("properties", {}), schema["additionalProperties"]
+    for name, item in value.items():
+        place = f"{path}.{name}" if path else name
+        if name in known or others is not False:
+            yield from faults_in(known.get(name, others), item, place)
+        else:
+            near = nearest(name, known)
+            yield place, "not a field here" + (f"; did you mean `{near}`?" if near else "")
+    for name in schema.get("required", ()):
+        if name not in value:
+            yield f"{path}.{name}" if path else name, "is missing"
+
+
+_CHECKS = {
+    "string": _text_faults,
+    "integer": _whole_faults,
+    "number": _number_faults,
+    "boolean": _flag_faults,
+    "array": _items_faults,
+    "object": _object_faults,
+}
 
 
 def _kind(value: Any) -> str:

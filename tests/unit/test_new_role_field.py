@@ -167,13 +167,14 @@ def test_a_plan_shows_a_change_of_the_new_field(package: Path) -> None:
         """
 from launcher.plan.diff import diff
 from launcher.plan.schema import PLAN
+from launcher.plan.shapes import faults_in
 from launcher.specs import document
 old, new = (document(launch(f"    novelty: {n}")) for n in (5, 7))
 assert [str(change) for change in diff(old, new)] == ["~ roles.main.novelty: 5 → 7"]
-shape = PLAN.optional["jobs"] if "jobs" in PLAN.optional else PLAN.fields["jobs"]
-shape = shape.item.optional["launch"].fields["document"]
-assert [*shape.faults(new, "")] == []
-assert [*shape.faults({**new, "roles": [{**new["roles"][0], "novelty": "x"}]}, "")] != []
+of_job = PLAN["properties"]["jobs"]["items"]["properties"]
+shape = of_job["launch"]["properties"]["document"]
+assert [*faults_in(shape, new, "")] == []
+assert [*faults_in(shape, {**new, "roles": [{**new["roles"][0], "novelty": "x"}]}, "")] != []
 """,
     )
 
