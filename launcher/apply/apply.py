@@ -22,9 +22,9 @@ from launcher.apply.approval import (
 )
 from launcher.apply.dry_run import bind_plan
 from launcher.apply.engines import Engines, record_ends
-from launcher.apply.events import Events, Outcome, Result
+from launcher.apply.events import UNWATCHED, Events, Outcome, Result, Watching
 from launcher.apply.execute import execute
-from launcher.apply.follow import UNWATCHED, Watching, follow
+from launcher.apply.follow import follow
 from launcher.apply.observe import keys_of
 from launcher.apply.plans import (
     NO_CHOICES,

@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
 from copy import copy
 from functools import partial
-from time import monotonic
+from time import monotonic, sleep
 from typing import TYPE_CHECKING, Any
 
 from launcher.apply.engines import Engines
-from launcher.apply.events import TOGETHER_S, Events, OnEvent, Outcome
-from launcher.apply.follow_group import LOOK_S, SHARE, Group, Stranded, pause_after
+from launcher.apply.events import TOGETHER_S, UNWATCHED, Events, OnLog, Outcome, Watching
 from launcher.apply.submit import unrecorded
-from launcher.dataclass import dataclass, replace
+from launcher.dataclass import replace
 from launcher.errors import LauncherError, SchedulerError, StateError
 from launcher.schedulers.staged import StagedScheduler
-from launcher.specs.launch import JobKey
 from launcher.state.records import AppRecord, of_attempt
 from launcher.state.store import Store
 from launcher.text import with_cause
@@ -23,29 +22,19 @@ from launcher.text import with_cause
 if TYPE_CHECKING:
     from threading import Event, Thread
 
-    from launcher.schedulers.responses import DescribeAppResponse
     from launcher.schedulers.restarts import Restart
     from launcher.specs.attempt import Attempt
 
 
-OnLog = Callable[[JobKey, str, int, bytes], None]
-"""Called with job, role, replica and a chunk of its output, cut anywhere; from one thread per app."""
-OnProgress = Callable[[JobKey, "DescribeAppResponse"], None]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Watching:
-    """The callbacks of an apply while it works and while it waits, all optional."""
-
-    on_event: OnEvent | None = None
-    on_log: OnLog | None = None
-    on_progress: OnProgress | None = None
-
-
-UNWATCHED = Watching()
 _STACK_BYTES = 256 * 1024
 _SHOWN = 5
 """Held apps of which a live table shows why they wait."""
+_LOOK_S = 2.0
+"""How often to look: at the cost of a record an app, or of a list of the engine."""
+_SHARE = 20
+"""Looks at many apps take at most 1/20 of the time."""
+_PAUSE_S = 5e-6
+"""Pause for each app after a change, to take the changes that follow together."""
 
 
 def follow(
@@ -58,7 +47,7 @@ def follow(
 ) -> tuple[Outcome, ...]:
     """Wait for every live app; returns the outcomes with their final states, which are then in the ledger.
 
-    Held apps that no process will start are not waited for (see `Stranded`). An interrupt detaches: the apps
+    Held apps that no process will start are not waited for (see `_Stranded`). An interrupt detaches: the apps
     keep running.
     """
     live = [outcome for outcome in outcomes if outcome.app is not None and outcome.app.is_live]
@@ -90,7 +79,7 @@ class _Follower:
         self._live = live
         self._engines = engines
         self._store = store
-        self._events = events
+        self.events = events
         self._on_log = watching.on_log
         self._on_progress = watching.on_progress
         self._keys = {outcome.app_id: outcome.key for outcome in live}
@@ -110,7 +99,7 @@ class _Follower:
 
         for outcome in self._live:  # schedulers are made here, so that the threads only look them up
             self._scheduler(outcome)
-        self._events.together_s = TOGETHER_S if len(self._live) > 1 else 0.0
+        self.events.together_s = TOGETHER_S if len(self._live) > 1 else 0.0
         done = threading.Event()
         before = threading.stack_size(_STACK_BYTES)
         try:
@@ -124,7 +113,7 @@ class _Follower:
             if progress is not None:
                 progress.join()
         finally:
-            self._events.flush()
+            self.events.flush()
 
     def _scheduler(self, outcome: Outcome) -> StagedScheduler[Any]:
         return self._engines.get(outcome.handle.partition("://")[0])
@@ -133,10 +122,10 @@ class _Follower:
         if self._on_log is None and outcome.has_retries:
             # With logs, states are reported between the lines of the output.
             for restart in self._scheduler(outcome).logs(outcome.app_id).restarts():
-                self._report_restart(outcome.app_id, restart)
-        self._ended_together((outcome,))
+                self.report_restart(outcome.app_id, restart)
+        self.ended_together((outcome,))
 
-    def _ended_together(self, outcomes: Sequence[Outcome]) -> None:
+    def ended_together(self, outcomes: Sequence[Outcome]) -> None:
         """Wait for the ends of apps that have ended, or end now; record and report them.
 
         An app that cannot be read counts as ended, too, and its error is noted.
@@ -178,11 +167,11 @@ class _Follower:
             message = with_cause(message, _cause(scheduler, outcome.app_id))
         about: dict[str, Any] = {"attempt": attempt.number, "app_id": outcome.app_id, "message": message}
         if attempt.state == "skipped":
-            self._events.report("attempt_skipped", outcome.key, attempt.ended_at, **about)
+            self.events.report("attempt_skipped", outcome.key, attempt.ended_at, **about)
         elif not attempt.is_live:  # else the process that held it has died
             how = ("handle", "state", "exit_code", "started_at", "ended_at")
             about |= {name: getattr(attempt, name) for name in how}
-            self._events.report("ended", outcome.key, attempt.ended_at, **about)
+            self.events.report("ended", outcome.key, attempt.ended_at, **about)
         app = of_attempt(attempt)
         app.message = message
         return replace(outcome, app=app, warnings=warnings)
@@ -195,21 +184,13 @@ class _Follower:
         for name, outcomes in of_each.items():
             scheduler = self._engines.get(name)
             if len(outcomes) > 1 and self._on_log is None and scheduler.changed(()) is not None:
-                group = Group(
-                    scheduler,
-                    outcomes,
-                    on_start=self._report_start,
-                    on_restart=self._report_restart,
-                    on_ends=self._ended_together,
-                    together=self._events.together,
-                )
-                yield outcomes, group.follow
+                yield outcomes, _Group(self, scheduler, outcomes).follow
             else:
                 yield from (((each,), partial(self._follow, each)) for each in outcomes)
 
     def _join(self, waiting: Sequence[tuple[Sequence[Outcome], Thread]]) -> None:
         """Join the threads until those left wait for stranded apps."""
-        looks, pause_s = Stranded(self._engines), LOOK_S
+        looks, pause_s = _Stranded(self._engines), _LOOK_S
         while alive := [each for each in waiting if each[1].is_alive()]:
             left = [each for part, _ in alive for each in part if each.app_id not in self.ended]
             held = [app for app in _held(left) if app.app_id not in self._started]
@@ -217,7 +198,7 @@ class _Follower:
             if held and alive[0][1].is_alive():
                 began = monotonic()
                 stranded = looks.look(held)
-                pause_s = pause_after(began)
+                pause_s = _pause_after(began)
                 left = [each for each in left if each.app_id not in self.ended]
                 if {each.app_id for each in left} <= stranded.keys():
                     for each in left:
@@ -246,10 +227,10 @@ class _Follower:
             has_output = True
             if outcome.app is not None and outcome.app.is_held:
                 self._scheduler(outcome).wait_for_start(outcome.app_id)
-                attempt = self._report_start(outcome)
+                attempt = self.report_start(outcome)
                 has_output = attempt is not None and (attempt.is_live or attempt.started_at is not None)
                 if self._on_log is not None:  # its output follows
-                    self._events.flush()
+                    self.events.flush()
             if self._on_log is not None and has_output:
                 self._copy(self._on_log, outcome)
         finally:
@@ -263,14 +244,14 @@ class _Follower:
         roles = seen.roles_statuses if seen is not None else []
         replicas = [(replica.role, replica.id) for role in roles for replica in role.replicas]
         logs = scheduler.logs(outcome.app_id)
-        logs.on_restart = partial(self._report_restart, outcome.app_id)
+        logs.on_restart = partial(self.report_restart, outcome.app_id)
         try:
             for role, k, data in logs.chunks(replicas, LogPart(follow=True)):
                 on_log(outcome.key, role, k, data)
         except SchedulerError as error:  # the outcome of the app counts, as without its output
             self._unread[outcome.app_id] = str(error)
 
-    def _report_start(self, outcome: Outcome) -> Attempt | None:
+    def report_start(self, outcome: Outcome) -> Attempt | None:
         """Report that the holder of an attempt has started it; returns the attempt."""
         attempt = self._scheduler(outcome).attempt(outcome.app_id)
         self._note_start(outcome, attempt)
@@ -280,9 +261,9 @@ class _Follower:
         self._started.add(outcome.app_id)
         if attempt is not None and attempt.started_at is not None:
             about = {"attempt": attempt.number, "app_id": attempt.app_id, "handle": attempt.handle}
-            self._events.report("started", outcome.key, attempt.started_at, **about)
+            self.events.report("started", outcome.key, attempt.started_at, **about)
 
-    def _report_restart(self, app_id: str, restart: Restart) -> None:
+    def report_restart(self, app_id: str, restart: Restart) -> None:
         facts: dict[str, Any] = {
             "app_id": app_id,
             "role": restart.role,
@@ -294,9 +275,9 @@ class _Follower:
             "message": str(restart),
         }
         if self._on_log is None:
-            self._events.report("restarting", self._keys[app_id], restart.at, **facts)
+            self.events.report("restarting", self._keys[app_id], restart.at, **facts)
         else:
-            self._events.emit("restarting", self._keys[app_id], at=restart.at, **facts)
+            self.events.emit("restarting", self._keys[app_id], at=restart.at, **facts)
 
     def _report_progress(self, done: Event) -> None:
         """Poll the apps for a terminal, as often as their schedulers allow, and once more at the end.
@@ -319,13 +300,135 @@ class _Follower:
                 if seen is not None:
                     self._on_progress(outcome.key, seen)
             if began >= all_at:
-                all_at = monotonic() + (monotonic() - began) * SHARE
+                all_at = monotonic() + (monotonic() - began) * _SHARE
             left = [outcome for outcome in left if outcome.app_id not in ended]
 
     def _has_news(self, outcome: Outcome) -> bool:
         """Whether an app runs, or has run."""
         is_held = outcome.app is not None and outcome.app.is_held
         return not is_held or outcome.app_id in self._started or outcome.app_id in self.ended
+
+
+class _Group:
+    """Apps of a scheduler that reports changes, which share a thread."""
+
+    def __init__(
+        self, follower: _Follower, scheduler: StagedScheduler[Any], outcomes: Iterable[Outcome]
+    ) -> None:
+        self._follower = follower
+        self._scheduler = scheduler
+        self._left = {each.app_id: each for each in outcomes}
+        self._held = {app.app_id for app in _held(self._left.values())}
+        self._restarts: dict[str, int] = {}  # app id → the number of reported restarts
+        self._all_at = self._running_at = monotonic() + _LOOK_S  # the times of the next looks
+
+    def follow(self) -> None:
+        """Report on the apps until all have ended. Raises the errors of the scheduler and of reports."""
+        while self._left:
+            left_s = min(self._all_at, self._running_at) - monotonic()
+            changed = self._scheduler.changed(self._left.keys(), left_s) or ()
+            with self._follower.events.together():
+                over = [app_id for app_id in changed if self._has_ended(app_id)]
+                over += self._dead()
+                if over:
+                    self._follower.ended_together([self._left.pop(app_id) for app_id in dict.fromkeys(over)])
+            sleep(len(self._left) * _PAUSE_S)
+
+    def _has_ended(self, app_id: str) -> bool:
+        """Report the news of an app; returns whether its record says that it has ended, or cannot be read."""
+        try:
+            events = [*self._scheduler.logs(app_id).events()()]
+        except LauncherError:
+            return True
+        kinds = {event["e"] for event in events}
+        if app_id in self._held and "starting" in kinds:
+            self._held.remove(app_id)
+            if "ended" not in kinds or "restart" in kinds:
+                self._follower.report_start(self._left[app_id])
+        if "restart" in kinds:
+            from launcher.schedulers.restarts import RestartReader
+
+            found = [*RestartReader(lambda: events).read()]
+            for restart in found[self._restarts.get(app_id, 0) :]:
+                self._follower.report_restart(app_id, restart)
+            self._restarts[app_id] = len(found)
+        return not events or "ended" in kinds
+
+    def _dead(self) -> list[str]:
+        """The apps that are live no more, whatever their records say: a killed process reports no change.
+
+        Looks when it is time.
+        """
+        began = monotonic()
+        if began < self._running_at:
+            return []
+        wanted = [app_id for app_id in self._left if began >= self._all_at or app_id not in self._held]
+        try:
+            live = {app.app_id for app in self._scheduler.refresh(wanted) if app.is_live}
+        except LauncherError:  # looked at again soon
+            live = {*wanted}
+        self._running_at = monotonic() + _pause_after(began)
+        if len(wanted) == len(self._left):
+            self._all_at = self._running_at
+        return [app_id for app_id in wanted if app_id not in live]
+
+
+class _Stranded:
+    """The present records of held apps and of the apps that they wait for, directly or not.
+
+    An app is stranded only when two looks in a row find it so: a later apply may be replacing a dead holder.
+    """
+
+    def __init__(self, engines: Engines) -> None:
+        self._engines = engines
+        self._needs: dict[str, dict[str, str]] = {}  # app id → app id of each need → its scheduler
+        self._before: frozenset[str] = frozenset()
+
+    def look(self, apps: Iterable[AppRecord]) -> dict[str, AppRecord]:
+        """Return the stranded ones among `apps`, in their present state, by app id."""
+        wanted = {app.app_id: app.scheduler for app in apps}
+        seen: dict[str, AppRecord] = {}
+        every = self._with_needs(wanted)
+        for scheduler in sorted(set(every.values())):
+            of_it = [app_id for app_id, of in every.items() if of == scheduler]
+            with suppress(LauncherError):  # an engine that cannot be reached now
+                seen |= {app.app_id: app for app in self._engines.get(scheduler).refresh(of_it)}
+        found: dict[str, bool] = {}
+
+        def is_stranded(app_id: str) -> bool:
+            if app_id not in found:
+                app = seen.get(app_id)
+                needs = self._needs.get(app_id, {})
+                found[app_id] = (
+                    app is not None and app.is_held and (app.abandoned or any(map(is_stranded, needs)))
+                )
+            return found[app_id]
+
+        now = frozenset(filter(is_stranded, wanted))
+        both, self._before = now & self._before, now
+        return {app_id: seen[app_id] for app_id in both}
+
+    def _with_needs(self, wanted: dict[str, str]) -> dict[str, str]:
+        """App id → scheduler of the apps and of all that they wait for."""
+        every: dict[str, str] = {}
+        left = dict(wanted)
+        while left:
+            app_id, scheduler = left.popitem()
+            every[app_id] = scheduler
+            if app_id not in self._needs:
+                try:
+                    attempt = self._engines.get(scheduler).attempt(app_id)
+                except LauncherError:  # as in `look`
+                    continue
+                needs = attempt.needs if attempt is not None else ()
+                self._needs[app_id] = {need.app_id: need.scheduler for need in needs}
+            left |= {need: of for need, of in self._needs[app_id].items() if need not in every}
+        return every
+
+
+def _pause_after(began: float) -> float:
+    """Seconds from now to the next look, after one that began at this monotonic time."""
+    return max(_LOOK_S, (monotonic() - began) * _SHARE)
 
 
 def _held(outcomes: Iterable[Outcome]) -> list[AppRecord]:

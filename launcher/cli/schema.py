@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from launcher.apply.event_schema import event_schema
+from launcher.apply.events import event_schema
 from launcher.cli.console import Console
 from launcher.cli.render.findings import ERROR_FIELDS, document_schema, findings_schema, object_schema
 from launcher.inventory.verify import LINKS

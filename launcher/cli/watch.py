@@ -10,8 +10,7 @@ from time import monotonic
 from typing import TYPE_CHECKING, Any
 
 from launcher import outages
-from launcher.apply.events import Outcome, Result, event
-from launcher.apply.follow import Watching
+from launcher.apply.events import Outcome, Result, Watching, event
 from launcher.cli.console import Console, OutputClosed, OutputError
 from launcher.cli.live_display import IMAGE_EVENTS, LiveDisplay
 from launcher.cli.render.outcomes import (

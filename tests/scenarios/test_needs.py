@@ -13,7 +13,7 @@ from pathlib import Path
 import jsonschema
 import pytest
 
-from launcher.apply.event_schema import event_schema
+from launcher.apply.events import event_schema
 from launcher.schedulers import pids
 from launcher.schedulers.local import rundir
 from tests import processes

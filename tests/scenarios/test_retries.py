@@ -8,7 +8,7 @@ import sys
 import jsonschema
 import pytest
 
-from launcher.apply.event_schema import event_schema
+from launcher.apply.events import event_schema
 from launcher.runner import get_runner
 from tests.scenario import until_line
 

@@ -81,8 +81,9 @@ ON_BRANCH = {
     "launcher.cli.watch": "progress bars, for output that is no terminal; the lines of logs, without --logs",
     "launcher.apply.execute": "turns, for jobs that ask for nothing; the message of an interrupt",
     "launcher.apply.plans": "turns, for jobs that ask for nothing; the check of saved plans, for job files",
-    "launcher.apply.follow_group": "restarts of apps, for applies without any",
-    "launcher.apply.follow": "threads for one app, errors of replicas for replicas without one",
+    "launcher.apply.follow": (
+        "threads for one app; restarts of apps, for applies without any; errors of replicas without one"
+    ),
     "launcher.apply.approval": "workspaces, for jobs without one",
     "launcher.apply.dry_run": "workspaces, for jobs without one; outputs, for plans that start nothing",
     "launcher.apply.submit": "workspaces, for jobs without one",

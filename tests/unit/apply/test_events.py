@@ -9,8 +9,7 @@ import jsonschema
 import pytest
 
 from launcher.apply import events as made_by
-from launcher.apply.event_schema import EVENTS, event_schema
-from launcher.apply.events import EventName, Events, Outcome, Result
+from launcher.apply.events import EVENTS, EventName, Events, Outcome, Result, event_schema
 from launcher.cli.live_display import image_progress
 from launcher.cli.render.outcomes import event_line
 from launcher.specs.launch import JobKey
