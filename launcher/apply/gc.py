@@ -102,12 +102,12 @@ def collect(
         try:
             if not dry_run:
                 record_ends(store, engines, [name])
-            scheduler = engines.get(name)
-            (_collect_logs if logs else _collect)(scheduler, store, rule, done, now=now, dry_run=dry_run)
+            at = _Collection(engines.get(name), store, rule, done, now=now, dry_run=dry_run)
+            (at.collect_logs if logs else at.collect)()
             if tombstones:
-                done.shared += _forget(scheduler, store, rule, now=now, dry_run=dry_run)
+                at.forget()
             if outputs:
-                _remove_outputs(scheduler, store, rule, done, dry_run=dry_run)
+                at.remove_outputs()
         except LauncherError as error:
             done.problems.append((name, error))
     live = sum(each.scheduler in schedulers and rule.concerns(each.project) for each in store.live_attempts())
@@ -116,132 +116,129 @@ def collect(
     return done
 
 
-def _remove_outputs(
-    scheduler: StagedScheduler[Any], store: Store, rule: Rule, done: Collected, *, dry_run: bool
-) -> None:
-    """Remove old output folders. The folders of each job's latest success and latest attempt stay, and so do
-    those that live attempts depend on."""
-    latest = store.latest()
-    live = store.by_app_ids(each.app_id for each in store.live_attempts()).values()
-    used = {name for attempt in live for name in read_outputs(attempt).values()}
-    used |= {own_output(attempt) for attempt in (*store.decisive(latest), *live)}
-    why: Counter[str] = Counter()
-    for name in scheduler.output_folders.names():
-        key = job_of(name, latest)
-        if key is None or not rule.concerns(key.project):
-            why["of other users, state folders (LAUNCHER_HOME) or projects"] += 1
-        elif name in used:
-            why["of the latest attempts, or read by live ones"] += 1
-        else:
+class _Collection:
+    """The removal of what apps of one scheduler have left; `done` gets the removed and the kept objects."""
+
+    def __init__(
+        self,
+        scheduler: StagedScheduler[Any],
+        store: Store,
+        rule: Rule,
+        done: Collected,
+        *,
+        now: float,
+        dry_run: bool,
+    ) -> None:
+        self._scheduler, self._store = scheduler, store
+        self._rule, self._done = rule, done
+        self._now, self._dry_run = now, dry_run
+
+    def collect(self) -> None:
+        """Remove the apps, and the shared objects."""
+        self._remove(self._chosen(self._scheduler.finished()))
+        if not self._dry_run:
+            self._done.shared += self._scheduler.sweep()
+            self._done.kept += self._scheduler.leftovers()
+
+    def collect_logs(self) -> None:
+        """Remove the logs of the apps."""
+        finished = self._scheduler.finished()
+        with_logs = [app for app in finished if not app.logs_removed and app.state != "skipped"]
+        stay: Counter[str] = Counter()
+        for app in self._chosen(with_logs):
             try:
-                if not dry_run:
-                    scheduler.output_folders.remove(name)
-                done.shared.append(f"output folder {name} of {key}")
-            except SchedulerError:
-                why["apps that have ended still have them: remove those first"] += 1
-    done.kept += [(plural(number, "output folder"), reason) for reason, number in why.items()]
+                if why := self._scheduler.remove_logs(app.app_id, dry_run=self._dry_run):
+                    stay[why] += 1
+                else:
+                    self._done.removed.append(app)
+            except LauncherError as error:
+                self._done.problems.append((app.handle, error))
+        self._keep(stay, "app")
 
+    def forget(self) -> None:
+        """Remove the engine's records of old outcomes; their texts name the jobs."""
+        for attempt in self._scheduler.outcomes():
+            is_old = (attempt.ended_at or attempt.created_at) <= self._now - self._rule.older_than_s
+            if not is_old or not self._rule.concerns(attempt.key.project):
+                continue
+            entry = self._store.app(attempt.app_id)
+            known = entry is not None and entry.state in ENDED_STATES
+            again = "from another state folder" if known else "the next time"
+            if not self._dry_run:
+                self._scheduler.forget_outcome(attempt.app_id)
+            how = f"attempt {attempt.number} of {attempt.key}, {attempt.state}"
+            text = f"the record of {how}: the job runs again when it is applied {again}"
+            self._done.shared.append(text)
 
-def _forget(
-    scheduler: StagedScheduler[Any], store: Store, rule: Rule, *, now: float, dry_run: bool
-) -> list[str]:
-    """Remove the engine's records of old outcomes; returns texts that name the jobs."""
-    gone = []
-    for attempt in scheduler.outcomes():
-        is_old = (attempt.ended_at or attempt.created_at) <= now - rule.older_than_s
-        if not is_old or not rule.concerns(attempt.key.project):
-            continue
-        entry = store.app(attempt.app_id)
-        known = entry is not None and entry.state in ENDED_STATES
-        again = "from another state folder" if known else "the next time"
-        if not dry_run:
-            scheduler.forget_outcome(attempt.app_id)
-        how = f"attempt {attempt.number} of {attempt.key}, {attempt.state}"
-        gone.append(f"the record of {how}: the job runs again when it is applied {again}")
-    return gone
-
-
-def _is_ours(app: AppRecord, store: Store) -> bool:
-    """Whether this state folder has a record of the app's outcome, and so of its end time.
-
-    On a shared engine the containers of an app without a record here may be another user's only record.
-    """
-    if app.own:
-        return True
-    entry = store.app(app.app_id)
-    if entry is None or entry.handle != app.handle:
-        return False
-    app.ended_at = entry.ended_at or app.ended_at
-    return True
-
-
-def _collect(
-    scheduler: StagedScheduler[Any], store: Store, rule: Rule, done: Collected, *, now: float, dry_run: bool
-) -> None:
-    """Remove the apps of a scheduler, and its shared objects."""
-    chosen = _chosen(scheduler.finished(), store, rule, done, now=now)
-    _remove(chosen, scheduler, store, done, dry_run=dry_run)
-    if not dry_run:
-        done.shared += scheduler.sweep()
-        done.kept += scheduler.leftovers()
-
-
-def _collect_logs(
-    scheduler: StagedScheduler[Any], store: Store, rule: Rule, done: Collected, *, now: float, dry_run: bool
-) -> None:
-    """Remove the logs of the apps of a scheduler."""
-    with_logs = [app for app in scheduler.finished() if not app.logs_removed and app.state != "skipped"]
-    stay: Counter[str] = Counter()
-    for app in _chosen(with_logs, store, rule, done, now=now):
-        try:
-            if why := scheduler.remove_logs(app.app_id, dry_run=dry_run):
-                stay[why] += 1
+    def remove_outputs(self) -> None:
+        """Remove old output folders. The folders of each job's latest success and latest attempt stay, and so
+        do those that live attempts depend on."""
+        store, folders = self._store, self._scheduler.output_folders
+        latest = store.latest()
+        live = store.by_app_ids(each.app_id for each in store.live_attempts()).values()
+        used = {name for attempt in live for name in read_outputs(attempt).values()}
+        used |= {own_output(attempt) for attempt in (*store.decisive(latest), *live)}
+        stay: Counter[str] = Counter()
+        for name in folders.names():
+            key = job_of(name, latest)
+            if key is None or not self._rule.concerns(key.project):
+                stay["of other users, state folders (LAUNCHER_HOME) or projects"] += 1
+            elif name in used:
+                stay["of the latest attempts, or read by live ones"] += 1
             else:
-                done.removed.append(app)
-        except LauncherError as error:
-            done.problems.append((app.handle, error))
-    done.kept += [(plural(number, "app"), why) for why, number in stay.items()]
+                try:
+                    if not self._dry_run:
+                        folders.remove(name)
+                    self._done.shared.append(f"output folder {name} of {key}")
+                except SchedulerError:
+                    stay["apps that have ended still have them: remove those first"] += 1
+        self._keep(stay, "output folder")
 
+    def _keep(self, stay: Counter[str], what: str) -> None:
+        """Report the kept objects of a kind: reason → how many."""
+        self._done.kept += [(plural(number, what), why) for why, number in stay.items()]
 
-def _chosen(
-    found: Iterable[AppRecord], store: Store, rule: Rule, done: Collected, *, now: float
-) -> list[AppRecord]:
-    """The ended apps that a rule does not keep, the oldest first. The others are added to `done.kept`."""
-    concerned = [app for app in found if rule.concerns(app.project)]
-    own = [app for app in concerned if _is_ours(app, store)]
-    unstarted = [each.app_id for each in store.live_attempts() if each.state in UNSTARTED_STATES]
-    waiting = store.by_app_ids(unstarted).values()
-    needed = {need.app_id for attempt in waiting for need in attempt.needs}
-    judged = reasons(own, rule, now=now, needed=needed)
-    stay = Counter(why for _, why in judged if why)
-    done.kept += [(plural(number, "app"), why) for why, number in stay.items()]
-    if others := len(concerned) - len(own):
-        done.kept.append((plural(others, "app"), "of other users or state folders (LAUNCHER_HOME)"))
-    return [app for app, why in judged if not why][::-1]
+    def _is_ours(self, app: AppRecord) -> bool:
+        """Whether this state folder has a record of the app's outcome, and so of its end time.
 
+        On a shared engine the containers of an app without a record here may be another user's only record.
+        """
+        if app.own:
+            return True
+        entry = self._store.app(app.app_id)
+        if entry is None or entry.handle != app.handle:
+            return False
+        app.ended_at = entry.ended_at or app.ended_at
+        return True
 
-def _remove(
-    apps: Sequence[AppRecord],
-    scheduler: StagedScheduler[Any],
-    store: Store,
-    done: Collected,
-    *,
-    dry_run: bool,
-) -> None:
-    recorded = {} if dry_run else store.by_app_ids(app.app_id for app in apps)
-    for app in apps:
-        try:
-            if not dry_run:
-                last = recorded.get(app.app_id)
-                is_complete = (
-                    last is not None
-                    and last.state in ENDED_STATES - {"lost"}
-                    and (bool(last.used) or last.started_at is None)
-                )  # nothing more can become known of it
-                attempt = None if is_complete else scheduler.attempt(app.app_id)
-                if attempt is not None and not attempt.is_live:
-                    store.record(attempt)  # the last record of its outcome if the ledger was lost
-                scheduler.remove(app.app_id)
-            done.removed.append(app)
-        except LauncherError as error:
-            done.problems.append((app.handle, error))
+    def _chosen(self, found: Iterable[AppRecord]) -> list[AppRecord]:
+        """The ended apps that the rule does not keep, the oldest first. The others are reported as kept."""
+        concerned = [app for app in found if self._rule.concerns(app.project)]
+        own = [app for app in concerned if self._is_ours(app)]
+        unstarted = [each.app_id for each in self._store.live_attempts() if each.state in UNSTARTED_STATES]
+        waiting = self._store.by_app_ids(unstarted).values()
+        needed = {need.app_id for attempt in waiting for need in attempt.needs}
+        judged = reasons(own, self._rule, now=self._now, needed=needed)
+        self._keep(Counter(why for _, why in judged if why), "app")
+        if others := len(concerned) - len(own):
+            self._done.kept.append((plural(others, "app"), "of other users or state folders (LAUNCHER_HOME)"))
+        return [app for app, why in judged if not why][::-1]
+
+    def _remove(self, apps: Sequence[AppRecord]) -> None:
+        recorded = {} if self._dry_run else self._store.by_app_ids(app.app_id for app in apps)
+        for app in apps:
+            try:
+                if not self._dry_run:
+                    last = recorded.get(app.app_id)
+                    is_complete = (
+                        last is not None
+                        and last.state in ENDED_STATES - {"lost"}
+                        and (bool(last.used) or last.started_at is None)
+                    )  # nothing more can become known of it
+                    attempt = None if is_complete else self._scheduler.attempt(app.app_id)
+                    if attempt is not None and not attempt.is_live:
+                        self._store.record(attempt)  # the last record of its outcome if the ledger was lost
+                    self._scheduler.remove(app.app_id)
+                self._done.removed.append(app)
+            except LauncherError as error:
+                self._done.problems.append((app.handle, error))
