@@ -13,7 +13,7 @@ from launcher.cli.ci.steps import github_of, work_tree
 from launcher.cli.console import Console
 from launcher.errors import LauncherError
 from launcher.git import Repository
-from launcher.inventory.synced import Synced, synced
+from launcher.inventory.difference import Synced, synced
 from launcher.specs.launch import JobKey, Launch
 from launcher.text import paint, plural, printable
 

@@ -12,7 +12,6 @@ from launcher.dataclass import dataclass
 from launcher.errors import LauncherError
 from launcher.holding.use import Use
 from launcher.inventory import recorded
-from launcher.inventory.difference import became
 from launcher.inventory.find import AppName, find_each
 from launcher.inventory.listing import present
 from launcher.inventory.logs import secrets_of, tail_of
@@ -312,9 +311,16 @@ def _failures(entries: Sequence[ReportedApp], latest: Mapping[Key, ReportedApp])
         then = latest[same[0].key]
         yield Failure(
             entries=same,
-            since_then="" if then is same[0] else became(then.app.number, then.app.state),
+            since_then="" if then is same[0] else _became(then.app.number, then.app.state),
             skipped=[name for each in same for name in skipped.get((each.key, each.app.number or 0), ())],
         )
+
+
+def _became(number: int | None, state: str) -> str:
+    """`attempt 3 failed`, `attempt 3 was cancelled`, `attempt 3 is running`."""
+    passive = {"lost", "cancelled", "skipped"}
+    verb = "was " if state in passive else "" if state in ("succeeded", "failed") else "is "
+    return f"attempt {number} {verb}{state}"
 
 
 def _waits(live: Iterable[ReportedApp]) -> Iterator[Wait]:

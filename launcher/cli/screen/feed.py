@@ -2,21 +2,30 @@
 
 from __future__ import annotations
 
+import os
 import threading
 import time
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from typing import Any
 
+from launcher import paths
 from launcher.cli.screen.model import Filter, restart_limit
 from launcher.dataclass import dataclass
 from launcher.errors import LauncherError
 from launcher.inventory import recorded
-from launcher.inventory.changes import Changes
 from launcher.inventory.listing import current, say_why_held
+from launcher.inventory.recorded import scheduler_of
+from launcher.schedulers.api import Scheduler
 from launcher.state.records import AppRecord
+from launcher.turns.machine import gpu_table, slots_table
 
 INTERVAL_S = 0.25
 """Seconds between two checks for changes, as often as `status --watch` refreshes."""
 _SHARE = 4  # refreshing takes at most 1/4 of the time
+_ASKING_SHARE = 200  # asking all apps of a scheduler takes at most 1/200 of the time
+_LONGEST_S = 90.0
+_DEAD_S = 5.0
+"""Seconds between queries of apps that report changes themselves: a killed holder reports nothing."""
 _NEWEST = 50  # apps that may have started and ended between two checks
 _MOST_RECENT = 500  # once so many apps have ended, the places of ended apps are read again
 
@@ -104,6 +113,62 @@ class Present:
     turns: bool
 
 
+class _Changes:
+    """Tells what may have changed since the last check. For one thread.
+
+    Every app is asked again from time to time. An app of a scheduler that knows of changes without its engine
+    (`Scheduler.changed`) is asked when it has changed, too.
+    """
+
+    def __init__(self) -> None:
+        self._signs: dict[str, Any] = {}
+        self._schedulers: dict[str, Scheduler[Any]] = {}
+        self._due: dict[str, float] = {}
+        self._every_s: dict[str, float] = {}
+
+    def records(self) -> bool:
+        """Whether the ledger has been written to since the last check."""
+        return self._differs("ledger", [paths.ledger(), f"{paths.ledger()}-wal"])
+
+    def turns(self) -> bool:
+        """Whether an app has joined or left a line, or has got or given up its share."""
+        return self._differs("turns", [slots_table(), gpu_table()])
+
+    def among(self, apps: Iterable[AppRecord]) -> list[AppRecord]:
+        """The live apps that are to be asked now."""
+        of_each: dict[str, list[AppRecord]] = {}
+        for app in apps:
+            of_each.setdefault(app.scheduler, []).append(app)
+        return [app for name, each in of_each.items() for app in self._of(name, each)]
+
+    def asked(self, apps: Iterable[AppRecord], spent_s: float) -> None:
+        """Note how long the query of these apps took, so that slow queries are rarer."""
+        for name in {app.scheduler for app in apps}:
+            wait_s = max(self._every_s.get(name, 0.0), min(spent_s * _ASKING_SHARE, _LONGEST_S))
+            self._due[name] = time.monotonic() + wait_s
+
+    def _of(self, name: str, apps: Sequence[AppRecord]) -> Sequence[AppRecord]:
+        if name not in self._schedulers:
+            self._schedulers[name] = scheduler_of(apps[0])
+        changed = self._schedulers[name].changed([app.app_id for app in apps])
+        self._every_s[name] = self._schedulers[name].describe_every_s if changed is None else _DEAD_S
+        if time.monotonic() >= self._due.get(name, 0.0):
+            return apps
+        return [app for app in apps if app.app_id in changed] if changed else ()
+
+    def _differs(self, name: str, files: Sequence[str]) -> bool:
+        now: list[tuple[int, int, int] | None] = []
+        for path in files:
+            try:
+                found = os.stat(path)
+                now.append((found.st_ino, found.st_size, found.st_mtime_ns))
+            except OSError:
+                now.append(None)
+        before = self._signs.get(name)
+        self._signs[name] = now
+        return now != before
+
+
 class Feed(RequestThread):
     """Reads the records of apps: first from the ledger, then the changed ones from engines.
 
@@ -114,7 +179,7 @@ class Feed(RequestThread):
     def __init__(self, post: Post, failed: Callable[[str], None], show: Callable[[Present], None]) -> None:
         super().__init__(post, failed)
         self._show = show
-        self._changes = Changes()
+        self._changes = _Changes()
         self._live: dict[str, AppRecord] = {}
         self._recent: dict[str, AppRecord] = {}
         self._families: Mapping[str, Hashable] = {}
