@@ -5,6 +5,7 @@ from __future__ import annotations
 from launcher.errors import LauncherError, StateError, UnreachableError
 from launcher.inventory import recorded
 from launcher.schedulers.registry import get_scheduler, open_store
+from launcher.text import some_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -240,6 +241,10 @@ def say_why_held(apps: Sequence[AppRecord]) -> None:
             app.message = f"waits for {', '.join(left)}" if left else "is about to start"
 
 
+_DONE = ("succeeded", "unknown")
+"""The states of needs that a skipped app does not wait for, as far as is known."""
+
+
 def what_starts(app: AppRecord) -> str:
     """Return the event that would start a skipped app, as a phrase; "" for other apps and withdrawn ones."""
     job = app.message.partition(" ")[0]
@@ -247,7 +252,10 @@ def what_starts(app: AppRecord) -> str:
     attempt = _attempts({app.app_id: app.scheduler}).get(app.app_id) if is_skipped else None
     if attempt is None or job not in {need.job for need in attempt.needs}:
         return ""
-    return f"when {job} succeeds: launcher apply {attempt.path}"
+    states = _states(attempt.needs)
+    left = [each.job for each in attempt.needs if each.job == job or states[each.app_id] not in _DONE]
+    jobs = " and ".join(left) if len(left) <= 2 else some_of(left, 2)
+    return f"when {jobs} {'succeeds' if len(left) == 1 else 'succeed'}: launcher apply {attempt.path}"
 
 
 def _states(needs: Sequence[StoodOn]) -> dict[str, str]:

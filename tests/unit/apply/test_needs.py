@@ -185,6 +185,17 @@ def test_jobs_behind_a_failed_need_are_skipped_with_the_reason(world: World) -> 
     assert what_starts(train) == "when prepare succeeds: launcher apply train.launcher.yaml"
 
 
+def test_a_skipped_job_names_every_need_that_has_to_succeed_first(world: World) -> None:
+    made = world.steps(fetch=f"{OPEN}; exit 3", label="true", prepare=f"{OPEN}; exit 4", train="true")
+    needs = [made["fetch"], made["label"], made["prepare"]]
+    outcomes = world.carry_out(*needs, after(made["train"], *needs))
+    world.open()
+    ends = world.wait(*outcomes.values())
+    assert ends["train"][1] in ("fetch failed", "prepare failed")
+    [train] = [app for app in newest(10) if app.job == "train"]
+    assert what_starts(train) == "when fetch and prepare succeed: launcher apply train.launcher.yaml"
+
+
 def test_jobs_whose_need_cannot_be_submitted_are_not_submitted(world: World) -> None:
     evaluate, prepare, train = chain(world, "true")
     role = replace(prepare.bound.app.roles[0], entrypoint="no-such-program")
