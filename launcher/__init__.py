@@ -16,7 +16,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from launcher.apply import apply_plan, make_plan
-    from launcher.apply.plans import Choices
     from launcher.components.image import IMAGE
     from launcher.errors import (
         AppNotFoundError,
@@ -34,6 +33,7 @@ if TYPE_CHECKING:
     )
     from launcher.jobfile import load_job, load_jobs
     from launcher.plan.model import Plan
+    from launcher.plan.reconcile import Choices
     from launcher.runner import Runner, get_runner
     from launcher.specs import AppDef, AppState, Resource, Role
 
@@ -68,7 +68,6 @@ __all__ = [
 
 _NAMES = {
     "launcher.apply": "apply_plan make_plan",
-    "launcher.apply.plans": "Choices",
     "launcher.components.image": "IMAGE",
     "launcher.errors": (
         "AppNotFoundError BlockedError CommandError JobFileError LauncherError LockTimeoutError "
@@ -76,6 +75,7 @@ _NAMES = {
     ),
     "launcher.jobfile": "load_job load_jobs",
     "launcher.plan.model": "Plan",
+    "launcher.plan.reconcile": "Choices",
     "launcher.runner": "Runner get_runner",
     "launcher.specs": "AppDef AppState Resource Role",
 }

@@ -27,8 +27,6 @@ from launcher.apply.execute import execute
 from launcher.apply.follow import follow
 from launcher.apply.observe import keys_of
 from launcher.apply.plans import (
-    NO_CHOICES,
-    Choices,
     approved_part,
     at_home,
     check_is_plan,
@@ -40,6 +38,7 @@ from launcher.apply.plans import (
 from launcher.dataclass import dataclass, replace
 from launcher.errors import LockTimeoutError
 from launcher.plan.model import Plan
+from launcher.plan.reconcile import NO_CHOICES, Choices
 from launcher.plan.step import Step
 from launcher.schedulers.registry import open_store
 from launcher.specs.launch import JobKey, Launch

@@ -12,11 +12,10 @@ from launcher.apply.approval import check_capacity, check_plan
 from launcher.apply.dry_run import dry_run_plan
 from launcher.apply.engines import Engines
 from launcher.apply.observe import CheckoutFiles, keys_of, observe
-from launcher.dataclass import dataclass
 from launcher.errors import LauncherError, UsageError
 from launcher.plan.grounds import Grounds
 from launcher.plan.model import Plan
-from launcher.plan.reconcile import DeclaredIn, Scope, nowhere, one_named, reconcile, select
+from launcher.plan.reconcile import NO_CHOICES, Choices, one_named, reconcile, select
 from launcher.plan.snapshot import Snapshot
 from launcher.plan.step import Step
 from launcher.schedulers.ids import random_id
@@ -30,25 +29,6 @@ if TYPE_CHECKING:
     from launcher.plan.explain import Explanation
     from launcher.plan.turns import Room
     from launcher.turns.line import Limit
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Choices:
-    """The caller's choices beside the job files; see `launcher.plan.reconcile`.
-
-    `declared_in` finds the file of a need that the launches lack: see `launcher.plan.reconcile`.
-    """
-
-    select: tuple[str, ...] = ()
-    rerun: tuple[str, ...] = ()
-    retry_failed: bool = False
-    prune: bool = False
-    take_over: bool = False
-    scopes: tuple[Scope, ...] = ()
-    declared_in: DeclaredIn = nowhere
-
-
-NO_CHOICES = Choices()
 
 
 class WrongArgumentError(LauncherError, TypeError):
@@ -65,7 +45,7 @@ def make_plan(
     """Plan what applying `launches` would start, stop and leave, and why. Writes nothing, takes no lock.
 
     Args:
-        choices: the user's choices: which failed work runs again, what is approved.
+        choices: which jobs are planned, what runs again, and what is stopped beside them.
         parallel: as in `apply_launches`.
         requests: every step that starts a job has its request to the scheduler; else jobs of a matrix that
             are alike share one.
@@ -102,14 +82,8 @@ def plan_launches(
     plan = reconcile(
         chosen,
         snapshot,
+        choices,
         others=others,
-        select=choices.select,
-        rerun=choices.rerun,
-        retry_failed=choices.retry_failed,
-        prune=choices.prune,
-        take_over=choices.take_over,
-        scopes=choices.scopes,
-        declared_in=choices.declared_in,
         room=room,
         edited=CheckoutFiles(engines).edited_of(chosen, snapshot.ran),
     )

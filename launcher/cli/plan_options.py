@@ -10,14 +10,13 @@ from os.path import commonpath, isdir, join, realpath, relpath
 from typing import TYPE_CHECKING, Any
 
 from launcher import ci_environment, paths
-from launcher.apply.plans import Choices
 from launcher.cli.arguments import several_of
 from launcher.cli.jobs import declared_in
 from launcher.errors import JobFileError, LauncherError
 from launcher.files import read_regular
 from launcher.git import commit_of
 from launcher.plan.model import FAIL_ON, Plan, matches
-from launcher.plan.reconcile import Scope
+from launcher.plan.reconcile import Choices, Scope
 from launcher.schedulers.registry import get_scheduler
 from launcher.specs.launch import Launch
 

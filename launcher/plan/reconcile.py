@@ -34,43 +34,66 @@ def nowhere(launch: Launch, job: str) -> str:
     return ""
 
 
-def reconcile(
-    desired: Sequence[Launch],
-    snapshot: Snapshot,
-    *,
-    others: Sequence[Launch] = (),
-    select: Collection[str] = (),
-    rerun: Collection[str] = (),
-    retry_failed: bool = False,
-    prune: bool = False,
-    take_over: bool = False,
-    scopes: Collection[Scope] = (),
-    declared_in: DeclaredIn = nowhere,
-    room: Room | None = None,
-    edited: Mapping[JobKey, tuple[str, ...]] = NOTHING,
-) -> Plan:
-    """Make the plan that turns the snapshot into the desired jobs.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Choices:
+    """The caller's choices beside the job files.
 
-    Args:
-        others: jobs that are declared and not selected; they are no orphans, and are left as they are.
-        select: the words that selected the jobs, for the record.
+    Attributes:
+        select: the words that select jobs; see `select`.
         rerun: jobs to run again whatever their outcome, each as `job` or `project/job`, or all jobs of a
             matrix by its name; with `+` behind it, also every job that needs them.
         retry_failed: run every job again whose latest attempt failed or was lost.
         prune: destroy orphans, which `scopes` say where to look for, instead of reporting them.
         take_over: jobs of another origin become jobs of this one.
         declared_in: finds the file of a need that neither the jobs nor the snapshot have.
+    """
+
+    select: tuple[str, ...] = ()
+    rerun: tuple[str, ...] = ()
+    retry_failed: bool = False
+    prune: bool = False
+    take_over: bool = False
+    scopes: tuple[Scope, ...] = ()
+    declared_in: DeclaredIn = nowhere
+
+    @property
+    def selection(self) -> Selection:
+        """The flags, for the record."""
+        return Selection(
+            select=tuple(sorted(self.select)),
+            rerun=tuple(sorted(self.rerun)),
+            retry_failed=self.retry_failed,
+            prune=self.prune,
+            take_over=self.take_over,
+        )
+
+
+NO_CHOICES: Final = Choices()
+
+
+def reconcile(
+    desired: Sequence[Launch],
+    snapshot: Snapshot,
+    choices: Choices = NO_CHOICES,
+    *,
+    others: Sequence[Launch] = (),
+    room: Room | None = None,
+    edited: Mapping[JobKey, tuple[str, ...]] = NOTHING,
+) -> Plan:
+    """Make the plan that turns the snapshot into the desired jobs, which are those that were selected.
+
+    Args:
+        others: jobs that are declared and not selected; they are no orphans, and are left as they are.
         room: the room of this machine; None where no job asks for a share of it.
         edited: job → the files of its checkout that differ from those that its latest attempt ran.
 
     Raises UsageError when `rerun` names no job, several, or one that is disabled.
     """
-    asked = asked_for(desired, rerun)
+    asked = asked_for(desired, choices.rerun)
     live = {key: list(found) for key, found in groupby(snapshot.live, key=lambda each: each.key)}
     steps: list[Step] = []
-    problems = _problems(desired, snapshot.latest, take_over) or _unmet(
-        desired, others, snapshot, declared_in
-    )
+    problems = _problems(desired, snapshot.latest, choices.take_over)
+    problems = problems or _unmet(desired, others, snapshot, choices.declared_in)
     faulty = {problem.key for problem in problems}
     grounds = Grounds(snapshot)
     places = {launch.key: place for place, launch in enumerate(desired)}
@@ -79,7 +102,7 @@ def reconcile(
         job = Desired.of(
             launch,
             rerun=launch.key in asked,
-            retry_failed=retry_failed,
+            retry_failed=choices.retry_failed,
             grounds=grounds.of(launch),
             room=room,
             files=snapshot.inputs,
@@ -92,22 +115,16 @@ def reconcile(
     steps = [_with_note(step, others) for step in steps]
     declared = {launch.key for launch in (*desired, *others)}
     undeclared = (attempt for attempt in snapshot.live if attempt.key not in declared)
-    orphans = [attempt for attempt in undeclared if any(scope.holds(attempt) for scope in scopes)]
-    if prune:
+    orphans = [attempt for attempt in undeclared if any(scope.holds(attempt) for scope in choices.scopes)]
+    if choices.prune:
         steps += [stop(each, Reason("orphan", detail=f"{each.path} declares it no more")) for each in orphans]
     steps.sort(key=_place)
     return Plan(
         steps=tuple(steps),
         shared=_shared_lines(steps) if len(steps) > 1 else (),
-        orphans=() if prune else tuple(report(orphan) for orphan in orphans),
+        orphans=() if choices.prune else tuple(report(orphan) for orphan in orphans),
         problems=tuple(problems),
-        selection=Selection(
-            select=tuple(sorted(select)),
-            rerun=tuple(sorted(rerun)),
-            retry_failed=retry_failed,
-            prune=prune,
-            take_over=take_over,
-        ),
+        selection=choices.selection,
         engines=_engines(steps, snapshot.fingerprints),
     )
 

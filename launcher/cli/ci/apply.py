@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from launcher.apply.apply import apply_launches
 from launcher.apply.approval import check_plan
 from launcher.apply.events import Outcome, Result
-from launcher.apply.plans import Choices, make_plan
+from launcher.apply.plans import make_plan
 from launcher.ci.apply import (
     MOST_COMMITS,
     CommitHistory,
@@ -29,6 +29,7 @@ from launcher.cli.watch import Watch
 from launcher.errors import StaleError
 from launcher.plan.approved import approval_json, to_approval
 from launcher.plan.model import Plan, approves
+from launcher.plan.reconcile import Choices
 from launcher.schedulers.registry import get_scheduler
 from launcher.schedulers.staged import StagedScheduler
 from launcher.specs.launch import JobKey, Launch

@@ -14,7 +14,7 @@ from uuid import uuid4
 import tomli
 
 from launcher.apply.approval import check_plan
-from launcher.apply.plans import Choices, make_plan
+from launcher.apply.plans import make_plan
 from launcher.ci import doctor, report
 from launcher.ci.approvals import (
     Forge,
@@ -51,6 +51,7 @@ from launcher.jobfile.text.parse import parse_values
 from launcher.plan.codec import dumps
 from launcher.plan.effects import compared
 from launcher.plan.model import Plan, attributed, overruns, plan_exit_code
+from launcher.plan.reconcile import Choices
 from launcher.schedulers.registry import get_scheduler
 from launcher.specs.launch import Launch
 from launcher.state.records import AppRecord

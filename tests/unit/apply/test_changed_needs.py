@@ -6,8 +6,8 @@ import pytest
 
 import launcher
 from launcher.apply import apply_launches, make_plan
-from launcher.apply.plans import Choices
 from launcher.plan.model import Plan
+from launcher.plan.reconcile import Choices
 from launcher.schedulers.registry import open_store
 from launcher.specs.launch import JobKey, Launch
 

@@ -1,6 +1,6 @@
 """Launches, attempts and plans for the tests of renderers: small, and made by the real planner."""
 
-from launcher.plan.reconcile import reconcile
+from launcher.plan.reconcile import NOTHING, Choices, reconcile
 from launcher.plan.snapshot import Snapshot
 from launcher.specs import AppDef, Attempt, JobKey, Launch, Lifecycle, Role, attempt_id, canonical
 
@@ -37,7 +37,8 @@ def attempt(of, state, *, number=1, message="", **fields):
     )
 
 
-def plan(launches, attempts=(), **choices):
+def plan(launches, attempts=(), edited=NOTHING, **choices):
     latest = {seen.key: seen for seen in attempts}
     live = [seen for seen in attempts if seen.is_live]
-    return reconcile(launches, Snapshot(latest=latest, ran=latest, live=live), **choices)
+    seen = Snapshot(latest=latest, ran=latest, live=live)
+    return reconcile(launches, seen, Choices(**choices), edited=edited)

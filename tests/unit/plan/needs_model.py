@@ -5,7 +5,7 @@ from dataclasses import dataclass, field, replace
 
 from launcher.plan.grounds import in_order, needs_of
 from launcher.plan.model import Plan
-from launcher.plan.reconcile import reconcile, select
+from launcher.plan.reconcile import Choices, reconcile, select
 from launcher.plan.step import Step
 from launcher.specs.attempt import ENDED_STATES, Attempt, StoodOn
 from launcher.specs.launch import JobKey, Launch, Need, Trigger
@@ -44,9 +44,10 @@ class Jobs:
         return reconcile(
             chosen,
             world(*self.attempts.values()),
+            Choices(
+                rerun=tuple(name for name in rerun if name.strip("+") in there), retry_failed=retry_failed
+            ),
             others=others,
-            rerun=[name for name in rerun if name.strip("+") in there],
-            retry_failed=retry_failed,
         )
 
     def apply(self, plan: Plan, *, until: int | None = None) -> None:

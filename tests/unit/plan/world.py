@@ -1,12 +1,13 @@
 """Functions for the tests of planning: desired jobs, recorded attempts, and the plan between them."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 from launcher.plan.model import Plan
-from launcher.plan.reconcile import reconcile
+from launcher.plan.reconcile import NOTHING, Choices, reconcile
 from launcher.plan.snapshot import Snapshot, merge
+from launcher.plan.turns import Room
 from launcher.specs import canonical
 from launcher.specs.app import AppDef, Role
 from launcher.specs.attempt import Attempt
@@ -67,8 +68,16 @@ def world(*attempts: Attempt, counts: Mapping[tuple[JobKey, str], int] | None = 
     return merge(ledger=attempts, engines=attempts, fingerprints=ENGINES, counts=counts)
 
 
-def plan(desired: Launch | list[Launch], *attempts: Attempt, **choices: Any) -> Plan:
-    return reconcile(desired if isinstance(desired, list) else [desired], world(*attempts), **choices)
+def plan(
+    desired: Launch | list[Launch],
+    *attempts: Attempt,
+    others: Sequence[Launch] = (),
+    room: Room | None = None,
+    edited: Mapping[JobKey, tuple[str, ...]] = NOTHING,
+    **choices: Any,
+) -> Plan:
+    launches, seen = desired if isinstance(desired, list) else [desired], world(*attempts)
+    return reconcile(launches, seen, Choices(**choices), others=others, room=room, edited=edited)
 
 
 def lines(plan: Plan) -> list[str]:
