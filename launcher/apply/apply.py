@@ -25,7 +25,6 @@ from launcher.apply.engines import Engines, record_ends
 from launcher.apply.events import UNWATCHED, Events, Outcome, Result, Watching
 from launcher.apply.execute import execute
 from launcher.apply.follow import follow
-from launcher.apply.observe import keys_of
 from launcher.apply.plans import (
     approved_part,
     at_home,
@@ -162,13 +161,12 @@ def apply_plan(
     check_is_plan("apply_plan", plan)
     plan = at_home(plan, root)
     keys = list(dict.fromkeys(step.key for step in plan.steps))
-    observed = list(dict.fromkeys([*keys, *keys_of(step.launch for step in plan.steps if step.launch)]))
     starting = [step.launch.scheduler for step in plan.steps if step.launch is not None]
     stopping = [guard.scheduler for step in plan.steps for guard in (*step.stops, *step.withdraws)]
     schedulers = list(dict.fromkeys(starting + stopping))
 
     def look(store: Store, engines: Engines) -> Plan:
-        return plan_rest(plan, observed, schedulers, store, engines)
+        return plan_rest(plan, schedulers, store, engines)
 
     goal = Goal(
         keys=keys,

@@ -12,7 +12,6 @@ from launcher.apply.engines import Engines
 from launcher.dataclass import replace
 from launcher.errors import LauncherError
 from launcher.paths import token
-from launcher.plan.grounds import needs_of
 from launcher.plan.snapshot import Snapshot, merge
 from launcher.schedulers.registry import SHARED_ENGINES
 from launcher.specs.app import Role
@@ -30,18 +29,23 @@ def observe(
     store: Store,
     engines: Engines,
     launches: Sequence[Launch],
-    keys: Sequence[JobKey],
-    schedulers: Iterable[str] = (),
     *,
+    keys: Sequence[JobKey] = (),
+    schedulers: Iterable[str] = (),
     others: bool = False,
 ) -> Snapshot:
-    """The attempts of `keys` in ledger and engines.
+    """The attempts of these jobs, and of the jobs that they need, in ledger and engines.
 
     Only the engines involved are asked: those that the jobs name and those of their latest attempts. For
     other attempts the ledger is used, so that an engine that a plan does not need cannot make it fail.
-    `others` asks for the live attempts of all other jobs, too.
+
+    Args:
+        keys, schedulers: further jobs, and names of engines to ask.
+        others: ask for the live attempts of all other jobs, too.
     """
-    wanted = set(keys)
+    needed = [key for launch in launches for key in launch.needed]
+    jobs = list(dict.fromkeys([*keys, *(launch.key for launch in launches), *needed]))
+    wanted = set(jobs)
     recorded = store.decisive(wanted)
     latest = {each.key: each for each in sorted(recorded, key=lambda each: each.number)}
     unsettled = (attempt.scheduler for attempt in recorded if attempt.is_live)
@@ -53,7 +57,7 @@ def observe(
     elsewhere = store.by_app_ids(beside if others else ()).values()
     settled.update(() if others else beside)
     known = {attempt.app_id: attempt for attempt in (*recorded, *elsewhere)}
-    seen = [attempt for name in names for attempt in engines.get(name).observe(keys, settled, known)]
+    seen = [attempt for name in names for attempt in engines.get(name).observe(jobs, settled, known)]
     seen += _missed(engines, (each for each in known.values() if each.scheduler in names), seen)
     held = [attempt for attempt in seen if not (attempt.elsewhere and _is_over(store, attempt))]
     snapshot = merge(
@@ -65,12 +69,6 @@ def observe(
         shared=SHARED_ENGINES,
     )
     return _with_inputs(_without_lost(snapshot, launches, engines, names), launches)
-
-
-def keys_of(launches: Iterable[Launch]) -> list[JobKey]:
-    """The jobs, and those that they need."""
-    needs = needs_of(launches)
-    return list(dict.fromkeys([*needs, *(key for each in needs.values() for key in each)]))
 
 
 def _missed(engines: Engines, known: Iterable[Attempt], seen: Iterable[Attempt]) -> list[Attempt]:
@@ -85,7 +83,7 @@ def _without_lost(
     snapshot: Snapshot, launches: Sequence[Launch], engines: Engines, asked: Collection[str]
 ) -> Snapshot:
     """The snapshot in which needs have lost output folders that are gone, here or at engines in `asked`."""
-    needed = {key for each in needs_of(launches).values() for key in each}
+    needed = {key for launch in launches for key in launch.needed}
     by_scheduler: dict[str, list[Attempt]] = {}
     for attempt in (snapshot.ran[key] for key in needed if key in snapshot.ran):
         if attempt.state == "succeeded" and attempt.output:

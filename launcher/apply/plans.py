@@ -11,7 +11,7 @@ from launcher import git
 from launcher.apply.approval import check_capacity, check_plan
 from launcher.apply.dry_run import dry_run_plan
 from launcher.apply.engines import Engines
-from launcher.apply.observe import CheckoutFiles, keys_of, observe
+from launcher.apply.observe import CheckoutFiles, observe
 from launcher.errors import LauncherError, UsageError
 from launcher.plan.grounds import Grounds
 from launcher.plan.model import Plan
@@ -21,7 +21,7 @@ from launcher.plan.step import Step
 from launcher.schedulers.ids import random_id
 from launcher.schedulers.registry import open_store
 from launcher.specs.attempt import Attempt
-from launcher.specs.launch import JobKey, Launch, attempt_id
+from launcher.specs.launch import Launch, attempt_id
 from launcher.state.store import Store
 
 if TYPE_CHECKING:
@@ -78,7 +78,7 @@ def plan_launches(
     chosen, others = select(launches, choices.select)
     engines.expect(chosen)
     room = _room(chosen, engines, limits)
-    snapshot = observe(store, engines, chosen, keys_of(chosen), others=bool(choices.scopes))
+    snapshot = observe(store, engines, chosen, others=bool(choices.scopes))
     plan = reconcile(
         chosen,
         snapshot,
@@ -122,15 +122,14 @@ def approved_part(plan: Plan, approvals: Sequence[Approval], store: Store, engin
     return judged(plan, approvals, past)
 
 
-def plan_rest(
-    plan: Plan, keys: Sequence[JobKey], schedulers: Iterable[str], store: Store, engines: Engines
-) -> Plan:
+def plan_rest(plan: Plan, schedulers: Iterable[str], store: Store, engines: Engines) -> Plan:
     """Return the rest of a plan. Raises StaleError or BlockedError when it does not fit the snapshot."""
     from launcher.plan.recheck import recheck
 
     launches = [step.launch for step in plan.steps if step.launch is not None]
     engines.expect(launches)
-    snapshot = observe(store, engines, launches, keys, schedulers)
+    keys = [step.key for step in plan.steps]
+    snapshot = observe(store, engines, launches, keys=keys, schedulers=schedulers)
     # Only a saved plan can expire, not one that was just made in this process.
     checked = recheck(plan, snapshot, now=time.time() if plan.plan_id else 0)
     if refusal := checked.refusal():

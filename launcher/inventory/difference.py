@@ -116,7 +116,7 @@ def synced(
     keys = list(dict.fromkeys(launch.key for launch in launches))
     with open_store(readonly=True) as store, Engines(readonly=True) as engines:
         engines.expect(launches)
-        latest = observe(store, engines, launches, keys).latest
+        latest = observe(store, engines, launches).latest
     attempts = {key: latest[key] for key in keys if key in latest}
     pending = _unapplied(launches, attempts)
     came_from = {each.commit for each in attempts.values()}

@@ -176,10 +176,7 @@ def cycle_in(launches: Sequence[Launch]) -> list[JobKey]:
 
 
 def needs_of(launches: Iterable[Launch]) -> dict[JobKey, list[JobKey]]:
-    return {
-        launch.key: [key_of(launch, need) for need in launch.needs] if launch.needs else []
-        for launch in launches
-    }
+    return {launch.key: launch.needed for launch in launches}
 
 
 def goes_on(attempt: Attempt, grounds: Sequence[Ground]) -> bool:

@@ -154,7 +154,7 @@ def _steps(job: Desired, snapshot: Snapshot, live: Sequence[Attempt]) -> list[St
 
 def _with_note(step: Step, others: Sequence[Launch]) -> Step:
     """A step that starts a job, with a note on the jobs that need it and are not selected."""
-    left = [each.key.job for each in others if step.key in needs_of([each])[each.key]] if step.starts else []
+    left = [each.key.job for each in others if step.key in each.needed] if step.starts else []
     if not left:
         return step
     note = f"{', '.join(left)} {'needs' if len(left) == 1 else 'need'} it, and stays as it is: not selected"

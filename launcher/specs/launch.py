@@ -212,6 +212,11 @@ class Launch:
         return os.path.normpath(os.path.join(self.root, os.path.dirname(self.file)))
 
     @property
+    def needed(self) -> list[JobKey]:
+        """The keys of the jobs that it needs."""
+        return [self.key._replace(job=need.job) for need in self.needs]
+
+    @property
     def input_ref(self) -> InputRef | None:
         """The place of its input files; None without any."""
         if not self.inputs_digest:
