@@ -65,10 +65,7 @@ def with_notes(plan: Plan, engines: Engines, limits: Sequence[Limit] = ()) -> Pl
                 lines.append(f"{len(group)} jobs of {matrix.name}: {most} at a time")
             for step in group:
                 notes[step.key] = tuple(filter(None, [matrix.why_alone(step, group), no_effect]))
-    if not notes:
-        return plan
-    steps = (replace(step, notes=(*step.notes, *notes.get(step.key, ()))) for step in plan.steps)
-    return replace(plan, steps=tuple(steps), turns=tuple(lines))
+    return replace(plan.with_notes(notes), turns=tuple(lines)) if notes else plan
 
 
 def _matrices(steps: Sequence[Step], engines: Engines) -> Iterable[_Matrix]:

@@ -15,7 +15,7 @@ from launcher.inventory import recorded
 from launcher.inventory.find import AppName, Selected, find_parts
 from launcher.inventory.listing import current, newest
 from launcher.inventory.recorded import scheduler_of
-from launcher.schedulers.registry import open_store
+from launcher.schedulers.registry import open_reader, open_store
 from launcher.schedulers.staged import StagedScheduler
 from launcher.specs.attempt import Attempt
 from launcher.specs.jobkey import JobKey, attempt_id
@@ -64,7 +64,8 @@ def select(
     Raises UsageError, and LauncherError for an unknown name.
     """
     if not words:
-        found = recorded.since(since, project=project, target=target or None, numbers=numbers)
+        with open_reader() as store:
+            found = store.since(since, project=project, target=target or None, numbers=numbers)
         return [Candidate(at, app_id, bool(kept)) for at, app_id, kept in found]
     selected: dict[str, Candidate] = {}
     for word, named in zip(words, find_parts(words, target), strict=True):
@@ -86,12 +87,12 @@ def _of_word(name: AppName, part: Selected, numbers: Ranges, since: float | None
 def attempts_of_job(part: Selected, numbers: Ranges, since: float | None = None) -> list[Candidate]:
     """The attempts of the job of an app, the newest first; see `select`."""
     app = part.app
-    found = [
-        Candidate(at, app_id, bool(kept), None, part)
-        for at, app_id, kept in recorded.since(since, key=app.key, numbers=numbers)
-    ]
-    if scheduler_of(app).shared_engine:  # the engine may know attempts of other state folders
-        known = {app_id for _, app_id, _ in recorded.since(None, key=app.key)}
+    is_shared = bool(scheduler_of(app).shared_engine)
+    with open_reader() as store:
+        wanted = store.since(since, key=app.key, numbers=numbers)
+        known = {app_id for _, app_id, _ in store.since(None, key=app.key)} if is_shared else set()
+    found = [Candidate(at, app_id, bool(kept), None, part) for at, app_id, kept in wanted]
+    if is_shared:  # the engine may know attempts of other state folders
         others: list[AppRecord] = []
         with suppress(LauncherError):  # the engine is unreachable; reading the recorded apps reports that
             others = [of_attempt(each) for each in attempts_of(app) if each.app_id not in known]

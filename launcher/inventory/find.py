@@ -11,6 +11,7 @@ from launcher.errors import AppNotFoundError, LauncherError, UsageError
 from launcher.inventory import recorded
 from launcher.inventory.held import Question, together, with_newer
 from launcher.inventory.project import declared_here, project_here, projects_here
+from launcher.schedulers.registry import open_reader
 from launcher.text import nearest, plural
 
 TYPE_CHECKING = False
@@ -209,11 +210,13 @@ def _check_one(name: str, apps: Sequence[AppRecord]) -> None:
 
 def _by_name(given: AppName) -> Search[tuple[list[AppRecord], bool]]:
     """Return the app of that name, or the apps of the matrix of that name, and whether it is a matrix."""
-    named = latest = recorded.find(given.name, target=given.target)
-    if given.number is not None:
-        named = recorded.find(given.name, target=given.target, number=given.number)
-    by_id = recorded.app(given.name) if given.number is None else None
-    apps = [by_id] if by_id else []
+    apps = []
+    with open_reader() as store:
+        named = latest = store.find(given.name, target=given.target or None)
+        if given.number is not None:
+            named = store.find(given.name, target=given.target or None, number=given.number)
+        elif by_id := store.app(given.name):
+            apps = [by_id]
     if not latest and not apps and given.number is None:
         from launcher.inventory.groups import matrix
 
@@ -314,7 +317,8 @@ _MOST = 1000  # newest apps whose names are suggested
 
 def no_app(name: str, number: int | None, target: str, unreached: str) -> AppNotFoundError:
     """The error for a name, with a number and a target ("" for any) if given; `unreached` as above."""
-    attempts = recorded.find(name)
+    with open_reader() as store:
+        attempts = store.find(name)
     latest = [each for each in attempts if target in ("", each.target)]
     if attempts and not latest:
         hint = f"it has attempts in {', '.join(sorted({each.target or '' for each in attempts}))}"

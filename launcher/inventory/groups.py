@@ -8,9 +8,9 @@ from __future__ import annotations
 import os
 
 from launcher.files import is_below, is_top, read_regular, upwards
-from launcher.inventory import recorded
 from launcher.inventory.held import Question, with_newer
 from launcher.inventory.project import MOST_BYTES, top_value
+from launcher.schedulers.registry import open_reader
 from launcher.text import natural
 
 TYPE_CHECKING = False
@@ -48,11 +48,13 @@ def matching(
         is_in_scope = project in (None, key.project) and target in ("", key.target)
         return is_in_scope and has_name(key.job, attempt, key.session)
 
-    recent = recorded.matching(pattern, project, target)
+    with open_reader() as store:
+        recent = store.matching(pattern, project=project, target=target or None)
     recent = [app for app in recent if has_name(app.job or "", app, app.session)]
     apps, unreached = yield from _as_engines_hold(recent, is_selected)
     if not apps:
-        older = (app for app in recorded.matching_ids(pattern) if has_name("", app, app.session))
+        with open_reader() as store:
+            older = [app for app in store.matching_ids(pattern) if has_name("", app, app.session)]
         apps = [app for app in older if project in (None, app.project) and target in ("", app.target)]
     return _in_order(apps), unreached
 
@@ -67,8 +69,11 @@ def matrix(name: str, project: str, target: str = "") -> Search[list[AppRecord]]
     """
     family: list[AppRecord] = []
     for start in (f"{name}-", ""):
-        found = [app for app in recorded.matching(f"{start}*", project, target, name) if app.job]
-        family = _family(name, start, found, recorded.files(_older(found)))
+        with open_reader() as store:
+            named = store.matching(f"{start}*", project=project, target=target or None, matrix=name)
+            found = [app for app in named if app.job]
+            files = store.files(_older(found))
+        family = _family(name, start, found, files)
         if family and all((app.job or "").startswith(start) for app in family):
             break
     if not family:

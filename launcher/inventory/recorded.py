@@ -66,46 +66,6 @@ def apps(app_ids: Iterable[str]) -> dict[str, AppRecord]:
         return store.of_ids(app_ids)
 
 
-def find(job: str, *, target: str = "", number: int | None = None) -> list[AppRecord]:
-    """The latest attempt (or attempt `number`) of every job of that name in any project, newest first.
-
-    Args:
-        target: only of this target; "" for any.
-    """
-    with open_reader() as store:
-        return store.find(job, target=target or None, number=number)
-
-
-def matching(pattern: str, project: str | None, target: str, matrix: str = "") -> list[AppRecord]:
-    """The latest attempt of every job whose name or app id a glob pattern matches, and apps without a job.
-
-    Args:
-        project, target: of these jobs; None and "" for any.
-        matrix: with the jobs of that matrix; "" for none.
-    """
-    with open_reader() as store:
-        return store.matching(pattern, project=project, target=target or None, matrix=matrix or None)
-
-
-def matching_ids(pattern: str) -> list[AppRecord]:
-    """Every app, including older attempts, whose id matches a glob pattern."""
-    with open_reader() as store:
-        return store.matching_ids(pattern)
-
-
-def since(
-    moment: float | None,
-    *,
-    key: tuple[str, str, str] | None = None,
-    project: str | None = None,
-    target: str | None = None,
-    numbers: Collection[tuple[int, int]] = (),
-) -> list[tuple[float, str, bool]]:
-    """The apps that may have run since then, the newest first: see `Reader.since`."""
-    with open_reader() as store:
-        return store.since(moment, key=key, project=project, target=target, numbers=numbers)
-
-
 def files(app_ids: Collection[str]) -> dict[str, tuple[str, str]]:
     """App id → origin and path of the job file; see `Attempt`. Apps without a job are left out."""
     with open_reader() as store:
