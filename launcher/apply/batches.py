@@ -237,8 +237,8 @@ class _Work:
     def _reserve(self) -> None:
         needs: dict[str, Sequence[StoodOn]] = {}
         for each in self._submissions:
-            each.announce()
             try:
+                each.announce()
                 needs[each.app_id] = each.planned_needs
             except LauncherError as error:
                 self.results[each.key] = error

@@ -7,8 +7,9 @@ from typing import Any
 
 import pytest
 
-from launcher.apply.batches import batches_of, with_notes
+from launcher.apply.batches import batches_of, submit_batch, with_notes
 from launcher.apply.engines import Engines
+from launcher.errors import SchedulerError
 from launcher.plan.model import Plan
 from launcher.plan.step import Step
 from launcher.specs import AppDef
@@ -171,3 +172,16 @@ def test_bound_jobs_that_are_alike_share_a_dry_run(world, sharing):
         world.steps[n] = replace(step, launch=launch, bound=SimpleNamespace(info=None, launch=launch, cfg={}))
     assert world.groups() == [["a", "b"], ["c", "d"]]
     assert sharing.requests == ["a", "c"]
+
+
+def test_an_error_before_the_reservation_is_the_result_of_its_job():
+    """Such as that of an engine which cannot be reached to remove an unfinished submission."""
+
+    def announce():
+        raise SchedulerError("the engine is away")
+
+    scheduler = SimpleNamespace(batches=SimpleNamespace())
+    jobs = [SimpleNamespace(key=key, app_id=key, announce=announce, scheduler=scheduler) for key in "ab"]
+    store: Any = SimpleNamespace(record_all=lambda attempts: None)
+    results = submit_batch(jobs, None, engines=Engines(), store=store)
+    assert {key: str(error) for key, error in results.items()} == dict.fromkeys("ab", "the engine is away")
