@@ -10,7 +10,7 @@ import os
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from launcher import paths
 from launcher.apply.approval import (
@@ -34,6 +34,7 @@ from launcher.apply.plans import (
     plan_launches,
     plan_rest,
 )
+from launcher.apply.submit import Workplace
 from launcher.dataclass import dataclass, replace
 from launcher.errors import LockTimeoutError
 from launcher.plan.model import Plan
@@ -189,10 +190,11 @@ def _apply(goal: Goal, wait: bool, watching: Watching) -> Result:
         open_store() as store,
         Engines(take_over=goal.take_over, on_progress=events.progress, on_wait=events.waits) as engines,
     ):
+        at = Workplace(engines=engines, store=store, events=events, notify=goal.notify)
         with _hold_locks(goal, events):
             store.back_up(time.time())
             record_ends(store, engines, goal.schedulers)
-            todo = _plan_when_free(goal, store, engines, events)
+            todo = _plan_when_free(goal, at)
             if goal.approve is not None:
                 goal.approve(todo)
             check_approved(todo, allow_destructive=goal.allow_destructive, holds_alone=goal.holds_alone)
@@ -200,7 +202,7 @@ def _apply(goal: Goal, wait: bool, watching: Watching) -> Result:
                 check_workspaces(todo)  # those of job files were hashed when the files were compiled
             check_inputs(todo)
             check_secrets(todo, goal.notify)
-            outcomes = _carry_out(todo, goal, store, engines, events)
+            outcomes = _carry_out(todo, goal, at)
         if os.path.isdir(paths.outbox()):
             outbox.wake(anew=[each.app_id for each in outcomes if each.app_id])
         if not wait:
@@ -226,7 +228,7 @@ def _hold_locks(goal: Goal, events: Events) -> Iterator[None]:
         yield
 
 
-def _plan_when_free(goal: Goal, store: Store, engines: Engines, events: Events) -> Plan:
+def _plan_when_free(goal: Goal, at: Workplace) -> Plan:
     """Make the plan, again while another client is submitting one of its jobs, and bind its launches.
 
     Raises LauncherError for a plan with problems, LockTimeoutError.
@@ -234,21 +236,21 @@ def _plan_when_free(goal: Goal, store: Store, engines: Engines, events: Events) 
     deadline = None if goal.timeout_s is None else time.monotonic() + goal.timeout_s
     announced: set[JobKey] = set()
     while True:
-        plan = goal.look(store, engines)
+        plan = goal.look(at.store, at.engines)
         check_plan(plan)
         busy = [step for step in plan.steps if step.waits_for]
         if not busy:
-            return bind_plan(plan, engines)
+            return bind_plan(plan, at.engines)
         if deadline is not None and time.monotonic() > deadline:
             raise LockTimeoutError(f"{busy[0].key} is being submitted by {busy[0].waits_for}")
         for step in busy:
             if step.key not in announced:
-                events.emit("waiting", step.key, owner=step.waits_for)
+                at.events.emit("waiting", step.key, owner=step.waits_for)
                 announced.add(step.key)
         time.sleep(_OWNER_POLL_S)  # engines have no event for the death of a reservation's owner
 
 
-def _carry_out(todo: Plan, goal: Goal, store: Store, engines: Engines, events: Events) -> tuple[Outcome, ...]:
+def _carry_out(todo: Plan, goal: Goal, at: Workplace) -> tuple[Outcome, ...]:
     """Carry out a plan, and plan again the jobs whose attempt another client reserved first.
 
     Returns the outcome of each step. A step that would now do more than was approved is not carried out: its
@@ -257,8 +259,7 @@ def _carry_out(todo: Plan, goal: Goal, store: Store, engines: Engines, events: E
 
     def carry_out(steps: Sequence[Step]) -> tuple[Outcome, ...]:
         plan = goal.plan or todo
-        more: dict[str, Any] = {"limits": goal.limits, "notify": goal.notify}
-        return execute(steps, plan=plan, engines=engines, store=store, events=events, **more)
+        return execute(steps, plan=plan, at=at, limits=goal.limits)
 
     steps, outcomes = list(todo.steps), list(carry_out(todo.steps))
     deadline = None if goal.timeout_s is None else time.monotonic() + goal.timeout_s
@@ -268,7 +269,7 @@ def _carry_out(todo: Plan, goal: Goal, store: Store, engines: Engines, events: E
             break
         time.sleep(pause)  # engines have no event for the progress of another client
         pause = min(2 * pause, _LONGEST_PAUSE_S)
-        again = _plan_when_free(goal, store, engines, events)
+        again = _plan_when_free(goal, at)
         now = {step.key: step for step in again.steps if step.launch is not None}
         left = {index: now[steps[index].key] for index in open_ if steps[index].key in now}
         going = {index: step for index, step in left.items() if _is_approved(step, steps[index])}

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 from launcher.apply.dry_run import are_alike
 from launcher.apply.engines import Engines
-from launcher.apply.submit import Submission
+from launcher.apply.submit import Submission, Workplace
 from launcher.dataclass import replace
 from launcher.errors import LauncherError, SchedulerError
 from launcher.plan.model import Plan
@@ -22,7 +22,6 @@ from launcher.schedulers.staged import Batches, Member, Reservation
 from launcher.specs.attempt import Attempt, StoodOn
 from launcher.specs.launch import JobKey, Launch
 from launcher.state import outbox
-from launcher.state.store import Store
 from launcher.turns.line import Limit
 
 STOPS = 8
@@ -191,12 +190,12 @@ def _others(group: Sequence[Step], plan: Plan, matrix: str) -> list[Step]:
 
 
 def submit_batch(
-    submissions: Sequence[Submission], at_once: int | None, *, engines: Engines, store: Store
+    submissions: Sequence[Submission], at_once: int | None, at: Workplace
 ) -> dict[JobKey, Attempt | LauncherError]:
     """Submit jobs that are alike; for each the accepted attempt, or the error."""
     if not submissions:
         return {}
-    work = _Work(submissions, engines, store)
+    work = _Work(submissions, at)
     try:
         work.run(at_once)
     except BaseException as error:
@@ -214,12 +213,12 @@ class _Work:
         open: the submissions with a reservation and without a result, by app id.
     """
 
-    def __init__(self, submissions: Sequence[Submission], engines: Engines, store: Store) -> None:
+    def __init__(self, submissions: Sequence[Submission], at: Workplace) -> None:
         self._submissions = submissions
         self._scheduler = submissions[0].scheduler
         batches = self._scheduler.batches
         assert batches is not None
-        self._batches, self._engines, self._store = batches, engines, store
+        self._batches, self._at = batches, at
         self._made: dict[str, Reservation] = {}
         self.open: dict[str, Submission] = {}
         self.results: dict[JobKey, Attempt | LauncherError] = {}
@@ -229,7 +228,7 @@ class _Work:
         self._create(at_once)
         self._make_way()
         # Recorded before they run, so that clients find them by name even when this process dies now.
-        self._store.record_all([replace(each.attempt, state="created") for each in self.open.values()])
+        self._at.store.record_all([replace(each.attempt, state="created") for each in self.open.values()])
         for each in self.open.values():
             each.note_receivers()
         self._start()
@@ -258,7 +257,7 @@ class _Work:
         members = []
         for app_id, each in self.open.items():
             bound = each.bound
-            made, workspace = self._made[app_id], self._engines.workspace(bound)
+            made, workspace = self._made[app_id], self._at.engines.workspace(bound)
             made.request = each.planned_request
             members.append(Member(made, bound.app, bound.cfg, workspace))
             each.emit("creating")
@@ -312,7 +311,7 @@ class _Work:
             found = {each.app_id: each for each in self._scheduler.observe(keys)}
             for app_id in submissions:
                 if app_id not in found:
-                    self._store.forget(app_id)
+                    self._at.store.forget(app_id)
                     outbox.remove(app_id)
                 elif found[app_id].is_live:
-                    self._store.record(found[app_id])  # the start had begun: it keeps running
+                    self._at.store.record(found[app_id])  # the start had begun: it keeps running

@@ -2,37 +2,22 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from launcher import git
-from launcher.apply.engines import Engines, catch_up
+from launcher.apply.engines import catch_up
 from launcher.apply.events import Events, Outcome
 from launcher.apply.observe import CheckoutFiles
-from launcher.apply.submit import (
-    InputCheck,
-    Submission,
-    clear,
-    make_way,
-    pending,
-    record_starts,
-    stop,
-    unrecorded,
-)
-from launcher.ci_environment import run_url
+from launcher.apply.submit import Submission, Workplace, provenance, unrecorded
 from launcher.dataclass import replace
 from launcher.errors import LauncherError, ReservedError, StateError
-from launcher.paths import actor, make_token
 from launcher.plan.model import Plan
 from launcher.plan.step import Step, in_order, keys_after
 from launcher.specs.attempt import ENDED_STATES, Attempt
 from launcher.specs.inputs import adopted
 from launcher.specs.launch import JobKey, Launch
-from launcher.specs.notify import Destination
 from launcher.state.records import of_attempt
-from launcher.state.store import Store
 
 if TYPE_CHECKING:
     from concurrent.futures import ThreadPoolExecutor
@@ -51,11 +36,8 @@ def execute(
     steps: Sequence[Step],
     *,
     plan: Plan,
-    engines: Engines,
-    store: Store,
-    events: Events,
+    at: Workplace,
     limits: Sequence[Limit] = (),
-    notify: Sequence[Destination] = (),
 ) -> tuple[Outcome, ...]:
     """Carry out the steps; returns their outcomes in order. A failed job holds back only jobs that need it.
 
@@ -65,46 +47,33 @@ def execute(
 
     Args:
         plan: recorded as the origin of new attempts; `steps` may be a part of it, `limits` are those of all.
-        notify: receivers of the outcomes of all attempts, beside those that their projects name.
     """
     turns, asking = None, [step.launch for step in steps if step.launch is not None and step.starts]
     if asking and (limits or any(launch.asks for launch in asking)):
         from launcher.apply.turns import Turns  # most jobs ask for nothing and need no such import
 
-        turns = Turns(steps, engines, limits)
-    execution = _Execution(turns, _provenance(plan, steps), engines, store, events, notify)
-    ready = make_way(steps, engines=engines, store=store, events=events)
+        turns = Turns(steps, at.engines, limits)
+    execution = _Execution(turns, provenance(plan, steps), at)
+    ready = at.make_way(steps)
     batches: Sequence[Batch] = ()
     matrices = [
         step.launch for step in ready if step.starts and step.launch is not None and step.launch.matrix
     ]
-    if any(engines.get(each.scheduler).batches for each in matrices):
+    if any(at.engines.get(each.scheduler).batches for each in matrices):
         from launcher.apply.batches import batches_of
 
-        batches = batches_of(ready, plan, engines, limits)
+        batches = batches_of(ready, plan, at.engines, limits)
     return execution.run(ready, batches)
 
 
 class _Execution:
     """Carries out steps, several at once, and knows the begun steps and the outcomes."""
 
-    def __init__(
-        self,
-        turns: Turns | None,
-        provenance: Mapping[str, Mapping[str, Any]],
-        engines: Engines,
-        store: Store,
-        events: Events,
-        notify: Sequence[Destination],
-    ) -> None:
+    def __init__(self, turns: Turns | None, origins: Mapping[str, Mapping[str, Any]], at: Workplace) -> None:
         self._turns = turns
-        self._notify = notify
-        self._provenance = provenance
-        self._files = CheckoutFiles(engines)
-        self._inputs = InputCheck()
-        self._engines = engines
-        self._store = store
-        self._events = events
+        self._origins = origins
+        self._at = at
+        self._files = CheckoutFiles(at.engines)
         self._is_interrupted = False
         self._begun: set[JobKey] = set()
         self._done: dict[JobKey, Outcome] = {}
@@ -127,9 +96,9 @@ class _Execution:
         """Submit the steps in the order of their turns, each behind its needs."""
         for step in busy:  # only one thread makes schedulers
             if step.launch is not None:
-                self._engines.get(step.launch.scheduler)
+                self._at.engines.get(step.launch.scheduler)
             for need in step.needs:
-                self._engines.get(need.scheduler)
+                self._at.engines.get(need.scheduler)
         from concurrent.futures import ThreadPoolExecutor
 
         with ThreadPoolExecutor(max_workers=self._at_once(busy)) as pool:
@@ -147,7 +116,7 @@ class _Execution:
         turns = self._turns
         is_line = turns is not None and all(
             step.launch is not None
-            and not (step.stops or self._engines.get(step.launch.scheduler).shared_engine)
+            and not (step.stops or self._at.engines.get(step.launch.scheduler).shared_engine)
             and turns.of(step) is not None
             for step in busy
         )
@@ -194,7 +163,7 @@ class _Execution:
         """Carry out a step behind those that it needs; its outcome may be an error of its job."""
         turn = self._turns.of(step) if self._turns is not None else None
         try:
-            if refused := _without(step, self._outcomes(needed), self._events):
+            if refused := _without(step, self._outcomes(needed), self._at.events):
                 return refused
             self._begun.add(step.key)
             try:
@@ -202,8 +171,8 @@ class _Execution:
                     made = self._start(step, step.launch, turn)
                 elif step.kind == "destroy":
                     for old in step.stops:
-                        stop(old, step, engines=self._engines, store=self._store, events=self._events)
-                    made = _outcome(step, self._store.latest([step.key]).get(step.key))
+                        self._at.stop(old, step)
+                    made = _outcome(step, self._at.store.latest([step.key]).get(step.key))
                 else:
                     made = self._keep(step)
             except LauncherError as error:
@@ -217,9 +186,9 @@ class _Execution:
     def _refused(self, step: Step, error: LauncherError) -> Outcome:
         overtaken = isinstance(error, ReservedError)
         if isinstance(error, ReservedError):
-            self._events.emit("waiting", step.key, owner=error.owner or error.app_id)
+            self._at.events.emit("waiting", step.key, owner=error.owner or error.app_id)
         else:
-            self._events.emit("failed", step.key, message=str(error), hint=error.hint)
+            self._at.events.emit("failed", step.key, message=str(error), hint=error.hint)
         about: dict[str, Any] = {"error": str(error), "code": error.code, "hint": error.hint or ""}
         return Outcome(key=step.key, kind=step.kind, overtaken=overtaken, **about)
 
@@ -230,16 +199,16 @@ class _Execution:
         refused: dict[JobKey, Outcome] = {}
         of_key = {step.key: step for step in batch.steps}
         for step, found in zip(batch.steps, [*map(self._outcomes, needed)], strict=True):
-            if outcome := _without(step, found, self._events):
+            if outcome := _without(step, found, self._at.events):
                 refused[step.key] = outcome
                 del of_key[step.key]
         self._begun |= of_key.keys()
         submissions = [
             self._submission(step, step.launch) for step in of_key.values() if step.launch is not None
         ]
-        made = submit_batch(submissions, batch.at_once, engines=self._engines, store=self._store)
+        made = submit_batch(submissions, batch.at_once, self._at)
         accepted = [each for each in made.values() if isinstance(each, Attempt)]
-        warnings = record_starts(accepted, store=self._store, events=self._events)
+        warnings = self._at.record_starts(accepted)
         for key, each in made.items():
             if isinstance(each, Attempt):
                 self._done[key] = replace(_outcome(of_key[key], each), warnings=warnings.get(key, ()))
@@ -248,48 +217,38 @@ class _Execution:
         return refused | {key: self._done[key] for key in of_key}
 
     def _submission(self, step: Step, launch: Launch) -> Submission:
-        about = {**self._provenance[launch.origin], "seen": self._files.of(launch).record()}
-        return Submission(
-            step,
-            about,
-            engines=self._engines,
-            store=self._store,
-            events=self._events,
-            inputs=self._inputs,
-            notify=self._notify,
-        )
+        about = {**self._origins[launch.origin], "seen": self._files.of(launch).record()}
+        return Submission(step, about, self._at)
 
     def _start(self, step: Step, launch: Launch, turn: Turn | None) -> Outcome:
-        made = self._submission(step, launch).submit(pending(step, self._engines, self._store), turn)
-        warnings = record_starts([made], store=self._store, events=self._events)
+        made = self._submission(step, launch).submit(self._at.pending(step), turn)
+        warnings = self._at.record_starts([made])
         return replace(_outcome(step, made), warnings=warnings.get(step.key, ()))
 
     def _keep(self, step: Step) -> Outcome:
         """Leave the latest attempt as it is: the ledger has it by now."""
-        clear(step, self._engines)
+        self._at.clear(step)
         last, warnings = step.latest, tuple[str, ...]()
         if last is not None and not step.leftovers:
             try:  # its client may have been killed before it could record it
-                catch_up(self._store, last, self._store.attempt(last.app_id))
+                catch_up(self._at.store, last, self._at.store.attempt(last.app_id))
             except StateError as error:
                 warnings = (unrecorded(f"its latest attempt is {last.state}", error),)
         if step.launch is not None and last is not None and last.state in ENDED_STATES:
             # Files of `rerun_on` that the job file names only since the attempt was made are recorded, too.
             watched = adopted(last.trigger_digest, step.launch.trigger_digest)
             if watched != last.trigger_digest:
-                self._store.watch(last.app_id, watched)
+                self._at.store.watch(last.app_id, watched)
         app_id = step.guard.app_id
-        self._events.emit("kept" if step.kind == "keep" else "held", step.key, app_id=app_id)
-        skipped = self._store.by_app_id(app_id) if step.guard.state == "skipped" else None
+        self._at.events.emit("kept" if step.kind == "keep" else "held", step.key, app_id=app_id)
+        skipped = self._at.store.by_app_id(app_id) if step.guard.state == "skipped" else None
         return replace(_outcome(step, skipped or step.latest), warnings=warnings)
 
     def _report_interrupt(self, busy: Sequence[Step]) -> None:
-        from launcher.apply.submit import what_became
-
         for step in busy:
             if not (step.key in self._done and self._done[step.key].error):
-                words = what_became(step, self._engines) if step.key in self._begun else "was not begun"
-                self._events.emit("interrupted", step.key, message=words)
+                words = self._at.what_became(step) if step.key in self._begun else "was not begun"
+                self._at.events.emit("interrupted", step.key, message=words)
 
 
 def _of(key: JobKey, outcomes: Callable[[], Mapping[JobKey, Outcome]]) -> Outcome:
@@ -316,18 +275,3 @@ def _outcome(step: Step, attempt: Attempt | None) -> Outcome:
     started = step.launch.app.roles if step.starts and step.launch is not None else None
     retries = started is None or any(role.max_retries for role in started)
     return Outcome(key=step.key, kind=step.kind, app=app, disabled=disabled, held=held, has_retries=retries)
-
-
-def _provenance(plan: Plan, steps: Sequence[Step]) -> Mapping[str, Mapping[str, Any]]:
-    """Origin → the provenance fields of new attempts."""
-    roots = {step.launch.origin: step.launch.root for step in steps if step.starts and step.launch}
-    if not roots:
-        return {}
-    about = {
-        "actor": actor(),
-        "plan_digest": plan.plan_digest,
-        "plan_id": plan.plan_id,
-        "home": make_token(),
-        "run_url": run_url(os.environ),
-    }
-    return {origin: {**about, "commit": git.commit_of(root)} for origin, root in roots.items()}

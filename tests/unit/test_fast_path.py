@@ -79,7 +79,7 @@ ON_BRANCH = {
     "launcher.plan.recheck": "dates, for plans that do not expire",
     "launcher.cli.live_display": "rich, for output that is no terminal",
     "launcher.cli.watch": "progress bars, for output that is no terminal; the lines of logs, without --logs",
-    "launcher.apply.execute": "turns, for jobs that ask for nothing; the message of an interrupt",
+    "launcher.apply.execute": "turns, for jobs that ask for nothing",
     "launcher.apply.plans": "turns, for jobs that ask for nothing; the check of saved plans, for job files",
     "launcher.apply.follow": (
         "threads for one app; restarts of apps, for applies without any; errors of replicas without one"

@@ -9,6 +9,8 @@ import pytest
 
 from launcher.apply.batches import batches_of, submit_batch, with_notes
 from launcher.apply.engines import Engines
+from launcher.apply.events import Events
+from launcher.apply.submit import Workplace
 from launcher.errors import SchedulerError
 from launcher.plan.model import Plan
 from launcher.plan.step import Step
@@ -183,5 +185,6 @@ def test_an_error_before_the_reservation_is_the_result_of_its_job():
     scheduler = SimpleNamespace(batches=SimpleNamespace())
     jobs = [SimpleNamespace(key=key, app_id=key, announce=announce, scheduler=scheduler) for key in "ab"]
     store: Any = SimpleNamespace(record_all=lambda attempts: None)
-    results = submit_batch(jobs, None, engines=Engines(), store=store)
+    at = Workplace(engines=Engines(), store=store, events=Events(None))
+    results = submit_batch(jobs, None, at)
     assert {key: str(error) for key, error in results.items()} == dict.fromkeys("ab", "the engine is away")

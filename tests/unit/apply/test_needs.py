@@ -22,6 +22,7 @@ from launcher.apply.events import Events, Outcome
 from launcher.apply.execute import execute
 from launcher.apply.follow import follow
 from launcher.apply.gc import Rule, collect
+from launcher.apply.submit import Workplace
 from launcher.errors import SchedulerError, StaleError
 from launcher.inventory.listing import newest, what_starts
 from launcher.plan.step import Guard, Step, in_order
@@ -51,9 +52,8 @@ class World:
         return {step.key.job: replace(step, edition=step.number) for step in plan.steps}
 
     def carry_out(self, *steps: Step) -> dict[str, Outcome]:
-        events = Events(self.events.append)
-        plan = make_plan([])
-        done = execute(steps, plan=plan, engines=self.engines, store=self.store, events=events)
+        at = Workplace(engines=self.engines, store=self.store, events=Events(self.events.append))
+        done = execute(steps, plan=make_plan([]), at=at)
         return {outcome.key.job: outcome for outcome in done}
 
     def wait(self, *outcomes: Outcome) -> dict[str, tuple[str | None, str]]:
@@ -141,8 +141,9 @@ def test_an_interrupt_begins_no_job_that_waits_for_the_submission_of_another_one
             wait_until(lambda: "shutdown" in names_of_frames(sys._current_frames()[main]))
 
     steps = chain(world, "true")
+    at = Workplace(engines=world.engines, store=world.store, events=Events(interrupt))
     with pytest.raises(KeyboardInterrupt):
-        execute(steps, plan=make_plan([]), engines=world.engines, store=world.store, events=Events(interrupt))
+        execute(steps, plan=make_plan([]), at=at)
     assert [event["job"] for event in world.seen("reserving")] == ["prepare"]
     report = {event["job"]: event["message"] for event in world.seen("interrupted")}
     assert (report["train"], report["evaluate"]) == ("was not begun", "was not begun")

@@ -16,6 +16,7 @@ from launcher.apply.engines import Engines
 from launcher.apply.events import Events, Outcome
 from launcher.apply.execute import execute
 from launcher.apply.follow import follow
+from launcher.apply.submit import Workplace
 from launcher.apply.turns import Turns
 from launcher.errors import StateError
 from launcher.plan.step import Guard, Step
@@ -218,7 +219,7 @@ def run(
 ) -> tuple[Outcome, ...]:
     """Carry the steps out; with `wait`, until their apps have ended."""
     report = Events(lambda event: events.append(dict(event)))
-    outcomes = execute(steps, plan=make_plan([]), engines=engines, store=store, events=report)
+    outcomes = execute(steps, plan=make_plan([]), at=Workplace(engines=engines, store=store, events=report))
     return follow(outcomes, engines=engines, store=store, events=report) if wait else outcomes
 
 
