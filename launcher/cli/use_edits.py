@@ -12,7 +12,7 @@ from launcher.cli.fmt import Rewrite
 from launcher.dataclass import dataclass
 from launcher.errors import LauncherError
 from launcher.git import repository
-from launcher.inventory.groups import declared, file_of, matrix_of
+from launcher.inventory.project import declared, file_of, matrix_of
 from launcher.inventory.use import Amount, JobUse, asked_at, asked_in
 from launcher.jobfile.compile.compiled import Compiled
 from launcher.jobfile.compile.files import Environment, compile_files

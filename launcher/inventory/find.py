@@ -1,6 +1,6 @@
 """Find apps by the names that users type: a job name, `JOB@ATTEMPT`, an app id or a handle.
 
-`/ROLE/REPLICA` may follow. A pattern or the name of a matrix selects several: `launcher.inventory.groups`.
+`/ROLE/REPLICA` may follow. A pattern or the name of a matrix selects several: `launcher.inventory.lookup`.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ import os
 
 from launcher.errors import AppNotFoundError, LauncherError, UsageError
 from launcher.inventory import recorded
-from launcher.inventory.held import Question, together, with_newer
+from launcher.inventory.lookup import Question, held_matrix, matching, matrix, together, with_newer
 from launcher.inventory.project import declared_here, project_here, projects_here
 from launcher.schedulers.registry import open_reader
 from launcher.text import nearest, plural
@@ -18,7 +18,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from launcher.inventory.held import Search
+    from launcher.inventory.lookup import Search
     from launcher.specs.attempt import Attempt
     from launcher.state.records import AppRecord
 
@@ -166,8 +166,6 @@ def find_parts(texts: Sequence[str], target: str = "") -> list[SelectedApps]:
 def _found(given: AppName) -> Search[SelectedApps]:
     is_group = given.is_pattern
     if is_group:
-        from launcher.inventory.groups import matching
-
         for project in (None,) if given.scheduler else projects_here():
             wanted = (given.name, project, given.scheduler, given.session, given.target)
             apps, unreached = yield from matching(*wanted)
@@ -218,8 +216,6 @@ def _by_name(given: AppName) -> Search[tuple[list[AppRecord], bool]]:
         elif by_id := store.app(given.name):
             apps = [by_id]
     if not latest and not apps and given.number is None:
-        from launcher.inventory.groups import matrix
-
         for project in projects_here():
             if family := (yield from matrix(given.name, project, given.target)):
                 return family, True
@@ -240,8 +236,6 @@ def _by_name(given: AppName) -> Search[tuple[list[AppRecord], bool]]:
         )
     _check_one(given.name, apps)
     if not apps and given.number is None and held:
-        from launcher.inventory.groups import held_matrix
-
         for project in projects:
             if family := held_matrix(given.name, project, held):
                 return family, True

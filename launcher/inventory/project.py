@@ -1,4 +1,4 @@
-"""The projects of the current directory, in which job names are looked up, and names in files read fast."""
+"""Names that job files declare, read fast: the projects in which job names are looked up, and matrices."""
 
 from __future__ import annotations
 
@@ -89,3 +89,55 @@ def top_value(lines: Iterable[str], key: str, *, is_toml: bool) -> str:
         if found and is_top and name.strip().strip("\"'") == key:
             return value.partition("#")[0].strip().strip("\"'")
     return ""
+
+
+def matrix_of(job: str, declared: tuple[str, str] | None) -> str:
+    """Return the name of the matrix that a job belongs to; "" for a job outside of a matrix.
+
+    Args:
+        declared: as `declared` returns it for the file of the job.
+    """
+    name, beginning = declared or ("", "")
+    return name if job != name and job.startswith(beginning) else ""
+
+
+def file_of(origin: str, path: str) -> str:
+    """Return the absolute path of a job file from its origin and path; "" if it leads out of its root."""
+    import os
+
+    from launcher.files import is_below, is_top, upwards
+
+    root = origin
+    if not os.path.isabs(origin):  # the nearest folder upwards that contains `.git`, else the current one
+        here = os.getcwd()
+        *_, top = upwards(here)
+        root = top if is_top(top) else here
+    file = os.path.realpath(os.path.join(root, path))
+    return file if is_below(file, os.path.realpath(root)) else ""
+
+
+def declared(origin: str, path: str) -> tuple[str, str] | None:
+    """Return the name of a file's matrix, and the beginning of its jobs' names; None without the file."""
+    from launcher.files import read_regular
+
+    try:
+        if file := file_of(origin, path):
+            text = read_regular(file, MOST_BYTES).decode("utf-8-sig", "replace")
+            name = top_value(text.splitlines(), "name", is_toml=path.endswith(".toml"))
+            beginning, is_pattern, _ = name.partition("$<")
+            if name:
+                return (_group(text, path), beginning) if is_pattern else (name, f"{name}-")
+    except (OSError, ValueError):
+        pass
+    return None
+
+
+def _group(text: str, path: str) -> str:
+    """Return the `matrix.group` of a job file. The file is parsed, as few matrices are named there."""
+    from launcher.jobfile.text.document import Source
+    from launcher.jobfile.text.parse import parse
+
+    document = parse(Source(path, "toml" if path.endswith(".toml") else "yaml", text))
+    matrix = (document.value or {}).get("matrix")
+    group = matrix.get("group") if isinstance(matrix, dict) else None
+    return group if isinstance(group, str) else ""

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 from launcher.dataclass import dataclass
 from launcher.errors import DamagedError
 from launcher.holding.use import ACCOUNTING, CGROUP, PROCESS, SAMPLES, Use, from_json
-from launcher.inventory.groups import declared, matrix_of
+from launcher.inventory.project import declared, matrix_of
 from launcher.schedulers.registry import open_reader
 from launcher.specs.jobkey import JobKey
 from launcher.state.records import ENDED

@@ -23,7 +23,7 @@ _FAST = {
     ),
     "launcher.cli.render": "apps document status_text values",
     "launcher.holding": "app events hold journal replica state use",
-    "launcher.inventory": "find groups held listing logs project recorded status turns",
+    "launcher.inventory": "find listing logs lookup project recorded status turns",
     "launcher.schedulers": (
         "api appfolder backend ended_process logs loop many pids probes readback record registry staged"
     ),
@@ -221,7 +221,6 @@ def fast(scenario) -> set[str]:
     # The last one only where a stop takes its time.
     entries = ("cli.completion", "schedulers.local.supervisor", "schedulers.local.filewatch")
     entries += ("schedulers.local.probes",)  # the supervisor of roles with a probe
-    entries += ("inventory.groups",)  # of a pattern, and of the name of a matrix
     entries += ("cli.start",)  # of an app in line
     entries += ("turns.line", "turns.table")  # of an app that takes its turn
     entries += ("schedulers.local.line_holder",)  # apps that wait for others, or in line
