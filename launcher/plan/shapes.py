@@ -68,11 +68,11 @@ def _of(kind: str, doc: str, **more: Any) -> Schema:
 
 
 def faults_in(schema: Schema, value: Any, path: str) -> Iterator[Fault]:
-    """Yield every fault of a value of which the functions above have made the schema."""
+    """Every fault of a value, by a schema that the functions above have made."""
     if "anyOf" in schema:
         schema = _chosen(schema["anyOf"], value)
-    if check := _CHECKS.get(schema.get("type", "")):
-        yield from check(schema, value, path)
+    check = _CHECKS.get(schema.get("type", ""))
+    return iter(()) if check is None else check(schema, value, path)
 
 
 def _chosen(options: Sequence[Schema], value: Any) -> Schema:
@@ -83,13 +83,12 @@ def _chosen(options: Sequence[Schema], value: Any) -> Schema:
 
 
 def _text_faults(schema: Schema, value: Any, path: str) -> Iterator[Fault]:
-    choices, pattern = schema.get("enum"), schema.get("pattern", "")[len("^(?:") : -len(")$")]
     if not isinstance(value, str):
         yield path, f"want text, got {_kind(value)}"
-    elif choices and value not in choices:
-        yield path, f"want one of {', '.join(choices)}, got {value!r}"
-    elif pattern and not re.fullmatch(pattern, value):
-        yield path, f"want text like /{pattern}/, got {value!r}"
+    elif "enum" in schema and value not in schema["enum"]:
+        yield path, f"want one of {', '.join(schema['enum'])}, got {value!r}"
+    elif "pattern" in schema and not re.fullmatch(schema["pattern"], value):
+        yield path, f"want text like /{schema['pattern'][len('^(?:') : -len(')$')]}/, got {value!r}"
 
 
 def _whole_faults(schema: Schema, value: Any, path: str) -> Iterator[Fault]:
