@@ -333,16 +333,7 @@ def _step(step: Step, *, with_place: bool) -> dict[str, Any]:
         "attempt": step.number,
         "app_id": step.app_id,
         "edition": step.edition,
-        "needs": [
-            {
-                "job": need.job,
-                "attempt": need.number,
-                "edition": need.edition,
-                "app_id": need.app_id,
-                "scheduler": need.scheduler,
-            }
-            for need in step.needs
-        ],
+        "needs": [need.about() for need in step.needs],
         "after": list(step.after),
         "withdraws": [_guard(waiting) for waiting in step.withdraws],
         "stops": [_guard(stop) for stop in step.stops],

@@ -53,6 +53,11 @@ class StoodOn(NamedTuple):
     app_id: str
     scheduler: str
 
+    def about(self) -> dict[str, Any]:
+        """A JSON object, as plans and descriptions of attempts show it."""
+        number = {"attempt": self.number, "edition": self.edition}
+        return {"job": self.job, **number, "app_id": self.app_id, "scheduler": self.scheduler}
+
 
 def needs_to_json(needs: Iterable[StoodOn]) -> list[list[Any]]:
     """`[[job, number, edition, app id, scheduler], …]`, sorted by job."""
@@ -236,14 +241,7 @@ class Attempt:
             **{name: text for name in _APPROVED if (text := getattr(self, name))},
             "edition": self.edition,
             "needs": [
-                {
-                    "job": each.job,
-                    "attempt": each.number,
-                    "edition": each.edition,
-                    "app_id": each.app_id,
-                    "scheduler": each.scheduler,
-                    **({"rerun": "never"} if each.job in self.order_only else {}),
-                }
+                {**each.about(), **({"rerun": "never"} if each.job in self.order_only else {})}
                 for each in self.needs
             ],
             **{name: text for name in _OF_FILES if (text := getattr(self, name))},
