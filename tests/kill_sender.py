@@ -14,11 +14,11 @@ import threading
 from itertools import count
 from typing import Any
 
-from launcher.notify import sender
+from launcher import notify
 from launcher.state import outbox
 from tests.sink import Sink
 
-COUNTED = ("launcher.notify.", "launcher.state.outbox", "launcher.files", "launcher.state.store")
+COUNTED = ("launcher.notify", "launcher.state.outbox", "launcher.files", "launcher.state.store")
 
 
 def send(kill_at: int = 0) -> int:
@@ -28,7 +28,7 @@ def send(kill_at: int = 0) -> int:
         if (pid := os.fork()) == 0:
             sys.argv = ["-c", group, "0"]
             trap(kill_at)
-            sender.main()
+            notify.main()
         found = max(found, os.WTERMSIG(os.waitpid(pid, 0)[1]))
     return found
 

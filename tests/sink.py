@@ -9,7 +9,7 @@ from typing import Any
 from jsonschema import Draft202012Validator
 from standardwebhooks.webhooks import Webhook
 
-from launcher.notify.message import notification_schema
+from launcher.notify import notification_schema
 
 KEY = "whsec_bGF1bmNoZXItdGVzdHMtb2Ytbm90aWZpY2F0aW9ucw=="
 PATIENCE_S = 60.0

@@ -13,7 +13,7 @@ from launcher.inventory.verify import MARKS as MARKS_OF_LINKS
 from launcher.jobfile.schema.job import job_schema
 from launcher.jobfile.schema.options import SchedulerSchema
 from launcher.jobfile.schema.project import project_schema
-from launcher.notify.message import notification_schema
+from launcher.notify import notification_schema
 from launcher.plan.codec import plan_schema
 from launcher.plan.step import MARKS
 from launcher.schedulers.registry import DEFAULT_SCHEDULERS, get_scheduler, imported

@@ -152,6 +152,6 @@ def _start(group: str, *, replaces: bool) -> None:
     null = [(os.POSIX_SPAWN_OPEN, fd, os.devnull, os.O_RDWR, 0) for fd in (0, 1)]
     log = (os.POSIX_SPAWN_OPEN, 2, f"{group}.log", os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
     env = {**inherited(), "LAUNCHER_HOME": paths.home()}
-    program = paths.program("launcher.notify.sender")
+    program = paths.program("launcher.notify")
     argv = [sys.executable, "-I", "-c", program, group, str(int(replaces)), *sys.path]
     os.posix_spawn(sys.executable, argv, env, file_actions=[*null, log], setsid=True)

@@ -5,10 +5,9 @@ import time
 
 import pytest
 
+from launcher import notify
 from launcher.errors import LauncherError, SecretError
-from launcher.notify import sender
-from launcher.notify.message import body_of, id_of
-from launcher.notify.sender import DeliveryError, deliver, deliver_all
+from launcher.notify import DeliveryError, body_of, deliver, deliver_all, id_of
 from launcher.specs.notify import Destination, MalformedAddressError, check_address, key_bytes, parse
 from launcher.state.records import AppRecord
 from tests.sink import KEY, Sink
@@ -74,8 +73,8 @@ def test_an_error_names_neither_the_address_nor_the_key(body, monkeypatch):
 
 
 def test_a_receiver_that_never_finishes_its_answer_counts_as_silent(body, monkeypatch):
-    monkeypatch.setattr(sender, "URL_S", 0.2)
-    monkeypatch.setattr(sender, "_MARGIN_S", 0.2)
+    monkeypatch.setattr(notify, "URL_S", 0.2)
+    monkeypatch.setattr(notify, "_MARGIN_S", 0.2)
     over = threading.Event()
     with socket.create_server(("127.0.0.1", 0)) as server:
 
@@ -105,7 +104,7 @@ def test_a_command_gets_the_body_and_the_id_and_no_shell_reads_its_arguments(bod
 
 @pytest.mark.parametrize("command", [("sh", "-c", "exit 3"), ("no-such-program",), ("sleep", "1000")])
 def test_a_command_that_fails_or_takes_too_long_has_not_taken_the_outcome(command, body, monkeypatch):
-    monkeypatch.setattr(sender, "COMMAND_S", 0.2)
+    monkeypatch.setattr(notify, "COMMAND_S", 0.2)
     began = time.monotonic()
     with pytest.raises(DeliveryError):
         deliver(Destination(command=command), ID, body, "/")

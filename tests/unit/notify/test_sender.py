@@ -4,8 +4,8 @@ from dataclasses import replace
 
 import pytest
 
-from launcher.notify import sender
-from launcher.notify.sender import DeliveryError, Sender
+from launcher import notify
+from launcher.notify import DeliveryError, Sender
 from launcher.specs.notify import Destination
 from launcher.state import outbox
 from launcher.state.store import Store
@@ -68,7 +68,7 @@ def test_an_outcome_that_a_receiver_does_not_want_is_not_sent(sink):
 
 
 def test_a_receiver_that_has_answered_gets_nothing_again_while_another_one_is_away(sink, monkeypatch):
-    monkeypatch.setattr(sender, "_FIRST_S", 0.0)
+    monkeypatch.setattr(notify, "_FIRST_S", 0.0)
     marker = os.path.join(os.environ["HOME"], "here")
     away = Destination(command=("sh", "-c", f"test -e {marker} || {{ touch {marker}; exit 1; }}"))
     run(note(receiver(sink), away))
@@ -77,8 +77,8 @@ def test_a_receiver_that_has_answered_gets_nothing_again_while_another_one_is_aw
 
 
 def test_an_outcome_is_given_up_after_its_time_and_stays_named(sink, monkeypatch):
-    monkeypatch.setattr(sender, "GIVE_UP_S", 0.0)
-    monkeypatch.setattr(sender, "_FIRST_S", 0.0)
+    monkeypatch.setattr(notify, "GIVE_UP_S", 0.0)
+    monkeypatch.setattr(notify, "_FIRST_S", 0.0)
     sink.answer = 500
     group = note(receiver(sink))
     assert run(group) == [APP_ID]
@@ -97,7 +97,7 @@ def test_a_sender_without_the_key_leaves_the_outcome_to_the_next_one(sink, monke
     monkeypatch.setenv("HOOK_KEY", KEY)
     monkeypatch.setattr(time, "time", lambda now=time.time: now() + 60)
     assert is_due(group)
-    monkeypatch.setattr(sender.time, "time", lambda: 4e9)
+    monkeypatch.setattr(notify.time, "time", lambda: 4e9)
     assert run(group) == [APP_ID], "lost may be followed by the real outcome"
     assert "HOOK_KEY" not in "".join(outbox.troubles(APP_ID))
 
@@ -130,7 +130,7 @@ def test_the_pause_between_tries_grows_to_an_hour():
     delivery = {"to": {"command": ["false"]}, "state": "failed", "tries": 0, "since": time.time()}
     pauses = []
     for _ in range(12):
-        sender._judge(delivery, DeliveryError("no"))
+        notify._judge(delivery, DeliveryError("no"))
         pauses.append(round(delivery["due_at"] - time.time()))
     assert pauses == sorted(pauses)
     assert (pauses[0], pauses[-1]) == (5, 3600)

@@ -1,1 +1,0 @@
-"""Send the outcomes of attempts to URLs and commands."""
