@@ -5,6 +5,7 @@ https://docs.github.com/rest (version 2022-11-28)
 
 from __future__ import annotations
 
+import os
 import re
 import time
 from collections.abc import Callable, Mapping
@@ -21,6 +22,8 @@ from launcher.ci.forge import (
     Pull,
     Words,
 )
+from launcher.ci.runner import OF_GITHUB
+from launcher.errors import LauncherError
 from launcher.git import pull_request_in
 
 APP: Final = "github-actions"
@@ -153,6 +156,21 @@ class GitHub(Api):
             permission=permission,
             hint="add it to `permissions` of the job in the workflow",
         )
+
+
+def github_of(origin: str) -> GitHub:
+    """GitHub, for the repository of an origin such as `github.com/owner/name`, or of the runner.
+
+    Raises LauncherError without a token, or for another origin.
+    """
+    token = next(filter(None, map(os.environ.get, OF_GITHUB)), "")
+    host, _, path = origin.partition("/")
+    repository = os.environ.get("GITHUB_REPOSITORY") or (path if host == "github.com" else "")
+    if not token or repository.count("/") != 1:
+        why = "needs a token" if not token else f"cannot find the repository of {origin} on GitHub"
+        hint = "set GITHUB_TOKEN" if not token else "set GITHUB_REPOSITORY=OWNER/NAME, or leave out --online"
+        raise LauncherError(f"--online {why}", hint=hint)
+    return GitHub(os.environ.get("GITHUB_API_URL") or "https://api.github.com", repository, token)
 
 
 def _comment(value: Mapping[str, Any]) -> ForgeComment:

@@ -17,6 +17,18 @@ from launcher.dataclass import dataclass, field
 from launcher.errors import LauncherError
 from launcher.files import read_regular
 
+OF_GITHUB = ("GITHUB_TOKEN", "GH_TOKEN")
+_OF_GITLAB = (
+    "LAUNCHER_GITLAB_TOKEN",
+    "CI_JOB_TOKEN",
+    "CI_REPOSITORY_URL",
+    "CI_REGISTRY_PASSWORD",
+    "CI_DEPENDENCY_PROXY_PASSWORD",
+    "CI_DEPLOY_PASSWORD",
+)
+TOKENS = (*OF_GITHUB, *_OF_GITLAB)
+"""Variables of a runner that hold credentials, which no job gets."""
+
 _SHA = re.compile(r"[0-9a-f]{40}([0-9a-f]{24})?")
 _NUMBER = re.compile(r"[1-9][0-9]{0,17}")
 _REPOSITORY = re.compile(r"[A-Za-z0-9_.-]+/[A-Za-z0-9_.-]+")

@@ -10,7 +10,7 @@ from typing import Any
 from launcher.cli.compile import role_fields
 from launcher.cli.console import Console
 from launcher.cli.init import label
-from launcher.cli.jobs import words_of
+from launcher.cli.jobs import add_cfg, words_of
 from launcher.cli.run_component import called
 from launcher.components.call import ComponentArgs
 from launcher.components.component import Component
@@ -58,11 +58,7 @@ def add_arguments(parser: Any) -> None:
     parser.option("--strict", "exit with 6 unless all of FILE has a place")
     parser.option("--name NAME", "name of the job (default: the app's, or the file's)")
     parser.option("-s, --scheduler SCHEDULER", "scheduler of the job")
-    parser.option(
-        "-c, --cfg KEY=VALUE",
-        "run option of the scheduler (see `launcher runopts`); may be repeated",
-        repeats=True,
-    )
+    add_cfg(parser)
     parser.option("--workspace FOLDER", "workspace folder of the job")
     parser.option("--json", "print one JSON object, with the text of the file")
 

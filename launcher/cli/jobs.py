@@ -15,6 +15,7 @@ from launcher.errors import LauncherError
 from launcher.text import plural
 
 if TYPE_CHECKING:
+    from launcher.git import Repository
     from launcher.jobfile.compile.compiled import Compiled
     from launcher.jobfile.compile.project import Checkout
     from launcher.specs.launch import Launch
@@ -78,6 +79,12 @@ def add_variables(parser: Any, *, is_kept: bool = True) -> None:
     parser.option("--strict", "treat warnings as errors")
     if is_kept:
         parser.option("--no-cache", "compile the job files, even if nothing has changed that they stand on")
+
+
+def add_cfg(parser: Any) -> None:
+    """Declare --cfg, for commands that choose a scheduler."""
+    help = "run option of the scheduler (see `launcher runopts`); may be repeated"
+    parser.option("-c, --cfg KEY=VALUE", help, repeats=True)
 
 
 def compiled(
@@ -208,6 +215,16 @@ def compiled_at(revision: str, files: Sequence[str], args: Any) -> Compiled:
             for path in args.var_file
         ]
         return compiled(there, known, cwd=cwd, checkout=checkout)
+
+
+def work_tree() -> Repository:
+    """The work tree of the current directory. Raises LauncherError outside of one."""
+    from launcher.git import repository
+
+    tree = repository(os.getcwd())
+    if tree is None:
+        raise LauncherError("the current directory is in no git repository", hint="check it out first")
+    return tree
 
 
 def _moved(path: str, old_root: str, new_root: str) -> str:

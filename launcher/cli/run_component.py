@@ -1,13 +1,12 @@
-"""Run the component of a command line, or of a request on standard input."""
+"""The app of a component: of a command line, or of a request on standard input."""
 
 from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from launcher.cli.attached import run_attached
 from launcher.cli.console import Console
 from launcher.cli.jobs import OF_FILES
 from launcher.components.call import (
@@ -21,7 +20,7 @@ from launcher.components.finder import get_component
 from launcher.components.signature import component_help
 from launcher.dataclass import dataclass, field, fields
 from launcher.errors import UsageError
-from launcher.runner import Runner, config, get_runner
+from launcher.runner import Runner, config
 from launcher.runner.config import component_defaults
 from launcher.schedulers.registry import get_default_scheduler_name
 from launcher.specs.app import AppDef
@@ -31,50 +30,58 @@ from launcher.workspace.api import Workspace
 _OF_RUN = ("scheduler", "cfg", "dryrun", "detach", "queue", "workspace", "parent_run_id")
 
 
-def run_component(args: Any, console: Console) -> int:
-    """Run the component that the command line names."""
+Submission = tuple[str, Callable[[Runner], Any]]
+"""The name of an app, and the function that makes the request for it."""
+
+
+def of_command_line(args: Any, console: Console) -> Submission | None:
+    """Return the app of the component that the command line names; None where its help is printed."""
     of_files = next((name.replace("_", "-") for name in OF_FILES if getattr(args, name)), None)
     if of_files:
         hint = "arguments of a component follow its name"
         raise UsageError(f"--{of_files} is only for job files, and {args.file} is a component", hint=hint)
     app = _made(args.file, args.component_args, console)
     if app is None:
-        return 0
-    with get_runner(detach=args.detach, queue=args.queue) as runner:
+        return None
+
+    def request(runner: Runner) -> Any:
         configured = config.get_config("cli", "run", "scheduler")
         scheduler = args.scheduler or configured or get_default_scheduler_name()
-        cfg = runner.cfg_from_str(scheduler, *args.cfg)
-        return _run(app, scheduler, cfg, args, runner, console)
+        return _dryrun(app, scheduler, runner.cfg_from_str(scheduler, *args.cfg), args, runner)
+
+    return app.name, request
 
 
-def run_request(args: Any, console: Console) -> int:
-    """Run the request on standard input, which other options may not modify."""
+def of_request(args: Any, console: Console) -> Submission | None:
+    """Return the app of the request on standard input, which other options may not modify."""
     given = [name for name in ("file", *OF_FILES, *_OF_RUN) if getattr(args, name)]
     if given:
         word = args.file if given[0] == "file" else f"--{given[0].replace('_', '-')}"
         raise UsageError(f"{word} cannot be combined with --stdin", hint="put it into the JSON object")
     if sys.stdin is None:
         raise UsageError("--stdin reads standard input, but it is closed")
-    request = read_request(sys.stdin.buffer.read())
+    asked = read_request(sys.stdin.buffer.read())
     for name in ("dryrun", "detach", "queue", "workspace", "parent_run_id"):
-        setattr(args, name, getattr(request, name))
-    app = _made(request.component_name, request.component_args_str, console, request.component_args)
+        setattr(args, name, getattr(asked, name))
+    app = _made(asked.component_name, asked.component_args_str, console, asked.component_args)
     if app is None:
-        return 0
-    with get_runner(detach=args.detach, queue=args.queue) as runner:
-        cfg = runner.scheduler_run_opts(request.scheduler).cfg_from_json_repr(request.options)
-        return _run(app, request.scheduler, cfg, args, runner, console)
+        return None
+
+    def request(runner: Runner) -> Any:
+        cfg = runner.scheduler_run_opts(asked.scheduler).cfg_from_json_repr(asked.options)
+        return _dryrun(app, asked.scheduler, cfg, args, runner)
+
+    return app.name, request
 
 
-def _run(app: AppDef, scheduler: str, cfg: Any, args: Any, runner: Runner, console: Console) -> int:
-    """Run an app with the workspace of the command line, else that of the configuration."""
+def _dryrun(app: AppDef, scheduler: str, cfg: Any, args: Any, runner: Runner) -> Any:
+    """Return the request for an app with the workspace of the command line, else of the configuration."""
     config.apply(scheduler, cfg)
     workspace = args.workspace
     if workspace is None:
         given = config.get_config("cli", "run", "workspace")
         workspace = Workspace(given) if isinstance(given, dict) else given
-    info = runner.dryrun(app, scheduler, cfg, workspace, args.parent_run_id)
-    return run_attached(info, app.name, args, runner, console)
+    return runner.dryrun(app, scheduler, cfg, workspace, args.parent_run_id)
 
 
 def _made(

@@ -6,10 +6,9 @@ from collections.abc import Sequence
 from functools import cache
 from typing import Any
 
-from launcher.ci.apply import MOST_COMMITS, Commit, CommitHistory
-from launcher.ci.approvals import ApprovalScope
+from launcher.ci.approvals import MOST_COMMITS, ApprovalScope, Commit, CommitHistory
+from launcher.ci.github import github_of
 from launcher.cli import jobs
-from launcher.cli.ci.steps import github_of, work_tree
 from launcher.cli.console import Console
 from launcher.errors import LauncherError
 from launcher.git import Repository
@@ -48,7 +47,7 @@ def add_arguments(parser: Any) -> None:
 
 
 def run(args: Any, console: Console) -> int:
-    tree = work_tree()
+    tree = jobs.work_tree()
     branch = args.branch or tree.default_branch()
     history = tree.first_parents(MOST_COMMITS, _commit(tree, branch))
     commits = [oid for oid, _ in history]

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from launcher.ci.approvals import asked
+from launcher.ci.github import github_of
 from launcher.cli.arguments import add_app
-from launcher.cli.ci.steps import github_of
 from launcher.cli.console import Console
 from launcher.cli.render.values import named, wrapped
 from launcher.inventory.find import find_app

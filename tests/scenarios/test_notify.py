@@ -31,7 +31,8 @@ def senders() -> list[int]:
     """The processes that send the outcomes of this LAUNCHER_HOME."""
     home = os.environ["LAUNCHER_HOME"]
     found = processes.of_home(home)
-    return [pid for pid in found if b"launcher.notify import main" in Path(f"/proc/{pid}/cmdline").read_bytes()]
+    words = b"from launcher.notify import main"
+    return [pid for pid in found if words in Path(f"/proc/{pid}/cmdline").read_bytes()]
 
 
 def until_sent() -> None:

@@ -11,10 +11,10 @@ import time
 import pytest
 from textual.app import App
 
-from launcher.cli.screen.app import Top
-from launcher.cli.screen.dialogs import Dialog
-from launcher.cli.screen.panes import Asked, answer
-from launcher.cli.screen.widgets import TextPane
+from launcher.cli.top.app import Top
+from launcher.cli.top.dialogs import Dialog
+from launcher.cli.top.feed import Asked, answer
+from launcher.cli.top.widgets import TextPane
 from launcher.inventory.recorded import newest
 
 LATE_S = 30.0

@@ -8,11 +8,10 @@ from typing import Any
 
 from launcher.ci.github import GitHub
 from launcher.ci.gitlab import GitLab
-from launcher.ci.runner import runner_of
+from launcher.ci.runner import TOKENS, runner_of
 from launcher.cli import jobs
 from launcher.cli.arguments import choose_format
-from launcher.cli.ci.apply import apply_merged
-from launcher.cli.ci.steps import TOKENS, StepRun, diagnose, plan_pull_request, report_ends
+from launcher.cli.ci.steps import StepRun, apply_merged, diagnose, plan_pull_request, report_ends
 from launcher.cli.console import Console
 from launcher.errors import UsageError
 

@@ -6,8 +6,15 @@ from typing import Any
 import pytest
 
 from launcher.apply.events import Outcome
-from launcher.ci.apply import Merged, applied_check, withheld, without
-from launcher.ci.approvals import ApprovalScope, approval_in, effect_checks
+from launcher.ci.approvals import (
+    ApprovalScope,
+    Merged,
+    applied_check,
+    approval_in,
+    effect_checks,
+    withheld,
+    without,
+)
 from launcher.ci.forge import CheckRun, Pull
 from launcher.errors import LauncherError
 from launcher.plan.approved import judged

@@ -5,8 +5,7 @@ from random import Random
 
 import pytest
 
-from launcher.ci.apply import CommitHistory, applied_check
-from launcher.ci.approvals import ApprovalScope, effect_checks
+from launcher.ci.approvals import ApprovalScope, CommitHistory, applied_check, effect_checks
 from launcher.ci.forge import Check, CheckRun, Pull
 from launcher.ci.github import GitHub
 from launcher.errors import StaleError

@@ -4,7 +4,7 @@ import time
 from array import array
 
 from launcher.cli.render.values import width
-from launcher.cli.screen.model import PAGE, Filter, Jobs, Layout, cells, restart_limit
+from launcher.cli.top.model import PAGE, Filter, Jobs, Layout, cells, restart_limit
 from launcher.state.records import AppRecord
 from launcher.text import FEW
 

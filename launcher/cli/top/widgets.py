@@ -20,7 +20,7 @@ from textual.scroll_view import ScrollView
 from textual.strip import Strip
 from textual.widget import Widget
 
-from launcher.cli.screen.model import HEADINGS, Cell, Jobs, Layout, cells
+from launcher.cli.top.model import HEADINGS, Cell, Jobs, Layout, cells
 from launcher.state.records import AppRecord
 
 _PLAIN = Console(color_system=None, width=1000, legacy_windows=False)

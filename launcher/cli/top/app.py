@@ -20,11 +20,10 @@ from textual.widgets import Input
 from launcher.cli.logs import STREAMS
 from launcher.cli.main import TERMINATED
 from launcher.cli.render.apps import in_short
-from launcher.cli.screen.dialogs import FRAME, HELP, KEYS, Dialog, rerun, run_command
-from launcher.cli.screen.feed import Feed, Present, RequestThread
-from launcher.cli.screen.model import VIEWS, Filter, name_of
-from launcher.cli.screen.panes import PANES, Answer, Asked, answer
-from launcher.cli.screen.widgets import JobList, ScreenLine, TextPane
+from launcher.cli.top.dialogs import FRAME, HELP, KEYS, Dialog, rerun, run_command
+from launcher.cli.top.feed import PANES, Answer, Asked, Feed, Present, RequestThread, answer
+from launcher.cli.top.model import VIEWS, Filter, name_of
+from launcher.cli.top.widgets import JobList, ScreenLine, TextPane
 from launcher.errors import LauncherError
 from launcher.inventory.recorded import at
 from launcher.state.records import AppRecord

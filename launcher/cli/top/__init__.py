@@ -45,7 +45,7 @@ def run(args: Any, console: Console) -> int:
         status.add_arguments(arguments)
         return status.run(arguments.parse(["--watch"]), console)
     gc.disable()  # or collections take a tenth of the start
-    from launcher.cli.screen.app import Top
+    from launcher.cli.top.app import Top
 
     gc.freeze()
     gc.enable()

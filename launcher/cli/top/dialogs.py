@@ -16,8 +16,8 @@ from textual.screen import ModalScreen
 from launcher.cli.arguments import Arguments
 from launcher.cli.console import Console
 from launcher.cli.main import command, report
-from launcher.cli.screen.feed import Post
-from launcher.cli.screen.widgets import ScreenLine, TextPane
+from launcher.cli.top.feed import Post
+from launcher.cli.top.widgets import ScreenLine, TextPane
 from launcher.errors import LauncherError
 from launcher.inventory.project import job_file
 from launcher.inventory.recorded import files
