@@ -87,14 +87,14 @@ FEW = 10
 
 
 def plural(count: int, one: str, many: str | None = None) -> str:
-    """`1 file`, `2 files`."""
-    return f"{count} {one if count == 1 else many or one + 's'}"
+    """`1 file`, `2 files`, `3,000 files`."""
+    return f"{count:,} {one if count == 1 else many or one + 's'}"
 
 
 def listing(words: Sequence[str], limit: int = 5) -> str:
     """`a, b, c`, and `… and 4 more` past the limit."""
     shown = ", ".join(words[:limit])
-    return shown if len(words) <= limit else f"{shown} … and {len(words) - limit} more"
+    return shown if len(words) <= limit else f"{shown} … and {len(words) - limit:,} more"
 
 
 def some_of(names: Sequence[str], limit: int = 10) -> str:

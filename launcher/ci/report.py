@@ -205,4 +205,4 @@ def _verdict(jobs: Sequence[EndedJob]) -> str:
     """`1 failed, 2 succeeded`."""
     states = [job.state for job in jobs]
     ordered = sorted(set(states), key=lambda state: (state not in _BAD, state))
-    return names([f"{states.count(state)} {state}" for state in ordered]) or "nothing was started"
+    return names([f"{states.count(state):,} {state}" for state in ordered]) or "nothing was started"

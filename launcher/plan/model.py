@@ -163,14 +163,14 @@ class Plan:
         """`Plan: 2 to create, 1 to replace, 7 unchanged, 1 held, 1 cannot be planned`."""
         counts = self.counts()
         edited = sum(step.is_edited for step in self.steps)
-        words = {**_COUNT_WORDS, "keep": f"unchanged, {edited} of them edited" if edited else "unchanged"}
-        parts = [f"{counts[kind]} {word}" for kind, word in words.items() if counts[kind]]
+        words = {**_COUNT_WORDS, "keep": f"unchanged, {edited:,} of them edited" if edited else "unchanged"}
+        parts = [f"{counts[kind]:,} {word}" for kind, word in words.items() if counts[kind]]
         if self.is_empty and not self.problems:
             parts.insert(0, "no changes")
         if self.problems:
-            parts.append(f"{len({problem.key for problem in self.problems})} cannot be planned")
+            parts.append(f"{len({problem.key for problem in self.problems}):,} cannot be planned")
         if self.orphans:
-            parts.append(f"{len(self.orphans)} orphaned")
+            parts.append(f"{len(self.orphans):,} orphaned")
         return "Plan: " + ", ".join(parts)
 
     def __str__(self) -> str:

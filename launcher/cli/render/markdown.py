@@ -110,7 +110,7 @@ def _verdict(plan: Plan) -> str:
     words = [
         f"starts {plural(starts, 'job')}" if starts else "",
         f"stops {plural(stops, 'app')}" if stops else "",
-        f"{len(pending)} {pending[0].attribution}" if pending else "",
+        f"{len(pending):,} {pending[0].attribution}" if pending else "",
     ]
     return ", ".join(filter(None, words)).capitalize()
 

@@ -110,7 +110,7 @@ def _words(changes: Sequence[Change], others: Sequence[str]) -> str:
 def _summary(found: Compared) -> str:
     counts = (len(found.added), len(found.changed), len(found.removed), found.unchanged)
     words = zip(counts, ("added", "changed", "removed", "unchanged"), strict=True)
-    return ", ".join(f"{count} {word}" for count, word in words if count) or "no jobs"
+    return ", ".join(f"{count:,} {word}" for count, word in words if count) or "no jobs"
 
 
 def _label(base: str) -> str:

@@ -270,8 +270,8 @@ def _own_notes(step: Step, shared: Mapping[str, Sequence[Step]]) -> tuple[str, .
 def _jobs_of_note(steps: Sequence[Step], shown: Sequence[Step], name: Callable[[Step], str]) -> str:
     """`all 12 jobs`, `3 jobs (a, b, c)`."""
     if [step.key for step in steps] == [step.key for step in shown]:
-        return f"{'both' if len(steps) == 2 else f'all {len(steps)}'} jobs"
-    return f"{len(steps)} jobs ({listing([name(step) for step in steps])})"
+        return f"{'both' if len(steps) == 2 else f'all {len(steps):,}'} jobs"
+    return f"{len(steps):,} jobs ({listing([name(step) for step in steps])})"
 
 
 def _remedy(step: Step) -> str:

@@ -79,7 +79,7 @@ def counted(states: Mapping[str, str]) -> str:
     known = [*states.values()]
     order = [state for state in LIVE if state not in WAITING] + [*ENDED, *WAITING]
     order += sorted({*known}.difference(order))
-    counts = [f"{known.count(state)} {state}" for state in order if state in known]
+    counts = [f"{known.count(state):,} {state}" for state in order if state in known]
     return f"{plural(len(known), 'job')}: {', '.join(counts)}"
 
 
@@ -103,7 +103,7 @@ def _cut(made: list[ProgressRow], room: int, what: str, left: int = 0) -> list[P
     if kept and kept[-1].kind == "heading":
         kept.pop()
     left += sum(each.kind != "heading" for each in made) - sum(each.kind != "heading" for each in kept)
-    return [*kept, ProgressRow("note", f"… and {left} more {what if left > 1 else what[:-1]}")]
+    return [*kept, ProgressRow("note", f"… and {left:,} more {what if left > 1 else what[:-1]}")]
 
 
 def _groups(held: Sequence[str], states: Mapping[str, str], families: Mapping[str, str]) -> list[ProgressRow]:
@@ -279,7 +279,7 @@ def _roles(seen: DescribeAppResponse) -> Text:
                 text.append(_DOT.get(state, "○"), STATE_STYLES.get(state, "dim"))
         else:
             counts = [(each, states.count(each)) for each in sorted(set(states))]
-            parts = [Text(f"{count} {each}", STATE_STYLES.get(each, "")) for each, count in counts]
+            parts = [Text(f"{count:,} {each}", STATE_STYLES.get(each, "")) for each, count in counts]
             text.append(Text(", ").join(parts))
         waiting = next((each.message for each in role.replicas if is_waiting(each.message)), "")
         if waiting:

@@ -35,9 +35,7 @@ def scope_of(report: Report) -> str:
     jobs = plural(len(report.latest), "job")
     first = f", the oldest one here is from {timestamp(min(moments))}" if moments else ""
     more = f" of {jobs}" if not report.folded else ""
-    return (
-        f"{total:,} {'attempt' if total == 1 else 'attempts'}{more}{first}; made {timestamp(report.made_at)}"
-    )
+    return f"{plural(total, 'attempt')}{more}{first}; made {timestamp(report.made_at)}"
 
 
 def counted(folded: Mapping[str, int]) -> str:
@@ -45,9 +43,7 @@ def counted(folded: Mapping[str, int]) -> str:
     if not folded:
         return ""
     total = sum(folded.values())
-    words = (
-        f"{total:,} older {'attempt is' if total == 1 else 'attempts are'} only counted: {in_order(folded)}"
-    )
+    words = f"{plural(total, 'older attempt is', 'older attempts are')} only counted: {in_order(folded)}"
     return f"{words}. A larger --max-bytes or a narrower choice shows more."
 
 

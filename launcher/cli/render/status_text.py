@@ -124,10 +124,9 @@ def _replicas(app: AppRecord, now: float, color: bool) -> str:
         headings = headings[:at] + headings[at + 1 :]
         rows = [row[:at] + row[at + 1 :] for row in rows]
     text = table(headings, rows, color=color) if rows else ""
-    counts = [
-        f"{[r.state for r in app.replicas].count(s)} {s}" for s in sorted({r.state for r in app.replicas})
-    ]
-    rest = f"{len(app.replicas)} replicas: {', '.join(counts)}" if hidden else ""
+    states = [replica.state for replica in app.replicas]
+    counts = [f"{states.count(state):,} {state}" for state in sorted({*states})]
+    rest = f"{len(states):,} replicas: {', '.join(counts)}" if hidden else ""
     return "\n".join(part for part in (text, rest) if part)
 
 

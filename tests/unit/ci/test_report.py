@@ -19,10 +19,10 @@ def test_a_comment_is_cut_by_whole_jobs(count):
     jobs = [ended(f"job-{n}", message="no such file\n" * 40, output="line ```\n" * 100) for n in range(count)]
     text = comment_text("<!-- mark -->", "a" * 40, jobs)
     assert len(text) <= MOST_CHARACTERS
-    assert text.startswith(f"<!-- mark -->\n### {count} failed\n")
+    assert text.startswith(f"<!-- mark -->\n### {count:,} failed\n")
     rows = [line for line in text.splitlines() if line.startswith("| job")]
-    left = re.search(r"(\d+) more jobs", text)
-    assert len(rows) + (int(left[1]) if left else 0) == count
+    left = re.search(r"([\d,]+) more jobs", text)
+    assert len(rows) + (int(left[1].replace(",", "")) if left else 0) == count
     fences = [line for line in text.splitlines() if line.startswith("````")]
     assert fences == ["````text", "````"] * (len(fences) // 2)
     assert len(fences) // 2 == text.count("<details>") == text.count("</details>") > 0

@@ -43,6 +43,15 @@ def test_a_small_matrix_and_every_line_on_request_stay_as_they_are() -> None:
     assert all(f"sweep-{number:02}  create" in shown for number in range(MANY))
 
 
+def test_thousands_of_jobs_are_counted_with_separators_in_every_line() -> None:
+    done = [attempt(each, "succeeded") for each in family(1200)]
+    created, unchanged = plan(family(1200)), plan(family(1200), done)
+    assert plan_text(created).splitlines()[0] == "+   sweep (1,200 jobs): 1,200 create"
+    assert created.summary() == "Plan: 1,200 to create"
+    assert plan_text(unchanged).splitlines()[0] == "=   1,200 jobs unchanged, already succeeded: sweep"
+    assert [text for text in map(plan_text, (created, unchanged)) if "1200 " in text] == []
+
+
 def test_unchanged_members_are_counted_with_the_others() -> None:
     done = [attempt(each, "succeeded") for each in family(MANY - 12)]
     text = plan_text(plan(family(), done))

@@ -42,7 +42,7 @@ def test_jobs_that_do_not_fit_are_counted_by_state() -> None:
     assert lines[-3:] == [
         "… and 481 more jobs",
         "sweep-lr-* queued 500",
-        "1000 jobs: 500 running, 500 queued",
+        "1,000 jobs: 500 running, 500 queued",
     ]
 
 
