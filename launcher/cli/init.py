@@ -421,7 +421,8 @@ def _advise_for_jobs(
 
 def _next_steps(args: Any, name: str, path: str, setup: Setup | None) -> list[str]:
     """Commands, and notes of what is left to do."""
-    file = shlex.quote(os.path.relpath(path))
+    relative = os.path.relpath(path)
+    file = shlex.quote(f"./{relative}" if relative.startswith("-") else relative)  # no option
     lines = [f"launcher plan {file}"]
     if name:
         lines.append(f"launcher apply {file} --wait --logs")

@@ -3,6 +3,7 @@
 import json
 import os
 import re
+import shlex
 import subprocess
 from pathlib import Path
 
@@ -37,6 +38,12 @@ def test_the_first_job_file_is_valid_planned_run_and_kept(scenario):
     scenario.run_to_end("hello.launcher.yaml")
     assert scenario.logs("hello/main/1").strip() == "hello world, this is replica 1 of 2"
     assert scenario.actions("hello.launcher.yaml") == {"hello": "keep"}
+
+
+def test_the_next_step_can_be_pasted_for_a_folder_that_looks_like_an_option(scenario):
+    lines = scenario.launcher("init", "--", "-x y").err.splitlines()
+    command = next(line for line in lines if line.lstrip().startswith("launcher plan "))
+    assert scenario.launcher(*shlex.split(command)[1:]).out.splitlines()[-3] == "Plan: 1 to create"
 
 
 def test_the_same_job_in_toml_is_the_same_job(scenario):
