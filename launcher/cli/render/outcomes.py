@@ -7,7 +7,6 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from launcher.apply.events import Outcome, Result
-from launcher.cli.live_display import IMAGE_EVENTS, image_line
 from launcher.cli.render.values import Cell, room, shortened, state_cell, table, text_of, width
 from launcher.specs.launch import JobKey
 from launcher.text import FEW, fold, named, paint
@@ -162,8 +161,6 @@ def event_line(event: Mapping[str, Any], *, color: bool = False) -> str | None:
     if name == "waiting":
         owner = event.get("owner") or event.get("message") or ""
         return f"{job} {_EVENT_WORDS[name]}{': ' if owner else ''}{owner}"
-    if name in IMAGE_EVENTS:
-        return image_line(name, event, job)
     if name == "stopping" and event.get("message"):
         return f"{job} waiting for {event['app_id']} to stop: {event['message']}"
     if name in _EVENT_WORDS:

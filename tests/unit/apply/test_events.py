@@ -10,8 +10,7 @@ import pytest
 
 from launcher.apply import events as made_by
 from launcher.apply.events import EVENTS, EventName, Events, Outcome, Result, event_schema
-from launcher.cli.live_display import image_progress
-from launcher.cli.render.outcomes import event_line
+from launcher.cli.live_display import image_line, image_progress
 from launcher.specs.launch import JobKey
 from launcher.state.records import AppRecord
 from tests.scenario import Scenario
@@ -170,11 +169,11 @@ def test_the_text_of_image_progress_shows_the_beginning_the_build_lines_and_the_
         ("pulled", {"image": "web:1"}),
         ("building", {"image": "w:1", "line": "Step 1/3"}),
     )
-    assert [event_line(event) for event in heard] == [
+    assert [image_line(event["event"], event, "train") for event in heard] == [
         "train pulling web:1",
         "train pulled web:1",
         "train w:1: Step 1/3",
     ]
     halfway = {**heard[0], "done": 12_000_000, "total": 48_000_000}
-    assert event_line(halfway) is None
+    assert image_line("pulling", halfway, "train") is None
     assert image_progress("pulling", halfway) == "pulling web:1 12 of 48 MB"

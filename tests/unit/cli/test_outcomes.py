@@ -3,6 +3,7 @@
 import pytest
 
 from launcher.apply.events import Outcome
+from launcher.cli.live_display import image_line
 from launcher.cli.render.outcomes import EventLines, event_line, outcomes_text
 from launcher.specs.launch import JobKey
 from launcher.state.records import AppRecord
@@ -63,7 +64,7 @@ Successfully built 9ea8b5a4a3f4
 
 def test_the_text_of_a_build_shows_its_steps_and_their_output():
     def line(text):
-        return event_line({"event": "building", "job": "train", "image": "w:1", "line": text})
+        return image_line("building", {"image": "w:1", "line": text}, "train")
 
     shown = [
         line(text) for text in [*BUILD.splitlines(), "Collecting torch", "Step 2/2 : RUN pip install torch"]
