@@ -1,6 +1,7 @@
 """Render a report as one HTML file: nothing is loaded, and a policy in its head forbids that, too.
 
-All names, messages and lines of output are data of other programs: every text goes through `html`.
+All names, messages and lines of output are data of other programs: every text goes through `html`. Lengths of
+bars are percentages, so that they fit any width; colours are classes of the report's style sheet.
 """
 
 from __future__ import annotations
@@ -8,14 +9,22 @@ from __future__ import annotations
 import base64
 import hashlib
 import os
-from collections.abc import Mapping, Sequence
+import time
+from collections.abc import Iterator, Mapping, Sequence
 
 from launcher import __version__
-from launcher.cli.render import report_svg as svg
 from launcher.cli.render import report_tables as tables
 from launcher.cli.render.apps import ran_for
-from launcher.cli.render.report_svg import Scale, html
-from launcher.cli.render.report_tables import PRINT_RULE, TITLES, Shares, badge, left_out, section, state_of
+from launcher.cli.render.report_tables import (
+    PRINT_RULE,
+    TITLES,
+    Shares,
+    badge,
+    html,
+    left_out,
+    section,
+    state_of,
+)
 from launcher.cli.render.report_text import (
     commands,
     counted,
@@ -24,8 +33,9 @@ from launcher.cli.render.report_text import (
     scope_of,
     title_of,
 )
-from launcher.cli.render.values import ago, timestamp, took
+from launcher.cli.render.values import ago, duration, timestamp, took
 from launcher.inventory.report import Failure, Report, ReportedApp, Wait
+from launcher.inventory.timeline import Phase
 from launcher.state.records import ENDED, LIVE
 from launcher.text import FEW, listing, plural
 
@@ -45,7 +55,7 @@ _LEGEND = {
 def report_html(report: Report, *, max_bytes: int) -> str:
     """The page, in at most `max_bytes` bytes (LEAST_BYTES or more); what does not fit is counted."""
     scale = Scale.of(report)
-    style, script = _asset("report.css") + svg.grid_rule(scale) + PRINT_RULE, _asset("report.js")
+    style, script = _asset("report.css") + _grid_rule(scale) + PRINT_RULE, _asset("report.js")
     head = _head(report, style)
     foot = f"<footer>launcher {html(__version__)}, {html(timestamp(report.made_at))}</footer>\n</main>\n"
     foot += f"<script>{script}</script>\n</body>\n</html>\n"
@@ -215,16 +225,73 @@ def _wait(wait: Wait, report: Report) -> str:
 # -- the timeline --------------------------------------------------------------------------------------------
 
 
+_STEPS_S = (
+    1, 2, 5, 10, 30, 60, 120, 300, 600, 1800, 3600, 7200, 10800, 21600, 43200, 86400, 172800, 604800, 2592000,
+)  # fmt: skip
+_MOST_TICKS = 8
+_DAY_S = 86400
+_LEAST = 0.25  # percent: a shorter bar would not be seen
+
+_KINDS = {
+    "before": "being submitted",
+    "needs": "waits for other jobs",
+    "line": "waits in line",
+    "order": "waits for other roles",
+    "run": "running",
+    "pause": "pause before a restart",
+    "stop": "is being stopped",
+}
+"""Kind of a span → words for it."""
+
+
+class Scale:
+    """The stretch of time that bars are drawn on, with a little room at its end.
+
+    Args:
+        start, end: epoch seconds.
+    """
+
+    @classmethod
+    def of(cls, report: Report) -> Scale:
+        """The stretch of all phases of a report."""
+        spans = [span for entry in report.entries for span in entry.timeline.phases]
+        now = report.made_at
+        starts, ends = [span.start for span in spans], [span.end or now for span in spans]
+        return cls(min(starts, default=now), max(ends, default=now))
+
+    def __init__(self, start: float, end: float) -> None:
+        self.start = start
+        self.size = max(end - start, 1.0) * 1.01
+
+    def at(self, moment: float) -> float:
+        """Return the position of a moment in percent of the width."""
+        return min(100.0, max(0.0, (moment - self.start) / self.size * 100))
+
+    def ticks(self) -> Iterator[tuple[float, str]]:
+        """Yield (position in percent, local time) of a few round moments."""
+        step = next((each for each in _STEPS_S if self.size / each <= _MOST_TICKS), None)
+        step = step or -(-int(self.size / _MOST_TICKS) // _STEPS_S[-1]) * _STEPS_S[-1]
+        zone = time.localtime(self.start).tm_gmtoff
+        moment = -(-(self.start + zone) // step) * step - zone
+        day = ""
+        while moment < self.start + self.size:
+            local = time.localtime(moment)
+            date = time.strftime("%d %b", local)
+            clock = "" if step >= _DAY_S else time.strftime("%H:%M:%S" if step < 60 else "%H:%M", local)
+            yield self.at(moment), " ".join(filter(None, (date if date != day or not clock else "", clock)))
+            day, moment = date, moment + step
+
+
 def _timeline(report: Report, budget: Shares, scale: Scale) -> str:
     """The newest attempts that fit, in the order of their creation."""
     if not report.entries:
         return ""
     now = report.made_at
     rows, _ = budget.take("time", (_lines(entry, scale, now) for entry in report.entries))
-    legend = "".join(f"<span>{svg.swatch(name)}{text}</span>" for name, text in _LEGEND.items())
+    legend = "".join(f"<span>{_swatch(name)}{text}</span>" for name, text in _LEGEND.items())
     head = (
         '<table class="time"><thead><tr><th scope="col">Attempt</th><th scope="col" class="num">Took</th>'
-        f'<th scope="col" class="draw">{svg.axis(scale)}</th></tr></thead>'
+        f'<th scope="col" class="draw">{_axis(scale)}</th></tr></thead>'
     )
     body = f'<p class="legend">{legend}</p>\n<div class="scroll">{head}\n<tbody>\n'
     body += "".join(reversed(rows)) + "</tbody></table></div>\n"
@@ -240,7 +307,7 @@ def _lines(entry: ReportedApp, scale: Scale, now: float) -> str:
     text = (
         f'<tr data-s="{state}" data-c="1"><th scope="row" title="{name}">{name}</th>'
         f'<td class="num">{html(took_)}</td>'
-        f'<td class="draw">{svg.bars(entry.timeline.phases, scale, now)}</td></tr>\n'
+        f'<td class="draw">{_bars(entry.timeline.phases, scale, now)}</td></tr>\n'
     )
     replicas = entry.timeline.replicas
     if len(replicas) < 2 and all(len(spans) < 2 for spans in replicas.values()):
@@ -249,7 +316,7 @@ def _lines(entry: ReportedApp, scale: Scale, now: float) -> str:
         where: any(span.state in ("failed", "lost") for span in spans) for where, spans in replicas.items()
     }
     shown = sorted(replicas, key=lambda where: not is_bad[where])[:_MOST_LANES]
-    lanes = [(f"{role}/{k}", svg.bars(replicas[role, k], scale, now, thin=True)) for role, k in shown]
+    lanes = [(f"{role}/{k}", _bars(replicas[role, k], scale, now, thin=True)) for role, k in shown]
     if (more := len(replicas) - len(shown)) > 0:
         lanes.append((f"and {more} more", ""))
     for lane, drawn in lanes:
@@ -258,3 +325,46 @@ def _lines(entry: ReportedApp, scale: Scale, now: float) -> str:
             f'<td class="draw">{drawn}</td></tr>\n'
         )
     return text
+
+
+def _axis(scale: Scale) -> str:
+    """The labels above bars; `_grid_rule` has the lines below them."""
+    labels = (f'<text x="{x:.2f}%" dx="3" y="11">{html(text)}</text>' for x, text in scale.ticks() if x < 93)
+    return f'<svg class="axis" height="16">{"".join(labels)}</svg>'
+
+
+def _grid_rule(scale: Scale) -> str:
+    """The style of the grid behind bars: one gradient, since a line for each bar takes browsers long."""
+    stops = ", ".join(
+        f"transparent {x:.2f}%, var(--line) {x:.2f}%, var(--line) calc({x:.2f}% + 1px), "
+        f"transparent calc({x:.2f}% + 1px)"
+        for x, _ in scale.ticks()
+    )
+    return f".time .draw {{ background: linear-gradient(to right, {stops}); }}\n" if stops else ""
+
+
+def _swatch(name: str) -> str:
+    """A sample of the colour of a kind or a state, for a legend."""
+    return f'<svg width="14" height="10"><rect class="{name}" width="14" height="10" rx="2"/></svg>'
+
+
+def _bars(spans: Sequence[Phase], scale: Scale, now: float, *, thin: bool = False) -> str:
+    """Return one line of bars; each shows its kind, start and duration on hover."""
+    high, top = (6, 4) if thin else (10, 3)
+    drawn = "".join(_bar(span, scale, now, f'y="{top}" height="{high}"') for span in spans)
+    return f'<svg class="bar" height="{high + 2 * top}">{drawn}</svg>'
+
+
+def _bar(span: Phase, scale: Scale, now: float, place: str) -> str:
+    left, right = scale.at(span.start), scale.at(now if span.end is None else span.end)
+    if right - left < 0.01 and span.kind != "run":
+        return ""
+    size = max(right - left, _LEAST)
+    long = duration((now if span.end is None else span.end) - span.start)
+    what = span.state or _KINDS[span.kind]
+    title = f"{what}, {long}, from {timestamp(span.start)}" + (f": {span.text}" if span.text else "")
+    name = span.state or ("running" if span.kind == "run" else span.kind)
+    name = span.kind if span.kind not in ("run", "before") else name
+    x = min(left, 100 - size)
+    place = f'x="{x:.2f}%" width="{size:.2f}%" {place}'
+    return f'<rect class="{name}" {place} rx="1.5"><title>{html(title)}</title></rect>'

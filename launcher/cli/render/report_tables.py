@@ -7,12 +7,13 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from html import escape
+from typing import NamedTuple
 
 from launcher.ci_environment import pull_request
-from launcher.cli.render import report_svg as svg
-from launcher.cli.render.report_svg import Box, html
+from launcher.cli.console import visible
 from launcher.cli.render.report_text import folded_uses, ran_in
-from launcher.cli.render.values import ago, asked_and_used, timestamp
+from launcher.cli.render.values import ago, asked_and_used, shortened, timestamp, width
 from launcher.inventory.outputs import FILE, shown
 from launcher.inventory.report import Key, Report, ReportedApp, RoleUse
 from launcher.state.records import ENDED, LIVE
@@ -42,6 +43,11 @@ PRINT_RULE = f"""@media print {{
 }}
 """
 """The style that leaves the oldest rows and cards out of print. The heading of a section counts as a card."""
+
+
+def html(text: str) -> str:
+    """Escape text for HTML or SVG; control and reordering characters become visible escapes."""
+    return escape(visible(text))
 
 
 class Shares:
@@ -135,8 +141,8 @@ def uses(report: Report, budget: Shares) -> str:
 def _use(name: str, use: RoleUse) -> str:
     cores_asked, cores, memory_asked, memory, source, cpu, _ = asked_and_used(use.asked, use.used)
     millis, size = use.asked.get("cpu_millis", 0), use.asked.get("memory_bytes", 0)
-    busy = svg.gauge(use.used.cores, millis / 1000) if millis > 0 else ""
-    room = svg.gauge(use.used.memory, size) if use.used.memory and size > 0 else ""
+    busy = _gauge(use.used.cores, millis / 1000) if millis > 0 else ""
+    room = _gauge(use.used.memory, size) if use.used.memory and size > 0 else ""
     return row(
         use.entry,
         cell(use.role),
@@ -150,6 +156,19 @@ def _use(name: str, use: RoleUse) -> str:
         cell(ran_in(use.used), "num"),
         name=name,
     )
+
+
+def _gauge(used: float, asked: float) -> str:
+    """A bar of use against what was asked for, full at both; the part beyond what was asked for is marked."""
+    most = max(used, asked) or 1.0
+    share, limit = used / most * 100, asked / most * 100
+    parts = [("track", 0.0, 100.0), ("running", 0.0, min(share, limit)), ("failed", limit, share - limit)]
+    drawn = "".join(
+        f'<rect class="{name}" x="{x:.1f}%" width="{size:.1f}%" height="6" y="2"/>'
+        for name, x, size in parts
+        if size > 0
+    )
+    return f'<svg class="gauge" width="64" height="10">{drawn}</svg>'
 
 
 def results(report: Report, budget: Shares) -> str:
@@ -232,6 +251,18 @@ def _pull_request(number_: str, run_url: str) -> str:
     return f'{shown} <a href="{html(run_url)}">run</a>'.strip()
 
 
+class _Node(NamedTuple):
+    """A job, or all jobs of one file. `state` colours it; `note` is its second line."""
+
+    label: str
+    state: str
+    note: str
+    title: str
+
+
+_WIDE, _HIGH, _APART, _BELOW = 190, 38, 56, 12
+
+
 def graph(report: Report, budget: Shares) -> str:
     """Return a graph of the jobs with needs or dependents; many jobs of one file share a box."""
     edges = {key: needs for key, needs in report.needs.items() if needs}
@@ -248,7 +279,7 @@ def graph(report: Report, budget: Shares) -> str:
         known = needs.setdefault(group[key], [])
         known += [group[need] for need in of if group[need] not in (*known, group[key])]
     nodes = {name: _node(keys, latest) for name, keys in members.items()}
-    drawn, is_whole = budget.take("needs", [svg.graph(nodes, needs)])
+    drawn, is_whole = budget.take("needs", [_drawn(nodes, needs)])
     body = (
         f'<div class="scroll">{"".join(drawn)}</div>\n'
         if is_whole
@@ -264,14 +295,14 @@ def _name_in_graph(key: Key, latest: Mapping[Key, ReportedApp], *, fold: bool) -
     return "\0".join(key)
 
 
-def _node(keys: Sequence[Key], latest: Mapping[Key, ReportedApp]) -> Box:
+def _node(keys: Sequence[Key], latest: Mapping[Key, ReportedApp]) -> _Node:
     states = Counter(latest[key].app.state if key in latest else "" for key in keys)
     worst = next((state for state in ("failed", "lost", "running", "queued", "waiting") if states[state]), "")
     state = worst or next(iter(states))
     if len(keys) == 1:
         job, entry = keys[0][2], latest.get(keys[0])
         note = f"attempt {entry.app.number} {entry.app.state}" if entry is not None else "not in this report"
-        return Box(
+        return _Node(
             job,
             state,
             note,
@@ -279,4 +310,72 @@ def _node(keys: Sequence[Key], latest: Mapping[Key, ReportedApp]) -> Box:
         )
     first = min(key[2] for key in keys)
     words = ", ".join(f"{count} {name or 'not in this report'}" for name, count in states.most_common())
-    return Box(f"{first} and {len(keys) - 1} more", state, words, words)
+    return _Node(f"{first} and {len(keys) - 1} more", state, words, words)
+
+
+def _drawn(nodes: Mapping[str, _Node], needs: Mapping[str, Sequence[str]]) -> str:
+    """The jobs as boxes, each right of all that it needs.
+
+    Args:
+        needs: name of a node → the names of the nodes that it needs.
+    """
+    layers = _layers(nodes, needs)
+    place = {
+        name: (column * (_WIDE + _APART), row * (_HIGH + _BELOW))
+        for column, names in enumerate(layers)
+        for row, name in enumerate(names)
+    }
+    wide = len(layers) * (_WIDE + _APART) - _APART
+    high = max(map(len, layers)) * (_HIGH + _BELOW) - _BELOW
+    edges = "".join(
+        _edge(place[need], place[name])
+        for name, of in needs.items()
+        for need in of
+        if name in place and need in place
+    )
+    boxes = "".join(_box(node, *place[name]) for name, node in nodes.items())
+    arrow = '<marker id="arrow" viewBox="0 0 8 8" refX="7" refY="4" markerWidth="7" markerHeight="7"'
+    arrow += ' orient="auto"><path d="M0 0L8 4L0 8z"/></marker>'
+    return (
+        f'<svg class="graph" viewBox="-1 -1 {wide + 2} {high + 2}" width="{wide + 2}" height="{high + 2}" '
+        f'role="img" aria-label="Which job needs which"><defs>{arrow}</defs>{edges}{boxes}</svg>'
+    )
+
+
+def _layers(nodes: Mapping[str, _Node], needs: Mapping[str, Sequence[str]]) -> list[list[str]]:
+    """Arrange the nodes in columns, near the nodes that they need. A circle, which no plan makes, is cut."""
+    depth: dict[str, int] = {}
+    left = dict.fromkeys(nodes)
+    while left:
+        ready = [name for name in left if all(need in depth for need in needs.get(name, ()) if need in nodes)]
+        for name in ready or list(left):
+            known = [depth[need] for need in needs.get(name, ()) if need in depth]
+            depth[name] = max(known, default=-1) + 1
+            del left[name]
+    found: list[list[str]] = [[] for _ in range(max(depth.values(), default=-1) + 1)]
+    for name, column in depth.items():
+        found[column].append(name)
+    row: dict[str, float] = {}
+    for names in found:
+        rows = {name: [row[need] for need in needs.get(name, ()) if need in row] for name in names}
+        middles = {name: sum(of) / len(of) if of else 0.0 for name, of in rows.items()}
+        names.sort(key=middles.__getitem__)
+        row |= {name: number for number, name in enumerate(names)}
+    return found
+
+
+def _edge(start: tuple[int, int], end: tuple[int, int]) -> str:
+    x1, y1, x2, y2 = start[0] + _WIDE, start[1] + _HIGH // 2, end[0], end[1] + _HIGH // 2
+    bend = (x1 + x2) // 2
+    return f'<path class="edge" d="M{x1} {y1}C{bend} {y1} {bend} {y2} {x2} {y2}" marker-end="url(#arrow)"/>'
+
+
+def _box(node: _Node, x: int, y: int) -> str:
+    label = node.label if width(node.label) <= 25 else shortened(node.label, 25)
+    return (
+        f'<g transform="translate({x} {y})"><title>{html(node.title)}</title>'
+        f'<rect class="box" width="{_WIDE}" height="{_HIGH}" rx="5"/>'
+        f'<rect class="{node.state or "none"}" width="4" height="{_HIGH}" rx="2"/>'
+        f'<text x="14" y="16">{html(label)}</text>'
+        f'<text class="note" x="14" y="30">{html(node.note)}</text></g>'
+    )

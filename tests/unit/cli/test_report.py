@@ -9,8 +9,7 @@ from html.parser import HTMLParser
 
 import pytest
 
-from launcher.cli.render.report_html import report_html
-from launcher.cli.render.report_svg import Scale
+from launcher.cli.render.report_html import Scale, report_html
 from launcher.cli.render.report_text import report_markdown
 from launcher.holding.use import Use
 from launcher.inventory.report import ReportChoice, gather
