@@ -11,11 +11,18 @@ from launcher.apply.apply import apply_launches, apply_plan
 from launcher.apply.approval import check_approved, check_secrets, unapproved_stops
 from launcher.apply.events import Result
 from launcher.apply.plans import make_plan
-from launcher.cli import jobs, plan_options
+from launcher.cli import jobs
 from launcher.cli.arguments import choose_format, duration, positive
 from launcher.cli.console import Console
 from launcher.cli.main import terminate_with_exception
-from launcher.cli.plan_options import empty_state_warning, matched, read_approval, read_plan
+from launcher.cli.plan import (
+    add_planning,
+    choices_of,
+    empty_state_warning,
+    matched,
+    read_approval,
+    read_plan,
+)
 from launcher.cli.render.plan_text import plan_text
 from launcher.cli.watch import Watch
 from launcher.components.calls import are_allowed
@@ -61,7 +68,7 @@ def add_arguments(parser: Any) -> None:
         "repeated",
         repeats=True,
     )
-    plan_options.add_arguments(parser)
+    add_planning(parser)
     group.option("--root DIR", "checkout to apply a saved plan to (default: the current one)")
     group.option(
         "--parallel N",
@@ -147,7 +154,7 @@ def _check_arguments(args: Any) -> None:
 
 def _apply_files(args: Any, console: Console) -> int:
     launches = jobs.launches(args.files, args, console)
-    choices = plan_options.choices(launches, args)
+    choices = choices_of(launches, args)
     if unknown := empty_state_warning(launches):
         console.warn(unknown)
     approvals = [read_approval(path) for path in args.approved] if args.approved else None

@@ -1,20 +1,33 @@
-"""`launcher plan`: show what apply would do. Writes the files of --out and --json-into, and the cache."""
+"""`launcher plan`: show what apply would do. Writes the files of --out and --json-into, and the cache.
+
+The options of the planner, --fail-on and the files of saved plans serve `launcher apply`, too.
+"""
 
 from __future__ import annotations
 
-from typing import Any
+import os
+import time
+from collections.abc import Iterable, Sequence
+from os.path import commonpath, isdir, join, realpath, relpath
+from typing import TYPE_CHECKING, Any
 
+from launcher import ci_environment, paths
 from launcher.apply.approval import check_plan
 from launcher.apply.plans import make_plan
-from launcher.cli import jobs, plan_options
-from launcher.cli.arguments import choose_format, count
+from launcher.cli import jobs
+from launcher.cli.arguments import choose_format, count, several_of
 from launcher.cli.console import Console, write_text
-from launcher.cli.plan_options import document, empty_state_warning, matched
-from launcher.cli.render.findings import exit_code, findings, in_short
 from launcher.cli.render.plan_text import plan_text
 from launcher.errors import JobFileError, UsageError
-from launcher.plan.model import Plan, plan_exit_code
+from launcher.files import read_regular
+from launcher.git import commit_of
+from launcher.plan.model import FAIL_ON, Plan, matches, plan_exit_code
+from launcher.plan.reconcile import Choices, Scope
+from launcher.schedulers.registry import get_scheduler
 from launcher.specs.launch import Launch
+
+if TYPE_CHECKING:
+    from launcher.plan.effects import Approval
 
 USAGE = "plan [FILE…] [OPTIONS]"
 HELP = """\
@@ -39,7 +52,7 @@ FORMATS = ("text", "json", "markdown", "sarif", "github")
 
 def add_arguments(parser: Any) -> None:
     jobs.add_arguments(parser)
-    plan_options.add_arguments(parser)
+    add_planning(parser)
     group = parser.add_argument_group("Comparison")
     group.option("--base REV", "name what was already pending on the commit REV, such as origin/main")
     group.option(
@@ -66,6 +79,35 @@ def add_arguments(parser: Any) -> None:
     group.option("--detailed-exitcode", "exit with 2 if apply would start or stop anything")
 
 
+def add_planning(parser: Any) -> None:
+    """Declare the options of the planner, for `plan` and `apply`."""
+    group = parser.add_argument_group("Planning")
+    group.option(
+        "--select JOB",
+        "plan this job alone; +JOB with the jobs that it needs, JOB+ with those that need it; may be "
+        "repeated",
+        repeats=True,
+    )
+    group.option(
+        "--rerun JOB",
+        "run this job, or all jobs of this matrix, again even if they have not changed; JOB+ also the "
+        "jobs that need them; may be repeated",
+        repeats=True,
+    )
+    group.option("--retry-failed", "run failed and lost jobs again")
+    group.option("--prune", "stop running jobs that no file in the given directories declares any more")
+    group.option("--take-over", "take over jobs last applied from another repository")
+    group.option("-a, --all", "show every job of a large matrix on a line of its own")
+    group.option(
+        "--fail-on LIST",
+        "exit with 3 if a job is held, is an orphan (running, but in no file), drifted (removed or "
+        "stopped outside of launcher) or edited (it ran other code); comma-separated: "
+        "held,orphan,drift,edited",
+        type=several_of(*FAIL_ON),
+        default=(),
+    )
+
+
 def run(args: Any, console: Console) -> int:
     choose_format(args)
     _check_arguments(args)
@@ -81,8 +123,7 @@ def run(args: Any, console: Console) -> int:
         console.warn(unknown)
     if args.explain is not None:
         return _explain(launches, args, console)
-    choices = plan_options.choices(launches, args)
-    plan = make_plan(launches, choices=choices, requests=args.show_request)
+    plan = make_plan(launches, choices=choices_of(launches, args), requests=args.show_request)
     if args.base is not None:
         from launcher.plan.model import attributed
 
@@ -116,6 +157,8 @@ def _base(args: Any, console: Console) -> tuple[Launch, ...]:
     """The launches of the commit that --base names."""
     base = jobs.compiled_at(args.base, args.files, args)
     if base.errors:
+        from launcher.cli.render.findings import in_short
+
         console.warn(f"{args.base} has {in_short(base.errors)}: all of their effects count as of this change")
     return base.launches
 
@@ -159,7 +202,7 @@ def _explain(launches: tuple[Launch, ...], args: Any, console: Console) -> int:
     from launcher.apply.plans import explain_success
     from launcher.cli.render.plan_answers import explanation_json, explanation_text
 
-    found = explain_success(launches, args.explain, choices=plan_options.choices(launches, args))
+    found = explain_success(launches, args.explain, choices=choices_of(launches, args))
     if args.format == "json":
         console.json(explanation_json(found))
     else:
@@ -173,14 +216,14 @@ def _launches(args: Any, console: Console) -> tuple[Launch, ...]:
     Raises JobFileError if there are errors.
     """
     result = jobs.compiled(args.files, args)
-    found = result.diagnostics
-    is_refused = exit_code(found, strict=args.strict) != 0
     if args.format not in ("sarif", "github"):
         return jobs.accepted(result, args, console)
-    text = findings(found, args.format)
-    if text:
+    from launcher.cli.render.findings import exit_code, findings, in_short
+
+    found = result.diagnostics
+    if text := findings(found, args.format):
         console.print(text)
-    if is_refused:
+    if exit_code(found, strict=args.strict):
         if args.format == "github":
             from launcher.cli.render.github import publish_refusal
 
@@ -211,3 +254,98 @@ def _show(plan: Plan, text: str, args: Any, console: Console) -> None:
     else:
         text = plan_text(plan, color=console.color, columns=console.columns, in_full=args.all)
         console.print(f"{text}\n{requests}", end="")
+
+
+def choices_of(launches: Sequence[Launch], args: Any) -> Choices:
+    """Convert the options for the planner."""
+    return Choices(
+        select=tuple(args.select),
+        rerun=tuple(args.rerun),
+        retry_failed=args.retry_failed,
+        prune=args.prune,
+        take_over=args.take_over,
+        scopes=orphan_scopes(launches, args.files or ["."]),
+        declared_in=jobs.declared_in,
+    )
+
+
+def orphan_scopes(launches: Sequence[Launch], paths: Sequence[str]) -> tuple[Scope, ...]:
+    """The scopes in which to look for orphans: the directories among `paths`, without single files."""
+    found: dict[Scope, None] = {}
+    files = dict.fromkeys((each.root, each.file, each.origin, each.key.target) for each in launches)
+    for directory in (realpath(path) for path in paths if isdir(path)):
+        for given_root, file, origin, target in files:
+            root = realpath(given_root)
+            if commonpath([directory, realpath(join(root, file))]) != directory:
+                continue
+            inside = commonpath([root, directory]) == root
+            below = relpath(directory, root) if inside else ""
+            below = "" if below == "." else below
+            found[Scope(origin=origin, target=target, directory=below)] = None
+    return tuple(found)
+
+
+def matched(plan: Plan, fail_on: Sequence[str]) -> list[str]:
+    """The conditions of `--fail-on` that hold for the plan, as phrases."""
+    return [f"{word}: {', '.join(map(str, keys))}" for word, keys in matches(plan, fail_on).items()]
+
+
+def empty_state_warning(launches: Iterable[Launch]) -> str:
+    """The warning as one paragraph; "" if it does not apply.
+
+    It applies on a CI runner (`CI` is set) with an empty state folder, for jobs of schedulers that store
+    outcomes nowhere else. Contacts no engine.
+    """
+    if not ci_environment.is_runner(os.environ) or os.path.exists(paths.ledger()):
+        return ""
+    named = dict.fromkeys(launch.scheduler for launch in launches)
+    without_engine = [name for name in named if not get_scheduler(name, "").shared_engine]
+    if not without_engine:
+        return ""
+    shown = " and ".join(f"`{name}`" for name in without_engine)
+    return (
+        f"the state folder of this CI runner ({paths.home()}) is empty: jobs that {shown} finished before "
+        "are unknown here and count as new. Keep LAUNCHER_HOME on a persistent disk, or use an engine that "
+        "all runners share"
+    )
+
+
+def plan_bytes(path: str) -> bytes:
+    """Return the content of a file of a plan. Raises JobFileError for one that cannot be read."""
+    try:
+        return read_regular(path)
+    except OSError as error:
+        from launcher.jobfile.diagnostic import job_file_error
+        from launcher.jobfile.text.document import unreadable
+
+        raise job_file_error([unreadable(path, path, error)]) from error
+
+
+def read_plan(path: str) -> Plan:
+    """Read a saved plan.
+
+    Raises SealError if it was edited, PlanFileError if it is not a valid plan, JobFileError if it cannot be
+    read.
+    """
+    from launcher.plan.codec import loads
+
+    return loads(plan_bytes(path), name=path)
+
+
+def read_approval(path: str) -> Approval:
+    """Read the effects of a saved plan, or a list of effects; raises what `read_plan` does."""
+    from launcher.plan.codec import loads_approval
+
+    return loads_approval(plan_bytes(path), name=path)
+
+
+def document(plan: Plan) -> str:
+    """The text of the saved plan, with an id, the time and the commits of its job files."""
+    from uuid import uuid4
+
+    from launcher.plan.codec import dumps
+
+    launches = [step.launch for step in plan.steps if step.launch is not None]
+    roots = {launch.origin: launch.root for launch in launches}
+    commits = {origin: commit for origin, root in roots.items() if (commit := commit_of(root))}
+    return dumps(plan.stamped(plan_id=str(uuid4()), created_at=time.time(), commits=commits))

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from launcher.cli.arguments import choose_format
 from launcher.cli.console import Console
 from launcher.cli.jobs import add_arguments as add_job_files
 from launcher.cli.jobs import compiled, is_saved_plan, note_left_out
 from launcher.cli.render.findings import FORMATS, counts, exit_code, findings
+from launcher.errors import JobFileError
+from launcher.jobfile.diagnostic import Diagnostic, Span
 from launcher.text import plural
-
-if TYPE_CHECKING:
-    from launcher.jobfile.diagnostic import Diagnostic
 
 USAGE = "validate [FILE…] [OPTIONS]"
 HELP = """\
@@ -60,9 +60,7 @@ def run(args: Any, console: Console) -> int:
         found, jobs, parents = list(result.diagnostics), result.jobs, result.parents
         note_left_out(result, args, console)
     if plans:
-        from launcher.cli.plan_options import findings as of_plan
-
-        found += [diagnostic for path in plans for diagnostic in of_plan(path)]
+        found += [diagnostic for path in plans for diagnostic in _of_plan(path)]
     _show(found, args, console, good=[(jobs, "job"), (parents, "abstract file"), (len(plans), "saved plan")])
     return exit_code(found, strict=args.strict)
 
@@ -80,3 +78,43 @@ def _show(found: Sequence[Diagnostic], args: Any, console: Console, good: Sequen
         console.note(f"valid: {valid}{'; ' + problems if problems else ''}")
     elif problems:
         console.note(problems)
+
+
+def _of_plan(path: str) -> Sequence[Diagnostic]:
+    """Return the problems that keep a saved plan from being applied; empty for a valid plan."""
+    from launcher.cli.plan import plan_bytes
+    from launcher.plan.codec import PlanFileError, loads
+
+    try:
+        raw = plan_bytes(path)
+        if (found := _syntax_error(path, raw)) is not None:
+            return [found]
+        loads(raw, name=path)
+    except JobFileError as error:
+        return error.diagnostics
+    except PlanFileError as error:
+        return [
+            Diagnostic(file=path, span=None, code="invalid-value", message=str(error), hint=error.hint or "")
+        ]
+    return ()
+
+
+def _syntax_error(path: str, raw: bytes) -> Diagnostic | None:
+    """Return what keeps a file from being JSON, with line and column; None for JSON."""
+    span, text = None, ""
+    try:
+        json.loads(raw.decode())
+        return None
+    except RecursionError:
+        why = "it is nested too deeply"
+    except json.JSONDecodeError as error:
+        why, line, column = error.msg, error.lineno, error.colno
+        text = error.doc.split("\n")[line - 1]
+        span = Span(line=line, column=column, end_line=line, end_column=column + 1)
+    except ValueError as error:
+        why = str(error)
+    message = f"the file is not a saved plan: it is not JSON ({why})"
+    hint = "save a plan with `launcher plan --out`; job files end in .launcher.yaml or .launcher.toml"
+    return Diagnostic(
+        file=path, span=span, code="invalid-value", message=message, hint=hint, source_line=text
+    )

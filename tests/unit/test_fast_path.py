@@ -66,8 +66,9 @@ ON_BRANCH = {
     "launcher.cli.jobs": "job files, for commands that get a saved plan or a component",
     "launcher.cli.render.plan_lines": "manifests of workspaces, for plans without changed ones",
     "launcher.cli.render.findings": "JSON, SARIF and GitHub, for text; texts of diagnostics, for none",
-    "launcher.cli.plan": "what explains one job, Markdown and GitHub, for plans as text",
-    "launcher.cli.plan_options": "the codec of saved plans, for applies of job files",
+    "launcher.cli.plan": (
+        "what explains one job, Markdown and GitHub, for plans as text; saved plans, for job files"
+    ),
     "launcher.cli.run": "components, for job files; tickets, for `run` without --queue",
     "launcher.cli.top": "Textual, for its help, and where it is not installed or there is no terminal",
     "launcher.cli.validate": "saved plans, for job files",

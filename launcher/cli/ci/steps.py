@@ -38,9 +38,10 @@ from launcher.ci.approvals import (
 from launcher.ci.forge import ForgeError
 from launcher.ci.gitlab import GitLab
 from launcher.ci.runner import CiRunner
-from launcher.cli import jobs, plan_options
+from launcher.cli import jobs
 from launcher.cli.console import Console
 from launcher.cli.jobs import compiled_at, work_tree
+from launcher.cli.plan import orphan_scopes
 from launcher.cli.render import github
 from launcher.cli.render.findings import Problem, exit_code, findings, in_short, problems_json
 from launcher.cli.render.markdown import plan_markdown
@@ -111,7 +112,7 @@ def compiled_launches(args: Any, run: StepRun) -> tuple[tuple[Launch, ...], Choi
         found = result.diagnostics if args.json else ()  # as text, they were shown
         raise JobFileError(in_short(result.diagnostics), diagnostics=found)
     jobs.note_left_out(result, args, run.console)
-    scopes = plan_options.scopes_of(result.launches, args.files or ["."])
+    scopes = orphan_scopes(result.launches, args.files or ["."])
     return result.launches, Choices(prune=result.prunes, scopes=scopes, declared_in=jobs.declared_in)
 
 

@@ -1,4 +1,4 @@
-"""`launcher top`: a full-screen view of all jobs."""
+"""`launcher top`: a full-screen view of all jobs. The modules of this package need Textual."""
 
 from __future__ import annotations
 

@@ -230,7 +230,7 @@ def test_a_runner_with_an_empty_state_folder_warns_that_finished_jobs_are_unknow
 
 def test_an_engine_that_all_runners_share_needs_no_warning(scenario, monkeypatch):
     from launcher import load_job
-    from launcher.cli.plan_options import empty_state_warning
+    from launcher.cli.plan import empty_state_warning
 
     top = "scheduler: local_docker"
     launch = load_job(scenario.job("true", role="image: busybox:1.37", top=top))
