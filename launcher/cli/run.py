@@ -9,7 +9,7 @@ import signal
 import threading
 import time
 from _thread import start_new_thread
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from functools import partial
 from json import dumps
 from typing import Any
@@ -87,9 +87,9 @@ divide = jobs.words_of  # splits the words of this command from those of its com
 def run(args: Any, console: Console) -> int:
     session: str | None = None
     if args.stdin or args.component_args is not None:
-        from launcher.cli.run_component import of_command_line, of_request
+        from launcher.cli.run_component import submission
 
-        made = of_request(args, console) if args.stdin else of_command_line(args, console)
+        made = submission(args, console)
     else:
         launch = _launch(args, console)
         session, made = launch.key.project, (launch.app.name, partial(_request, launch, args))
@@ -100,22 +100,19 @@ def run(args: Any, console: Console) -> int:
         return _submit(request(runner), name, args, runner, console)
 
 
-def _launch(args: Any, console: Console) -> Launch:
-    if args.file is None:
-        raise UsageError("run needs FILE, COMPONENT or --stdin", hint="see `launcher run --help`")
-    if args.workspace:
-        raise UsageError("--workspace is only for components", hint="set `workspace:` in the job file")
-    return _one(jobs.launches([args.file], args, console), args)
-
-
 def _request(launch: Launch, args: Any, runner: Runner) -> Any:
     scheduler = args.scheduler or launch.scheduler
     cfg = runner.cfg_from_str(scheduler, *args.cfg)
     return runner.dryrun_launch(launch, scheduler, cfg, args.parent_run_id)
 
 
-def _one(launches: Sequence[Launch], args: Any) -> Launch:
-    """The launch selected by --job, or the only one. Raises UsageError that lists names."""
+def _launch(args: Any, console: Console) -> Launch:
+    """The launch that FILE and --job select. Raises UsageError that lists names."""
+    if args.file is None:
+        raise UsageError("run needs FILE, COMPONENT or --stdin", hint="see `launcher run --help`")
+    if args.workspace:
+        raise UsageError("--workspace is only for components", hint="set `workspace:` in the job file")
+    launches = jobs.launches([args.file], args, console)
     named = [launch for launch in launches if args.job in (None, launch.key.job)]
     if len(named) == 1:
         return named[0]

@@ -23,37 +23,50 @@ from launcher.errors import UsageError
 from launcher.runner import Runner, config
 from launcher.runner.config import component_defaults
 from launcher.schedulers.registry import get_default_scheduler_name
-from launcher.specs.app import AppDef
 from launcher.text import name_hint
 from launcher.workspace.api import Workspace
 
 _OF_RUN = ("scheduler", "cfg", "dryrun", "detach", "queue", "workspace", "parent_run_id")
 
 
-Submission = tuple[str, Callable[[Runner], Any]]
-"""The name of an app, and the function that makes the request for it."""
+def submission(args: Any, console: Console) -> tuple[str, Callable[[Runner], Any]] | None:
+    """Return the name of a component's app, and the function that makes the request for it.
 
-
-def of_command_line(args: Any, console: Console) -> Submission | None:
-    """Return the app of the component that the command line names; None where its help is printed."""
-    of_files = next((name.replace("_", "-") for name in OF_FILES if getattr(args, name)), None)
-    if of_files:
+    Component and options are those of the command line, or with --stdin those of the object there. Returns
+    None where the help of the component is printed.
+    """
+    asked = _on_stdin(args) if args.stdin else None
+    if asked is not None:
+        found = called(asked.component_name, asked.component_args_str, console, asked.component_args)
+    elif of_files := next((name.replace("_", "-") for name in OF_FILES if getattr(args, name)), None):
         hint = "arguments of a component follow its name"
         raise UsageError(f"--{of_files} is only for job files, and {args.file} is a component", hint=hint)
-    app = _made(args.file, args.component_args, console)
-    if app is None:
+    else:
+        found = called(args.file, args.component_args, console)
+    if found is None:
         return None
+    app = found[0].build(found[1])
 
     def request(runner: Runner) -> Any:
-        configured = config.get_config("cli", "run", "scheduler")
-        scheduler = args.scheduler or configured or get_default_scheduler_name()
-        return _dryrun(app, scheduler, runner.cfg_from_str(scheduler, *args.cfg), args, runner)
+        if asked is not None:
+            scheduler = asked.scheduler
+            cfg = runner.scheduler_run_opts(scheduler).cfg_from_json_repr(asked.options)
+        else:
+            configured = config.get_config("cli", "run", "scheduler")
+            scheduler = args.scheduler or configured or get_default_scheduler_name()
+            cfg = runner.cfg_from_str(scheduler, *args.cfg)
+        config.apply(scheduler, cfg)
+        workspace = args.workspace
+        if workspace is None:
+            given = config.get_config("cli", "run", "workspace")
+            workspace = Workspace(given) if isinstance(given, dict) else given
+        return runner.dryrun(app, scheduler, cfg, workspace, args.parent_run_id)
 
     return app.name, request
 
 
-def of_request(args: Any, console: Console) -> Submission | None:
-    """Return the app of the request on standard input, which other options may not modify."""
+def _on_stdin(args: Any) -> RunRequest:
+    """Read the request on standard input, which other options may not modify, and take its options."""
     given = [name for name in ("file", *OF_FILES, *_OF_RUN) if getattr(args, name)]
     if given:
         word = args.file if given[0] == "file" else f"--{given[0].replace('_', '-')}"
@@ -63,39 +76,7 @@ def of_request(args: Any, console: Console) -> Submission | None:
     asked = read_request(sys.stdin.buffer.read())
     for name in ("dryrun", "detach", "queue", "workspace", "parent_run_id"):
         setattr(args, name, getattr(asked, name))
-    app = _made(asked.component_name, asked.component_args_str, console, asked.component_args)
-    if app is None:
-        return None
-
-    def request(runner: Runner) -> Any:
-        cfg = runner.scheduler_run_opts(asked.scheduler).cfg_from_json_repr(asked.options)
-        return _dryrun(app, asked.scheduler, cfg, args, runner)
-
-    return app.name, request
-
-
-def _dryrun(app: AppDef, scheduler: str, cfg: Any, args: Any, runner: Runner) -> Any:
-    """Return the request for an app with the workspace of the command line, else of the configuration."""
-    config.apply(scheduler, cfg)
-    workspace = args.workspace
-    if workspace is None:
-        given = config.get_config("cli", "run", "workspace")
-        workspace = Workspace(given) if isinstance(given, dict) else given
-    return runner.dryrun(app, scheduler, cfg, workspace, args.parent_run_id)
-
-
-def _made(
-    name: str, words: Sequence[str], console: Console, values: Mapping[str, Any] | None = None
-) -> AppDef | None:
-    """Call a component and return its app; None if the words ask for help, which is printed.
-
-    Args:
-        values: parameter → value, for parameters that the words do not set.
-
-    Raises LauncherError: unknown component, invalid arguments, or an error of the component.
-    """
-    found = called(name, words, console, values)
-    return found[0].build(found[1]) if found else None
+    return asked
 
 
 def called(
@@ -104,7 +85,7 @@ def called(
     """Find a component and parse its arguments; None if the words ask for help, which is printed.
 
     Args:
-        values: as in `_made`.
+        values: parameter → value, for parameters that the words do not set.
 
     Raises LauncherError: unknown component, invalid arguments.
     """
