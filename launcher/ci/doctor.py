@@ -9,10 +9,16 @@ from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
 from urllib.parse import quote
 
 from launcher import secrets
+from launcher.apply.plans import Choices, make_plan
 from launcher.ci.forge import ForgeError, Pull
 from launcher.ci.github import GitHub
 from launcher.ci.gitlab import APPLY_JOB, ENVIRONMENT, HINT, PLAN_JOB, TOKEN, GitLab
 from launcher.errors import LauncherError
+from launcher.jobfile.diagnostics.diagnostic import Diagnostic
+from launcher.jobfile.text.document import read_source
+from launcher.jobfile.text.parse import parse_values
+from launcher.schedulers.api import Scheduler
+from launcher.schedulers.registry import get_scheduler
 from launcher.specs.secret import Secret
 
 if TYPE_CHECKING:
@@ -22,6 +28,8 @@ if TYPE_CHECKING:
 
 _PINNED: Final = re.compile(r"==\s*[0-9]|@[0-9a-f]{40}\b")
 _ABOVE: Final = re.compile(r"\.{1,2}(/\.\.)*/?")
+_LOOKED_BACK: Final = 30
+"""How many first parents are searched for an applied commit."""
 
 
 class Finding(NamedTuple):
@@ -78,8 +86,29 @@ class Checks(NamedTuple):
     secret: str
 
 
-def findings(facts: Facts, checks: Checks, tree: Repository) -> Iterator[Finding]:
-    """Yield the findings, in the order in which a first run would meet them."""
+def findings(
+    launches: Sequence[Launch],
+    choices: Choices,
+    forge: GitHub | GitLab,
+    tree: Repository,
+    *,
+    branch: str,
+    sha: str,
+) -> list[Finding]:
+    """Return the findings, in the order in which a first run would meet them."""
+    names = dict.fromkeys(launch.scheduler for launch in launches)
+    engines = {name: _why_unreachable(get_scheduler(name, "")) for name in names}
+    attempts = 0
+    if not any(engines.values()):
+        attempts = sum(bool(step.guard.attempt) for step in make_plan(launches, choices=choices).steps)
+    places = FILES if isinstance(forge, GitLab) else (WORKFLOWS,)
+    facts = Facts(launches, engines, attempts, _was_applied(forge, tree), _files(tree, places))
+    if isinstance(forge, GitLab):
+        return [*_findings(facts, gitlab_checks(facts, forge, branch, sha), tree)]
+    return [*_findings(facts, github_checks(facts, forge, branch, sha), tree)]
+
+
+def _findings(facts: Facts, checks: Checks, tree: Repository) -> Iterator[Finding]:
     for name, why in facts.engines.items():
         if why:
             yield Finding(f"engine {name}", "missing", why, "check its address and its key, then try again")
@@ -156,13 +185,38 @@ def _shares_tree(launch: Launch) -> bool:
     return any(_ABOVE.fullmatch(os.path.normpath(part.path)) for part in parts)
 
 
-def why_unreachable(ask: Any) -> str:
-    """Call `ask` and return why it failed; "" where it did not."""
+def _why_unreachable(scheduler: Scheduler[Any]) -> str:
+    """Ask a scheduler for its apps, and return why that failed; "" where it did not."""
     try:
-        ask()
+        scheduler.list()
     except LauncherError as error:
         return str(error).splitlines()[0]
     return ""
+
+
+def _was_applied(forge: GitHub | GitLab, tree: Repository) -> bool | None:
+    """Whether a commit of the branch was applied; None where that cannot be asked."""
+    try:
+        for sha, _ in tree.first_parents(_LOOKED_BACK):
+            if any(check.name.startswith("launcher apply ") for check in forge.check_runs(sha)):
+                return True
+    except ForgeError:
+        return None
+    return False
+
+
+def _files(tree: Repository, places: Sequence[str]) -> dict[str, Mapping[str, Any]]:
+    """Return the parsed YAML files of the checkout in some places, without files that are not YAML."""
+    found: dict[str, Mapping[str, Any]] = {}
+    paths: list[str] = []
+    for place in (os.path.join(tree.root, each) for each in places):
+        names = sorted(os.listdir(place)) if os.path.isdir(place) else ()
+        paths += [place] if os.path.isfile(place) else []
+        paths += [os.path.join(place, name) for name in names if name.endswith((".yml", ".yaml"))]
+    for path in paths:
+        source = read_source(os.path.basename(path), path)
+        found[path] = {} if isinstance(source, Diagnostic) else _mapping(parse_values(source).value)
+    return found
 
 
 WORKFLOWS: Final = ".github/workflows"

@@ -1,9 +1,9 @@
-"""The steps of `launcher ci`: plan, apply, report and doctor."""
+"""`launcher ci`: the steps of a workflow, from the plan on a pull request to the report of its jobs."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from json import dumps as to_json
 from json import loads
@@ -36,9 +36,11 @@ from launcher.ci.approvals import (
     without,
 )
 from launcher.ci.forge import ForgeError
+from launcher.ci.github import GitHub
 from launcher.ci.gitlab import GitLab
-from launcher.ci.runner import CiRunner
+from launcher.ci.runner import TOKENS, CiRunner, runner_of
 from launcher.cli import jobs
+from launcher.cli.arguments import choose_format
 from launcher.cli.console import Console
 from launcher.cli.jobs import compiled_at, work_tree
 from launcher.cli.plan import orphan_scopes
@@ -50,7 +52,7 @@ from launcher.cli.render.plan_answers import comparison_json, comparison_markdow
 from launcher.cli.render.plan_text import plan_text
 from launcher.cli.render.values import asked_for, took
 from launcher.cli.watch import Watch
-from launcher.errors import JobFileError, LauncherError, StaleError
+from launcher.errors import JobFileError, LauncherError, StaleError, UsageError
 from launcher.files import PROJECT_FILE
 from launcher.git import Repository
 from launcher.inventory.find import find_app
@@ -58,9 +60,6 @@ from launcher.inventory.listing import current
 from launcher.inventory.logs import tail_of
 from launcher.inventory.outputs import results_of
 from launcher.inventory.status import about, inspect
-from launcher.jobfile.diagnostic import Diagnostic
-from launcher.jobfile.text.document import read_source
-from launcher.jobfile.text.parse import parse_values
 from launcher.plan.approved import approval_json, to_approval
 from launcher.plan.codec import dumps
 from launcher.plan.effects import compared
@@ -70,6 +69,29 @@ from launcher.schedulers.registry import get_scheduler
 from launcher.schedulers.staged import StagedScheduler
 from launcher.specs.launch import JobKey, Launch
 from launcher.state.records import AppRecord
+
+USAGE = "ci plan|apply|report|doctor [FILE…] [OPTIONS]"
+HELP = """\
+Steps of a CI workflow; `launcher init --ci github` writes the workflow, and
+`--ci gitlab` the pipeline, where pull requests are merge requests.
+
+plan     on a pull request: show in a comment what its merge would start and
+         stop, and keep these effects in a check run (on GitLab, an artifact),
+         which approves them
+apply    on a push to the default branch: carry out what the merged pull
+         requests approve, and nothing else
+report   on a schedule: tell each pull request what became of its jobs
+doctor   name what is missing for all of this to work
+
+Repository, pull request and token are read from the environment of the runner.
+FILE and its options are those of `launcher plan` (default: .)."""
+EXAMPLES = """\
+  launcher ci plan
+  launcher ci apply
+  launcher ci apply --digest lp3:sha256:…    what no pull request approves
+
+Exit codes of apply: 0 done, 1 a job could not be started, 3 the plan exceeds
+its budget, 4 a job is held for want of an approval, 6 an invalid job file."""
 
 _SUMMARY_BYTES = 60_000
 
@@ -352,56 +374,57 @@ def _ended(entry: Mapping[str, Any], app: AppRecord | LauncherError, hides_outpu
     )
 
 
-_LOOKED_BACK = 30
-"""How many first parents the doctor searches for an applied commit."""
-
-
 def diagnose(args: Any, run: StepRun) -> tuple[int, list[dict[str, Any]]]:
     """Show what is missing; the exit code is 1 where something is. The result has every finding."""
     launches = jobs.launches(args.files, args, run.console)
     choices = Choices(declared_in=jobs.declared_in)
-    tree = work_tree()
-    names = dict.fromkeys(launch.scheduler for launch in launches)
-    engines = {name: doctor.why_unreachable(get_scheduler(name, "").list) for name in names}
-    attempts = 0
-    if not any(engines.values()):
-        steps = make_plan(launches, choices=choices).steps
-        attempts = sum(bool(step.guard.attempt) for step in steps)
-    applied = _was_applied(run.forge, tree, launches)
-    branch, sha = run.runner.default_branch, run.runner.sha
-    if isinstance(run.forge, GitLab):
-        facts = doctor.Facts(launches, engines, attempts, applied, _files(tree, *doctor.FILES))
-        checks = doctor.gitlab_checks(facts, run.forge, branch, sha)
-    else:
-        facts = doctor.Facts(launches, engines, attempts, applied, _files(tree, doctor.WORKFLOWS))
-        checks = doctor.github_checks(facts, run.forge, branch, sha)
-    found = list(doctor.findings(facts, checks, tree))
+    found = doctor.findings(
+        launches, choices, run.forge, work_tree(), branch=run.runner.default_branch, sha=run.runner.sha
+    )
     run.show("\n".join(map(str, found)))
     code = 1 if any(each.state == "missing" for each in found) else 0
     return code, [each._asdict() for each in found]
 
 
-def _was_applied(forge: Forge, tree: Repository, launches: Sequence[Launch]) -> bool | None:
-    """Whether a commit of the branch was applied for one of the jobs; None where that cannot be asked."""
+_Step = Callable[[Any, StepRun], tuple[int, Any]]
+"""Returns the exit code, and the result as a JSON value."""
+_STEPS: dict[str, _Step] = {
+    "plan": plan_pull_request,
+    "apply": apply_merged,
+    "report": report_ends,
+    "doctor": diagnose,
+}
+
+
+def add_arguments(parser: Any) -> None:
+    parser.add_argument("step", metavar="STEP", choices=tuple(_STEPS), help="plan, apply, report or doctor")
+    jobs.add_arguments(parser)
+    group = parser.add_argument_group("Apply")
+    group.option(
+        "--digest DIGEST", "apply the plan that has this digest, approved by hand; no pull request is asked"
+    )
+    group.option("--without-review", "apply the plan as it is: for one-person repositories")
+    group = parser.add_argument_group("Doctor")
+    group.option("--format FORMAT", "text or json", choices=("text", "json"), default="text")
+    parser.option("--json", "print the result as JSON, all text to stderr")
+
+
+def run(args: Any, console: Console) -> int:
+    choose_format(args)
+    if args.step != "apply" and (args.digest or args.without_review):
+        raise UsageError("--digest and --without-review are for `launcher ci apply`")
+    runner = runner_of(os.environ)
+    for name in TOKENS:  # jobs of this machine inherit the environment
+        os.environ.pop(name, None)
+    is_gitlab = runner.provider == "gitlab"
+    forge = GitLab(runner) if is_gitlab else GitHub(runner.api_url, runner.repository, runner.token)
     try:
-        for sha, _ in tree.first_parents(_LOOKED_BACK):
-            if any(check.name.startswith("launcher apply ") for check in forge.check_runs(sha)):
-                return True
-    except ForgeError:
-        return None
-    return False
-
-
-def _files(tree: Repository, *places: str) -> dict[str, Mapping[str, Any]]:
-    """Return the parsed YAML files of the checkout in some places, without files that are not YAML."""
-    found: dict[str, Mapping[str, Any]] = {}
-    paths: list[str] = []
-    for place in (os.path.join(tree.root, each) for each in places):
-        names = sorted(os.listdir(place)) if os.path.isdir(place) else ()
-        paths += [place] if os.path.isfile(place) else []
-        paths += [os.path.join(place, name) for name in names if name.endswith((".yml", ".yaml"))]
-    for path in paths:
-        source = read_source(os.path.basename(path), path)
-        value = None if isinstance(source, Diagnostic) else parse_values(source).value
-        found[path] = value if isinstance(value, dict) else {}
-    return found
+        code, result = _STEPS[args.step](
+            args, StepRun(runner, forge, console.aside() if args.json else console)
+        )
+    finally:
+        if isinstance(forge, GitLab):
+            forge.finish()
+    if args.json:
+        console.json(result)
+    return code
