@@ -149,6 +149,13 @@ def test_a_saved_plan_is_applied_without_job_file_libraries(scenario):
     assert loaded & (HEAVY | NOT_FOR_A_SAVED_PLAN) == set()
 
 
+def test_a_validation_of_job_files_loads_no_plan_and_no_engine(scenario):
+    file = scenario.job("true")
+    argv = ["-m", "launcher", "validate", str(file)]
+    assert modules(argv, cwd=scenario.folder) & NOT_FOR_VALIDATE == set()  # compiles
+    assert modules(argv, cwd=scenario.folder) & NOT_FOR_VALIDATE == set()  # takes what was compiled
+
+
 def test_importing_the_package_costs_nothing():
     assert importtime(["-c", "import launcher"]) - loaded_by_nothing() <= {"launcher", "__future__"}
 
