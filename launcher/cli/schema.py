@@ -7,9 +7,10 @@ from typing import Any
 
 from launcher.apply.events import event_schema
 from launcher.cli.console import Console
-from launcher.cli.render.findings import ERROR_FIELDS, document_schema, findings_schema, object_schema
+from launcher.cli.render.findings import VERSION
 from launcher.inventory.verify import LINKS
 from launcher.inventory.verify import MARKS as MARKS_OF_LINKS
+from launcher.jobfile.diagnostics.diagnostic import CODES
 from launcher.jobfile.schema.job import job_schema
 from launcher.jobfile.schema.options import SchedulerSchema
 from launcher.jobfile.schema.project import project_schema
@@ -34,14 +35,91 @@ verify        what `launcher verify --json` prints"""
 EXAMPLES = "  launcher schema job >schemas/job-v1.schema.json"
 
 
+_ERROR_FIELDS: dict[str, dict[str, Any]] = {
+    "code": {
+        "type": "string",
+        "pattern": "^[a-z]+(-[a-z]+)*$",
+        "description": "The kind of error, such as usage, job-file, blocked, app-not-found, interrupted.",
+    },
+    "message": {"type": "string", "description": "What is wrong."},
+    "hint": {"type": ["string", "null"], "description": "What would be right, or what to do next."},
+    "exit": {"type": "integer", "minimum": 1, "description": "The exit code of the command."},
+}
+"""The schemas of the fields that every error has."""
+
+
+_TEXT = {"type": "string"}
+_ABSENT = {"type": ["string", "null"]}
+_COUNT = {"type": "integer", "minimum": 0}
+_POSITION = {"type": "integer", "minimum": 1}
+
+
+def findings_schema() -> dict[str, Any]:
+    """The schema of diagnostics. Later versions may add fields."""
+    return {
+        **_document(
+            "diagnostics",
+            "What is wrong with job files, every problem at once, in file order.",
+            " ".join(_ERROR_FIELDS),
+            version={"const": VERSION},
+            **_ERROR_FIELDS,
+            jobs={**_COUNT, "description": "The jobs of the files that are right."},
+            errors=_COUNT,
+            warnings=_COUNT,
+            diagnostics={"type": "array", "items": {"$ref": "#/$defs/diagnostic"}},
+        ),
+        "$defs": {
+            "diagnostic": _object(
+                "label hint related",
+                file={**_TEXT, "description": "The path as it was typed, or as it was found below one."},
+                span={"anyOf": [{"$ref": "#/$defs/span"}, {"type": "null"}]},
+                code={"enum": sorted(CODES), "description": "`launcher explain CODE` tells more."},
+                severity={"enum": ["error", "warning"]},
+                message={**_TEXT, "description": "What is wrong, in one sentence."},
+                label={**_TEXT, "description": "The remedy in a few words."},
+                hint={**_TEXT, "description": "More help."},
+                related={"type": "array", "items": {"$ref": "#/$defs/related"}},
+            ),
+            "related": _object(
+                file=_TEXT, span={"anyOf": [{"$ref": "#/$defs/span"}, {"type": "null"}]}, message=_TEXT
+            ),
+            "span": {
+                "description": "Positions count from 1, columns in characters; the end is exclusive.",
+                **_object(line=_POSITION, column=_POSITION, end_line=_POSITION, end_column=_POSITION),
+            },
+        },
+    }
+
+
+def _document(name: str, description: str, optional: str = "", /, **properties: Any) -> dict[str, Any]:
+    """The schema of a document; the published file is this one, byte for byte."""
+    return {
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "$id": f"urn:launcher:{name}-v1",
+        "title": f"launcher {name}",
+        "description": description,
+        **_object(optional, **properties),
+    }
+
+
+def _object(optional: str = "", /, **properties: Any) -> dict[str, Any]:
+    required = [name for name in properties if name not in optional.split()]
+    return {
+        "type": "object",
+        "properties": properties,
+        "required": required,
+        "additionalProperties": False,
+    }
+
+
 def error_schema() -> dict[str, Any]:
     """The schema of an error. Later versions may add codes."""
     return {
-        **document_schema(
+        **_document(
             "error",
             "What a command that fails prints with --json.",
             "diagnostics",
-            **ERROR_FIELDS,
+            **_ERROR_FIELDS,
             diagnostics={
                 "type": "array",
                 "items": {"$ref": "#/$defs/diagnostic"},
@@ -54,9 +132,8 @@ def error_schema() -> dict[str, Any]:
 
 def result_schema() -> dict[str, Any]:
     """The schema of the result of an apply."""
-    text, absent = {"type": "string"}, {"type": ["string", "null"]}
     return {
-        **document_schema(
+        **_document(
             "result",
             "What `launcher apply --json` prints when it is done.",
             exit={"type": "integer", "description": "The exit code: 0, 1, or 5 with --wait."},
@@ -64,18 +141,18 @@ def result_schema() -> dict[str, Any]:
             problems={"type": "array", "items": {"$ref": "#/$defs/problem"}},
         ),
         "$defs": {
-            "job": object_schema(
-                **dict.fromkeys(("project", "target", "job"), text),
+            "job": _object(
+                **dict.fromkeys(("project", "target", "job"), _TEXT),
                 action={"enum": [*MARKS]},
                 attempt={"type": ["integer", "null"]},
-                **dict.fromkeys(("app_id", "handle", "state"), absent),
-                message=text,
-                **dict.fromkeys(("output", "error", "hint"), absent),
-                warnings={"type": "array", "items": text},
+                **dict.fromkeys(("app_id", "handle", "state"), _ABSENT),
+                message=_TEXT,
+                **dict.fromkeys(("output", "error", "hint"), _ABSENT),
+                warnings={"type": "array", "items": _TEXT},
             ),
             "problem": {
                 "description": "A job that could not be applied, and why.",
-                **object_schema(what={**text, "description": "The name of the job."}, **ERROR_FIELDS),
+                **_object(what={**_TEXT, "description": "The name of the job."}, **_ERROR_FIELDS),
             },
         },
     }
@@ -83,24 +160,23 @@ def result_schema() -> dict[str, Any]:
 
 def verify_schema() -> dict[str, Any]:
     """The schema of a verified attempt."""
-    text, absent = {"type": "string"}, {"type": ["string", "null"]}
     return {
-        **document_schema(
+        **_document(
             "verify",
             "What `launcher verify --json` prints.",
-            **dict.fromkeys(("handle", "app_id", "project", "target", "job"), text),
+            **dict.fromkeys(("handle", "app_id", "project", "target", "job"), _TEXT),
             attempt={"type": "integer"},
-            records={"type": "array", "items": text, "description": "The records that were compared."},
+            records={"type": "array", "items": _TEXT, "description": "The records that were compared."},
             links={"type": "array", "items": {"$ref": "#/$defs/link"}},
         ),
         "$defs": {
-            "link": object_schema(
+            "link": _object(
                 name={"enum": [*LINKS]},
                 mark={"enum": [*MARKS_OF_LINKS]},
-                value={**absent, "description": "What is on record, such as a digest."},
-                why=text,
-                expected=absent,
-                found=absent,
+                value={**_ABSENT, "description": "What is on record, such as a digest."},
+                why=_TEXT,
+                expected=_ABSENT,
+                found=_ABSENT,
             )
         },
     }

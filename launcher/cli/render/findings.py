@@ -61,84 +61,6 @@ def apps_result(apps: Iterable[AppRecord], problems: Iterable[Problem], exit_cod
     return dumps(value, indent=2, ensure_ascii=False)
 
 
-ERROR_FIELDS: dict[str, dict[str, Any]] = {
-    "code": {
-        "type": "string",
-        "pattern": "^[a-z]+(-[a-z]+)*$",
-        "description": "The kind of error, such as usage, job-file, blocked, app-not-found, interrupted.",
-    },
-    "message": {"type": "string", "description": "What is wrong."},
-    "hint": {"type": ["string", "null"], "description": "What would be right, or what to do next."},
-    "exit": {"type": "integer", "minimum": 1, "description": "The exit code of the command."},
-}
-"""The schemas of the fields that every error has."""
-
-
-_TEXT = {"type": "string"}
-_COUNT = {"type": "integer", "minimum": 0}
-_POSITION = {"type": "integer", "minimum": 1}
-
-
-def findings_schema() -> dict[str, Any]:
-    """The schema of diagnostics. Later versions may add fields."""
-    from launcher.jobfile.diagnostic import CODES
-
-    return {
-        **document_schema(
-            "diagnostics",
-            "What is wrong with job files, every problem at once, in file order.",
-            " ".join(ERROR_FIELDS),
-            version={"const": VERSION},
-            **ERROR_FIELDS,
-            jobs={**_COUNT, "description": "The jobs of the files that are right."},
-            errors=_COUNT,
-            warnings=_COUNT,
-            diagnostics={"type": "array", "items": {"$ref": "#/$defs/diagnostic"}},
-        ),
-        "$defs": {
-            "diagnostic": object_schema(
-                "label hint related",
-                file={**_TEXT, "description": "The path as it was typed, or as it was found below one."},
-                span={"anyOf": [{"$ref": "#/$defs/span"}, {"type": "null"}]},
-                code={"enum": sorted(CODES), "description": "`launcher explain CODE` tells more."},
-                severity={"enum": ["error", "warning"]},
-                message={**_TEXT, "description": "What is wrong, in one sentence."},
-                label={**_TEXT, "description": "The remedy in a few words."},
-                hint={**_TEXT, "description": "More help."},
-                related={"type": "array", "items": {"$ref": "#/$defs/related"}},
-            ),
-            "related": object_schema(
-                file=_TEXT, span={"anyOf": [{"$ref": "#/$defs/span"}, {"type": "null"}]}, message=_TEXT
-            ),
-            "span": {
-                "description": "Positions count from 1, columns in characters; the end is exclusive.",
-                **object_schema(line=_POSITION, column=_POSITION, end_line=_POSITION, end_column=_POSITION),
-            },
-        },
-    }
-
-
-def document_schema(name: str, description: str, optional: str = "", /, **properties: Any) -> dict[str, Any]:
-    """The schema of a document; the published file is this one, byte for byte."""
-    return {
-        "$schema": "https://json-schema.org/draft/2020-12/schema",
-        "$id": f"urn:launcher:{name}-v1",
-        "title": f"launcher {name}",
-        "description": description,
-        **object_schema(optional, **properties),
-    }
-
-
-def object_schema(optional: str = "", /, **properties: Any) -> dict[str, Any]:
-    required = [name for name in properties if name not in optional.split()]
-    return {
-        "type": "object",
-        "properties": properties,
-        "required": required,
-        "additionalProperties": False,
-    }
-
-
 FORMATS = ("text", "json", "sarif", "github")
 VERSION = "launcher.diagnostics/v1"
 INVALID = 6
@@ -184,7 +106,7 @@ def envelope(found: Sequence[Diagnostic], jobs: int, *, strict: bool = False) ->
     error = failure(JobFileError(in_short(found), diagnostics=found)) if is_refused else {}
     return {
         "version": VERSION,
-        **{name: error[name] for name in ERROR_FIELDS if is_refused},
+        **{name: error[name] for name in ("code", "message", "hint", "exit") if is_refused},
         "jobs": jobs,
         "errors": _count(found, "error"),
         "warnings": _count(found, "warning"),

@@ -13,10 +13,10 @@ from launcher.cli.render.findings import (
     envelope,
     exit_code,
     findings,
-    findings_schema,
     in_short,
 )
 from launcher.cli.render.github import sarif_log
+from launcher.cli.schema import findings_schema
 from launcher.jobfile import Diagnostic, Related, Span
 
 WARNS = "version: 1\nname: job\nroles:\n  main:\n    image: x:latest\n    entrypoint: 'true'\n"
