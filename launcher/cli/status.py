@@ -122,7 +122,7 @@ def _running(args: Any, warn: Warn | None) -> list[AppRecord]:
 
 
 def _watch(args: Any, console: Console) -> int:
-    from launcher.cli.live_table import watch
+    from launcher.cli.status_watch import watch
     from launcher.inventory.find import find_apps
 
     if args.app is not None:

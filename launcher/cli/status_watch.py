@@ -6,9 +6,9 @@ import time
 from collections.abc import Callable, Sequence
 
 from launcher.cli.console import Console
+from launcher.cli.live_display import LiveDisplay
 from launcher.cli.main import terminate_with_exception
 from launcher.cli.render.apps import apps_table, in_short, ran_for, status_json
-from launcher.cli.render.progress import Progress
 from launcher.cli.render.status_text import status_text
 from launcher.cli.render.values import state_cell
 from launcher.errors import NOT_SUCCEEDED, LauncherError, SchedulerError
@@ -21,7 +21,7 @@ from launcher.state.records import AppRecord
 from launcher.text import paint
 
 More = Callable[[], Sequence[AppRecord]]
-
+"""Returns further apps to watch."""
 
 _INTERVAL_S = 0.25
 _AGAIN_S = 2.0
@@ -44,13 +44,13 @@ def watch(first: Sequence[AppRecord], more: More, console: Console, *, as_json: 
     terminate_with_exception()
     apps = {app.handle: app for app in first}
     if console.err_is_terminal:
-        with Progress() as progress:
+        with LiveDisplay(console) as display:
             warning = paint("warning:", "bold yellow", console.err_color)
             unreached = _refresh(
                 apps,
                 more,
-                lambda app, is_new: _show(app, is_new, progress, console),
-                lambda text: progress.say(f"{warning} {text}"),
+                lambda app, is_new: _show(app, is_new, display, console),
+                lambda text: display.say(f"{warning} {text}"),
             )
     else:
 
@@ -68,7 +68,7 @@ def watch(first: Sequence[AppRecord], more: More, console: Console, *, as_json: 
 
 def _refresh(
     apps: dict[str, AppRecord],
-    more: Callable[[], Sequence[AppRecord]],
+    more: More,
     show: Callable[[AppRecord, bool], None],
     warn: Callable[[str], None],
 ) -> bool:
@@ -127,14 +127,14 @@ def _still_held(apps: Sequence[AppRecord]) -> dict[str, AppRecord]:
     return {app.handle: app for app in found if app.is_held and not warnings}
 
 
-def _show(app: AppRecord, is_new: bool, progress: Progress, console: Console) -> None:
+def _show(app: AppRecord, is_new: bool, display: LiveDisplay, console: Console) -> None:
     key = JobKey(*app.key) if app.job else JobKey(app.session, DEFAULT_TARGET, app.app_id)
-    progress.update(key, description_of(app), app if app.is_held else None)
+    display.update(key, description_of(app), app if app.is_held else None)
     if is_new and not app.is_live:
         state, style = state_cell(app.state)
         took = ran_for(app, time.time())
         line = f"{app.name or app.app_id} {paint(state, style, console.err_color)}"
-        progress.say(line + (f" after {took}" if took else "") + (f": {app.message}" if app.message else ""))
+        display.say(line + (f" after {took}" if took else "") + (f": {app.message}" if app.message else ""))
 
 
 def _print_ends(apps: Sequence[AppRecord], console: Console, *, as_json: bool) -> None:
