@@ -14,7 +14,7 @@ from launcher.ci.forge import ForgeError, Pull
 from launcher.ci.github import GitHub
 from launcher.ci.gitlab import APPLY_JOB, ENVIRONMENT, HINT, PLAN_JOB, TOKEN, GitLab
 from launcher.errors import LauncherError
-from launcher.jobfile.diagnostics.diagnostic import Diagnostic
+from launcher.jobfile.diagnostic import Diagnostic
 from launcher.jobfile.text.document import read_source
 from launcher.jobfile.text.parse import parse_values
 from launcher.schedulers.api import Scheduler

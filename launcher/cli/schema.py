@@ -10,7 +10,7 @@ from launcher.cli.console import Console
 from launcher.cli.render.findings import VERSION
 from launcher.inventory.verify import LINKS
 from launcher.inventory.verify import MARKS as MARKS_OF_LINKS
-from launcher.jobfile.diagnostics.diagnostic import CODES
+from launcher.jobfile.diagnostic import CODES
 from launcher.jobfile.schema.job import job_schema
 from launcher.jobfile.schema.options import SchedulerSchema
 from launcher.jobfile.schema.project import project_schema

@@ -6,8 +6,17 @@ from bisect import bisect_left
 from collections.abc import Sequence
 
 from launcher.cli.render.document import flat
-from launcher.cli.render.plan_lines import Family, about, diff_lines, families, folded_rows, in_total
-from launcher.cli.render.plan_text import action, edited_lines, namer
+from launcher.cli.render.plan_lines import (
+    Family,
+    about,
+    action,
+    diff_lines,
+    edited_lines,
+    families,
+    folded_rows,
+    in_total,
+    namer,
+)
 from launcher.cli.render.values import asked_for, sent_to, text_of
 from launcher.plan.model import Plan, overruns, total_of
 from launcher.plan.step import Step

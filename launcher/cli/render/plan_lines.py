@@ -1,4 +1,4 @@
-"""Lines that plans have as text and as Markdown: roles, changes, folded matrices, estimates as ranges.
+"""Lines that plans have as text and as Markdown: roles, changes, folded matrices, edited jobs, estimates.
 
 Long texts are cut to what differs. Steps of a matrix that stop, are held or differ are shown by themselves.
 """
@@ -7,20 +7,21 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence
 from itertools import chain
 from typing import Any, NamedTuple
 
 from launcher.cli.render.document import flat
 from launcher.cli.render.values import GAP, duration, width
 from launcher.dataclass import dataclass
+from launcher.plan.decide import ran
 from launcher.plan.diff import Change, differences, field, is_workspace_digest, show, show_both
-from launcher.plan.model import PlanTotal
+from launcher.plan.model import Plan, PlanTotal
 from launcher.plan.step import UNITS, Estimate, Step, in_hours
 from launcher.specs.launch import JobKey
 from launcher.specs.macros import with_brackets
 from launcher.specs.secret import HIDDEN, hide
-from launcher.text import FEW, named, plural, printable
+from launcher.text import FEW, listing, named, plural, printable, some_of
 
 _LEAST = 20  # minimum columns of a command line
 _BARE = r"[^\s\"'\\`]+\Z"
@@ -290,6 +291,59 @@ def folded_rows(
             yield from ((each, below + name(each)) for each in family.alone)
             if family.further:
                 yield f"and more: {in_words(Counter(each.kind for each in family.further))}", ""
+
+
+def action(step: Step) -> str:
+    """`create, after prepare`; a job that a reason already names is not repeated."""
+    known = {reason.detail.partition(" ")[0] for reason in step.reasons if reason.code == "needs_changed"}
+    others = [job for job in step.after if job not in known]
+    return f"{step.kind}, after {listing(others)}" if others else step.kind
+
+
+def namer(plan: Plan) -> Callable[[Step], str]:
+    """Returns the name of a step: the job's, with project and target if the plan has several."""
+    single = len({(step.key.project, step.key.target) for step in plan.steps}) <= 1
+    return lambda step: step.key.job if single else str(step.key)
+
+
+_MOST_NAMED = 3
+"""The most jobs that a remedy names, each with its own option."""
+
+
+def edited_lines(steps: Sequence[Step], plan: Sequence[Step], name: Callable[[Step], str]) -> Iterator[str]:
+    """Yield lines about the edited jobs `steps`: one for all jobs with the same files or of one matrix."""
+    for group in _groups(steps):
+        first = group[0]
+        files = some_of(sorted({path for step in group for path in step.edited}))
+        one = len(group) == 1
+        what = ran(first.latest) if first.latest is not None else "what ran"
+        who = f"{name(first)}  unchanged" if one else f"{plural(len(group), 'job')} unchanged"
+        line = f"{who}, already succeeded; {'differs' if one else 'differ'} from {what}: {files} "
+        line += f"(to run {'it' if one else 'them'} again: {_rerun(group, plan)}; always: inputs)"
+        yield line if one else f"{line}: {listing([name(step) for step in group])}"
+
+
+def _groups(steps: Sequence[Step]) -> list[list[Step]]:
+    """Group the steps by commit and files; the steps of one matrix are together whatever their files."""
+    found: dict[tuple[str, Collection[str]], list[Step]] = {}
+    for step in steps:
+        matrix = step.launch.matrix if step.launch is not None else ""
+        shared: Collection[str] = matrix if matrix else step.edited
+        commit = step.latest.commit if step.latest is not None else ""
+        found.setdefault((commit, shared), []).append(step)
+    return list(found.values())
+
+
+def _rerun(group: Sequence[Step], plan: Sequence[Step]) -> str:
+    """Return the options that run all jobs of the group again."""
+    matrices = {step.launch.matrix if step.launch is not None else "" for step in group}
+    [matrix] = matrices if len(matrices) == 1 else [""]
+    members = [step for step in plan if step.launch is not None and step.launch.matrix == matrix]
+    if matrix and len(group) > 1 and len(members) == len(group):
+        return f"--rerun {matrix}"
+    if len(group) > _MOST_NAMED:
+        return f"--rerun {group[0].key.job} and so on"
+    return " ".join(f"--rerun {step.key.job}" for step in group)
 
 
 _LEAST_CORE_HOURS = 0.1

@@ -2,66 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from launcher.cli.render.plan_lines import (
     BELOW,
     Family,
     about,
+    action,
     by_attempts,
     change_lines,
+    edited_lines,
     families,
     family_of,
     folded_rows,
     in_total,
+    namer,
     role_lines,
 )
 from launcher.cli.render.values import sent_to, wrapped
-from launcher.plan.decide import ran
 from launcher.plan.model import Plan, overruns, total_of
 from launcher.plan.step import Guard, Step, keys_after
 from launcher.specs.launch import JobKey
-from launcher.text import FEW, listing, paint, plural, some_of
-
-_MOST_NAMED = 3
-"""The most jobs that a remedy names, each with its own option."""
-
-
-def edited_lines(steps: Sequence[Step], plan: Sequence[Step], name: Callable[[Step], str]) -> Iterator[str]:
-    """Yield lines about the edited jobs `steps`: one for all jobs with the same files or of one matrix."""
-    for group in _groups(steps):
-        first = group[0]
-        files = some_of(sorted({path for step in group for path in step.edited}))
-        one = len(group) == 1
-        what = ran(first.latest) if first.latest is not None else "what ran"
-        who = f"{name(first)}  unchanged" if one else f"{plural(len(group), 'job')} unchanged"
-        line = f"{who}, already succeeded; {'differs' if one else 'differ'} from {what}: {files} "
-        line += f"(to run {'it' if one else 'them'} again: {_rerun(group, plan)}; always: inputs)"
-        yield line if one else f"{line}: {listing([name(step) for step in group])}"
-
-
-def _groups(steps: Sequence[Step]) -> list[list[Step]]:
-    """Group the steps by commit and files; the steps of one matrix are together whatever their files."""
-    found: dict[tuple[str, Collection[str]], list[Step]] = {}
-    for step in steps:
-        matrix = step.launch.matrix if step.launch is not None else ""
-        about: Collection[str] = matrix if matrix else step.edited
-        commit = step.latest.commit if step.latest is not None else ""
-        found.setdefault((commit, about), []).append(step)
-    return list(found.values())
-
-
-def _rerun(group: Sequence[Step], plan: Sequence[Step]) -> str:
-    """Return the options that run all jobs of the group again."""
-    matrices = {step.launch.matrix if step.launch is not None else "" for step in group}
-    [matrix] = matrices if len(matrices) == 1 else [""]
-    members = [step for step in plan if step.launch is not None and step.launch.matrix == matrix]
-    if matrix and len(group) > 1 and len(members) == len(group):
-        return f"--rerun {matrix}"
-    if len(group) > _MOST_NAMED:
-        return f"--rerun {group[0].key.job} and so on"
-    return " ".join(f"--rerun {step.key.job}" for step in group)
-
+from launcher.text import FEW, listing, paint, plural
 
 COLUMNS = 80
 """Width without a terminal, or if its width is unknown."""
@@ -130,19 +92,6 @@ def _costs(plan: Plan, color: bool, columns: int | None) -> Iterator[str]:
     for each in overruns(plan.steps):
         yield from (paint(line, "red", color) for line in _note(f"blocked: {each}", columns))
         yield from _note(f"to go on: {each.remedy}", columns)
-
-
-def action(step: Step) -> str:
-    """`create, after prepare`; a job that a reason already names is not repeated."""
-    named = {reason.detail.partition(" ")[0] for reason in step.reasons if reason.code == "needs_changed"}
-    others = [job for job in step.after if job not in named]
-    return f"{step.kind}, after {listing(others)}" if others else step.kind
-
-
-def namer(plan: Plan) -> Callable[[Step], str]:
-    """Returns the name of a step: the job's, with project and target if the plan has several."""
-    single = len({(step.key.project, step.key.target) for step in plan.steps}) <= 1
-    return lambda step: step.key.job if single else str(step.key)
 
 
 def _tree(steps: Sequence[Step]) -> list[tuple[Step, int]]:
