@@ -161,14 +161,14 @@ def _prepared(file: str, path: str) -> Rewrite:
     return Rewrite(file, path, source.text, format_text(source, document))
 
 
-def write(rewrite: Rewrite, check: Callable[[str, str], object] | None = None) -> None:
+def write(rewrite: Rewrite, check: Callable[[str], object] | None = None) -> None:
     """Replace the file atomically, after verifying the jobs that the new text defines.
 
     A link stays a link; the file keeps its mode and owner where the user may set them.
 
     Args:
-        check: called with the paths of the file and of the new one beside it; raises LauncherError for a new
-            one that may not replace it. By default, one that gives a job another digest.
+        check: called with the path of the new file, beside the old one; raises LauncherError for a new one
+            that may not replace it. By default, one that gives a job another digest.
 
     Raises Unformattable when a digest would change, LauncherError when the folder cannot be written.
     """
@@ -191,7 +191,7 @@ def write(rewrite: Rewrite, check: Callable[[str, str], object] | None = None) -
         make_like(path, beside)
         if name != PROJECT_FILE:
             if check is not None:
-                check(path, beside)
+                check(beside)
             elif _digests(beside) != _digests(path):
                 problem = f"{rewrite.file}: cannot be formatted: the digest of its job would change"
                 raise Unformattable(problem, hint="nothing was changed")

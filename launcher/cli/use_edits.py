@@ -49,7 +49,7 @@ class Edits:
     expected: Mapping[str, Documents]
     notes: Sequence[str]
 
-    def check(self, path: str, beside: str) -> None:
+    def check(self, beside: str) -> None:
         """Raise LauncherError if the file `beside` defines another job, or asks for more than expected."""
         if any(_documents(_compiled(beside, target)) != made for target, made in self.expected.items()):
             raise LauncherError(
