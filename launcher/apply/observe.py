@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import posixpath
 from _thread import allocate_lock
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from launcher import git
@@ -43,8 +43,7 @@ def observe(
         keys, schedulers: further jobs, and names of engines to ask.
         others: ask for the live attempts of all other jobs, too.
     """
-    needed = [key for launch in launches for key in launch.needed]
-    jobs = list(dict.fromkeys([*keys, *(launch.key for launch in launches), *needed]))
+    jobs = list(dict.fromkeys((*keys, *_keys(launches))))
     wanted = set(jobs)
     recorded = store.decisive(wanted)
     latest = {each.key: each for each in sorted(recorded, key=lambda each: each.number)}
@@ -56,12 +55,11 @@ def observe(
     beside = store.live_besides(wanted)
     elsewhere = store.by_app_ids(beside if others else ()).values()
     settled.update(() if others else beside)
-    known = {attempt.app_id: attempt for attempt in (*recorded, *elsewhere)}
-    seen = [attempt for name in names for attempt in engines.get(name).observe(jobs, settled, known)]
-    seen += _missed(engines, (each for each in known.values() if each.scheduler in names), seen)
+    known = [*recorded, *elsewhere]
+    seen = _at_engines(engines, names, jobs, settled, known)
     held = [attempt for attempt in seen if not (attempt.elsewhere and _is_over(store, attempt))]
     snapshot = merge(
-        ledger=[*recorded, *elsewhere],
+        ledger=known,
         engines=held,
         fingerprints={name: engines.get(name).fingerprint() for name in names},
         counts=store.counts(_documents(latest, held, wanted)),
@@ -71,12 +69,28 @@ def observe(
     return _with_inputs(_without_lost(snapshot, launches, engines, names), launches)
 
 
-def _missed(engines: Engines, known: Iterable[Attempt], seen: Iterable[Attempt]) -> list[Attempt]:
-    """The engines' view of live attempts that their lists miss: a lost row, or a container made meanwhile."""
+def _keys(launches: Sequence[Launch]) -> Iterator[JobKey]:
+    """The jobs, then the jobs that they need."""
+    yield from (launch.key for launch in launches)
+    yield from (key for launch in launches for key in launch.needed)
+
+
+def _at_engines(
+    engines: Engines,
+    names: Collection[str],
+    jobs: Sequence[JobKey],
+    settled: Collection[str],
+    known: Iterable[Attempt],
+) -> list[Attempt]:
+    """The attempts that the named engines list, and the live ones of `known` that their lists miss: a row
+    was lost, or a container was made meanwhile. See `StagedScheduler.observe` for the other parameters."""
+    by_id = {attempt.app_id: attempt for attempt in known}
+    seen = [attempt for name in names for attempt in engines.get(name).observe(jobs, settled, by_id)]
     listed = {attempt.app_id for attempt in seen}
-    missed = (each for each in known if each.is_live and each.app_id not in listed)
+    live = (each for each in by_id.values() if each.is_live and each.scheduler in names)
+    missed = (each for each in live if each.app_id not in listed)
     found = (engines.get(attempt.scheduler).attempt(attempt.app_id) for attempt in missed)
-    return [attempt for attempt in found if attempt is not None]
+    return seen + [attempt for attempt in found if attempt is not None]
 
 
 def _without_lost(

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
 from urllib.parse import quote
 
 from launcher import secrets
-from launcher.apply.plans import Choices, make_plan
+from launcher.apply.plans import make_plan
 from launcher.ci.forge import ForgeError, Pull
 from launcher.ci.github import GitHub
 from launcher.ci.gitlab import APPLY_JOB, ENVIRONMENT, HINT, PLAN_JOB, TOKEN, GitLab
@@ -17,6 +17,7 @@ from launcher.errors import LauncherError
 from launcher.jobfile.diagnostic import Diagnostic
 from launcher.jobfile.text.document import read_source
 from launcher.jobfile.text.parse import parse_values
+from launcher.plan.reconcile import Choices
 from launcher.schedulers.api import Scheduler
 from launcher.schedulers.registry import get_scheduler
 from launcher.specs.secret import Secret

@@ -75,10 +75,7 @@ def cancel(engine: Engine, app_id: str, grace_s: float | None = None, *, interru
             continue
         if not intended:
             record.append(app_dir, "cancel", **request)
-            if found and (watcher := Labels(found[0].labels).watcher):
-                from launcher.schedulers.docker.watching.container import tell
-
-                tell(engine, watcher, {"op": "cancel", "app_id": app_id, "request": request})
+            _tell_watcher_on_engine(engine, app_id, found, request)
             intended = True
         if seen.live or not seen.ended:
             why = _decide(app_dir, request, is_done=seen.done)
@@ -88,6 +85,15 @@ def cancel(engine: Engine, app_id: str, grace_s: float | None = None, *, interru
             record_end(engine, app_id)
             break
     wait_for_exit(app_dir, _MARGIN_S)
+
+
+def _tell_watcher_on_engine(
+    engine: Engine, app_id: str, containers: Sequence[Container], request: Mapping[str, Any]
+) -> None:
+    if containers and (watcher := Labels(containers[0].labels).watcher):
+        from launcher.schedulers.docker.watching.container import tell
+
+        tell(engine, watcher, {"op": "cancel", "app_id": app_id, "request": request})
 
 
 def _folder_of_watcher(app_id: str, containers: Sequence[Container]) -> str:
