@@ -162,7 +162,7 @@ def test_a_process_of_its_own_compares_inputs_for_a_supervisor(checkout: Path, l
         "-I",
         "-S",
         "-c",
-        comparison._MAIN,
+        paths.program(comparison.__name__),
         str(os.getpid()),
         "",
         *asked[:3],
