@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from launcher import paths
 from launcher.errors import SchedulerError
 from launcher.schedulers import pids
 from launcher.schedulers.appfolder import AppFolder
@@ -59,11 +60,11 @@ def test_a_supervisor_that_stays_suspended_is_killed_with_its_replicas(app: Driv
 
 
 @pytest.mark.slow
-def test_a_lock_of_an_unknown_holder_is_waited_for_within_bounds(tmp_path, monkeypatch):
+def test_a_lock_of_an_unknown_holder_is_waited_for_within_bounds(launcher_home, monkeypatch):
     """As in another pid namespace: the pid of the record means no process here, or an unrelated one."""
     monkeypatch.setattr(stop, "_OUT_OF_SIGHT_S", 0.2)
     stranger = subprocess.Popen(SLEEP)
-    app_dir = tmp_path / "apps" / "app"
+    app_dir = Path(paths.local_app("app"))
     app_dir.mkdir(parents=True)
     record = {**START, "pid": stranger.pid, "boot": pids.boot_id()}
     Path(rundir.events(str(app_dir))).write_bytes(lines(record, event("starting"), spawn(0)))
