@@ -53,11 +53,9 @@ def observe(
     # holds, and a lost attempt may turn out to have ended, or to be live.
     settled = {attempt.app_id for attempt in latest.values() if attempt.state == "succeeded"}
     beside = store.live_besides(wanted)
-    elsewhere = store.by_app_ids(beside if others else ()).values()
     settled.update(() if others else beside)
-    known = [*recorded, *elsewhere]
-    seen = _at_engines(engines, names, jobs, settled, known)
-    held = [attempt for attempt in seen if not (attempt.elsewhere and _is_over(store, attempt))]
+    known = [*recorded, *store.by_app_ids(beside if others else ()).values()]
+    held = _at_engines(store, engines, names, jobs, settled, known)
     snapshot = merge(
         ledger=known,
         engines=held,
@@ -76,6 +74,7 @@ def _keys(launches: Sequence[Launch]) -> Iterator[JobKey]:
 
 
 def _at_engines(
+    store: Store,
     engines: Engines,
     names: Collection[str],
     jobs: Sequence[JobKey],
@@ -83,14 +82,18 @@ def _at_engines(
     known: Iterable[Attempt],
 ) -> list[Attempt]:
     """The attempts that the named engines list, and the live ones of `known` that their lists miss: a row
-    was lost, or a container was made meanwhile. See `StagedScheduler.observe` for the other parameters."""
+    was lost, or a container was made meanwhile. Those of another engine are left out once they are over.
+
+    See `StagedScheduler.observe` for the other parameters.
+    """
     by_id = {attempt.app_id: attempt for attempt in known}
     seen = [attempt for name in names for attempt in engines.get(name).observe(jobs, settled, by_id)]
     listed = {attempt.app_id for attempt in seen}
     live = (each for each in by_id.values() if each.is_live and each.scheduler in names)
     missed = (each for each in live if each.app_id not in listed)
     found = (engines.get(attempt.scheduler).attempt(attempt.app_id) for attempt in missed)
-    return seen + [attempt for attempt in found if attempt is not None]
+    seen += (attempt for attempt in found if attempt is not None)
+    return [attempt for attempt in seen if not (attempt.elsewhere and _is_over(store, attempt))]
 
 
 def _without_lost(
