@@ -45,7 +45,7 @@ from launcher.specs.notify import (
     key_bytes,
 )
 from launcher.state import outbox
-from launcher.state.records import AppRecord
+from launcher.state.records import PENDING, AppRecord
 from launcher.text import with_cause
 
 VERSION: Final = "launcher.notification/v1"
@@ -349,7 +349,7 @@ class Sender:
 
 def _is_stuck(app: AppRecord) -> bool:
     """Whether nothing happens to a live app until another apply submits it again."""
-    return app.abandoned or app.state in ("reserved", "created")
+    return app.abandoned or app.state in PENDING
 
 
 def _judge(delivery: Record, error: LauncherError | None) -> None:

@@ -10,6 +10,7 @@ from launcher.errors import LauncherError
 from launcher.inventory import recorded
 from launcher.inventory.project import declared
 from launcher.schedulers.registry import open_reader
+from launcher.state.records import PENDING, of_attempt
 from launcher.text import natural
 
 TYPE_CHECKING = False
@@ -124,8 +125,6 @@ def _attempts(scheduler: Scheduler[Any], questions: Sequence[Question]) -> list[
 
 def with_newer(jobs: Mapping[Key, AppRecord], held: Sequence[Attempt]) -> dict[Key, AppRecord]:
     """The latest attempt of each job; an unfinished submission only if the job has no other attempt."""
-    from launcher.state.records import of_attempt
-
     out = dict(jobs)
     for attempt in sorted(held, key=_rank):
         known = jobs.get(attempt.key)
@@ -135,7 +134,7 @@ def with_newer(jobs: Mapping[Key, AppRecord], held: Sequence[Attempt]) -> dict[K
 
 
 def _rank(attempt: Attempt) -> tuple[bool, int]:
-    return attempt.state not in ("reserved", "created"), attempt.number
+    return attempt.state not in PENDING, attempt.number
 
 
 # -- patterns, and the names of matrices ---------------------------------------------------------------------

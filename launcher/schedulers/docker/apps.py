@@ -29,7 +29,7 @@ from launcher.schedulers.docker.tombstones import Tombstone
 from launcher.schedulers.docker.watchers import Looks, OneLook
 from launcher.schedulers.owner import Owner
 from launcher.schedulers.record import in_state
-from launcher.specs.attempt import WAITING_STATES, Attempt
+from launcher.specs.attempt import PENDING_STATES, WAITING_STATES, Attempt
 from launcher.state.records import AppRecord, as_seen
 
 INSPECT_S = 15.0
@@ -280,7 +280,7 @@ def _owner(engine: Looks, app: DockerApp, *, lock_held: bool, take_over: bool) -
         holder = Labels(waiting.labels).holder if waiting is not None else record.holder(app.app_dir)
         may_hold = holder and watchers.may_be_alive(engine, holder, math.inf, take_over=take_over)
         return str(holder) if may_hold and not record.is_free(app.app_id, holder) else ""
-    if view.state not in ("reserved", "created") and not (view.state == "running" and view.unstarted):
+    if view.state not in PENDING_STATES and not (view.state == "running" and view.unstarted):
         return ""
     progress_at = max((each.created_at or 0.0 for each in app.containers), default=None)
     # Its owner, and the owner of a reservation that another client is making or giving up.

@@ -13,6 +13,7 @@ from launcher.schedulers.slurm.cluster import Cluster, checked, error_of
 from launcher.schedulers.slurm.clusters import forget, seen, settled
 from launcher.schedulers.slurm.options import DEFAULT_GRACE_S
 from launcher.schedulers.slurm.state import Facts, seen_app
+from launcher.state.records import PENDING
 
 if TYPE_CHECKING:
     from launcher.schedulers.api import OnWait
@@ -116,7 +117,7 @@ class Stops:
 
 def is_left_behind(app: SeenApp) -> bool:
     """Whether the client that submitted the app has died before it had finished."""
-    return app.record.state in ("reserved", "created") and not app.owner
+    return app.record.state in PENDING and not app.owner
 
 
 def take_back(cluster: Cluster, app_id: str, facts: Facts) -> None:
@@ -133,7 +134,7 @@ def _once_submitted(cluster: Cluster, app_id: str, facts: Facts) -> Facts | None
         if is_left_behind(app):
             take_back(cluster, app_id, facts)
             return None
-        if app.record.state not in ("reserved", "created") or time.monotonic() > deadline:
+        if app.record.state not in PENDING or time.monotonic() > deadline:
             return facts
         time.sleep(pause)
         pause = min(pause * 1.5, _LAST_S)

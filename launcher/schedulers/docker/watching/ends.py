@@ -21,7 +21,7 @@ from launcher.schedulers.docker.names import is_replica, is_reservation, is_wait
 from launcher.schedulers.docker.status import DockerAppView
 from launcher.schedulers.docker.watching.client import wait_for_exit
 from launcher.schedulers.docker.watching.waiting import ensure_watched
-from launcher.specs.attempt import WAITING_STATES, Attempt, AttemptState
+from launcher.specs.attempt import PENDING_STATES, WAITING_STATES, Attempt, AttemptState
 from launcher.specs.inputs import UNDER
 from launcher.specs.launch import InputRef
 
@@ -119,7 +119,7 @@ def _end_of(engine: Engine, app: DockerApp) -> Attempt | None:
             tombstones.write(engine, recorded.get("labels") or current.containers[0].labels, current.view)
         record.end_row(current.to_record(), durable=attempt is not None)
         return attempt if record.append(app.app_dir, "reaped") else None
-    if app.view.state in ("reserved", "created") and not app.owner and not app.labels.is_job:
+    if app.view.state in PENDING_STATES and not app.owner and not app.labels.is_job:
         # The next apply resumes or removes an attempt of a job; no client resumes this app.
         remove_app(engine, app.app_id, force=False)
     return None
