@@ -67,10 +67,10 @@ def check_approved(plan: Plan, *, allow_destructive: bool, holds_alone: bool = F
 
 
 def check_capacity(lacks: Mapping[JobKey, Reason]) -> None:
-    """Raise BlockedError with every job that this machine can never start."""
+    """Raise BlockedError with every job that can never start where it is to run."""
     if lacks:
         raise BlockedError(
-            "\n".join(f"{key.job} {lack.detail}" for key, lack in lacks.items()),
+            "\n".join(f"{key.job}{':' if lack.path else ''} {lack}" for key, lack in lacks.items()),
             hint="ask for fewer, or apply it on a machine that has them; nothing was submitted",
         )
 

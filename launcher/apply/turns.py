@@ -102,6 +102,7 @@ def room_for(launches: Collection[Launch], engines: Engines, limits: Sequence[Li
         on_engine=frozenset(launch.key for launch in on_engine),
         engine=next(sizes, None),
         engine_gpus=len(gpus) or None,
+        most_cores={name: most for name in names if (most := engines.get(name).most_cores()) is not None},
     )
 
 

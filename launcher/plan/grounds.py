@@ -338,7 +338,7 @@ class Desired:
 
     @property
     def lack(self) -> Reason | None:
-        """The reason why this machine can never start it; None when it can."""
+        """The reason why it can never start where it is to run; None when it can."""
         return self.room.lack(self.launch) if self.room is not None else None
 
     def is_of(self, attempt: Attempt) -> bool:

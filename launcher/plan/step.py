@@ -360,7 +360,7 @@ REASONS: Final[dict[ReasonCode, str]] = {
     "orphan": "no job file declares this job any more",
     "disabled": "the job file says `enabled: false`",
     "protected": "the job file says `protect: true`, and its live attempt would have to be stopped",
-    "over_capacity": "the job asks for more GPUs than there are",
+    "over_capacity": "the job asks for more GPUs than there are, or for more cores than a replica can have",
     "unapproved": "no approval holds what the job would start or stop",
     "already_running": "an attempt of this document is running",
     "already_succeeded": "the latest attempt of this document succeeded",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
-from launcher.dataclass import dataclass, replace
+from launcher.dataclass import dataclass, field, replace
 from launcher.plan.model import Plan
 from launcher.plan.step import Reason
 from launcher.specs.launch import NO_CAPS, JobKey, Launch
@@ -28,6 +28,7 @@ class Room:
         on_engine: the jobs that no process of this machine holds: they take turns at their engine.
         engine: the cores and memory of the engine's machine; None where they are unknown.
         engine_gpus: how many GPUs of it LAUNCHER_GPUS counts; None where it counts none.
+        most_cores: scheduler → the most cores that its engine gives to one replica, where it has a limit.
     """
 
     machine: Machine
@@ -39,6 +40,7 @@ class Room:
     on_engine: frozenset[JobKey] = frozenset()
     engine: Machine | None = None
     engine_gpus: int | None = None
+    most_cores: Mapping[str, float] = field(default_factory=dict)
 
     def is_of(self, launch: Launch) -> bool:
         """Whether this machine has the job among those that share it."""
@@ -49,7 +51,10 @@ class Room:
         return launch.lifecycle.queue and (self.is_of(launch) or launch.key in self.on_engine)
 
     def lack(self, launch: Launch) -> Reason | None:
-        """The reason why the job could never start: it asks for more GPUs than are known to be there."""
+        """The reason why the job could never start: it asks for more than there is."""
+        return self._lack_of_gpus(launch) or self._lack_of_cores(launch)
+
+    def _lack_of_gpus(self, launch: Launch) -> Reason | None:
         wanted = total(launch.app).gpus if self.takes_turns(launch) else 0
         is_there = launch.key in self.on_engine
         for there, most in (
@@ -61,6 +66,16 @@ class Room:
             if most is not None and wanted > most:
                 detail = f"asks for {plural(wanted, 'GPU')}, and {there} {most or 'none'}"
                 return Reason("over_capacity", detail=detail)
+        return None
+
+    def _lack_of_cores(self, launch: Launch) -> Reason | None:
+        most = self.most_cores.get(launch.scheduler)
+        if most is None:
+            return None
+        for role in launch.app.roles:
+            if (cores := role.resource.cpu) > most:
+                detail = f"is more than the {amount(CPU, most)} of its engine"
+                return Reason("over_capacity", f"roles.{role.name}.resource.cpu", new=cores, detail=detail)
         return None
 
     def want(self, launch: Launch) -> Want | None:

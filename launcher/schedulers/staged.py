@@ -243,6 +243,10 @@ class StagedScheduler(Scheduler[T]):
         """The turns of apps that take them at their engine; None where every app takes its turn here."""
         return None
 
+    def most_cores(self) -> float | None:
+        """The most cores that its engine gives to one replica; None for no limit, and where it is unknown."""
+        return None
+
     def expect(self, cfg: Mapping[str, CfgVal]) -> None:
         """Note the run options of an app in a plan, before any other call for the plan.
 

@@ -228,6 +228,8 @@ def _remedy(step: Step) -> str:
     if step.blocked == "protected":
         return "to allow stopping it, remove `protect: true` from the job file, or cancel the attempt"
     if step.blocked == "over_capacity":
+        if step.reasons[0].path:
+            return "to start it, ask for fewer cores, or use an engine with more"
         return "to start it, ask for fewer; LAUNCHER_GPUS says how many this machine has"
     if step.blocked == "on_change_hold":
         rerun = f"pass --rerun {step.key.job}"

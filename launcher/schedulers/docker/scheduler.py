@@ -166,6 +166,13 @@ class DockerScheduler(EngineScheduler["DockerJob"]):
 
         return DockerTurns(self._view)
 
+    def most_cores(self) -> float | None:
+        try:
+            size = self._view.size()
+        except SchedulerError:  # no engine, as the plan says
+            return None
+        return None if size is None else size[0]
+
     # Staged submission
 
     def fingerprint(self) -> str:

@@ -3,6 +3,7 @@
 import json
 import os
 
+from launcher.schedulers.docker.client.engine import connect
 from tests.docker_scenario import DockerScenario
 
 ERROR = json.dumps({"message": {"message": "ValueError: no data", "extraInfo": {"timestamp": "1700000000"}}})
@@ -48,6 +49,21 @@ def test_a_cancelled_app_has_no_root_cause(scenario: DockerScenario) -> None:
     (scenario.folder / "up").read_text()  # returns when the replica has written there
     scenario.launcher("cancel", "job")
     assert scenario.status("job")["root_cause"] is None
+
+
+def test_an_apply_submits_nothing_when_a_replica_asks_for_more_cores_than_the_engine_has(
+    scenario: DockerScenario,
+) -> None:
+    """Two replicas may ask together for more cores than there are: their job runs alone."""
+    most = connect().size()
+    assert most is not None
+    scenario.job("true", name="wide", role=f"resource: {{cpu: {most[0] + 1}}}")
+    scenario.job("true", name="narrow", replicas=2, role=f"resource: {{cpu: {most[0]}}}")
+    assert scenario.actions(".") == {"wide": "hold", "narrow": "create"}
+    refused = scenario.apply(".", code=3)
+    assert f"wide: roles.main.resource.cpu = {most[0] + 1:g} is more than the {most[0]:g} core" in refused.err
+    assert scenario.apps() == []
+    scenario.run_to_end("narrow.launcher.yaml")
 
 
 def test_run_reports_the_progress_of_its_images(scenario: DockerScenario) -> None:

@@ -245,6 +245,24 @@ def test_the_cap_of_a_project_limits_local_jobs_and_not_jobs_of_other_engines(
     assert detail is None or step.reasons[0].detail == detail
 
 
+@pytest.mark.parametrize(
+    ("launch", "kind"),
+    [
+        (asking(cpu=4.5), "hold"),
+        (asking(cpu=4.5, queue=False), "hold"),
+        (asking(cpu=4), "create"),
+        (asking(cpu=4.5, scheduler="elsewhere"), "create"),
+    ],
+)
+def test_a_job_whose_replica_asks_for_more_cores_than_its_engine_gives_is_held(
+    launch: Launch, kind: str
+) -> None:
+    [step] = planned(launch, room=replace(HERE, most_cores={"local_cwd": 4.0})).steps
+    assert step.kind == kind
+    output = "!   default/train: roles.trainer.resource.cpu = 4.5 is more than the 4 cores of its engine; "
+    assert str(step).startswith(output) == (kind == "hold")
+
+
 def test_an_interrupted_submission_is_not_resumed_without_its_gpus() -> None:
     wanted = asking(gpu=2)
     [step] = planned(wanted, attempt(wanted, "created")).steps

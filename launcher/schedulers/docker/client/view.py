@@ -35,6 +35,7 @@ if TYPE_CHECKING:
 
     T = TypeVar("T")
     R = TypeVar("R")
+    Size = tuple[float, int]
 
 WORKERS = 4  # with more threads, the engine is the limit: measured for create and start
 _ANEW_S = 20.0
@@ -49,7 +50,7 @@ class EngineView:
 
     def __init__(self, wire: Wire) -> None:
         self._wire = wire
-        self._id = ""
+        self._about: tuple[str, Size | None] | None = None
 
     @property
     def host(self) -> str:
@@ -61,21 +62,30 @@ class EngineView:
 
         Two engines of one machine can have the same id: older ones take it from a key below /etc/docker.
         """
-        self._id = self._id or self._identity()
-        return self._id
+        return self._known()[0]
 
-    def _identity(self) -> str:
-        def identity(about: dict[str, Any]) -> str:
-            folder = sha256(str(about.get("DockerRootDir", "")).encode()).hexdigest()[:8]
-            return f"{about.get('ID') or self.host}/{folder}"
+    def size(self) -> Size | None:
+        """The cores of the engine's machine, and its memory in MiB; None for an engine that tells neither."""
+        return self._known()[1]
 
-        return self._wire.json("/info", "ask the engine for its id", identity)
+    def _known(self) -> tuple[str, Size | None]:
+        self._about = self._about or self._ask()
+        return self._about
+
+    def _ask(self) -> tuple[str, Size | None]:
+        def about(answer: dict[str, Any]) -> tuple[str, Size | None]:
+            folder = sha256(str(answer.get("DockerRootDir", "")).encode()).hexdigest()[:8]
+            cores, memory = answer.get("NCPU"), answer.get("MemTotal")
+            size = (float(cores), int(memory) // _MiB) if cores and memory else None
+            return f"{answer.get('ID') or self.host}/{folder}", size
+
+        return self._wire.json("/info", "ask the engine for its id and size", about)
 
     def check_same(self) -> None:
         """Raise EngineUnreachable where another engine answers at the address now."""
-        found = self._identity()
-        self._id = self._id or found
-        if found != self._id:
+        found = self._ask()
+        self._about = self._about or found
+        if found[0] != self._about[0]:
             raise EngineUnreachable(f"another Docker engine answers at {self.host}")
 
     def started_at(self) -> float | None:
@@ -90,13 +100,6 @@ class EngineView:
         """Whether the engine is configured to let containers run on while it is away (live-restore)."""
         doing = "ask the engine whether its containers outlive it"
         return self._wire.json("/info", doing, lambda about: about.get("LiveRestoreEnabled") is True)
-
-    def size(self) -> tuple[float, int]:
-        """The cores of the engine's machine, and its memory in MiB."""
-        doing = "ask the engine for the size of its machine"
-        return self._wire.json(
-            "/info", doing, lambda about: (float(about["NCPU"]), int(about["MemTotal"]) // _MiB)
-        )
 
     def answer_anew(self) -> None:
         """Raise EngineUnreachable unless the engine answers on a new connection: a stopping one does not."""

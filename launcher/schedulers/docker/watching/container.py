@@ -334,9 +334,10 @@ class DockerTurns(EngineTurns):
 
     def machine(self) -> Machine | None:
         try:
-            return Machine(*self._view.size())
+            size = self._view.size()
         except SchedulerError:  # no engine, as the first request to it says
             return None
+        return None if size is None else Machine(*size)
 
     def tables(self) -> EngineTables | None:
         answer = self._answer("tables", {"op": "turns"})
