@@ -55,6 +55,17 @@ def test_a_reader_of_the_record_sees_the_same_app_as_its_holder(roles, facts):
 
 
 @pytest.mark.parametrize(("roles", "facts"), [each[:2] for each in (*HISTORIES, *USES)])
+def test_a_role_counts_the_replicas_that_are_ready_and_those_that_have_succeeded(roles, facts):
+    _, record = play(roles, facts)
+    app = App()
+    for event in record.events:
+        app.take(copy.deepcopy(event))
+        for role in app.roles.values():
+            assert role.reached["ready"] == sum(each.is_ready for each in role.replicas), event
+            assert role.reached["succeeded"] == sum(each.has_succeeded for each in role.replicas), event
+
+
+@pytest.mark.parametrize(("roles", "facts"), [each[:2] for each in (*HISTORIES, *USES)])
 def test_another_holder_continues_from_any_event_of_the_record(roles, facts):
     """After a fact whose decision was not recorded, the next holder takes the same decision."""
     _, whole = play(roles, facts)
