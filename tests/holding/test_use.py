@@ -30,6 +30,16 @@ def test_a_use_survives_its_round_trip_through_json():
     assert "cgroup" in repr(found["a"])
 
 
+def test_memory_is_that_of_the_best_source():
+    use = Use()
+    for source, memory in (("process", 9), ("samples", 8), ("accounting", 7), ("cgroup", 6)):
+        before = use.source
+        use.add(Use((0.0, 0.0, memory, source)))
+        assert (use.source, use.memory) == (source, memory)
+        use.add(Use((0.0, 0.0, 10, before)))
+        assert (use.source, use.memory) == (source, memory)
+
+
 def test_a_source_that_a_later_version_names_counts_least():
     use = Use((1.0, 0.0, 5, "ebpf"))
     use.add(Use((1.0, 0.0, 4, PROCESS)))
