@@ -17,7 +17,7 @@ def test_records_and_attempts_group_states_alike(group: str) -> None:
 
 
 def test_an_attempt_is_live_or_has_ended_in_each_of_its_states() -> None:
-    assert attempt.LIVE_STATES | attempt.ENDED_STATES == {*get_args(attempt.AttemptState)}
+    assert {*get_args(attempt.AttemptState)} == attempt.LIVE_STATES | attempt.ENDED_STATES
     assert not attempt.LIVE_STATES & attempt.ENDED_STATES
 
 
