@@ -102,6 +102,8 @@ def test_warnings_and_the_first_change_of_input_files_are_kept():
 def test_a_view_counts_all_restarts_together():
     app = play("a~1 b~1R c~1A", "go; a/0; b/0; c/0; a/0=1; a/0; b/0=1; b/0; c/0=1; a/0=-1; b/0=-1; quiet")[0]
     assert (app.num_restarts, [each.restarts for each in app.replicas]) == (3, [2, 2, 1])
+    app = play("a", "go; a/0; requeued; go; a/0; requeued; go; a/0; a/0=0; quiet")[0]
+    assert (app.num_restarts, [each.restarts for each in app.replicas]) == (2, [2])
 
 
 def test_only_running_replicas_are_to_be_stopped():
