@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import resource
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -14,6 +15,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from launcher.holding import journal
 from launcher.holding.journal import SPARE_BYTES, JournalWriter, as_json, from_json, line, read_events
 
 STARTING = line({"v": 1, "e": "starting", "t": 1})
@@ -72,6 +74,15 @@ def test_the_reader_reads_each_value_as_the_module_json_does(value: Any, blank: 
 
 @given(st.text('[]{}":,0123456789.-+eEnulltruefasNIity \\\x00\n\u2003', max_size=12))
 def test_the_reader_refuses_what_the_module_json_refuses(text: str) -> None:
+    assert _value_of(text, from_json) == _value_of(text, json.loads)
+
+
+@pytest.mark.parametrize("text", ['{"e": [1, "ü", null]}', "", "[1", "1 2", "nul"])
+def test_an_interpreter_without_the_scanner_of_cpython_reads_the_same(
+    text: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "_json", None)
+    monkeypatch.setattr(journal, "_scan", None)
     assert _value_of(text, from_json) == _value_of(text, json.loads)
 
 
@@ -159,6 +170,18 @@ def test_the_record_of_a_started_app_is_not_begun_again(tmp_path: Path, before: 
     assert len(os.listdir("/proc/self/fd")) == len(descriptors)
     assert kinds(path)[-1] == "starting"
     assert not (tmp_path / "spare").exists()
+
+
+def test_the_next_holder_continues_the_record_and_removes_its_spare_blocks(tmp_path: Path) -> None:
+    path, spare = tmp_path / "events", tmp_path / "spare"
+    writer = JournalWriter.begin(str(path), str(spare))
+    writer.append({"e": "starting", "t": 1})
+    writer.put_down()
+    heir = JournalWriter.go_on(str(path), str(spare))
+    assert heir.append({"e": "spawn", "t": 2})
+    assert kinds(path) == ["starting", "spawn"]
+    heir.close()
+    assert not spare.exists()
 
 
 def test_a_closed_record_frees_its_descriptor_and_its_spare_blocks(tmp_path: Path) -> None:

@@ -1,5 +1,7 @@
 """The use of runs: cores, JSON, and records of an older version."""
 
+import pytest
+
 from launcher.holding import use as uses
 from launcher.holding.use import PROCESS, Use
 from tests.holding.histories import play
@@ -44,6 +46,26 @@ def test_a_source_that_a_later_version_names_counts_least():
     use = Use((1.0, 0.0, 5, "ebpf"))
     use.add(Use((1.0, 0.0, 4, PROCESS)))
     assert (use.cpu_s, use.memory, use.source) == (2.0, 4, PROCESS)
+
+
+@pytest.mark.parametrize(
+    ("cpu_s", "wall_s", "runs", "has_cores"),
+    [
+        (1.0, 0.009, 1, False),
+        (0.0, 0.01, 1, True),
+        (0.0, 0.02, 2, True),
+        (0.0, 0.019, 2, False),
+        (1.0, 0.5, 100, True),
+    ],
+)
+def test_the_cores_of_runs_that_were_too_short_are_unknown(cpu_s, wall_s, runs, has_cores):
+    assert Use((cpu_s, 0.0, 0, ""), wall_s, runs).has_cores is has_cores
+
+
+@pytest.mark.parametrize("found", [{"a": {}}, {"a": None}, [1]])
+def test_a_damaged_record_of_use_is_an_error(found):
+    with pytest.raises(ValueError, match="no record of use"):
+        uses.from_json(found)
 
 
 def test_a_record_without_use_is_unknown():

@@ -99,6 +99,26 @@ def test_warnings_and_the_first_change_of_input_files_are_kept():
     assert (app.warnings, app.inputs_changed) == (["one", "two"], "one")
 
 
+def test_a_view_has_the_digest_of_the_output_folder():
+    app = play("a", "go")[0]
+    app.take({"e": "output", "digest": "sha256:1"})
+    assert app.output_digest == "sha256:1"
+
+
+@pytest.mark.parametrize(
+    ("facts", "succeeds"),
+    [
+        ("go; a/0; s/0", False),
+        ("go; a/0; s/0; a/0=0", True),
+        ("go; a/0; s/0; a/0=0; s/0=-143; quiet", True),
+        ("go; a/0; s/0; a/0=3", False),
+        ("go; a/0; s/0; cancel me; a/0=0", False),
+    ],
+)
+def test_an_app_succeeds_once_its_roles_have_unless_it_stops_for_another_reason(facts, succeeds):
+    assert play("a s.s", facts)[0].succeeds is succeeds
+
+
 def test_a_view_counts_all_restarts_together():
     app = play("a~1 b~1R c~1A", "go; a/0; b/0; c/0; a/0=1; a/0; b/0=1; b/0; c/0=1; a/0=-1; b/0=-1; quiet")[0]
     assert (app.num_restarts, [each.restarts for each in app.replicas]) == (3, [2, 2, 1])
