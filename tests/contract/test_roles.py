@@ -7,6 +7,7 @@ import pytest
 from launcher.schedulers import StagedScheduler
 from launcher.schedulers.checks import RejectedAppError
 from launcher.specs import AppDef, AppState, Probe
+from launcher.specs.app import CAPABILITIES
 from tests.contract.conftest import Case, states
 from tests.contract.test_staged import observed, submit
 from tests.lanes import thinned
@@ -18,8 +19,13 @@ FIELDS: dict[str, Any] = {
     "retry_delay": 1,
     "cfg": {"read_only": True},
 }
+"""Field that a scheduler may leave to others (`BY_CAPABILITY`) → a value for it."""
 ORDER = ("service", "ready", "depends_on", "retry_delay")
 """The fields that the tests of roles which wait for each other need."""
+
+
+def test_every_field_by_capability_has_a_value() -> None:
+    assert {*FIELDS} == {field.name for field in CAPABILITIES}
 
 
 @pytest.mark.parametrize("field", FIELDS)

@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     pass
 
 START_S = 1000.0
+DECISIONS = ("restart", "stopping", "ended")
 POLICIES = {"A": "APPLICATION", "R": "ROLE", "": "REPLICA"}
 
 DONE = "ended succeeded 0"
@@ -345,7 +346,7 @@ class Record:
         # type: (dict[str, Any]) -> None
         event.setdefault("t", int(self.now * 1e9))
         self.events.append(event)
-        if event["e"] in ("restart", "stopping", "ended") and "fact" not in event:
+        if event["e"] in DECISIONS and "fact" not in event:
             self.decisions.append(written(event))
 
 

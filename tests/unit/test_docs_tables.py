@@ -17,6 +17,7 @@ from launcher.plan.model import FAIL_ON
 from launcher.plan.step import EFFECTIVE, MARKS, REASONS
 from launcher.schedulers import get_scheduler
 from launcher.specs import ENDED_STATES, LIVE_STATES, RUN_MACROS, AppDef, Lifecycle, Role
+from launcher.specs.app import CAPABILITIES
 from tests.snippets import sections
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -80,6 +81,12 @@ def test_every_state_of_an_attempt_is_in_the_table():
 def test_every_field_of_a_lifecycle_is_in_the_table():
     listed = keyed("plan-and-apply", "Lifecycle").keys()
     assert listed == set(Lifecycle.__dataclass_fields__), row_in("plan-and-apply", "Lifecycle")
+
+
+def test_every_field_that_a_scheduler_may_reject_is_named_for_its_author():
+    page = (ROOT / "docs" / "writing-a-scheduler.md").read_text()
+    listed = re.findall(r"not every scheduler can honour \(([^)]+)\)", page)
+    assert [{*names(fields)} for fields in listed] == [{field.name for field in CAPABILITIES}]
 
 
 def test_every_exit_code_is_in_the_table():

@@ -7,6 +7,7 @@ import pytest
 from launcher.errors import JobFileError
 from launcher.jobfile import Diagnostic, Span, job_file_error, render
 from launcher.jobfile.diagnostic import in_order, without_secrets
+from launcher.jobfile.model.role import RoleSpec
 from launcher.jobfile.text.document import Source
 from tests.lanes import sampled
 from tests.unit.jobfile.words import HEAD, compile_text
@@ -31,9 +32,7 @@ def test_a_diagnostic_as_text_shows_place_excerpt_and_help(tmp_path: Path) -> No
         "  |\n"
         "6 |     num_replica: 2\n"
         "  |     ^^^^^^^^^^^ did you mean `num_replicas`?\n"
-        "  = help: fields here: args, cfg, depends_on, entrypoint, env, image, max_retries, metadata, "
-        "min_replicas, mounts, num_replicas, port_map, ready, resource, retry_delay, retry_policy, "
-        "run, service, shell"
+        f"  = help: fields here: {', '.join(sorted(RoleSpec.model_fields))}"
     )
 
 
