@@ -146,7 +146,12 @@ def pasted(text: str, found: Diagnostic) -> Iterator[str]:
 
 
 def mark(row: Row, found: Sequence[Diagnostic]) -> str:
-    """Judge the messages on a wrong file by the edit that makes it right."""
+    """Judge the messages on a wrong file by the edit that makes it right.
+
+    very good: label and hint name all words that the edit adds, and the messages hold the row's advice.
+    fair: they name the field that the edit writes, or the messages hold the row's advice.
+    poor: neither. wrong: their text to paste is not in the right file. silent: there is no message.
+    """
     if not found:
         return "silent"
     advice = _LISTS.sub("", "\n".join(f"{each.label}\n{each.hint}" for each in found))
