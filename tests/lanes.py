@@ -90,7 +90,12 @@ def choose_examples(config: pytest.Config) -> None:
 
 
 def note(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Note of tests that are not run which lane they are in: the first one that they are marked with."""
+    """Note the lane of each test that is not run: the first one that it is marked with.
+
+    With `-m ""` no lane is left out; these tests are deselected by name.
+    """
+    if not config.getoption("markexpr"):
+        return
     left_out = config.stash.setdefault(_LEFT_OUT, Counter())
     for item in items:
         lane = next((lane for lane in LANES if item.get_closest_marker(lane)), "")
