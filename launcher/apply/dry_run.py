@@ -175,7 +175,7 @@ def _check_needs(step: Step, engines: Engines) -> None:
 
 
 def _with_untracked(step: Step, engines: Engines) -> Step:
-    """The step, with notes on its workspace where the workspace has changed."""
+    """The step, with the notes of `untracked_notes` where its workspace has changed."""
     if step.launch is None or not any(is_workspace_digest(change.path) for change in step.changes):
         return step
     try:

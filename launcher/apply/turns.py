@@ -136,7 +136,7 @@ def _number(asks: Mapping[JobKey, Ask], steps: Sequence[Step]) -> bool:
 
 
 def _inherit(asks: Mapping[JobKey, Ask], steps: Sequence[Step], scheduler: StagedScheduler[Any]) -> None:
-    """Give each ask to an engine the number of the ticket that it takes over. The others draw one there."""
+    """Give each ask that takes over a ticket of an engine its number; the others draw a number there."""
     heirs = [step for step in steps if step.key in asks and _takes_over(step)]
     turns = scheduler.engine_turns if heirs else None
     found = turns.tables() if turns is not None else None

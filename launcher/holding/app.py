@@ -51,7 +51,7 @@ class App(AppState):
         return self.order.to_start
 
     def deadline(self) -> "Optional[float]":
-        """The time to call `decide` although no event comes, in epoch seconds; None for never."""
+        """The time at which `decide` has work even without an event, in epoch seconds; None for never."""
         due = [each.due_at for each in self.order.paused]
         if self.timeout_s and self.started_at and self.stop is None and self.state == "running":
             due.append(self.started_at + self.timeout_s)

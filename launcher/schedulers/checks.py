@@ -49,7 +49,10 @@ def unsupported(
     scheduler: str,
     others: Callable[[str], Iterable[str]] = lambda _: (),
 ) -> Iterator[Problem]:
-    """The fields of roles, other than defaults, not in `supports`; `others`: field → schedulers with it."""
+    """Yield a problem for each role field that is set and not in `supports`, and for unknown hosts.
+
+    `others`: field → the schedulers that support it.
+    """
     supports = supports or ()
     for role in app.roles:
         for field in CAPABILITIES:

@@ -62,7 +62,7 @@ class Probing:
         pause_s, self._next_s = self._next_s, min(2 * self._next_s, self._every_s)
         return pause_s
 
-    def is_waiting_for(self, what: str, why: str) -> None:
+    def note_wait(self, what: str, why: str) -> None:
         """Note that a request or command has no result yet, unless an earlier result of it is known."""
         if not self.why.startswith(what):
             self.why = f"{what} {why}"
@@ -166,7 +166,7 @@ class ProbedRun(Probing):
 
         self._pid, why = self.start(argv, ended)
         if self._pid:
-            self.is_waiting_for(f"`{argv[0]}`", "has not ended yet")
+            self.note_wait(f"`{argv[0]}`", "has not ended yet")
         else:
             self._take(why)
 
@@ -180,7 +180,7 @@ class ProbedRun(Probing):
             self._take(over.value)
             return
         if what:
-            self.is_waiting_for(what, "has no answer yet")
+            self.note_wait(what, "has no answer yet")
         step = self._step
 
         def go_on() -> None:

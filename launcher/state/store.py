@@ -328,7 +328,7 @@ class Store(Reader):
         return to_attempts(self._rows(f"SELECT {_FULL} FROM attempts WHERE {where}", values))
 
     def by_app_ids(self, app_ids: Iterable[str]) -> dict[str, Attempt]:
-        """App id → its attempt, in one query. Ids without any are absent."""
+        """App id → its attempt, in one query. Ids of no attempt are absent."""
         sql = (
             f"SELECT {_FULL} FROM json_each(?) AS asked CROSS JOIN attempts "
             "ON app_id = json_extract(asked.value, '$[0]') ORDER BY attempts.id"

@@ -112,7 +112,7 @@ class _Printer(NamedTuple):
         return [*_indented(part.lead, indent), *hoisted, *lines]
 
     def _value(self, start: str, part: Part, indent: int, path: Path) -> list[_Line]:
-        """Return the text behind `key:` or a dash, and below it."""
+        """Return the lines of a value: the first one begins with `start` (a key or a dash)."""
         value = part.value
         if self._is_written_out(value):
             opening = f"{start} {value.props}" if value.props else start

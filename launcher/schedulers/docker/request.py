@@ -166,7 +166,7 @@ def _container(
 
 
 def _restart_policy(role: Role) -> dict[str, Any] | None:
-    """The policy by which the engine restarts a replica; None where the watcher does, or no process."""
+    """The policy by which the engine restarts a replica; None where the watcher or nothing restarts it."""
     rule = (role.max_retries, role.retry_policy, role.retry_delay)
     if role.max_retries <= 0 or not is_by_engine(rule, is_probed=role.ready is not None):
         return None

@@ -33,7 +33,7 @@ def options() -> runopts:
 
 @cache
 def all_options() -> runopts:
-    """The run options, for those who only read them."""
+    """All run options. The value is cached: callers must not edit it."""
     opts = runopts()
     _of_queue(opts)
     _of_nodes(opts)

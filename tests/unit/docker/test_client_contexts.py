@@ -101,7 +101,7 @@ def test_a_configuration_of_another_form_is_an_error_of_the_address(
         _of(config)
 
 
-def test_a_broken_context_does_not_hide_the_name_of_the_missing_one(config: Path):
+def test_a_missing_context_is_named_although_another_one_is_broken(config: Path):
     _context(config, "near", "unix:///near.sock")
     _meta(config, "broken").write_text("[")
     with pytest.raises(EngineUnreachable, match="DOCKER_CONTEXT is `gone`") as caught:

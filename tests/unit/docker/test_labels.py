@@ -77,7 +77,7 @@ def test_edition_and_needs_come_back():
 
 
 @pytest.mark.parametrize("text", ["x", "[1]", "[[1]]", "{}", '[["a",1]]'])
-def test_damaged_needs_read_as_none(text):
+def test_a_damaged_label_of_needs_is_read_as_no_needs(text):
     read = read_labels(attempt_labels(ATTEMPT) | {"launcher.needs": text, "launcher.edition": text})
     assert read.attempt == ATTEMPT
 

@@ -30,7 +30,7 @@ def test_the_sentence_about_a_late_replica_names_the_time_limit_and_the_reason()
 def test_a_waiting_request_does_not_hide_the_answer_to_an_earlier_request(last: str, why: str) -> None:
     probing = Probing({"http": "/", "port": 80})
     probing.why = last
-    probing.is_waiting_for("GET / on port 80", "has no answer yet")
+    probing.note_wait("GET / on port 80", "has no answer yet")
     assert probing.why == why
 
 

@@ -153,7 +153,7 @@ def test_a_second_client_cannot_remove_an_app_that_was_released(login, slurm):
     login.wait_for("a-1")
 
 
-def test_a_dependency_waits_for_its_need_and_is_left_out_after_it(login, slurm):
+def test_a_job_depends_on_its_need_only_until_the_need_has_ended(login, slurm):
     work, path = gate(login)
     login.submit("a-1", "n1", work=work)
     needs = [{"app_id": "a-1", "job": "a"}]

@@ -118,7 +118,7 @@ def test_a_job_in_a_live_state_is_not_over(state):
 @pytest.mark.parametrize(
     "state", ["TIMEOUT", "NODE_FAIL", "OUT_OF_MEMORY", "CANCELLED", "COMPLETED", "FAILED"]
 )
-def test_a_job_in_an_end_state_is_over(state):
+def test_a_job_in_a_final_state_is_over(state):
     assert parse_rows(row(state=state), Owners())[0].is_over
 
 

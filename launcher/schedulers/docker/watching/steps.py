@@ -103,7 +103,7 @@ class Pool:
         self._check()
 
     def _check(self) -> None:
-        """Start twice as many threads where a call has waited too long, and look again while calls wait."""
+        """Double the threads if the oldest call has waited too long; while calls wait, check again later."""
         with self._changed:
             if self._calls and self._calls[0][0] + _LATE_S <= time.monotonic():
                 for _ in range(min(len(self._calls), max(self._threads, 1), _MOST - self._threads)):

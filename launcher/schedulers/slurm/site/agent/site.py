@@ -248,7 +248,7 @@ class Site:
 
 
 def need_of(site: Site, app_id: str) -> Tuple[str, str]:
-    """The state of a needed app, "" before its end; and its job."""
+    """(State, id of the Slurm job) of a needed app: the state is "" before its end, the id "" after it."""
     try:
         with site.open(app_id) as folder:
             outcome, started = folder.json("outcome"), folder.json("started")
