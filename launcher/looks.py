@@ -177,7 +177,7 @@ def names_in(folder: str) -> tuple[str, ...]:
 
 
 def content(path: str, limit: int) -> bytes:
-    """As `files.read_regular`."""
+    """The first `limit` bytes of a file, as `files.read_regular` reads it."""
     if path.startswith(files.GIVEN):
         not_repeatable()  # a pipe cannot be read twice
     return _content(path, limit)

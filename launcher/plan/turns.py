@@ -43,7 +43,7 @@ class Room:
     most_cores: Mapping[str, float] = field(default_factory=dict)
 
     def is_of(self, launch: Launch) -> bool:
-        """Whether this machine has the job among those that share it."""
+        """Whether the job shares this machine, and not that of an engine."""
         return launch.scheduler in self.schedulers and launch.key not in self.on_engine
 
     def takes_turns(self, launch: Launch) -> bool:

@@ -139,7 +139,7 @@ def test_an_approval_holds_the_receivers_that_it_was_given_for(scenario, sink):
     assert not (scenario.folder / "stolen").exists()
 
 
-def test_no_command_of_a_checkout_runs_where_its_components_may_not(scenario):
+def test_no_command_of_a_checkout_runs_with_no_components(scenario):
     scenario.write("launcher.toml", '[notify]\ncommand = ["touch", "ran"]\n')
     file = scenario.job("true")
     assert "Outcomes are sent to the command `touch ran`" in scenario.plan(file, "--no-components")

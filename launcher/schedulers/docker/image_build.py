@@ -80,7 +80,7 @@ class Dockerfile(NamedTuple):
 
     @property
     def takes_image(self) -> bool:
-        """Whether it uses the role's image, by the argument IMAGE."""
+        """Whether a line of it names the argument IMAGE, which is the role's image."""
         return _WITH_IMAGE.search(self.text) is not None
 
     @property

@@ -168,7 +168,7 @@ class HeldApp(App):
         return halted is None or start is None or start <= halted
 
     def waits(self, role: str, k: int, container: str, start: float | None) -> bool:
-        """Whether a restart is to start this replica after this run, and no later stop forbids it."""
+        """Whether this replica is to be started again after this run, and no later stop forbids that."""
         found = self.roles[role].replicas[k : k + 1] if role in self.roles else []
         is_due = any(each.restarts and each.state != ENDED for each in found)
         is_last = all(start is None or each.run[1] is None or start <= each.run[1] for each in found)

@@ -55,7 +55,7 @@ def facts(made):
     return (labels.attempt, labels.expected, labels.retries, labels.owner, labels.grace_s)
 
 
-def test_an_attempt_comes_back_whole():
+def test_all_fields_of_an_attempt_are_read_back_from_its_labels():
     owner = this_process()
     labels = read_labels(attempt_labels(ATTEMPT, owner) | replica_labels("worker", 2))
     assert labels.attempt == ATTEMPT

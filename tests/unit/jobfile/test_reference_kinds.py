@@ -39,7 +39,7 @@ VALUES = {
 
 
 @pytest.mark.parametrize("name", VALUES)
-def test_inside_text_a_reference_reads_as_its_value_was_written(tmp_path: Path, name: str) -> None:
+def test_a_reference_in_a_text_becomes_its_value_as_written(tmp_path: Path, name: str) -> None:
     role = job(tmp_path, f"args: ['<$<{name}>>', $<{name}>], env: {{A: $<{name}>}}").app.roles[0]
     assert role.args == [f"<{VALUES[name]}>", VALUES[name]]
     assert role.env == {"A": VALUES[name]}

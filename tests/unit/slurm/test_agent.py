@@ -36,7 +36,7 @@ def gate(login: Login) -> tuple[str, Path]:
     return f'until [ -e "{path}" ]; do sleep 0.1; done', path
 
 
-def test_an_app_runs_once_from_held_to_its_outcome(login, slurm):
+def test_an_app_is_held_until_its_start_and_runs_once(login, slurm):
     assert create(login, "a-1").keys() == {"job"}
     facts = login.facts()["a-1"]
     assert [(row["state"], row["held"]) for row in facts["queue"]] == [("PENDING", True)]

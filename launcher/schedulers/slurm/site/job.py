@@ -72,7 +72,7 @@ class SlurmJob:
 
 
 def is_preempted(found: dict) -> bool:
-    """Whether Slurm gives a job some time to stop for another one."""
+    """Whether Slurm preempts a job: it has some time to stop, as another job needs its place."""
     return found.get("PreemptTime", "None") not in ("None", "(null)")
 
 
