@@ -22,7 +22,7 @@ from contextlib import suppress
 from typing import Any
 
 from launcher.errors import StartError
-from launcher.schedulers.appfolder import is_file_locked
+from launcher.filelock import is_file_locked
 from launcher.schedulers.folder import FolderScheduler, number_in, time_of
 from launcher.specs import Role, runopts
 from launcher.state.records import ReplicaRecord

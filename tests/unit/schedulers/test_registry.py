@@ -14,7 +14,7 @@ from launcher.schedulers import (
     get_scheduler,
     get_scheduler_factories,
 )
-from launcher.schedulers.registry import SHARED_ENGINES, imported
+from launcher.schedulers.registry import APP_SOURCES, SHARED_ENGINES, imported
 from launcher.specs import UnknownSchedulerException
 from launcher.specs.jobkey import DEFAULT_SCHEDULER
 from tests.unit.schedulers.plugins import scheduler_plugins
@@ -37,6 +37,13 @@ def test_the_table_of_shared_engines_says_what_the_schedulers_say() -> None:
         name: get_scheduler(name, "").shared_engine for name in DEFAULT_SCHEDULERS
     }
     assert next(iter(get_scheduler_factories())) == "local_cwd"
+
+
+def test_the_apps_of_every_built_in_scheduler_have_a_source() -> None:
+    made, known = (
+        {home.split(".")[2] for home in each.values()} for each in (DEFAULT_SCHEDULERS, APP_SOURCES)
+    )
+    assert made == known, "add a line to APP_SOURCES: without it, a rebuilt store lacks its apps"
 
 
 def test_factories_make_schedulers_of_their_name() -> None:
