@@ -57,9 +57,9 @@ class InputReader:
         return self._files[directory, glob]
 
     def read(self, directory: str, globs: Iterable[str], root: str) -> tuple[str, InputFiles]:
-        """The files that all globs match, with their digest, by which `known` knows them then.
+        """(Digest, files) of the files that any of the globs matches.
 
-        Raises WorkspaceError.
+        From then on, `known` finds them by the digest. Raises WorkspaceError.
         """
         key = directory, tuple(globs)
         if key not in self._read:

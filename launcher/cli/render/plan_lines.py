@@ -272,7 +272,9 @@ def family_of(step: Step) -> tuple[str, str] | None:
 def folded_rows(
     shown: Iterable[tuple[Step, int]], folded: Mapping[JobKey, Family], name: Callable[[Step], str]
 ) -> Iterator[tuple[Step | Family | str, str]]:
-    """Yield the content of each line (a step, a family for its title, or a text) and the label of a step.
+    """Yield (content, label) of each line. The content is a step, a family, for its title, or a text.
+
+    Only steps have a label, else it is "".
 
     Args:
         shown: the steps with their depths.

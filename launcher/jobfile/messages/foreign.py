@@ -37,7 +37,7 @@ class Word(NamedTuple):
         return next(iter(self.fields(self.example) or ("",)))
 
     def fields(self, value: Any) -> Fields | None:
-        """Our fields with the meaning of a value; None where it is unknown, or there are none."""
+        """Our fields that mean the same as this value; None where they are unknown, or there are none."""
         if isinstance(self.answer, str):
             return None
         if callable(self.answer):

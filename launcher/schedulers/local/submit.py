@@ -54,7 +54,7 @@ class Submitter:
 
     @cached_property
     def environment(self) -> dict[str, str]:
-        """The environment that all attempts inherit which this object submits: those of one apply."""
+        """The environment that all attempts of one apply, which this object submits, inherit."""
         return inherited()
 
     def claim(self, recorded: Mapping[str, Any]) -> Claim:

@@ -156,7 +156,7 @@ MEMORY = ("mem", "mem-per-cpu", "mem-per-gpu")
 
 
 def minutes_of(time: str) -> int | None:
-    """The minutes, rounded up, of a limit in Slurm's form (`90`, `1:30`, `2:00:00`, `1-12`) or `2h`; None."""
+    """The minutes, rounded up, of a limit such as `90`, `1:30`, `2:00:00`, `1-12`, `2h`; None for none."""
     if time in ("UNLIMITED", "INFINITE"):
         return None
     if (seconds := seconds_in(time)) is not None:

@@ -128,7 +128,7 @@ def test_the_first_bare_word_and_all_behind_it_are_for_the_rest():
     assert given(rest, "--first", "a", "b", "--last", "c")["args"] == ["b", "--last", "c"]
 
 
-def test_two_dashes_begin_the_rest_and_are_no_part_of_it():
+def test_words_behind_two_dashes_are_the_rest_without_the_dashes():
     got = given(rest, "--first", "a", "--", "--last", "--", "c")
     assert (got["args"], got["last"]) == (["--last", "--", "c"], "z")
 

@@ -406,7 +406,7 @@ def test_load_job_resolves_a_need_to_the_jobs_of_a_matrix_in_another_file(tmp_pa
     assert load_job(job(tmp_path, "sum", "needs: [train]")).needs == (Need("train-1"), Need("train-2"))
 
 
-def test_a_job_of_that_name_goes_before_a_matrix_elsewhere(tmp_path: Path) -> None:
+def test_a_need_is_the_job_of_its_name_rather_than_a_matrix_of_that_name(tmp_path: Path) -> None:
     job(project(tmp_path) / "a", "train", "matrix: {n: [1, 2]}")
     job(tmp_path / "b", "train")
     assert load_job(job(tmp_path, "sum", "needs: [train]")).needs == (Need("train"),)

@@ -78,7 +78,7 @@ def test_a_repeated_question_gets_the_first_answer(tmp_path):
     assert not Notes(b"key").still_hold(notes.asked)
 
 
-def test_a_file_that_cannot_be_read_is_an_answer(tmp_path):
+def test_a_look_at_a_missing_file_is_noted_and_changes_with_the_file(tmp_path):
     path = tmp_path / "file"
     with Notes(b"key") as notes, pytest.raises(FileNotFoundError):
         looks.content(str(path), 10)

@@ -229,7 +229,7 @@ def test_fields_that_cannot_be_enforced_are_noted() -> None:
     assert request_of(role()).notes == []
 
 
-def test_a_variable_that_every_replica_gets_from_us_is_reported_not_to_be_the_roles_own() -> None:
+def test_a_variable_that_a_role_sets_in_vain_is_noted() -> None:
     [note] = request_of(role(env={"LAUNCHER_RANK0_HOST": "there", "MINE": "1"})).notes
     assert "its LAUNCHER_RANK0_HOST is not used" in note
 

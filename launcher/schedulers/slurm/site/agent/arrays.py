@@ -75,8 +75,8 @@ Array = Tuple[List[str], Dict[int, int]]
 def arrays_of(behind: Sequence[Optional[Sequence[str]]], aftercorr: int) -> List[Array]:
     """The arrays for apps, by the jobs that each of them waits for; None for an app without a task.
 
-    An app that alone waits for a task of another array, beside the jobs that all wait for, has its number.
-    Apps that wait for the same jobs are one array.
+    Apps that wait for the same jobs are one array. All may share some jobs; an app that waits for these and
+    for a task of another array, for which no other app waits, gets the number of that task.
 
     Args:
         aftercorr: how many tasks of an array Slurm compares with those of another one.
