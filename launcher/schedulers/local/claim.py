@@ -16,6 +16,9 @@ from launcher.state.records import UNSTARTED
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from typing import Any
+
     from launcher.schedulers.local.appview import Record
     from launcher.state.store import Store
 
@@ -31,6 +34,10 @@ class Claim:
         self.lock_fd = lock_fd
         self.resumed = False
 
+    def write(self, name: str, value: Mapping[str, Any]) -> None:
+        """Write a JSON file into the folder. Raises StateError; then the old file stays."""
+        write_json(self.app_dir, name, value)
+
     def release(self) -> None:
         """Close this process's copy of the lock; a supervisor that inherited it keeps its own."""
         if self.lock_fd >= 0:
@@ -38,14 +45,13 @@ class Claim:
             self.lock_fd = -1
 
 
-def claim(store: Store, record: Record) -> Claim:
-    """Take the app id of `record`, and write the record. Raises ReservedError, StateError.
+def claim(store: Store, app_dir: str, record: Record) -> Claim:
+    """Take the app id of `record` with its folder, and write the record. Raises ReservedError, StateError.
 
     The row is written before the folder, so that no folder is ever without a row, and again after it, because
     another process may have removed the row as void.
     """
     app_id = record["app_id"]
-    app_dir = paths.local_app(app_id)
     row = row_of(record["scheduler"], app_id, record)
     while True:
         store.add(row)
@@ -66,7 +72,7 @@ def claim(store: Store, record: Record) -> Claim:
             made.resumed = _take_over(app_dir, record)
         os.ftruncate(fd, 0)
         os.pwrite(fd, f"pid {os.getpid()} on {os.uname().nodename}".encode(), 0)
-        write_json(app_dir, "attempt.json", record)
+        made.write("attempt.json", record)
     except OSError as error:
         made.release()
         raise paths.unusable(error, app_dir) from error

@@ -7,7 +7,6 @@ import stat
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from math import inf
 
-from launcher import paths
 from launcher.errors import SchedulerError
 from launcher.schedulers.appfolder import remove_tree
 from launcher.schedulers.local import appview, rundir
@@ -18,27 +17,20 @@ from launcher.specs.outputs import needs_variable, output_macro, own_output, rea
 
 
 class LocalOutputs(OutputFolders):
-    """The output folders below a state folder, and the private folder that holds them all."""
+    """The output folders below a state folder. `root`: the private folder that holds them all."""
 
-    def __init__(self, scheduler: str) -> None:
+    def __init__(self, scheduler: str, root: str) -> None:
         super().__init__(scheduler)
-        self._root = os.path.join(paths.local(), "outputs")
-        self._has_root = False
-
-    def make_root(self) -> None:
-        """Make the private folder of all output folders, the first time. Raises StateError."""
-        if not self._has_root:
-            paths.ensure(self._root)
-            self._has_root = True
+        self.root = root
 
     def names(self) -> list[str]:
         try:
-            return sorted(os.listdir(self._root))
+            return sorted(os.listdir(self.root))
         except FileNotFoundError:
             return []
 
     def path(self, name: str) -> str:
-        return os.path.join(self._root, name)
+        return os.path.join(self.root, name)
 
     def address(self, attempt: Attempt, app: AppDef) -> str:
         """The path of the output folder, which every local job has."""

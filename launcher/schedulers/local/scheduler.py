@@ -215,7 +215,7 @@ class LocalScheduler(EngineScheduler["PopenRequest"]):
     def output_folders(self) -> LocalOutputs:
         from launcher.schedulers.local.outputs import LocalOutputs
 
-        return LocalOutputs(self.backend)
+        return LocalOutputs(self.backend, os.path.join(paths.local(), "outputs"))
 
     def logs(self, app_id: str) -> AppLogs:
         from launcher.schedulers.local.logs import LocalLogs

@@ -30,7 +30,7 @@ RECORD = {
 def take(**changes: object) -> Claim:
     paths.ensure(paths.local_apps())
     with open_store(durable=False) as store:
-        return claim(store, {**RECORD, **changes})
+        return claim(store, app_dir(), {**RECORD, **changes})
 
 
 def app_dir() -> str:
