@@ -1,4 +1,4 @@
-"""Text that several layers read or write: durations, near names, colours, plurals, folded tables. No I/O.
+"""Text that several layers read or write: durations, names, colours, plurals, folded tables. No I/O.
 
 Every command imports this module, so it imports nothing.
 """
@@ -33,6 +33,7 @@ _UNITS_S = {"w": 604800, "d": 86400, "h": 3600, "m": 60, "s": 1, "ms": 0.001}
 DURATION_PATTERN = "^(?=.)" + "".join(rf"([0-9]+(\.[0-9]+)?{unit})?" for unit in _UNITS_S) + "$"
 """The grammar of `seconds_in` as a regular expression for JSON schemas."""
 
+_LONGEST_PATH_NAME = 100  # well below the 255 bytes of a file name, with room for suffixes
 _LONGEST_DURATION = 100  # characters, so that long texts are refused at once
 
 
@@ -101,6 +102,26 @@ def some_of(names: Sequence[str], limit: int = 10) -> str:
     """`train.py, model.py`, safe on a terminal, and past the limit `and 3 more`."""
     more = f" and {len(names) - limit} more" if len(names) > limit else ""
     return ", ".join(map(printable, names[:limit])) + more
+
+
+def path_name(name: str) -> str:
+    """`name` as one component of a path: letters, digits, `.`, `_` and `-` stay, the rest becomes `-`."""
+    kept = "".join(c if (c.isascii() and c.isalnum()) or c in "._-" else "-" for c in name)
+    return kept.lstrip(".-")[:_LONGEST_PATH_NAME] or "x"
+
+
+def path_names(names: Iterable[str]) -> list[str]:
+    """A path component for each of `names`, in order, all distinct on any file system."""
+    taken: set[str] = set()
+    out = []
+    for name in names:
+        base = path_name(name)
+        found, n = base, 2
+        while found.lower() in taken:
+            found, n = f"{base}-{n}", n + 1
+        taken.add(found.lower())
+        out.append(found)
+    return out
 
 
 def memory(mebibytes: float) -> str:

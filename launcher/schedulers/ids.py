@@ -1,4 +1,4 @@
-"""Ids of apps, and names that are valid in paths and as host names."""
+"""Ids of apps, and names that are valid as host names."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ START_CANDIDATES = "bcdfghjklmnpqrstvwxz"
 END_CANDIDATES = START_CANDIDATES + "012345679"
 
 _LABEL_LIMIT = 63  # length of a DNS label
-_PATH_LIMIT = 100  # well below the 255 bytes of a file name, with room for suffixes
 
 
 def random_uint64() -> int:
@@ -54,23 +53,3 @@ def normalise(name: str, limit: int = _LABEL_LIMIT) -> str:
     """`name` as a DNS label: `Train Model/2` → `train-model-2`. Never empty, at most `limit` characters."""
     kept = "".join(c if c.isascii() and c.isalnum() else "-" for c in name.lower())
     return "-".join(part for part in kept.split("-") if part)[:limit].rstrip("-") or "app"
-
-
-def path_name(name: str, limit: int = _PATH_LIMIT) -> str:
-    """`name` as one component of a path: letters, digits, `.`, `_` and `-` stay, the rest becomes `-`."""
-    kept = "".join(c if (c.isascii() and c.isalnum()) or c in "._-" else "-" for c in name)
-    return kept.lstrip(".-")[:limit] or "x"
-
-
-def path_names(names: list[str]) -> list[str]:
-    """A path component for each of `names`, in order, all distinct on any file system."""
-    taken: set[str] = set()
-    out = []
-    for name in names:
-        base = path_name(name)
-        found, n = base, 2
-        while found.lower() in taken:
-            found, n = f"{base}-{n}", n + 1
-        taken.add(found.lower())
-        out.append(found)
-    return out

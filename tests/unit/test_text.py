@@ -15,6 +15,8 @@ from launcher.text import (
     natural,
     nearest,
     paint,
+    path_name,
+    path_names,
     plural,
     printable,
     seconds_in,
@@ -148,3 +150,14 @@ def test_an_error_that_the_message_contains_already_is_not_repeated(
 )
 def test_cores_have_few_digits(number: float, text: str) -> None:
     assert cores(number) == text
+
+
+@pytest.mark.parametrize(
+    ("name", "kept"), [("Trainer_1.x", "Trainer_1.x"), ("../a b", "a-b"), (".hidden", "hidden"), ("漢", "x")]
+)
+def test_path_names_stay_in_their_folder(name: str, kept: str) -> None:
+    assert path_name(name) == kept
+
+
+def test_path_names_never_meet() -> None:
+    assert path_names(["a b", "a-b", "A-B", "c"]) == ["a-b", "a-b-2", "A-B-3", "c"]

@@ -9,7 +9,6 @@ from copy import deepcopy
 
 from launcher.dataclass import replace
 from launcher.errors import SchedulerError
-from launcher.schedulers.ids import path_names
 from launcher.schedulers.local import rundir
 from launcher.schedulers.local.popen import LOGS, PopenRequest, ReplicaParam, check, notes
 from launcher.schedulers.replica_request import (
@@ -25,7 +24,7 @@ from launcher.schedulers.replica_request import (
 from launcher.specs.app import AppDef, CfgVal, Role
 from launcher.specs.macros import SYMBOLIC_APP_ID, escape, hosts_of
 from launcher.specs.outputs import SYMBOLIC_OUTPUT
-from launcher.text import plural
+from launcher.text import path_names, plural
 
 STDOUT_LOG = "stdout.log"
 STDERR_LOG = "stderr.log"

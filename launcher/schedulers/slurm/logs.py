@@ -8,7 +8,6 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from launcher.errors import SchedulerError
-from launcher.schedulers.ids import path_names
 from launcher.schedulers.logs import (
     COMBINED,
     RESTART,
@@ -25,6 +24,7 @@ from launcher.schedulers.restarts import Event, RestartNotes, RestartReader
 from launcher.schedulers.slurm.cluster import Cluster
 from launcher.schedulers.slurm.clusters import Clusters, seen, settled
 from launcher.schedulers.slurm.state import Facts, has_no_logs, names_of
+from launcher.text import path_names
 
 _BLOCK = 4 << 20  # bytes of one answer
 _AGAIN_S = 10.0  # how often the restarts of an app are read while it runs

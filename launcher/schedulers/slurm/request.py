@@ -12,7 +12,6 @@ from math import ceil
 from typing import Any
 
 from launcher.dataclass import dataclass, field, replace
-from launcher.schedulers.ids import path_names
 from launcher.schedulers.replica_request import (
     HOST_VARIABLES,
     RANK0_ENV,
@@ -35,7 +34,7 @@ from launcher.specs.macros import SYMBOLIC_APP_ID, escape, hosts_of
 from launcher.specs.outputs import SYMBOLIC_OUTPUT, has_output
 from launcher.specs.secret import HIDDEN, Secret, hide, is_sensitive
 from launcher.specs.text import to_yaml
-from launcher.text import printable
+from launcher.text import path_names, printable
 
 APP_DIR = f"{MARK}dir{MARK}"
 BEFORE_LIMIT_S = 30

@@ -18,11 +18,11 @@ from launcher.holding.hold import implied_end
 from launcher.holding.state import AppState
 from launcher.holding.use import Use
 from launcher.schedulers import owner as owners
-from launcher.schedulers.ids import path_names
 from launcher.schedulers.record import SeenApp, row_of
 from launcher.schedulers.slurm.known import SLURM
 from launcher.schedulers.slurm.site.shared import RUN_AGAIN, recorded_exit, row
 from launcher.state.records import AppRecord, ReplicaRecord
+from launcher.text import path_names
 
 Facts = Mapping[str, Any]
 Outcome = Mapping[str, Any]

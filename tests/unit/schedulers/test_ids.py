@@ -58,14 +58,3 @@ def test_make_unique_appends_an_id() -> None:
 )
 def test_normalised_names_are_dns_labels(name: str, label: str) -> None:
     assert ids.normalise(name) == label
-
-
-@pytest.mark.parametrize(
-    ("name", "kept"), [("Trainer_1.x", "Trainer_1.x"), ("../a b", "a-b"), (".hidden", "hidden"), ("漢", "x")]
-)
-def test_path_names_stay_in_their_folder(name: str, kept: str) -> None:
-    assert ids.path_name(name) == kept
-
-
-def test_path_names_never_meet() -> None:
-    assert ids.path_names(["a b", "a-b", "A-B", "c"]) == ["a-b", "a-b-2", "A-B-3", "c"]
