@@ -217,7 +217,7 @@ class _Execution:
         return refused | {key: self._done[key] for key in of_key}
 
     def _submission(self, step: Step, launch: Launch) -> Submission:
-        about = {**self._origins[launch.origin], "seen": self._files.of(launch).record()}
+        about = {**self._origins[launch.origin], "seen": self._files.of(launch).record}
         return Submission(step, about, self._at)
 
     def _start(self, step: Step, launch: Launch, turn: Turn | None) -> Outcome:

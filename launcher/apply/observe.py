@@ -196,10 +196,10 @@ class CheckoutFiles:
         if not attempt.seen or attempt.state not in ENDED_STATES:
             return ()
         now, files = self.of(launch), self._below(launch.root)
-        if now.record() == attempt.seen:
+        if now.record == attempt.seen:
             return ()
-        known = files.digests(path for path in recorded_paths(attempt.seen) if path not in now.files)
-        found = differing(attempt.seen, now._replace(files={**known, **now.files}))
+        known = files.digests(path for path in recorded_paths(attempt.seen) if path not in now.record)
+        found = differing(attempt.seen, now._replace(record={**known, **now.record}))
         begin, end = attempt.created_at, attempt.ended_at or attempt.created_at
         written = {path for path in found if files.written_between(path, begin, end)}
         if written and launch.root not in self._tracked:

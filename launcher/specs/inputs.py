@@ -126,7 +126,7 @@ def _split(text: str) -> dict[str, str]:
 DIGITS = 16
 """Hex digits of a recorded digest."""
 
-_MORE = ""
+MORE = ""
 """The key that marks an incomplete record. No path is empty."""
 
 
@@ -134,18 +134,13 @@ class Seen(NamedTuple):
     """The files of a checkout that a job names or imports, as they are now.
 
     Attributes:
-        files: path below the root of the repository → digest; "" for a file that is gone.
-        modules: the paths among `files` of the modules that its Python files import.
-        is_complete: whether no limit cut the search short.
+        record: path below the root of the repository → digest, as an attempt records it; "" for a file that
+            is gone. The key MORE says that a limit cut the search short.
+        modules: the recorded paths of the modules that its Python files import.
     """
 
-    files: Mapping[str, str]
+    record: Mapping[str, str]
     modules: frozenset[str] = frozenset()
-    is_complete: bool = True
-
-    def record(self) -> dict[str, str]:
-        """Return the form that an attempt records."""
-        return dict(self.files) if self.is_complete else {**self.files, _MORE: "more"}
 
 
 NOTHING_SEEN = Seen({})
@@ -153,7 +148,7 @@ NOTHING_SEEN = Seen({})
 
 def recorded_paths(record: Mapping[str, str]) -> list[str]:
     """The paths in the record of an attempt."""
-    return [path for path in record if path != _MORE]
+    return [path for path in record if path != MORE]
 
 
 def differing(record: Mapping[str, str], now: Seen) -> tuple[str, ...]:
@@ -165,7 +160,7 @@ def differing(record: Mapping[str, str], now: Seen) -> tuple[str, ...]:
     """
     if not record:
         return ()
-    changed = {path for path in recorded_paths(record) if now.files.get(path, "") != record[path]}
-    is_complete = now.is_complete and _MORE not in record
+    changed = {path for path in recorded_paths(record) if now.record.get(path, "") != record[path]}
+    is_complete = MORE not in record and MORE not in now.record
     new = {path for path in now.modules if path not in record} if is_complete else set()
     return tuple(sorted(changed | new))

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 from launcher.dataclass import dataclass
 from launcher.files import is_below, read_regular
-from launcher.specs.inputs import DIGITS, Seen
+from launcher.specs.inputs import DIGITS, MORE, Seen
 from launcher.workspace.context import file_hash
 
 if TYPE_CHECKING:
@@ -108,7 +108,7 @@ class SeenFiles:
             is_complete = is_complete and is_all
         files, is_all = self._digests(dict.fromkeys([*named, *modules]))
         imports = frozenset(file.key for path in modules if (file := self._file(path)) and file.key in files)
-        return Seen(files, imports, is_complete and is_all)
+        return Seen(files if is_complete and is_all else {**files, MORE: "more"}, imports)
 
     def digests(self, keys: Iterable[str]) -> dict[str, str]:
         """The present digests of recorded paths; "" for a file that is gone or too large by now."""

@@ -41,7 +41,7 @@ def root(tmp_path: Path) -> Path:
 
 def seen(job: Launch) -> list[str]:
     with Engines(readonly=True) as engines:
-        return sorted(CheckoutFiles(engines).of(job).files)
+        return sorted(CheckoutFiles(engines).of(job).record)
 
 
 def test_a_role_runs_beside_its_job_file_or_where_the_job_says(root: Path):

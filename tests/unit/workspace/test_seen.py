@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from launcher.specs.inputs import NOTHING_SEEN, Seen, differing
+from launcher.specs.inputs import MORE, NOTHING_SEEN, Seen, differing, recorded_paths
 from launcher.workspace import seen as seen_
 from launcher.workspace.python_imports import Import, imports_of
 from launcher.workspace.seen import Command, FileHashes, SeenFiles
@@ -37,7 +37,7 @@ class Checkout:
         return SeenFiles(str(self.root)).of([Command(words, str(self.root / folder), found)])
 
     def names(self, *words: str, **where: object) -> list[str]:
-        return sorted(self.seen(*words, **where).files)
+        return sorted(recorded_paths(self.seen(*words, **where).record))
 
 
 @pytest.fixture
@@ -137,21 +137,21 @@ def test_a_checkout_behind_a_link_has_the_same_paths(checkout: Checkout, tmp_pat
     (tmp_path / "other").symlink_to(checkout.root)
     for root, folder in ((tmp_path / "other", checkout.root), (checkout.root, tmp_path / "other")):
         got = SeenFiles(str(root)).of([Command(("train.py",), str(folder))])
-        assert sorted(got.files) == ["model.py", "train.py"]
+        assert sorted(got.record) == ["model.py", "train.py"]
 
 
 def test_the_limits_of_seen_files_are_kept_and_reported(checkout: Checkout, monkeypatch: pytest.MonkeyPatch):
     for number in range(30):
         checkout.write(f"m{number}.py", text=f"import m{number + 1}")
-    assert checkout.seen("m0.py").is_complete
+    assert MORE not in checkout.seen("m0.py").record
     monkeypatch.setattr(seen_, "MOST_FILES", 10)
     found = checkout.seen("m0.py")
-    assert (len(found.files), found.is_complete) == (10, False)
+    assert (len(recorded_paths(found.record)), MORE in found.record) == (10, True)
     monkeypatch.setattr(seen_, "MOST_FILES", 256)
     monkeypatch.setattr(seen_, "MOST_TOTAL_BYTES", 100)
-    assert not checkout.seen("m0.py").is_complete
+    assert MORE in checkout.seen("m0.py").record
     monkeypatch.setattr(seen_, "_MOST_STEPS", 5)
-    assert not checkout.seen("m0.py").is_complete
+    assert MORE in checkout.seen("m0.py").record
 
 
 def test_a_large_file_is_not_seen(checkout: Checkout):
@@ -192,7 +192,7 @@ RECORD = {"train.py": "1", "model.py": "2"}
         (Seen({"train.py": "1"}), ("model.py",)),
         (Seen({**RECORD, "new.py": "3"}, frozenset({"new.py"})), ("new.py",)),
         (Seen({**RECORD, "out.json": "3"}), ()),
-        (Seen({**RECORD, "new.py": "3"}, frozenset({"new.py"}), is_complete=False), ()),
+        (Seen({**RECORD, "new.py": "3", MORE: "more"}, frozenset({"new.py"})), ()),
     ],
 )
 def test_files_differ_that_changed_that_are_gone_or_that_are_imported_now(now: Seen, want: tuple[str, ...]):
@@ -200,7 +200,7 @@ def test_files_differ_that_changed_that_are_gone_or_that_are_imported_now(now: S
 
 
 def test_a_record_that_was_cut_short_claims_nothing_about_the_rest():
-    cut = Seen(RECORD, is_complete=False).record()
+    cut = {**RECORD, MORE: "more"}
     new = frozenset({"new.py"})
     assert differing(cut, Seen({**RECORD, "new.py": "3"}, new)) == ()
     assert differing(cut, Seen({**RECORD, "model.py": "3", "new.py": "3"}, new)) == ("model.py",)
@@ -208,7 +208,7 @@ def test_a_record_that_was_cut_short_claims_nothing_about_the_rest():
 
 def test_an_attempt_without_a_record_differs_in_nothing():
     assert differing({}, Seen(RECORD, frozenset(RECORD))) == ()
-    assert NOTHING_SEEN.record() == {}
+    assert NOTHING_SEEN.record == {}
 
 
 def names(source: str) -> list[str]:
