@@ -67,7 +67,9 @@ def dry_run_plan(plan: Plan, engines: Engines, *, requests: bool = False) -> Pla
                 engines.get(old.scheduler).check_cancel(old.app_id)
             steps.append(rehearsal.of(step))
     refused.check()
-    checked = replace(plan, steps=tuple(steps)).with_notes(_kept_notes(plan, engines))
+    checked = replace(plan, steps=tuple(steps))
+    if notes := _kept_notes(plan, engines):
+        checked = checked.with_notes(notes)
     return replace(checked, steps=tuple(_with_untracked(step, engines) for step in checked.steps))
 
 

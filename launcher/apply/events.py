@@ -8,14 +8,15 @@ from contextlib import contextmanager
 from time import monotonic, sleep, time
 from typing import TYPE_CHECKING, Any, Final, Literal
 
-from launcher.dataclass import dataclass
+from launcher.dataclass import dataclass, replace
 from launcher.errors import NOT_SUCCEEDED, LauncherError
 from launcher.plan.step import ActionKind
 from launcher.specs.launch import JobKey
-from launcher.state.records import AppRecord
+from launcher.state.records import AppRecord, of_attempt
 
 if TYPE_CHECKING:
     from launcher.schedulers.responses import DescribeAppResponse
+    from launcher.specs.attempt import Attempt
 
 VERSION = "launcher.event/v1"
 
@@ -226,6 +227,16 @@ class Outcome:
         return self.app.state if self.app is not None else None
 
     @property
+    def is_live(self) -> bool:
+        """Whether the app has, or may soon have, processes or containers."""
+        return self.app is not None and self.app.is_live
+
+    @property
+    def is_held(self) -> bool:
+        """Whether the app is accepted and has not started; its message says why."""
+        return self.app is not None and self.app.is_held
+
+    @property
     def message(self) -> str:
         """The end of the attempt, where that is known."""
         return self.app.message if self.app is not None else ""
@@ -238,6 +249,12 @@ class Outcome:
     @property
     def succeeded(self) -> bool:
         return not self.error and self.state == "succeeded"
+
+    def after(self, attempt: Attempt, message: str, warnings: tuple[str, ...]) -> Outcome:
+        """The outcome after the attempt was followed. `message`: the end of the attempt, with its cause."""
+        app = of_attempt(attempt)
+        app.message = message
+        return replace(self, app=app, warnings=warnings)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -15,7 +15,7 @@ from launcher.apply.submit import unrecorded
 from launcher.dataclass import replace
 from launcher.errors import LauncherError, SchedulerError, StateError
 from launcher.schedulers.staged import StagedScheduler
-from launcher.state.records import AppRecord, of_attempt
+from launcher.state.records import AppRecord
 from launcher.state.store import Store
 from launcher.text import with_cause
 
@@ -50,7 +50,7 @@ def follow(
     Held apps that no process will start are not waited for (see `_Stranded`). An interrupt detaches: the apps
     keep running.
     """
-    live = [outcome for outcome in outcomes if outcome.app is not None and outcome.app.is_live]
+    live = [outcome for outcome in outcomes if outcome.is_live]
     follower = _Follower(live, engines, store, events, watching)
     if len(live) == 1 and not _held(live) and watching.on_log is None and watching.on_progress is None:
         follower.follow_to_end(live[0])
@@ -165,16 +165,15 @@ class _Follower:
         message = attempt.message
         if attempt.state in ("failed", "lost"):
             message = with_cause(message, _cause(scheduler, outcome.app_id))
+        ended = outcome.after(attempt, message, warnings)
         about: dict[str, Any] = {"attempt": attempt.number, "app_id": outcome.app_id, "message": message}
         if attempt.state == "skipped":
             self.events.report("attempt_skipped", outcome.key, attempt.ended_at, **about)
-        elif not attempt.is_live:  # else the process that held it has died
-            how = ("handle", "state", "exit_code", "started_at", "ended_at")
-            about |= {name: getattr(attempt, name) for name in how}
+        elif not ended.is_live:  # else the process that held it has died
+            about |= {"handle": ended.handle, "state": attempt.state, "exit_code": attempt.exit_code}
+            about |= {"started_at": attempt.started_at, "ended_at": attempt.ended_at}
             self.events.report("ended", outcome.key, attempt.ended_at, **about)
-        app = of_attempt(attempt)
-        app.message = message
-        return replace(outcome, app=app, warnings=warnings)
+        return ended
 
     def _parts(self) -> Iterator[tuple[Sequence[Outcome], Callable[[], None]]]:
         """The apps that share a thread, and its work."""
@@ -225,7 +224,7 @@ class _Follower:
         """Copy the output first, so that the end of an app is reported after all of its output."""
         try:
             has_output = True
-            if outcome.app is not None and outcome.app.is_held:
+            if outcome.is_held:
                 self._scheduler(outcome).wait_for_start(outcome.app_id)
                 attempt = self.report_start(outcome)
                 has_output = attempt is not None and (attempt.is_live or attempt.started_at is not None)
@@ -305,8 +304,7 @@ class _Follower:
 
     def _has_news(self, outcome: Outcome) -> bool:
         """Whether an app runs, or has run."""
-        is_held = outcome.app is not None and outcome.app.is_held
-        return not is_held or outcome.app_id in self._started or outcome.app_id in self.ended
+        return not outcome.is_held or outcome.app_id in self._started or outcome.app_id in self.ended
 
 
 class _Group:
@@ -432,7 +430,7 @@ def _pause_after(began: float) -> float:
 
 
 def _held(outcomes: Iterable[Outcome]) -> list[AppRecord]:
-    return [outcome.app for outcome in outcomes if outcome.app is not None and outcome.app.is_held]
+    return [outcome.app for outcome in outcomes if outcome.app is not None and outcome.is_held]
 
 
 def _cause(scheduler: StagedScheduler[Any], app_id: str) -> str:

@@ -64,17 +64,18 @@ class Watch:
         self._lock = RLock()
         self._shapers: dict[tuple[JobKey, str, int], Shaper] = {}
         self._fronts: dict[tuple[JobKey, str, int], bytes] = {}
-        self._display = LiveDisplay(console, self._note)
+        self._display: LiveDisplay | None = None  # opened with the first image or app that it shows
         self._frames: LiveFrames | None = None
         self._held_apps: dict[str, tuple[float, AppRecord | None]] = {}
         self._interrupted = False  # before any job was started
 
     def __enter__(self) -> Watch:
-        outages.report = self._display.say
+        outages.report = self._say
         return self
 
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
-        self._display.close()
+        if self._display is not None:
+            self._display.close()
         if self._frames is not None:
             self._frames.close()
         if kind is KeyboardInterrupt and self._wait and not self._interrupted:
@@ -121,7 +122,7 @@ class Watch:
     def finish(self, result: Result) -> int:
         """Show the result, and return the exit code."""
         self.__exit__(None)
-        if held := [each.app for each in result.outcomes if each.app is not None and each.app.is_held]:
+        if held := [each.app for each in result.outcomes if each.app is not None and each.is_held]:
             present(lambda: held)
         for where in self._shapers:
             self._finish_line(where)
@@ -152,7 +153,7 @@ class Watch:
             self._write(("\n" if self._shapers else "") + text)
         self._show_outputs([outcome for outcome in shown if outcome.kind != "keep"])
         for outcome in outcomes:
-            if outcome.app is not None and outcome.app.is_held and outcome.app.abandoned:
+            if outcome.app is not None and outcome.is_held and outcome.app.abandoned:
                 self._console.note(f"{outcome.key.job}: {outcome.message}")  # a table may cut the remedy
         advice = self._advice(outcomes)
         if advice:
@@ -168,7 +169,7 @@ class Watch:
 
     def _advice(self, outcomes: Sequence[Outcome]) -> str:
         """A command for the next step: follow running jobs, or see the output of a failed one."""
-        running = [outcome for outcome in outcomes if outcome.app is not None and outcome.app.is_live]
+        running = [outcome for outcome in outcomes if outcome.is_live]
         failed = [outcome for outcome in outcomes if outcome.state == "failed"]
         if not running and not failed:
             return ""
@@ -192,14 +193,29 @@ class Watch:
             self._json(event)
             return
         if event["event"] in IMAGE_EVENTS:
-            self._display.image(_key(event), event["event"], event)
+            self._opened().image(_key(event), event["event"], event)
             return
-        if event["event"] == "failed":
+        if event["event"] == "failed" and self._display is not None:
             self._display.forget(_key(event))
         with self._lock:
             line = self._event_lines.line(_key(event), event, color=self._console.err_color)
         if line is not None:
-            self._display.say(line)
+            self._say(line)
+
+    def _say(self, line: str) -> None:
+        """Show a message: above the live table, if there is one."""
+        with self._lock:
+            display = self._display
+            if display is None:
+                self._note(line)
+        if display is not None:
+            display.say(line)
+
+    def _opened(self) -> LiveDisplay:
+        with self._lock:
+            if self._display is None:
+                self._display = LiveDisplay(self._console, self._note)
+            return self._display
 
     def _note(self, line: str) -> None:
         """Show a message while there is no live table: above the progress bars of replicas, if any."""
@@ -211,7 +227,8 @@ class Watch:
                 self._console.note(line)
 
     def _look(self, key: JobKey, seen: DescribeAppResponse) -> None:
-        self._display.update(key, seen, self._held(seen.app_id) if seen.state == AppState.PENDING else None)
+        held = self._held(seen.app_id) if seen.state == AppState.PENDING else None
+        self._opened().update(key, seen, held)
 
     def _held(self, app_id: str) -> AppRecord | None:
         """Return the record of a held app, with the reason why it has not started; read once a second."""

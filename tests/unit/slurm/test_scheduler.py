@@ -9,7 +9,7 @@ from types import SimpleNamespace
 import pytest
 
 from launcher.apply import follow
-from launcher.apply.events import Watching
+from launcher.apply.events import Outcome, Watching
 from launcher.errors import SchedulerError
 from launcher.schedulers import get_scheduler
 from launcher.schedulers.slurm import known
@@ -254,7 +254,8 @@ def test_a_display_of_live_apps_asks_no_more_often_than_every_two_seconds(schedu
             pauses.append(seconds)
             return True
 
-    live = [SimpleNamespace(handle="slurm://p/train-1-x", app_id="train-1-x", key=None, app=None)]
+    app = AppRecord("slurm", "p", "train-1-x", state="running")
+    live = [Outcome(key=JobKey("p", "default", "train"), kind="create", app=app)]
     watching = Watching(on_progress=lambda *_: None)
     follower = follow._Follower(live, SimpleNamespace(get=lambda _: scheduler), None, None, watching)
     follower._report_progress(Done())
