@@ -17,9 +17,8 @@ if TYPE_CHECKING:
 
     from launcher.schedulers.staged import StagedScheduler
     from launcher.state.records import AppRecord
-    from launcher.turns.engine_tables import EngineTables
     from launcher.turns.line import Ticket
-    from launcher.turns.machine import Machine
+    from launcher.turns.machine import EngineTables, Machine
 
 OF_OTHERS = " of another state folder"
 _NAMED = 2  # holders in a phrase; more are counted

@@ -19,9 +19,8 @@ if TYPE_CHECKING:
     from launcher.specs.attempt import Attempt, AttemptState, ImageNow, Recorded, StoodOn
     from launcher.specs.launch import InputRef, JobKey
     from launcher.state.records import AppRecord
-    from launcher.turns.engine_tables import EngineTables
     from launcher.turns.line import Ask
-    from launcher.turns.machine import Machine
+    from launcher.turns.machine import EngineTables, Machine
 
     T = TypeVar("T")
 

@@ -1,6 +1,7 @@
 """The machine that apps share: its resources, what an app asks of it, and the folders of its tables.
 
-There is a table for each boot of a machine: no ticket outlives its holder.
+There is a table for each boot of a machine: no ticket outlives its holder. The tables on the machine of an
+engine are reported to clients elsewhere by a process there.
 """
 
 from __future__ import annotations
@@ -11,12 +12,13 @@ from functools import cache
 
 from launcher import paths
 from launcher.errors import CommandError, UsageError
-from launcher.turns.line import MACHINE, Ask, Limit
-from launcher.turns.table import remove_unused
+from launcher.turns.line import MACHINE, Ask, Limit, Ticket, decode, encode
+from launcher.turns.table import remove_unused, summon, tickets
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
+    from typing import Any
 
     from launcher.specs.app import AppDef
 
@@ -26,6 +28,8 @@ _MiB = 1024 * 1024
 _BOOT = "boot-"
 _Machine = namedtuple("_Machine", "cpu memory_mb gpus", defaults=[()])
 _Total = namedtuple("_Total", "cpu memory_mb gpus")
+_EngineTables = namedtuple("_EngineTables", "engine machine folder gpu_folder own of_gpus")
+_BYTES = ("utf-8", "surrogateescape")
 
 
 class Machine(_Machine):
@@ -280,3 +284,73 @@ def boot() -> str:
             return file.read().strip()
     except (OSError, ValueError):
         return os.uname().nodename
+
+
+# -- the tables on the machine of an engine ------------------------------------------------------------------
+
+
+class EngineTables(_EngineTables):
+    """The live tickets of one moment.
+
+    Attributes:
+        engine: the address of the engine.
+        machine: its cores and memory; its GPUs are not counted.
+        folder, gpu_folder: the paths of the tables, where the reporting process sees them.
+        own: the tickets of the table of cores and memory.
+        of_gpus: those of the table of GPUs.
+    """
+
+    __slots__ = ()
+    engine: str
+    machine: Machine
+    folder: str
+    gpu_folder: str
+    own: Sequence[Ticket]
+    of_gpus: Sequence[Ticket]
+
+
+def tables_report() -> dict[str, Any]:
+    """The tables of this process as JSON."""
+    has, folders = machine(with_gpus=False), (slots_table(), gpu_table())
+    found = [tickets(folder) for folder in folders]
+    return {
+        "machine": [has.cpu, has.memory_mb],
+        "tables": [
+            [folder, [[each.name, encode(each).decode(*_BYTES), each.is_left] for each in listed]]
+            for folder, listed in zip(folders, found, strict=True)
+        ],
+    }
+
+
+def left_tickets() -> list[Ticket]:
+    """The tickets of dead holders in the tables of this process."""
+    return [each for folder in (slots_table(), gpu_table()) for each in tickets(folder) if each.is_left]
+
+
+def start_at_once(app_ids: Sequence[str]) -> dict[str, Any]:
+    """Make apps in line take their shares at once; the apps that were in line, as JSON."""
+    try:
+        return {"started": sorted(summon(slots_table(), app_ids))}
+    except FileNotFoundError:  # there is no table
+        return {"started": []}
+
+
+def tables_of_report(engine: str, report: dict[str, Any]) -> EngineTables:
+    """The inverse of `tables_report`. `engine`: see `EngineTables`."""
+    cpu, memory_mb = report["machine"]
+    (folder, own), (gpu_folder, of_gpus) = report["tables"]
+    return EngineTables(
+        engine,
+        Machine(cpu, memory_mb),
+        folder,
+        gpu_folder,
+        [ticket for each in own if (ticket := _ticket(folder, *each)) is not None],
+        [ticket for each in of_gpus if (ticket := _ticket(gpu_folder, *each)) is not None],
+    )
+
+
+def _ticket(folder: str, name: str, text: str, is_left: bool) -> Ticket | None:
+    ticket = decode(text.encode(*_BYTES), folder, name)
+    if ticket is not None:
+        ticket.is_left = is_left
+    return ticket

@@ -57,8 +57,7 @@ from launcher.schedulers.ended_process import last_line
 from launcher.schedulers.programs import modules, zipped
 from launcher.schedulers.staged import EngineTurns
 from launcher.specs.attempt import AttemptState
-from launcher.turns.engine_tables import EngineTables, reported
-from launcher.turns.machine import Machine
+from launcher.turns.machine import EngineTables, Machine, tables_of_report
 
 if TYPE_CHECKING:
     from launcher.turns.line import Ask
@@ -341,7 +340,7 @@ class DockerTurns(EngineTurns):
 
     def tables(self) -> EngineTables | None:
         answer = self._answer("tables", {"op": "turns"})
-        return None if answer is None else reported(self._view.host, answer)
+        return None if answer is None else tables_of_report(self._view.host, answer)
 
     def start_now(self, app_ids: Collection[str]) -> set[str]:
         answer = self._answer("started", {"op": "now", "apps": sorted(app_ids)})

@@ -395,16 +395,16 @@ def _answer_about_turns(connection: Connection, message: Mapping[str, Any]) -> N
     It may block.
     """
     from launcher.schedulers.leftovers import start_clearing
-    from launcher.turns.engine_tables import left, report, started
+    from launcher.turns.machine import left_tickets, start_at_once, tables_report
 
     try:
         is_start = message["op"] == "now"
-        connection.answer_in_full(started(message["apps"]) if is_start else report())
+        connection.answer_in_full(start_at_once(message["apps"]) if is_start else tables_report())
     except Exception:
         traceback.print_exc()
     finally:
         connection.close()
-    if tickets := left():
+    if tickets := left_tickets():
         with suppress(OSError):  # the first in line clears them
             os.waitpid(start_clearing(tickets), 0)
 
