@@ -9,8 +9,7 @@ from typing import Any
 from launcher.cli.console import Console
 from launcher.cli.render.values import table
 from launcher.errors import UsageError
-from launcher.jobfile.diagnostic import CODES, WARNINGS
-from launcher.jobfile.explain import explanations
+from launcher.jobfile.diagnostic import CODES, WARNINGS, explanations
 from launcher.jobfile.messages.collector import entry
 from launcher.jobfile.messages.foreign import meanings
 from launcher.plan.step import REASONS

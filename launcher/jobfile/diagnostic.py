@@ -1,13 +1,17 @@
-"""One diagnostic of a job file (problem, position, remedy): the value, its text and its JSON."""
+"""One diagnostic of a job file (problem, position, remedy): the value, its text and its JSON.
+
+The explanations of all codes are read from `codes.md`, a page of the docs.
+"""
 
 from __future__ import annotations
 
+import os
 import re
 import unicodedata
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict
 from functools import lru_cache
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 from launcher.dataclass import dataclass
 from launcher.errors import JobFileError
@@ -328,3 +332,59 @@ def _note(gutter: str, word: str, text: str, color: bool) -> str:
     first, *rest = text.splitlines() or [""]
     head = f"{gutter} {paint('=', 'blue', color)} {word}: {printable(first)}"
     return "\n".join([head, *(f"{gutter}         {printable(line)}" for line in rest)])
+
+
+# -- explanations of codes -----------------------------------------------------------------------------------
+
+Explanation = Mapping[str, "Section"]
+"""Title → section: "Why"; of a diagnostic "Wrong" and "Right", of a reason "Example" and "What to do"."""
+
+_FENCE = r"(?ms)^```(\w+)\n(.*?)^```$\n*"
+
+
+class Section(NamedTuple):
+    """One section of an explanation.
+
+    Attributes:
+        text: a paragraph, or "".
+        files: name → content.
+        commands: typed in a shell beside the files.
+    """
+
+    text: str
+    files: Mapping[str, str]
+    commands: tuple[str, ...]
+
+    def __str__(self) -> str:
+        """Every file under its name, then the commands."""
+        shown = [f"# {name}\n{content}" for name, content in self.files.items()]
+        return "\n".join([*shown, "".join(f"$ {line}\n" for line in self.commands)])
+
+
+@lru_cache(maxsize=1)
+def explanations() -> Mapping[str, Explanation]:
+    """Code → explanation: codes of diagnostics, then those of reasons."""
+    with open(os.path.join(os.path.dirname(__file__), "codes.md"), encoding="utf-8") as file:
+        page = file.read()
+    found = {}
+    for text in page.split("\n## ")[1:]:
+        code, _, rest = text.partition("\n")
+        first, *others = rest.split("\n### ")
+        titled = [
+            ("Why", first),
+            *((title, body) for title, _, body in (each.partition("\n") for each in others)),
+        ]
+        found[code] = {title: _section(body) for title, body in titled}
+    return found
+
+
+def _section(text: str) -> Section:
+    named: dict[str, str] = {}
+    commands: list[str] = []
+    for language, block in re.findall(_FENCE, text):
+        if language == "sh":
+            commands += block.splitlines()
+        else:
+            head, _, content = block.partition("\n")
+            named[head.removeprefix("# ")] = content
+    return Section(" ".join(re.sub(_FENCE, "", text).split()), named, tuple(commands))

@@ -13,8 +13,7 @@ from launcher.cli.console import visible
 from launcher.cli.render.markdown import plan_markdown
 from launcher.cli.render.values import text_of
 from launcher.errors import LauncherError
-from launcher.jobfile.diagnostic import CODES, WARNINGS, Diagnostic, Related, render
-from launcher.jobfile.explain import explanations
+from launcher.jobfile.diagnostic import CODES, WARNINGS, Diagnostic, Related, explanations, render
 from launcher.plan.model import Plan
 from launcher.text import fenced
 

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from launcher.jobfile.explain import explanations
+from launcher.jobfile.diagnostic import explanations
 from tests.engines.images import SHELL_IMAGE
 from tests.scenario import until_line
 

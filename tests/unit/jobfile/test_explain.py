@@ -11,8 +11,7 @@ import pytest
 
 from launcher.cli.console import Console
 from launcher.cli.main import main
-from launcher.jobfile.diagnostic import CODES, WARNINGS
-from launcher.jobfile.explain import Explanation, Section, explanations
+from launcher.jobfile.diagnostic import CODES, WARNINGS, Explanation, Section, explanations
 from launcher.plan.step import REASONS
 
 EXPLANATIONS = {code: explanations()[code] for code in CODES}

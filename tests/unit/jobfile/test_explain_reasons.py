@@ -12,7 +12,7 @@ import sys
 import pytest
 
 from launcher.cli.main import main
-from launcher.jobfile.explain import Explanation, explanations
+from launcher.jobfile.diagnostic import Explanation, explanations
 from launcher.plan.step import REASONS
 from tests import processes
 from tests.scenario import Scenario
