@@ -14,7 +14,7 @@ from launcher.convert.draft import Draft, memory_text
 from launcher.dataclass import dataclass, field
 from launcher.jobfile.text.document import Document
 from launcher.jobfile.text.document import Path as Place
-from launcher.specs.probe import EVERY_S, LEAST_EVERY_S, LONGEST_S
+from launcher.specs.app import LEAST_PROBE_EVERY_S, LONGEST_PROBE_S, PROBE_EVERY_S
 from launcher.text import seconds_in
 
 Spec = Mapping[str, Any]
@@ -179,10 +179,10 @@ def _healthcheck(service: Service, value: Spec, path: Place) -> None:
     times = {key: _seconds(service, each, (*path, key)) for key, each in value.items() if key in _TIMES}
     every, once = times.get("interval", 30.0), times.get("timeout", 30.0)
     retries = int(service.literal(value["retries"], (*path, "retries"))) if "retries" in value else 3
-    if "interval" in value and every != EVERY_S:
-        service.put("ready", "every", value=_duration(max(every, LEAST_EVERY_S)))
+    if "interval" in value and every != PROBE_EVERY_S:
+        service.put("ready", "every", value=_duration(max(every, LEAST_PROBE_EVERY_S)))
     most = times.get("start_period", 0.0) + retries * (every + once)
-    service.put("ready", "timeout", value=_duration(min(max(most, 1.0), LONGEST_S)))
+    service.put("ready", "timeout", value=_duration(min(max(most, 1.0), LONGEST_PROBE_S)))
 
 
 _TIMES = ("interval", "timeout", "start_period")

@@ -14,17 +14,17 @@ from launcher.plan.shapes import Schema, anything, either, flag, items, number, 
 from launcher.plan.step import MARKS, REASONS, UNITS, Blocked, GuardState
 from launcher.specs.app import (
     ALWAYS,
-    CONDITIONS,
+    DEPENDENCIES,
     DOCUMENT_FIELDS,
     JSON,
     MOUNTS,
     OPTIONS,
     PROBE,
     VARIABLES,
+    Condition,
     RoleField,
 )
 from launcher.specs.notify import OUTCOMES
-from launcher.specs.probe import Condition
 
 VERSION: Final = "launcher.plan/v3"
 READ: Final = ("launcher.plan/v1", "launcher.plan/v2", VERSION)
@@ -132,7 +132,7 @@ _KINDS: Final[Mapping[str, Schema]] = {
     OPTIONS: table(anything("An option of the scheduler, for this role.")),
     MOUNTS: items(_MOUNT),
     "Resource": _RESOURCE,
-    CONDITIONS: table(text(choices=get_args(Condition))),
+    DEPENDENCIES: table(text(choices=get_args(Condition))),
     PROBE: _PROBE,
 }
 

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
         AppDryRunInfo,
         CfgVal,
         GiB,
+        Probe,
         Resource,
         RetryPolicy,
         Role,
@@ -55,7 +56,6 @@ if TYPE_CHECKING:
     from launcher.specs.mounts import BindMount, DeviceMount, MountType, VolumeMount, parse_mounts
     from launcher.specs.named_resources_aws import AWS_NAMED_RESOURCES, instance_type_from_resource
     from launcher.specs.named_resources_generic import GENERIC_NAMED_RESOURCES
-    from launcher.specs.probe import Probe
     from launcher.specs.resources import (
         UnknownResourceException,
         get_named_resources,
@@ -160,7 +160,7 @@ __all__ = [
 ]
 
 _NAMES_OF = {
-    "app": "ALL MISSING NONE NULL_RESOURCE AppDef AppDryRunInfo CfgVal GiB Resource RetryPolicy Role",
+    "app": "ALL MISSING NONE NULL_RESOURCE AppDef AppDryRunInfo CfgVal GiB Probe Resource RetryPolicy Role",
     "attempt": "ENDED_STATES LIVE_STATES PENDING_STATES Attempt AttemptState",
     "binding": "BoundLaunch bind bind_cfg bind_launch bind_workspace",
     "builders": "materialize_appdef",
@@ -171,7 +171,6 @@ _NAMES_OF = {
     "launch": "Launch Lifecycle OnChange OnEnd ProjectRef Trigger WorkspaceRef",
     "macros": "RUN_MACROS SYMBOLIC_APP_ID find_macros macros substitute substitute_partial",
     "mounts": "BindMount DeviceMount MountType VolumeMount parse_mounts",
-    "probe": "Probe",
     "resources": "UnknownResourceException get_named_resources named_resources resource",
     "named_resources_aws": "AWS_NAMED_RESOURCES instance_type_from_resource",
     "named_resources_generic": "GENERIC_NAMED_RESOURCES",

@@ -1,4 +1,4 @@
-"""AppDef, Role and Resource: what the user wants to run; AppDryRunInfo: the request of it before it is sent.
+"""AppDef, Role, Resource and Probe: what the user wants to run; AppDryRunInfo: its request before it is sent.
 
 These are the plain dataclasses that component functions fill in. Launcher treats them as values: it copies
 with `dataclasses.replace` and never edits a caller's. Documents, checks, macros and the schema of plans
@@ -7,16 +7,15 @@ follow from ROLE_FIELDS, which is derived from `Role`: a new field of that class
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from enum import Enum
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Generic, Literal, TypeVar
 
 from launcher.dataclass import MISSING as NO_DEFAULT
 from launcher.dataclass import dataclass, field, fields
 
 if TYPE_CHECKING:
     from launcher.specs.mounts import BindMount, DeviceMount, VolumeMount
-    from launcher.specs.probe import Condition, Probe
 
 MISSING = "<MISSING>"
 NONE = "<NONE>"
@@ -67,6 +66,88 @@ class RetryPolicy(str, Enum):
     ROLE = "ROLE"
 
     __str__ = str.__str__
+
+
+Condition = Literal["started", "ready", "succeeded"]
+CONDITIONS: Final = ("started", "ready", "succeeded")
+"""The conditions of another role to wait for: all its replicas were started, are ready, or ended with 0."""
+
+PROBE_EVERY_S: Final = 1.0
+PROBE_TIMEOUT_S: Final = 60.0
+LEAST_PROBE_EVERY_S: Final = 0.1
+LONGEST_PROBE_S: Final = 86400.0
+
+
+@dataclass(frozen=True)
+class Probe:
+    """The probe that tells when a replica is ready: `port`, `http` with `port`, `file` or `command`.
+
+    Attributes:
+        port: of this replica; something listens there.
+        http: path that answers a plain GET with 2xx or 3xx.
+        file: relative to the replica's working directory; made or written since the replica was started.
+        command: its exit code is 0; run as the replica is, in its working directory.
+        every: seconds between two probes; the first ones follow faster.
+        timeout: seconds from the start of the replica; then it has failed.
+    """
+
+    port: int | None = None
+    http: str | None = None
+    file: str | None = None
+    command: tuple[str, ...] = ()
+    every: float = PROBE_EVERY_S
+    timeout: float = PROBE_TIMEOUT_S
+
+    def to_json(self) -> dict[str, Any]:
+        """Return its fields without default values."""
+        found = {each.name: getattr(self, each.name) for each in fields(self)}
+        said = {name: value for name, value in found.items() if value != _PROBE_DEFAULTS[name]}
+        return {name: _plain(value) for name, value in said.items()}
+
+    @classmethod
+    def from_json(cls, value: Mapping[str, Any]) -> Probe:
+        """Return the probe from the value of `to_json`."""
+        return cls(**{**value, "command": tuple(value.get("command", ()))})
+
+    def faults(self) -> Iterator[tuple[str, str, str]]:
+        """Yield (field or "", code, message) of each fault."""
+        for name in ("http", "file"):
+            if not isinstance(getattr(self, name), str | None):
+                yield name, "wrong-type", f"{name} is text, got {getattr(self, name)!r}"
+                return
+        if not isinstance(self.command, tuple | list):
+            yield "command", "wrong-type", f"command is a tuple of texts, got {self.command!r}"
+            return
+        kinds = [name for name in ("http", "file", "command") if getattr(self, name)]
+        if self.port is not None and "http" not in kinds:
+            kinds.insert(0, "port")
+        if len(kinds) > 1:
+            has = f"{', '.join(kinds[:-1])} and {kinds[-1]}"
+            yield "", "constraint", f"a probe is one of port, http, file and command, and this has {has}"
+        elif not kinds:
+            yield "", "missing-field", "a probe needs `port`, `http` with `port`, `file` or `command`"
+        if self.http is not None and self.port is None:
+            yield "", "missing-field", "`http` needs the `port` that answers"
+        http = self.http if self.http is not None else "/"
+        if not http.startswith("/") or not http.isprintable() or " " in http:
+            yield "http", "unusable-text", f"want a path such as `/health`, got `{self.http}`"
+        if self.port is not None and (type(self.port) is not int or not 1 <= self.port <= 65535):
+            yield "port", "out-of-range", f"a port is an integer from 1 to 65535, got {self.port!r}"
+        for name, least in (("every", LEAST_PROBE_EVERY_S), ("timeout", self.every)):
+            amount = getattr(self, name)
+            if type(amount) not in (int, float) or not least <= amount <= LONGEST_PROBE_S:
+                message = f"{name} is at least {least:g} s and at most a day, got {amount!r}"
+                yield name, "out-of-range", message
+                return
+
+
+_PROBE_DEFAULTS = {each.name: each.default for each in fields(Probe)}
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, tuple):
+        return list(value)
+    return int(value) if isinstance(value, float) and value.is_integer() else value
 
 
 def at_least(number: int) -> dict[str, Any]:
@@ -222,7 +303,7 @@ VARIABLES = "dict[str, str]"
 """The kind of `env`: its values may be references to secrets."""
 JSON = "dict[str, Any]"
 PROBE = "Probe"
-CONDITIONS = "dict[str, Condition]"
+DEPENDENCIES = "dict[str, Condition]"
 OPTIONS = "dict[str, CfgVal]"
 MOUNTS = "list[BindMount | VolumeMount | DeviceMount]"
 

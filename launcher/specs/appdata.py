@@ -9,7 +9,7 @@ from typing import Any
 
 from launcher.dataclass import fields
 from launcher.specs.app import (
-    CONDITIONS,
+    DEPENDENCIES,
     JSON,
     MOUNTS,
     OPTIONS,
@@ -17,12 +17,12 @@ from launcher.specs.app import (
     ROLE_FIELDS,
     VARIABLES,
     AppDef,
+    Probe,
     Resource,
     Role,
 )
 from launcher.specs.canonical import UnstorableValueError, json_value
 from launcher.specs.mounts import BindMount, DeviceMount, Mount, VolumeMount
-from launcher.specs.probe import Probe
 from launcher.specs.secret import Secret
 
 _MOUNTS: Mapping[str, type] = {"bind": BindMount, "volume": VolumeMount, "device": DeviceMount}
@@ -126,7 +126,7 @@ _WRITERS: Mapping[str, Callable[[Any, str], Any]] = {
     "Resource": lambda value, where: json_value(_fields_of(value, Resource), where),
     "list[str]": lambda value, _: list(value),
     "dict[str, int]": lambda value, _: dict(value),
-    CONDITIONS: lambda value, _: dict(value),
+    DEPENDENCIES: lambda value, _: dict(value),
     PROBE: lambda value, _: value and value.to_json(),
 }
 _READERS: Mapping[str, Callable[[Any], Any]] = {

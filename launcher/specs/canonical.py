@@ -18,7 +18,7 @@ from launcher.errors import LauncherError
 from launcher.hashes import sha256
 from launcher.specs.app import (
     ALWAYS,
-    CONDITIONS,
+    DEPENDENCIES,
     DOCUMENT_FIELDS,
     JSON,
     MOUNTS,
@@ -29,13 +29,13 @@ from launcher.specs.app import (
     VARIABLES,
     AppDef,
     CfgVal,
+    Probe,
     Resource,
     RetryPolicy,
     Role,
 )
 from launcher.specs.launch import Launch, ProjectRef, WorkspaceRef
 from launcher.specs.mounts import BindMount, DeviceMount, Mount, VolumeMount
-from launcher.specs.probe import Probe
 from launcher.specs.secret import Secret, reference_in
 
 VERSION = "lr1"
@@ -261,7 +261,7 @@ _WRITERS: Mapping[str, Callable[[Any, str], Any]] = {
     "Resource": lambda value, _: _from_resource(value),
     "list[str]": lambda value, _: list(value),
     "dict[str, int]": lambda value, _: dict(value),
-    CONDITIONS: lambda value, _: dict(value),
+    DEPENDENCIES: lambda value, _: dict(value),
     PROBE: lambda value, _: value and value.to_json(),
     "RetryPolicy": lambda value, _: str(value),
 }
@@ -273,7 +273,7 @@ _READERS: Mapping[str, Callable[[Any], Any]] = {
     "Resource": _to_resource,
     "list[str]": list,
     "dict[str, int]": dict,
-    CONDITIONS: dict,
+    DEPENDENCIES: dict,
     PROBE: Probe.from_json,
     "RetryPolicy": RetryPolicy,
 }

@@ -10,6 +10,7 @@ from functools import partial
 from typing import Any, NamedTuple
 
 from launcher.specs.app import (
+    CONDITIONS,
     JSON,
     MISSING,
     MOUNTS,
@@ -19,13 +20,13 @@ from launcher.specs.app import (
     ROLE_FIELDS,
     VARIABLES,
     AppDef,
+    Probe,
     Resource,
     Role,
     RoleField,
 )
 from launcher.specs.macros import RUN_MACROS, find_macros, is_run_macro, role_of_host
 from launcher.specs.mounts import BindMount, DeviceMount, Mount, VolumeMount
-from launcher.specs.probe import CONDITIONS, Probe
 from launcher.specs.resources import GPU_TYPE, GPU_TYPE_FORM
 from launcher.specs.secret import MalformedSecretException, Secret
 from launcher.text import name_hint, unusable_in

@@ -20,10 +20,18 @@ from launcher.jobfile.model.role import (
 )
 from launcher.jobfile.text.document import Path, leaves
 from launcher.specs import mounts
-from launcher.specs.app import NULL_RESOURCE, ROLE_FIELDS, AppDef, Resource, RetryPolicy, Role
+from launcher.specs.app import (
+    NULL_RESOURCE,
+    ROLE_FIELDS,
+    AppDef,
+    Condition,
+    Probe,
+    Resource,
+    RetryPolicy,
+    Role,
+)
 from launcher.specs.check import Problem, check_app
 from launcher.specs.launch import Lifecycle, Trigger
-from launcher.specs.probe import Condition, Probe
 from launcher.specs.resources import (
     GPU_TYPE,
     UnknownResourceException,

@@ -222,12 +222,11 @@ def _line(lines: Callable[[], Mapping[JobKey, Callable[[str], str]]], key: JobKe
 
 _HOMES = {
     "launcher.jobfile.diagnostic": "Diagnostic Related Span",
-    "launcher.specs.app": "AppDef Resource RetryPolicy Role",
+    "launcher.specs.app": "AppDef Probe Resource RetryPolicy Role",
     "launcher.specs.jobkey": "JobKey",
     "launcher.specs.launch": "Budget Caps Launch Lifecycle Need ProjectRef Trigger WorkspaceRef",
     "launcher.specs.mounts": "BindMount DeviceMount VolumeMount",
     "launcher.specs.notify": "Destination",
-    "launcher.specs.probe": "Probe",
     "launcher.specs.secret": "Secret",
 }
 _CLASSES = [(home, name) for home, names in _HOMES.items() for name in names.split()]

@@ -26,8 +26,7 @@ from launcher.jobfile.model.types import (
     secret_of,
     text_or_mapping,
 )
-from launcher.specs.app import LONGEST_DELAY_S
-from launcher.specs.probe import EVERY_S, TIMEOUT_S
+from launcher.specs.app import LONGEST_DELAY_S, PROBE_EVERY_S, PROBE_TIMEOUT_S
 from launcher.specs.resources import GPU_TYPE_FORM
 from launcher.text import DURATION_PATTERN
 
@@ -156,13 +155,13 @@ class ProbeSpec(Model):
         examples=[["pg_isready"]],
     )
     every: Annotated[float, BeforeValidator(interval)] = Field(
-        EVERY_S,
+        PROBE_EVERY_S,
         description="Time between two probes; the first ones follow faster.",
         examples=["2s"],
         json_schema_extra=PROBE_TIME,
     )
     timeout: Annotated[float, BeforeValidator(interval)] = Field(
-        TIMEOUT_S,
+        PROBE_TIMEOUT_S,
         description="Time from the start of the replica; then it has failed.",
         examples=["5m"],
         json_schema_extra=PROBE_TIME,

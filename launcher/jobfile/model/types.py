@@ -15,11 +15,10 @@ from pydantic.fields import FieldInfo
 from pydantic_core import PydanticCustomError
 
 from launcher.dataclass import dataclass, field
-from launcher.specs.app import LONGEST_DELAY_S
+from launcher.specs.app import LEAST_PROBE_EVERY_S, LONGEST_DELAY_S, LONGEST_PROBE_S
 from launcher.specs.check import MAX_REPLICAS
 from launcher.specs.mounts import InvalidMountException, Mount, parse_mounts
 from launcher.specs.notify import URL_PATTERN, MalformedAddressError, check_address
-from launcher.specs.probe import LEAST_EVERY_S, LONGEST_S
 from launcher.specs.secret import MalformedSecretException, Secret
 from launcher.text import DURATION_PATTERN, DURATION_UNITS, duration_meant, is_number, seconds_in
 
@@ -185,8 +184,8 @@ _LONGEST_NUMBER = 15
 
 PROBE_TIME: dict[str, Any] = {
     "type": ["string", "number"],
-    "minimum": LEAST_EVERY_S,
-    "maximum": LONGEST_S,
+    "minimum": LEAST_PROBE_EVERY_S,
+    "maximum": LONGEST_PROBE_S,
     "pattern": DURATION_PATTERN,
 }
 """The schema of a time of a probe."""

@@ -18,7 +18,7 @@ from launcher.jobfile.schema.words import (
     nullable,
     or_reference,
 )
-from launcher.specs.probe import CONDITIONS
+from launcher.specs.app import CONDITIONS
 from launcher.specs.projectfile import DEFAULTS
 
 Schema = dict[str, Any]

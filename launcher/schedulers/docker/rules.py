@@ -17,11 +17,10 @@ from launcher.schedulers.checks import (
 from launcher.schedulers.docker.labels import DEFAULT_GRACE_S, WATCHER_IMAGE
 from launcher.schedulers.docker.names import NETWORK, SCRATCH
 from launcher.schedulers.replica_request import host_variable, serving
-from launcher.specs.app import AppDef, CfgVal, Role
+from launcher.specs.app import AppDef, CfgVal, Probe, Role
 from launcher.specs.check import Problem, macros_in
 from launcher.specs.macros import SYMBOLIC_APP_ID, needs_host
 from launcher.specs.mounts import BindMount, DeviceMount, VolumeMount
-from launcher.specs.probe import Probe
 from launcher.specs.runopts import InvalidRunConfigException, runopts
 
 _LEAST_MEMORY_MB = 6  # the engine's minimum

@@ -9,11 +9,10 @@ from math import ceil
 from launcher.schedulers.checks import BUILT_IMAGE, check_runnable, overridden, without_containers
 from launcher.schedulers.replica_request import host_variables
 from launcher.schedulers.slurm.options import KNOWN, MEMORY, OWN_OPTION, REFUSED, all_options, minutes_of
-from launcher.specs.app import AppDef, CfgVal, Role
+from launcher.specs.app import CONDITIONS, AppDef, CfgVal, Role
 from launcher.specs.check import Problem, macro_texts, macros_in
 from launcher.specs.macros import role_of_host
 from launcher.specs.mounts import BindMount, DeviceMount, VolumeMount
-from launcher.specs.probe import CONDITIONS
 from launcher.specs.resources import GPU_TYPE, gpu_type
 from launcher.text import nearest, plural
 

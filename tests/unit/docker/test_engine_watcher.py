@@ -14,8 +14,7 @@ from launcher.schedulers.docker.client.streams import ExecSocket
 from launcher.schedulers.docker.rules import options
 from launcher.schedulers.docker.scheduler import DockerScheduler
 from launcher.schedulers.docker.watching.container import MAIN, name_of, program, socket_of
-from launcher.specs.app import AppDef, Resource, Role
-from launcher.specs.probe import Probe
+from launcher.specs.app import AppDef, Probe, Resource, Role
 from tests.unit.test_layers import modules
 
 ON_ENGINE = {"watcher": "engine"}
