@@ -9,7 +9,8 @@ from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
 from launcher.dataclass import dataclass, replace
-from launcher.jobfile.model.fields import JOB_FIELDS, PlaceKind
+from launcher.jobfile.model.fields import JOB_FIELDS
+from launcher.jobfile.model.types import PlaceKind
 from launcher.jobfile.text.document import Document, Range, Spot
 from launcher.specs.jobkey import DEFAULT_SCHEDULER
 

@@ -11,7 +11,8 @@ from launcher.jobfile.compile.matrix import MARK, NO_MATRIX, Combination, fitted
 from launcher.jobfile.compile.project import GIT_NAMES, GitFacts, Trouble
 from launcher.jobfile.compile.variables import Value
 from launcher.jobfile.messages.collector import At, Collector, listing, nearest, place_name
-from launcher.jobfile.model.fields import WHERE_RUN, PlaceKind
+from launcher.jobfile.model.fields import WHERE_RUN
+from launcher.jobfile.model.types import PlaceKind
 from launcher.jobfile.text.document import Path
 from launcher.specs.macros import (
     RUN_MACROS,

@@ -1,20 +1,20 @@
-"""The types of fields: names, counts, texts with a grammar; the traits of a field; the base of all models."""
+"""The types of fields: names, counts, texts with a grammar; their traits and places; the base of models."""
 
 from __future__ import annotations
 
 import math
 import re
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from types import ModuleType
-from typing import Annotated, Any, Literal
+from types import ModuleType, NoneType, UnionType
+from typing import Annotated, Any, Literal, Union, get_args, get_origin
 
 from pydantic import BaseModel, ConfigDict, Field
 from pydantic.fields import FieldInfo
 from pydantic_core import PydanticCustomError
 
-from launcher.dataclass import dataclass, field
+from launcher.dataclass import dataclass, field, replace
 from launcher.specs.app import LEAST_PROBE_EVERY_S, LONGEST_DELAY_S, LONGEST_PROBE_S
 from launcher.specs.check import MAX_REPLICAS
 from launcher.specs.mounts import InvalidMountException, Mount, parse_mounts
@@ -101,6 +101,68 @@ class Model(BaseModel):
     def model_rebuild(cls, **how: Any) -> bool | None:
         with without_plugins():
             return super().model_rebuild(**how)
+
+
+@dataclass(frozen=True, slots=True)
+class PlaceKind:
+    """One kind of place. The attributes that are not described here are those of Traits.
+
+    Attributes:
+        fields: of a mapping with fixed keys; keys that begin with `x-` are free there.
+        each: of a list, or of a mapping by name: the place of every part.
+    """
+
+    mode: Mode = "plain"
+    fields: Mapping[str, PlaceKind] | None = None
+    each: PlaceKind | None = None
+    as_written: bool = False
+    nulls: bool = False
+    job_names: bool = False
+
+    def below(self, key: str | int) -> PlaceKind | None:
+        if self.fields is not None:
+            return self.fields.get(str(key))
+        return self.each
+
+
+def _alternatives(annotation: Any) -> Iterator[Any]:
+    """The types that a value may have, without `Annotated` and None."""
+    if get_origin(annotation) is Annotated:
+        yield from _alternatives(get_args(annotation)[0])
+    elif get_origin(annotation) in (Union, UnionType):
+        for each in get_args(annotation):
+            yield from _alternatives(each)
+    elif annotation is not NoneType:
+        yield annotation
+
+
+def _place(annotation: Any, traits: Traits) -> PlaceKind:
+    """The place of a value of a type whose texts have these traits."""
+    text = PlaceKind(
+        traits.mode, as_written=traits.as_written, nulls=traits.nulls, job_names=traits.job_names
+    )
+    kinds = [*_alternatives(annotation)]
+    models = [kind for kind in kinds if isinstance(kind, type) and issubclass(kind, Model)]
+    if models:
+        return replace(text, fields=fields_of(models))
+    each = next(
+        (_place(get_args(kind)[-1], traits) for kind in kinds if get_origin(kind) in (list, dict)), None
+    )
+    if each is not None and each.fields is not None:
+        # The other traits belong to the inner type.
+        text = PlaceKind("never" if traits.mode == "never" else "plain", job_names=traits.job_names)
+    return replace(text, each=each)
+
+
+def fields_of(models: Sequence[type[Model]]) -> dict[str, PlaceKind]:
+    """The fields of a mapping that any of these models may read, in their order."""
+    found = {name: info for model in models for name, info in model.model_fields.items()}
+    names = [*found]
+    for name, info in found.items():
+        if traits_of(info).after in found:
+            names.remove(name)
+            names.insert(names.index(traits_of(info).after) + 1, name)
+    return {name: _place(found[name].annotation, traits_of(found[name])) for name in names}
 
 
 VAR_TYPES = ("int", "float", "str", "bool")

@@ -10,7 +10,8 @@ import pytest
 from jsonschema import Draft202012Validator
 
 from launcher.cli import schema as published
-from launcher.jobfile.model.fields import JOB, PlaceKind, place_at
+from launcher.jobfile.model.fields import JOB, place_at
+from launcher.jobfile.model.types import PlaceKind
 from launcher.jobfile.text.document import Source
 from launcher.jobfile.text.yaml import parse_yaml
 from tests.unit.jobfile.words import HEAD
