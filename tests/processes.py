@@ -13,6 +13,7 @@ import pytest
 HOLDERS = tuple(b"launcher.schedulers.local." + name for name in (b"supervisor", b"line_holder", b"starter"))
 """In the command lines of the processes that hold local apps: one each, many, and one each again."""
 _PTRACE_ATTACH, _PTRACE_DETACH = 16, 17
+_EXECUTED_S = 5.0
 AGAIN_S = 0.25  # Linux 6.18 at times tells nobody that a process with several threads has ended
 
 
@@ -74,7 +75,7 @@ def watchers(home: str) -> list[int]:
 
 def with_argument(text: str) -> list[int]:
     """Every live process with `text` as one whole argument: finds those that threw their environment away."""
-    return [pid for pid in everything() if text.encode() in _read(pid, "cmdline").split(b"\0")]
+    return [pid for pid in everything() if text.encode() in _words(pid)]
 
 
 def of_user(uid: int) -> list[int]:
@@ -137,7 +138,7 @@ def held(pid: int) -> Iterator[None]:
 
 def describe(pid: int) -> str:
     """A line about a process, for the message of a failed test."""
-    argv = _read(pid, "cmdline").replace(b"\0", b" ").decode(errors="replace").strip()
+    argv = _command(pid).replace(b"\0", b" ").decode(errors="replace").strip()
     return f"{pid}: {argv[:300] or '(no command line)'}"
 
 
@@ -156,7 +157,7 @@ def _environ_holds(pid: int, marks: Iterable[str]) -> bool:
 
 def _held(pid: int, home: str) -> list[str]:
     """The app folders below LAUNCHER_HOME whose locks this process holds, if it is one that holds apps."""
-    command = _read(pid, "cmdline")
+    command = _command(pid)
     if any(each in command for each in HOLDERS):
         below = f"{home}/local/apps/"
     elif _is_watcher(pid, home):
@@ -168,17 +169,31 @@ def _held(pid: int, home: str) -> list[str]:
 
 
 def _is_watcher(pid: int, home: str) -> bool:
-    return f"{home}/docker/apps".encode() in _read(pid, "cmdline").split(b"\0")
+    return f"{home}/docker/apps".encode() in _words(pid)
 
 
 def _watches_below(pid: int, folder: str) -> bool:
-    words = _read(pid, "cmdline").split(b"\0")
-    return any(word.startswith(f"{folder}/".encode()) and word.endswith(b"/docker/apps") for word in words)
+    start = f"{folder}/".encode()
+    return any(word.startswith(start) and word.endswith(b"/docker/apps") for word in _words(pid))
 
 
 def _is_of_line(pid: int, home: str) -> bool:
     """Whether it holds a line, or starts supervisors for one that does."""
-    return f"{home}/local/apps".encode() in _read(pid, "cmdline").split(b"\0")
+    return f"{home}/local/apps".encode() in _words(pid)
+
+
+def _words(pid: int) -> list[bytes]:
+    return _command(pid).split(b"\0")
+
+
+def _command(pid: int) -> bytes:
+    """The command line. A process that is being executed has memory for a moment before it has words."""
+    deadline = time.monotonic() + _EXECUTED_S
+    while not (found := _read(pid, "cmdline")) and time.monotonic() < deadline:
+        if _read(pid, "statm")[:2] in (b"", b"0 "):  # of the kernel, or a zombie
+            break
+        time.sleep(0.001)
+    return found
 
 
 def _names(folder: str) -> list[str]:

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from launcher.schedulers.docker.watchers import PREFIX
 from tests.engines.proxy import Proxy, everything
 
 NAMES = [f"part-{number}" for number in range(6)]
@@ -21,10 +22,10 @@ def running(scenario: Any) -> Iterator[None]:
 
 
 def requests(scenario: Any, tmp_path: Path, *argv: str, code: int = 0) -> list[str]:
-    """The requests of a command."""
+    """The requests of a command, but for those about watchers on the engine: only other tests have some."""
     with Proxy(tmp_path / "p.sock", everything) as proxy:  # the watcher of the apps does not send through it
         scenario.launcher(*argv, env={**os.environ, "DOCKER_HOST": proxy.host}, code=code)
-        return list(proxy.seen)
+        return [each for each in proxy.seen if f"/containers/{PREFIX}" not in each]
 
 
 def observations(seen: list[str]) -> int:

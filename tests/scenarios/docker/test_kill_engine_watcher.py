@@ -38,7 +38,8 @@ class Flow:
             return f"cd {folder}; {ALONE}; echo {name} >>log; {rest}; code=$?; rmdir alone; exit $code"
 
         again = "max_retries: 1\nretry_policy: application"
-        job(script("first", "[ $(grep -c first log) = 2 ]"), name="first", role=again)
+        ends = "until [ -e go ]; do sleep 0.05; done; [ $(grep -c first log) = 2 ]"
+        job(script("first", ends), name="first", role=again)
         job(script("needing"), name="needing", top="needs: [first]")
         serving = job(
             script("serving"), name="serving", top="needs: [needing]", role="depends_on: {db: started}"
@@ -59,12 +60,16 @@ class Flow:
         self._watchers |= self._watched.names()
 
     def finish(self) -> None:
-        """Apply the jobs, and again whenever nothing has come of them for a while."""
+        """Apply the jobs, and again whenever nothing has come of them for a while.
+
+        The first job ends when all have been handed over: else their watcher may end before it has the next.
+        """
         deadline, applied_at = time.monotonic() + 2 * PATIENCE_S, 0.0
         while (outcomes := self._watched.outcomes()) != OUTCOMES:
             assert time.monotonic() < deadline, (outcomes, self.lines())
             if time.monotonic() - applied_at > 4:
                 self.run("apply", ".", "--yes")
+                (self.log.parent / "go").touch()
                 applied_at = time.monotonic()
             time.sleep(0.1)
 

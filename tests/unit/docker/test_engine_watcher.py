@@ -3,7 +3,7 @@
 import ast
 import socket
 import sys
-from copy import deepcopy
+from collections.abc import Iterator
 from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
@@ -21,17 +21,18 @@ ON_ENGINE = {"watcher": "engine"}
 PATIENCE_S = 60.0
 
 
-class WithoutTypes(ast.NodeTransformer):
-    """Removes the imports for type checkers."""
-
-    def visit_If(self, node: ast.If) -> ast.AST:
-        return node if ast.unparse(node.test) != "TYPE_CHECKING" else ast.Pass()
+def at_run_time(node: ast.AST) -> Iterator[ast.ImportFrom]:
+    """The imports below a node, but for those of type checkers alone."""
+    for each in ast.iter_child_nodes(node):
+        if isinstance(each, ast.ImportFrom):
+            yield each
+        elif not (isinstance(each, ast.If) and ast.unparse(each.test) == "TYPE_CHECKING"):
+            yield from at_run_time(each)
 
 
 def imported(module: str) -> set[str]:
     """The modules of launcher that a module imports at run time."""
-    tree = WithoutTypes().visit(deepcopy(modules()[module]))
-    nodes = [each for each in ast.walk(tree) if isinstance(each, ast.ImportFrom)]
+    nodes = list(at_run_time(modules()[module]))
     names = {f"{node.module}.{alias.name}" for node in nodes for alias in node.names}
     return {each for each in names | {str(node.module) for node in nodes} if each in modules()}
 
