@@ -49,8 +49,21 @@ def pytest_xdist_auto_num_workers() -> int:
     return (os.cpu_count() or 1) + 1
 
 
-def pytest_collection_finish() -> None:
-    gc.freeze()  # or each full collection goes through the thousands of tests
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Iterator[None]:
+    """Thousands of tests are made, and stay: no collection of garbage goes through them, now or later."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.freeze()
+        gc.enable()
+
+
+@pytest.hookimpl(trylast=True)  # after tests were deselected
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    if _is_worker(config):
+        items[:] = lanes.dealt(items, config.workerinput["workercount"])
 
 
 def pytest_sessionstart(session: pytest.Session) -> None:

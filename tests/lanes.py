@@ -5,7 +5,7 @@
 
 import os
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import count
 
 import pytest
@@ -26,6 +26,8 @@ EDITOR_TESTS = "tests/editors/"
 EVERY_ACT = os.environ.get("LAUNCHER_KILL_ACTS") == "all"
 """By hand, with LAUNCHER_KILL_ACTS=all: sweeps try also what `sampled`, `thinned` and `acts` pass over."""
 
+_LONG_S = 900.0
+"""The time limit of a test from which on it is among the longest."""
 _LEFT_OUT = pytest.StashKey[Counter[str]]()
 
 
@@ -73,6 +75,29 @@ def mark(item: pytest.Item) -> None:
         item.add_marker("slow")
     if item.nodeid.startswith(EDITOR_TESTS):
         item.add_marker("editor")
+
+
+def dealt(items: Sequence[pytest.Item], workers: int) -> list[pytest.Item]:
+    """Order tests so that each worker begins with its part of the longest: none is left for the end.
+
+    Worker by worker, xdist gives out parts of what is left that are equally long.
+    """
+    longest, others = [], []
+    for each in items:
+        (longest if _may_take_s(each) >= _LONG_S else others).append(each)
+    found: list[pytest.Item] = []
+    for k in range(workers):
+        mine = longest[k::workers]
+        size = (len(items) - len(found)) // (workers - k)
+        rest = max(0, size - len(mine))
+        found += mine + others[:rest]
+        del others[:rest]
+    return found + others
+
+
+def _may_take_s(item: pytest.Item) -> float:
+    limit = item.get_closest_marker("timeout")
+    return limit.args[0] if limit is not None and limit.args else 0.0
 
 
 def register_profiles() -> None:

@@ -1,16 +1,18 @@
 """Objects that tests leave on an engine: each test removes its own, the last session the shared ones.
 
 Workers and sessions share one engine. A test's things bear its token (in the project of its jobs, in the
-session of its apps); a session knows by a shared lock whether it is the last one.
+session of its apps); a session knows by a shared lock whether it is the last one. All sessions of a machine
+lock the folder of the engine's socket, whatever their TMPDIR is.
 """
 
 import fcntl
 import functools
 import json
+import os
 import secrets
 import time
 from collections.abc import Iterable
-from typing import IO
+from pathlib import Path
 
 from launcher.schedulers.docker.watchers import TURNS
 from tests.engines.docker import Daemon, Thing, is_ours
@@ -65,41 +67,57 @@ def _is_over(container: Thing) -> bool:
 
 
 @functools.cache
-def join() -> IO[str]:
-    """Register this process as a user of the engine: no other session's end removes the shared objects."""
-    lock = open(lock_file("engine"), "a")  # noqa: SIM115  # held until the process ends
+def join() -> int:
+    """Register this process as a user of the engine: no other session's end removes the shared objects.
+
+    Returns the descriptor that is locked until the process ends.
+    """
+    lock = _opened()
     fcntl.flock(lock, fcntl.LOCK_SH)
     make_images(SHELL_IMAGE)
     return lock
 
 
+def _opened() -> int:
+    host = Daemon().host
+    if host.startswith("unix://"):
+        return os.open(Path(host.removeprefix("unix://")).resolve().parent, os.O_RDONLY)
+    return os.open(lock_file("engine"), os.O_RDWR | os.O_CREAT, 0o600)
+
+
 def part() -> None:
     """Unregister this process as a user of the engine."""
     if join.cache_info().currsize:
-        join().close()
+        os.close(join())
         join.cache_clear()
 
 
 def leave(before: Iterable[Thing]) -> list[Thing]:
     """Remove shared objects unless other sessions run; return the objects left that were not `before`."""
     part()
-    with open(lock_file("engine"), "a") as lock:
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            return []  # whoever ends last judges
-        known = {thing.id for thing in before}
-        daemon = Daemon()
-        daemon.remove(made_by_tests())
-        daemon.remove(volume for volume in daemon.volumes() if volume.name == TURNS)
-        deadline = time.monotonic() + _PATIENCE_S  # a busy engine frees the endpoints of containers late
-        while shared := [net for net in daemon.networks() if net.name == "launcher" and net.id not in known]:
-            for network in shared:
-                daemon.release(network)
-            daemon.remove(shared)
-            if time.monotonic() > deadline:
-                known |= {network.id for network in shared if daemon.miscounts(network)}
-                break
-            time.sleep(_AGAIN_S)
-        left = [thing for thing in daemon.everything() if is_ours(thing) and thing.id not in known]
-        return [daemon.with_endpoints(thing) if thing.kind == "network" else thing for thing in left]
+    lock = _opened()
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        return _left(before)
+    except BlockingIOError:
+        return []  # whoever ends last judges
+    finally:
+        os.close(lock)
+
+
+def _left(before: Iterable[Thing]) -> list[Thing]:
+    known = {thing.id for thing in before}
+    daemon = Daemon()
+    daemon.remove(made_by_tests())
+    daemon.remove(volume for volume in daemon.volumes() if volume.name == TURNS)
+    deadline = time.monotonic() + _PATIENCE_S  # a busy engine frees the endpoints of containers late
+    while shared := [net for net in daemon.networks() if net.name == "launcher" and net.id not in known]:
+        for network in shared:
+            daemon.release(network)
+        daemon.remove(shared)
+        if time.monotonic() > deadline:
+            known |= {network.id for network in shared if daemon.miscounts(network)}
+            break
+        time.sleep(_AGAIN_S)
+    left = [thing for thing in daemon.everything() if is_ours(thing) and thing.id not in known]
+    return [daemon.with_endpoints(thing) if thing.kind == "network" else thing for thing in left]

@@ -4,10 +4,13 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from tests import processes
+from tests import lanes, processes
+from tests.engines.docker import Daemon
+from tests.engines.images import SHELL_IMAGE
 from tests.forkserver import server
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -37,6 +40,24 @@ def run_tests(folder, text, **environ):
         capture_output=True, text=True, check=False, env={**os.environ, **environ},
     )  # fmt: skip
     return got.returncode, got.stdout + got.stderr
+
+
+class Item:
+    """A test whose time limit is so long; 0: as all others."""
+
+    def __init__(self, limit_s: float) -> None:
+        self.limit_s = limit_s
+
+    def get_closest_marker(self, name: str) -> pytest.Mark | None:
+        return pytest.mark.timeout(self.limit_s).mark if self.limit_s else None
+
+
+def test_each_worker_begins_with_its_part_of_the_longest_tests_and_none_is_lost():
+    items: Any = [Item(limit) for limit in (0, 0, 1800, 0, 600, 0, 900, 0, 1800, 0, 0)]
+    dealt = lanes.dealt(items, 3)
+    assert sorted(map(id, dealt)) == sorted(map(id, items))
+    assert [dealt[at].limit_s for at in (0, 3, 7)] == [1800, 900, 1800]
+    assert [each.limit_s for each in lanes.dealt(items[:3], 8)] == [1800, 0, 0]
 
 
 @pytest.mark.slow
@@ -84,3 +105,9 @@ def test_a_script_hands_its_command_to_a_loaded_interpreter_with_streams_folder_
         out, err = ran.communicate()
         assert (ran.returncode, "nonsense" in err) == (64, True), err
         assert out == scenario.launcher("validate", job.name).out
+
+
+def test_the_end_of_a_session_with_another_tmpdir_leaves_the_shared_images(token, tmp_path):
+    ends = [sys.executable, "-c", "from tests.engines import tidy; tidy.leave([])"]
+    subprocess.run(ends, env={**os.environ, "TMPDIR": str(tmp_path)}, check=True)
+    assert SHELL_IMAGE in {name for image in Daemon().images() for name in image.name.split()}
