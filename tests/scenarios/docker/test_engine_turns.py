@@ -141,7 +141,6 @@ def test_every_state_folder_shows_the_line_and_moves_the_apps_in_it(
     assert lines(log) == ["first", "twelfth", "third"]
 
 
-@pytest.mark.parametrize("command", ["list -s local_docker", "plan .", "status second third"])
 def test_a_command_looks_once_at_the_watcher_of_all_apps_in_line(
     scenario: DockerScenario,
     watched: Watched,
@@ -149,15 +148,15 @@ def test_a_command_looks_once_at_the_watcher_of_all_apps_in_line(
     log: Path,
     one_at_a_time: None,
     tmp_path: Path,
-    command: str,
 ) -> None:
     others = ("second", "tenth", "third", "twelfth")
     in_line(scenario, watched, gate, log, *others)
-    with Proxy(tmp_path / "p.sock", everything) as proxy:
-        env = {**os.environ, "DOCKER_HOST": proxy.host}
-        scenario.launcher(*command.split(), env=env, code=None)
-        looks = [each for each in proxy.seen if f"/containers/{next(iter(watched.names()))}/" in each]
-    assert len(looks) < 2 * len(others), looks
+    for command in ("list -s local_docker", "plan .", "status second third"):
+        with Proxy(tmp_path / "p.sock", everything) as proxy:
+            env = {**os.environ, "DOCKER_HOST": proxy.host}
+            scenario.launcher(*command.split(), env=env, code=None)
+            looks = [each for each in proxy.seen if f"/containers/{next(iter(watched.names()))}/" in each]
+        assert len(looks) < 2 * len(others), (command, looks)
     gate.open()
     watched.ends(**dict.fromkeys(("first", *others), "succeeded"))
 

@@ -82,7 +82,7 @@ class Flow:
         return any((volume / f"killed.{each}").exists() for each in self._watchers)
 
 
-@pytest.mark.parametrize("act", sampled(range(1, MOST + 1), 9, 30, every=9))
+@pytest.mark.parametrize("act", sampled(range(1, MOST + 1), 9, 30, every=21))
 def test_a_flow_outlives_its_watcher_that_is_killed_at_an_act(
     scenario: DockerScenario, watched: Watched, act: int
 ) -> None:

@@ -19,7 +19,7 @@ from tests.engines.own import OwnEngine
 from tests.lanes import seeds
 from tests.scenarios.docker.watched import Watched, make_own_image, until
 
-CLIENTS, JOBS, AT_ONCE = 8, 10, 2
+CLIENTS, JOBS, AT_ONCE = 8, 6, 2
 SHARE = f"resource: {{cpu: {machine(with_gpus=False).cpu / AT_ONCE}}}"
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]

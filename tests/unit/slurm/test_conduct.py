@@ -552,7 +552,7 @@ def environ(pid: int) -> bytes:
 def test_a_wrapper_that_is_killed_while_it_waits_is_replaced(site: Site, replicas: int) -> None:
     fails = "test $K = 1 || test $LAUNCHER_RESTART = 1 || exit 3"
     script = f"{fails}; touch go$K; until test -e go0; do sleep 0.1; done"
-    site.app(role("main", script, retries=1, replicas=replicas), order={"main": {"retry_delay": 1}})
+    site.app(role("main", script, retries=1, replicas=replicas), order={"main": {"retry_delay": 5}})
     process = site.start()
     until(lambda: site.events("restart"))
 
