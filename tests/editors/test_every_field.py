@@ -50,7 +50,6 @@ def of_schema(*path: str) -> dict[str, tuple[str, Any]]:
     return {name: (text, "x") for name, text in texts.items()}
 
 
-MAIN = "roles:\n  main:\n    entrypoint: x\n"
 RUN = frozenset({"entrypoint"})
 TYPE = frozenset({"type"})
 IN_ROLE: Mapping[str, tuple[str, type[Model]]] = {

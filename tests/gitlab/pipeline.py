@@ -16,7 +16,6 @@ from tests.github.repository import git
 from tests.github.workflow import Ran
 from tests.gitlab.fake import JOB_TOKEN, PROJECT, FakeGitLab
 
-FILE = ".gitlab/launcher.yml"
 INCLUDING = ".gitlab-ci.yml"
 _KEYWORDS = ("include", "variables", "stages", "workflow", "default")
 

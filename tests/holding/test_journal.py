@@ -18,8 +18,6 @@ from hypothesis import strategies as st
 from launcher.holding import journal
 from launcher.holding.journal import SPARE_BYTES, JournalWriter, as_json, from_json, line, read_events
 
-STARTING = line({"v": 1, "e": "starting", "t": 1})
-
 
 @contextmanager
 def room_for(size: int) -> Iterator[None]:

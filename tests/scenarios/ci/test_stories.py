@@ -302,9 +302,6 @@ def test_a_plan_calls_components_of_the_repository_only_where_the_base_allows_it
     repo.plan(2)
 
 
-FAILS = "version: 1\nname: fails\nroles: {main: {entrypoint: sh, args: [-c, 'echo %s >&2; exit 3']}}\n"
-
-
 @pytest.mark.slow
 def test_a_report_is_written_once_when_all_jobs_have_ended(
     repo: Repository, github: FakeGitHub, scenario: Scenario

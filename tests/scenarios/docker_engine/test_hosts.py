@@ -2,35 +2,12 @@
 
 import socket
 from collections.abc import Iterator
-from typing import Any
 
 import pytest
 
 from launcher.errors import StartError
-from launcher.schedulers.docker.job import DockerContainer, DockerJob
-from launcher.schedulers.docker.request import build_request
-from launcher.schedulers.docker.rules import options
-from launcher.specs import AppDef, AppState, Probe, Role
+from launcher.specs import AppDef, AppState, Probe
 from tests.contract.conftest import DockerCase
-
-SERVER = Role("server", "web:1", entrypoint="serve", service=True)
-CLIENT = Role(
-    "client",
-    "web:1",
-    entrypoint="ask",
-    args=["http://$<role.server.host>:80/$<app_id>", "$<rank0_host>", "$$<rank0_host>"],
-    env={"URL": "tcp://$<role.client.host>/$<replica_id>"},
-)
-APP = AppDef("web", [SERVER, CLIENT])
-APP_ID = "web-1-abcde"
-
-
-def request(app: AppDef = APP, app_id: str = APP_ID, **cfg: Any) -> DockerJob:
-    return build_request(app, options().resolve(cfg), app_id, session="demo")
-
-
-def client(job: DockerJob) -> DockerContainer:
-    return job.containers[1]
 
 
 def test_the_network_resolves_the_host_name_of_a_role(case: DockerCase) -> None:

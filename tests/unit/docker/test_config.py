@@ -1,14 +1,11 @@
 """The body that the engine gets."""
 
-import contextlib
-
 import pytest
 
-from launcher.schedulers.docker.request import bind_request, build_request, with_gpus
+from launcher.schedulers.docker.request import build_request, with_gpus
 from launcher.schedulers.docker.rules import options
 from launcher.specs import AppDef, BindMount, DeviceMount, Resource, RetryPolicy, Role
 from launcher.specs.secret import Secret
-from tests.engines import require
 from tests.engines.images import SHELL_IMAGE
 
 ROLE = Role(
@@ -99,26 +96,3 @@ def test_the_reference_of_a_secret_never_passes_for_its_value():
     secret = Role("r", "i", entrypoint="x", env={"KEY": Secret("env:API_KEY")})
     with pytest.raises(ValueError, match="KEY was not read"):
         container(secret).body()
-
-
-@pytest.fixture
-def made(token):
-    """Creates containers on the real engine through the Docker SDK; they and their volumes go afterwards."""
-    require("docker")
-    import docker
-
-    with contextlib.ExitStack() as after:
-        client = docker.from_env()
-        after.callback(client.close)
-
-        def make(role=ROLE, edits=None, **cfg):
-            job = build_request(AppDef("app", [role]), options().resolve(cfg), session="s")
-            job.containers[0].kwargs.update(edits or {})
-            each = bind_request(job, token).containers[0]
-            body = each.body()
-            found = client.api.create_container_from_config(body, each.name)["Id"]
-            after.callback(client.api.remove_volume, f"{token}-scratch")
-            after.callback(client.api.remove_container, found, force=True, v=True)
-            return client.api.inspect_container(found)
-
-        yield make

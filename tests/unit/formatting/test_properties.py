@@ -1,7 +1,7 @@
 """Formatting any file keeps its meaning and every comment, and leaves nothing to format."""
 
 import pytest
-from hypothesis import HealthCheck, assume, given
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from launcher.jobfile.format import Unformattable, format_text
@@ -10,15 +10,6 @@ from launcher.jobfile.text.parse import parse
 from tests.unit.formatting.strategies import yaml_files
 from tests.unit.formatting.words import read
 from tests.unit.jobfile.test_fuzz import damaged
-
-SLOW = (HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.filter_too_much)
-
-
-def in_order(value: object) -> object:
-    """A value in which the order of keys and the types of numbers count."""
-    if isinstance(value, dict):
-        return [(key, in_order(inner)) for key, inner in value.items()]
-    return [in_order(item) for item in value] if isinstance(value, list) else repr(value)
 
 
 def meaning(document: Document) -> object:

@@ -7,21 +7,7 @@ import pytest
 
 from launcher.errors import LauncherError, UsageError
 from launcher.inventory.find import find, find_all, find_app, find_each
-from launcher.state.store import Store
 from tests.unit.cli.worlds import attempt, launch
-
-
-@pytest.fixture
-def record(tmp_path, monkeypatch):
-    """Puts attempts into the ledger; the current directory is of project `default`."""
-    monkeypatch.chdir(tmp_path)
-
-    def put(*attempts):
-        with Store.open() as store:
-            for one in attempts:
-                store.record(one)
-
-    return put
 
 
 def test_a_name_means_the_latest_attempt(record):

@@ -13,19 +13,6 @@ from launcher.state.store import Store
 from tests.unit.cli.worlds import attempt, launch
 
 
-@pytest.fixture
-def record(tmp_path, monkeypatch):
-    """Puts attempts into the ledger; the current directory is of project `default`."""
-    monkeypatch.chdir(tmp_path)
-
-    def put(*attempts):
-        with Store.open() as store:
-            for one in attempts:
-                store.record(one)
-
-    return put
-
-
 def of_matrix(name, *slugs, file="sweep.launcher.yaml", target="default", origin="example.org/repo"):
     """The succeeded attempts of a matrix' jobs."""
     made = [launch(f"{name}-{slug}") for slug in slugs]

@@ -3,7 +3,6 @@
 import json
 import re
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -15,8 +14,6 @@ from launcher.jobfile.model.types import PlaceKind
 from launcher.jobfile.text.document import Source
 from launcher.jobfile.text.yaml import parse_yaml
 from tests.unit.jobfile.words import HEAD
-
-PUBLISHED = Path(__file__).resolve().parents[3] / "schemas" / "job-v1.schema.json"
 
 OBEYED = {"$schema", "$id", "$ref", "$defs", "type", "properties", "required", "additionalProperties"}
 OBEYED |= {"patternProperties", "enum", "const", "pattern", "minimum", "maximum", "exclusiveMinimum"}

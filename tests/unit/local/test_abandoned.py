@@ -16,14 +16,6 @@ def created(max_retries: int = 0, policy: str = "APPLICATION", count: int = 2) -
     return [START, event("created", roles=[["main", count]], retries=[[max_retries, policy]])]
 
 
-def restart(scope: str, n: int, k: int = 0) -> dict[str, object]:
-    return event("restart", scope=scope, role="main", k=k, n=n)
-
-
-def stopping(why: str, state: str, message: str, code: int | None = None) -> dict[str, object]:
-    return event("stopping", why=why, by="", state=state, message=message, code=code)
-
-
 def left(*events: dict[str, object]) -> AppView:
     """The state when the supervisor died behind these events."""
     return fold(lines(*events), locked=False)

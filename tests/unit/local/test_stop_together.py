@@ -13,8 +13,6 @@ from tests.unit.local.conftest import Supervise
 from tests.unit.local.driving import Driven, sh, withdraw
 from tests.unit.local.test_needs import hold
 
-SLEEP = ["sleep", "1000"]
-
 
 def running(supervise: Supervise, *names: str) -> list[Driven]:
     apps = [supervise(name) for name in names]

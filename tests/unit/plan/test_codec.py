@@ -24,7 +24,6 @@ from tests.lanes import sampled
 from tests.unit.plan.strategies import documents, unhurried
 from tests.unit.plan.world import ORIGIN, OWNER, attempt, job, plan
 
-SCHEMA = Path(__file__).parents[3] / "schemas" / "plan-v3.schema.json"
 VALIDATOR = Draft202012Validator(plan_schema())
 SCOPES = [Scope(origin=ORIGIN, target="default")]
 

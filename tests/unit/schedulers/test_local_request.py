@@ -30,13 +30,6 @@ from launcher.specs import (
 )
 
 APPS = "/state/apps"
-OURS = {
-    "LAUNCHER_JOB_ID",
-    "LAUNCHER_RANK0_HOST",
-    "LAUNCHER_SCRATCH",
-    "PET_LOG_DIR",
-    "TORCHELASTIC_ERROR_FILE",
-}
 
 
 def request_of(*roles: Role, app_id: str = "a-1", **cfg: Any) -> PopenRequest:

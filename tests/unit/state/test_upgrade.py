@@ -2,6 +2,7 @@
 
 import sqlite3
 import subprocess
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -9,6 +10,7 @@ import pytest
 
 from launcher.errors import StateError
 from launcher.holding.use import Use
+from launcher.specs.attempt import Attempt
 from launcher.state import reader as module
 from launcher.state.records import AppRecord
 from launcher.state.rows import COLUMNS, SCHEMA, VERSION, from_attempt
@@ -19,21 +21,27 @@ from tests.unit.state.older import FIRST, THIRD
 ATTEMPTS = [attempt(state="succeeded", ended_at=2.0), attempt(number=2, state="running", started_at=3.0)]
 
 
-@pytest.fixture(autouse=True)
-def first_version(launcher_home: Path) -> Path:
-    """A ledger as version 1 wrote it, with two attempts."""
-    launcher_home.mkdir(mode=0o700)
-    path = launcher_home / "ledger.db"
-    names = [name for name in COLUMNS if name in FIRST]
+def write(
+    path: Path, number: int, schema: str, names: Sequence[str], attempts: Sequence[Attempt] = ATTEMPTS
+) -> None:
+    """A ledger of a version with this schema, whose attempts have the columns `names`."""
     with sqlite3.connect(path) as made:
-        made.executescript(f"PRAGMA journal_mode=WAL; {FIRST}; PRAGMA user_version=1")
-        for each in ATTEMPTS:
+        made.executescript(f"PRAGMA journal_mode=WAL; {schema}; PRAGMA user_version={number}")
+        for each in attempts:
             row = dict(zip(COLUMNS, from_attempt(each), strict=True))
             holes = ", ".join("?" * len(names))
             made.execute(
                 f"INSERT INTO attempts ({', '.join(names)}) VALUES ({holes})", [row[n] for n in names]
             )
     made.close()
+
+
+@pytest.fixture(autouse=True)
+def first_version(launcher_home: Path) -> Path:
+    """A ledger as version 1 wrote it, with two attempts."""
+    launcher_home.mkdir(mode=0o700)
+    path = launcher_home / "ledger.db"
+    write(path, 1, FIRST, [name for name in COLUMNS if name in FIRST])
     return path
 
 
@@ -113,13 +121,7 @@ def test_rows_of_apps_come_from_the_source_in_the_same_transaction(first_version
 
 def test_the_third_version_gets_indexes_that_know_waiting_attempts(first_version: Path):
     first_version.unlink()
-    names = [name for name in COLUMNS if name in THIRD]
-    with sqlite3.connect(first_version) as made:
-        made.executescript(f"PRAGMA journal_mode=WAL; {THIRD}; PRAGMA user_version=3")
-        row = dict(zip(COLUMNS, from_attempt(ATTEMPTS[1]), strict=True))
-        holes = ", ".join("?" * len(names))
-        made.execute(f"INSERT INTO attempts ({', '.join(names)}) VALUES ({holes})", [row[n] for n in names])
-    made.close()
+    write(first_version, 3, THIRD, [name for name in COLUMNS if name in THIRD], ATTEMPTS[1:])
     waiting = attempt(number=3, state="waiting")
     with Store.open() as store:
         store.record(waiting)
@@ -137,16 +139,7 @@ def write_without(path: Path, number: int, *later: str) -> None:
     schema = SCHEMA
     for name in later:
         schema = schema.replace(f", {name} TEXT NOT NULL DEFAULT ''", "")
-    names = [name for name in COLUMNS if name not in later]
-    with sqlite3.connect(path) as made:
-        made.executescript(f"PRAGMA journal_mode=WAL; {schema}; PRAGMA user_version={number}")
-        for each in ATTEMPTS:
-            row = dict(zip(COLUMNS, from_attempt(each), strict=True))
-            holes = ", ".join("?" * len(names))
-            made.execute(
-                f"INSERT INTO attempts ({', '.join(names)}) VALUES ({holes})", [row[n] for n in names]
-            )
-    made.close()
+    write(path, number, schema, [name for name in COLUMNS if name not in later])
 
 
 def test_the_eighth_version_gets_columns_for_matrix_and_reason(first_version: Path):

@@ -35,13 +35,6 @@ sys.stdin.read()
 
 
 @pytest.fixture
-def table(tmp_path: Path) -> str:
-    folder = tmp_path / "table"
-    folder.mkdir()
-    return str(folder)
-
-
-@pytest.fixture
 def gpu_table(tmp_path: Path) -> str:
     folder = tmp_path / "gpus"
     folder.mkdir()

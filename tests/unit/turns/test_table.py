@@ -54,13 +54,6 @@ place.leave()
 
 
 @pytest.fixture
-def table(tmp_path: Path) -> str:
-    folder = tmp_path / "table"
-    folder.mkdir()
-    return str(folder)
-
-
-@pytest.fixture
 def places() -> Iterator[list[Place]]:
     made: list[Place] = []
     yield made
