@@ -179,7 +179,7 @@ def test_a_file_that_changes_between_approval_and_apply_starts_nothing(scenario,
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("seed", sampled(seeds(4), 0))
+@pytest.mark.parametrize("seed", sampled(seeds(2), 0))
 def test_a_kept_result_matches_the_present_inputs_after_any_edits_and_kills(scenario, code, seed):
     """Each edit is new. The job copies its inputs at its start and end: a kept attempt has read no others."""
     chance = random.Random(seed)
