@@ -11,10 +11,10 @@ from tests.scenarios.test_apply import (  # noqa: F401
     test_a_saved_plan_applied_twice_is_stale_the_second_time,
     test_a_second_apply_keeps_the_finished_job_and_reports_it_unchanged,
     test_an_apply_with_one_bad_job_file_submits_no_job,
-    test_eight_applies_at_once_make_one_attempt,
-    test_eight_applies_of_one_saved_plan_make_one_attempt,
     test_replacing_a_running_job_needs_approval_and_stops_the_old_attempt_first,
     test_retry_failed_runs_every_failed_job_again,
+    test_twenty_applies_at_once_make_one_attempt,
+    test_twenty_applies_of_one_saved_plan_make_one_attempt,
 )
 
 
