@@ -232,6 +232,13 @@ def test_a_replica_that_another_program_starts_after_the_end_changes_no_outcome(
     assert app.shown(app.replicas[0]) == ("cancelled", "a/0 failed")
 
 
+def test_a_replica_that_is_not_ready_in_time_is_to_be_stopped():
+    app = App()
+    for event in (created("a*2"), fact("go"), fact("a/0"), fact("a/1"), fact("a/0 late")):
+        app.take(event)
+    assert {each.name: grace_s for each, grace_s in app.to_stop.items()} == {"a/0": None}
+
+
 def test_a_probe_that_gives_up_after_the_exit_of_its_replica_stops_nothing():
     app = App()
     for event in (created("a*2"), fact("go"), fact("a/0"), fact("a/1"), fact("a/0=0"), fact("a/0 late")):
