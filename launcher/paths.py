@@ -110,7 +110,9 @@ def ensure_private(root: str, folder: str, variable: str) -> str:
     below = os.path.relpath(folder, root).split(os.sep)
     try:
         if _own(root, root, variable) & 0o022:
-            hint = f"chmod go-w {root}, or set {variable} to {root}/launcher"
+            from shlex import quote
+
+            hint = f"chmod go-w {quote(root)}, or set {variable} to {root}/launcher"
             raise _unsafe(root, "other users can write to it", hint)
         path = root
         for name in below:

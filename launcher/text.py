@@ -260,6 +260,13 @@ def nearest(name: str, known: Iterable[str]) -> str | None:
     return min(found)[-1] if found else None
 
 
+def typed(path: str) -> str:
+    """Return a path as a user types it into a command line: quoted for the shell, and not an option."""
+    from shlex import quote
+
+    return quote(f"./{path}" if path.startswith("-") else path)
+
+
 def dotted(path: Iterable[str | int]) -> str:
     """("roles", "main", "args", 0) → "roles.main.args[0]"."""
     text = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in path)
