@@ -111,6 +111,31 @@ def test_a_read_only_state_folder_can_be_read_but_not_applied_to(scenario):
     assert scenario.supervisors() == {}
 
 
+@pytest.mark.parametrize("mode", [0o300, 0o500, 0o600])
+def test_a_state_folder_without_a_right_of_its_owner_is_one_clear_error(scenario, mode):
+    scenario.home.mkdir(exist_ok=True)
+    scenario.home.chmod(mode)
+    try:
+        err = ordinary(scenario, "apply", scenario.job("true"), "--yes", code=1)
+        assert one_message(err).endswith("ledger.db: Permission denied")
+    finally:
+        scenario.home.chmod(0o700)
+    assert list(scenario.home.iterdir()) == []
+
+
+@pytest.mark.parametrize("mask", [0o777, 0o200])
+def test_a_umask_that_takes_rights_of_the_owner_is_refused_by_name(scenario, mask):
+    file = scenario.job("true")
+    before = os.umask(mask)
+    try:
+        err = ordinary(scenario, "apply", file, "--yes", code=1)
+    finally:
+        os.umask(before)
+    assert f"the umask {mask:04o}" in one_message(err)
+    assert "hint: umask 022" in err
+    assert not scenario.home.exists() or list(scenario.home.iterdir()) == []
+
+
 FULL_DISK = """
 mount -t tmpfs -o mode=700,size=256k none "$LAUNCHER_HOME" || exit 99
 cat /dev/zero >"$LAUNCHER_HOME/filler" 2>/dev/null
