@@ -122,7 +122,13 @@ def test_names_that_cannot_stand_in_paths_and_handles_are_problems(name):
             {"mounts": [BindMount("/a", "/x"), VolumeMount("v", "/x")]},
             (*AT, "mounts", 1),
             "duplicate-destination",
-            "mounts 0 and 1 have one destination, `/x`",
+            "mounts 1 and 2 have one destination, `/x`",
+        ),
+        (
+            {"mounts": [BindMount("/a", "/x"), VolumeMount("v", "/x/./y/../")]},
+            (*AT, "mounts", 1),
+            "duplicate-destination",
+            "mounts 1 and 2 have one destination, `/x/./y/../`",
         ),
         (
             {"args": ["$<replica>"]},
