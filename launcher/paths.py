@@ -109,6 +109,11 @@ def ensure_private(root: str, folder: str, variable: str) -> str:
     """As `ensure`, for a folder below any root, which the environment variable `variable` gives."""
     below = os.path.relpath(folder, root).split(os.sep)
     try:
+        root.encode()
+    except UnicodeEncodeError:  # records hold paths of it
+        hint = f"set {variable} to another folder"
+        raise _unsafe(root, "its path is no UTF-8 text", hint) from None
+    try:
         if _own(root, root, variable) & 0o022:
             from shlex import quote
 
