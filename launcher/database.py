@@ -150,8 +150,10 @@ def _refuse_unwritable(path: str) -> None:
     """
     inode = _inode(path)
     code = errno.EISDIR if os.path.isdir(path) else 0
-    if not os.access(path if inode else os.path.dirname(path), os.W_OK) and _inode(path) == inode:
-        code = code or errno.EACCES  # unless another client has just moved it aside
+    asked, rights = (path, os.W_OK) if inode else (os.path.dirname(path), os.R_OK | os.W_OK | os.X_OK)
+    if not os.access(asked, rights) and _inode(path) == inode:  # else another client has just moved it
+        is_fixed = os.statvfs(os.path.dirname(path)).f_flag & os.ST_RDONLY
+        code = code or (errno.EROFS if is_fixed else errno.EACCES)
     if code:
         raise paths.unusable(OSError(code, os.strerror(code)), path)
 

@@ -4,7 +4,8 @@ Finding the root looks at folders and starts no process, so that a thousand job 
 git itself is asked when the origin or the commit is wanted.
 
 A checkout is data, its `.git` folder included: every setting by which a checkout can make git start a program
-(hooks, file system monitors, filters, remotes that fetch missing objects) is switched off.
+(hooks, file system monitors, filters, remotes that fetch missing objects, checks of signatures) is switched
+off. Its settings also do not say where its files are, nor which contents a commit has.
 """
 
 from __future__ import annotations
@@ -21,9 +22,23 @@ if TYPE_CHECKING:
 
 _EXPORT = "launcher-base-"
 _TIMEOUT_S = 60.0  # seconds: a slow disk takes its time; a longer call hangs
+_LOCKED_AFTER_S = 60.0  # a folder this old has its lock, if its process lives
 _PATHS = 500
-_SAFE = ("-c", "core.fsmonitor=", "-c", "core.hooksPath=/dev/null", "-c", "protocol.allow=never")
-_SAFE_ENV = {"GIT_ALLOW_PROTOCOL": "none", "GIT_NO_LAZY_FETCH": "1", "GIT_TERMINAL_PROMPT": "0"}
+_SAFE = tuple(
+    word
+    for setting in (
+        *("core.fsmonitor=", "core.hooksPath=/dev/null", "protocol.allow=never"),
+        "log.showSignature=false",  # with it, `git log` runs `gpg.program` for each signed commit
+    )
+    for word in ("-c", setting)
+)
+_SAFE_ENV = {
+    "GIT_ALLOW_PROTOCOL": "none",
+    "GIT_NO_LAZY_FETCH": "1",
+    "GIT_NO_REPLACE_OBJECTS": "1",  # `refs/replace` gives the id of a commit to other contents
+    "GIT_TERMINAL_PROMPT": "0",
+}
+_TRUST = "git config --global --add safe.directory "  # so git's own advice begins
 _OF_CHECKOUT = ("local", "worktree", "submodule")  # scopes of git-config(1)
 _NOT_OURS = ("DIR", "WORK_TREE", "INDEX_FILE", "PREFIX", "COMMON_DIR", "OBJECT_DIRECTORY")
 
@@ -146,6 +161,17 @@ class Repository:
         found = self._git("rev-parse", "--verify", "--quiet", "--end-of-options", name, ok=(0, 1)).split()
         return found[0] if len(found) == 1 else ""  # git fails for a range, and prints both ends
 
+    def why_missing(self, revision: str) -> str:
+        """The advice for a revision that `commit_of` does not find: the name that is meant, or a fetch."""
+        if self.is_shallow():
+            fetch = "git fetch --unshallow origin '+refs/heads/*:refs/remotes/origin/*'"
+            return f"fetch all commits: `{fetch}`, or `fetch-depth: 0` of actions/checkout"
+        from launcher.text import did_you_mean
+
+        known = self._git("for-each-ref", "--format=%(refname:short)").split()
+        meant = did_you_mean(revision, known)
+        return meant or "fetch it: `git fetch --all`; `git branch --all` lists branches"
+
     def merge_base(self, revision: str) -> str:
         """The newest common ancestor of a revision and the commit checked out; "" where there is none."""
         return self._git("merge-base", revision, "HEAD", ok=(0, 1, 128)).strip()
@@ -176,18 +202,22 @@ class Repository:
     @contextmanager
     def exported(self, commit: str) -> Iterator[str]:
         """The path of a private temporary folder with the files of a commit."""
+        from fcntl import LOCK_EX, flock
         from shutil import rmtree
         from tempfile import mkdtemp
 
         _clear_left_behind()
-        folder = os.path.realpath(mkdtemp(prefix=f"{_EXPORT}{os.getpid()}-"))
+        folder = os.path.realpath(mkdtemp(prefix=_EXPORT))
+        lock = os.open(folder, os.O_RDONLY | os.O_CLOEXEC)
         try:
+            flock(lock, LOCK_EX)
             root = os.path.join(folder, "tree")
             os.mkdir(root)
             self.export(commit, root)
             yield root
         finally:
             rmtree(folder, ignore_errors=True)
+            os.close(lock)
 
     def _own_filters(self) -> list[str]:
         """Options that disable the filters of the repository's own configuration, which `status` may run."""
@@ -203,26 +233,39 @@ class Repository:
         env: Mapping[str, str] | None = None,
     ) -> str:
         from launcher import command
+        from launcher.errors import CommandError
 
         # A git hook that runs us names *its* repository in the environment. No optional locks: a plan
         # writes nothing, the index included.
         fixed: dict[str, str | None] = dict.fromkeys(f"GIT_{name}" for name in _NOT_OURS)
-        fixed |= {**_SAFE_ENV, "GIT_OPTIONAL_LOCKS": "0", "LC_ALL": "C"}
+        # The repository's `core.worktree` would let git read another folder than the one that holds it.
+        fixed |= {**_SAFE_ENV, "GIT_WORK_TREE": self.root, "GIT_OPTIONAL_LOCKS": "0", "LC_ALL": "C"}
         argv = ["git", *_SAFE, "-C", self.root, *args]
-        return command.run(argv, input=input, timeout_s=_TIMEOUT_S, env={**fixed, **(env or {})}, ok=ok)
+        try:
+            return command.run(argv, input=input, timeout_s=_TIMEOUT_S, env={**fixed, **(env or {})}, ok=ok)
+        except CommandError as error:
+            said = map(str.strip, str(error).splitlines())
+            advice = next((line for line in said if line.startswith(_TRUST)), None)
+            if advice is None:
+                raise
+            why = f"git does not read {self.root}: another user owns it"
+            raise CommandError(why, hint=f"if you trust its owner: `{advice}`") from error
 
 
 def _clear_left_behind() -> None:
-    """Remove the exported commits of processes that were killed."""
+    """Remove the exported commits of killed processes: a minute old, and no process holds their locks."""
     from glob import glob
     from shutil import rmtree
     from tempfile import gettempdir
+    from time import time
 
-    for folder in glob(os.path.join(gettempdir(), f"{_EXPORT}*-*")):
-        pid = os.path.basename(folder).removeprefix(_EXPORT).partition("-")[0]
-        with suppress(FileNotFoundError):  # its process has just removed it
-            is_own = pid.isdigit() and os.lstat(folder).st_uid == os.getuid()
-            if is_own and not os.path.exists(f"/proc/{pid}"):
+    from launcher.filelock import is_file_locked
+
+    for folder in glob(os.path.join(gettempdir(), f"{_EXPORT}*")):
+        with suppress(OSError):  # its process has just removed it, or nothing can be locked here
+            found = os.lstat(folder)
+            is_own = stat.S_ISDIR(found.st_mode) and found.st_uid == os.getuid()
+            if is_own and time() - found.st_mtime > _LOCKED_AFTER_S and not is_file_locked(folder):
                 rmtree(folder, ignore_errors=True)
 
 

@@ -109,8 +109,15 @@ def ensure_private(root: str, folder: str, variable: str) -> str:
     """As `ensure`, for a folder below any root, which the environment variable `variable` gives."""
     below = os.path.relpath(folder, root).split(os.sep)
     try:
+        root.encode()
+    except UnicodeEncodeError:  # records hold paths of it
+        hint = f"set {variable} to another folder"
+        raise _unsafe(root, "its path is no UTF-8 text", hint) from None
+    try:
         if _own(root, root, variable) & 0o022:
-            hint = f"chmod go-w {root}, or set {variable} to {root}/launcher"
+            from shlex import quote
+
+            hint = f"chmod go-w {quote(root)}, or set {variable} to {root}/launcher"
             raise _unsafe(root, "other users can write to it", hint)
         path = root
         for name in below:

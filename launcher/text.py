@@ -34,6 +34,7 @@ DURATION_PATTERN = "^(?=.)" + "".join(rf"([0-9]+(\.[0-9]+)?{unit})?" for unit in
 """The grammar of `seconds_in` as a regular expression for JSON schemas."""
 
 _LONGEST_PATH_NAME = 100  # well below the 255 bytes of a file name, with room for suffixes
+_LONGEST_ARGUMENT = 131_071  # bytes: MAX_ARG_STRLEN of Linux, less the end of the text
 _LONGEST_DURATION = 100  # characters, so that long texts are refused at once
 
 
@@ -58,10 +59,19 @@ def unusable_in(text: str) -> str:
         return "a NUL character"
     try:
         # Surrogates that stand for the bytes of a name that is not UTF-8 may pass.
-        text.isascii() or text.encode("utf-8", "surrogateescape")
+        size = len(text) if text.isascii() else len(text.encode("utf-8", "surrogateescape"))
     except UnicodeEncodeError:
         return "half a character (a lone surrogate)"
-    return ""
+    most = _LONGEST_ARGUMENT
+    return f"more than {most:,} bytes: pass the name of a file" if size > most else ""
+
+
+def is_unicode(text: str) -> bool:
+    """Whether text can be recorded: a path with bytes that are no UTF-8 cannot."""
+    try:
+        return text.isascii() or bool(text.encode())
+    except UnicodeEncodeError:
+        return False
 
 
 def with_cause(message: str, cause: str) -> str:
@@ -258,6 +268,13 @@ def nearest(name: str, known: Iterable[str]) -> str | None:
         elif _is_part(word, plain):
             found.append((True, gap, position, candidate))
     return min(found)[-1] if found else None
+
+
+def typed(path: str) -> str:
+    """Return a path as a user types it into a command line: quoted for the shell, and not an option."""
+    from shlex import quote
+
+    return quote(f"./{path}" if path.startswith("-") else path)
 
 
 def dotted(path: Iterable[str | int]) -> str:

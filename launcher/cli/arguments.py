@@ -124,7 +124,7 @@ class Arguments(ArgumentGroup):
             if word == "--":
                 positional += left
                 break
-            if not _is_option(word):
+            if not _is_option(word, options):
                 positional.append(word)
                 continue
             name, equals, text = word.partition("=")
@@ -134,7 +134,9 @@ class Arguments(ArgumentGroup):
             if argument is None:
                 unknown.append(word)
             elif not argument.is_flag:
-                value = self._converted(argument, text if equals or text else self._next(argument, left))
+                value = self._converted(
+                    argument, text if equals or text else self._next(argument, left, options)
+                )
                 if argument.action == "append":
                     value = [*values[argument.dest], value]
                 values[argument.dest] = value
@@ -171,9 +173,9 @@ class Arguments(ArgumentGroup):
         except ValueError as error:
             raise self._wrong(argument, str(error)) from None
 
-    def _next(self, argument: Argument, left: list[str]) -> str:
+    def _next(self, argument: Argument, left: list[str], options: dict[str, Argument]) -> str:
         """Take the value of an option from the words that are left."""
-        if not left or _is_option(left[0]):
+        if not left or _is_option(left[0], options):
             want = f"one of {', '.join(argument.choices)}" if argument.choices else "one argument"
             raise self._wrong(argument, f"expected {want}")
         return left.pop(0)
@@ -197,11 +199,15 @@ class Arguments(ArgumentGroup):
         return UsageError(f"{name} is not an option of {self.command}", hint=near or see)
 
 
-def _is_option(word: str) -> bool:
-    """Whether a word looks like an option. Negative numbers, and texts with blanks, are values."""
-    if word.startswith("--"):
-        return " " not in word
-    return word.startswith("-") and word != "-" and " " not in word and not is_number(word[1:])
+def _is_option(word: str, options: dict[str, Argument]) -> bool:
+    """Whether a word looks like an option. Negative numbers are values.
+
+    A text with blanks is one, too, unless a known option begins it: `--var=greeting=good morning`.
+    """
+    if not word.startswith("-") or word == "-":
+        return False
+    is_known = word.partition("=")[0] in options or word[:2] in options
+    return is_known or not (" " in word or is_number(word[1:]))
 
 
 _COLUMN = 26  # where help begins, at most

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 from launcher.cli.arguments import Argument, Arguments
 from launcher.cli.main import COMMANDS, command
 from launcher.errors import UsageError
@@ -45,9 +47,19 @@ _NAMES = {
 _ASK = {
     "bash": """\
 _launcher_names() {
-  local it="${COMP_WORDS[0]}"
+  local it="${COMP_WORDS[0]}" name
   command -v "$it" >/dev/null || it=launcher
-  compgen -W "$("$it" completion --names "$1" 2>/dev/null)" -- "$2"
+  while IFS= read -r name; do
+    [[ "$name" == "$2"* ]] && printf '%s\\n' "$name"
+  done < <("$it" completion --names "$1" 2>/dev/null)
+}
+_launcher() {  # bash would insert the name of a file as it is, and run what the name holds
+  local found
+  _shtab_launcher
+  for found in "${COMPREPLY[@]}"; do
+    [[ "$found" == *[!A-Za-z0-9_.:@=+,%-]* ]] && compopt -o filenames && return
+  done
+  return 0
 }
 """,
     "zsh": """\
@@ -74,7 +86,8 @@ def run(args: Any, console: Console) -> int:
         raise UsageError("completion needs a SHELL: bash or zsh", hint="see `launcher completion --help`")
     import shtab
 
-    console.print(shtab.complete(_whole_parser(), shell=args.shell, preamble=_functions(args.shell)))
+    script = shtab.complete(_whole_parser(), shell=args.shell, preamble=_functions(args.shell))
+    console.print(script.replace(" -F _shtab_launcher launcher", " -F _launcher launcher"))
     return 0
 
 
@@ -124,12 +137,16 @@ def _declare(command: str, argument: Argument, parser: argparse.ArgumentParser) 
 
 _MOST = 1000  # newest apps whose names are completed
 _MOST_BYTES = 1 << 20  # of a job file
+_PLAIN = re.compile(r"[A-Za-z0-9_.:/@=+,%-]+").fullmatch
 
 
 def names(kind: str) -> list[str]:
-    """The names of a kind of `KINDS`; empty on any error, since completion has no place to show one."""
+    """The names of a kind of `KINDS`; empty on any error, since completion has no place to show one.
+
+    Keys of job files are among them: names that a shell would not take as they are, are left out.
+    """
     try:
-        return sorted(set(KINDS[kind]()))
+        return sorted(name for name in set(KINDS[kind]()) if _PLAIN(name))
     except Exception:
         return []
 

@@ -29,9 +29,12 @@ Search the kept logs of all attempts of jobs, or of all apps, on every engine,
 the newest attempt first. Each line has the name that `launcher logs` takes,
 the time, and the text; on a terminal, attempts have headings.
 
-PATTERN is a regular expression, as that of `logs --regex`. JOB is a job name
-or the name of a matrix, for all attempts of its jobs; a quoted pattern; or
-JOB@ATTEMPT, an app id or a handle, for one attempt. `/ROLE/REPLICA` may follow.
+PATTERN is a regular expression of Python, as that of `logs --regex`. A repeat
+of a repeat, such as (a+)+$, may take for ever on a long line: Ctrl-C ends it.
+
+JOB is a job name or the name of a matrix, for all attempts of its jobs; a
+quoted pattern; or JOB@ATTEMPT, an app id or a handle, for one attempt.
+`/ROLE/REPLICA` may follow.
 
 Attempts that cannot be searched are named on stderr at the end, with the
 reason: their logs were removed, or an engine does not answer.

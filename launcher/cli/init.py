@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import re
-import shlex
 from collections.abc import Iterator, Sequence
 from importlib.metadata import PackageNotFoundError, distribution
 from textwrap import indent
@@ -20,7 +19,7 @@ from launcher.errors import LauncherError, UsageError
 from launcher.files import PROJECT_FILE, project_file, read_regular, write_whole
 from launcher.git import repository
 from launcher.jobfile.compile.discover import find_files
-from launcher.text import paint
+from launcher.text import paint, typed
 
 USAGE = "init [DIR] [OPTIONS]"
 HELP = """\
@@ -421,8 +420,7 @@ def _advise_for_jobs(
 
 def _next_steps(args: Any, name: str, path: str, setup: Setup | None) -> list[str]:
     """Commands, and notes of what is left to do."""
-    relative = os.path.relpath(path)
-    file = shlex.quote(f"./{relative}" if relative.startswith("-") else relative)  # no option
+    file = typed(os.path.relpath(path))
     lines = [f"launcher plan {file}"]
     if name:
         lines.append(f"launcher apply {file} --wait --logs")

@@ -196,10 +196,7 @@ def compiled_at(revision: str, files: Sequence[str], args: Any) -> Compiled:
         raise LauncherError("--base needs a git repository, and there is none here")
     commit = tree.commit_of(revision)
     if not commit:
-        raise LauncherError(
-            f"this clone has no commit `{revision}`",
-            hint="fetch it: `git fetch --unshallow`, or `fetch-depth: 0` of actions/checkout",
-        )
+        raise LauncherError(f"this clone has no commit `{revision}`", hint=tree.why_missing(revision))
     with tree.exported(commit) as root:
         cwd = os.path.join(root, os.path.relpath(os.getcwd(), os.path.realpath(tree.root)))
         os.makedirs(cwd, exist_ok=True)

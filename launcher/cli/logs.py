@@ -93,13 +93,14 @@ def _of_attempts(args: Any, console: Console) -> int:
     from launcher.inventory.attempts import present, select
     from launcher.inventory.find import SelectedApps
     from launcher.inventory.project import projects_here
-    from launcher.text import paint
+    from launcher.text import paint, typed
 
     found = [*present(select([args.app], target=args.target, numbers=args.attempt))][::-1]
     found.sort(key=lambda selected: selected.app.key)
     if not found:
         raise LauncherError(
-            f"`{args.app}` has no such attempt", hint=f"`launcher history {args.app}` lists its attempts"
+            f"`{args.app}` has no such attempt",
+            hint=f"`launcher history {typed(args.app)}` lists its attempts",
         )
     if args.follow and len(found) > 1:
         raise UsageError("--follow shows one attempt", hint="without --attempt, it is the latest one")

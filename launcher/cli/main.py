@@ -147,6 +147,15 @@ def main(argv: Sequence[str]) -> int:
     return code
 
 
+def _check_umask() -> None:
+    """Raise LauncherError for a umask by which not even this user could use the files that it makes."""
+    mask = os.umask(0o077)  # it cannot be read otherwise
+    os.umask(mask)
+    if mask & 0o700:
+        problem = f"with the umask {mask:04o}, you could not use files of your own"
+        raise LauncherError(problem, hint="umask 022")
+
+
 def terminate_with_exception() -> None:
     """Make SIGTERM raise Terminated in the main thread, so that `finally` blocks run.
 
@@ -178,6 +187,7 @@ def dispatch(argv: Sequence[str], console: Console) -> int:
     console.as_json = _ask_for_json(argv)
     if name not in names():
         raise unknown_command(name)
+    _check_umask()
     module = command(name)
     from launcher.cli.arguments import Arguments, HelpRequested
 

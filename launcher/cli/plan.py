@@ -25,6 +25,7 @@ from launcher.plan.model import FAIL_ON, Plan, matches, plan_exit_code
 from launcher.plan.reconcile import Choices, Scope
 from launcher.schedulers.registry import get_scheduler
 from launcher.specs.launch import Launch
+from launcher.text import typed
 
 if TYPE_CHECKING:
     from launcher.plan.effects import Approval
@@ -141,7 +142,7 @@ def run(args: Any, console: Console) -> int:
     if not args.json:
         _write_files(text, args)
     if args.out:
-        console.note(f"saved; to apply it: launcher apply {args.out}")
+        console.note(f"saved; to apply it: launcher apply {typed(args.out)}")
     console.keep(plan, launches)
     for phrase in matched(plan, args.fail_on):
         console.warn(phrase)
@@ -183,6 +184,10 @@ def _compare(launches: tuple[Launch, ...], args: Any, console: Console) -> int:
 
 
 def _check_arguments(args: Any) -> None:
+    for name in ("out", "json_into"):
+        if getattr(args, name) == "-":
+            option = f"--{name.replace('_', '-')}"
+            raise UsageError(f"{option} takes a file", hint="`launcher plan --json` prints it to stdout")
     if args.offline and args.base is None:
         raise UsageError("--offline needs --base", hint="--base origin/main --offline")
     for name in ("out", "json_into", "show_request", "explain", "fail_on", "rerun", "retry_failed", "prune"):

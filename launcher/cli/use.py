@@ -19,7 +19,7 @@ from launcher.inventory.listing import present
 from launcher.inventory.use import Amount, JobUse, uses
 from launcher.plan.diff import field, show_at
 from launcher.specs.jobkey import JobKey
-from launcher.text import listing, plural
+from launcher.text import listing, plural, typed
 
 _MOST = 20
 _WEEK_S = 7 * 86400.0
@@ -128,7 +128,7 @@ def _write(found: Sequence[JobUse], args: Any, console: Console) -> int:
             failed = True
             continue
         file = each.rewrite.file
-        console.note(f"edited {file}; `launcher plan {file}` shows what runs again")
+        console.note(f"edited {file}; `launcher plan {typed(file)}` shows what runs again")
     return int(failed)
 
 

@@ -22,6 +22,7 @@ from launcher.jobfile.text.parse import parse
 from launcher.plan.diff import field, show_at
 from launcher.specs.canonical import document
 from launcher.specs.jobkey import DEFAULT_TARGET, JobKey
+from launcher.text import typed
 
 _VALUE = re.compile(r"(?P<lead>(?:&\S+\s+)?)(?P<quote>[\"']?)(?P<value>[\w.]+(?: \w+)?)(?P=quote)\s*")
 """A number, or a text on one line, behind its anchor; no alias and no reference."""
@@ -136,7 +137,9 @@ class _File:
             made = _compiled(self.file, target)
             if target in wanted:
                 if made.errors:
-                    raise Refused(f"{self.file} has errors: `launcher validate {self.file}` shows them")
+                    raise Refused(
+                        f"{self.file} has errors: `launcher validate {typed(self.file)}` shows them"
+                    )
                 self._compiled[target], self.expected[target] = made, deepcopy(_documents(made))
             for launch in made.launches:
                 trace = made.traces[launch.key]

@@ -39,6 +39,7 @@ if TYPE_CHECKING:
 _HELD_S = 1.0  # seconds between two checks why an app is held
 _MOST_ROWS = 20  # unchanged jobs listed in the result; more are only counted
 _DETACHED = "detached: the jobs keep running; to watch them: launcher status --watch"
+_NOT_BEGUN = "interrupted: no job was started or stopped"
 
 
 class Watch:
@@ -67,7 +68,8 @@ class Watch:
         self._display: LiveDisplay | None = None  # opened with the first image or app that it shows
         self._frames: LiveFrames | None = None
         self._held_apps: dict[str, tuple[float, AppRecord | None]] = {}
-        self._interrupted = False  # before any job was started
+        self._begun = False  # whether the apply has looked at a job under the lock
+        self._interrupted = False  # while it worked on the jobs
 
     def __enter__(self) -> Watch:
         outages.report = self._say
@@ -78,7 +80,9 @@ class Watch:
             self._display.close()
         if self._frames is not None:
             self._frames.close()
-        if kind is KeyboardInterrupt and self._wait and not self._interrupted:
+        if kind is KeyboardInterrupt and not self._begun:
+            self._console.note(_NOT_BEGUN)
+        elif kind is KeyboardInterrupt and self._wait and not self._interrupted:
             self._console.note(_DETACHED)
 
     def watching(self) -> Watching:
@@ -188,6 +192,7 @@ class Watch:
                 for where in self._shapers:
                     if where[0] == _key(event):
                         self._finish_line(where)
+        self._begun = self._begun or event["event"] != "waiting"
         self._interrupted = self._interrupted or event["event"] == "interrupted"
         if self._format == "jsonl":
             self._json(event)

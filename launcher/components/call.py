@@ -298,8 +298,10 @@ def assign(words: Sequence[str], parameters: Parameters) -> CommandLine:
             if rest is not None:
                 found.texts[rest] = left
             elif left:
-                message = f"`{left[0]}` belongs to no argument"
-                found.problems.append(ArgumentProblem(left[0], "unknown-field", message, _listed(options)))
+                message, hint = f"`{left[0]}` belongs to no argument", _listed(options)
+                if word == "--" and _is_option(left[0], options):
+                    hint = "leave out `--`: the words behind it are no arguments with names"
+                found.problems.append(ArgumentProblem(left[0], "unknown-field", message, hint))
             break
     return found
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from launcher.errors import LauncherError, StateError, UnreachableError
 from launcher.inventory import recorded
 from launcher.schedulers.registry import get_scheduler, open_store
-from launcher.text import some_of
+from launcher.text import some_of, typed
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -233,7 +233,7 @@ def say_why_held(apps: Sequence[AppRecord]) -> None:
     for app in others:
         attempt = attempts.get(app.app_id)
         if app.abandoned:
-            again = f": launcher apply {attempt.path}" if attempt else ""
+            again = f": launcher apply {typed(attempt.path)}" if attempt else ""
             app.message = f"the process that would start it has died{again}"
         elif attempt is not None:
             needs = [(each.job, states[each.app_id]) for each in attempt.needs]
@@ -255,7 +255,7 @@ def what_starts(app: AppRecord) -> str:
     states = _states(attempt.needs)
     left = [each.job for each in attempt.needs if each.job == job or states[each.app_id] not in _DONE]
     jobs = " and ".join(left) if len(left) <= 2 else some_of(left, 2)
-    return f"when {jobs} {'succeeds' if len(left) == 1 else 'succeed'}: launcher apply {attempt.path}"
+    return f"when {jobs} {'succeeds' if len(left) == 1 else 'succeed'}: launcher apply {typed(attempt.path)}"
 
 
 def _states(needs: Sequence[StoodOn]) -> dict[str, str]:

@@ -6,7 +6,6 @@ import json
 import math
 from collections.abc import Mapping
 from contextlib import closing
-from shlex import quote
 from typing import Any, Final, NamedTuple
 
 from launcher.dataclass import dataclass
@@ -21,7 +20,7 @@ from launcher.specs.attempt import Attempt
 from launcher.specs.jobkey import DEFAULT_TARGET, UnknownAppException
 from launcher.specs.outputs import own_output
 from launcher.state.records import AppRecord, of_attempt
-from launcher.text import printable
+from launcher.text import printable, typed
 from launcher.unpacking import ArchiveMember, Unpacked, check_free, first_file, unpack
 
 
@@ -84,7 +83,7 @@ def read_output(app: AppRecord, name: str, most: int) -> ArchiveMember | None:
 def rerun_command(attempt: Attempt) -> str:
     """The command that runs the job of an attempt again."""
     job, target = attempt.key.job, attempt.key.target
-    again = f"launcher apply {quote(attempt.path)} --rerun {job}"
+    again = f"launcher apply {typed(attempt.path)} --rerun {job}"
     return again if target == DEFAULT_TARGET else f"{again} --target {target}"
 
 

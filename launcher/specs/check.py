@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from enum import Enum
 from functools import partial
+from posixpath import normpath
 from typing import Any, NamedTuple
 
 from launcher.specs.app import (
@@ -229,9 +230,9 @@ def _check_mounts(at: Path, mounts: list[Mount]) -> Iterator[Problem]:
         if isinstance(mount, DeviceMount) and (not mount.permissions or set(mount.permissions) - set("rwm")):
             message = f"permissions are made of r, w and m, got `{mount.permissions}`"
             yield Problem(path, "unknown-variant", message)
-        taken = first_at.setdefault(mount.dst_path, index)
+        taken = first_at.setdefault(normpath(mount.dst_path), index)
         if taken != index:
-            message = f"mounts {taken} and {index} have one destination, `{mount.dst_path}`"
+            message = f"mounts {taken + 1} and {index + 1} have one destination, `{mount.dst_path}`"
             yield Problem(path, "duplicate-destination", message)
 
 

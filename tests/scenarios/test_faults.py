@@ -111,6 +111,50 @@ def test_a_read_only_state_folder_can_be_read_but_not_applied_to(scenario):
     assert scenario.supervisors() == {}
 
 
+@pytest.mark.parametrize("mode", [0o300, 0o500, 0o600])
+def test_a_state_folder_without_a_right_of_its_owner_is_one_clear_error(scenario, mode):
+    scenario.home.mkdir(exist_ok=True)
+    scenario.home.chmod(mode)
+    try:
+        err = ordinary(scenario, "apply", scenario.job("true"), "--yes", code=1)
+        assert one_message(err).endswith("ledger.db: Permission denied")
+    finally:
+        scenario.home.chmod(0o700)
+    assert list(scenario.home.iterdir()) == []
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="paths are UTF-8 there")
+def test_a_path_that_cannot_be_recorded_is_refused_before_anything_is_stopped(scenario):
+    """Without a repository, and so without an origin, an attempt records where its file is."""
+    odd = os.fsdecode(b"\xff")
+    (scenario.folder / odd).mkdir()
+    file = scenario.job("true")
+    shutil.copy(file, scenario.folder / odd)
+    shutil.copy(file, scenario.folder / f"{odd}.launcher.yaml")
+    for path in (scenario.folder / odd, scenario.folder / f"{odd}.launcher.yaml"):
+        assert "its path is no UTF-8 text" in scenario.launcher("plan", path, code=6).err
+    elsewhere = {**os.environ, "LAUNCHER_HOME": f"{scenario.home}{odd}"}
+    done = scenario.launcher("apply", file, "--yes", env=elsewhere, code=1)
+    assert one_message(done.err).endswith("its path is no UTF-8 text")
+    assert not os.path.exists(elsewhere["LAUNCHER_HOME"])
+    subprocess.run(["git", "init", "-q"], cwd=scenario.folder / odd, check=True)
+    subprocess.run(["git", "remote", "add", "origin", "https://h/x"], cwd=scenario.folder / odd, check=True)
+    scenario.run_to_end(scenario.folder / odd / file.name)  # only `h/x` is recorded
+
+
+@pytest.mark.parametrize("mask", [0o777, 0o200])
+def test_a_umask_that_takes_rights_of_the_owner_is_refused_by_name(scenario, mask):
+    file = scenario.job("true")
+    before = os.umask(mask)
+    try:
+        err = ordinary(scenario, "apply", file, "--yes", code=1)
+    finally:
+        os.umask(before)
+    assert f"the umask {mask:04o}" in one_message(err)
+    assert "hint: umask 022" in err
+    assert not scenario.home.exists() or list(scenario.home.iterdir()) == []
+
+
 FULL_DISK = """
 mount -t tmpfs -o mode=700,size=256k none "$LAUNCHER_HOME" || exit 99
 cat /dev/zero >"$LAUNCHER_HOME/filler" 2>/dev/null

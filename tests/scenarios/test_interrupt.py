@@ -4,6 +4,7 @@ import sys
 
 import pytest
 
+from launcher.state.lock import apply_lock
 from tests.lanes import sampled
 
 
@@ -26,6 +27,15 @@ def test_an_interrupted_apply_takes_back_an_unstarted_attempt_and_reports_it(sce
     assert "detached" not in err
     assert scenario.attempts() == []
     assert scenario.actions(file) == {"job": "create"}
+
+
+def test_an_apply_that_was_interrupted_before_it_reached_a_job_says_that_it_did_nothing(scenario):
+    file = scenario.job("exec sleep 1000")
+    with apply_lock("default", "default", timeout_s=0):
+        err = interrupted(scenario, "waiting", file, "--wait")
+    assert "interrupted: no job was started or stopped" in err
+    assert "detached" not in err
+    assert scenario.attempts() == []
 
 
 def test_an_interrupted_apply_leaves_a_started_attempt_running_and_reports_it(scenario):

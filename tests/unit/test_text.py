@@ -1,6 +1,8 @@
 """Near names, hints, colours, escapes and plural forms."""
 
 import re
+import subprocess
+import sys
 
 import pytest
 from hypothesis import given
@@ -20,6 +22,7 @@ from launcher.text import (
     plural,
     printable,
     seconds_in,
+    unusable_in,
     with_cause,
 )
 
@@ -161,3 +164,14 @@ def test_path_names_stay_in_their_folder(name: str, kept: str) -> None:
 
 def test_path_names_never_meet() -> None:
     assert path_names(["a b", "a-b", "A-B", "c"]) == ["a-b", "a-b-2", "A-B-3", "c"]
+
+
+def test_the_longest_argument_that_is_allowed_is_the_longest_that_a_program_gets():
+    longest = "x" * 131_071
+    assert unusable_in(longest) == ""
+    printed = subprocess.run(["sh", "-c", 'printf %s "$1"', "sh", longest], capture_output=True, check=True)
+    assert printed.stdout == longest.encode()
+    assert unusable_in(f"{longest}x").startswith("more than 131,071 bytes")
+    if sys.platform == "linux":
+        with pytest.raises(OSError, match="Argument list too long"):
+            subprocess.run(["true", f"{longest}x"], check=True)

@@ -39,6 +39,7 @@ from launcher.looks import not_repeatable
 from launcher.specs.jobkey import JobKey
 from launcher.specs.launch import Launch
 from launcher.specs.secret import hide, is_sensitive
+from launcher.text import is_unicode
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -314,6 +315,9 @@ def _compile_file(found: FoundFile, work: Callable[[str], Work]) -> FileResult |
     if not isinstance(source, Diagnostic):
         job = work(found.path)
         source = read_source(found.file, found.path, job.home.real_root)
+        if not is_unicode(job.home.origin + os.path.relpath(found.path, job.home.root)):
+            message, hint = "its path is no UTF-8 text", "rename the file, or the folder that it lies in"
+            source = of_whole_file(found.file, "unreadable", message, hint=hint)
     if isinstance(source, Diagnostic):
         # The error decides, since a file of that name may exist again.
         is_gone = found.walked and source.code == "no-such-file" and not looks.is_link(found.path)

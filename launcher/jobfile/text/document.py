@@ -12,7 +12,7 @@ from typing import Any, Literal, NamedTuple
 
 from launcher import looks
 from launcher.dataclass import dataclass, field
-from launcher.files import is_below
+from launcher.files import GIVEN, is_below
 from launcher.jobfile.diagnostic import (
     Diagnostic,
     Related,
@@ -122,8 +122,9 @@ def read_source(file: str, path: str, root: str = "") -> Source | Diagnostic:
     """Read `path`, shown to the user as `file`. An unreadable file or invalid UTF-8 gives a diagnostic.
 
     So does a link that leads out of the real path `root`, if given: the text of such a file is not shown.
+    A file that the caller has opened, such as /dev/stdin, is a link that leads anywhere.
     """
-    if root and not is_below(looks.real_path(path), root):
+    if root and not path.startswith(GIVEN) and not is_below(looks.real_path(path), root):
         message, hint = (
             "the file is a link that leads out of the repository",
             "copy the file into the repository",
@@ -163,6 +164,8 @@ def unreadable(file: str, path: str, error: OSError) -> Diagnostic:
     if isinstance(error, FileNotFoundError | NotADirectoryError):
         if looks.is_link(path):
             return of_whole_file(file, "no-such-file", "the file is a link, and there is no such file")
+        if file == "-":
+            return of_whole_file(file, "no-such-file", "there is no such file", hint=_OF_STDIN)
         near = _neighbour(path)
         hint = f"did you mean `{os.path.join(os.path.dirname(file), near)}`?" if near else ""
         return of_whole_file(file, "no-such-file", "there is no such file", hint=hint)
@@ -170,6 +173,7 @@ def unreadable(file: str, path: str, error: OSError) -> Diagnostic:
     return of_whole_file(file, "unreadable", f"the file cannot be read: {reason}")
 
 
+_OF_STDIN = "standard input is called `/dev/stdin`"
 _JOB_MARK = ".launcher."
 
 

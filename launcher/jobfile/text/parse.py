@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
-from shlex import quote
 from typing import Any, NamedTuple
 
 from launcher.jobfile.diagnostic import Diagnostic
 from launcher.jobfile.text.document import Document, Format, Source, leaves
 from launcher.looks import is_noting, not_repeatable
 from launcher.specs.secret import hide, may_hold_secret
+from launcher.text import typed
 
 _UNKEPT = ("component", "secret", "token", "passw", "pwd", "passphrase", "credential", "auth", "key", "\\")
 """Texts with a component or a sensitive name hold one of these; an escape may hide one in a key."""
@@ -148,6 +148,12 @@ _SHAPES = (
         _CONTAINERS,
     ),
     _Shape(
+        "a saved plan",
+        "seal",
+        lambda value: str(value.get("version", "")).startswith("launcher.plan/"),
+        "`launcher apply` takes a plan, when it is the only file and no pipe; a job file has other fields",
+    ),
+    _Shape(
         "a configuration of CircleCI",
         "jobs",
         lambda value: str(value.get("version", "")).startswith("2") and _is_workflow(value),
@@ -223,7 +229,7 @@ def foreign_file(document: Document) -> Diagnostic | None:
     begin = "`version: 1`, `name: …`" if source.format == "yaml" else '`version = 1`, `name = "…"`'
     hint = f"{shape.hint}; it begins with {begin} and `roles`, and `launcher init` writes one"
     if not shape.hint:
-        hint = f"`launcher convert {quote(source.file)}` writes a job file from it"
+        hint = f"`launcher convert {typed(source.file)}` writes a job file from it"
     message = f"this is {shape.kind} and no job file"
     return source.diagnostic(start, end, "unknown-field", message, hint=hint)
 

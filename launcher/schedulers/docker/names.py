@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 NETWORK = "launcher"
 """The network of every app that names no other."""
 NETWORK_LABELS = {"launcher.network": "1"}
+OURS = "/launcher"
+"""The folder that launcher mounts its own folders below: scratch and output folders."""
 SCRATCH = "/launcher/scratch"
 """Mount point of the volume that all replicas of an app share."""
 OUTPUT = "/launcher/output"

@@ -15,7 +15,7 @@ from launcher.schedulers.checks import (
     role_option_problems,
 )
 from launcher.schedulers.docker.labels import DEFAULT_GRACE_S, WATCHER_IMAGE
-from launcher.schedulers.docker.names import NETWORK, SCRATCH
+from launcher.schedulers.docker.names import NETWORK, OURS
 from launcher.schedulers.replica_request import host_variable, serving
 from launcher.specs.app import AppDef, CfgVal, Probe, Role
 from launcher.specs.check import Problem, macros_in
@@ -94,8 +94,13 @@ def _resource_problems(role: Role) -> Iterator[Problem]:
 def _mount_problems(mount: BindMount | VolumeMount | DeviceMount) -> Iterator[str]:
     if not mount.dst_path.startswith("/"):
         yield f"`{mount.dst_path}` in the container: want an absolute path"
-    elif mount.dst_path.rstrip("/") == SCRATCH:
-        yield f"{SCRATCH} is where the replicas of an app share files; mount it somewhere else"
+    elif _is_ours(mount.dst_path):
+        yield (
+            f"`{mount.dst_path}` in the container: the folders of the app are below {OURS}; "
+            "mount it somewhere else"
+        )
+    elif normpath(mount.dst_path).strip("/") == "":
+        yield "the root of a container is its image; mount it at a folder below `/`"
     if isinstance(mount, VolumeMount):
         if not _VOLUME.fullmatch(mount.src.replace(SYMBOLIC_APP_ID, "app").replace("${app_id}", "app")):
             yield f"`{mount.src}` cannot name a volume: want letters, digits, `_`, `.` and `-`, two or more"
@@ -104,6 +109,11 @@ def _mount_problems(mount: BindMount | VolumeMount | DeviceMount) -> Iterator[st
         yield f"`{mount.src_path}` on the host: want an absolute path"
     if isinstance(mount, DeviceMount) and ":" in mount.src_path + mount.dst_path:
         yield f"a device cannot have `:` in its path, got `{mount.src_path}`"
+
+
+def _is_ours(path: str) -> bool:
+    """Whether an absolute path of a container is `/launcher`, or below it."""
+    return f"/{normpath(path).lstrip('/')}/".startswith(f"{OURS}/")
 
 
 def _fixed_ports(app: AppDef, cfg: Mapping[str, CfgVal]) -> Iterator[Problem]:

@@ -57,6 +57,7 @@ def parsed(declared, words):
 PLAIN = ["x", "y.yaml", "7", "-n", "--number", "--number=3", "--var", "k=v", "--var=k=v=w", "--kind"]
 ODD = ["", "beta", "-", "-x", "-1", "-n5", "-n=5", "-fn", "-fa", "-af", "-fan3", "--kind=c", "--kind="]
 ODD += ["--follow=1", "--numb", "--help", "-h", "-f", "--json", "-x y"]
+ODD += ["--var=k=a b", "--kind=a b", "--nope=a b", "-n=5 6", "-n5 6", "-x=a b", "--var= b", "-f b"]
 WORDS = st.sampled_from(PLAIN + ODD)
 
 

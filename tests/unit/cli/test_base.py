@@ -1,8 +1,10 @@
 """`plan --base`: which effects a commit had pending already, and job files compared with job files."""
 
+import fcntl
 import json
 import os
 import subprocess
+import time
 from pathlib import Path
 from typing import Any
 
@@ -104,18 +106,54 @@ def test_nothing_is_written_into_the_repository_and_no_folder_is_left(repo: Path
     before = {path: path.stat().st_mtime_ns for path in (repo / ".git").rglob("*") if path.is_file()}
     temporary = repo.parent / "temporary"
     temporary.mkdir()
-    (temporary / "launcher-base-999999999-dead").mkdir()
+    left_behind(temporary / "launcher-base-dead")
     scenario.launcher("plan", repo, "--base", "main", env={**os.environ, "TMPDIR": str(temporary)})
     assert list(temporary.iterdir()) == []
     after = {path: path.stat().st_mtime_ns for path in (repo / ".git").rglob("*") if path.is_file()}
     assert after == before
 
 
+def left_behind(folder: Path) -> None:
+    """Make the folder of a commit that a process exported two minutes ago."""
+    folder.mkdir()
+    (folder / "tree").mkdir()
+    os.utime(folder, (time.time() - 120,) * 2)
+
+
+def test_the_folder_of_a_process_that_lives_is_not_removed(repo: Path, scenario: Scenario) -> None:
+    """Also without /proc, and in a container that shares /tmp, where the process has another number."""
+    temporary = repo.parent / "temporary"
+    temporary.mkdir()
+    (temporary / "launcher-base-new").mkdir()  # about to be locked
+    left_behind(temporary / "launcher-base-999999999-old")
+    lock = os.open(temporary / "launcher-base-999999999-old", os.O_RDONLY)
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        scenario.launcher("plan", repo, "--base", "main", env={**os.environ, "TMPDIR": str(temporary)})
+    finally:
+        os.close(lock)
+    assert sorted(os.listdir(temporary)) == ["launcher-base-999999999-old", "launcher-base-new"]
+
+
 @pytest.mark.parametrize("name", ["nope", "--upload-pack=touch", "-x", ""])
 def test_a_missing_commit_is_named(repo: Path, scenario: Scenario, name: str) -> None:
     shown = scenario.launcher("plan", repo, f"--base={name}", code=1).err
     assert f"this clone has no commit `{name}`" in shown
-    assert "fetch-depth: 0" in shown
+    assert "fetch it: `git fetch --all`; `git branch --all` lists branches" in shown
+
+
+def test_the_branch_that_was_meant_is_named(repo: Path, scenario: Scenario) -> None:
+    assert "did you mean `main`?" in scenario.launcher("plan", repo, "--base=mian", code=1).err
+
+
+def test_the_advice_for_a_shallow_clone_brings_the_base(repo: Path, scenario: Scenario) -> None:
+    clone = repo.parent / "clone"
+    git(repo.parent, "clone", "-q", "--depth=1", "--branch=change", f"file://{repo}", str(clone))
+    shown = scenario.launcher("plan", clone, "--base=origin/main", cwd=clone, code=1).err
+    assert "`fetch-depth: 0` of actions/checkout" in shown
+    advice = shown.partition("fetch all commits: `")[2].partition("`")[0]
+    subprocess.run(["sh", "-c", advice], check=True, cwd=clone)
+    scenario.launcher("plan", clone, "--base=origin/main", cwd=clone)
 
 
 def test_a_base_with_errors_fails_no_plan(repo: Path, scenario: Scenario) -> None:

@@ -1,6 +1,7 @@
 """The command as users meet it: help, errors, exit codes, signals and broken pipes."""
 
 import os
+import pty
 import shlex
 import signal
 import subprocess
@@ -193,6 +194,58 @@ def test_completion_offers_the_existing_names(scenario):
     assert offered("logs", "", folder="elsewhere") == []
     assert offered("cancel", "") == offered("start", "") == []
     assert offered("plan", "--target", "") == ["edge", "prod", "stage"]
+
+
+HOSTILE_KEYS = """\
+version: 1
+name: job
+targets:
+  $(touch ran): {}
+  `touch ran`: {}
+  "a;b": {}
+  prod: {}
+"""
+
+
+def test_completion_runs_nothing_that_a_job_file_names(scenario):
+    """`compgen -W` would expand names. Scripts of older versions have it: they get plain names alone."""
+    script = scenario.launcher("completion", "bash").out
+    ours = f'launcher() {{ "{sys.executable}" -m launcher "$@"; }}\n'
+    scenario.write("job.launcher.yaml", HOSTILE_KEYS)
+    assert scenario.launcher("completion", "--names", "targets").out.split() == ["prod"]
+    everything = """launcher() { printf '%s\\n' '$(touch ran)' '`touch ran`' prod; }\n"""
+    for known, offered in ((ours, ["prod"]), (everything, ["$(touch", "ran)", "`touch", "ran`", "prod"])):
+        assert completed(known + script, "launcher", "plan", "--target", "", cwd=scenario.folder) == offered
+    assert sorted(os.listdir(scenario.folder)) == ["job.launcher.yaml"]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("begun", "name"), [(r"\$", "$(touch ran)"), ("my", "my job"), ("sub/o", "sub/of it's")]
+)
+def test_bash_inserts_the_name_of_a_file_as_one_quoted_word(scenario, begun, name):
+    (scenario.folder / "sub").mkdir()
+    file = scenario.write(f"{name}.launcher.yaml", scenario.job("true").read_text())
+    scenario.write("rc", scenario.launcher("completion", "bash").out)
+    with (scenario.folder / "rc").open("a") as rc:
+        rc.write('launcher() { printf "%s" "$2" >got; exit; }\n')
+    ours, theirs = pty.openpty()
+    bash = scenario.spawn(["bash", "--rcfile", "rc", "-i"], stdin=theirs, stdout=theirs, stderr=theirs)
+    os.close(theirs)
+    os.write(ours, f"launcher validate {begun}\t\n".encode())
+    while read(ours):
+        pass
+    os.close(ours)
+    bash.wait()
+    assert (scenario.folder / "got").read_text() == os.path.relpath(file, scenario.folder)
+    assert not (scenario.folder / "ran").exists()
+
+
+def read(terminal):
+    try:
+        return os.read(terminal, 4096)
+    except OSError:  # how Linux reports that the other end of a terminal is closed
+        return b""
 
 
 def test_names_that_cannot_be_found_out_are_no_error(scenario):

@@ -2,7 +2,9 @@
 
 import json
 import os
+import shlex
 import subprocess
+import sys
 
 import pytest
 
@@ -25,6 +27,35 @@ def test_the_plan_document_goes_into_files_beside_the_text(scenario):
     assert one == two
     scenario.launcher("validate", "plan.json")
     assert not scenario.home.exists()
+
+
+@pytest.mark.parametrize("option", ["--out", "--json-into"])
+def test_a_dash_is_no_file_for_a_plan(scenario, option):
+    done = scenario.launcher("plan", scenario.job("true"), option, "-", code=64)
+    assert done.err.startswith(f"error: {option} takes a file")
+    assert "`launcher plan --json` prints it to stdout" in done.err
+    assert not (scenario.folder / "-").exists()
+
+
+@pytest.mark.parametrize("name", ["my plan.json", "-plan.json", "it's.json"])
+def test_the_command_that_applies_a_saved_plan_can_be_pasted(scenario, name):
+    saved = scenario.launcher("plan", scenario.job("true"), f"--out={name}").err
+    words = shlex.split(saved.rpartition("to apply it: launcher ")[2])
+    assert scenario.launcher(*words, "--wait").code == 0
+
+
+def test_a_job_file_is_read_from_standard_input(scenario):
+    """Within a repository, too: the user's own standard input is no link of the checkout."""
+    text = scenario.job("exit 0").read_text()
+    subprocess.run(["git", "init", "-q"], cwd=scenario.folder, check=True)
+    for command in (("validate",), ("plan",), ("apply", "--yes", "--wait")):
+        argv = [sys.executable, "-m", "launcher", *command, "/dev/stdin"]
+        process = scenario.spawn(argv, stdin=subprocess.PIPE)
+        out, err = process.communicate(text)
+        assert process.returncode == 0, out + err
+    [attempt] = scenario.attempts()
+    assert attempt.state == "succeeded"
+    assert "standard input is called `/dev/stdin`" in scenario.launcher("validate", "-", code=6).out
 
 
 def test_a_plan_that_cannot_be_saved_is_an_error_and_leaves_nothing(scenario):

@@ -2,6 +2,7 @@
 
 import json
 import os
+import shlex
 import subprocess
 import time
 from collections.abc import Callable
@@ -82,6 +83,12 @@ def test_two_attempts_that_agree_make_a_suggestion(scenario, ran):
         ["memory", "64 GiB", "8 GiB", "9 GiB", "2", "cgroup", "memory: 12GiB"],
         ["time", "1d", "1m40s", "1m40s", "2", "timeout: 10m"],
     ]
+
+
+def test_the_command_that_an_edit_suggests_can_be_pasted(scenario, ran):
+    ran(JOB, use(), use(), name="my train.launcher.yaml")
+    words = shlex.split(written(scenario).err.partition("`launcher ")[2].partition("`")[0])
+    assert "Plan: 1 to create" in scenario.launcher(*words).out
 
 
 def test_json_has_plain_numbers(scenario, ran):

@@ -110,6 +110,12 @@ def test_an_unknown_argument_is_refused_with_the_nearest_one():
     assert "`--nunber`" in str(caught.value)
 
 
+def test_an_argument_behind_two_dashes_is_refused_with_what_to_leave_out():
+    with pytest.raises(ComponentArgumentException, match="`--text` belongs to no argument") as caught:
+        parse_args(every, ["--", "--text", "t"])
+    assert str(caught.value.hint).startswith("leave out `--`")
+
+
 def test_all_problems_are_named_at_once():
     with pytest.raises(ComponentArgumentException) as caught:
         parse_args(every, ["--number=x", "--rate=y"])

@@ -81,7 +81,10 @@ def test_a_malformed_host_is_refused_with_the_right_form(host: str):
 
 @pytest.mark.parametrize(
     "host",
-    ["tcp://:x", "tcp://[::1", "tcp://host:99999999", "tcp://a b", "http://%zz", "ssh://h:x", "tcp://h"],
+    [
+        *("tcp://:x", "tcp://[::1", "tcp://host:99999999", "tcp://a b", "http://%zz", "ssh://h:x", "tcp://h"),
+        f"unix:///{'x' * 107}",
+    ],
 )
 def test_a_well_formed_but_unusable_host_is_an_error(host: str):
     with pytest.raises(EngineUnreachable, match="cannot use the Docker engine at") as caught:

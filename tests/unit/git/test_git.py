@@ -270,6 +270,20 @@ def test_an_empty_list_of_paths_has_no_ignored_path(work_tree: Path):
     assert found(work_tree).ignored([]) == frozenset()
 
 
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a folder to another user")
+def test_a_repository_of_another_user_is_refused_with_the_command_that_allows_it(
+    work_tree: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setenv("GIT_CONFIG_GLOBAL", str(tmp_path / "config"))
+    for path in (work_tree, *work_tree.rglob("*")):
+        os.chown(path, 12345, 12345)
+    with pytest.raises(CommandError, match="another user owns it") as refused:
+        found(work_tree).head()
+    advice = str(refused.value.hint).partition("`")[2].rstrip("`")
+    subprocess.run(["sh", "-c", advice], check=True)
+    assert found(work_tree).head().oid
+
+
 # A checkout is data
 
 
@@ -299,8 +313,20 @@ def hostile(work_tree: Path, canary: Path) -> None:
     ):
         git(work_tree, "config", key, str(program))
     git(work_tree, "config", "filter.evil.required", "true")
+    git(work_tree, "config", "log.showSignature", "true")
+    sign(work_tree)
     os.utime(work_tree / "text", ns=(1, 1))  # git has to look into the file
     canary.unlink(missing_ok=True)
+
+
+def sign(work_tree: Path) -> None:
+    """Give the commit checked out a signature, which git would have to check."""
+    head, _, message = git(work_tree, "cat-file", "commit", "HEAD").partition("\n\n")
+    signature = "gpgsig -----BEGIN PGP SIGNATURE-----\n \n none\n -----END PGP SIGNATURE-----"
+    text = work_tree.parent / "commit"
+    text.write_text(f"{head}\n{signature}\n\n{message}\n")
+    made = git(work_tree, "hash-object", "--no-filters", "-t", "commit", "-w", str(text))
+    git(work_tree, "update-ref", "HEAD", made)
 
 
 def test_no_program_that_a_checkout_names_is_run(work_tree: Path, tmp_path: Path):
@@ -313,7 +339,44 @@ def test_no_program_that_a_checkout_names_is_run(work_tree: Path, tmp_path: Path
     repo.commit()
     assert repo.origin
     repo.ignored(["text"])
+    assert [subject for _, subject in repo.first_parents(9)] == ["attributes", "one"]
+    with repo.exported(repo.commit_of("HEAD")):
+        pass
     assert not canary.exists(), canary.read_text()
+
+
+def test_a_checkout_does_not_say_which_folder_holds_its_files(work_tree: Path):
+    """Else a plan would call job files added that a commit has long had."""
+    git(work_tree, "config", "core.worktree", str(work_tree.parent))
+    repo = found(work_tree)
+    assert not repo.head().is_dirty
+    assert repo.tracked(["."]) == ("jobs/train.launcher.yaml",)
+    with repo.exported(repo.commit_of("HEAD")) as folder:
+        assert os.path.exists(f"{folder}/jobs/train.launcher.yaml")
+
+
+def test_a_commit_has_the_contents_of_its_id_whatever_replaces_it(work_tree: Path):
+    first = found(work_tree).commit_of("HEAD")
+    (work_tree / "jobs" / "train.launcher.yaml").write_text("version: 2\n")
+    git(work_tree, "commit", "-qam", "two")
+    git(work_tree, "replace", first, "HEAD")
+    with found(work_tree).exported(first) as folder:
+        assert Path(folder, "jobs", "train.launcher.yaml").read_text() == "version: 1\n"
+
+
+def test_the_parts_of_a_submodule_belong_to_the_submodule(work_tree: Path, tmp_path: Path):
+    """Its own configuration has a `core.worktree`, as git writes it."""
+    outer = tmp_path / "outer"
+    outer.mkdir()
+    git(outer, "init", "-q")
+    git(outer, "-c", "protocol.file.allow=always", "submodule", "add", "-q", str(work_tree), "part")
+    part = found(outer / "part" / "jobs")
+    assert part.root == str(outer / "part")
+    assert part.origin == str(work_tree)
+    assert part.tracked(["."]) == ("jobs/train.launcher.yaml",)
+    assert not part.head().is_dirty
+    git(outer / "part", "remote", "remove", "origin")
+    assert Repository(part.root).origin is None
 
 
 def test_a_filter_of_the_user_is_used_also_where_the_checkout_has_a_filter_of_that_name(

@@ -122,8 +122,16 @@ def test_names_that_cannot_stand_in_paths_and_handles_are_problems(name):
             {"mounts": [BindMount("/a", "/x"), VolumeMount("v", "/x")]},
             (*AT, "mounts", 1),
             "duplicate-destination",
-            "mounts 0 and 1 have one destination, `/x`",
+            "mounts 1 and 2 have one destination, `/x`",
         ),
+        (
+            {"mounts": [BindMount("/a", "/x"), VolumeMount("v", "/x/./y/../")]},
+            (*AT, "mounts", 1),
+            "duplicate-destination",
+            "mounts 1 and 2 have one destination, `/x/./y/../`",
+        ),
+        ({"args": ["é" * 65_536]}, (*AT, "args", 0), "unusable-text", "cannot hold more than 131,071 bytes"),
+        ({"env": {"A": "x" * 131_072}}, (*AT, "env", "A"), "unusable-text", "more than 131,071 bytes"),
         (
             {"args": ["$<replica>"]},
             (*AT, "args", 0),

@@ -165,7 +165,9 @@ def test_a_ledger_on_a_read_only_file_system_can_be_read_and_not_written(launche
     writing = (
         "from launcher.state.store import Store\ntry: Store.open()\nexcept Exception as e: print(repr(e))"
     )
-    assert mounted(read_only, writing).startswith("StateError('cannot write ")
+    written = mounted(read_only, writing)
+    assert written.startswith("StateError('cannot write ")
+    assert "Read-only file system" in written
 
 
 def test_a_ledger_in_a_folder_without_write_permission_can_be_read(open_home: Path):

@@ -10,6 +10,7 @@ import os
 import select
 import socket
 import ssl
+import sys
 import time
 from base64 import b64encode
 from collections.abc import Iterable, Mapping
@@ -57,12 +58,15 @@ class Dialer:
 
 
 _QUEUE_S = 0.02
+_LONGEST_SOCKET = 107 if sys.platform == "linux" else 103  # bytes of `sun_path`, less its end
 
 
 class UnixSocketDialer(Dialer):
-    """Connects to a Unix socket of this machine."""
+    """Connects to a Unix socket of this machine. Raises ValueError for a path that no socket can have."""
 
     def __init__(self, path: str) -> None:
+        if len(os.fsencode(path)) > _LONGEST_SOCKET:
+            raise ValueError(f"the path of a socket has at most {_LONGEST_SOCKET} bytes")
         self.path = path
 
     def dial(self, timeout: float | None) -> socket.socket:
