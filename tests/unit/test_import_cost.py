@@ -6,6 +6,8 @@ from functools import cache
 
 import pytest
 
+from launcher import paths
+
 HEAVY = {
     "docker",
     "jsonschema",
@@ -150,6 +152,14 @@ def test_a_list_loads_only_what_reads_records(finished):
         *{"launcher.state.reader", "launcher.state.store", "launcher.state.restore"},
         *{"launcher.specs", "datetime", "json"},
     }
+
+
+def test_a_supervisor_starts_without_the_modules_that_only_an_undone_submission_needs():
+    load = paths.program("launcher.schedulers.local.supervisor").removesuffix("; main()")
+    loaded = modules(["-I", "-S", "-c", load])
+    assert "launcher.schedulers.local.held" in loaded
+    assert loaded & {"launcher.schedulers.appfolder", "launcher.filelock", "errno"} == set()
+    assert {name.partition(".")[0] for name in loaded} & (SLOW | {"heapq", "signal", "socket"}) == set()
 
 
 def test_version_loads_next_to_nothing():
