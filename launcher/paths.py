@@ -20,8 +20,12 @@ IMPORT_ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 
 
 def program(module: str) -> str:
-    """The text of the program that runs `main` of a module of launcher."""
-    return f"import sys; sys.path.insert(0, {IMPORT_ROOT!r}); from {module} import main; main()"
+    """The text of the program that runs `main` of a module of launcher.
+
+    It looks for no garbage among the modules, which stay: that would take a tenth of the time to load them.
+    """
+    load = f"sys.path.insert(0, {IMPORT_ROOT!r}); from {module} import main"
+    return f"import gc, sys; gc.disable(); {load}; gc.freeze(); gc.enable(); main()"
 
 
 def home() -> str:

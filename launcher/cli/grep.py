@@ -13,7 +13,8 @@ from launcher.cli.arguments import add_project, add_target, attempts, count, mom
 from launcher.cli.console import Console, visible
 from launcher.cli.log_reader import AttemptNames
 from launcher.cli.logs import STREAMS
-from launcher.cli.render.log_lines import stamp, terminal_text
+from launcher.cli.render.log_lines import stamp
+from launcher.cli.render.terminal_text import terminal_text
 from launcher.cli.render.values import ago, iso, state_cell
 from launcher.errors import UsageError
 from launcher.inventory.attempts import select

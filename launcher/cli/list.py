@@ -7,9 +7,11 @@ from launcher.state.records import ENDED, LIVE
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from typing import Any
 
     from launcher.cli.console import Console
+    from launcher.state.records import AppRecord
 
 _MOST = 50
 _LEAST = 10
@@ -75,12 +77,19 @@ def run(args: Any, console: Console) -> int:
         others = "" if args.scheduler else _others()
         console.note(f"no apps yet; `launcher apply FILE` starts one{others}")
         return 0
-    from launcher.cli.status import show_table
-
     show_table(apps, console, in_full=args.all)
     if limit is not None and len(apps) == limit:
         console.note(f"showing the newest {limit}; --all lists all")
     return 0
+
+
+def show_table(apps: Sequence[AppRecord], console: Console, *, in_full: bool) -> None:
+    """Print apps, a line for each; the many of one job file that are alike share a line unless `in_full`."""
+    from launcher.cli.render.apps import apps_table
+    from launcher.inventory import recorded
+
+    families = {} if in_full else recorded.families([app.app_id for app in apps])
+    console.print(apps_table(apps, families=families, color=console.color, columns=console.columns))
 
 
 def _none(args: Any) -> str:

@@ -61,12 +61,14 @@ class LogRequest:
 
     def shaper(self, app: AppRecord, number: int) -> Shaper:
         """Return the shaper of a replica's output: it turns pieces with their times into lines."""
-        from launcher.cli.render.log_lines import JsonShaper, Shaper
-
         if self.as_json:
+            from launcher.cli.render.json_lines import JsonShaper
+
             role, k = self.replicas[number]
             facts = {"job": app.job, "attempt": app.number, "app_id": app.app_id, "role": role, "replica": k}
             return JsonShaper(facts, regex=self.regex)
+        from launcher.cli.render.log_lines import Shaper
+
         return Shaper(self.prefix(number), regex=self.regex, timestamps=self.timestamps)
 
 
@@ -128,7 +130,7 @@ def show(logs: Logs, console: Console) -> None:
 
 
 def _for_terminal(found: Iterable[bytes]) -> Iterator[bytes]:
-    from launcher.cli.render.log_lines import TerminalText
+    from launcher.cli.render.terminal_text import TerminalText
 
     text = TerminalText()
     yield from map(text.feed, found)

@@ -88,10 +88,11 @@ def names() -> list[str]:
 
 
 def command(name: str) -> Any:
-    """Import and return the module of a command."""
-    from importlib import import_module
+    """Import and return the module of a command.
 
-    return import_module(f"launcher.cli.{name}")
+    `importlib`, which loads `warnings`, would take longer than the modules of `--help`.
+    """
+    return __import__(f"launcher.cli.{name}", fromlist=[name])
 
 
 _EXAMPLES = """\
@@ -161,13 +162,13 @@ def terminate_with_exception() -> None:
 
     Without effect in another thread: there, `top` runs commands, and handles signals itself.
     """
-    import signal
+    import _signal  # type: ignore[import-not-found]  # `signal` loads enum
 
     def terminated(number: int, frame: object) -> NoReturn:
         raise Terminated
 
     try:
-        signal.signal(signal.SIGTERM, terminated)
+        _signal.signal(_signal.SIGTERM, terminated)
     except ValueError:  # Python raises this in other threads
         pass
 

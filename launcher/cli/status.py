@@ -6,7 +6,6 @@ from launcher.cli.arguments import add_target
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Sequence
     from typing import Any
 
     from launcher.cli.console import Console
@@ -91,6 +90,7 @@ def _group(args: Any, console: Console, apps: list[AppRecord]) -> int:
 
         console.print(indented(list(map(status_json, inspect_all(apps, console.warn)))))
         return 0
+    from launcher.cli.list import show_table
     from launcher.cli.render.apps import in_short
     from launcher.inventory.listing import current, say_why_held
 
@@ -109,6 +109,8 @@ def _live(args: Any, console: Console) -> int:
 
         console.print(indented(list(map(app_json, apps))))
     elif apps:
+        from launcher.cli.list import show_table
+
         show_table(apps, console, in_full=args.all)
     else:
         console.note(_NONE_RUNNING)
@@ -133,12 +135,3 @@ def _watch(args: Any, console: Console) -> int:
     if not apps and not args.json:
         return 0
     return watch(apps, lambda: _running(args, None), console, as_json=args.json)
-
-
-def show_table(apps: Sequence[AppRecord], console: Console, *, in_full: bool) -> None:
-    """Print apps, a line for each; the many of one job file that are alike share a line unless `in_full`."""
-    from launcher.cli.render.apps import apps_table
-    from launcher.inventory import recorded
-
-    families = {} if in_full else recorded.families([app.app_id for app in apps])
-    console.print(apps_table(apps, families=families, color=console.color, columns=console.columns))

@@ -289,7 +289,7 @@ class Watch:
         with self._lock:
             try:
                 if isinstance(text, bytes):
-                    from launcher.cli.render.log_lines import terminal_text
+                    from launcher.cli.render.terminal_text import terminal_text
 
                     lines = terminal_text(text) if self._console.is_terminal else text
                     self._console.copy(lines, flush=True)

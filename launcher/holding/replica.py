@@ -252,6 +252,8 @@ class Order:
         found = [each for each, _ in zip(self.to_start, range(most))]
         for each in found:
             del self.to_start[each]
+        if not self.to_start:
+            self.to_start.clear()  # frees the table, which keeps the size for all replicas
         return found
 
     def drop(self, replicas: "list[Replica]") -> None:

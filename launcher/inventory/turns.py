@@ -147,9 +147,10 @@ def why_queued(apps: Sequence[AppRecord]) -> dict[str, str]:
 
 def of_engines() -> list[Tables]:
     """Return the tables of the engines at which apps take turns, as far as they can be reached."""
-    from launcher.schedulers.registry import SHARED_ENGINES
+    from launcher.schedulers.registry import SHARED_ENGINES, imported
 
-    found = (_of_engine(scheduler) for scheduler in _staged(SHARED_ENGINES))
+    engines = [name for name, home in SHARED_ENGINES.items() if imported(home)()]
+    found = map(_of_engine, _staged(engines))
     return [tables for tables in found if tables is not None and (tables.holders or tables.line)]
 
 

@@ -1,7 +1,7 @@
 """The folder of an app: its lock, its files, decisions that are taken once, its removal. Python >= 3.6.
 
-Every scheduler uses it, also on clusters, where no process holds a lock. Supervisors import this module, so
-it imports next to nothing.
+Every scheduler uses it, also on clusters, where no process holds a lock. Supervisors import this module when
+they undo a submission, so it imports next to nothing.
 """
 
 import errno

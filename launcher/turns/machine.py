@@ -115,6 +115,9 @@ def _named_by_driver(path: str) -> tuple[str, ...] | None:
 
     Its lines are `GPU 0: NVIDIA A100-SXM4-40GB (UUID: GPU-…)`.
     """
+    folders = (path or os.defpath).split(os.pathsep)
+    if not any(os.path.exists(os.path.join(folder, "nvidia-smi")) for folder in folders):
+        return None
     from launcher.command import run
 
     try:

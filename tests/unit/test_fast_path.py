@@ -21,13 +21,13 @@ _FAST = {
     "launcher.cli": (
         "arguments cancel completion console describe main list log_reader logs queue start status wait"
     ),
-    "launcher.cli.render": "apps document status_text values",
+    "launcher.cli.render": "apps document log_lines status_text values",
     "launcher.holding": "app events hold journal replica state use",
     "launcher.inventory": "find listing logs lookup project recorded status turns",
     "launcher.schedulers": (
         "api appfolder backend ended_process logs loop many pids probes readback record registry staged"
     ),
-    "launcher.schedulers.docker": "labels scheduler tombstones",
+    "launcher.schedulers.docker": "labels scheduler tombstones turns",
     "launcher.schedulers.docker.client": "errors view wire",
     "launcher.schedulers.docker.watching": "client rendezvous",
     "launcher.schedulers.local": (
@@ -120,6 +120,7 @@ ON_BRANCH = {
     ),
     "launcher.schedulers.docker.watching.app": "probes, needs and turns, for apps without them",
     "launcher.schedulers.docker.watching.watcher": "needs and turns, for apps without them",
+    "launcher.schedulers.rules": "checks and schedulers, for files whose compiled form is kept",
     "launcher.schedulers.local.request": "launcher.turns, for apps without GPUs",
     "launcher.schedulers.slurm.cluster": (
         "ssh, for clusters of this machine; zipfile, for requests that submit nothing"
@@ -222,6 +223,7 @@ def fast(scenario) -> set[str]:
     entries = ("cli.completion", "schedulers.local.supervisor", "schedulers.local.filewatch")
     entries += ("schedulers.local.probes",)  # the supervisor of roles with a probe
     entries += ("cli.start",)  # of an app in line
+    entries += ("cli.render.log_lines",)  # of several replicas
     entries += ("turns.line", "turns.table")  # of an app that takes its turn
     entries += ("schedulers.local.line_holder",)  # apps that wait for others, or in line
     # With an engine, and without: what a list of its apps loads.

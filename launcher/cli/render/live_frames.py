@@ -11,7 +11,7 @@ from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING
 
 from launcher.cli.console import OutputClosed, OutputError
-from launcher.cli.render.log_lines import terminal_text
+from launcher.cli.render.terminal_text import terminal_text
 from launcher.cli.render.values import width
 
 if TYPE_CHECKING:

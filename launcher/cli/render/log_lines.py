@@ -1,69 +1,22 @@
-"""Turn chunks of output into the lines of `launcher logs`: prefixed, with times, filtered, and escaped.
+"""Turn chunks of output into the lines of `launcher logs`: prefixed, with times, and filtered.
 
 Works on whole chunks, and splits lines only for options that need it.
 """
 
 from __future__ import annotations
 
-import codecs
-import re
 import time
 from collections import deque
-from collections.abc import Iterable, Iterator, Mapping
-from json import dumps
 
 from launcher.cli.console import visible
-from launcher.schedulers.logs import LineSearch, LogRecord
+from launcher.schedulers.logs import LineSearch
 from launcher.text import paint
 
-_DRIVES = re.compile(
-    r"(\x1b\[[0-9;:]*[mK])"  # colours, and erasing the rest of a line, as progress bars do
-    r"|[\x00-\x07\x0b\x0c\x0e-\x1f\x7f-\x9f\udc80-\udc9f]"
-)
-_BEGUN = re.compile(r"\x1b(?:\[[0-9;:]{0,64})?\Z")
-_MAY_DRIVE = re.compile(rb"[^\n\r\t\x20-\x7e]")
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
 
-
-class TerminalText:
-    """Output of replicas on its way to a terminal, in pieces that are cut anywhere.
-
-    Colours pass, and so do newlines, tabs, backspaces and carriage returns. Any other control character is
-    escaped, and with it every sequence that moves the cursor, sets a title or fills the clipboard. Bytes that
-    are no UTF-8 stay.
-    """
-
-    __slots__ = ("_begun", "_decoder")
-
-    def __init__(self) -> None:
-        self._decoder = codecs.getincrementaldecoder("utf-8")("surrogateescape")
-        self._begun = ""  # a sequence whose end has not arrived yet
-
-    def feed(self, data: bytes) -> bytes:
-        if not self._begun and not self._decoder.getstate()[0] and not _MAY_DRIVE.search(data):
-            return data
-        text = self._begun + self._decoder.decode(data)
-        begun = _BEGUN.search(text)
-        self._begun = begun[0] if begun else ""
-        return _escaped(text[: begun.start()] if begun else text)
-
-    def finish(self) -> bytes:
-        """Return the incomplete character or escape sequence that is left at the end."""
-        text, self._begun = self._begun + self._decoder.decode(b"", final=True), ""
-        return _escaped(text)
-
-
-def terminal_text(data: bytes) -> bytes:
-    """Whole lines of replicas for a terminal."""
-    text = TerminalText()
-    return text.feed(data) + text.finish()
-
-
-def _escaped(text: str) -> bytes:
-    def escape(found: re.Match[str]) -> str:
-        return found[1] or f"\\x{ord(found[0]) & 0xFF:02x}"
-
-    return _DRIVES.sub(escape, text).encode("utf-8", "surrogateescape")
-
+    from launcher.schedulers.logs import LogRecord
 
 _COLORS = ("cyan", "yellow", "green", "magenta", "blue", "red")
 
@@ -136,38 +89,6 @@ class Shaper:
         if not front or not text:
             return text
         return front + text[:-1].replace(b"\n", b"\n" + front) + b"\n"
-
-
-class JsonShaper(Shaper):
-    """Turns the output of one replica into lines of JSON, in ASCII: an object for each line of output.
-
-    Args:
-        facts: the fields about the replica that every object has.
-    """
-
-    __slots__ = ("_facts", "_stream")
-
-    def __init__(self, facts: Mapping[str, object], *, regex: str | None = None) -> None:
-        super().__init__(regex=regex)
-        self._facts = facts
-        self._stream = ""
-
-    def feed(self, time_ns: int, stream: str, data: bytes) -> bytes:
-        self._stream = stream
-        return super().feed(time_ns, stream, data)
-
-    def finish(self, time_ns: int = 0) -> bytes:
-        return b"".join(self.feed(time_ns, stream, b"\n") for stream in [*self._partial])
-
-    def _shape(self, time_ns: int, text: bytes) -> bytes:
-        text = super()._shape(time_ns, text)
-        if not text:
-            return text
-        second, rest = divmod(time_ns, 1_000_000_000)
-        at = f"{time.strftime('%Y-%m-%dT%H:%M:%S', time.gmtime(second))}.{rest // 1000:06}Z"
-        facts = {**self._facts, "stream": self._stream, "time": at}
-        lines = text[:-1].decode("utf-8", "replace").split("\n")
-        return "".join(dumps({**facts, "text": line}) + "\n" for line in lines).encode()
 
 
 def last_frames(text: bytes) -> bytes:

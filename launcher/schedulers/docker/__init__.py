@@ -11,6 +11,7 @@
     facts, status, apps, observe             the state of apps, from both
     watching/    the process that restarts, stops and records an app, and its clients
     watchers     such processes in containers of the engine, as all clients see them
+    turns        the turns of apps that these hold
     app_logs, log_reader                     the output of replicas
     outputs, gc                              output folders, and the removal of the rest after the end
 """
@@ -21,10 +22,24 @@ import os
 
 from launcher import paths
 
+DEFAULT_HOST = "unix:///var/run/docker.sock"
+
 
 def shared_engine() -> str:
     """See `Scheduler.shared_engine`."""
     return "the Docker engine"
+
+
+def has_no_socket() -> bool:
+    """Whether the engine is to be on this machine, and its socket is missing: then none can answer."""
+    host = os.environ.get("DOCKER_HOST", "").strip()
+    if not host:
+        folder = os.environ.get("DOCKER_CONFIG") or os.path.join(os.environ.get("HOME", "/"), ".docker")
+        if os.environ.get("DOCKER_CONTEXT") or os.path.exists(os.path.join(folder, "contexts")):
+            return False  # a context may name another engine
+        host = DEFAULT_HOST
+    is_local, path = host.startswith("unix://"), host[len("unix://") :]
+    return is_local and "%" not in path and not os.path.exists(path)
 
 
 def records_root() -> str:

@@ -162,9 +162,9 @@ class DockerScheduler(EngineScheduler["DockerJob"]):
 
     @property
     def engine_turns(self) -> EngineTurns:
-        from launcher.schedulers.docker.watching.container import DockerTurns
+        from launcher.schedulers.docker.turns import DockerTurns
 
-        return DockerTurns(self._view)
+        return DockerTurns(lambda: self._view)
 
     def most_cores(self) -> float | None:
         try:

@@ -7,7 +7,6 @@ import time
 
 from launcher.holding.replica import Replica as HeldReplica
 from launcher.schedulers import pids
-from launcher.schedulers.appfolder import remove_tree
 from launcher.schedulers.ended_process import last_line
 from launcher.schedulers.local import rundir
 from launcher.schedulers.local.logwriter import FILES_PER_REPLICA, NAMES, stderr_tail
@@ -225,6 +224,8 @@ class Preparation:
 
     def unmake(self) -> None:
         """Remove the made folders with their contents, and the log files in existing folders."""
+        from launcher.schedulers.appfolder import remove_tree
+
         made = set(self._made)
         for folder in self._log_folders:
             if folder in made:

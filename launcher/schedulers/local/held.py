@@ -15,7 +15,6 @@ from launcher.holding.hold import decide, way_to_start
 from launcher.holding.journal import JournalWriter
 from launcher.holding.replica import made_by_others
 from launcher.schedulers import pids
-from launcher.schedulers.appfolder import AppFolder
 from launcher.schedulers.local import rundir
 from launcher.schedulers.local.driver import Preparation
 from launcher.schedulers.local.logwriter import ReplicaLog
@@ -319,6 +318,8 @@ class UnstartedApp:
         self.preparation.unmake()
         self.give_up_place()
         if self._is_folder_ours:
+            from launcher.schedulers.appfolder import AppFolder
+
             AppFolder(self.app_dir).remove()
         if error:
             about = {"role": error.role, "k": error.k, "argv": error.argv}

@@ -11,7 +11,6 @@ import stat
 import sys
 from array import array
 from bisect import bisect_left, bisect_right
-from contextlib import suppress
 
 from launcher.errors import SchedulerError
 from launcher.schedulers.appfolder import AppFolder
@@ -127,8 +126,10 @@ def remove_logs(folders: Iterable[str]) -> None:
     for folder in folders:
         for number in numbers(folder):
             for name in (rundir.COMBINED, rundir.INDEX):
-                with suppress(FileNotFoundError):
+                try:
                     os.unlink(rundir.log_file(folder, name, number))
+                except FileNotFoundError:
+                    pass
 
 
 # -- reading a log as it grows -----------------------------------------------------------------------------

@@ -9,9 +9,9 @@ import sys
 
 import pytest
 
-from launcher.cli.render.log_lines import TerminalText, terminal_text
 from launcher.cli.render.markdown import plan_markdown
 from launcher.cli.render.status_text import _below
+from launcher.cli.render.terminal_text import TerminalText, terminal_text
 from launcher.cli.render.values import table
 from tests.scenarios.test_terminal import read
 from tests.unit.cli.worlds import launch, plan

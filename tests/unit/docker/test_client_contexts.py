@@ -10,7 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from launcher.schedulers.docker.client.configuration import DEFAULT_HOST, Endpoint, endpoint
+from launcher.schedulers.docker import DEFAULT_HOST, has_no_socket
+from launcher.schedulers.docker.client.configuration import Endpoint, endpoint
 from launcher.schedulers.docker.client.engine import connect
 from launcher.schedulers.docker.client.errors import EngineUnreachable
 from tests.engines import require
@@ -47,6 +48,26 @@ def _of(config: Path, **environ: str) -> Endpoint:
 def test_the_default_socket_is_used_without_configuration(config: Path):
     assert _of(config) == (DEFAULT_HOST, {})
     assert _of(config, DOCKER_CONTEXT="default") == (DEFAULT_HOST, {})
+
+
+def test_an_engine_cannot_answer_without_the_socket_that_its_address_names(
+    config: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setenv("DOCKER_CONFIG", str(config))
+    monkeypatch.delenv("DOCKER_CONTEXT", raising=False)
+
+    def is_missing(host: str) -> bool:
+        monkeypatch.setenv("DOCKER_HOST", host)
+        return has_no_socket()
+
+    there, gone = tmp_path / "d.sock", tmp_path / "none.sock"
+    there.touch()
+    assert is_missing(f"unix://{gone}")
+    assert not is_missing(f"unix://{there}")
+    assert not is_missing(f"unix://{tmp_path}/%6eone.sock")  # an encoded path is read by the client
+    assert not is_missing("tcp://127.0.0.1:1")
+    (config / "contexts").mkdir()
+    assert not is_missing("")  # a context may name another engine
 
 
 def test_docker_host_wins_over_docker_context_which_wins_over_the_configured_context(config: Path):

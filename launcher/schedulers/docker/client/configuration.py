@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
 from launcher.files import read_regular
+from launcher.schedulers.docker import DEFAULT_HOST
 from launcher.schedulers.docker.client.errors import SHAPES, EngineError, EngineUnreachable
 
 
@@ -31,7 +32,6 @@ class Endpoint(NamedTuple):
     tls: Mapping[str, Any]
 
 
-DEFAULT_HOST = "unix:///var/run/docker.sock"
 _SCHEMES = ("unix", "tcp", "http", "https", "ssh")
 _TLS_FILES = ("ca.pem", "cert.pem", "key.pem")
 

@@ -19,7 +19,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from contextlib import closing, suppress
 from functools import cache, partial
 from hashlib import sha256
@@ -29,7 +29,7 @@ from urllib.parse import unquote, urlsplit
 
 from launcher.errors import SchedulerError
 from launcher.schedulers.docker import images, share
-from launcher.schedulers.docker.client.engine import Engine, tar_entry, writable
+from launcher.schedulers.docker.client.engine import Engine, tar_entry
 from launcher.schedulers.docker.client.errors import (
     Conflict,
     EngineError,
@@ -55,9 +55,7 @@ from launcher.schedulers.docker.watching.client import WatcherClient, answer_on
 from launcher.schedulers.docker.watching.rendezvous import ANSWER_S
 from launcher.schedulers.ended_process import last_line
 from launcher.schedulers.programs import modules, zipped
-from launcher.schedulers.staged import EngineTurns
 from launcher.specs.attempt import AttemptState
-from launcher.turns.machine import EngineTables, Machine, tables_of_report
 
 if TYPE_CHECKING:
     from launcher.turns.line import Ask
@@ -316,41 +314,3 @@ def _body(name: str, image: str, folder: str, socket: str) -> dict[str, Any]:
             "LogConfig": {"Type": "json-file", "Config": {"max-size": "1m", "max-file": "2"}},
         },
     }
-
-
-# -- turns -------------------------------------------------------------------------------------------------
-
-
-class DockerTurns(EngineTurns):
-    """The turns of apps whose watcher is on the engine, for clients.
-
-    The tables lie in a volume that all watchers of an engine have. So any running watcher answers for all of
-    them; where none runs, no such app is in line.
-    """
-
-    def __init__(self, view: EngineView) -> None:
-        self._view = view
-
-    def machine(self) -> Machine | None:
-        try:
-            size = self._view.size()
-        except SchedulerError:  # no engine, as the first request to it says
-            return None
-        return None if size is None else Machine(*size)
-
-    def tables(self) -> EngineTables | None:
-        answer = self._answer("tables", {"op": "turns"})
-        return None if answer is None else tables_of_report(self._view.host, answer)
-
-    def start_now(self, app_ids: Collection[str]) -> set[str]:
-        answer = self._answer("started", {"op": "now", "apps": sorted(app_ids)})
-        return set() if answer is None else set(answer["started"])
-
-    def _answer(self, wanted: str, message: Mapping[str, Any]) -> dict[str, Any] | None:
-        """The first answer of a running watcher that has the field `wanted`; None without one."""
-        engine = writable(self._view)
-        for each in engine.containers(f"{PART}={WATCHER_PART}"):
-            answer = tell(engine, each.name, message) if each.live else None
-            if answer is not None and wanted in answer:
-                return answer
-        return None
