@@ -61,14 +61,12 @@ class LogRequest:
 
     def shaper(self, app: AppRecord, number: int) -> Shaper:
         """Return the shaper of a replica's output: it turns pieces with their times into lines."""
-        if self.as_json:
-            from launcher.cli.render.json_lines import JsonShaper
+        from launcher.cli.render.log_lines import JsonShaper, Shaper
 
+        if self.as_json:
             role, k = self.replicas[number]
             facts = {"job": app.job, "attempt": app.number, "app_id": app.app_id, "role": role, "replica": k}
             return JsonShaper(facts, regex=self.regex)
-        from launcher.cli.render.log_lines import Shaper
-
         return Shaper(self.prefix(number), regex=self.regex, timestamps=self.timestamps)
 
 

@@ -14,7 +14,7 @@ from launcher.text import paint
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable, Iterator, Mapping
 
     from launcher.schedulers.logs import LogRecord
 
@@ -89,6 +89,40 @@ class Shaper:
         if not front or not text:
             return text
         return front + text[:-1].replace(b"\n", b"\n" + front) + b"\n"
+
+
+class JsonShaper(Shaper):
+    """Turns the output of one replica into lines of JSON, in ASCII: an object for each line of output.
+
+    Args:
+        facts: the fields about the replica that every object has.
+    """
+
+    __slots__ = ("_facts", "_stream")
+
+    def __init__(self, facts: Mapping[str, object], *, regex: str | None = None) -> None:
+        super().__init__(regex=regex)
+        self._facts = facts
+        self._stream = ""
+
+    def feed(self, time_ns: int, stream: str, data: bytes) -> bytes:
+        self._stream = stream
+        return super().feed(time_ns, stream, data)
+
+    def finish(self, time_ns: int = 0) -> bytes:
+        return b"".join(self.feed(time_ns, stream, b"\n") for stream in [*self._partial])
+
+    def _shape(self, time_ns: int, text: bytes) -> bytes:
+        text = super()._shape(time_ns, text)
+        if not text:
+            return text
+        from json import dumps
+
+        second, rest = divmod(time_ns, 1_000_000_000)
+        at = f"{time.strftime('%Y-%m-%dT%H:%M:%S', time.gmtime(second))}.{rest // 1000:06}Z"
+        facts = {**self._facts, "stream": self._stream, "time": at}
+        lines = text[:-1].decode("utf-8", "replace").split("\n")
+        return "".join(dumps({**facts, "text": line}) + "\n" for line in lines).encode()
 
 
 def last_frames(text: bytes) -> bytes:
