@@ -5,8 +5,8 @@
     clusters/<hash>   JSON: host and job_dir
     places/<app id>   JSON: host, job_dir, and the row of the app in the store
 
-LAUNCHER_HOME/slurm may itself be the `job_dir` of a cluster, which has the folders `apps`, `arrays`, `outputs`
-and `programs`.
+LAUNCHER_HOME/slurm may itself be the `job_dir` of a cluster, which has other folders: `apps`, `arrays`,
+`outputs` and `programs`.
 """
 
 from __future__ import annotations
@@ -88,7 +88,7 @@ def places_of(app_ids: Iterable[str]) -> dict[str, Place | None]:
     only = _place(_read("clusters", names[0])) if len(names) == 1 else None
     if only is None or len(ids) < _MANY:
         return {app_id: place_of_app(app_id) for app_id in ids}
-    noted = set(app_ids())
+    noted = _noted()
     return {app_id: only if app_id in noted else None for app_id in ids}
 
 
@@ -102,8 +102,7 @@ def noted_at(app_id: str) -> float | None:
 
 def app_ids() -> list[str]:
     """The apps that were submitted from this state folder, and not removed."""
-    earlier = [each for each in _names(_EARLIER) if os.path.isfile(os.path.join(root(), _EARLIER, each))]
-    return sorted({*_names(_PLACES), *earlier})
+    return sorted(_noted())
 
 
 def remember(apps: Sequence[AppRecord], place: Place) -> None:
@@ -147,6 +146,11 @@ def apps() -> Iterator[tuple[AppRecord, bool]]:
 def _place(about: Mapping[str, object]) -> Place | None:
     host, job_dir = about.get("host"), about.get("job_dir")
     return (host, job_dir) if isinstance(host, str) and isinstance(job_dir, str) else None
+
+
+def _noted() -> set[str]:
+    earlier = (each for each in _names(_EARLIER) if os.path.isfile(os.path.join(root(), _EARLIER, each)))
+    return {*_names(_PLACES), *earlier}
 
 
 def _path(app_id: str) -> str:

@@ -60,6 +60,8 @@ def seen_app(facts: Facts, *, take_over: bool = False, now: float | None = None)
         owner = str(client) if client else ""
     else:
         record.state, record.message = _in_queue(facts)
+        if why := facts.get("unanswered"):  # then the state is that of its files
+            record.message = f"last known state: {why}"
         if record.state == "running":
             record.started_at = started.get("at")
         else:

@@ -366,6 +366,8 @@ def test_notes_of_older_versions_are_read_beside_the_folders_of_apps(launcher_ho
     assert known.app_ids() == ["new-x", "old-x"]
     assert known.place_of_app("old-x") == ("", "/b")
     assert known.place_of_app("there-x") is None
+    many = ["old-x", "there-x", *(f"other-{k}" for k in range(10))]
+    assert known.places_of(many) == {each: ("", "/b") if each == "old-x" else None for each in many}
     assert known.noted_at("old-x") is not None
     assert known.noted_at("there-x") is None
     known.forget("old-x")

@@ -33,6 +33,8 @@ def observe(site: Site, op: Json) -> Json:
 
     With `queue`, apps with an outcome have their rows, too: their jobs may not be gone yet. With `look`
     false, Slurm is not asked, else by two calls of squeue and one of sacct. `queued`: see `queued_apps`.
+
+    Raises OpError where Slurm does not answer, with facts by files alone, whose `unanswered` says why.
     """
     asked, settled = op.get("app_ids"), set(op.get("settled") or ())
     rows: Optional[Rows] = None
@@ -65,6 +67,8 @@ def observe(site: Site, op: Json) -> Json:
         except OpError as error:
             for app_id in live:
                 add_facts(apps, errors, app_id, read_app, site, app_id, op.get("replicas"))
+                if app_id in apps:
+                    apps[app_id]["unanswered"] = str(error)
             raise OpError(error.kind, str(error), apps=apps, errors=errors) from error
     ended.save()
     return dict(out, errors=errors) if errors else out
