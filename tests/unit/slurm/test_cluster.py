@@ -191,7 +191,7 @@ def test_a_program_that_fails_is_heard_through_startup_files(there, text):
             Ssh("login1").run(program)
 
 
-@pytest.mark.parametrize("text", ["exit 0", "exec cat >/dev/null", "echo hello; exit 0"])
+@pytest.mark.parametrize("text", ["exit 0", "exit 3", "exec cat >/dev/null", "echo hello; exit 0"])
 def test_a_startup_file_that_ends_the_shell_is_named(there, text):
     startup(there, text)
     with pytest.raises(SchedulerError, match="cut off") as error:

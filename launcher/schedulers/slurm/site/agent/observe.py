@@ -254,7 +254,7 @@ def read_app(
         facts: Json = {
             "attempt": attempt,
             "folder": folder.path,
-            "owner": None if found["submitted"] else folder.owner()[0],
+            "owner": None if found["submitted"] else _owner(folder),
             "created": created.get("at"),
             "array": created.get("array"),
             "job": job or (live[0].job if live else None),
@@ -270,6 +270,12 @@ def read_app(
         if replicas:
             add_replicas(folder, facts)
         return facts
+
+
+def _owner(folder: Folder) -> Optional[Json]:
+    """The client that submits the app, with the seconds since its last act; None where there is none."""
+    found = folder.owner()[0]
+    return found and dict(found, quiet_s=folder.quiet_s())
 
 
 def _released_at(live: List[Row], started: Json) -> Any:

@@ -71,6 +71,10 @@ class Folder(AppFolder):
                 return owner, at, name
             owner, at, name = found, name, "owner." + checked(str(found.get("nonce")))
 
+    def quiet_s(self) -> float:
+        """Seconds since a client has written into it; clocks of other machines have no part in this."""
+        return max(0.0, min((self.age_s(name) for name in self.names()), default=0.0))
+
     # -- the state of the app --------------------------------------------------------------------------------
 
     def state(self) -> str:
