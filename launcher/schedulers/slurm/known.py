@@ -3,7 +3,10 @@
 ::
 
     clusters/<hash>   JSON: host and job_dir
-    apps/<app id>     JSON: host, job_dir, and the row of the app in the store
+    places/<app id>   JSON: host, job_dir, and the row of the app in the store
+
+LAUNCHER_HOME/slurm may itself be the `job_dir` of a cluster, which has other folders: `apps`, `arrays`,
+`outputs` and `programs`.
 """
 
 from __future__ import annotations
@@ -26,6 +29,9 @@ HOST_VARIABLE = "LAUNCHER_SLURM_HOST"
 Place = tuple[str, str]
 """Login node ("" for this machine) and `job_dir` as written: where apps are."""
 
+_PLACES = "places"
+_EARLIER = "apps"
+"""The folder of the notes about apps that older versions have written."""
 _MANY = 8  # apps: one listing then takes less time than their notes
 
 
@@ -73,7 +79,7 @@ def place_of_app(app_id: str) -> Place | None:
     """The place of an app that was submitted from here; None for any other app."""
     from launcher.schedulers.appfolder import is_id
 
-    return _place(_read("apps", app_id)) if is_id(app_id) else None
+    return _place(_note(app_id)) if is_id(app_id) else None
 
 
 def places_of(app_ids: Iterable[str]) -> dict[str, Place | None]:
@@ -82,21 +88,21 @@ def places_of(app_ids: Iterable[str]) -> dict[str, Place | None]:
     only = _place(_read("clusters", names[0])) if len(names) == 1 else None
     if only is None or len(ids) < _MANY:
         return {app_id: place_of_app(app_id) for app_id in ids}
-    noted = {*_names("apps")}
+    noted = _noted()
     return {app_id: only if app_id in noted else None for app_id in ids}
 
 
 def noted_at(app_id: str) -> float | None:
     """The time at which an app was noted, epoch seconds; None for an app without a note."""
     try:
-        return os.stat(os.path.join(root(), "apps", app_id)).st_mtime
+        return os.stat(_path(app_id)).st_mtime
     except OSError:
         return None
 
 
 def app_ids() -> list[str]:
     """The apps that were submitted from this state folder, and not removed."""
-    return _names("apps")
+    return sorted(_noted())
 
 
 def remember(apps: Sequence[AppRecord], place: Place) -> None:
@@ -109,7 +115,7 @@ def remember(apps: Sequence[AppRecord], place: Place) -> None:
     name = sha256(f"{host}\0{job_dir}".encode(errors="surrogateescape")).hexdigest()[:16]
     about = {"host": host, "job_dir": job_dir}
     write_json(paths.ensure(os.path.join(root(), "clusters")), name, about)
-    folder = paths.ensure(os.path.join(root(), "apps"))
+    folder = paths.ensure(os.path.join(root(), _PLACES))
     for app in apps:
         row: dict[str, object] = {
             "session": app.session,
@@ -122,7 +128,7 @@ def remember(apps: Sequence[AppRecord], place: Place) -> None:
 
 def forget(app_id: str) -> None:
     try:
-        os.unlink(os.path.join(root(), "apps", app_id))
+        os.unlink(_path(app_id))
     except FileNotFoundError:
         pass
 
@@ -132,7 +138,7 @@ def apps() -> Iterator[tuple[AppRecord, bool]]:
     from launcher.schedulers.record import row_of
 
     for app_id in app_ids():
-        about = _read("apps", app_id)
+        about = _note(app_id)
         if _place(about) is not None:
             yield row_of(SLURM, app_id, about), True
 
@@ -140,6 +146,21 @@ def apps() -> Iterator[tuple[AppRecord, bool]]:
 def _place(about: Mapping[str, object]) -> Place | None:
     host, job_dir = about.get("host"), about.get("job_dir")
     return (host, job_dir) if isinstance(host, str) and isinstance(job_dir, str) else None
+
+
+def _noted() -> set[str]:
+    earlier = (each for each in _names(_EARLIER) if os.path.isfile(os.path.join(root(), _EARLIER, each)))
+    return {*_names(_PLACES), *earlier}
+
+
+def _path(app_id: str) -> str:
+    """The file with the note about an app. In the `apps` of a cluster there may be a folder of that name."""
+    earlier = os.path.join(root(), _EARLIER, app_id)
+    return earlier if os.path.isfile(earlier) else os.path.join(root(), _PLACES, app_id)
+
+
+def _note(app_id: str) -> dict[str, Any]:
+    return _read(os.path.basename(os.path.dirname(_path(app_id))), app_id)
 
 
 def _names(folder: str) -> list[str]:

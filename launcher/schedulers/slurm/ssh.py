@@ -104,9 +104,10 @@ class Ssh:
 
     def _failed(self, code: int, text: str) -> SchedulerError:
         lines = [line.strip() for line in text.splitlines() if line.strip()]
-        if not code and not lines:
+        if not lines and code not in (_UNREACHED, _NO_COMMAND):
+            ends = f" (exit code {code})" if code else ""
             return SchedulerError(
-                f"{self.host} was cut off before it had answered",
+                f"{self.host} was cut off before it had answered{ends}",
                 hint=f"try again; if that does not help, {self.host}:~/.bashrc ends or replaces the shell",
             )
         last = lines[-1] if lines else f"ssh exited with {code}"

@@ -60,6 +60,8 @@ def seen_app(facts: Facts, *, take_over: bool = False, now: float | None = None)
         owner = str(client) if client else ""
     else:
         record.state, record.message = _in_queue(facts)
+        if why := facts.get("unanswered"):  # then the state is that of its files
+            record.message = f"last known state: {why}"
         if record.state == "running":
             record.started_at = started.get("at")
         else:
@@ -105,10 +107,11 @@ def undecided_needs(apps: Mapping[str, Facts]) -> list[str]:
 
 
 def alive_owner(facts: Facts, *, take_over: bool = False, now: float | None = None) -> owners.Owner | None:
-    """The living client that submits the app; None for none."""
+    """The living client that submits the app; None for none. Its clock may differ from ours by hours."""
     about = facts.get("owner") or {}
-    made = owners.of(about)
-    return made if made and made.is_alive(about.get("at"), take_over=take_over, now=now) else None
+    made, quiet_s, now = owners.of(about), about.get("quiet_s"), time.time() if now is None else now
+    at = about.get("at") if quiet_s is None else now - quiet_s
+    return made if made and made.is_alive(at, take_over=take_over, now=now) else None
 
 
 # States

@@ -38,6 +38,7 @@ class Stops:
         cause = {"interrupt": interrupt, "by": actor()}
         self._asked = {"op": "cancel", "grace_s": grace_s, "message": cancelled(cause), **cause}
         self._on_wait = on_wait or (lambda app_id, why: None)
+        self._is_running = False  # whether an app has replicas to stop, which takes a moment
 
     def all(self, apps: Mapping[str, Facts]) -> Ended:
         """Yield each app when Slurm has no job of it, or with the error of its stop."""
@@ -69,6 +70,7 @@ class Stops:
         ids = list(left)
         answers = self._cluster.call(*({**self._asked, "app_id": app_id, **more} for app_id in ids))
         for app_id, answer in zip(ids, answers, strict=True):
+            self._is_running = self._is_running or answer.get("is") == "running"
             if (error := error_of(answer)) is not None:
                 del left[app_id]
                 yield app_id, error
@@ -79,7 +81,7 @@ class Stops:
         until = {app_id: began + self._patience_s(facts) for app_id, facts in left.items()}
         forced: set[str] = set()
         while left:
-            for app_id in self._over(left, is_first=pause == _FIRST_S):
+            for app_id in self._over(left, waits=self._is_running and pause == _FIRST_S):
                 del left[app_id]
                 yield app_id, None
             now = time.monotonic()
@@ -104,12 +106,13 @@ class Stops:
                 time.sleep(pause)
             pause = min(pause * 1.5, _LAST_S)
 
-    def _over(self, left: Mapping[str, Facts], *, is_first: bool) -> list[str]:
-        """Look at the apps; returns those that are over. At first, only folders are read, for any outcome."""
+    def _over(self, left: Mapping[str, Facts], *, waits: bool) -> list[str]:
+        """Look at the apps; returns those that are over. `waits`: before, only folders are read, for any
+        outcome."""
         ids = sorted(left)
         look = {"op": "observe", "app_ids": ids, "queue": True}
         wait = {"op": "wait", "app_ids": ids, "seconds": _NOTE_S, "queue": (60.0, 60.0)}
-        *_, answer = self._cluster.call(*([wait] if is_first else []), look)
+        *_, answer = self._cluster.call(*([wait] if waits else []), look)
         apps = settled(self._cluster, checked(answer)["apps"])
         going = {each for each, facts in apps.items() if facts.get("queue") or not facts.get("outcome")}
         return [each for each in ids if each not in going]

@@ -146,7 +146,7 @@ def _dead_owner(detail: Mapping[str, Any], known_dead: Collection[str], *, take_
     found = detail.get("owner")
     if not found or found["nonce"] in known_dead:
         return ""
-    seen = {**found, "at": detail.get("progress_at") or found.get("at")}
+    seen = {**found, "quiet_s": detail.get("quiet_s")}
     return "" if alive_owner({"owner": seen}, take_over=take_over) else str(found["nonce"])
 
 

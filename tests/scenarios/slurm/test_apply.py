@@ -1,5 +1,6 @@
 """Plan and apply on a cluster: jobs that run, are kept, and are seen from other state folders."""
 
+import json
 import os
 import sys
 
@@ -36,6 +37,18 @@ def test_a_job_runs_to_its_end_on_the_cluster(scenario):
     assert scenario.actions(file) == {"job": "keep"}
     assert processes.gone(scenario.processes_of(app), timeout_s=60)
     assert scenario.left_in_queue() == []
+
+
+def test_the_state_folder_may_be_the_parent_of_the_job_folder(scenario, monkeypatch):
+    home = scenario.job_dir.parent
+    monkeypatch.setenv("LAUNCHER_HOME", str(home))
+    file = scenario.job("true")
+    scenario.launcher("apply", file, "--yes", "--wait")
+    assert scenario.actions(file) == {"job": "keep"}
+    assert [app["state"] for app in json.loads(scenario.launcher("list", "--json").out)] == ["SUCCEEDED"]
+    scenario.launcher("gc", "--older-than", "0")
+    assert scenario.actions(file) == {"job": "keep"}
+    assert len(scenario.apps()) == 1
 
 
 def test_a_plan_submits_nothing_and_makes_no_app(scenario):

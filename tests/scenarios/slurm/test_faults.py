@@ -49,8 +49,12 @@ def test_a_controller_that_is_restarted_while_a_job_runs_changes_nothing(broken)
     scenario.cluster.stop_controller()
     assert scenario.launcher("plan", file, code=None).code not in (0, 2)
     assert scenario.state("job") is AppState.RUNNING  # as its files say
+    (listed,) = json.loads(scenario.launcher("list", "--json").out)
+    shown = json.loads(scenario.launcher("status", "job", "--json").out)
+    assert [each["message"].partition(":")[0] for each in (listed, shown)] == ["last known state"] * 2
     scenario.cluster.start("slurmctld")
     assert scenario.state("job") is AppState.RUNNING
+    assert json.loads(scenario.launcher("status", "job", "--json").out)["message"] == ""
     assert scenario.actions(file) == {"job": "keep"}
     for gate in gates:
         gate.open()

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import os
+import resource
+import shutil
 
 import pytest
 
-from launcher.schedulers.slurm.site.agent.slurm import OpError, Slurm
+from launcher.schedulers.slurm.site.agent.slurm import OpError, Slurm, jobs_of, listed
 from tests.engines.slurm import SlurmCluster, until
-from tests.unit.slurm.agents import Login
+from tests.unit.slurm.agents import Login, commands
 
 APPS = ("a-1", "b-1", "c-1")
 
@@ -228,3 +230,40 @@ def test_no_array_stays_when_slurm_refuses_one_of_several(login, slurm, monkeypa
     login.abort("n1", *APPS, "d-1")
     until(lambda: queue(login, slurm) == [])
     assert os.listdir(login.job_dir / "apps") == []
+
+
+@pytest.mark.parametrize("op", ["cancel", "withdraw", "abort"])
+def test_all_tasks_of_an_array_end_with_two_calls_of_slurm_and_few_open_files(
+    login, slurm, tmp_path, monkeypatch, op
+):
+    app_ids = [f"a-{k}" for k in range(1, 302)]
+    login.ask(*(login.reservation(each, "n1") for each in app_ids))
+    job = login.do(**login.array("x", "n1", *app_ids))["jobs"][0]
+    real = {name: shutil.which(name) for name in ("scancel", "squeue")}
+    made = commands(
+        tmp_path / "bin", **{n: f'echo {n} $* >>{tmp_path}/calls\nexec {real[n]} "$@"' for n in real}
+    )
+    monkeypatch.setenv("PATH", f"{made}{os.pathsep}{os.environ['PATH']}")
+    limits = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (100, limits[1]))
+    try:
+        found = login.ask(*login.each(op, "n1", *app_ids[:300]))
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, limits)
+    answer = {"cancel": {"is": "pending"}, "withdraw": {"withdrawn": True}, "abort": {"removed": True}}[op]
+    assert found == [answer] * 300
+    called = [line.split(" ") for line in (tmp_path / "calls").read_text().rstrip("\n").split("\n")]
+    assert [words[0] for words in called] == ["squeue", "scancel"]
+    assert called[1][1:] == [f"{job}_[0-299]"]
+    until(lambda: queue(login, slurm) == [f"{job}_300"])
+    assert login.abort("n1", app_ids[300]) == [app_ids[300]]
+
+
+def test_the_words_for_jobs_name_each_job_once():
+    jobs = ["7_3", "40", "7_0", "9_5", "7_1", "41+1", "7_10"]
+    words = listed(jobs)
+    assert words == ["40", "41+1", "7_[0-1,3,10]", "9_5"]
+    assert sorted(job for word in words for job in jobs_of(word)) == sorted(jobs)
+    many = [f"7_{k}" for k in range(0, 40_000, 2)]
+    assert [job for word in listed(many) for job in jobs_of(word)] == many
+    assert max(map(len, listed(many))) < 128 * 1024

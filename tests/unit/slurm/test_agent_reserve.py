@@ -5,6 +5,7 @@ import json
 import os
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -46,8 +47,17 @@ def test_the_second_client_is_refused_with_the_owner(login):
     found = login.reserve("a-1", "n2")
     assert found["error"] == "reserved"
     assert (found["detail"]["owner"]["nonce"], found["detail"]["state"]) == ("n1", "reserved")
-    age_s = found["detail"]["progress_at"] - (login.folder("a-1") / "owner").stat().st_mtime
+    age_s = time.time() - found["detail"]["quiet_s"] - (login.folder("a-1") / "owner").stat().st_mtime
     assert abs(age_s) < 1
+
+
+def test_the_facts_of_a_submission_say_for_how_long_its_client_has_done_nothing(login):
+    login.reserve("a-1", "n1")
+    assert 0 <= login.facts("a-1", look=False)["a-1"]["owner"]["quiet_s"] < 60
+    for file in login.folder("a-1").iterdir():
+        os.utime(file, (time.time() - 1000,) * 2)
+    assert 1000 <= login.facts("a-1", look=False)["a-1"]["owner"]["quiet_s"] < 1060
+    assert login.reserve("a-1", "n2")["detail"]["quiet_s"] >= 1000
 
 
 def test_the_same_client_may_ask_twice(login):

@@ -191,7 +191,7 @@ def test_a_program_that_fails_is_heard_through_startup_files(there, text):
             Ssh("login1").run(program)
 
 
-@pytest.mark.parametrize("text", ["exit 0", "exec cat >/dev/null", "echo hello; exit 0"])
+@pytest.mark.parametrize("text", ["exit 0", "exit 3", "exec cat >/dev/null", "echo hello; exit 0"])
 def test_a_startup_file_that_ends_the_shell_is_named(there, text):
     startup(there, text)
     with pytest.raises(SchedulerError, match="cut off") as error:
@@ -353,9 +353,27 @@ def test_a_state_folder_remembers_the_clusters_of_its_apps(launcher_home, monkey
 def test_a_damaged_note_of_an_app_is_ignored(launcher_home):
     known.remember([row("sim-x")], ("", "/b"))
     for text in ("", "[]", "{", json.dumps({"host": 1})):
-        (launcher_home / "slurm" / "apps" / "sim-x").write_text(text)
+        (launcher_home / "slurm" / "places" / "sim-x").write_text(text)
         assert known.place_of_app("sim-x") is None
         assert list(known.apps()) == []
+
+
+def test_notes_of_older_versions_are_read_beside_the_folders_of_apps(launcher_home):
+    known.remember([row("new-x"), row("old-x")], ("", "/b"))
+    notes = launcher_home / "slurm"
+    (notes / "apps" / "there-x").mkdir(parents=True)  # LAUNCHER_HOME/slurm is the `job_dir` of a cluster
+    (notes / "places" / "old-x").rename(notes / "apps" / "old-x")
+    assert known.app_ids() == ["new-x", "old-x"]
+    assert known.place_of_app("old-x") == ("", "/b")
+    assert known.place_of_app("there-x") is None
+    many = ["old-x", "there-x", *(f"other-{k}" for k in range(10))]
+    assert known.places_of(many) == {each: ("", "/b") if each == "old-x" else None for each in many}
+    assert known.noted_at("old-x") is not None
+    assert known.noted_at("there-x") is None
+    known.forget("old-x")
+    known.forget("there-x")
+    assert known.app_ids() == ["new-x"]
+    assert (notes / "apps" / "there-x").is_dir()
 
 
 def test_the_variable_names_the_login_node_of_jobs_that_name_none(monkeypatch, launcher_home):

@@ -72,6 +72,13 @@ def test_a_submission_is_reserved_and_then_created_while_its_client_lives():
     assert seen_app(facts(owner=here())).owner == str(owner.this_process())
 
 
+@pytest.mark.parametrize("ahead_s", [-7200, 0, 7200])
+def test_a_client_elsewhere_is_judged_by_its_last_act_and_not_by_its_clock(ahead_s):
+    client = {**NOWHERE, "at": time.time() + ahead_s}
+    assert seen_app(facts(owner={**client, "quiet_s": 5.0})).owner == "pid 1 on elsewhere"
+    assert seen_app(facts(owner={**client, "quiet_s": owner.PATIENCE_S + 1})).owner == ""
+
+
 @pytest.mark.parametrize("created", [None, 1.0])
 def test_without_a_living_client_a_submission_is_unfinished(created):
     for client in (None, here(pid=1 << 30)):

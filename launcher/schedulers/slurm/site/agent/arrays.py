@@ -6,12 +6,12 @@ import re
 import shutil
 import time
 from functools import lru_cache, partial
-from itertools import count, groupby
+from itertools import count
 from typing import Dict, FrozenSet, Iterable, List, NamedTuple, Optional, Sequence, Set, Tuple
 
 from launcher.schedulers.appfolder import AppFolder, token
 from launcher.schedulers.slurm.site.agent.site import Site, checked, need_of
-from launcher.schedulers.slurm.site.agent.slurm import AFTERCORR, OpError
+from launcher.schedulers.slurm.site.agent.slurm import AFTERCORR, OpError, spans
 from launcher.schedulers.slurm.site.agent.submit import (
     Ask,
     after,
@@ -112,10 +112,8 @@ def arrays_of(behind: Sequence[Optional[Sequence[str]]], aftercorr: int) -> List
 
 def _numbers(tasks: Iterable[int], at_once: Optional[int]) -> str:
     """The tasks in sbatch's form, `0-9,12%4`."""
-    ordered = sorted(tasks)
-    runs = [[k for _, k in run] for _, run in groupby(enumerate(ordered), lambda each: each[1] - each[0])]
-    parts = [f"{run[0]}-{run[-1]}" if len(run) > 1 else str(run[0]) for run in runs]
-    return ",".join(parts) + (f"%{at_once}" if at_once and at_once < len(ordered) else "")
+    numbers = [*tasks]
+    return ",".join(spans(numbers)) + (f"%{at_once}" if at_once and at_once < len(numbers) else "")
 
 
 def copy_workspace(site: Site, op: Json) -> Json:

@@ -5,13 +5,12 @@
 
 import json
 import time
-from contextlib import ExitStack
 from functools import partial
 from typing import Callable, List, Sequence, Set
 
 from launcher.schedulers.slurm.site.agent.removal import cancel_jobs
 from launcher.schedulers.slurm.site.agent.site import FULL, Folder, Site, answered
-from launcher.schedulers.slurm.site.agent.slurm import Row
+from launcher.schedulers.slurm.site.agent.slurm import OpError, Row
 from launcher.schedulers.slurm.site.shared import Json
 
 _SIGNAL = ("--signal=USR2", "--batch")
@@ -30,7 +29,8 @@ class _Stop:
     def __init__(
         self, folder: Folder, answer: Json, state: str, message: str, job: str = "", force: bool = False
     ) -> None:
-        self.folder = folder
+        self._identity = folder.identity
+        self._is_submitted = bool(job) or "submitting" in folder.names()
         self.answer = answer
         self._state, self._message = state, message
         self._job, self._force = job, force
@@ -39,8 +39,8 @@ class _Stop:
 
     def look(self, site: Site) -> None:
         """Find its jobs."""
-        if self._job or "submitting" in self.folder.names():
-            rows = [row for row in site.rows_of(self.folder) if not row.is_over]
+        if self._is_submitted:
+            rows = [row for row in site.rows(self._identity) if not row.is_over]
             self._rows = [row for row in rows if self._job in ("", row.job)]
             self.jobs = [row.job for row in self._rows]
 
@@ -49,18 +49,30 @@ class _Stop:
         """Whether a conductor ends it. Only a job that runs gets a signal: scancel repeats it for others."""
         return bool(self._job) and not self._force and [row.state for row in self._rows] == ["RUNNING"]
 
-    def note(self, over: Set[str]) -> None:
+    def note(self, site: Site, over: Set[str]) -> None:
         """Record the end of an unstarted app, and complete the answer. `over`: jobs that had ended before."""
+        found = answered(partial(self._noted, site, over), site.job_dir)
+        if "error" in found:
+            self.answer.clear()
+        self.answer.update(found)
+
+    def _noted(self, site: Site, over: Set[str]) -> Json:
         if not self._job:
             if self._state:
-                self.folder.end_unstarted(self._state, self._message)
-        elif not self._rows or over.intersection(self.jobs):
-            self.answer["is"] = "ended"
-        elif [row.state for row in self._rows] == ["PENDING"]:  # it was requeued, or is suspended
-            self.folder.end_unstarted(self._state, self._message)
-            self.answer["is"] = "pending"
-        else:
-            self.answer["is"] = "running"
+                self._end_unstarted(site)
+            return {}
+        if not self._rows or over.intersection(self.jobs):
+            return {"is": "ended"}
+        if [row.state for row in self._rows] == ["PENDING"]:  # it was requeued, or is suspended
+            self._end_unstarted(site)
+            return {"is": "pending"}
+        return {"is": "running"}
+
+    def _end_unstarted(self, site: Site) -> None:
+        folder = site.open_again(self._identity)
+        if folder is not None:
+            with folder:
+                folder.end_unstarted(self._state, self._message)
 
 
 _Decide = Callable[[Site, Folder, Json, List[_Stop]], Json]
@@ -79,35 +91,44 @@ def withdraw(site: Site, ops: Sequence[Json]) -> List[Json]:
 def _all(site: Site, ops: Sequence[Json], decide: _Decide) -> List[Json]:
     """The answers to the operations. `decide` writes a decision, and adds the stop that is left to do."""
     stops: List[_Stop] = []
-    with ExitStack() as stack:
 
-        def act(op: Json) -> Json:
-            return decide(site, stack.enter_context(site.open(op["app_id"])), op, stops)
+    def act(op: Json) -> Json:
+        with site.open(op["app_id"]) as folder:
+            return decide(site, folder, op, stops)
 
-        answers = [answered(partial(act, op), site.job_dir) for op in ops]
-        error = answered(partial(_carry_out, site, stops), site.job_dir)
-        for stop in stops if error else ():  # Slurm refuses all jobs of a call for one of them
-            alone = answered(partial(_carry_out, site, [stop]), site.job_dir) if len(stops) > 1 else error
-            if alone:
-                stop.answer.clear()
-                stop.answer.update(alone)
+    answers = [answered(partial(act, op), site.job_dir) for op in ops]
+    _carry_out(site, stops)
     is_gone = [
         op["op"] == "cancel" and answer.get("error") == "unknown-app" for op, answer in zip(ops, answers)
     ]
     return [{"is": "unknown"} if gone else answer for gone, answer in zip(is_gone, answers)]
 
 
-def _carry_out(site: Site, stops: Sequence[_Stop]) -> Json:
-    """Cancel the jobs of apps that wait before others end, whose nodes they could get."""
+def _carry_out(site: Site, stops: Sequence[_Stop]) -> None:
+    """Cancel the jobs of apps, and record that; in halves where Slurm refuses all jobs for one of them."""
+    try:
+        over = _without_jobs(site, stops)
+    except OpError as error:
+        if len(stops) > 1:
+            _carry_out(site, stops[: len(stops) // 2])
+            _carry_out(site, stops[len(stops) // 2 :])
+            return
+        for stop in stops:
+            stop.answer.clear()
+            stop.answer.update({"error": error.kind, "message": str(error), "detail": error.detail})
+        return
+    for stop in stops:
+        stop.note(site, over)
+
+
+def _without_jobs(site: Site, stops: Sequence[_Stop]) -> Set[str]:
+    """Cancel the jobs of apps that wait before others end, whose nodes they could get; returns ended jobs."""
     with site.one_look(len(stops)):
         for stop in stops:
             stop.look(site)
     waiting = [job for stop in stops if not stop.is_signalled for job in stop.jobs]
     running = [job for stop in stops if stop.is_signalled for job in stop.jobs]
-    over = site.slurm.cancel(waiting) | site.slurm.cancel(running, _SIGNAL)
-    for stop in stops:
-        stop.note(over)
-    return {}
+    return site.slurm.cancel(waiting) | site.slurm.cancel(running, _SIGNAL)
 
 
 def _cancelled(site: Site, folder: Folder, op: Json, stops: List[_Stop]) -> Json:

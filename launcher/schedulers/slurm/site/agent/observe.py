@@ -33,6 +33,8 @@ def observe(site: Site, op: Json) -> Json:
 
     With `queue`, apps with an outcome have their rows, too: their jobs may not be gone yet. With `look`
     false, Slurm is not asked, else by two calls of squeue and one of sacct. `queued`: see `queued_apps`.
+
+    Raises OpError where Slurm does not answer, with facts by files alone, whose `unanswered` says why.
     """
     asked, settled = op.get("app_ids"), set(op.get("settled") or ())
     rows: Optional[Rows] = None
@@ -65,6 +67,8 @@ def observe(site: Site, op: Json) -> Json:
         except OpError as error:
             for app_id in live:
                 add_facts(apps, errors, app_id, read_app, site, app_id, op.get("replicas"))
+                if app_id in apps:
+                    apps[app_id]["unanswered"] = str(error)
             raise OpError(error.kind, str(error), apps=apps, errors=errors) from error
     ended.save()
     return dict(out, errors=errors) if errors else out
@@ -250,7 +254,7 @@ def read_app(
         facts: Json = {
             "attempt": attempt,
             "folder": folder.path,
-            "owner": None if found["submitted"] else folder.owner()[0],
+            "owner": None if found["submitted"] else _owner(folder),
             "created": created.get("at"),
             "array": created.get("array"),
             "job": job or (live[0].job if live else None),
@@ -266,6 +270,12 @@ def read_app(
         if replicas:
             add_replicas(folder, facts)
         return facts
+
+
+def _owner(folder: Folder) -> Optional[Json]:
+    """The client that submits the app, with the seconds since its last act; None where there is none."""
+    found = folder.owner()[0]
+    return found and dict(found, quiet_s=folder.quiet_s())
 
 
 def _released_at(live: List[Row], started: Json) -> Any:

@@ -5,34 +5,46 @@ import math
 import os
 import re
 import time
-from contextlib import ExitStack, suppress
+from contextlib import suppress
+from functools import partial
 from typing import Dict, List, Optional, Sequence, Tuple
 
 from launcher.schedulers.appfolder import AppFolder, remove_tree
 from launcher.schedulers.contents import output_digest
-from launcher.schedulers.slurm.site.agent.site import NAME, Folder, Site, checked, is_removed
+from launcher.schedulers.slurm.site.agent.site import NAME, Folder, Site, answered, checked, is_removed
 from launcher.schedulers.slurm.site.agent.slurm import OpError, Row
-from launcher.schedulers.slurm.site.shared import ARRAY_SCRIPT, Json, read_tasks
+from launcher.schedulers.slurm.site.shared import ARRAY_SCRIPT, Json, Owner, read_tasks
 
 
 def abort(site: Site, ops: Sequence[Json]) -> List[Json]:
     """Remove the apps among these that their owners have not started. May be called twice."""
-    mine: Dict[str, Folder] = {}
-    with ExitStack() as stack, site.one_look(len(ops)):
-        for op in ops:
-            try:
-                folder = stack.enter_context(site.open(op["app_id"]))
-            except OpError:
-                continue
-            if _is_condemned(folder, op["nonce"]):
-                mine[folder.app_id] = folder
-        submitted = [folder.json("submitting") or {} for folder in mine.values()]
-        cancel_jobs(site, *mine.values())
-        for folder in mine.values():
-            put_away(folder)
-    for name in {about["array"] for about in submitted if "array" in about}:
+    mine: List[Owner] = []
+    submitted: Dict[Owner, Json] = {}
+
+    def condemned(op: Json) -> Json:
+        try:
+            folder = site.open(op["app_id"])
+        except OpError:
+            return {"removed": False}
+        with folder:
+            is_mine = _is_condemned(folder, op["nonce"])
+            if is_mine:
+                mine.append(folder.identity)
+            if is_mine and "submitting" in folder.names():
+                submitted[folder.identity] = folder.json("submitting") or {}
+            return {"removed": is_mine}
+
+    answers = [answered(partial(condemned, op), site.job_dir) for op in ops]
+    with site.one_look(len(submitted)):
+        site.slurm.cancel([row.job for each in submitted for row in site.rows(each) if not row.is_over])
+    for identity in mine:
+        found = site.open_again(identity)
+        if found is not None:
+            with found:
+                put_away(found)
+    for name in {about["array"] for about in submitted.values() if "array" in about}:
         _remove_array(site, name)
-    return [{"removed": op["app_id"] in mine} for op in ops]
+    return answers
 
 
 def _is_condemned(folder: Folder, nonce: str) -> bool:
@@ -66,10 +78,10 @@ def _condemn(folder: Folder) -> None:
         raise folder.reserved(None)
 
 
-def cancel_jobs(site: Site, *folders: Folder) -> None:
-    """Cancel all jobs of apps; without a call of Slurm when none was ever submitted."""
-    submitted = [folder for folder in folders if "submitting" in folder.names()]
-    site.slurm.cancel([row.job for each in submitted for row in site.rows_of(each) if not row.is_over])
+def cancel_jobs(site: Site, folder: Folder) -> None:
+    """Cancel all jobs of an app; without a call of Slurm when none was ever submitted."""
+    if "submitting" in folder.names():
+        site.slurm.cancel([row.job for row in site.rows_of(folder) if not row.is_over])
 
 
 def put_away(folder: Folder) -> None:

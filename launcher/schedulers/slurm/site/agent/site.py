@@ -44,6 +44,11 @@ class Folder(AppFolder):
     def __enter__(self) -> "Folder":
         return self
 
+    @property
+    def identity(self) -> Owner:
+        """The app's id, and the generation of this folder: the owner of its jobs."""
+        return (self.app_id, self.text("id") or "")
+
     def json(self, name: str) -> Optional[Json]:
         """The JSON object in a file; None where there is none. Raises OpError state for a damaged one."""
         data = self.read(name)  # read once: another client may be linking the file
@@ -65,6 +70,10 @@ class Folder(AppFolder):
             if found is None:
                 return owner, at, name
             owner, at, name = found, name, "owner." + checked(str(found.get("nonce")))
+
+    def quiet_s(self) -> float:
+        """Seconds since a client has written into it; clocks of other machines have no part in this."""
+        return max(0.0, min((self.age_s(name) for name in self.names()), default=0.0))
 
     # -- the state of the app --------------------------------------------------------------------------------
 
@@ -180,6 +189,17 @@ class Site:
         except FileNotFoundError:
             raise OpError("unknown-app", f"no app {app_id} in {self.apps}") from None
 
+    def open_again(self, identity: Owner) -> Optional[Folder]:
+        """The folder that was open before; None when it is gone, even if another one has its name."""
+        try:
+            folder = Folder(self.path(identity[0]))
+        except FileNotFoundError:
+            return None
+        if folder.identity == identity:
+            return folder
+        folder.__exit__()
+        return None
+
     def app_ids(self) -> List[str]:
         try:
             return sorted(name for name in os.listdir(self.apps) if NAME.match(name))
@@ -193,8 +213,10 @@ class Site:
         return sorted(path for path in found if os.path.basename(path).startswith("."))
 
     def rows_of(self, folder: Folder) -> List[Row]:
+        return self.rows(folder.identity)
+
+    def rows(self, owner: Owner) -> List[Row]:
         """The jobs of an app, without jobs of another app with its name, or with the reused id of its job."""
-        owner = (folder.app_id, folder.text("id") or "")
         if self._look is None:
             return self.slurm.rows(owner)
         if not self._looks:
@@ -312,8 +334,8 @@ MODULES: Dict[str, str] = {
     for op in ops.split()
 }
 """Operation → the module with the function of its name."""
-TOGETHER = {"start": sys.maxsize, "abort": 200, "cancel": 200, "withdraw": 200}
-"""Operation whose function takes those of several apps → of how many: the last three open all folders."""
+TOGETHER = frozenset({"start", "abort", "cancel", "withdraw"})
+"""The operations whose functions take those of all apps."""
 
 
 def answer(request: Json) -> Json:
@@ -330,16 +352,11 @@ def _answers(site: Site, ops: Sequence[Json]) -> List[Json]:
     """The answers to operations of one kind."""
     name = ops[0]["op"]
     act = getattr(import_module(f"launcher.schedulers.slurm.site.agent.{MODULES[name]}"), name)
-    most = TOGETHER.get(name)
-    if most is None:
-        with site.one_look(len(ops)):
-            return [answered(partial(act, site, op), site.job_dir) for op in ops]
-    answers: List[Json] = []
-    for first in range(0, len(ops), most):
-        portion = ops[first : first + most]
-        found = answered(partial(act, site, portion), site.job_dir)
-        answers += found if isinstance(found, list) else [found] * len(portion)
-    return answers
+    if name in TOGETHER:
+        found: Any = answered(partial(act, site, ops), site.job_dir)
+        return found if isinstance(found, list) else [found] * len(ops)
+    with site.one_look(len(ops)):
+        return [answered(partial(act, site, op), site.job_dir) for op in ops]
 
 
 def main() -> None:

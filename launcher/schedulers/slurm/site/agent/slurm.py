@@ -6,7 +6,8 @@ import re
 import subprocess
 import time
 from functools import lru_cache
-from typing import Any, Dict, Iterator, List, NamedTuple, Optional, Sequence, Set, Tuple
+from itertools import groupby
+from typing import Any, Dict, Iterable, Iterator, List, NamedTuple, Optional, Sequence, Set, Tuple
 
 from launcher.schedulers.slurm.site.shared import Json, Owner, Owners
 
@@ -20,6 +21,8 @@ FORGOTTEN = re.compile(r"invalid job id|already finished|already completed", re.
 AFTERCORR = 10  # see `_aftercorr`; Slurm's default
 CALL_S = 30.0  # time limit of one command of Slurm
 SUBMIT_S = 90.0  # time limit of one sbatch, which itself tries again for a while
+WORDS = 200  # words of one scancel, which asks the controller once for each
+SPANS = 5000  # spans of tasks in one word: Linux allows 128 KiB
 TRIES = 5  # tries of a reservation, and of an sbatch that is refused because of a rate limit
 KEPT_VARIABLES = re.compile(
     r"(HOME|USER|LOGNAME|SHELL|PATH|LANG|LC_\w+|TZ|TMPDIR|LD_LIBRARY_PATH|SLURM_CONF|MODULE\w*|LMOD\w*"
@@ -109,6 +112,36 @@ def jobs_of(listed: str) -> List[str]:
         tasks = range(int(first), int(last or first) + 1, int(step or 1))
         jobs += [f"{found.group(1)}_{task}" for task in tasks]
     return jobs
+
+
+def listed(jobs: Sequence[str]) -> List[str]:
+    """The words for these jobs, of which scancel makes one request each: the tasks of an array are one word.
+
+    The inverse of `jobs_of`, but for ends such as `%2`.
+    """
+    arrays: Dict[str, List[int]] = {}
+    words = []
+    for job in jobs:
+        array, _, task = job.partition("_")
+        if task.isdigit():
+            arrays.setdefault(array, []).append(int(task))
+        else:
+            words.append(job)
+    for array, tasks in arrays.items():
+        found = spans(tasks)
+        portions = [found[first : first + SPANS] for first in range(0, len(found), SPANS)]
+        words += (
+            [f"{array}_{tasks[0]}"] if len(tasks) == 1 else [f"{array}_[{','.join(p)}]" for p in portions]
+        )
+    return words
+
+
+def spans(tasks: Iterable[int]) -> List[str]:
+    """Tasks of an array in Slurm's form: [0, 1, 2, 7] → ["0-2", "7"]."""
+    runs = (
+        [k for _, k in run] for _, run in groupby(enumerate(sorted(tasks)), lambda each: each[1] - each[0])
+    )
+    return [f"{run[0]}-{run[-1]}" if len(run) > 1 else str(run[0]) for run in runs]
 
 
 def is_cut(text: str) -> bool:
@@ -272,15 +305,16 @@ class Slurm:
         raise OpError("refused", refusal(err or out))
 
     def cancel(self, job_ids: Sequence[str], options: Sequence[str] = ()) -> Set[str]:
-        """Cancel or signal jobs; returns those that had ended before."""
-        if not job_ids:
-            return set()
-        code, _, err = self.run(["scancel", *options, *job_ids])
-        if not code:
-            return set()
-        if not FORGOTTEN.search(err):
-            raise OpError("refused", refusal(err))
-        return set(re.findall(r"[\w+]+", err)).intersection(job_ids) or set(job_ids)
+        """Cancel or signal jobs; returns those that had ended before, but for some tasks of an array."""
+        words, over = listed(job_ids), set()  # type: List[str], Set[str]
+        for first in range(0, len(words), WORDS):
+            portion = words[first : first + WORDS]
+            code, _, err = self.run(["scancel", *options, *portion])
+            if code and not FORGOTTEN.search(err):
+                raise OpError("refused", refusal(err))
+            if code:
+                over |= set(re.findall(r"[\w+]+", err)).intersection(portion) or set(portion)
+        return over.intersection(job_ids)
 
     def hello(self) -> Json:
         found = self._config()

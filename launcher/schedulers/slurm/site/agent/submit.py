@@ -96,13 +96,12 @@ def _take_over(site: Site, folder: Folder, owner: Json, record: Json, dead: Sequ
     if removal is not None and removal["nonce"] in (*dead, owner["nonce"]):
         return None  # its removal was interrupted
     if removal is not None:
-        raise folder.reserved(removal, "reserved", progress_at=time.time() - folder.age_s("started"))
+        raise folder.reserved(removal, "reserved", quiet_s=folder.age_s("started"))
     if present is not None and present["nonce"] not in dead:
-        progress = time.time() - min((folder.age_s(name) for name in folder.names()), default=0.0)
-        raise folder.reserved(present, progress_at=progress)
+        raise folder.reserved(present, quiet_s=folder.quiet_s())
     if not folder.link(successor, json.dumps(owner)):
         present = folder.owner()[0]
-        raise folder.reserved(present, progress_at=time.time())
+        raise folder.reserved(present, quiet_s=0.0)
     _refuse_started(folder)
     before = folder.json("attempt.json") or {}
     about = folder.json("submitting") or {}
