@@ -13,6 +13,7 @@ from tests.contract.test_holding import Gate
 from tests.docker_scenario import DockerScenario
 from tests.engines.images import PYTHON_IMAGE, SHELL_IMAGE
 from tests.engines.own import OwnEngine
+from tests.engines.port import engine_port
 from tests.scenarios.docker.watched import PATIENCE_S, Watched, make_own_image, until
 
 pytestmark = pytest.mark.timeout(600)
@@ -124,6 +125,21 @@ def test_an_image_without_python_is_refused_and_leaves_nothing(
     assert "watcher_image" in done.err
     assert watched.watchers() == []
     assert scenario.containers() == []
+
+
+def test_an_engine_whose_socket_is_not_where_its_watcher_looks_for_it_is_named_by_its_socket(
+    scenario: DockerScenario, engine: OwnEngine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    make_own_image(PYTHON_IMAGE)
+    watched = Watched(scenario)
+    watched.job("true")
+    with engine_port() as port:
+        monkeypatch.setenv("DOCKER_HOST", f"tcp://127.0.0.1:{port}")
+        done = scenario.launcher("apply", ".", "--yes", code=1)
+    assert "/var/run/docker.sock of its machine" in done.err
+    assert "unix://PATH" in done.err
+    assert "Python 3.10" not in done.err
+    assert watched.watchers() == []
 
 
 def test_apps_are_judged_after_a_restart_of_the_engine_and_waiting_attempts_are_submitted_again(

@@ -13,8 +13,8 @@ import ssl
 import sys
 import time
 from base64 import b64encode
-from collections.abc import Iterable, Mapping
-from contextlib import suppress
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from http.client import HTTPConnection, HTTPException, HTTPResponse
 from json import dumps
 from typing import TYPE_CHECKING, Any, cast
@@ -216,13 +216,25 @@ def dialer(endpoint: Endpoint) -> Dialer:
 
 def _tls(options: Mapping[str, Any]) -> ssl.SSLContext:
     """TLS as an `Endpoint` asks for it; {} verifies by the certificates of this machine."""
-    context = ssl.create_default_context(cafile=options.get("ca_cert"))
+    authority, pair = options.get("ca_cert"), options.get("client_cert")
+    with _named(authority):
+        context = ssl.create_default_context(cafile=authority)
     if not options.get("verify", True):
         context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
-    if options.get("client_cert"):
-        cert, key = options["client_cert"]
-        context.load_cert_chain(cert, key, password="")  # an encrypted key fails, and asks for nothing
+    if pair:
+        cert, key = pair
+        with _named(cert, key):
+            context.load_cert_chain(cert, key, password="")  # an encrypted key fails, and asks for nothing
     return context
+
+
+@contextmanager
+def _named(*files: str | None) -> Iterator[None]:
+    """Context for the use of certificates: its errors name the files."""
+    try:
+        yield
+    except OSError as error:
+        raise OSError(f"{' and '.join(filter(None, files))}: {error}") from None
 
 
 # Requests

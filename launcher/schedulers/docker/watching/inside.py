@@ -26,6 +26,7 @@ from launcher.schedulers.docker.client.engine import Engine, connect
 from launcher.schedulers.docker.client.errors import EngineError
 from launcher.schedulers.docker.client.wire import Patience
 from launcher.schedulers.docker.labels import SHARE
+from launcher.schedulers.docker.watchers import NO_ENGINE
 from launcher.schedulers.docker.watching import rendezvous
 from launcher.schedulers.docker.watching.watcher import Watcher
 from launcher.schedulers.owner import this_process
@@ -44,7 +45,7 @@ def main(container: str) -> None:
         Patience(engine.host, time.monotonic() + _UP_S, holds=True).persist(engine.answer_anew)
         engine.restart_always(container)
     except EngineError as error:
-        sys.exit(f"the watcher cannot reach its engine: {error}")
+        sys.exit(f"{NO_ENGINE}: {error}")
     paths.ensure(record.apps_dir())
     if (made := rendezvous.listen(rendezvous.IN_CONTAINER)) is None:
         sys.exit("another watcher runs here")
