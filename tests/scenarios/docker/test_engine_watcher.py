@@ -155,13 +155,13 @@ def test_a_watcher_that_fails_before_it_listens_is_not_started_for_ever(
 
 
 def test_an_engine_whose_socket_is_not_where_its_watcher_looks_for_it_is_named_by_its_socket(
-    scenario: DockerScenario, engine: OwnEngine, monkeypatch: pytest.MonkeyPatch
+    scenario: DockerScenario, engine: OwnEngine
 ) -> None:
     make_own_image(PYTHON_IMAGE)
     watched = Watched(scenario)
     watched.job("true")
-    with engine_port() as port:
-        monkeypatch.setenv("DOCKER_HOST", f"tcp://127.0.0.1:{port}")
+    with engine_port() as port, pytest.MonkeyPatch.context() as way:
+        way.setenv("DOCKER_HOST", f"tcp://127.0.0.1:{port}")
         done = scenario.launcher("apply", ".", "--yes", code=1)
     assert "/var/run/docker.sock of its machine" in done.err
     assert "unix://PATH" in done.err

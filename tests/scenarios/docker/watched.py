@@ -39,7 +39,7 @@ class Watched:
         return self.scenario.job(script, name=name, top=f"{cfg}\n{top}", role=role)
 
     def give_folder(self, path: str, *, uid: int, mode: int) -> None:
-        """Put a folder of this user into the image, from which new volumes at this path take owner and mode."""
+        """Put a folder of this user into the image: a new volume at this path takes owner and mode of it."""
         folder = tarfile.TarInfo(path.lstrip("/"))
         folder.type, folder.uid, folder.mode = tarfile.DIRTYPE, uid, mode
         packed = io.BytesIO()

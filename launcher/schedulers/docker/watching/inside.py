@@ -85,7 +85,7 @@ def resume(engine: Engine, watcher: Watcher) -> None:
             ours, theirs = socket.socketpair()
             watcher.serve(theirs)
             order = {"app_id": app_id, "attached": False, "resumed": True}
-            if share := next((each.labels[SHARE] for each in found if SHARE in each.labels), ""):
+            if share := next(filter(None, (each.labels.get(SHARE) for each in found)), ""):
                 order["share"] = share
             ours.sendall(json.dumps(order).encode() + b"\n")
             ours.close()
