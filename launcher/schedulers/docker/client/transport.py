@@ -15,7 +15,7 @@ import time
 from base64 import b64encode
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
-from http.client import HTTPConnection, HTTPException, HTTPResponse
+from http.client import HTTPConnection, HTTPException, HTTPResponse, IncompleteRead
 from json import dumps
 from typing import TYPE_CHECKING, Any, cast
 from urllib.parse import unquote, urlencode, urlsplit
@@ -329,10 +329,40 @@ class Session:
         self.close()
 
 
+class _Lines:
+    """The lines of a response's head. `last` is b"" where the connection ended within it."""
+
+    def __init__(self, source: Any) -> None:
+        self._source = source
+        self.close = source.close
+        self.last = b""
+
+    def readline(self, limit: int) -> bytes:
+        self.last = self._source.readline(limit)
+        return self.last
+
+
+class _WholeHead(HTTPResponse):
+    """A response with a whole head. The library takes the end of a connection for the end of the head: a log
+    whose head was cut off would be an empty one."""
+
+    def begin(self) -> None:
+        source, lines = self.fp, _Lines(self.fp)
+        self.fp = cast("Any", lines)
+        try:
+            super().begin()
+        finally:
+            if self.fp is not None:  # the library closes it where the first line is not HTTP
+                self.fp = source
+        if not lines.last:
+            raise IncompleteRead(b"")
+
+
 class _Connection(HTTPConnection):
     """A connection that was dialled already, and is never dialled again."""
 
     auto_open = 0
+    response_class = _WholeHead
     used: socket.socket  # after a response to `Connection: close`, `sock` is None
 
     @property
