@@ -29,7 +29,7 @@ from launcher.schedulers.docker.client.errors import BuildFailed, Conflict, NotF
 from launcher.schedulers.docker.client.objects import Image, Labelled
 from launcher.schedulers.docker.client.streams import Report
 from launcher.schedulers.docker.client.view import run_parallel
-from launcher.schedulers.docker.labels import WORKSPACE_LABEL
+from launcher.schedulers.docker.labels import WORKSPACE_LABEL as LABEL
 from launcher.schedulers.workspaces import BoundWorkspace
 from launcher.specs.app import AppDef, CfgVal
 from launcher.workspace.archive import archive
@@ -303,13 +303,13 @@ def _build(
 
 def _remove_duplicates(engine: Engine, named: Image, labels: Mapping[str, str]) -> None:
     """Remove unnamed images with the content of the named one, which other builds have made."""
-    for image in engine.images(f"{WORKSPACE_LABEL}={labels[WORKSPACE_LABEL]}"):
+    for image in engine.images(f"{LABEL}={labels[LABEL]}"):
         if image.id != named.id and not image.tags and _is_current(image, labels):
             _remove_unused(engine, image.id)
 
 
 def _labels(work: _Work, on: list[Image]) -> dict[str, str]:
-    return {WORKSPACE_LABEL: work.workspace.digest, BASES: " ".join(image.id for image in on)}
+    return {LABEL: work.workspace.digest, BASES: " ".join(image.id for image in on)}
 
 
 def _is_current(image: Image | Labelled | None, labels: Mapping[str, str]) -> bool:
