@@ -242,7 +242,7 @@ def _view(
     if stone is not None:
         view = replace(
             view,
-            started_at=view.started_at or stone.started_at,
+            started_at=stone.started_at or view.started_at,  # containers show the start of the last run alone
             used=view.used or stone.used,
             output_digest=view.output_digest or stone.labels.text("output-digest"),
             images=view.images or stone.labels.image_ids,

@@ -29,7 +29,7 @@ from launcher.schedulers.docker.client.objects import Image
 from launcher.schedulers.docker.client.streams import Report
 from launcher.schedulers.docker.client.view import run_parallel
 from launcher.schedulers.docker.job import DockerContainer, DockerJob
-from launcher.schedulers.docker.labels import APP_ID, TURN
+from launcher.schedulers.docker.labels import APP_ID, TURN, not_inherited
 from launcher.schedulers.docker.names import NETWORK, NETWORK_LABELS, OUTPUT, SCRATCH, is_of_need
 from launcher.schedulers.docker.request import with_gpus
 from launcher.schedulers.docker.watching.probes import taken_port
@@ -86,6 +86,8 @@ class ContainerSetup:
             job = outputs.with_needs(self.engine, job)
             configs = [self._config(each, job, common, environ) for each in job.containers]
             there = self._images(job)
+            for each, config in zip(job.containers, configs, strict=True):
+                config["Labels"] = not_inherited(there[each.image].labels, config["Labels"])
             if any(each.kwargs.get("network") == NETWORK for each in job.containers):
                 self.engine.ensure_network(NETWORK, NETWORK_LABELS)
             self._make_scratch(job.scratch, common)

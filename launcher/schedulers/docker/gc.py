@@ -19,7 +19,7 @@ from launcher.schedulers.docker.client.engine import Engine
 from launcher.schedulers.docker.client.errors import Conflict
 from launcher.schedulers.docker.client.objects import Container, Labelled
 from launcher.schedulers.docker.client.view import EngineView, run_parallel
-from launcher.schedulers.docker.images import WORKSPACE_LABEL, is_workspace_name
+from launcher.schedulers.docker.images import is_workspace_name
 from launcher.schedulers.docker.labels import (
     APP_ID,
     PART,
@@ -28,6 +28,7 @@ from launcher.schedulers.docker.labels import (
     TURNS_PART,
     WATCHER,
     WATCHER_PART,
+    WORKSPACE_LABEL,
     Labels,
 )
 from launcher.schedulers.docker.record import RecordLock

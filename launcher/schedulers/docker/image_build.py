@@ -29,12 +29,12 @@ from launcher.schedulers.docker.client.errors import BuildFailed, Conflict, NotF
 from launcher.schedulers.docker.client.objects import Image, Labelled
 from launcher.schedulers.docker.client.streams import Report
 from launcher.schedulers.docker.client.view import run_parallel
+from launcher.schedulers.docker.labels import WORKSPACE_LABEL as LABEL
 from launcher.schedulers.workspaces import BoundWorkspace
 from launcher.specs.app import AppDef, CfgVal
 from launcher.workspace.archive import archive
 from launcher.workspace.context import unreadable
 
-LABEL = images.WORKSPACE_LABEL
 BASES = "launcher.workspace-bases"
 """Label with the ids of its base images: it is stale when the name of a base means another image."""
 

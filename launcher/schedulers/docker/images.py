@@ -7,19 +7,17 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from launcher.schedulers.docker.apps import own_containers
 from launcher.schedulers.docker.client.engine import Engine
 from launcher.schedulers.docker.client.errors import EngineError, ImageNotFound
 from launcher.schedulers.docker.client.objects import Image
 from launcher.schedulers.docker.client.streams import Report
 from launcher.schedulers.docker.client.view import EngineView
-from launcher.schedulers.docker.labels import APP_ID, PREFIX, ROLE
+from launcher.schedulers.docker.labels import APP_ID, PREFIX, ROLE, WORKSPACE_LABEL
 from launcher.specs.app import AppDef
 from launcher.specs.attempt import ImageNow
 
 ALWAYS, MISSING, NEVER = "always", "missing", "never"
-WORKSPACE_LABEL = "launcher.workspace"
-"""Label of every image that `image_build.py` builds from a workspace: the digest of the workspace in it."""
-
 WORKSPACE_REPOSITORY = "launcher-workspace"
 """The repository of these images without the option `image_repo`: no registry has it."""
 
@@ -99,7 +97,7 @@ def changed_tags(engine: EngineView, unchanged: Mapping[str, AppDef]) -> dict[st
         unchanged: the attempts that a plan leaves as they are, by app id.
     """
     ran: dict[tuple[str, str], str] = {}
-    for container in engine.containers(f"{PREFIX}job"):
+    for container in own_containers(engine, engine.containers(f"{PREFIX}job")):
         labels = container.labels
         if labels.get(APP_ID) in unchanged and container.image_id and labels.get(ROLE):
             ran.setdefault((labels[APP_ID], labels[ROLE]), container.image_id)

@@ -54,6 +54,8 @@ TURNS_PART = "turns"
 WATCHER_IMAGE = "python:3.12-slim"
 """The image of a watcher on the engine, unless the app names another one."""
 VERSION = PREFIX + "version"
+WORKSPACE_LABEL = PREFIX + "workspace"
+"""Label of every image that is built from a workspace: its digest. Its other labels begin in the same way."""
 TOMBSTONE = PREFIX + "tombstone"
 """Label of a volume with the outcome of an attempt: the attempt's app id."""
 REPLICA_PART = "replica"
@@ -77,7 +79,7 @@ def read_labels(labels: Mapping[str, str]) -> Labels | None:
 class Labels:
     """The labels of one container, parsed on access, so that listing many containers is cheap.
 
-    A damaged label reads as if it were missing.
+    A damaged label, and an empty one, reads as if it were missing.
     """
 
     __slots__ = ("_labels",)
@@ -86,7 +88,7 @@ class Labels:
         self._labels = labels
 
     def __contains__(self, name: str) -> bool:
-        return name in self._labels
+        return bool(self._labels.get(name))
 
     def text(self, name: str) -> str:
         return self._labels.get(PREFIX + name, "")
@@ -114,7 +116,7 @@ class Labels:
 
     @property
     def is_job(self) -> bool:
-        return JOB in self._labels
+        return JOB in self
 
     @property
     def role(self) -> str:
@@ -357,6 +359,19 @@ def app_labels(
 def replica_labels(role: str, k: int) -> dict[str, str]:
     """The further labels of a replica's container."""
     return {ROLE: role, REPLICA: str(k), PART: REPLICA_PART}
+
+
+def not_inherited(image: Mapping[str, str], labels: Mapping[str, str]) -> dict[str, str]:
+    """The labels of a container of an image, with an empty one for each that it would inherit.
+
+    `docker commit` gives an image the labels of its container: those of another app, such as its output
+    volume and time limit. A request can replace inherited labels, and cannot remove them.
+
+    Args:
+        image: the labels of the image. Those of a workspace describe the image itself, and stay.
+    """
+    ours = (name for name in image if name.startswith(PREFIX) and not name.startswith(WORKSPACE_LABEL))
+    return {**dict.fromkeys(ours, ""), **labels}
 
 
 RESERVATION_LABELS = {PART: RESERVATION_PART}

@@ -18,7 +18,7 @@ from launcher.schedulers.docker.client.errors import Conflict, EngineError, Imag
 from launcher.schedulers.docker.client.streams import Report
 from launcher.schedulers.docker.client.view import run_parallel
 from launcher.schedulers.docker.containers import is_foreign, name_taken
-from launcher.schedulers.docker.labels import RESERVATION_LABELS, WATCHER, attempt_labels
+from launcher.schedulers.docker.labels import RESERVATION_LABELS, WATCHER, attempt_labels, not_inherited
 from launcher.schedulers.docker.names import scratch_volume, waiting_container
 from launcher.schedulers.docker.record import RecordLock
 from launcher.schedulers.docker.request import build_request
@@ -138,7 +138,7 @@ class DockerReservation(BackendReservation):
     def _take(self) -> None:
         """Take the name at the engine, or the app that is to be resumed."""
         engine, app_id, app_dir = self._engine, self.attempt.app_id, self.lock.app_dir
-        image = self._image()
+        image, inherited = self._image()
         for left in reversed(range(_TRIES)):
             found = self._find()
             if found is not None and self._clear(found):
@@ -147,7 +147,8 @@ class DockerReservation(BackendReservation):
             record.clear(app_dir)
             record.write_labels(app_dir, engine, self._labels)
             record.add_row(self._labels)
-            body = {"Image": image, "Cmd": ["true"], "Labels": {**self._labels, **RESERVATION_LABELS}}
+            labels = not_inherited(inherited, {**self._labels, **RESERVATION_LABELS})
+            body = {"Image": image, "Cmd": ["true"], "Labels": labels}
             try:
                 marker = engine.create(app_id, body)
             except NameTaken as error:
@@ -156,7 +157,7 @@ class DockerReservation(BackendReservation):
                 continue  # a client on another machine, or with another state folder, has just taken the name
             except EngineError as error:
                 if left and isinstance(error, ImageNotFound):
-                    image = self._image()  # another client has removed the image in the meantime
+                    image, inherited = self._image()  # another client has removed the image in the meantime
                     continue
                 raise SchedulerError(f"cannot reserve {app_id}: {error}", hint=error.hint) from error
             try:
@@ -208,16 +209,16 @@ class DockerReservation(BackendReservation):
             tombstones.forget(engine, app_id)
         return False
 
-    def _image(self) -> str:
-        """An image for a container that never runs: the first role's, which is needed anyway."""
+    def _image(self) -> tuple[str, Mapping[str, str]]:
+        """Name and labels of an image for a container that never runs: the first role's is needed anyway."""
         document = self.attempt.document
         name = str(document["roles"][0].get("image", ""))
-        if name and self._engine.image(name) is not None:
-            return name
+        found = self._engine.image(name) if name else None
         policy = str(document.get("cfg", {}).get("image_pull", images.MISSING))
-        if not name or policy == images.NEVER:
+        if found is None and (not name or policy == images.NEVER):
             if not (name := images.any_of(self._engine) or name):
                 raise SchedulerError("the engine has no image to reserve an app id with")
-            return name
-        images.ensure_image(self._engine, name, images.MISSING, self._report, self.fresh)
-        return name
+            found = self._engine.image(name)
+        elif found is None:
+            found = images.ensure_image(self._engine, name, images.MISSING, self._report, self.fresh)
+        return name, found.labels if found is not None else {}

@@ -25,6 +25,8 @@ PROCESS = f"{HOME}/watcher.json"
 TURNS = "launcher-turns"
 """The volume with the tables of turns, which all watchers of an engine have."""
 TURNS_FOLDER = "/launcher/turns"
+NO_ENGINE = "the watcher cannot reach its engine"
+"""How the last line of a watcher begins that has found no engine, or another one, at its socket."""
 _MOST_BYTES = 4096
 
 

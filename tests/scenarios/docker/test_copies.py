@@ -2,23 +2,57 @@
 
 import pytest
 
+from launcher.schedulers.docker.labels import Labels
+from tests.engines.images import SHELL_IMAGE
+
 
 @pytest.fixture
-def copied(scenario):
+def committed(scenario):
+    """Make an image of a container, as `docker commit` does; returns its name."""
+    name = f"launcher-test/{scenario.token}"
+
+    def commit(container):
+        scenario.daemon.ask("POST", "/commit", {}, container=container.id, repo=name)
+        return name
+
+    yield commit
+    scenario.daemon.remove_image(name)
+
+
+@pytest.fixture
+def copied(scenario, committed):
     """A job that runs and a container that is a copy of its replica; the job's app id and the copy's id."""
     file = scenario.job("exec sleep 1000")
     scenario.apply(file)
     [app_id] = scenario.apps()
-    daemon, replica = scenario.daemon, scenario.container(app_id)
-    image = daemon.ask("POST", "/commit", {}, container=replica.id, repo=f"launcher-test/{scenario.token}")[
-        "Id"
-    ]
+    daemon, image = scenario.daemon, committed(scenario.container(app_id))
     body = {"Image": image, "Cmd": ["sleep", "2000"], "HostConfig": {"Init": True, "NetworkMode": "none"}}
     made = daemon.ask("POST", "/containers/create", body, name=f"{scenario.token}-copy")["Id"]
     daemon.ask("POST", f"/containers/{made}/start")
     yield app_id, made
     daemon.remove(one for one in scenario.things() if one.id == made)
-    daemon.remove_image(f"launcher-test/{scenario.token}")
+
+
+def test_a_copy_of_a_replica_is_not_the_image_of_its_role(scenario, copied):
+    assert "under this name now" not in scenario.plan("job.launcher.yaml")
+    scenario.cancel("job")
+
+
+def test_a_job_on_a_copied_image_inherits_no_label_of_the_app(scenario, committed):
+    """Its labels would else say that it has an output folder, a time limit of 2 s and a role to wait for."""
+    scenario.job("exec true", top="output: true\ntimeout: 2s", role="service: true")
+    file = scenario.folder / "job.launcher.yaml"
+    file.write_text(
+        f"{file.read_text()}  other: {{image: '{SHELL_IMAGE}', run: 'true', depends_on: {{main: started}}}}\n"
+    )
+    scenario.apply(file, "--wait")
+    image = committed(scenario.container(*scenario.apps(), role="other"))
+    scenario.apply(scenario.job("exec sleep 4", name="next", image=image), "--wait")
+    shown = scenario.status("next")
+    assert (shown["state"], shown["output"]) == ("SUCCEEDED", None)
+    [app] = [each for each in scenario.apps() if each.startswith("next")]
+    labels = Labels(scenario.container(app).labels)
+    assert (labels.output, labels.timeout_s, labels.order) == ("", None, [])
 
 
 def test_a_copy_is_no_replica_and_survives_the_end_of_the_app(scenario, copied):

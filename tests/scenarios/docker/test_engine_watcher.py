@@ -8,11 +8,13 @@ import pytest
 
 from launcher.schedulers.docker import gc
 from launcher.schedulers.docker.client.engine import connect
+from launcher.schedulers.docker.watchers import HOME, TURNS_FOLDER
 from tests import processes
 from tests.contract.test_holding import Gate
 from tests.docker_scenario import DockerScenario
 from tests.engines.images import PYTHON_IMAGE, SHELL_IMAGE
 from tests.engines.own import OwnEngine
+from tests.engines.port import engine_port
 from tests.scenarios.docker.watched import PATIENCE_S, Watched, make_own_image, until
 
 pytestmark = pytest.mark.timeout(600)
@@ -124,6 +126,47 @@ def test_an_image_without_python_is_refused_and_leaves_nothing(
     assert "watcher_image" in done.err
     assert watched.watchers() == []
     assert scenario.containers() == []
+
+
+def test_a_watcher_takes_the_volumes_that_user_namespaces_or_its_image_give_to_another_user(
+    scenario: DockerScenario, engine: OwnEngine, gate: Gate
+) -> None:
+    make_own_image(PYTHON_IMAGE)
+    watched = Watched(scenario)
+    for folder in (HOME, TURNS_FOLDER):
+        watched.give_folder(folder, uid=200000, mode=0o777)
+    watched.job(gate.script)
+    scenario.apply(".")
+    assert len(watched.watchers()) == 1
+    gate.open()
+    watched.ends(job="succeeded")
+
+
+def test_a_watcher_that_fails_before_it_listens_is_not_started_for_ever(
+    scenario: DockerScenario, engine: OwnEngine
+) -> None:
+    make_own_image(PYTHON_IMAGE)
+    watched = Watched(scenario)
+    watched.give_folder(f"{HOME}/docker", uid=200000, mode=0o700)
+    watched.job("true")
+    done = scenario.launcher("apply", ".", "--yes", code=1)
+    assert f"cannot keep state in {HOME}/docker: user 200000 owns it" in done.err
+    assert watched.watchers() == []
+
+
+def test_an_engine_whose_socket_is_not_where_its_watcher_looks_for_it_is_named_by_its_socket(
+    scenario: DockerScenario, engine: OwnEngine
+) -> None:
+    make_own_image(PYTHON_IMAGE)
+    watched = Watched(scenario)
+    watched.job("true")
+    with engine_port() as port, pytest.MonkeyPatch.context() as way:
+        way.setenv("DOCKER_HOST", f"tcp://127.0.0.1:{port}")
+        done = scenario.launcher("apply", ".", "--yes", code=1)
+    assert "/var/run/docker.sock of its machine" in done.err
+    assert "unix://PATH" in done.err
+    assert "Python 3.10" not in done.err
+    assert watched.watchers() == []
 
 
 def test_apps_are_judged_after_a_restart_of_the_engine_and_waiting_attempts_are_submitted_again(

@@ -83,3 +83,15 @@ def test_a_job_is_found_in_the_project_of_its_file_after_the_home_was_removed(sc
     for word in ("job", "job@1"):
         assert scenario.status(word)["app_id"] == app_id
     assert scenario.logs("job") == "hello\n"
+
+
+def test_an_ended_app_took_equally_long_in_a_home_that_waited_for_it(scenario, another):
+    """Its container shows the start of its last run alone."""
+    once = scenario.folder / "once"
+    script = f"[ -e {once} ] || {{ touch {once}; exit 1; }}; sleep 2"
+    file = scenario.job(script, role="max_retries: 1\nretry_delay: 2s")
+    scenario.apply(file)
+    another("apply", file, "--yes", "--wait")
+    here, there = scenario.status("job"), json.loads(another("status", "job", "--json").out)
+    assert here["num_restarts"] == 1
+    assert [there[name] for name in ("started_at", "ended_at")] == [here["started_at"], here["ended_at"]]

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import io
 import shutil
 import subprocess
+import tarfile
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -35,6 +37,18 @@ class Watched:
     def job(self, script: str, *, name: str = "job", top: str = "", role: str = "") -> Path:
         cfg = f"cfg: {{watcher: engine, watcher_image: '{self.image}'}}"
         return self.scenario.job(script, name=name, top=f"{cfg}\n{top}", role=role)
+
+    def give_folder(self, path: str, *, uid: int, mode: int) -> None:
+        """Put a folder of this user into the image: a new volume at this path takes owner and mode of it."""
+        folder = tarfile.TarInfo(path.lstrip("/"))
+        folder.type, folder.uid, folder.mode = tarfile.DIRTYPE, uid, mode
+        packed = io.BytesIO()
+        with tarfile.open(fileobj=packed, mode="w") as archive:
+            archive.addfile(folder)
+        made = _docker("create", self.image).decode().strip()
+        _docker("cp", "--archive", "-", f"{made}:/", given=packed.getvalue())
+        _docker("commit", made, self.image)
+        _docker("rm", made)
 
     def watchers(self) -> list[str]:
         """The ids of the containers of watchers."""
@@ -88,6 +102,10 @@ class Watched:
         until(lambda: self.outcomes() == outcomes, self.scenario.things)
         until(lambda: not self.watchers())
         until(lambda: volumes.isdisjoint(each.name for each in self.scenario.daemon.volumes()))
+
+
+def _docker(*words: str, given: bytes = b"") -> bytes:
+    return subprocess.run(["docker", *words], input=given, capture_output=True, check=True).stdout
 
 
 def make_own_image(name: str) -> None:

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import shutil
 import ssl
 import subprocess
@@ -235,6 +236,17 @@ def test_a_key_that_wants_a_password_is_refused_without_asking_for_it(tmp_path: 
         connect(environ={"DOCKER_HOST": "tcp://h:2376", **tls})
 
 
+@NEEDS_OPENSSL
+@pytest.mark.parametrize("name", ["ca.pem", "cert.pem", "key.pem"])
+def test_a_broken_certificate_is_named_with_the_settings_that_lead_to_it(tmp_path: Path, name: str):
+    ours = certificates(tmp_path / "ours")
+    (ours / name).write_text("no certificate")
+    tls = {"DOCKER_TLS_VERIFY": "1", "DOCKER_CERT_PATH": str(ours)}
+    with pytest.raises(EngineUnreachable, match=re.escape(str(ours / name))) as caught:
+        connect(environ={"DOCKER_HOST": "tcp://h:2376", **tls})
+    assert all(word in (caught.value.hint or "") for word in ("DOCKER_CERT_PATH", "context", name))
+
+
 def test_an_address_may_have_a_path_and_requests_name_its_host():
     fake = _engine()
     host = f"tcp://127.0.0.1:{fake.port}"
@@ -318,7 +330,8 @@ def _ssh(folder: Path, script: str, monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_an_engine_is_reached_through_ssh(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     require("docker")
-    _ssh(tmp_path / "bin", "unset DOCKER_HOST; exec docker system dial-stdio", monkeypatch)
+    there = f"unix://{Daemon().socket_path}"
+    _ssh(tmp_path / "bin", f"unset DOCKER_HOST; exec docker --host {there} system dial-stdio", monkeypatch)
     engine = connect(environ={"DOCKER_HOST": "ssh://me@far:2222"})
     try:
         assert engine.engine_id() == connect_here_id()

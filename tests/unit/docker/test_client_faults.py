@@ -13,6 +13,7 @@ from launcher.schedulers.docker.client import wire
 from launcher.schedulers.docker.client.engine import Engine, connect
 from launcher.schedulers.docker.client.errors import (
     Conflict,
+    ConnectionBroke,
     EngineError,
     EngineUnreachable,
     EngineUnsupported,
@@ -56,6 +57,28 @@ def test_the_first_question_is_asked_again_too(tmp_path: Path) -> None:
         assert fake.asked == ["GET /_ping"] * 3
         fake.ping = None
         assert engine.containers() == []
+
+
+@pytest.mark.parametrize("at", ["Content-Len", "Content-Length: 0\r\n"])
+@pytest.mark.parametrize(
+    ("ask", "tries"),
+    [
+        (lambda engine: engine.containers(), 3),
+        (lambda engine: list(engine.log_frames("x")), 3),
+        (lambda engine: list(engine.events()), 4),  # it asks for the engine's time first
+        (lambda engine: engine.start("x"), 1),
+        (lambda engine: engine.create("x", {}), 1),
+    ],
+    ids=["list", "logs", "events", "start", "create"],
+)
+def test_a_head_that_ends_with_the_connection_is_no_answer(
+    tmp_path: Path, ask: Callable[[Engine], object], tries: int, at: str
+) -> None:
+    fault = f"HTTP/1.1 200 OK\r\n{at}".encode()
+    with fake_engine(tmp_path, lambda *_: fault) as (fake, engine):
+        with pytest.raises(ConnectionBroke, match="in the middle of an answer"):
+            ask(engine)
+        assert len(fake.asked) == 1 + tries
 
 
 @pytest.mark.parametrize("status", [400, 404, 409, 501])

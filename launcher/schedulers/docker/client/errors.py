@@ -214,7 +214,7 @@ def broken(host: str, error: BaseException, doing: str) -> EngineError:
     if isinstance(error, TimeoutError):
         return EngineUnreachable(f"{where} did not answer in time (cannot {doing})", hint=_SLOW)
     if "SSL" in kind:
-        return EngineUnreachable(f"the TLS handshake with {where} failed: {said}", hint=_TLS)
+        return EngineUnreachable(f"the TLS handshake with {where} failed: {said}", hint=TLS)
     how = "it ended in the middle of an answer" if kind in _CUT_OFF else said
     return ConnectionBroke(f"the connection to {where} broke: {how} (cannot {doing})", hint=_RESTARTED)
 
@@ -236,4 +236,4 @@ _CUT_OFF = frozenset({"IncompleteRead", "RemoteDisconnected"})
 _DENIED = "join the docker group (sudo usermod -aG docker $USER, then log in again), or set DOCKER_HOST"
 _START = "start Docker, or say where it is with DOCKER_HOST or DOCKER_CONTEXT; `docker version` should answer"
 _SLOW = "see whether `docker network ls` answers: an overloaded engine needs time, one that hangs a restart"
-_TLS = "DOCKER_CERT_PATH names the folder with ca.pem, cert.pem and key.pem"
+TLS = "DOCKER_CERT_PATH, or the Docker context, has ca.pem, cert.pem and key.pem"

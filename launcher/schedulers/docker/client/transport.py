@@ -13,9 +13,9 @@ import ssl
 import sys
 import time
 from base64 import b64encode
-from collections.abc import Iterable, Mapping
-from contextlib import suppress
-from http.client import HTTPConnection, HTTPException, HTTPResponse
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from http.client import HTTPConnection, HTTPException, HTTPResponse, IncompleteRead
 from json import dumps
 from typing import TYPE_CHECKING, Any, cast
 from urllib.parse import unquote, urlencode, urlsplit
@@ -216,13 +216,25 @@ def dialer(endpoint: Endpoint) -> Dialer:
 
 def _tls(options: Mapping[str, Any]) -> ssl.SSLContext:
     """TLS as an `Endpoint` asks for it; {} verifies by the certificates of this machine."""
-    context = ssl.create_default_context(cafile=options.get("ca_cert"))
+    authority, pair = options.get("ca_cert"), options.get("client_cert")
+    with _named(authority):
+        context = ssl.create_default_context(cafile=authority)
     if not options.get("verify", True):
         context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
-    if options.get("client_cert"):
-        cert, key = options["client_cert"]
-        context.load_cert_chain(cert, key, password="")  # an encrypted key fails, and asks for nothing
+    if pair:
+        cert, key = pair
+        with _named(cert, key):
+            context.load_cert_chain(cert, key, password="")  # an encrypted key fails, and asks for nothing
     return context
+
+
+@contextmanager
+def _named(*files: str | None) -> Iterator[None]:
+    """Context for the use of certificates: its errors name the files."""
+    try:
+        yield
+    except OSError as error:
+        raise OSError(f"{' and '.join(filter(None, files))}: {error}") from None
 
 
 # Requests
@@ -317,10 +329,40 @@ class Session:
         self.close()
 
 
+class _Lines:
+    """The lines of a response's head. `last` is b"" where the connection ended within it."""
+
+    def __init__(self, source: Any) -> None:
+        self._source = source
+        self.close = source.close
+        self.last = b""
+
+    def readline(self, limit: int) -> bytes:
+        self.last = self._source.readline(limit)
+        return self.last
+
+
+class _WholeHead(HTTPResponse):
+    """A response with a whole head. The library takes the end of a connection for the end of the head: a log
+    whose head was cut off would be an empty one."""
+
+    def begin(self) -> None:
+        source, lines = self.fp, _Lines(self.fp)
+        self.fp = cast("Any", lines)
+        try:
+            super().begin()
+        finally:
+            if self.fp is not None:  # the library closes it where the first line is not HTTP
+                self.fp = source
+        if not lines.last:
+            raise IncompleteRead(b"")
+
+
 class _Connection(HTTPConnection):
     """A connection that was dialled already, and is never dialled again."""
 
     auto_open = 0
+    response_class = _WholeHead
     used: socket.socket  # after a response to `Connection: close`, `sock` is None
 
     @property

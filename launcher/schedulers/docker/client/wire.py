@@ -18,6 +18,7 @@ from launcher.errors import LauncherError
 from launcher.schedulers.docker.client.configuration import login_headers
 from launcher.schedulers.docker.client.errors import (
     SHAPES,
+    TLS,
     ConnectionBroke,
     EngineError,
     EngineGone,
@@ -64,7 +65,8 @@ class Wire:
             self._session = Session(endpoint.host, dialer(endpoint), CONNECTIONS)
         except (OSError, ValueError) as error:
             where = f"cannot use the Docker engine at {endpoint.host}"
-            raise EngineUnreachable(f"{where}: {error}", hint=SHAPES) from None
+            hint = TLS if endpoint.tls and isinstance(error, OSError) else SHAPES
+            raise EngineUnreachable(f"{where}: {error}", hint=hint) from None
         self._given = version
         self._version = ""  # API version, once both sides have agreed on one
         self._asking = Lock()

@@ -289,8 +289,8 @@ def place_again(engine: Engine, container: Container) -> Place | None:
     None for an app that held no share, or where it cannot be taken: the app runs on without it.
     """
     owner = Labels(container.labels).owner
-    if SHARE not in container.labels or owner is None or not owner.is_here:
+    if not (held := container.labels.get(SHARE)) or owner is None or not owner.is_here:
         return None
     from launcher.schedulers.docker import share
 
-    return share.take_from(container.labels[SHARE], engine.host)
+    return share.take_from(held, engine.host)

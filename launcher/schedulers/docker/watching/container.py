@@ -50,7 +50,7 @@ from launcher.schedulers.docker.labels import (
     Labels,
 )
 from launcher.schedulers.docker.record import RecordLock
-from launcher.schedulers.docker.watchers import HOME, PREFIX, TURNS, TURNS_FOLDER, has_come_up
+from launcher.schedulers.docker.watchers import HOME, NO_ENGINE, PREFIX, TURNS, TURNS_FOLDER, has_come_up
 from launcher.schedulers.docker.watching.client import WatcherClient, answer_on
 from launcher.schedulers.docker.watching.rendezvous import ANSWER_S
 from launcher.schedulers.ended_process import last_line
@@ -73,6 +73,7 @@ _TRIES, _ENDING_S = 4, 15.0
 watcher whose last app has ended."""
 _LEAVE_S = 5.0
 _WANTED = "name an image with Python 3.10 or newer: the run option watcher_image"
+_ELSEWHERE = "name the engine's socket in the address: unix://PATH or ssh://HOST/PATH in DOCKER_HOST"
 
 _PACKAGES = (
     "launcher",
@@ -277,6 +278,9 @@ def _start_again(engine: Engine, found: Container, image: str) -> None:
     with closing(engine.log_frames(found.id)) as frames:
         why = last_line(b"".join(text for _, text in frames)) or "it ended at once"
     engine.remove(found.id)
+    if why.startswith(NO_ENGINE):
+        text = f"the watcher on the engine does not find it at {socket_of(engine.host)} of its machine"
+        raise SchedulerError(text, hint=_ELSEWHERE)
     raise SchedulerError(f"the watcher cannot run in the image {image}: {why}", hint=_WANTED)
 
 

@@ -25,7 +25,16 @@ from launcher.schedulers.docker.client.errors import EngineError, EngineRefused,
 from launcher.schedulers.docker.client.objects import Container
 from launcher.schedulers.docker.client.streams import Event
 from launcher.schedulers.docker.client.wire import Patience
-from launcher.schedulers.docker.labels import HOLDER, IMAGES, OWNER, PART, SCHEDULER, WAITING_PART, WAITS_FOR
+from launcher.schedulers.docker.labels import (
+    HOLDER,
+    IMAGES,
+    OWNER,
+    PART,
+    SCHEDULER,
+    WAITING_PART,
+    WAITS_FOR,
+    not_inherited,
+)
 from launcher.schedulers.docker.names import is_replica, queued_name, waiting_name
 from launcher.schedulers.docker.record import RecordLock
 from launcher.schedulers.docker.status import GONE
@@ -140,7 +149,9 @@ class Hold:
         images = list(dict.fromkeys(each["image"] for each in self._job["containers"]))
         about = {HOLDER: this_process().to_json(), PART: WAITING_PART, IMAGES: json.dumps(images)}
         about[WAITS_FOR] = json.dumps(needs_to_json(self._needs))
-        body = {"Image": images[0], "Cmd": ["true"], "Labels": {**self._given_labels, **about}}
+        image = self._persist(partial(self._engine.image, images[0]))
+        labels = not_inherited(image.labels if image else {}, {**self._given_labels, **about})
+        body = {"Image": images[0], "Cmd": ["true"], "Labels": labels}
         name_of = waiting_name if self._needs else queued_name
         try:
             made = self._engine.create(name_of(self._app_id), body)

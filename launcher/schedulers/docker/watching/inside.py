@@ -20,12 +20,14 @@ import time
 from functools import partial
 
 from launcher import paths
+from launcher.errors import StateError
 from launcher.schedulers.docker import record
 from launcher.schedulers.docker.apps import inspect_app
 from launcher.schedulers.docker.client.engine import Engine, connect
 from launcher.schedulers.docker.client.errors import EngineError
 from launcher.schedulers.docker.client.wire import Patience
 from launcher.schedulers.docker.labels import SHARE
+from launcher.schedulers.docker.watchers import NO_ENGINE, TURNS_FOLDER
 from launcher.schedulers.docker.watching import rendezvous
 from launcher.schedulers.docker.watching.watcher import Watcher
 from launcher.schedulers.owner import this_process
@@ -40,15 +42,19 @@ def main(container: str) -> None:
     """Be the watcher. `container`: the name of its container."""
     os.chdir("/")
     engine = connect()
+    _own(paths.home(), TURNS_FOLDER)
     try:
-        Patience(engine.host, time.monotonic() + _UP_S, holds=True).persist(engine.answer_anew)
-        engine.restart_always(container)
-    except EngineError as error:
-        sys.exit(f"the watcher cannot reach its engine: {error}")
-    paths.ensure(record.apps_dir())
+        paths.ensure(record.apps_dir())
+    except StateError as error:
+        sys.exit(str(error))
     if (made := rendezvous.listen(rendezvous.IN_CONTAINER)) is None:
         sys.exit("another watcher runs here")
     listener = socket.socket(fileno=made.detach())
+    try:
+        Patience(engine.host, time.monotonic() + _UP_S, holds=True).persist(engine.answer_anew)
+        engine.restart_always(container)  # now that it can run: else the engine would start it for ever
+    except EngineError as error:
+        sys.exit(f"{NO_ENGINE}: {error}")
     watcher = Watcher(engine, rendezvous.Listening(listener), patience_s=FIRST_CLIENT_S)
     resume(engine, watcher)
     with open(os.path.join(paths.home(), PROCESS), "w", encoding="utf-8") as file:
@@ -58,6 +64,13 @@ def main(container: str) -> None:
     if record.app_ids():  # the engine was away for too long: go on when it starts this again
         os._exit(1)
     engine.remove(container, force=True)
+
+
+def _own(*volumes: str) -> None:
+    """Make volumes this user's own. User namespaces of the engine, or a folder of the image, decide else."""
+    for each in volumes:
+        os.chown(each, os.geteuid(), -1)
+        os.chmod(each, 0o755)
 
 
 def resume(engine: Engine, watcher: Watcher) -> None:
@@ -72,7 +85,7 @@ def resume(engine: Engine, watcher: Watcher) -> None:
             ours, theirs = socket.socketpair()
             watcher.serve(theirs)
             order = {"app_id": app_id, "attached": False, "resumed": True}
-            if share := next((each.labels[SHARE] for each in found if SHARE in each.labels), ""):
+            if share := next(filter(None, (each.labels.get(SHARE) for each in found)), ""):
                 order["share"] = share
             ours.sendall(json.dumps(order).encode() + b"\n")
             ours.close()
