@@ -334,10 +334,12 @@ def test_the_environment_changes_no_output(world, argv):
 
 
 def without_ids(text):
-    """The lines without ids, times and seal of a plan, and without ages."""
+    """The lines without ids, times and seal of a plan, and without ages and the width of their column."""
     own = ("plan_id", "created_at", "expires_at", "seal")
     return [
-        re.sub(r"\d+s ago", "", line) for line in text.splitlines() if not line.strip(' "').startswith(own)
+        re.sub(r" {2,}", "  ", re.sub(r"\d+s ago", "", line))
+        for line in text.splitlines()
+        if not line.strip(' "').startswith(own)
     ]
 
 

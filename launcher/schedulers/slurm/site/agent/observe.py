@@ -58,20 +58,34 @@ def observe(site: Site, op: Json) -> Json:
         if app_id in ended.stamps:
             add_facts(apps, errors, app_id, ended.facts, app_id, bool(op.get("replicas")))
     out: Json = {"apps": apps, "queued": queued}
-    if not op.get("look", True):
-        for app_id in live:
-            add_facts(apps, errors, app_id, read_app, site, app_id, op.get("replicas"))
-    elif live:
-        try:
-            apps.update(look(site, live, errors, bool(op.get("replicas")), rows))
-        except OpError as error:
-            for app_id in live:
-                add_facts(apps, errors, app_id, read_app, site, app_id, op.get("replicas"))
-                if app_id in apps:
-                    apps[app_id]["unanswered"] = str(error)
-            raise OpError(error.kind, str(error), apps=apps, errors=errors) from error
+    if live:
+        _add_live(site, op, live, rows, apps, errors)
     ended.save()
     return dict(out, errors=errors) if errors else out
+
+
+def _add_live(
+    site: Site,
+    op: Json,
+    app_ids: Sequence[str],
+    rows: Optional[Rows],
+    apps: Dict[str, Json],
+    errors: Dict[str, str],
+) -> None:
+    """Add the facts of apps that may be live, as `observe` says."""
+    replicas, why = bool(op.get("replicas")), None  # type: bool, Optional[OpError]
+    if op.get("look", True):
+        try:
+            apps.update(look(site, app_ids, errors, replicas, rows))
+            return
+        except OpError as error:
+            why = error
+    for app_id in app_ids:
+        add_facts(apps, errors, app_id, read_app, site, app_id, replicas)
+    if why is not None:
+        for app_id in apps.keys() & set(app_ids):
+            apps[app_id]["unanswered"] = str(why)
+        raise OpError(why.kind, str(why), apps=apps, errors=errors) from why
 
 
 def look(
