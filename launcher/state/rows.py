@@ -259,8 +259,10 @@ def used_text(used: Mapping[str, Use]) -> str:
     if not used:
         return ""
     from launcher.holding import use
+    from launcher.holding.journal import as_json  # `json` would delay the end of `wait` by some milliseconds
 
-    return json_text(use.to_json(used))
+    found = sorted(use.to_json(used).items())
+    return as_json({role: dict(sorted(each.items())) for role, each in found})
 
 
 def text_of(value: Mapping[str, Any]) -> str:

@@ -129,6 +129,12 @@ def test_the_most_frequent_commands_leave_the_slow_parts_of_the_standard_library
     assert loaded_by(argv) & SLOW == set()
 
 
+def test_a_wait_records_the_end_of_its_job_without_the_slow_parts_of_the_standard_library(scenario):
+    scenario.apply(scenario.job("sleep 0.2"))
+    assert loaded_by(["wait", "job"]) & SLOW == set()
+    assert scenario.attempts("job")[-1].used
+
+
 def test_logs_of_several_replicas_leave_the_slow_parts_of_the_standard_library_alone(scenario):
     scenario.run_to_end(scenario.job("echo hello", replicas=2))
     assert loaded_by(["logs", "job"]) & SLOW == set()

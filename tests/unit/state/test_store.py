@@ -1,5 +1,6 @@
 """The records of the ledger: written, updated and read back."""
 
+import json
 import os
 import threading
 from collections.abc import Iterator
@@ -11,6 +12,7 @@ import pytest
 from launcher.errors import StateError
 from launcher.holding.use import Use
 from launcher.specs.attempt import StoodOn
+from launcher.state.rows import used_text
 from launcher.state.store import Store
 from tests.unit.state.attempts import attempt, digest, end_of, key
 
@@ -348,6 +350,12 @@ def test_successes_of_many_jobs_are_one_query_by_index(store: Store):
     (sql,) = seen
     assert "document" not in sql
     assert "SCAN attempts" not in plan_of(store, sql)
+
+
+def test_the_text_of_a_use_is_that_of_the_module_json():
+    used = {"b": Use((1.25, 0.0, 2**30, "cgroup"), 2.0), "a": Use((0.1, 0.2, 0, ""), 1e-05, 3)}
+    found = {role: each.to_json() for role, each in used.items()}
+    assert used_text(used) == json.dumps(found, separators=(",", ":"), sort_keys=True)
 
 
 @pytest.mark.parametrize("used", ["{", "[]", '{"main": 3}', '{"main": {}}', "3"])
