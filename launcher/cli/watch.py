@@ -65,19 +65,18 @@ class Watch:
         self._lock = RLock()
         self._shapers: dict[tuple[JobKey, str, int], Shaper] = {}
         self._fronts: dict[tuple[JobKey, str, int], bytes] = {}
-        self._display: LiveDisplay | None = None  # opened with the first image or app that it shows
+        self._display = LiveDisplay(console, self._note)
         self._frames: LiveFrames | None = None
         self._held_apps: dict[str, tuple[float, AppRecord | None]] = {}
         self._begun = False  # whether the apply has looked at a job under the lock
         self._interrupted = False  # while it worked on the jobs
 
     def __enter__(self) -> Watch:
-        outages.report = self._say
+        outages.report = self._display.say
         return self
 
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
-        if self._display is not None:
-            self._display.close()
+        self._display.close()
         if self._frames is not None:
             self._frames.close()
         if kind is KeyboardInterrupt and not self._begun:
@@ -198,29 +197,14 @@ class Watch:
             self._json(event)
             return
         if event["event"] in IMAGE_EVENTS:
-            self._opened().image(_key(event), event["event"], event)
+            self._display.image(_key(event), event["event"], event)
             return
-        if event["event"] == "failed" and self._display is not None:
+        if event["event"] == "failed":
             self._display.forget(_key(event))
         with self._lock:
             line = self._event_lines.line(_key(event), event, color=self._console.err_color)
         if line is not None:
-            self._say(line)
-
-    def _say(self, line: str) -> None:
-        """Show a message: above the live table, if there is one."""
-        with self._lock:
-            display = self._display
-            if display is None:
-                self._note(line)
-        if display is not None:
-            display.say(line)
-
-    def _opened(self) -> LiveDisplay:
-        with self._lock:
-            if self._display is None:
-                self._display = LiveDisplay(self._console, self._note)
-            return self._display
+            self._display.say(line)
 
     def _note(self, line: str) -> None:
         """Show a message while there is no live table: above the progress bars of replicas, if any."""
@@ -233,7 +217,7 @@ class Watch:
 
     def _look(self, key: JobKey, seen: DescribeAppResponse) -> None:
         held = self._held(seen.app_id) if seen.state == AppState.PENDING else None
-        self._opened().update(key, seen, held)
+        self._display.update(key, seen, held)
 
     def _held(self, app_id: str) -> AppRecord | None:
         """Return the record of a held app, with the reason why it has not started; read once a second."""

@@ -22,6 +22,10 @@ import os
 
 from launcher import paths
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
 DEFAULT_HOST = "unix:///var/run/docker.sock"
 
 
@@ -30,12 +34,17 @@ def shared_engine() -> str:
     return "the Docker engine"
 
 
+def config_folder(environ: Mapping[str, str]) -> str:
+    """The folder of the configuration of the `docker` command."""
+    return environ.get("DOCKER_CONFIG") or os.path.join(environ.get("HOME", "/"), ".docker")
+
+
 def has_no_socket() -> bool:
     """Whether the engine is to be on this machine, and its socket is missing: then none can answer."""
     host = os.environ.get("DOCKER_HOST", "").strip()
     if not host:
-        folder = os.environ.get("DOCKER_CONFIG") or os.path.join(os.environ.get("HOME", "/"), ".docker")
-        if os.environ.get("DOCKER_CONTEXT") or os.path.exists(os.path.join(folder, "contexts")):
+        contexts = os.path.join(config_folder(os.environ), "contexts")
+        if os.environ.get("DOCKER_CONTEXT") or os.path.exists(contexts):
             return False  # a context may name another engine
         host = DEFAULT_HOST
     is_local, path = host.startswith("unix://"), host[len("unix://") :]

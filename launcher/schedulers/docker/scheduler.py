@@ -167,11 +167,8 @@ class DockerScheduler(EngineScheduler["DockerJob"]):
         return DockerTurns(lambda: self._view)
 
     def most_cores(self) -> float | None:
-        try:
-            size = self._view.size()
-        except SchedulerError:  # no engine, as the plan says
-            return None
-        return None if size is None else size[0]
+        machine = self.engine_turns.machine()
+        return None if machine is None else machine.cpu
 
     # Staged submission
 

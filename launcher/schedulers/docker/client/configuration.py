@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
 from launcher.files import read_regular
-from launcher.schedulers.docker import DEFAULT_HOST
+from launcher.schedulers.docker import DEFAULT_HOST, config_folder
 from launcher.schedulers.docker.client.errors import SHAPES, EngineError, EngineUnreachable
 
 
@@ -44,7 +44,7 @@ def endpoint(environ: Mapping[str, str] | None = None) -> Endpoint:
     environ = os.environ if environ is None else environ
     if host := environ.get("DOCKER_HOST", "").strip():
         return Endpoint(_checked(host, "DOCKER_HOST"), _tls_of(environ))
-    config = _folder(environ)
+    config = config_folder(environ)
     name = environ.get("DOCKER_CONTEXT") or _read(os.path.join(config, "config.json")).get("currentContext")
     if not name or name == "default":
         return Endpoint(DEFAULT_HOST, {})
@@ -137,10 +137,6 @@ def _names(config: str) -> list[str]:
     return sorted(found - {""})
 
 
-def _folder(environ: Mapping[str, str]) -> str:
-    return environ.get("DOCKER_CONFIG") or os.path.join(environ.get("HOME", "/"), ".docker")
-
-
 def _read(path: str) -> dict[str, Any]:
     """The JSON object in a file; {} for a missing file. Raises EngineUnreachable for a broken one."""
     try:
@@ -196,7 +192,7 @@ def registry_of(image: str) -> str:
 def _is_logged_in(image: str, environ: Mapping[str, str]) -> bool:
     """Whether the configuration may hold credentials for the image's registry; for any when it is ""."""
     try:
-        configuration = _read(os.path.join(_folder(environ), "config.json"))
+        configuration = _read(os.path.join(config_folder(environ), "config.json"))
     except EngineUnreachable:
         return True  # broken: the SDK reports the reason
     if configuration.get("credsStore"):

@@ -10,7 +10,7 @@ from typing import Callable, List, Sequence, Set
 
 from launcher.schedulers.slurm.site.agent.removal import cancel_jobs
 from launcher.schedulers.slurm.site.agent.site import FULL, Folder, Site, answered
-from launcher.schedulers.slurm.site.agent.slurm import OpError, Row
+from launcher.schedulers.slurm.site.agent.slurm import Row
 from launcher.schedulers.slurm.site.shared import Json
 
 _SIGNAL = ("--signal=USR2", "--batch")
@@ -51,7 +51,10 @@ class _Stop:
 
     def note(self, site: Site, over: Set[str]) -> None:
         """Record the end of an unstarted app, and complete the answer. `over`: jobs that had ended before."""
-        found = answered(partial(self._noted, site, over), site.job_dir)
+        self.take(answered(partial(self._noted, site, over), site.job_dir))
+
+    def take(self, found: Json) -> None:
+        """Complete the answer; an error replaces it."""
         if "error" in found:
             self.answer.clear()
         self.answer.update(found)
@@ -106,19 +109,16 @@ def _all(site: Site, ops: Sequence[Json], decide: _Decide) -> List[Json]:
 
 def _carry_out(site: Site, stops: Sequence[_Stop]) -> None:
     """Cancel the jobs of apps, and record that; in halves where Slurm refuses all jobs for one of them."""
-    try:
-        over = _without_jobs(site, stops)
-    except OpError as error:
-        if len(stops) > 1:
-            _carry_out(site, stops[: len(stops) // 2])
-            _carry_out(site, stops[len(stops) // 2 :])
-            return
+    over = answered(partial(_without_jobs, site, stops), site.job_dir)
+    if isinstance(over, set):
         for stop in stops:
-            stop.answer.clear()
-            stop.answer.update({"error": error.kind, "message": str(error), "detail": error.detail})
-        return
-    for stop in stops:
-        stop.note(site, over)
+            stop.note(site, over)
+    elif len(stops) > 1:
+        _carry_out(site, stops[: len(stops) // 2])
+        _carry_out(site, stops[len(stops) // 2 :])
+    else:
+        for stop in stops:
+            stop.take(over)
 
 
 def _without_jobs(site: Site, stops: Sequence[_Stop]) -> Set[str]:
