@@ -25,7 +25,8 @@ _FAST = {
     "launcher.holding": "app events hold journal replica state use",
     "launcher.inventory": "find listing logs lookup project recorded status turns",
     "launcher.schedulers": (
-        "api appfolder backend ended_process logs loop many pids probes readback record registry staged"
+        "api appfolder backend docker ended_process logs loop many pids probes readback record registry "
+        "staged"
     ),
     "launcher.schedulers.docker": "labels scheduler tombstones turns",
     "launcher.schedulers.docker.client": "errors view wire",

@@ -40,7 +40,8 @@ class Crowd:
 
     def _write(self, k: int) -> Path:
         folder, job = f"folder{k}", f"job{k}"
-        wait = f"until [ -e {self.gate} ]; do sleep 0.1; done"
+        both = f"[ $(grep -c begin {self.log}) -ge {AT_ONCE} ]"  # else a slow engine never runs two at once
+        wait = f"until [ -e {self.gate} ] && {both}; do sleep 0.1; done"
         script = f"echo begin $<app_id> >>{self.log}; {wait}; sleep 0.1; echo end $<app_id> >>{self.log}"
         self._scenario.write(f"{folder}/launcher.toml", f'project = "{self._scenario.token}-{k}"\n')
         top = f"matrix: {{n: {[*range(JOBS)]}}}"

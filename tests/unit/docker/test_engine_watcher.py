@@ -4,6 +4,7 @@ import ast
 import socket
 import sys
 from collections.abc import Iterator
+from contextlib import closing
 from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
@@ -11,9 +12,17 @@ from typing import Any
 import pytest
 
 from launcher.schedulers.docker.client.streams import ExecSocket
+from launcher.schedulers.docker.labels import APP_ID, WATCHER
 from launcher.schedulers.docker.rules import options
 from launcher.schedulers.docker.scheduler import DockerScheduler
-from launcher.schedulers.docker.watching.container import MAIN, name_of, program, socket_of
+from launcher.schedulers.docker.watching import container
+from launcher.schedulers.docker.watching.container import (
+    MAIN,
+    EngineWatcher,
+    name_of,
+    program,
+    socket_of,
+)
 from launcher.specs.app import AppDef, Probe, Resource, Role
 from tests.unit.test_layers import modules
 
@@ -113,3 +122,45 @@ def test_the_output_of_a_command_is_read_from_frames_that_are_cut_anywhere() -> 
         theirs.sendall(out[3:] + err + out)
         theirs.shutdown(socket.SHUT_WR)
         assert b"".join(iter(lambda: made.recv(3), b"")) == b"hellohello"
+
+
+class SlowWatcher:
+    """An engine with a watcher that says nothing to its first client, and refuses the next ones.
+
+    Args:
+        refused: how many connections it closes before it takes the app.
+    """
+
+    def __init__(self, refused: int) -> None:
+        self.host = "unix:///var/run/docker.sock"
+        self._answers = iter([None, *[b""] * refused, b"\1\0\0\0\0\0\0\3{}\n"])
+        self._ends: list[socket.socket] = []
+
+    def inspect(self, name: str) -> Any:
+        return SimpleNamespace(live=True)
+
+    def converse(self, container: str, argv: Any) -> ExecSocket:
+        ours, theirs = socket.socketpair()
+        self._ends.append(theirs)
+        if (answer := next(self._answers)) is not None:
+            theirs.sendall(answer)
+            theirs.shutdown(socket.SHUT_WR)
+        return ExecSocket(ours, b"")
+
+    def close(self) -> None:
+        for each in self._ends:
+            each.close()
+
+
+def test_an_app_that_a_slow_watcher_refuses_for_a_while_is_handed_over(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A watcher that read an order too late refuses the app until it has removed what that made."""
+    monkeypatch.setattr(container, "ANSWER_S", 0.3)
+    monkeypatch.setattr(container, "_ENDING_S", 0.2)
+    monkeypatch.setattr(container, "_AGAIN_S", 0.005)
+    engine: Any = SlowWatcher(refused=9)
+    lock: Any = SimpleNamespace(app_dir="/none")
+    labels = {APP_ID: "hello", WATCHER: "launcher-watcher-0"}
+    with closing(engine), closing(EngineWatcher(engine, lock, labels)) as client:
+        client.confirm()

@@ -69,8 +69,8 @@ _DEFAULT_SOCKET = "/var/run/docker.sock"
 _UP_S = 60.0
 _AGAIN_S = 0.1
 _TRIES, _ENDING_S = 4, 15.0
-"""Tries to hand over an app, at least, and the seconds of further ones: a busy engine takes as long to end a
-watcher whose last app has ended."""
+"""Tries to hand over an app to a watcher that says nothing; tries with one that refuses it, at least, and the
+seconds of further ones: a busy engine takes as long to end a watcher whose last app has ended."""
 _LEAVE_S = 5.0
 _WANTED = "name an image with Python 3.10 or newer: the run option watcher_image"
 _ELSEWHERE = "name the engine's socket in the address: unix://PATH or ssh://HOST/PATH in DOCKER_HOST"
@@ -171,13 +171,16 @@ class EngineWatcher(WatcherClient):
         self._send(self._order)
 
     def confirm(self) -> None:
-        tries, began = 0, time.monotonic()
-        while tries < _TRIES or time.monotonic() - began < _ENDING_S:
+        silent, tries, since = 0, 0, time.monotonic()
+        while silent < _TRIES and (tries < _TRIES or time.monotonic() - since < _ENDING_S):
             if self._lock is None:
                 return
             time.sleep(_AGAIN_S if tries else 0.0)
             tries += 1
-            answer = self._answer(ANSWER_S)
+            try:
+                answer = answer_on(self._stream, ANSWER_S)
+            except TimeoutError:  # it refuses the app from now on, until it has given up what was too late
+                answer, silent, tries, since = None, silent + 1, 0, time.monotonic()
             if answer is not None:
                 self.turn = answer.get("turn", {})
                 self._pass_on()
