@@ -242,7 +242,7 @@ def _documents(compiled: Compiled) -> Documents:
 
 
 def _path(trace: Trace, path: str) -> Path:
-    """Return the path in the job file of an amount in a document."""
+    """Return where the job file has the amount that the job's document has at `path`."""
     if path == "timeout_s":
         return ("timeout",)
     where: Path = tuple(field(path).split("."))

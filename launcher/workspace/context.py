@@ -225,7 +225,7 @@ def too_large(what: str) -> WorkspaceError:
 
 def changed(path: str) -> WorkspaceError:
     return WorkspaceError(
-        f"the workspace {path} has changed since it was looked at",
+        f"the workspace {path} has changed since launcher listed it",
         hint="plan and apply again when no program writes to it",
     )
 

@@ -108,7 +108,7 @@ def _shown(given: str, child: str) -> str:
 
 
 def _stamped(document: Document) -> Document:
-    """Return a parent whose places name its file; without a value for another version or tool."""
+    """Mark each place of a parent with its file. A parent of another version or tool loses its value."""
     document.root().stamp(document.source)
     problems = Collector(document, document.problems)
     if document.value is None or is_known_version(document.value, problems):

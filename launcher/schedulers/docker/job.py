@@ -408,5 +408,5 @@ def _variables(env: Mapping[str, str | None]) -> list[str]:
     """`NAME=value` of each; a variable without a value (None) is removed from those of the image."""
     for name, value in env.items():
         if isinstance(value, Secret):  # its text is the reference, which would pass for the value
-            raise ValueError(f"the value of {name} was not read")
+            raise ValueError(f"the secret that {name} names was not read")
     return [name if value is None else f"{name}={value}" for name, value in env.items()]

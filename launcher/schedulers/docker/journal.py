@@ -347,7 +347,7 @@ class OldJournal:
         yield {**event, "delay_s": line["delay_s"]} if line.get("delay_s") else event
 
     def _cause_of(self, role: str, again: list[Where]) -> int:
-        """The number of the replica that caused a restart: the first of these that has failed."""
+        """The number of the replica that caused a restart: the first failed one of those to run again."""
         failed = [where for where in self._failed() if where[0] == role and where in again]
         return next((k for name, k in (*failed, *again) if name == role), 0)
 

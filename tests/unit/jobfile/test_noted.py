@@ -60,7 +60,7 @@ def test_a_file_is_compiled_from_noted_looks_alone(file):
 
 
 @pytest.mark.slow
-def test_a_file_access_that_is_not_noted_is_found(file, tmp_path, monkeypatch):
+def test_a_function_that_looks_at_a_file_without_noting_it_is_reported(file, tmp_path, monkeypatch):
     copy = shutil.copytree(ROOT / "launcher", tmp_path / "copy" / "launcher")
     text = (copy / "looks.py").read_text()
     (copy / "looks.py").write_text(text.replace("@noted\ndef real_path", "def real_path"))

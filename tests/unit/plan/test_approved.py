@@ -177,7 +177,7 @@ def test_an_attempt_of_which_nothing_is_known_may_have_used_the_approval() -> No
     assert refusal.why == "attempt 1 was made since, and nothing is known of it"
 
 
-def test_a_new_ledger_is_refused() -> None:
+def test_an_approval_is_refused_where_the_ledger_has_no_attempt_that_it_had() -> None:
     approved = approval(plan([job("train", "new")], attempt(TRAIN, "succeeded", 7)))
     (refusal,) = judge(plan([job("train", "new")]), [approved]).unapproved
     assert refusal.why == (

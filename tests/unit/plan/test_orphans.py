@@ -80,6 +80,6 @@ def test_both_attempts_of_a_job_that_was_being_replaced_are_destroyed() -> None:
     assert [step.stops[0].attempt for step in made.steps if step.kind == "destroy"] == [3, 4]
 
 
-def test_no_file_consents_to_the_stop_of_an_orphan() -> None:
+def test_the_stop_of_an_orphan_is_destructive_without_consent() -> None:
     [step] = [step for step in look(GONE, prune=True).steps if step.kind == "destroy"]
     assert (step.destructive, step.consented) == (True, False)

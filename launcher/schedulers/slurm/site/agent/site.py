@@ -137,7 +137,7 @@ def answered(act: Callable[[], T], where: str) -> Union[T, Json]:
 def checked(name: Any) -> str:
     """Return the name. Raises OpError state for a name that may lead out of its directory."""
     if not isinstance(name, str) or not NAME.match(name):
-        raise OpError("state", f"{name!r} is no name of an app, a folder or a file")
+        raise OpError("state", f"{name!r} is not a valid name of an app, a folder or a file")
     return name
 
 
