@@ -1,14 +1,22 @@
 """The watcher in a container of the engine: apps go on without the client's machine, and nothing is left."""
 
 import json
+import os
+import signal
 import time
+from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 
 import pytest
 
+from launcher.schedulers import get_scheduler
 from launcher.schedulers.docker import gc
 from launcher.schedulers.docker.client.engine import connect
 from launcher.schedulers.docker.watchers import HOME, TURNS_FOLDER
+from launcher.schedulers.docker.watching import container
+from launcher.schedulers.docker.watching.waiting import hand_over
+from launcher.specs.app import AppDef, Resource, Role
+from launcher.specs.status import AppState
 from tests import processes
 from tests.contract.test_holding import Gate
 from tests.docker_scenario import DockerScenario
@@ -113,6 +121,46 @@ def test_a_cancelled_app_and_a_cancelled_waiting_attempt_leave_no_watcher(
     names = {each.name for each in scenario.things()}
     shared = {name for each in gc._shared(connect(), time.time() + 2 * gc.FRESH_S) for name in each.names}
     assert names.isdisjoint(shared)  # no gc takes the outcomes for what a watcher has left
+
+
+@pytest.mark.parametrize("cpu", [-1.0, 0.1], ids=["at_once", "in_turn"])
+def test_an_app_whose_order_is_read_late_keeps_its_containers_and_runs(
+    scenario: DockerScenario, watched: Watched, gate: Gate, monkeypatch: pytest.MonkeyPatch, cpu: float
+) -> None:
+    """The client gives its first order up, and sends another one; the watcher then reads both."""
+    watched.job(gate.script, name="first")
+    scenario.apply(".")
+    monkeypatch.setattr(container, "ANSWER_S", 3.0)
+    role = Role("main", SHELL_IMAGE, entrypoint="true", resource=Resource(cpu=cpu, memMB=-1, gpu=-1))
+    cfg = {"watcher": "engine", "watcher_image": watched.image}
+    scheduler = get_scheduler("local_docker", scenario.token, detach=True)
+    pid, [watcher] = watched.pid, watched.watchers()
+    os.kill(pid, signal.SIGSTOP)
+    with ThreadPoolExecutor(1) as client:
+        submitted = client.submit(scheduler.submit, AppDef("late", [role]), cfg)
+        until(lambda: len(scenario.daemon.inspect(watcher)["ExecIDs"] or ()) == 2)
+        os.kill(pid, signal.SIGCONT)
+        found = scheduler.wait(submitted.result(), timeout_s=PATIENCE_S)
+    assert found is not None
+    assert found.state is AppState.SUCCEEDED
+    scheduler.close()
+    gate.open()
+    until(lambda: not watched.watchers())
+
+
+def test_an_app_that_its_watcher_has_already_is_handed_over_at_once(
+    scenario: DockerScenario, watched: Watched, gate: Gate, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Clients with two state folders may find at the same moment that an app has no watcher."""
+    watched.job(gate.script)
+    scenario.apply(".")
+    monkeypatch.setenv("LAUNCHER_HOME", str(scenario.folder / "other-home"))
+    engine = connect()
+    [app] = engine.containers("launcher.part=replica", f"launcher.session={scenario.token}")
+    hand_over(engine, app)
+    engine.close()
+    gate.open()
+    watched.ends(job="succeeded")
 
 
 def test_an_image_without_python_is_refused_and_leaves_nothing(

@@ -164,8 +164,8 @@ class WatchedApp:
         elif op == "abort":
             self._remove_app(force=True)
             return False
-        elif op == "forget":  # another watcher has the app by now
-            if self.place is not None:
+        elif op == "forget":  # another watcher has the app by now, or this one is given it again
+            if self.place is not None and not self._is_placed_here:
                 self.place.release()
             return False
         elif op == "wait":

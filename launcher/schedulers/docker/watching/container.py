@@ -69,8 +69,9 @@ _DEFAULT_SOCKET = "/var/run/docker.sock"
 _UP_S = 60.0
 _AGAIN_S = 0.1
 _TRIES, _ENDING_S = 4, 15.0
-"""Tries to hand over an app to a watcher that says nothing; tries with one that refuses it, at least, and the
-seconds of further ones: a busy engine takes as long to end a watcher whose last app has ended."""
+"""Tries to hand over an app to a watcher that says nothing, each more patient than the one before; tries with
+one that refuses it, at least, and the seconds of further ones: a busy engine takes as long to end a watcher
+whose last app has ended."""
 _LEAVE_S = 5.0
 _WANTED = "name an image with Python 3.10 or newer: the run option watcher_image"
 _ELSEWHERE = "name the engine's socket in the address: unix://PATH or ssh://HOST/PATH in DOCKER_HOST"
@@ -162,6 +163,7 @@ class EngineWatcher(WatcherClient):
             order |= {"ask": turn.to_dict(), "later": later}
         super().__init__(lock, order, None, labels[WATCHER])
         self.turn: dict[str, Any] = {}  # the place that the watcher has taken for `turn`, once it has the app
+        self._withdrawn: list[ExecSocket] = []  # whose orders the watcher may read late
         image = image_of(Labels(labels).document.get("cfg") or {})
         self._find = partial(_connect, engine, labels[WATCHER], image, policy, report)
         self._reach()
@@ -178,20 +180,29 @@ class EngineWatcher(WatcherClient):
             time.sleep(_AGAIN_S if tries else 0.0)
             tries += 1
             try:
-                answer = answer_on(self._stream, ANSWER_S)
-            except TimeoutError:  # it refuses the app from now on, until it has given up what was too late
-                answer, silent, tries, since = None, silent + 1, 0, time.monotonic()
-            if answer is not None:
-                self.turn = answer.get("turn", {})
-                self._pass_on()
-                return
-            self._stream.close()
+                answer = answer_on(self._stream, ANSWER_S * (silent + 1))
+            except TimeoutError:
+                self._withdraw()
+                silent, tries, since = silent + 1, 0, time.monotonic()
+            else:
+                if answer is not None:
+                    self.turn = answer.get("turn", {})
+                    self._pass_on()
+                    return
+                self._stream.close()
             self._control = None  # where no watcher can be reached, the caller gives the app up
             self._reach()
         raise SchedulerError(
             f"the watcher {self._name} on the engine does not answer",
             hint=f"`docker logs {self._name}` may say why",
         )
+
+    def _withdraw(self) -> None:
+        """Withdraw the order, which the watcher may read late: else it would take the client for dead, and
+        remove the containers that the client has created. The connection stays open: a closed one might lose
+        the message."""
+        self._send({"op": "forget"})
+        self._withdrawn.append(self._stream)
 
     def take_turn(self, turn: Ask) -> Place:
         """The place that the watcher has taken for the app. The ask then has its holder."""
@@ -215,7 +226,11 @@ class EngineWatcher(WatcherClient):
 
     def close(self, timeout_s: float = 0.0) -> bool:
         """See `WatcherClient.close`. It waits a moment: else the last message might be lost on its way."""
-        return super().close(max(timeout_s, _LEAVE_S))
+        try:
+            return super().close(max(timeout_s, _LEAVE_S))
+        finally:
+            for each in self._withdrawn:
+                each.close()
 
     def _answer(self, timeout_s: float) -> dict[str, Any] | None:
         with suppress(TimeoutError):

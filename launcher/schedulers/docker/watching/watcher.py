@@ -283,6 +283,8 @@ class Watcher:
             self._loop.forget(connection.fileno())
             self._pool.submit(partial(_answer_about_turns, connection, message))
         elif "op" in message or known is not None or len(self._tasks) >= self._most:
+            if self._owns_records and known is not None and message.get("resumed"):
+                connection.answer({})  # another client has handed over this running app
             self._leave(connection)  # so a client that waits for an answer begins anew
             if known is not None:
                 self._wake(known)  # its record may have been removed
