@@ -78,6 +78,11 @@ def with_argument(text: str) -> list[int]:
     return [pid for pid in everything() if text.encode() in _words(pid)]
 
 
+def mentioning(text: str) -> list[int]:
+    """Every live process with `text` in one of its arguments, in a container, too."""
+    return [pid for pid in everything() if any(text.encode() in word for word in _words(pid))]
+
+
 def of_user(uid: int) -> list[int]:
     """Every live process of a user, by its effective uid."""
     found = []

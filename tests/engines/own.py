@@ -53,7 +53,7 @@ class OwnEngine:
     ) -> None:
         self._dockerd("down")
         # A killed engine that was just starting a container leaves the container's shim.
-        shims = [pid for pid in processes.everything() if str(self.folder) in processes.describe(pid)]
+        shims = processes.mentioning(str(self.folder))
         processes.kill(shims)
         processes.gone(shims, timeout_s=_DEAD_S)
         shutil.rmtree(self.folder, ignore_errors=True)

@@ -11,8 +11,10 @@ def committed(scenario):
     """Make an image of a container, as `docker commit` does; returns its name."""
     name = f"launcher-test/{scenario.token}"
 
-    def commit(container):
-        scenario.daemon.ask("POST", "/commit", {}, container=container.id, repo=name)
+    def commit(container, *changes):
+        scenario.daemon.ask(
+            "POST", "/commit", {}, container=container.id, repo=name, changes="\n".join(changes)
+        )
         return name
 
     yield commit
@@ -40,13 +42,15 @@ def test_a_copy_of_a_replica_is_not_the_image_of_its_role(scenario, copied):
 
 def test_a_job_on_a_copied_image_inherits_no_label_of_the_app(scenario, committed):
     """Its labels would else say that it has an output folder, a time limit of 2 s and a role to wait for."""
-    scenario.job("exec true", top="output: true\ntimeout: 2s", role="service: true")
+    scenario.job("exec true", top="output: true\ntimeout: 1h", role="service: true")
     file = scenario.folder / "job.launcher.yaml"
     file.write_text(
         f"{file.read_text()}  other: {{image: '{SHELL_IMAGE}', run: 'true', depends_on: {{main: started}}}}\n"
     )
     scenario.apply(file, "--wait")
-    image = committed(scenario.container(*scenario.apps(), role="other"))
+    made = scenario.container(*scenario.apps(), role="other")
+    assert Labels(made.labels).timeout_s == 3600
+    image = committed(made, "LABEL launcher.timeout-s=2")  # which the app itself might not keep
     scenario.apply(scenario.job("exec sleep 4", name="next", image=image), "--wait")
     shown = scenario.status("next")
     assert (shown["state"], shown["output"]) == ("SUCCEEDED", None)

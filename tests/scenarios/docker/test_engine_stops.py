@@ -54,21 +54,29 @@ def _kill_once(path, pids) -> None:
     processes.kill(pids)
 
 
-def _apply_and_kill(scenario, engine, file, *, at) -> None:
-    """Apply a job file, and kill the engine as soon as the job has written the file `at`."""
-    killer = threading.Thread(target=_kill_once, args=(at, engine.pids))
+def _log_until_killed(scenario) -> str:
+    """Shell text that logs a run, which in the first run ends only when the engine is dead."""
+    return f"echo $<app_id> >>{scenario.folder}/ran; until [ -e {scenario.folder}/dead ]; do sleep 0.02; done"
+
+
+def _apply_and_kill(scenario, engine, file) -> None:
+    """Apply a job file, kill the engine as soon as the job has logged its run, and wait for the job's end."""
+    ran = scenario.folder / "ran"
+    killer = threading.Thread(target=_kill_once, args=(ran, engine.pids))
     killer.start()
     scenario.launcher("apply", file, "--yes", code=None)
     killer.join()
     engine.kill()
+    (scenario.folder / "dead").touch()
+    assert processes.gone(processes.mentioning(str(ran)), timeout_s=60)
 
 
 @pytest.mark.parametrize("watched", [True, False])
 def test_an_engine_that_is_killed_as_it_starts_a_job_runs_no_attempt_twice(scenario, engine, watched):
     """The engine has started the container, and knows nothing of that when it is back."""
     ran = scenario.folder / "ran"
-    file = scenario.job(f"echo $<app_id> >>{ran}; sleep 0.3")
-    _apply_and_kill(scenario, engine, file, at=ran)
+    file = scenario.job(_log_until_killed(scenario))
+    _apply_and_kill(scenario, engine, file)
     if not watched:
         pids = scenario.watchers()
         processes.kill(pids)
@@ -82,14 +90,14 @@ def test_an_engine_that_is_killed_as_it_starts_a_job_runs_no_attempt_twice(scena
 @pytest.mark.parametrize("later", ["a retry", "a role that waits"])
 def test_an_engine_that_is_killed_as_its_watcher_starts_a_replica_starts_it_once(scenario, engine, later):
     ran, once = scenario.folder / "ran", scenario.folder / "once"
-    log = f"echo $<app_id> >>{ran}; sleep 0.3"
+    log = _log_until_killed(scenario)
     if later == "a retry":
         file = scenario.job(f"test -e {once} || {{ touch {once}; exit 3; }}; {log}", role="max_retries: 1")
     else:
         file = scenario.job(log, role="depends_on: {first: succeeded}")
         first = f"  first: {{image: {SHELL_IMAGE}, entrypoint: sh, args: [-c, 'true']}}\n"
         file.write_text(file.read_text().replace("  main:\n", f"{first}  main:\n"))
-    _apply_and_kill(scenario, engine, file, at=ran)
+    _apply_and_kill(scenario, engine, file)
     engine.up()
     [(state, message)] = _ends(scenario, "job").values()
     assert (len(_lines(ran)), state) == (1, "lost"), message
