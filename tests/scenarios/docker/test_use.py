@@ -66,6 +66,17 @@ def container(scenario: Any) -> str:
     return str(scenario.containers()[0].id)
 
 
+def until_burnt(scenario: Any, cpu_s: float = 0.2) -> None:
+    """Wait until the container has used so much CPU time, of which a busy machine has little to give."""
+    path = f"/containers/{container(scenario)}/stats"
+
+    def used_s() -> float:
+        shown = scenario.daemon.ask("GET", path, **{"stream": "0", "one-shot": "1"})
+        return float(shown["cpu_stats"]["cpu_usage"]["total_usage"] / 1e9)
+
+    until(lambda: used_s() > cpu_s)
+
+
 def recorded_starts(scenario: Any) -> int:
     """The number of runs whose start the watcher has recorded."""
     [app_id] = scenario.apps()
@@ -79,6 +90,7 @@ def open_gate(scenario: Any, name: str = "go") -> None:
 
 def test_other_state_folders_read_the_use_of_a_job_from_its_record(scenario, samples, monkeypatch, tmp_path):
     scenario.apply(scenario.job(burn(scenario)))
+    until_burnt(scenario)
     samples.taken(container(scenario), 2)
     open_gate(scenario)
     scenario.wait("job")
@@ -119,6 +131,7 @@ def test_the_next_watcher_continues_with_the_samples_of_a_killed_watcher(scenari
     samples.taken(container(scenario), 1)
     scenario.kill_watchers()
     assert scenario.status("job")["state"] == "RUNNING"
+    until_burnt(scenario)
     samples.taken(container(scenario), 1)
     open_gate(scenario)
     scenario.wait("job")
