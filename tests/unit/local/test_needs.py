@@ -35,10 +35,13 @@ def skipped(app: Driven) -> str:
     ("last", "message"),
     [("exit 3", "job-0 failed"), ("kill -9 $PPID; sleep 100", "job-0 was lost")],
 )
-def test_an_app_whose_need_does_not_succeed_is_skipped(supervise: Supervise, last: str, message: str) -> None:
-    first, second = supervise(), supervise()
-    first.start(first.role("main", sh(f"sleep 0.3; {last}")))
+def test_an_app_whose_need_does_not_succeed_is_skipped(
+    supervise: Supervise, tmp_path: Path, last: str, message: str
+) -> None:
+    first, second, gate = supervise(), supervise(), tmp_path / "gate"
+    first.start(first.role("main", sh(f"until [ -e {gate} ]; do sleep 0.02; done; {last}")))
     hold(second, first)
+    gate.touch()
     assert skipped(second) == message
 
 
