@@ -99,7 +99,7 @@ class DockerScenario(Scenario):
         """Watchers of an app, and the first process of each container of it that lives."""
         live = (one for one in self.containers(app_id) if one.state not in ENDED)
         pids = [self.daemon.inspect(one.id)["State"]["Pid"] for one in live]
-        return [*super().processes_of(app_id), *pids]
+        return [*super().processes_of(app_id), *filter(None, pids)]  # 0 of one that was never started
 
     def apps(self) -> list[str]:
         """Return the app ids in the labels of objects on the engine."""

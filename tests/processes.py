@@ -122,6 +122,7 @@ def gone(pids: Iterable[int], *, timeout_s: float) -> bool:
 def kill(pids: Iterable[int]) -> None:
     """Send SIGKILL to the live processes among `pids`."""
     for pid in pids:
+        assert pid > 0, "0 is the group of this process"
         try:
             os.kill(pid, signal.SIGKILL)
         except ProcessLookupError:

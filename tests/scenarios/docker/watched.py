@@ -14,6 +14,7 @@ from typing import Any
 from launcher.schedulers.docker.watchers import TURNS
 from tests import engines, processes
 from tests.docker_scenario import DockerScenario
+from tests.engines.docker import Refused
 from tests.engines.images import PYTHON_IMAGE, RECIPES
 
 PATIENCE_S = 120.0
@@ -64,14 +65,28 @@ class Watched:
 
     @property
     def pid(self) -> int:
+        """The process of the one watcher, once the engine has started it, again where it was killed."""
         [watcher] = self.watchers()
+        until(lambda: self._pid(watcher))
+        return self._pid(watcher)
+
+    def _pid(self, watcher: str) -> int:
         found: int = self.scenario.daemon.inspect(watcher)["State"]["Pid"]
         return found
 
     def volumes(self) -> set[str]:
         """The names of the volumes of watchers, without the one that all of them share."""
-        found = (self.scenario.daemon.inspect(each)["Mounts"] for each in self.watchers())
-        return {each["Name"] for mounts in found for each in mounts if each["Type"] == "volume"} - {TURNS}
+        found = (each for watcher in self.watchers() for each in self._mounts(watcher))
+        return {each["Name"] for each in found if each["Type"] == "volume"} - {TURNS}
+
+    def _mounts(self, watcher: str) -> list[dict[str, Any]]:
+        try:
+            found: list[dict[str, Any]] = self.scenario.daemon.inspect(watcher)["Mounts"]
+        except Refused as refused:
+            if refused.status != 404:
+                raise
+            return []  # its last app has ended since it was listed
+        return found
 
     def remove_watchers(self) -> None:
         """Remove the containers of watchers with their own volumes, as `docker rm -fv`."""
