@@ -49,7 +49,7 @@ class Flow:
         limited = (
             f"cd {folder}; {ALONE}; echo limited >>log; trap 'rmdir alone; exit 3' TERM; sleep 1000 & wait"
         )
-        job(limited, name="limited", top="timeout: 5s")
+        job(limited, name="limited", top="timeout: 15s")
 
     def run(self, *argv: str) -> None:
         """Run `launcher ARGV`, whose watchers die. It fails where it needs the watcher at that moment."""

@@ -91,7 +91,9 @@ def test_an_http_probe_reports_the_fault_of_an_answer(own, serve, script, messag
 
 
 @pytest.mark.parametrize(
-    "script", ["exec sleep 1000", "for c in H T T P / 1; do printf $c; sleep 0.4; done"], ids=["none", "slow"]
+    "script",
+    ["exec sleep 1000", "for c in H T T P / 1 . 1 2 3 4; do printf $c; sleep 0.4; done"],
+    ids=["none", "slow"],
 )
 def test_an_http_probe_waits_for_an_answer_for_a_limited_time(
     own: Bench, serve: Callable[..., str], script: str
