@@ -95,7 +95,9 @@ except ValueError:
 """
 
 
-@pytest.mark.parametrize("text", ["{", '{"a"', '"abc', '{"e": 1 "t"', '[{"e": 1}, {"t"]', '"\\x', '"\\ud8', "[1,"])
+@pytest.mark.parametrize(
+    "text", ["{", '{"a"', '"abc', '{"e": 1 "t"', '[{"e": 1}, {"t"]', '"\\x', '"\\ud8', "[1,"]
+)
 def test_a_process_without_the_module_json_refuses_text_that_breaks_off(text: str) -> None:
     done = subprocess.run([sys.executable, "-c", _READ, text], capture_output=True, text=True)
     assert (done.stdout, done.stderr) == ("no JSON False\n", "")
