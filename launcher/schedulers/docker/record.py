@@ -111,6 +111,13 @@ def locked_elsewhere(app_id: str, owner: Owner | None) -> str:
     return there.path if os.access(there.lock, os.R_OK) and there.is_locked() else ""
 
 
+def started_elsewhere(app_id: str, owner: Owner | None) -> float | None:
+    """The start of an app, in epoch seconds, by the record that `locked_elsewhere` finds; else None."""
+    there = locked_elsewhere(app_id, owner)
+    recorded = journal(there) if there else None
+    return recorded.app.started_at if recorded is not None else None
+
+
 def is_free(app_id: str, holder: Owner | None) -> bool:
     """Whether a process of this machine has let the app go; a watcher of many apps may live on."""
     if holder is None or not holder.is_here or not holder.home:
