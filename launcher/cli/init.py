@@ -18,7 +18,7 @@ from launcher.cli.skill import skill_page
 from launcher.errors import LauncherError, UsageError
 from launcher.files import PROJECT_FILE, project_file, read_regular, write_whole
 from launcher.git import repository
-from launcher.jobfile.compile.discover import find_files
+from launcher.jobfile.compile.discover import SUFFIXES, find_files
 from launcher.text import paint, typed
 
 USAGE = "init [DIR] [OPTIONS]"
@@ -192,6 +192,7 @@ def run(args: Any, console: Console) -> int:
         rule = "use at most 63 lower-case letters, digits and `-`, with no `-` at either end"
         hint = f"{rule}, such as `{label(args.name)}`"
         raise UsageError(f"`{args.name}` is not a valid job name", hint=hint)
+    _check_folder(args.dir)
     folder = os.path.abspath(args.dir)
     jobs = [found.path for found in find_files([folder], folder)[0]] if os.path.isdir(folder) else []
     is_extra = args.editor or args.pre_commit or args.agents or args.ci
@@ -227,6 +228,18 @@ def run(args: Any, console: Console) -> int:
         value = {"written": list(map(os.path.relpath, written)), "kept": kept, "next": steps_left}
         console.json(value)
     return 0
+
+
+def _check_folder(path: str) -> None:
+    """Raise UsageError for the path of a file, which is given in place of its folder."""
+    folder, file = os.path.split(path)
+    ending = next((each for each in SUFFIXES if file.endswith(each)), "")
+    if os.path.isdir(path) or not (ending or os.path.lexists(path)):
+        return
+    command = f"launcher init {typed(folder)}" if folder else "launcher init"
+    if ending:
+        command += f" --name {label(file.removesuffix(ending))}{' --toml' * ending.endswith('toml')}"
+    raise UsageError(f"{path} names a file, and init writes to a folder", hint=command)
 
 
 def _ci_setup(args: Any, jobs: Sequence[str], top: str, console: Console) -> Setup | None:

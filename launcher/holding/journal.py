@@ -205,6 +205,8 @@ def from_json(text: str) -> "Any":
         value, end = _scan(text, 0)
     except StopIteration as error:
         raise ValueError(f"no JSON value at character {error.value}") from None
+    except SystemError:  # the scanner of CPython raises it in place of an error of the module `json`
+        raise ValueError("no JSON value") from None
     if end != len(text):
         raise ValueError(f"text after the JSON value at character {end}")
     return value

@@ -22,11 +22,13 @@ def replicas_of(selected: Selected) -> list[tuple[str, int]]:
     Raises LauncherError for an unknown app, role or replica.
     """
     app, role = selected.app, selected.role
-    seen = scheduler_of(app).record(app.app_id)
+    scheduler = scheduler_of(app)
+    seen = scheduler.record(app.app_id)
     if seen is None:
         from launcher.inventory.status import inspect
 
         inspect(app)  # raises for an unknown app
+        scheduler.check_logs(app.app_id)
         raise LauncherError(
             f"the logs of {app.handle} were removed", hint="only its outcome is still recorded"
         )

@@ -359,7 +359,11 @@ def _add_detail(entry: ReportedApp) -> None:
     seen = scheduler.record(app.app_id)
     entry.is_detailed = True
     if seen is None or seen.handle != app.handle:
-        entry.unread = "its record and its logs were removed"
+        try:
+            scheduler.check_logs(app.app_id)
+            entry.unread = "its record and its logs were removed"
+        except LauncherError as error:
+            entry.unread = str(error)
         return
     message = app.message
     app.update(seen)

@@ -44,8 +44,19 @@ def inspect(app: AppRecord) -> AppRecord:
 
         raise UnknownAppException(app.handle)
     else:  # only the store knows it
-        found.logs_removed = found.has_ended and found.started_at is not None
+        _look_for_logs(found)
     return found
+
+
+def _look_for_logs(app: AppRecord) -> None:
+    """Note whether the logs of an app that its scheduler does not have were removed, or are elsewhere."""
+    if not app.has_ended or app.started_at is None:
+        return
+    try:
+        scheduler_of(app).check_logs(app.app_id)
+        app.logs_removed = True
+    except LauncherError as error:
+        app.warnings = (str(error),)
 
 
 def inspect_all(apps: Sequence[AppRecord], warn: Warn) -> Iterator[AppRecord]:

@@ -115,8 +115,8 @@ class Tables:
         sharing = self._sharing(ticket, resource, label)
         behind = f", behind {self._listed([first])}" if ticket is not first and not sharing else ""
         if resource == APPS:
-            places = f"one of {len(sharing)} places" if len(sharing) > 1 else "the place"
-            return InLine(ticket, position, f"{places} of {label}{behind}" if sharing or behind else "")
+            place = _place_of(first.places if first.lacks == (resource, label) else "", len(sharing))
+            return InLine(ticket, position, f"{place} of {label}{behind}" if sharing or behind else "")
         held = f" held by {self._listed(sharing)}" if sharing else behind
         return InLine(ticket, position, amount(resource, ticket.asks(resource)) + held)
 
@@ -264,6 +264,16 @@ def _lacking(first: Ticket, ticket: Ticket) -> tuple[str, str]:
         if ticket.asks(each) > 0:
             return each, ""
     return APPS, next((_label(group) for group in ticket.groups if group != MACHINE), "")
+
+
+def _place_of(places: str, held: int) -> str:
+    """Return one of so many places, in words; where their number is unknown, `held` of them are not free.
+
+    More can be held than there are: `launcher start --now` takes one beyond the limit.
+    """
+    if places == "1" or (not places and held <= 1):
+        return "the place"
+    return f"one of {places} places" if places else "a place"
 
 
 def _group(ticket: Ticket, label: str) -> str:

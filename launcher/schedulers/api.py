@@ -372,6 +372,9 @@ class Scheduler(ABC, Generic[T]):
     def check_cancel(self, app_id: str) -> None:
         """Raise SchedulerError, with a hint, for an app that `cancel` cannot reach."""
 
+    def check_logs(self, app_id: str) -> None:
+        """Raise SchedulerError, with a hint, for an app whose logs are where `logs` cannot reach them."""
+
     def wait(self, app_id: str, timeout_s: float | None = None) -> DescribeAppResponse | None:
         """Block until the app has ended. None when there is no such app.
 

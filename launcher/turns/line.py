@@ -76,13 +76,13 @@ class Limit:
         return cls(group, cpu=cpu, memory_mb=memory_mb, gpus=gpus, apps=apps, label=label)
 
 
-MARKS = ("home", "folder", "engine")
+MARKS = ("home", "folder", "engine", "places")
 """Facts on an app that travel as names of groups: older versions fail on a new field, not on a group."""
 
 
 def marked(groups: Iterable[str], app: Any) -> list[str]:
     """The names of groups, then the facts of an app, except paths with line breaks."""
-    facts = [(name, getattr(app, name)) for name in MARKS]
+    facts = [(name, getattr(app, name, "")) for name in MARKS]
     return [*groups, *(f"{name} {value}" for name, value in facts if value and not _BREAKS & {*value})]
 
 
@@ -203,6 +203,7 @@ class Ticket:
         groups: the names of its groups.
         dealt: the ids of the GPUs that the app holds.
         lacks: for the first in line, the (resource, group label) that is not free; else ("", "").
+        places: the number of apps that the group which it lacks may have, as text; "" without such a limit.
         table, name: the table and the name of its file.
         home, folder, engine: see `Ask`.
         is_left: its holder has died, and the remains of the app still count.
@@ -210,7 +211,7 @@ class Ticket:
 
     __slots__ = (
         "app", "cpu", "dealt", "engine", "folder", "gpus", "groups", "home", "is_left", "lacks", "memory_mb",
-        "name", "number", "state", "table",
+        "name", "number", "places", "state", "table",
     )  # fmt: skip
 
     def __init__(
@@ -225,6 +226,7 @@ class Ticket:
         groups: Sequence[str] = (),
         dealt: Sequence[str] = (),
         lacks: tuple[str, str] = ("", ""),
+        places: str = "",
         table: str = "",
         name: str = "",
         home: str = "",
@@ -240,6 +242,7 @@ class Ticket:
         self.groups = tuple(groups)
         self.dealt = tuple(dealt)
         self.lacks = lacks
+        self.places = places
         self.table = table
         self.name = name
         self.home = home
@@ -264,10 +267,10 @@ class Ticket:
 class Decision:
     """Whether an app `starts` now, with the GPUs `dealt`; else the tickets to `watch` for their next change.
 
-    `lacks` is, for the first in line, the (resource, group label) that is not free.
+    `lacks` is, for the first in line, the (resource, group label) that is not free; `places` see `Ticket`.
     """
 
-    __slots__ = ("dealt", "lacks", "starts", "watch")
+    __slots__ = ("dealt", "lacks", "places", "starts", "watch")
 
     def __init__(
         self,
@@ -276,11 +279,13 @@ class Decision:
         dealt: Sequence[str] = (),
         watch: Sequence[Ticket] = (),
         lacks: tuple[str, str] = ("", ""),
+        places: str = "",
     ) -> None:
         self.starts = starts
         self.dealt = tuple(dealt)
         self.watch = tuple(watch)
         self.lacks = lacks
+        self.places = places
 
 
 def decide(ask: Ask, others: Sequence[Ticket], gpu_others: Sequence[Ticket] = ()) -> Decision:
@@ -303,7 +308,8 @@ def decide(ask: Ask, others: Sequence[Ticket], gpu_others: Sequence[Ticket] = ()
         for resource in RESOURCES:
             sharing = [each for each in holders if limit.group in each.groups and each.asks(resource) > 0]
             if not _fits(ask, limit, resource, sharing):
-                return Decision(watch=sharing, lacks=(resource, limit.label))
+                places = str(limit.apps) if resource == APPS else ""
+                return Decision(watch=sharing, lacks=(resource, limit.label), places=places)
     free = [device for device in ask.devices if device not in taken]
     if len(free) < min(ask.gpus, len(ask.devices)) and gpu_holders:
         return Decision(watch=[each for each in gpu_holders if each.dealt], lacks=(GPUS, ""))

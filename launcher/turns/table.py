@@ -243,6 +243,7 @@ def ticket_of(ask: Ask, decision: Decision, table: str = "") -> Ticket:
         groups=[each.group for each in ask.limits],
         dealt=decision.dealt,
         lacks=decision.lacks,
+        places=decision.places,
         table=table,
         name=ask.name,
         home=ask.home,

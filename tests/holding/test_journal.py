@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import resource
+import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -82,6 +83,24 @@ def test_an_interpreter_without_the_scanner_of_cpython_reads_the_same(
     monkeypatch.setitem(sys.modules, "_json", None)
     monkeypatch.setattr(journal, "_scan", None)
     assert _value_of(text, from_json) == _value_of(text, json.loads)
+
+
+_READ = """
+import sys
+from launcher.holding.journal import from_json
+try:
+    print(from_json(sys.argv[1]))
+except ValueError:
+    print("no JSON", "json" in sys.modules)
+"""
+
+
+@pytest.mark.parametrize(
+    "text", ["{", '{"a"', '"abc', '{"e": 1 "t"', '[{"e": 1}, {"t"]', '"\\x', '"\\ud8', "[1,"]
+)
+def test_a_process_without_the_module_json_refuses_text_that_breaks_off(text: str) -> None:
+    done = subprocess.run([sys.executable, "-c", _READ, text], capture_output=True, text=True)
+    assert (done.stdout, done.stderr) == ("no JSON False\n", "")
 
 
 def _value_of(text: str, read: Callable[[str], Any]) -> str:

@@ -196,6 +196,8 @@ def _text(path: Path, value: Any, problems: Collector) -> Advice:
             return "one value, such as a text or a number", ""
         case list() if key == "entrypoint" and value and all(isinstance(item, str) for item in value):
             return "", f"the program alone stands here: {problems.command(value)}"
+        case list() | dict() if path == ("component",):
+            return _component(value, problems)
         case list() if key == "run":
             return f"write {script_remedy(problems)}", ""
         case {**only} if len(only) == 1 and (key == "run" or "args" in path):
@@ -206,6 +208,22 @@ def _text(path: Path, value: Any, problems: Collector) -> Advice:
             shown = json.dumps(f"{name}: {inner}", ensure_ascii=False) if is_plain else ""
             return f"write {shown} for the text" if shown else "", ""
     return "", ""
+
+
+def _component(value: Any, problems: Collector) -> Advice:
+    """Return a label with the component's name and its arguments, which the job has beside it."""
+    name, args = "", None
+    if isinstance(value, dict) and isinstance(value.get("name"), str):
+        others = {key: each for key, each in value.items() if key != "name"}
+        name, args = value["name"], others.get("args", others)
+    elif isinstance(value, dict) and len(value) == 1:
+        ((name, args),) = value.items()
+    if args == {}:
+        return _write(name, problems), ""
+    is_shown = isinstance(args, dict) and not holds_secret(args) and len(problems.written(args)) <= _LONGEST
+    verb, name, args = ("write", name, args) if is_shown else ("such as", "dist.ddp", {"script": "train.py"})
+    entries = problems.entry("component", name), problems.entry("args", args)
+    return f"{verb} `{entries[0]}`, and beside it `{entries[1]}`", ""
 
 
 def _mapping(path: Path, value: Any, problems: Collector) -> Advice:

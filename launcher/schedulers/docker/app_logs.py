@@ -286,6 +286,6 @@ def _begun(started_at: float, ended_at: float | None = None, due_at: float = 0.0
 def _app(engine: EngineView, app_id: str, *, inspected: bool = False) -> DockerApp:
     found = apps.find(engine, app_id, inspected=inspected)
     if found is None:
-        record.refuse_elsewhere(engine, app_id)
+        record.refuse_logs_elsewhere(engine, app_id)
         raise SchedulerError(f"there is no app {app_id} at {engine.host}")
     return found

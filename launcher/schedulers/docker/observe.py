@@ -126,7 +126,7 @@ class DockerApps(EngineApps):
         unclear = [each for each in found if each.paused_by is not None or apps.needs_confirmation(each)]
         clear = run_parallel(lambda app: apps.inspect(self._view, app), unclear, INSPECTIONS)
         known = {each.app_id: each for each in clear}
-        return [known.get(each.app_id, each).to_record() for each in found]
+        return [_with_start(known.get(each.app_id, each)) for each in found]
 
     def observe(
         self, keys: Collection[JobKey], settled: Collection[str] = (), known: Known = None
@@ -233,6 +233,14 @@ class DockerApps(EngineApps):
         if (here := record.attempt_here(app_id)) is not None:
             found.append(Recorded("its record in LAUNCHER_HOME", here, is_outcome=here.state != "running"))
         return found
+
+
+def _with_start(found: DockerApp) -> AppRecord:
+    """The app as a list shows it. An app of another state folder has its start in the record there."""
+    app = found.to_record()
+    if app.state == "running" and app.started_at is None:
+        app.started_at = record.started_elsewhere(app.app_id, found.labels.owner)
+    return app
 
 
 def _brief(found: DockerApp) -> SeenApp:

@@ -111,6 +111,13 @@ def locked_elsewhere(app_id: str, owner: Owner | None) -> str:
     return there.path if os.access(there.lock, os.R_OK) and there.is_locked() else ""
 
 
+def started_elsewhere(app_id: str, owner: Owner | None) -> float | None:
+    """The start of an app, in epoch seconds, by the record that `locked_elsewhere` finds; else None."""
+    there = locked_elsewhere(app_id, owner)
+    recorded = journal(there) if there else None
+    return recorded.app.started_at if recorded is not None else None
+
+
 def is_free(app_id: str, holder: Owner | None) -> bool:
     """Whether a process of this machine has let the app go; a watcher of many apps may live on."""
     if holder is None or not holder.is_here or not holder.home:
@@ -380,17 +387,21 @@ def attempt_elsewhere(engine: EngineView, app_id: str) -> Attempt | None:
 
     None for an app without a job, of this engine, or without an outcome.
     """
-    facts = read_attempt(folder(app_id))
-    if facts is None or facts.get("engine") in (None, engine.engine_id()):
-        return None
-    found = attempt_here(app_id)
+    host = _other_engine(engine, app_id)
+    found = attempt_here(app_id) if host else None
     if found is None or not found.is_live:
         return found
     recorded = journal(folder(app_id))
     if recorded is not None and recorded.end_recorded:
         return None  # the attempt has ended, and only the ledger has the outcome
-    host, state = str(facts.get("host")), "created" if found.state == "reserved" else found.state
+    state = "created" if found.state == "reserved" else found.state
     return replace(found, state=state, message=f"at the engine {host}", elsewhere=host)
+
+
+def _other_engine(engine: EngineView, app_id: str) -> str:
+    """The address of the engine that has the app, by its record here; "" for this engine, or without one."""
+    facts = read_attempt(folder(app_id)) or {}
+    return "" if facts.get("engine") in (None, engine.engine_id()) else str(facts.get("host"))
 
 
 def elsewhere(engine: EngineView, app_id: str) -> SeenApp | None:
@@ -409,7 +420,18 @@ def refuse_elsewhere(engine: EngineView, app_id: str) -> None:
     """Raise SchedulerError, with the engine's address, for a live app of another engine."""
     found = attempt_elsewhere(engine, app_id)
     if found is not None and found.is_live:
-        raise SchedulerError(
-            f"{app_id} is at the engine {found.elsewhere}, and this is {engine.host}",
-            hint=f"DOCKER_HOST={found.elsewhere} says which engine to ask",
-        )
+        raise _is_at(found.elsewhere, engine, app_id)
+
+
+def refuse_logs_elsewhere(engine: EngineView, app_id: str) -> None:
+    """Raise SchedulerError, as `refuse_elsewhere`, for an app of another engine that may have its logs."""
+    host, recorded = _other_engine(engine, app_id), journal(folder(app_id))
+    if host and not (recorded is not None and recorded.logs_removed):
+        raise _is_at(host, engine, app_id)
+
+
+def _is_at(host: str, engine: EngineView, app_id: str) -> SchedulerError:
+    return SchedulerError(
+        f"{app_id} is at the engine {host}, and this is {engine.host}",
+        hint=f"DOCKER_HOST={host} says which engine to ask",
+    )

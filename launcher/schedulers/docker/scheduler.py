@@ -195,6 +195,12 @@ class DockerScheduler(EngineScheduler["DockerJob"]):
         if is_id(app_id):
             record.refuse_elsewhere(self._view, app_id)
 
+    def check_logs(self, app_id: str) -> None:
+        from launcher.schedulers.docker import record
+
+        if is_id(app_id):
+            record.refuse_logs_elsewhere(self._view, app_id)
+
     def recorded(self, app_id: str) -> list[Recorded]:
         return self.apps.recorded(app_id)
 

@@ -1,5 +1,6 @@
 """An app at one engine is neither lost nor stopped because a command asks another engine."""
 
+import json
 import time
 
 import pytest
@@ -55,6 +56,31 @@ def test_an_app_that_runs_at_one_engine_is_not_lost_at_another(scenario, other):
     other(back=True)
     assert scenario.actions(file) == {"job": "replace"}
     scenario.cancel("job")
+
+
+def test_the_logs_of_an_ended_app_are_at_its_engine_and_not_removed(scenario, other):
+    scenario.run_to_end(scenario.job("echo done"))
+    [app_id] = [attempt.app_id for attempt in scenario.attempts()]
+    other()
+    for command in ("status", "describe"):
+        shown = json.loads(scenario.launcher(command, "job", "--json").out)
+        assert (shown["attempt_state"], shown["logs_removed"]) == ("succeeded", False)
+        assert f"{app_id} is at the engine" in shown["warnings"][0]
+    refused = scenario.launcher("logs", "job", code=1).err
+    assert "is at the engine" in refused
+    assert "hint: DOCKER_HOST=" in refused
+    assert "is at the engine" in scenario.launcher("grep", "done", "job", code=1).err
+    report = json.loads(scenario.launcher("report", "--json").out)
+    assert "removed" not in json.dumps(report)
+    other(back=True)
+    assert scenario.logs("job").strip().endswith("done")
+    scenario.launcher("gc", "--logs", "--older-than", "0s")
+    assert "removed" in scenario.launcher("status", "job").out
+    other()
+    assert "removed" in scenario.launcher("status", "job").out
+    assert "were removed" in scenario.launcher("logs", "job", code=1).err
+    other(back=True)
+    scenario.launcher("gc", "--older-than", "0s")
 
 
 def test_a_plan_at_another_engine_names_the_running_attempt_and_not_the_lost_one(scenario, other):

@@ -75,7 +75,17 @@ def test_a_project_lists_the_apps_that_only_the_engine_knows(scenario, tmp_path,
         elsewhere.setenv("LAUNCHER_HOME", str(tmp_path / "other home"))
         for words in ((), ("--state", "running"), ("-s", "local_docker"), ("--limit", "1")):
             (there,) = listed(*words)
-            same = ("app_id", "project", "target", "job", "attempt", "commit", "actor", "created_at")
+            same = (
+                "app_id",
+                "project",
+                "target",
+                "job",
+                "attempt",
+                "commit",
+                "actor",
+                "created_at",
+                "started_at",
+            )
             assert [there[each] for each in same] == [here[each] for each in same]
         assert (there["app_id"], there["project"]) == (app_id, name)
         assert there["actor"]

@@ -253,6 +253,24 @@ def test_a_place_that_cannot_be_written_is_an_error(scenario):
     assert "cannot write file/sub/hello.launcher.yaml" in scenario.launcher("init", "file/sub", code=1).err
 
 
+@pytest.mark.parametrize("exists", [True, False])
+@pytest.mark.parametrize("name", ["train.launcher.yaml", "jobs/my train.launcher.toml"])
+def test_the_path_of_a_job_file_is_refused_with_the_command_that_writes_it(scenario, name, exists):
+    if exists:
+        scenario.write(name, "mine\n")
+    said = scenario.launcher("init", name, code=64).err
+    assert f"{name} names a file, and init writes to a folder" in said
+    [command] = re.findall(r"^hint: launcher (.*)", said, re.MULTILINE)
+    scenario.launcher(*shlex.split(command), "--force")
+    assert (scenario.folder / name.replace(" ", "-")).is_file()
+
+
+def test_the_path_of_another_file_is_refused_with_its_folder(scenario):
+    scenario.write("a b/file", "")
+    assert "hint: launcher init 'a b'\n" in scenario.launcher("init", "a b/file", code=64).err
+    assert (scenario.folder / "a b/file").read_text() == ""
+
+
 def test_a_file_that_is_overwritten_keeps_its_mode(scenario):
     file = scenario.write("hello.launcher.yaml", "mine\n")
     file.chmod(0o640)

@@ -92,6 +92,17 @@ def test_gpus_are_shown_with_their_holders(scenario, take):
     assert row.split(maxsplit=1)[1].replace("  ", "|") == "2 (0, 1)|1 (0)|1 (1)"
 
 
+@pytest.mark.parametrize(("apps", "words"), [(1, "the place"), (2, "one of 2 places")])
+def test_an_app_that_was_started_beyond_the_limit_adds_no_place(scenario, take, apps, words):
+    sweep = Limit("matrix p/t/sweep", apps=apps, label="sweep")
+    for number in range(apps):
+        take(f"a-{number}", number, sweep)
+    take("now-1", 7, sweep, at_once=True)
+    take("b-1", 8, sweep)
+    [waiting] = document(scenario)["line"]
+    assert waiting["message"] == f"1st in line for {words} of sweep"
+
+
 def test_apps_of_another_table_count_for_gpus_alone(scenario, take, tmp_path):
     other = tmp_path / "other"
     other.mkdir()

@@ -38,7 +38,7 @@ def test_many_holders_are_counted() -> None:
 def test_jobs_of_a_matrix_wait_for_one_of_its_places() -> None:
     groups = {"groups": (MACHINE, SWEEP), "cpu": 1}
     holders = [ticket(f"sweep-{n}", n, HOLDS, **groups) for n in range(4)]
-    first = ticket("sweep-4", 4, lacks=(APPS, "sweep"), **groups)
+    first = ticket("sweep-4", 4, lacks=(APPS, "sweep"), places="4", **groups)
     second = ticket("sweep-5", 5, **groups)
     other = ticket("other-1", 6, cpu=1)
     assert why([*holders, first, second, other]) == {
@@ -46,6 +46,19 @@ def test_jobs_of_a_matrix_wait_for_one_of_its_places() -> None:
         "sweep-5": "2nd in line for one of 4 places of sweep",
         "other-1": "3rd in line for 1 core held by sweep-0, sweep-1 and 2 more",
     }
+
+
+def test_a_place_beyond_the_limit_does_not_count() -> None:
+    groups = {"groups": (MACHINE, SWEEP), "cpu": 1}
+    holders = [ticket(f"sweep-{n}", n, HOLDS, **groups) for n in range(3)]
+    behind = ticket("sweep-5", 5, **groups)
+    said = {"1": "the place", "2": "one of 2 places", "": "a place"}  # an older version records no number
+    for places, words in said.items():
+        first = ticket("sweep-4", 4, lacks=(APPS, "sweep"), places=places, **groups)
+        assert why([*holders, first, behind]) == {
+            "sweep-4": f"1st in line for {words} of sweep",
+            "sweep-5": f"2nd in line for {words} of sweep",
+        }
 
 
 def test_jobs_of_an_apply_wait_for_one_of_its_places() -> None:
