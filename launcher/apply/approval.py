@@ -2,19 +2,25 @@
 
 from __future__ import annotations
 
+from _thread import allocate_lock
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from time import monotonic
 from typing import TYPE_CHECKING
 
 from launcher import secrets
 from launcher.errors import BlockedError, LauncherError, SecretError, StaleError
 from launcher.plan.model import Plan, overruns
 from launcher.plan.step import Reason
-from launcher.specs.launch import JobKey
+from launcher.specs.launch import InputRef, JobKey
 from launcher.specs.notify import Destination, check_url, key_bytes
 from launcher.specs.secret import Secret
 
 if TYPE_CHECKING:
     from launcher.specs.binding import BoundLaunch
+    from launcher.workspace.inputs import InputReader
+
+_FRESH_S = 0.5
+"""How long jobs that start one after another share one look at their input files."""
 
 
 class PlanProblemError(LauncherError):
@@ -131,6 +137,29 @@ def check_inputs(plan: Plan) -> None:
         if ref is not None and (changed := changed_since(ref, reader=reader)):
             lines.append(f"{each.launch.key}: its input files are not what was planned: {changed}")
     _refuse_stale(lines)
+
+
+class InputCheck:
+    """Compares the input files of a job just before it starts, after images were pulled and turns awaited.
+
+    Jobs that start within a moment share one reading of the files.
+    """
+
+    def __init__(self) -> None:
+        self._lock = allocate_lock()
+        self._reader: InputReader | None = None
+        self._made_at = 0.0
+
+    def check(self, ref: InputRef) -> None:
+        """Raise StaleError, which names the files, when a file differs from the planned one."""
+        from launcher.workspace.inputs import InputReader, changed_since
+
+        with self._lock:
+            if self._reader is None or monotonic() - self._made_at > _FRESH_S:
+                self._reader, self._made_at = InputReader(), monotonic()
+            changed = changed_since(ref, reader=self._reader)
+        if changed:
+            raise StaleError(f"its input files are not what was planned: {changed}", hint="apply again")
 
 
 def _refuse_stale(lines: Sequence[str]) -> None:

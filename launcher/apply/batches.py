@@ -1,31 +1,21 @@
 """Batches: jobs of one matrix that their scheduler submits at once.
 
-A batch takes the steps of a single job (`submit.py`), each for all of its jobs: reserve, create, stop what
-they replace, record, start. An error of one job affects no other job, unless all of them are refused.
+A batch takes the stages of a single job (`submit.py`), each for all of its jobs.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
 from typing import Any, NamedTuple
 
 from launcher.apply.dry_run import are_alike
 from launcher.apply.engines import Engines
-from launcher.apply.submit import Submission, Workplace
 from launcher.dataclass import replace
-from launcher.errors import LauncherError, SchedulerError
 from launcher.plan.model import Plan
 from launcher.plan.step import Step, in_order, keys_after
-from launcher.schedulers.staged import Batches, Member, Reservation
-from launcher.specs.attempt import Attempt, StoodOn
+from launcher.schedulers.staged import Batches
 from launcher.specs.launch import JobKey, Launch
-from launcher.state import outbox
 from launcher.turns.line import Limit
-
-STOPS = 8
-"""Attempts that are stopped at the same time."""
 
 
 class Batch(NamedTuple):
@@ -184,134 +174,3 @@ def _others(group: Sequence[Step], plan: Plan, matrix: str) -> list[Step]:
         if step.key not in keys and (step.starts or (step.latest is not None and step.latest.is_live))
         if not matrix or (step.launch is not None and step.launch.matrix == matrix and step.key[:2] == scope)
     ]
-
-
-# -- submission ------------------------------------------------------------------------------------------
-
-
-def submit_batch(
-    submissions: Sequence[Submission], at_once: int | None, at: Workplace
-) -> dict[JobKey, Attempt | LauncherError]:
-    """Submit jobs that are alike; for each the accepted attempt, or the error."""
-    if not submissions:
-        return {}
-    work = _Work(submissions, at)
-    try:
-        work.run(at_once)
-    except BaseException as error:
-        work.take_back(work.open)
-        if not isinstance(error, LauncherError):
-            raise
-        work.results |= {each.key: error for each in work.open.values()}
-    return work.results
-
-
-class _Work:
-    """A batch on its way.
-
-    Attributes:
-        open: the submissions with a reservation and without a result, by app id.
-    """
-
-    def __init__(self, submissions: Sequence[Submission], at: Workplace) -> None:
-        self._submissions = submissions
-        self._scheduler = submissions[0].scheduler
-        batches = self._scheduler.batches
-        assert batches is not None
-        self._batches, self._at = batches, at
-        self._made: dict[str, Reservation] = {}
-        self.open: dict[str, Submission] = {}
-        self.results: dict[JobKey, Attempt | LauncherError] = {}
-
-    def run(self, at_once: int | None) -> None:
-        self._reserve()
-        self._create(at_once)
-        self._make_way()
-        # Recorded before they run, so that clients find them by name even when this process dies now.
-        self._at.store.record_all([replace(each.attempt, state="created") for each in self.open.values()])
-        for each in self.open.values():
-            each.note_receivers()
-        self._start()
-
-    def _reserve(self) -> None:
-        needs: dict[str, Sequence[StoodOn]] = {}
-        for each in self._submissions:
-            try:
-                each.announce()
-                needs[each.app_id] = each.planned_needs
-            except LauncherError as error:
-                self.results[each.key] = error
-        wanted = [each for each in self._submissions if each.app_id in needs]
-        found = self._batches.reserve([each.attempt for each in wanted]) if wanted else []
-        for each, answer in zip(wanted, found, strict=True):
-            if isinstance(answer, LauncherError):
-                self.results[each.key] = answer
-            else:
-                answer.waits_for = tuple(needs[each.app_id])
-                self._made[each.app_id], self.open[each.app_id] = answer, each
-                each.took(answer)
-
-    def _create(self, at_once: int | None) -> None:
-        if not self.open:
-            return
-        members = []
-        for app_id, each in self.open.items():
-            bound = each.bound
-            made, workspace = self._made[app_id], self._at.engines.workspace(bound)
-            made.request = each.planned_request
-            members.append(Member(made, bound.app, bound.cfg, workspace))
-            each.emit("creating")
-        errors = self._batches.create(members, at_once)
-        for each in self.open.values():
-            each.emit("created")
-        self._drop(errors)
-
-    def _make_way(self) -> None:
-        """Check the jobs before they start, and stop the attempts that they replace."""
-
-        def tried(app_id: str) -> LauncherError | None:
-            try:
-                self.open[app_id].make_way(self._made[app_id])
-            except LauncherError as error:
-                return error
-            return None
-
-        if any(each.step.stops for each in self.open.values()):
-            with ThreadPoolExecutor(STOPS) as pool:
-                answers = [*pool.map(tried, self.open)]
-        else:
-            answers = [*map(tried, self.open)]
-        self._drop(answers)
-
-    def _start(self) -> None:
-        if not self.open:
-            return
-        for each in self.open.values():
-            each.emit("starting")
-        errors = self._batches.start([self._made[app_id] for app_id in self.open])
-        self._drop(errors)
-        for app_id, each in self.open.items():
-            self.results[each.key] = each.accepted(self._made[app_id])
-        self.open.clear()
-
-    def _drop(self, errors: Sequence[LauncherError | None]) -> None:
-        """Take back the open jobs that have failed; each has its error or None. The other jobs go on."""
-        failed = {app_id: error for app_id, error in zip(self.open, errors, strict=True) if error}
-        self.take_back({app_id: self.open[app_id] for app_id in failed})
-        for app_id, error in failed.items():
-            self.results[self.open.pop(app_id).key] = error
-
-    def take_back(self, submissions: Mapping[str, Submission]) -> None:
-        """Remove what is left of some jobs, from the cluster and from the store."""
-        if not submissions:
-            return
-        self._batches.abort([self._made[app_id] for app_id in submissions])
-        with suppress(SchedulerError):  # the engine cannot be asked; the error of the submission says why
-            keys = [each.key for each in submissions.values()]
-            found = {each.app_id: each for each in self._scheduler.observe(keys)}
-            for app_id in submissions:
-                if app_id not in found:
-                    self._at.store.forget(app_id)
-                    outbox.remove(app_id)
-                elif found[app_id].is_live:
-                    self._at.store.record(found[app_id])  # the start had begun: it keeps running

@@ -6,12 +6,12 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from launcher.apply.engines import catch_up
+from launcher.apply.engines import Engines, catch_up
 from launcher.apply.events import Events, Outcome
 from launcher.apply.observe import CheckoutFiles
-from launcher.apply.submit import Submission, Workplace, provenance, unrecorded
+from launcher.apply.submit import Submission, Workplace, attempt_of, provenance, submit, unrecorded
 from launcher.dataclass import replace
-from launcher.errors import LauncherError, ReservedError, StateError
+from launcher.errors import LauncherError, ReservedError, StaleError, StateError
 from launcher.plan.model import Plan
 from launcher.plan.step import Step, in_order, keys_after
 from launcher.specs.attempt import ENDED_STATES, Attempt
@@ -54,7 +54,7 @@ def execute(
 
         turns = Turns(steps, at.engines, limits)
     execution = _Execution(turns, provenance(plan, steps), at)
-    ready = at.make_way(steps)
+    ready = _make_way(steps, at)
     batches: Sequence[Batch] = ()
     matrices = [
         step.launch for step in ready if step.starts and step.launch is not None and step.launch.matrix
@@ -194,8 +194,6 @@ class _Execution:
 
     def _carry_out_batch(self, batch: Batch, needed: Sequence[Sequence[_Result]]) -> dict[JobKey, Outcome]:
         """The outcomes of jobs that are submitted at once, behind those that each of them needs."""
-        from launcher.apply.batches import submit_batch
-
         refused: dict[JobKey, Outcome] = {}
         of_key = {step.key: step for step in batch.steps}
         for step, found in zip(batch.steps, [*map(self._outcomes, needed)], strict=True):
@@ -206,24 +204,26 @@ class _Execution:
         submissions = [
             self._submission(step, step.launch) for step in of_key.values() if step.launch is not None
         ]
-        made = submit_batch(submissions, batch.at_once, self._at)
-        accepted = [each for each in made.values() if isinstance(each, Attempt)]
-        warnings = self._at.record_starts(accepted)
+        if not submissions:
+            return refused
+        batches = submissions[0].scheduler.batches
+        made = submit(submissions, self._at, batches, batch.at_once)
         for key, each in made.items():
-            if isinstance(each, Attempt):
-                self._done[key] = replace(_outcome(of_key[key], each), warnings=warnings.get(key, ()))
-            else:
+            if isinstance(each, LauncherError):
                 self._done[key] = self._refused(of_key[key], each)
+            else:
+                self._done[key] = replace(_outcome(of_key[key], each.attempt), warnings=each.warnings)
         return refused | {key: self._done[key] for key in of_key}
 
-    def _submission(self, step: Step, launch: Launch) -> Submission:
+    def _submission(self, step: Step, launch: Launch, turn: Turn | None = None) -> Submission:
         about = {**self._origins[launch.origin], "seen": self._files.of(launch).record}
-        return Submission(step, about, self._at)
+        return Submission(step, attempt_of(step, launch, about), self._at, turn)
 
     def _start(self, step: Step, launch: Launch, turn: Turn | None) -> Outcome:
-        made = self._submission(step, launch).submit(self._at.pending(step), turn)
-        warnings = self._at.record_starts([made])
-        return replace(_outcome(step, made), warnings=warnings.get(step.key, ()))
+        made = submit([self._submission(step, launch, turn)], self._at)[step.key]
+        if isinstance(made, LauncherError):
+            raise made
+        return replace(_outcome(step, made.attempt), warnings=made.warnings)
 
     def _keep(self, step: Step) -> Outcome:
         """Leave the latest attempt as it is: the ledger has it by now."""
@@ -247,8 +247,78 @@ class _Execution:
     def _report_interrupt(self, busy: Sequence[Step]) -> None:
         for step in busy:
             if not (step.key in self._done and self._done[step.key].error):
-                words = self._at.what_became(step) if step.key in self._begun else "was not begun"
+                words = _what_became(step, self._at.engines) if step.key in self._begun else "was not begun"
                 self._at.events.emit("interrupted", step.key, message=words)
+
+
+def _make_way(steps: Sequence[Step], at: Workplace) -> list[Step]:
+    """Withdraw waiting attempts, and stop running ones whose needs are stopped, the last ones first.
+
+    Returns the steps without the stops that are done. Raises StaleError when a waiting attempt has
+    started, and the errors of schedulers.
+    """
+    touched = {step.key for step in steps if step.stops or step.withdraws}
+    done: dict[JobKey, Step] = {}
+    ordered = in_order(steps)
+    for step in ordered:  # the stop of a need affects every step behind it
+        if any(key in touched for key in keys_after(step)):
+            touched.add(step.key)
+    _withdraw(reversed(ordered), at)
+    for step in reversed(ordered):
+        if step.starts and any(key in touched for key in keys_after(step)):
+            for old in step.stops:
+                at.stop(old, step)
+            done[step.key] = replace(step, stops=())
+    return [done.get(step.key, step) if step.starts else step for step in steps]
+
+
+def _withdraw(steps: Iterable[Step], at: Workplace) -> None:
+    """Carry out the withdrawals of the steps, in this order and together for each scheduler."""
+    waiting = {old.app_id: (old, step) for step in steps for old in step.withdraws}
+    for name in {old.scheduler: None for old, _ in waiting.values()}:
+        scheduler = at.engines.get(name)
+        ids = [old.app_id for old, _ in waiting.values() if old.scheduler == name]
+        errors = []
+        for app_id, withdrawn in scheduler.withdraw_all(ids):
+            try:
+                if isinstance(withdrawn, LauncherError):
+                    raise withdrawn
+                old, step = waiting[app_id]
+                found = scheduler.attempt(app_id)
+                if found is not None:
+                    at.store.record(found)
+                if withdrawn:
+                    about: dict[str, Any] = {"app_id": app_id, "attempt": old.attempt}
+                    at.events.emit("attempt_skipped", step.key, **about, message="withdrawn")
+                elif found is not None and found.state != "skipped":
+                    message = f"{step.key}: expected {old}, found {found.state}"
+                    raise StaleError(message, hint="plan again")
+            except LauncherError as error:
+                errors.append(error)
+        if errors:
+            raise errors[0]
+
+
+def _what_became(step: Step, engines: Engines) -> str:
+    """Describe the present states of a step's attempts at their engines."""
+    words = []
+    try:
+        if step.launch is not None and step.starts:
+            made = engines.get(step.launch.scheduler).attempt(step.app_id)
+            words.append(_left(made, step.app_id, "was taken back"))
+        for old in step.stops:
+            words.append(_left(engines.get(old.scheduler).attempt(old.app_id), old.app_id, "was stopped"))
+    except LauncherError as error:
+        words.append(f"cannot find out what is left: {error}")
+    return "; ".join(words)
+
+
+def _left(attempt: Attempt | None, app_id: str, gone: str) -> str:
+    if attempt is None:
+        return f"{app_id} {gone}"
+    if attempt.is_live:
+        return f"{app_id} goes on (`launcher cancel {app_id}` stops it)"
+    return f"{app_id} has ended: {attempt.state}"
 
 
 def _of(key: JobKey, outcomes: Callable[[], Mapping[JobKey, Outcome]]) -> Outcome:

@@ -1,25 +1,26 @@
-"""Submit one launch to its scheduler, in stages that survive a kill; what is stopped and removed for it."""
+"""Submit launches to their scheduler, in stages that survive a kill; stop and remove attempts for them."""
 
 from __future__ import annotations
 
 import os
-from _thread import allocate_lock
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from time import monotonic, time
-from typing import TYPE_CHECKING, Any
+from time import time
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from launcher import git, paths
+from launcher.apply.approval import InputCheck
 from launcher.apply.dry_run import check_held
 from launcher.apply.engines import Engines, record_end
 from launcher.apply.events import EventName, Events
 from launcher.ci_environment import run_url
 from launcher.dataclass import dataclass, field, replace
-from launcher.errors import LauncherError, SchedulerError, StaleError, StateError
+from launcher.errors import LauncherError, SchedulerError, StateError
 from launcher.plan.effects import start_of
 from launcher.plan.model import Plan
-from launcher.plan.step import Guard, Step, in_order, keys_after
-from launcher.schedulers.staged import Reservation
+from launcher.plan.step import Guard, Step
+from launcher.schedulers.many import in_threads, in_turn
+from launcher.schedulers.staged import Member, Reservation, StagedScheduler
 from launcher.specs.attempt import ENDED_STATES, HOLDER, Attempt, StoodOn
 from launcher.specs.launch import InputRef, JobKey, Launch
 from launcher.specs.notify import Destination
@@ -29,34 +30,7 @@ from launcher.state.store import Store
 
 if TYPE_CHECKING:
     from launcher.apply.turns import Turn
-    from launcher.workspace.inputs import InputReader
-
-
-_FRESH_S = 0.5
-"""How long jobs that start one after another share one look at their input files."""
-
-
-class InputCheck:
-    """Compares the input files of a job just before it starts, after images were pulled and turns awaited.
-
-    Jobs that start within a moment share one reading of the files.
-    """
-
-    def __init__(self) -> None:
-        self._lock = allocate_lock()
-        self._reader: InputReader | None = None
-        self._made_at = 0.0
-
-    def check(self, ref: InputRef) -> None:
-        """Raise StaleError, which names the files, when a file differs from the planned one."""
-        from launcher.workspace.inputs import InputReader, changed_since
-
-        with self._lock:
-            if self._reader is None or monotonic() - self._made_at > _FRESH_S:
-                self._reader, self._made_at = InputReader(), monotonic()
-            changed = changed_since(ref, reader=self._reader)
-        if changed:
-            raise StaleError(f"its input files are not what was planned: {changed}", hint="apply again")
+    from launcher.schedulers.staged import Batches
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -95,113 +69,29 @@ class Workplace:
             self.store.end(AppRecord(old.scheduler, "", old.app_id, state="cancelled", ended_at=time()))
         self.events.emit("stopped", step.key, **about)
 
-    def pending(self, step: Step) -> tuple[StoodOn, ...]:
-        """The attempts among the step's needs that have not succeeded yet.
-
-        Raises SchedulerError for an attempt that the scheduler cannot wait for.
-        """
-
-        def has_succeeded(need: StoodOn) -> bool:
-            entry = self.store.app(need.app_id)
-            if entry is not None and entry.state == "succeeded":
-                return True
-            attempt = self.engines.get(need.scheduler).attempt(need.app_id)
-            return attempt is not None and attempt.state == "succeeded"
-
-        found = tuple(each for each in step.needs if not has_succeeded(each))
-        if found:  # else the plan's check holds
-            check_held(step, found, self.engines)
-        return found
-
-    def make_way(self, steps: Sequence[Step]) -> list[Step]:
-        """Withdraw waiting attempts, and stop running ones whose needs are stopped, the last ones first.
-
-        Returns the steps without the stops that are done. Raises StaleError when a waiting attempt has
-        started, and the errors of schedulers.
-        """
-        touched = {step.key for step in steps if step.stops or step.withdraws}
-        done: dict[JobKey, Step] = {}
-        ordered = in_order(steps)
-        for step in ordered:  # the stop of a need affects every step behind it
-            if any(key in touched for key in keys_after(step)):
-                touched.add(step.key)
-        self._withdraw(reversed(ordered))
-        for step in reversed(ordered):
-            if step.starts and any(key in touched for key in keys_after(step)):
-                for old in step.stops:
-                    self.stop(old, step)
-                done[step.key] = replace(step, stops=())
-        return [done.get(step.key, step) if step.starts else step for step in steps]
-
-    def _withdraw(self, steps: Iterable[Step]) -> None:
-        """Carry out the withdrawals of the steps, in this order and together for each scheduler."""
-        waiting = {old.app_id: (old, step) for step in steps for old in step.withdraws}
-        for name in {old.scheduler: None for old, _ in waiting.values()}:
-            scheduler = self.engines.get(name)
-            ids = [old.app_id for old, _ in waiting.values() if old.scheduler == name]
-            errors = []
-            for app_id, withdrawn in scheduler.withdraw_all(ids):
-                try:
-                    if isinstance(withdrawn, LauncherError):
-                        raise withdrawn
-                    old, step = waiting[app_id]
-                    found = scheduler.attempt(app_id)
-                    if found is not None:
-                        self.store.record(found)
-                    if withdrawn:
-                        about: dict[str, Any] = {"app_id": app_id, "attempt": old.attempt}
-                        self.events.emit("attempt_skipped", step.key, **about, message="withdrawn")
-                    elif found is not None and found.state != "skipped":
-                        message = f"{step.key}: expected {old}, found {found.state}"
-                        raise StaleError(message, hint="plan again")
-                except LauncherError as error:
-                    errors.append(error)
-            if errors:
-                raise errors[0]
-
-    def record_starts(self, started: Sequence[Attempt]) -> Mapping[JobKey, tuple[str, ...]]:
-        """Record the accepted attempts; returns warnings when that fails, since the attempts go on anyway."""
-        try:
-            self.store.record_all(started)
-        except StateError as error:
-            what = {"waiting": "it waits", "queued": "it is in line"}
-            return {each.key: (unrecorded(what.get(each.state, "it runs"), error),) for each in started}
-        for each in started:
-            self.events.emit(
-                "recorded", each.key, attempt=each.number, app_id=each.app_id, handle=each.handle
-            )
-        return {}
-
-    def what_became(self, step: Step) -> str:
-        """Describe the present states of a step's attempts at their engines."""
-        words = []
-        try:
-            if step.launch is not None and step.starts:
-                made = self.engines.get(step.launch.scheduler).attempt(step.app_id)
-                words.append(_left(made, step.app_id, "was taken back"))
-            for old in step.stops:
-                words.append(
-                    _left(self.engines.get(old.scheduler).attempt(old.app_id), old.app_id, "was stopped")
-                )
-        except LauncherError as error:
-            words.append(f"cannot find out what is left: {error}")
-        return "; ".join(words)
+    def has_succeeded(self, need: StoodOn) -> bool:
+        """Whether an attempt has succeeded, by the ledger or by its engine."""
+        entry = self.store.app(need.app_id)
+        if entry is not None and entry.state == "succeeded":
+            return True
+        attempt = self.engines.get(need.scheduler).attempt(need.app_id)
+        return attempt is not None and attempt.state == "succeeded"
 
 
 class Submission:
     """One step on its way from the plan to an accepted attempt.
 
     Args:
-        provenance: the fields of the attempt that name its origin (actor, commit, plan …).
+        attempt: the attempt to make, without the address of its output folder.
+        turn: the turn of its app; None for an app that takes none.
     """
 
-    def __init__(self, step: Step, provenance: Mapping[str, Any], at: Workplace) -> None:
+    def __init__(self, step: Step, attempt: Attempt, at: Workplace, turn: Turn | None = None) -> None:
         assert step.bound is not None, "what a plan starts is bound before it is carried out"
         self.step, self.bound = step, step.bound
-        self._at = at
+        self._at, self.turn = at, turn
         self._receivers = (*step.bound.launch.notify, *at.notify)
         self.scheduler = at.engines.get(step.bound.launch.scheduler)
-        attempt = _attempt(step, step.bound.launch, provenance)
         output = self.scheduler.output_folders.address(attempt, step.bound.launch.app)
         self.attempt = replace(attempt, output=output)
         self._about: dict[str, Any] = {
@@ -209,36 +99,6 @@ class Submission:
             "app_id": step.app_id,
             "handle": self.attempt.handle,
         }
-
-    def submit(self, waits_for: Sequence[StoodOn] = (), turn: Turn | None = None) -> Attempt:
-        """Reserve, create, stop the old attempts, record, start. Then `Workplace.record_starts` records it.
-
-        The new attempt is created before the old ones are stopped: when creation fails, they are untouched.
-        When a later stage fails, everything that this attempt made is removed.
-
-        Args:
-            waits_for: the attempts among the step's needs that have not succeeded yet.
-        """
-        self.announce()
-        reservation = self.scheduler.reserve(self.attempt)
-        reservation.waits_for = tuple(waits_for)
-        if turn is not None:
-            reservation.turn, reservation.follow = turn.ask, turn.follow
-        try:
-            self.took(reservation)
-            self._create(reservation)
-            self.make_way(reservation)
-            if turn is not None:
-                turn.follow()
-            # Recorded before it runs, so that clients find it by name even when this process dies now.
-            self._at.store.record(replace(self.attempt, state="created"))
-            self.note_receivers()
-            self.emit("starting")
-            self.scheduler.start(reservation)
-        except BaseException:
-            self._take_back(reservation)
-            raise
-        return self.accepted(reservation)
 
     @property
     def key(self) -> JobKey:
@@ -248,20 +108,18 @@ class Submission:
     def app_id(self) -> str:
         return self.attempt.app_id
 
-    @property
-    def planned_needs(self) -> tuple[StoodOn, ...]:
-        """The attempts among its needs that had not succeeded when the plan was made.
+    def pending(self, *, as_planned: bool) -> tuple[StoodOn, ...]:
+        """The attempts among its needs that have not succeeded, or had not when the plan was made.
 
         Raises SchedulerError for an attempt that the scheduler cannot wait for.
         """
-        found = tuple(each for each in self.step.needs if each.job in self.step.after)
-        check_held(self.step, found, self._at.engines)
+        needs, after = self.step.needs, self.step.after
+        found = tuple(
+            each for each in needs if (each.job in after if as_planned else not self._at.has_succeeded(each))
+        )
+        if found:  # else the plan's check holds
+            check_held(self.step, found, self._at.engines)
         return found
-
-    @property
-    def planned_request(self) -> Any:
-        """The request of the dry run; None without one."""
-        return self.bound.info.request if self.bound.info is not None else None
 
     def announce(self) -> None:
         """Clear the way for the reservation, and record the end of the attempt before."""
@@ -273,7 +131,11 @@ class Submission:
         self._at.events.introduce(self.step.key, **self._about)
         self.emit("reserving")
 
-    def took(self, reservation: Reservation) -> None:
+    def took(self, reservation: Reservation, waits_for: Sequence[StoodOn]) -> None:
+        """Note in the reservation what it is for."""
+        reservation.waits_for = tuple(waits_for)
+        if self.turn is not None:
+            reservation.turn, reservation.follow = self.turn.ask, self.turn.follow
         reservation.inputs = _input_ref(self.step, self.bound.launch)
         self.emit("reserved")
 
@@ -306,28 +168,6 @@ class Submission:
         if self._receivers or os.path.isdir(paths.outbox()):
             outbox.add(self.app_id, self._receivers, self.bound.launch.root)
 
-    def _create(self, reservation: Reservation) -> None:
-        """Build the workspace and create the checked app, by the request of the dry run if there was one."""
-        scheduler, bound, app = self.scheduler, self.bound, self.bound.app
-        workspace = self._at.engines.workspace(bound)
-        if workspace is None:
-            reservation.request = self.planned_request
-        else:
-            app = scheduler.build_workspace(app, bound.cfg, workspace, app_id=reservation.app_id)
-        self.emit("creating")
-        scheduler.create(reservation, app, bound.cfg)
-        self.emit("created")
-
-    def _take_back(self, reservation: Reservation) -> None:
-        self.scheduler.abort(reservation)
-        with suppress(SchedulerError):  # the engine cannot be asked; the error of the submission says why
-            left = self.scheduler.attempt(self.step.app_id)
-            if left is None:
-                self._at.store.forget(self.step.app_id)
-                outbox.remove(self.app_id)
-            elif left.is_live:
-                self._at.store.record(left)  # interrupted after the start had begun: the app keeps running
-
     def accepted(self, reservation: Reservation) -> Attempt:
         """The attempt in the state that its scheduler accepted it in."""
         if reservation.waits_for:
@@ -359,7 +199,7 @@ def _input_ref(step: Step, launch: Launch) -> InputRef | None:
 _LONGEST_REASON = 300  # labels of engines hold it
 
 
-def _attempt(step: Step, launch: Launch, provenance: Mapping[str, Any]) -> Attempt:
+def attempt_of(step: Step, launch: Launch, provenance: Mapping[str, Any]) -> Attempt:
     order_only = {need.job for need in launch.needs if not need.rerun}
     start = start_of(launch, step.digest)
     return Attempt(
@@ -407,14 +247,196 @@ def provenance(plan: Plan, steps: Sequence[Step]) -> Mapping[str, Mapping[str, A
     return {origin: {**about, "commit": git.commit_of(root)} for origin, root in roots.items()}
 
 
+# -- the order of writes ---------------------------------------------------------------------------------
+
+
+class Accepted(NamedTuple):
+    """An attempt in the state that its scheduler accepted it in, and why the ledger may lack that."""
+
+    attempt: Attempt
+    warnings: tuple[str, ...]
+
+
+def submit(
+    submissions: Sequence[Submission],
+    at: Workplace,
+    batches: Batches | None = None,
+    at_once: int | None = None,
+) -> dict[JobKey, Accepted | LauncherError]:
+    """Reserve, create, stop the old attempts, record, start, record the start.
+
+    The new attempts are created before the old ones are stopped: when creation fails, they are untouched.
+    When a later stage fails, everything that the attempt made is removed.
+
+    Args:
+        batches: takes each stage of all jobs, which are alike, at once; None for a single job.
+        at_once: how many of them may run at once; None for any number.
+
+    Returns for each job its accepted attempt, or its error, which affects no other job unless the scheduler
+    refuses all of them.
+    """
+    order = _Order(submissions, at, batches)
+    try:
+        order.run(at_once)
+    except BaseException as error:
+        order.take_back(order.open)
+        if not isinstance(error, LauncherError):
+            raise
+        order.results |= {each.key: error for each in submissions if each.key not in order.results}
+    return order.results
+
+
+class _OneByOne:
+    """The stages of `Batches` for single jobs. Their errors are raised."""
+
+    def __init__(self, scheduler: StagedScheduler[Any]) -> None:
+        self._scheduler = scheduler
+
+    def reserve(self, attempts: Sequence[Attempt]) -> Sequence[Reservation]:
+        return [self._scheduler.reserve(each) for each in attempts]
+
+    def create(self, members: Sequence[Member], at_once: int | None) -> list[None]:
+        return [self._scheduler.create(each.reservation, each.app, each.cfg) for each in members]
+
+    def start(self, reservations: Sequence[Reservation]) -> list[None]:
+        return [self._scheduler.start(each) for each in reservations]
+
+    def abort(self, reservations: Sequence[Reservation]) -> None:
+        for each in reservations:
+            self._scheduler.abort(each)
+
+
+class _Order:
+    """Submissions to a scheduler on their way.
+
+    Attributes:
+        open: the submissions with a reservation and without a result, by app id.
+    """
+
+    def __init__(self, submissions: Sequence[Submission], at: Workplace, batches: Batches | None) -> None:
+        self._submissions, self._at = submissions, at
+        self._scheduler = submissions[0].scheduler
+        self._are_alike = batches is not None
+        self._stages = batches or _OneByOne(self._scheduler)
+        self._made: dict[str, Reservation] = {}
+        self.open: dict[str, Submission] = {}
+        self.results: dict[JobKey, Accepted | LauncherError] = {}
+
+    def run(self, at_once: int | None) -> None:
+        self._reserve()
+        if self.open:
+            self._create(at_once)
+        if self.open:
+            self._make_way()
+        if self.open:
+            self._record()
+            self._start()
+
+    def _reserve(self) -> None:
+        needs: dict[str, Sequence[StoodOn]] = {}
+        for each in self._submissions:
+            try:
+                needs[each.app_id] = each.pending(as_planned=self._are_alike)
+                each.announce()
+            except LauncherError as error:
+                self.results[each.key] = error
+        wanted = [each for each in self._submissions if each.key not in self.results]
+        found = self._stages.reserve([each.attempt for each in wanted]) if wanted else []
+        for each, answer in zip(wanted, found, strict=True):
+            if isinstance(answer, LauncherError):
+                self.results[each.key] = answer
+            else:
+                self._made[each.app_id], self.open[each.app_id] = answer, each
+                each.took(answer, needs[each.app_id])
+
+    def _create(self, at_once: int | None) -> None:
+        """Create the apps: by the request of the dry run if there was one, else with the built workspace."""
+        members = []
+        for app_id, each in self.open.items():
+            made, bound, app = self._made[app_id], each.bound, each.bound.app
+            workspace = self._at.engines.workspace(bound)
+            if workspace is None or self._are_alike:
+                made.request = bound.info.request if bound.info is not None else None
+            else:
+                app = self._scheduler.build_workspace(app, bound.cfg, workspace, app_id=app_id)
+            members.append(Member(made, app, bound.cfg, workspace))
+            each.emit("creating")
+        errors = self._stages.create(members, at_once)
+        for each in self.open.values():
+            each.emit("created")
+        self._drop(errors)
+
+    def _make_way(self) -> None:
+        """Check the jobs before they start, and stop the attempts that they replace."""
+
+        def make_way(app_id: str) -> None:
+            self.open[app_id].make_way(self._made[app_id])
+
+        together = in_threads if any(each.step.stops for each in self.open.values()) else in_turn
+        answers = dict(together(make_way, self.open))
+        self._drop([answers[app_id] for app_id in self.open])
+        for each in self.open.values():
+            if each.turn is not None:
+                each.turn.follow()
+
+    def _record(self) -> None:
+        """Record the attempts before they run: clients find them by name even when this process dies now."""
+        self._at.store.record_all([replace(each.attempt, state="created") for each in self.open.values()])
+        for each in self.open.values():
+            each.note_receivers()
+
+    def _start(self) -> None:
+        for each in self.open.values():
+            each.emit("starting")
+        self._drop(self._stages.start([self._made[app_id] for app_id in self.open]))
+        started = {each: each.accepted(self._made[app_id]) for app_id, each in self.open.items()}
+        self.open.clear()
+        warnings = self._record_starts(started)
+        self.results |= {each.key: Accepted(made, warnings.get(each, ())) for each, made in started.items()}
+
+    def _record_starts(self, started: Mapping[Submission, Attempt]) -> Mapping[Submission, tuple[str, ...]]:
+        """Record the accepted attempts; returns warnings when that fails, since the attempts go on anyway."""
+        try:
+            self._at.store.record_all(started.values())
+        except StateError as error:
+            what = {"waiting": "it waits", "queued": "it is in line"}
+            return {
+                each: (unrecorded(what.get(made.state, "it runs"), error),) for each, made in started.items()
+            }
+        for each in started:
+            each.emit("recorded")
+        return {}
+
+    def _drop(self, errors: Sequence[LauncherError | None]) -> None:
+        """Take back the open jobs that have failed; each has its error or None. The other jobs go on."""
+        failed = {app_id: error for app_id, error in zip(self.open, errors, strict=True) if error}
+        self.take_back({app_id: self.open[app_id] for app_id in failed})
+        for app_id, error in failed.items():
+            self.results[self.open.pop(app_id).key] = error
+
+    def take_back(self, submissions: Mapping[str, Submission]) -> None:
+        """Remove what is left of some jobs, from the engine and from the store."""
+        if not submissions:
+            return
+        self._stages.abort([self._made[app_id] for app_id in submissions])
+        with suppress(SchedulerError):  # the engine cannot be asked; the error of the submission says why
+            found = self._left(submissions)
+            for app_id in submissions:
+                if app_id not in found:
+                    self._at.store.forget(app_id)
+                    outbox.remove(app_id)
+                elif found[app_id].is_live:
+                    self._at.store.record(found[app_id])  # the start had begun: it keeps running
+
+    def _left(self, submissions: Mapping[str, Submission]) -> Mapping[str, Attempt]:
+        """App id → what the engine still has of submissions that were taken back."""
+        keys = [each.key for each in submissions.values()]
+        found = (
+            self._scheduler.observe(keys) if self._are_alike else map(self._scheduler.attempt, submissions)
+        )
+        return {each.app_id: each for each in found if each is not None}
+
+
 def unrecorded(what: str, error: StateError) -> str:
     """The warning that the ledger could not record a fact of an app."""
     return f"{what}, and its row in the ledger is incomplete until a later command can write it: {error}"
-
-
-def _left(attempt: Attempt | None, app_id: str, gone: str) -> str:
-    if attempt is None:
-        return f"{app_id} {gone}"
-    if attempt.is_live:
-        return f"{app_id} goes on (`launcher cancel {app_id}` stops it)"
-    return f"{app_id} has ended: {attempt.state}"

@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from launcher.apply.batches import batches_of, submit_batch, with_notes
+from launcher.apply.batches import batches_of, with_notes
 from launcher.apply.engines import Engines
 from launcher.apply.events import Events
-from launcher.apply.submit import Workplace
+from launcher.apply.submit import Workplace, submit
 from launcher.errors import SchedulerError
 from launcher.plan.model import Plan
 from launcher.plan.step import Step
@@ -176,15 +176,23 @@ def test_bound_jobs_that_are_alike_share_a_dry_run(world, sharing):
     assert sharing.requests == ["a", "c"]
 
 
-def test_an_error_before_the_reservation_is_the_result_of_its_job():
+def away(*_: Any) -> None:
+    raise SchedulerError("the engine is away")
+
+
+@pytest.mark.parametrize("stage", ["announce", "reserve"])
+def test_an_error_before_the_reservation_is_the_result_of_its_job(stage):
     """Such as that of an engine which cannot be reached to remove an unfinished submission."""
-
-    def announce():
-        raise SchedulerError("the engine is away")
-
-    scheduler = SimpleNamespace(batches=SimpleNamespace())
-    jobs = [SimpleNamespace(key=key, app_id=key, announce=announce, scheduler=scheduler) for key in "ab"]
+    actions = {"announce": lambda: None, "reserve": lambda attempts: attempts, stage: away}
+    scheduler = SimpleNamespace(batches=SimpleNamespace(reserve=actions["reserve"]))
+    about: Any = {
+        "announce": actions["announce"],
+        "pending": lambda as_planned: (),
+        "attempt": None,
+        "scheduler": scheduler,
+    }
+    jobs = [SimpleNamespace(key=key, app_id=key, **about) for key in "ab"]
     store: Any = SimpleNamespace(record_all=lambda attempts: None)
     at = Workplace(engines=Engines(), store=store, events=Events(None))
-    results = submit_batch(jobs, None, at)
+    results = submit(jobs, at, scheduler.batches)
     assert {key: str(error) for key, error in results.items()} == dict.fromkeys("ab", "the engine is away")
