@@ -188,7 +188,9 @@ def _apply(goal: Goal, wait: bool, watching: Watching) -> Result:
     events = Events(watching.on_event)
     with (
         open_store() as store,
-        Engines(take_over=goal.take_over, on_progress=events.progress, on_wait=events.waits) as engines,
+        Engines(
+            store, take_over=goal.take_over, on_progress=events.progress, on_wait=events.waits
+        ) as engines,
     ):
         at = Workplace(engines=engines, store=store, events=events, notify=goal.notify)
         with _hold_locks(goal, events):

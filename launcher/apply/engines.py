@@ -36,12 +36,14 @@ class Engines:
     of workspaces with several projects. A context manager.
 
     Args:
+        store: the open ledger, which schedulers read, too.
         readonly: the schedulers cannot change their engines, as far as they work without that.
         take_over, on_progress, on_wait: see the attributes of StagedScheduler.
     """
 
     def __init__(
         self,
+        store: Store | None = None,
         *,
         readonly: bool = False,
         take_over: bool = False,
@@ -50,6 +52,7 @@ class Engines:
     ) -> None:
         self._made: dict[tuple[str, str], StagedScheduler[Any]] = {}
         self._params = {"readonly": True} if readonly else {}
+        self._store = store
         self._take_over = take_over
         self._on_progress = on_progress
         self._on_wait = on_wait
@@ -69,6 +72,7 @@ class Engines:
                     f"the scheduler `{name}` cannot be planned and applied",
                     hint="it serves `launcher run` and the Runner",
                 )
+            scheduler.store = self._store
             scheduler.take_over = self._take_over
             scheduler.on_progress = self._on_progress
             scheduler.on_wait = self._on_wait

@@ -56,7 +56,7 @@ def make_plan(
     check_launches("make_plan", launches)
     with (
         open_store(readonly=True) as store,
-        Engines(readonly=True, take_over=choices.take_over) as engines,
+        Engines(store, readonly=True, take_over=choices.take_over) as engines,
     ):
         limits = limits_of_apply(parallel)
         return plan_launches(launches, choices, store, engines, limits, requests=requests)[0]
@@ -164,7 +164,7 @@ def explain_success(launches: Sequence[Launch], job: str, *, choices: Choices = 
     launch = one_named(chosen, job, "--explain")
     with (
         open_store(readonly=True) as store,
-        Engines(readonly=True, take_over=choices.take_over) as engines,
+        Engines(store, readonly=True, take_over=choices.take_over) as engines,
     ):
         plan, snapshot = plan_launches(launches, choices, store, engines)
         check_plan(plan)

@@ -71,7 +71,7 @@ def run(args: Any, console: Console) -> int:
     rule = Rule(older_than_s=older_than_s, keep=args.keep or 0, project=args.project)
     names = [args.scheduler] if args.scheduler is not None else with_apps_here()
     now = time.time()
-    with open_store(readonly=args.dry_run) as store, Engines(readonly=args.dry_run) as engines:
+    with open_store(readonly=args.dry_run) as store, Engines(store, readonly=args.dry_run) as engines:
         done = collect(
             store,
             engines,

@@ -205,7 +205,7 @@ def record_ends(schedulers: Sequence[str]) -> None:
     from launcher.apply import engines as at
 
     try:
-        with open_store() as store, at.Engines() as engines:
+        with open_store() as store, at.Engines(store) as engines:
             at.record_ends(store, engines, schedulers)
     except StateError:
         pass

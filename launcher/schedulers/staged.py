@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from launcher.specs.attempt import Attempt, AttemptState, ImageNow, Recorded, StoodOn
     from launcher.specs.launch import InputRef, JobKey
     from launcher.state.records import AppRecord
+    from launcher.state.store import Store
     from launcher.turns.line import Ask
     from launcher.turns.machine import EngineTables, Machine
 
@@ -208,6 +209,7 @@ class StagedScheduler(Scheduler[T]):
     Attributes:
         take_over: an attempt that a client on another machine is submitting counts as left behind.
         on_progress: called with the progress of images while they are pulled, built and pushed.
+        store: the ledger, where the caller has it open; otherwise a scheduler opens it when it needs it.
         holds: the schedulers whose apps an app of this one can wait for; see `Reservation.waits_for`.
         judges_fields_alone: its dry run neither refuses nor notes a plain text among `args` and the values of
             `env`, and no trait of a batch depends on one. Set it in the class itself: a derived class may
@@ -219,6 +221,7 @@ class StagedScheduler(Scheduler[T]):
 
     take_over: bool = False
     on_progress: OnImage | None = None
+    store: Store | None = None
 
     @property
     def batches(self) -> Batches | None:

@@ -11,7 +11,7 @@ from launcher.files import is_below
 from launcher.schedulers.appfolder import AppFolder, sweep
 from launcher.schedulers.backend import EngineApps
 from launcher.schedulers.local import rundir
-from launcher.schedulers.registry import open_store
+from launcher.schedulers.registry import ask_store, open_store
 from launcher.state.records import PENDING, UNSTARTED, WAITING, AppRecord, as_seen
 
 TYPE_CHECKING = False
@@ -38,13 +38,16 @@ class LocalApps(EngineApps):
     Args:
         backend: the scheduler whose records are listed.
         session: the session of apps without a job.
-        on_wait: see `Scheduler.on_wait`.
+        on_wait, store: see `Scheduler.on_wait`, `StagedScheduler.store`.
     """
 
-    def __init__(self, backend: str, session: str = "", on_wait: OnWait | None = None) -> None:
+    def __init__(
+        self, backend: str, session: str = "", on_wait: OnWait | None = None, store: Store | None = None
+    ) -> None:
         self._backend = backend
         self._session = session
         self._on_wait = on_wait
+        self._store = store
 
     def read(self, app_id: str, *, whole: bool = False) -> LocalApp | None:
         """Read an app. With `whole`, an app whose supervisor has died is ended: its processes are killed."""
@@ -74,9 +77,12 @@ class LocalApps(EngineApps):
         """
         found = self._in_line(known or {})
         settled = {*settled, *found}
-        with open_store(readonly=True) as store:
+
+        def ask(store: Store) -> tuple[list[AppRecord], list[AppRecord]]:
             live = store.to_tidy(rundir.SCHEDULERS, settled)
-            of_jobs = store.of_jobs(keys, rundir.SCHEDULERS, settled)
+            return live, store.of_jobs(keys, rundir.SCHEDULERS, settled)
+
+        live, of_jobs = ask_store(ask, self._store)
         for row in live:
             attempt = self._attempt(row, known) if row.job is not None else None
             if attempt is not None:
@@ -160,8 +166,7 @@ class LocalApps(EngineApps):
 
     def records(self) -> list[AppRecord]:
         """The apps of the scheduler, the newest first. Apps without a recorded end are read from folders."""
-        with open_store(readonly=True) as store:
-            apps = store.apps(self._backend)
+        apps = ask_store(lambda store: store.apps(self._backend), self._store)
         out = []
         for app in apps:
             if app.is_live:
@@ -209,10 +214,9 @@ class LocalApps(EngineApps):
         if not os.path.isdir(apps_dir):
             return []
         sweep(apps_dir)
-        with open_store(readonly=True) as store:
-            complete = store.count(rundir.SCHEDULERS) >= len(folders())
-            live = store.to_tidy(rundir.SCHEDULERS)
-        if not complete:
+        rows = ask_store(lambda store: store.count(rundir.SCHEDULERS), self._store)
+        live = ask_store(lambda store: store.to_tidy(rundir.SCHEDULERS), self._store)
+        if rows < len(folders()):
             with open_store(durable=False) as store:
                 add_missing(store)
                 live = store.to_tidy(rundir.SCHEDULERS)

@@ -207,7 +207,7 @@ class LocalScheduler(EngineScheduler["PopenRequest"]):
     def apps(self) -> LocalApps:
         from launcher.schedulers.local.observe import LocalApps
 
-        return LocalApps(self.backend, self.session_name, self.on_wait)
+        return LocalApps(self.backend, self.session_name, self.on_wait, self.store)
 
     # Outputs and logs
 
