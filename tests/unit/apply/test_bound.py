@@ -1,5 +1,7 @@
 """A launch is bound once: an apply creates the app that its plan has dry-run."""
 
+import subprocess
+import sys
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -90,3 +92,20 @@ def test_every_refusal_comes_before_the_first_write(launch: Launch, launcher_hom
     with pytest.raises(SchedulerError, match=r"wrong: .*no/such/folder"):
         apply_launches([launch, wrong])
     assert "create" not in asked()
+
+
+OPENS = """
+import sys, launcher
+opened = []
+sys.addaudithook(lambda event, about: opened.append(about[0]) if event == "sqlite3.connect" else None)
+launcher.make_plan([launcher.load_job(sys.argv[1])])
+print(len(opened))
+"""
+
+
+def test_a_plan_and_the_scheduler_of_its_jobs_read_one_open_ledger(tmp_path, launcher_home):
+    file = tmp_path / "job.launcher.yaml"
+    file.write_text("version: 1\nname: job\nscheduler: local_cwd\nroles: {main: {entrypoint: 'true'}}\n")
+    apply_launches([launcher.load_job(str(file))], wait=True)
+    opens = subprocess.check_output([sys.executable, "-c", OPENS, str(file)], text=True)
+    assert int(opens) == 1
