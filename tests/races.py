@@ -88,6 +88,7 @@ class Race:
 
     def _apply(self, home: Path, host: str) -> subprocess.Popen[str]:
         command = [sys.executable, "-m", "launcher", "apply", "job.launcher.yaml", "--yes", "--wait"]
+        command += ["--lock-timeout", "10m"]  # however long a busy engine takes to start the job for another
         env = {**os.environ, "LAUNCHER_HOME": str(home), "DOCKER_HOST": host}
         return subprocess.Popen(
             command, cwd=self.folder, env=env, text=True, stdin=subprocess.DEVNULL,

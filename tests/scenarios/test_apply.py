@@ -173,7 +173,7 @@ def test_a_saved_plan_runs_as_planned_after_an_edit_of_its_job_file(scenario):
 def test_twenty_applies_at_once_make_one_attempt(scenario):
     log = scenario.folder / "runs"
     file = scenario.job(f"echo run >>{log}")
-    racing = [scenario.start("apply", file, "--yes", "--wait") for _ in range(20)]
+    racing = [scenario.start("apply", file, "--yes", "--wait", "--lock-timeout", "10m") for _ in range(20)]
     outputs = [process.communicate() for process in racing]
     assert [process.returncode for process in racing] == [0] * 20, outputs
     assert log.read_text() == "run\n"
@@ -184,7 +184,7 @@ def test_twenty_applies_at_once_make_one_attempt(scenario):
 def test_twenty_applies_of_one_saved_plan_make_one_attempt(scenario):
     log = scenario.folder / "runs"
     scenario.plan(scenario.job(f"echo run >>{log}"), "--out", "plan.json")
-    racing = [scenario.start("apply", "plan.json", "--wait") for _ in range(20)]
+    racing = [scenario.start("apply", "plan.json", "--wait", "--lock-timeout", "10m") for _ in range(20)]
     outputs = [process.communicate() for process in racing]
     assert sorted(process.returncode for process in racing) == [0] + [4] * 19, outputs
     assert log.read_text() == "run\n"

@@ -58,7 +58,8 @@ class Crowd:
         home = self.homes()[k * 2 // CLIENTS]
         env = {**os.environ, "LAUNCHER_HOME": str(home)}
         folder = self.folders[k % len(self.folders)]
-        return self._scenario.start("apply", ".", "--yes", cwd=folder, env=env)
+        # A slow engine takes minutes to get the jobs of the client before.
+        return self._scenario.start("apply", ".", "--yes", "--lock-timeout", "10m", cwd=folder, env=env)
 
     def lines(self) -> list[list[str]]:
         return [each.split() for each in self.log.read_text().splitlines()] if self.log.exists() else []

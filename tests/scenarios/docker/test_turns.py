@@ -68,7 +68,7 @@ def test_racing_applies_from_two_homes_never_exceed_the_machine(scenario, tmp_pa
     for job in (*jobs["here"], *jobs["there"]):
         scenario.job("true", name=job, role=HALF)
     applies = [
-        scenario.start("apply", f"{job}.launcher.yaml", "--yes", "--wait", env=env)
+        scenario.start("apply", f"{job}.launcher.yaml", "--yes", "--wait", "--lock-timeout", "10m", env=env)
         for pair in zip(jobs["here"], jobs["there"], strict=True)
         for job, env in zip(pair, (dict(os.environ), there), strict=True)
     ]
