@@ -3,7 +3,7 @@
 import ast
 import socket
 import sys
-from collections.abc import Iterator
+from collections.abc import Container, Iterator
 from contextlib import closing
 from dataclasses import replace
 from types import SimpleNamespace
@@ -11,6 +11,8 @@ from typing import Any
 
 import pytest
 
+from launcher.schedulers.docker import images
+from launcher.schedulers.docker.client.errors import NotFound
 from launcher.schedulers.docker.client.streams import ExecSocket
 from launcher.schedulers.docker.labels import APP_ID, WATCHER
 from launcher.schedulers.docker.rules import options
@@ -122,6 +124,76 @@ def test_the_output_of_a_command_is_read_from_frames_that_are_cut_anywhere() -> 
         theirs.sendall(out[3:] + err + out)
         theirs.shutdown(socket.SHUT_WR)
         assert b"".join(iter(lambda: made.recv(3), b"")) == b"hellohello"
+
+
+class SlowEngine:
+    """An engine on which clients make watchers, and remove those that their clients seem to have left behind.
+
+    Args:
+        seen: the containers of a watcher that a client finds, one after another; None where there is none.
+        gone: the ids of those that are gone when their client starts them.
+    """
+
+    host = "unix:///var/run/docker.sock"
+
+    def __init__(self, seen: list[Any], gone: Container[str] = ()) -> None:
+        self._seen, self._gone = iter(seen), gone
+        self.made = 0
+        self.removed: list[str] = []
+
+    def inspect(self, name: str) -> Any:
+        return None if name in self._gone else next(self._seen)
+
+    def converse(self, name: str, argv: Any) -> str:
+        return name
+
+    def image(self, name: str) -> str:
+        return name
+
+    def create(self, name: str, body: Any) -> str:
+        self.made += 1
+        return str(self.made)
+
+    def put_archive(self, made: str, path: str, tar: bytes) -> None:
+        """Take the program of a watcher, whose start may fail later."""
+
+    def start(self, made: str) -> None:
+        if made in self._gone:
+            raise NotFound(f"cannot start {made}: No such container", status=404)
+
+    def remove(self, found: str, force: bool = False) -> None:
+        self.removed.append(found)
+
+
+def seen(number: int, state: str) -> Any:
+    return SimpleNamespace(id=str(number), live=state == "running", ended=state == "exited")
+
+
+def connected(engine: Any) -> Any:
+    return container._connect(engine, "launcher-watcher-0", "python:3", images.NEVER, None)
+
+
+def test_a_watcher_that_another_client_has_just_made_is_not_taken_for_left_behind(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A client that has long waited meets ever new watchers, each of which is about to be started."""
+    monkeypatch.setattr(container, "_UP_S", 0.1)
+    engine = SlowEngine([*(seen(number, "created") for number in range(4)), seen(4, "running")])
+    assert connected(engine) == "launcher-watcher-0"
+    assert engine.removed == []
+
+
+def test_a_watcher_that_its_client_has_not_started_is_removed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(container, "_UP_S", 0.1)
+    engine = SlowEngine([*[seen(1, "created")] * 2, seen(2, "running")])
+    assert connected(engine) == "launcher-watcher-0"
+    assert engine.removed == ["1"]
+
+
+def test_a_watcher_that_another_client_has_removed_before_its_start_is_made_again() -> None:
+    engine = SlowEngine([None, None, seen(2, "running")], gone={"1"})
+    assert connected(engine) == "launcher-watcher-0"
+    assert (engine.made, engine.removed) == (2, [])
 
 
 class SlowWatcher:

@@ -249,6 +249,7 @@ def tell(engine: Engine, name: str, message: Mapping[str, Any]) -> dict[str, Any
 def _connect(engine: Engine, name: str, image: str, policy: str, report: Report | None) -> ExecSocket:
     """A connection to the watcher in this container, which is made or started where it does not run."""
     began = time.monotonic()
+    unstarted, since = "", began  # a container that a client has made and not started yet, seen since then
     while True:
         found = engine.inspect(name)
         try:
@@ -260,7 +261,9 @@ def _connect(engine: Engine, name: str, image: str, policy: str, report: Report 
             if found.ended:
                 _start_again(engine, found, image)
                 continue
-            if time.monotonic() - began > _UP_S / 2:  # its client was killed before it had started it
+            if found.id != unstarted:
+                unstarted, since = found.id, time.monotonic()
+            elif time.monotonic() - since > _UP_S / 2:  # its client was killed before it had started it
                 engine.remove(found.id)
         except (Conflict, NotFound) as error:  # it ends or starts at this moment
             if time.monotonic() - began > _UP_S:
@@ -283,6 +286,8 @@ def _make(engine: Engine, name: str, image: str, policy: str, report: Report | N
         engine.put_archive(made, "/", tar_entry(_PROGRAM, zipped(program()), 0o600))
         engine.start(made)
     except EngineError as error:
+        if isinstance(error, NotFound) and engine.inspect(made) is None:
+            return  # another client has taken it for one that was left behind: the engine is slow
         engine.remove(made, force=True)
         text = f"the watcher cannot run in the image {image}: {error.cause}"
         raise SchedulerError(text, hint=_WANTED) from error
