@@ -11,10 +11,8 @@ def committed(scenario):
     """Make an image of a container, as `docker commit` does; returns its name."""
     name = f"launcher-test/{scenario.token}"
 
-    def commit(container, *changes):
-        scenario.daemon.ask(
-            "POST", "/commit", {}, container=container.id, repo=name, changes="\n".join(changes)
-        )
+    def commit(container, **how):
+        scenario.daemon.ask("POST", "/commit", {}, container=container.id, repo=name, **how)
         return name
 
     yield commit
@@ -50,7 +48,7 @@ def test_a_job_on_a_copied_image_inherits_no_label_of_the_app(scenario, committe
     scenario.apply(file, "--wait")
     made = scenario.container(*scenario.apps(), role="other")
     assert Labels(made.labels).timeout_s == 3600
-    image = committed(made, "LABEL launcher.timeout-s=2")  # which the app itself might not keep
+    image = committed(made, changes="LABEL launcher.timeout-s=2")  # which the app itself might not keep
     scenario.apply(scenario.job("exec sleep 4", name="next", image=image), "--wait")
     shown = scenario.status("next")
     assert (shown["state"], shown["output"]) == ("SUCCEEDED", None)
