@@ -61,3 +61,17 @@ def test_the_job_goes_on_once_its_record_is_there_again(scenario):
     saved.rename(record)
     assert scenario.actions(file) == {"job": "keep"}
     scenario.cancel("job")
+
+
+def test_a_file_of_the_record_that_cannot_be_read_is_named(scenario):
+    scenario.apply(scenario.job("exec sleep 1000"))
+    [attempt] = scenario.attempts("job")
+    record = scenario.home / "local" / "apps" / attempt.app_id / "attempt.json"
+    saved = record.rename(record.with_name("saved"))
+    record.mkdir()
+    for command in ("status", "describe"):
+        assert f"cannot read {record}: Is a directory" in scenario.launcher(command, "job", code=1).err
+    record.rmdir()
+    saved.rename(record)
+    assert scenario.launcher("status", "job").out
+    scenario.cancel("job")
