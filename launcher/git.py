@@ -147,6 +147,16 @@ class Repository:
         found = "".join(self._git("ls-files", "-z", "--", *part) for part in parts)
         return tuple(path for path in found.split("\0") if path)
 
+    def left_out(self, paths: Iterable[str]) -> set[str]:
+        """The files among `paths` that the commit has and a sparse checkout leaves out of the work tree.
+
+        Relative to the root, as the paths are.
+        """
+        given = [f":(literal){path}" for path in paths]
+        parts = (given[at : at + _PATHS] for at in range(0, len(given), _PATHS))
+        found = "".join(self._git("ls-files", "-t", "-z", "--", *part) for part in parts)
+        return {line[2:] for line in found.split("\0") if line.startswith("S ")}
+
     def first_parents(self, limit: int, commit: str = "HEAD") -> list[tuple[str, str]]:
         """The ids and subjects of a commit and of its first parents, the newest first."""
         text = self._git(

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import os
 from _thread import allocate_lock
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 
-from launcher.errors import SchedulerError
+from launcher.errors import SchedulerError, StateError
 from launcher.schedulers.registry import get_scheduler
 from launcher.schedulers.staged import StagedScheduler
 from launcher.specs.attempt import ENDED_STATES, PENDING_STATES, UNSTARTED_STATES
@@ -190,7 +190,10 @@ def record_ends(store: Store, engines: Engines, schedulers: Iterable[str]) -> li
     for name in names:
         entries = [entry for entry in left if entry.scheduler == name]
         ids = [entry.app_id for entry in entries]
-        states = {seen.app_id: seen.state for seen in engines.get(name).refresh(ids)} if ids else {}
+        states = {}
+        with suppress(StateError):  # of one of them, after all others
+            for seen in engines.get(name).refresh(ids) if ids else ():
+                states[seen.app_id] = seen.state
         for entry in entries:  # most are as the ledger has them
             if states.get(entry.app_id) != entry.state:
                 recorded += record_end(store, engines, entry)
@@ -201,7 +204,10 @@ def record_end(store: Store, engines: Engines, entry: AppRecord) -> list[Attempt
     """Record the end of an attempt that is live in the ledger; returns it where this call has recorded it."""
     import time
 
-    attempt = engines.get(entry.scheduler).attempt(entry.app_id)
+    try:
+        attempt = engines.get(entry.scheduler).attempt(entry.app_id)
+    except StateError:  # its record cannot be read: it may be live, and plans name it
+        return []
     if attempt is None and entry.state in UNSTARTED_STATES:
         store.forget(entry.app_id)  # removed before any replica started
     elif attempt is None:

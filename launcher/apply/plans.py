@@ -12,6 +12,7 @@ from launcher.apply.approval import check_capacity, check_plan
 from launcher.apply.dry_run import dry_run_plan
 from launcher.apply.engines import Engines
 from launcher.apply.observe import CheckoutFiles, observe
+from launcher.dataclass import replace
 from launcher.errors import LauncherError, UsageError
 from launcher.plan.grounds import Grounds
 from launcher.plan.model import Plan
@@ -79,6 +80,7 @@ def plan_launches(
     engines.expect(chosen)
     room = _room(chosen, engines, limits)
     snapshot = observe(store, engines, chosen, others=bool(choices.scopes))
+    choices = _in_sparse_checkouts(choices, launches, snapshot)
     plan = reconcile(
         chosen,
         snapshot,
@@ -94,6 +96,20 @@ def plan_launches(
     from launcher.plan.turns import with_turns
 
     return with_turns(plan, room), snapshot
+
+
+def _in_sparse_checkouts(choices: Choices, launches: Sequence[Launch], snapshot: Snapshot) -> Choices:
+    """The choices whose scopes know the files of orphans that a sparse checkout has left out."""
+    declared = {launch.key for launch in launches}
+    others = [attempt for attempt in snapshot.live if attempt.key not in declared]
+    roots = {launch.origin: launch.root for launch in launches}
+    scopes = []
+    for scope in choices.scopes:
+        paths = {attempt.path for attempt in others if scope.holds(attempt)}
+        tree = git.repository(roots[scope.origin]) if paths and scope.origin in roots else None
+        left_out = tree.left_out(sorted(paths)) if tree is not None else ()
+        scopes.append(replace(scope, left_out=frozenset(left_out)))
+    return replace(choices, scopes=tuple(scopes))
 
 
 def _with_notes(plan: Plan, engines: Engines, limits: Sequence[Limit], launches: Sequence[Launch]) -> Plan:

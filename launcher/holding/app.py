@@ -6,9 +6,10 @@ Theory of operation
     the record and the view of every client agree: a client folds the same record, by `AppState`.
 
     Facts come from outside, through the driver: `starting`, `spawn`, `ready`, `late`, `exit`, `quiet`,
-    `cancel`, `orphaned`, `requeued`. `decide` returns what follows from them as `restart`, `stopping` or
-    `ended`, one at a time; the holder records it, takes it and asks again, until there is none. `to_start`,
-    `to_stop` and `wants_quiet` are the work that the driver then does; the results are facts again.
+    `cancel`, `orphaned`, `requeued`, and `clock` where the clock was set, so that no time has passed.
+    `decide` returns what follows from them as `restart`, `stopping` or `ended`, one at a time; the holder
+    records it, takes it and asks again, until there is none. `to_start`, `to_stop` and `wants_quiet` are the
+    work that the driver then does; the results are facts again.
 
     A replica passes through pending → due → starting → running → ended; a restart makes it pending again. The
     driver starts the due replicas: all of a role, once each condition of the role holds. `decide` judges the
@@ -54,7 +55,7 @@ class App(AppState):
         """The time at which `decide` has work even without an event, in epoch seconds; None for never."""
         due = [each.due_at for each in self.order.paused]
         if self.timeout_s and self.started_at and self.stop is None and self.state == "running":
-            due.append(self.started_at + self.timeout_s)
+            due.append(self.started_at + self.timeout_s + self.clock_s)
         return min(due) if due else None
 
     def take_to_start(self, most: int) -> "list[Replica]":
@@ -112,7 +113,7 @@ class App(AppState):
             return stopping("parent", "cancelled", self.orphaned)
         if self.broken is not None:
             return stopping("start", "failed", self.broken["why"], code=self.broken.get("code"))
-        if self.timeout_s and self.started_at and now >= self.started_at + self.timeout_s:
+        if self.timeout_s and self.started_at and now >= self.started_at + self.timeout_s + self.clock_s:
             return stopping("timeout", "failed", "timed out after " + seconds(self.timeout_s))
         return None
 

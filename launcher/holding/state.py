@@ -26,6 +26,7 @@ class AppState:
         order: the replicas that have yet to start.
         stop: the first final `stopping` event; None while there is none.
         stop_why, stop_by, stop_reason: fields of the last `stopping` event.
+        clock_s: seconds by which the clock of the events was set ahead since the start; back counts negative.
         num_restarts: restarts of the app, of its roles and of single replicas, together.
         inputs_changed: its input files that changed while it waited or ran, as text.
         output_digest: the digest of its output folder at its end, or why there is none; "" for none.
@@ -47,7 +48,7 @@ class AppState:
         self.inputs_changed = self.output_digest = ""
         self.used_by_rest = None  # type: Optional[Use]
         self.created_at = self.started_at = self.ended_at = None  # type: Optional[float]
-        self.last_at = 0.0
+        self.last_at = self.clock_s = 0.0
         self.timeout_s = None  # type: Optional[float]
         self.num_restarts = 0
         self.restarts = 0  # restarts of the whole app
@@ -142,7 +143,7 @@ class AppState:
         self.state, self.message = "queued", IN_LINE
 
     def _on_starting(self, event: "Event", at: float) -> None:
-        self.state, self.message, self.started_at = "running", "", at
+        self.state, self.message, self.started_at, self.clock_s = "running", "", at, 0.0
         self._release()
 
     def _on_started(self, event: "Event", at: float) -> None:
@@ -226,6 +227,12 @@ class AppState:
                 self._reset(replica)
             replica.retries = replica.role.restarts = 0
         self.order.begin()
+
+    def _on_clock(self, event: "Event", at: float) -> None:
+        """Move the times that are waited for with the clock, which was set: no time has passed."""
+        self.clock_s += event["by"]
+        for pause in self.order.paused:
+            pause.due_at += event["by"]
 
     def _on_adopted(self, event: "Event", at: float) -> None:
         self.may_restart = False

@@ -64,6 +64,8 @@ class _Decision:
     def step(self) -> Step:
         desired, history = self._desired, self._history
         last, leftover = history.judged, history.leftover
+        if (unread := history.unreadable) is not None:
+            return replace(self._step("hold", [unreadable(unread)]), withdraws=(), leftovers=())
         if not desired.launch.enabled:
             return self._disabled()
         if leftover is not None and is_wanted(desired, leftover):
@@ -408,6 +410,11 @@ def spec_changed(changes: Sequence[Change], last: Attempt) -> Reason:
     first, more = changes[0], len(changes) - 1
     detail = f"and {more} more {'change' if more == 1 else 'changes'}" if more else ""
     return Reason("spec_changed", first.path, first.old, first.new, detail)
+
+
+def unreadable(attempt: Attempt) -> Reason:
+    """The reason to leave a job alone: whether the attempt is live, and what it has done, is not known."""
+    return Reason("record_unreadable", detail=f"the record of attempt {attempt.number}: {attempt.unreadable}")
 
 
 def ending(attempt: Attempt) -> str:

@@ -134,6 +134,8 @@ class Grounds:
 
     def _recorded(self, need: Need, key: JobKey, note: str) -> Ground:
         latest, ran = self.snapshot.latest.get(key), self.snapshot.ran.get(key)
+        if latest is not None and latest.unreadable:
+            return self._nothing(need, key, latest.unreadable, note)
         if latest is not None and latest.is_live and not (is_unfinished(latest) or is_abandoned(latest)):
             return _stands(need, latest, note)
         if ran is not None and (ran.is_live or ran.state == "succeeded"):
@@ -386,6 +388,12 @@ class History:
     def running(self) -> tuple[Attempt, ...]:
         """The live attempts that have to be stopped."""
         return tuple([attempt for attempt in self.live if attempt.state not in WAITING_STATES])
+
+    @property
+    def unreadable(self) -> Attempt | None:
+        """An attempt whose record cannot be read, so that it may be live; None without any."""
+        attempts = (*self.live, *filter(None, (self.latest, self.judged)))
+        return next((each for each in attempts if each.unreadable), None)
 
     @property
     def next_number(self) -> int:

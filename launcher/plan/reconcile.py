@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 
 from launcher.dataclass import dataclass, replace
 from launcher.errors import UsageError
-from launcher.plan.decide import decide
+from launcher.plan.decide import decide, unreadable
 from launcher.plan.grounds import Desired, Grounds, cycle_in, history_of, in_order, key_of, needs_of
 from launcher.plan.model import Orphan, Plan, PlanProblem, Selection
 from launcher.plan.snapshot import Snapshot
@@ -141,7 +141,7 @@ def _steps(job: Desired, snapshot: Snapshot, live: Sequence[Attempt]) -> list[St
     """The job's step; where that has no effects, also the stops of older attempts beside the newest one."""
     history = history_of(job, snapshot, live)
     step = decide(job, history)
-    if step.has_effects or history.judged is None or job.launch.lifecycle.protect:
+    if step.has_effects or history.judged is None or history.unreadable or job.launch.lifecycle.protect:
         return [step]
     older = [attempt for attempt in history.live if attempt.number < history.judged.number]
     by = history.judged.number
@@ -281,16 +281,19 @@ def _engines(steps: Iterable[Step], fingerprints: Mapping[str, str]) -> dict[str
 class Scope:
     """A place of orphans: attempts of one origin and target whose recorded path is below a directory.
 
-    `directory` is relative to the repository's root, with forward slashes; "" is the root.
+    `directory` is relative to the repository's root, with forward slashes; "" is the root. `left_out`: the
+    job files below it that the checkout lacks, although its commit has them: they may still declare jobs.
     """
 
     origin: str
     target: str
     directory: str = ""
+    left_out: frozenset[str] = frozenset()
 
     def holds(self, attempt: Attempt) -> bool:
         below = self.directory in ("", ".") or attempt.path.startswith(self.directory.rstrip("/") + "/")
-        return below and attempt.origin == self.origin and attempt.key.target == self.target
+        is_of = attempt.origin == self.origin and attempt.key.target == self.target
+        return below and is_of and attempt.path not in self.left_out
 
 
 def report(attempt: Attempt) -> Orphan:
@@ -298,7 +301,13 @@ def report(attempt: Attempt) -> Orphan:
 
 
 def stop(attempt: Attempt, reason: Reason) -> Step:
-    """Stop an attempt, of which a job may have several; one that waits for others is withdrawn."""
+    """Stop an attempt, of which a job may have several; one that waits for others is withdrawn.
+
+    One whose record cannot be read is held: nothing can be asked of its holder.
+    """
+    if attempt.unreadable:
+        reasons = (unreadable(attempt), reason)
+        return Step(key=attempt.key, kind="hold", reasons=reasons, guard=Guard.of(attempt), latest=attempt)
     waits = attempt.state in WAITING_STATES
     guard = Guard.of(attempt)
     return Step(

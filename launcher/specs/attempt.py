@@ -156,6 +156,7 @@ class Attempt:
         drift: a change of its objects by other programs, such as "main/1 was removed by hand"; not recorded.
         elsewhere: address of its engine, if that is not the one that was asked; never recorded. The other
             fields are then the last known ones.
+        unreadable: why the engine's record of it cannot be read; never recorded. As `elsewhere`.
     """
 
     key: JobKey
@@ -203,6 +204,7 @@ class Attempt:
     unstarted: int = 0
     drift: str = ""
     elsewhere: str = ""
+    unreadable: str = ""
 
     def __post_init__(self) -> None:
         if not self.edition:
@@ -252,7 +254,7 @@ class Attempt:
 
     def to_json(self) -> dict[str, Any]:
         """A JSON object; `from_json` gives the attempt back."""
-        out = {f.name: getattr(self, f.name) for f in fields(self)}
+        out = {f.name: getattr(self, f.name) for f in fields(self) if f.name != "unreadable"}
         return {
             **out,
             "key": list(self.key),

@@ -18,6 +18,7 @@ Facts, separated by `; `::
     a/0=0 use 1 0.5 200 process             it used 1.5 s of CPU time, 200 bytes; so may `quiet use …`
     cancel me       a client cancels, `cancel me 2` with a grace period, `interrupt me`, `signal 15`
     quiet           no process is left          @60             60 s after the start
+    clock 60        the clock was set ahead by 60 s; `clock -60`: back
     orphaned, withdrawn, unmet WHY, broken WHY, adopted, waiting a b, met a, queued
     restart a/0     by its engine, its first    requeued        all of it is run again
 
@@ -156,6 +157,15 @@ HISTORIES = [
     # Time limits
     ("a %60", "go; a/0; @59", []),
     ("a %60", "go; a/0; @60; a/0=-143; quiet", ["stopping timeout", "ended failed timed out after 60 s"]),
+    # Its clock is set while it runs: no time has passed
+    ("a %60", "go; a/0; @10; clock 3600; @3650; a/0=0; quiet", [DONE]),
+    ("a %60", "go; a/0; @10; clock 3600; @3660; a/0=-143; quiet",
+     ["stopping timeout", "ended failed timed out after 60 s"]),
+    ("a %60", "go; a/0; @10; clock -30; @30; a/0=-143; quiet",
+     ["stopping timeout", "ended failed timed out after 60 s"]),
+    ("a~1A %60", "go; a/0; clock 3600; a/0=3; quiet; a/0; @3659; a/0=0; quiet", ["restart app a/0 1", DONE]),
+    ("a %60", "go; a/0; clock 3600; requeued; go; a/0; @60; a/0=-143; quiet",
+     ["stopping timeout", "ended failed timed out after 60 s"]),
     ("a %0.5", "go; a/0; @1; a/0=-143; quiet", ["stopping timeout", "ended failed timed out after 0.5 s"]),
     ("a %60", "go; a/0; a/0=0; @60; quiet", [DONE]),
     ("a %60", "go; a/0; cancel me; @60; a/0=0; quiet", ["stopping cancel me", "ended cancelled cancelled by me"]),
@@ -307,6 +317,8 @@ def _app_fact(word, rest):
         by, _, grace = rest.partition(" ")
         more = {"grace_s": float(grace)} if grace else {}  # type: dict[str, Any]
         return dict(more, e="cancel", by=by, interrupt=word == "interrupt")
+    if word == "clock":
+        return {"e": "clock", "by": float(rest)}
     if word == "signal":
         return {"e": "cancel", "by": "", "signal": int(rest)}
     fields = {

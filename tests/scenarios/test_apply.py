@@ -1,6 +1,8 @@
 """Plan and apply, from a file to finished processes: jobs that run, are kept, or are held."""
 
 import os
+import subprocess
+from pathlib import Path
 
 import pytest
 
@@ -135,6 +137,31 @@ def test_a_job_without_its_file_is_an_orphan_that_prune_destroys(scenario):
     scenario.apply(scenario.folder, "--prune", "--allow-destructive")
     assert scenario.supervisors() == {}
     assert scenario.attempts()[-1].state == "cancelled"
+
+
+def test_a_job_whose_file_a_sparse_checkout_leaves_out_is_no_orphan(scenario):
+    gate, top = scenario.gate(), scenario.folder
+    for name in ("kept", "away"):
+        (top / name).mkdir()
+    scenario.job("true", name="other").rename(top / "kept" / "other.launcher.yaml")
+    left_out = scenario.job(gate.script).rename(top / "away" / "job.launcher.yaml")
+    git(top, "init", "-q")
+    git(top, "add", "kept", "away")
+    git(top, "-c", "user.name=a", "-c", "user.email=a@b", "commit", "-qm", "jobs")
+    scenario.apply(top)
+    gate.entered()
+    git(top, "sparse-checkout", "set", "kept")
+    assert not left_out.exists()
+    assert "orphaned" not in scenario.launcher("plan", top).out
+    scenario.run_to_end(top, "--prune", "--allow-destructive")
+    assert [attempt.state for attempt in scenario.attempts("job")] == ["running"]
+    git(top, "rm", "-q", "--sparse", left_out.relative_to(top))
+    scenario.apply(top, "--prune", "--allow-destructive")
+    assert [attempt.state for attempt in scenario.attempts("job")] == ["cancelled"]
+
+
+def git(folder: Path, *words: object) -> None:
+    subprocess.run(["git", "-C", folder, *map(str, words)], check=True, capture_output=True)
 
 
 def test_a_disabled_job_is_stopped(scenario):

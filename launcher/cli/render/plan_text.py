@@ -236,6 +236,8 @@ def _remedy(step: Step) -> str:
         if step.guard.state == "running":
             return f"to replace it, set `on_change: replace` in the job file, or {rerun}"
         return f"to run it, remove `on_change: hold` from the job file, or {rerun}"
+    if step.reasons[0].code == "record_unreadable":
+        return "to go on, put its record right: until then nothing of the job is started or stopped"
     if any(reason.code == "unapproved" for reason in step.reasons):
         return "to carry it out, review a plan that shows it, and approve that one"
     if failed := next((reason for reason in step.reasons if reason.code == "needs_failed"), None):

@@ -203,12 +203,22 @@ def _outlasts(folder: AppFolder, process: tuple[int, int, str]) -> bool:
 
 
 def read_attempt(app_dir: str) -> Record | None:
-    """Read attempt.json; None when its client was killed before it wrote it, or the folder is missing."""
-    return AppFolder(app_dir).read_json("attempt.json")
+    """Read attempt.json; None when its client was killed before it wrote it, or the folder is missing.
+
+    Raises StateError for one that cannot be read.
+    """
+    return _read_json(app_dir, "attempt.json")
 
 
 def read_request(app_dir: str) -> Record | None:
-    return AppFolder(app_dir).read_json("request.json")
+    return _read_json(app_dir, "request.json")
+
+
+def _read_json(app_dir: str, name: str) -> Record | None:
+    try:
+        return AppFolder(app_dir).read_json(name)
+    except OSError as error:
+        raise StateError(f"cannot read {os.path.join(app_dir, name)}: {error.strerror}") from error
 
 
 # -- its record and description ----------------------------------------------------------------------------

@@ -26,6 +26,9 @@ if TYPE_CHECKING:
 
     Event = dict[str, Any]
 
+_CLOCK_SET_S = 1.0
+"""A smaller step of the system's clock is no event."""
+
 CANNOT_RUN = 127
 """The exit code of a replica that could not be started, as a shell gives it."""
 
@@ -65,11 +68,17 @@ class Driver:
         self._grace_s = grace_s
         self._secrets = tuple(secrets)
         self._keeps_requests = any(role.max_retries for role in roles)
+        self._booted_at = time.time() - _uptime_s()  # by the clock as it was set then
 
     # -- the work of the loop ------------------------------------------------------------------------------
 
+    def begin(self) -> None:
+        """Note the clock of the event `starting`, which has just been recorded."""
+        self._booted_at = time.time() - _uptime_s()
+
     def now(self) -> float:
-        return time.time()
+        """Epoch seconds, by a clock that was not set since `begin`, or since the last fact `clock`."""
+        return self._booted_at + _uptime_s()
 
     def start(self, replicas: Sequence[HeldReplica]) -> None:
         """Start these replicas; see `launcher.holding.hold.Driver`."""
@@ -119,6 +128,10 @@ class Driver:
         is_busy = self._facts or self._app.to_start or self._app.to_stop
         self.loop.turn(0.0 if is_busy else until)
         facts, self._facts = self._facts, []
+        by = time.time() - self.now()
+        if abs(by) >= _CLOCK_SET_S:
+            self._booted_at += by
+            facts.insert(0, {"e": "clock", "t": time.time_ns(), "by": round(by, 3)})
         return facts
 
     # -- facts ---------------------------------------------------------------------------------------------
@@ -258,3 +271,8 @@ def _quietly(remove: Callable[[str], None], path: str) -> None:
         remove(path)
     except OSError:
         pass
+
+
+def _uptime_s() -> float:
+    """Seconds since the boot of the machine, its sleep included, whatever its clock is set to."""
+    return time.clock_gettime(time.CLOCK_BOOTTIME) if hasattr(time, "CLOCK_BOOTTIME") else time.monotonic()

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from launcher.errors import LauncherError
     from launcher.schedulers.api import Known, OnWait
     from launcher.schedulers.local.appview import AppView, LocalApp
-    from launcher.specs.attempt import Attempt
+    from launcher.specs.attempt import Attempt, AttemptState
     from launcher.specs.launch import JobKey
     from launcher.state.store import Store
 
@@ -137,32 +137,25 @@ class LocalApps(EngineApps):
         return [row for row in reversed(out) if row.job is not None]
 
     def _attempt(self, row: AppRecord, known: Known = None) -> Attempt | None:
-        """The attempt of a row; without a record it has no document. `known`: see `observe`."""
+        """The attempt of a row; without a record it has no document. `known`: see `observe`.
+
+        One whose record cannot be read is as last known, and `unreadable`.
+        """
         from launcher.schedulers.local.appview import LocalApp
 
         app_dir = paths.local_app(row.app_id)
-        view = _read_state(app_dir)
+        try:
+            view = _read_state(app_dir)
+        except StateError as error:
+            from launcher.dataclass import replace
+
+            return replace((known or {}).get(row.app_id) or _of_row(row, row.state), unreadable=str(error))
         if view is None:
             return None
         app = LocalApp(app_dir, view)
         if known and row.app_id in known and view.state not in PENDING:
             return as_seen(known[row.app_id], app.record, app.owner)
-        if (found := app.attempt()) is not None:
-            return found
-        from launcher.specs.attempt import Attempt
-        from launcher.specs.launch import JobKey
-
-        return Attempt(
-            key=JobKey(*row.key),
-            number=row.number or 0,
-            app_id=row.app_id,
-            scheduler=row.scheduler,
-            digest="",
-            document={},
-            created_at=row.created_at or 0.0,
-            state=view.state,
-            owner=view.owner,
-        )
+        return app.attempt() or _of_row(row, view.state, view.owner)
 
     def records(self) -> list[AppRecord]:
         """The apps of the scheduler, the newest first. Apps without a recorded end are read from folders."""
@@ -229,7 +222,10 @@ class LocalApps(EngineApps):
     def _ended_or_removed(self, app: AppRecord) -> AppView | None:
         """The app if it has ended. Removes a void row, and the app without a job of a dead owner."""
         app_dir = paths.local_app(app.app_id)
-        view = _read_state(app_dir)
+        try:
+            view = _read_state(app_dir)
+        except StateError:  # it may be live; plans name it
+            return None
         if view is None:
             with open_store(durable=False) as store:
                 store.remove_void(app.app_id, app_dir)
@@ -307,6 +303,24 @@ class LocalApps(EngineApps):
         record_end(app_id, view)  # kills the processes of a lost app
         if view.supervisor and view.lock_held:
             pids.wait_for_exit(*view.supervisor[:2], _PATIENCE_S)
+
+
+def _of_row(row: AppRecord, state: AttemptState | str, owner: str = "") -> Attempt:
+    """The attempt of a row, without its document."""
+    from launcher.specs.attempt import Attempt
+    from launcher.specs.launch import JobKey
+
+    return Attempt(
+        key=JobKey(*row.key),
+        number=row.number or 0,
+        app_id=row.app_id,
+        scheduler=row.scheduler,
+        digest="",
+        document={},
+        created_at=row.created_at or 0.0,
+        state=state,  # type: ignore[arg-type]
+        owner=owner,
+    )
 
 
 def _read_state(app_dir: str) -> AppView | None:

@@ -9,6 +9,7 @@ import os
 from _thread import allocate_lock
 
 from launcher import paths
+from launcher.errors import StateError
 from launcher.schedulers.appfolder import is_id
 from launcher.schedulers.backend import EngineScheduler
 
@@ -188,10 +189,17 @@ class LocalScheduler(EngineScheduler["PopenRequest"]):
         from launcher.schedulers.local import appview
         from launcher.schedulers.local.appview import app_record
 
+        unread: StateError | None = None
         for app_id in filter(is_id, app_ids):
-            view = appview.read_state(paths.local_app(app_id))
+            try:
+                view = appview.read_state(paths.local_app(app_id))
+            except StateError as error:
+                unread = unread or error
+                continue
             if view is not None and not view.abandoned:
                 yield app_record(self.backend, self.session_name, app_id, view)
+        if unread is not None:  # after all others
+            raise unread
 
     def changed(self, app_ids: Collection[str], timeout_s: float = 0.0) -> Collection[str]:
         """The kernel reports each event that an app writes. The death of a supervisor shows no change."""

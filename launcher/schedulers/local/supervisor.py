@@ -216,6 +216,8 @@ class Supervisor(Keeper):
             deal(app.share.place, app.gpus)
         more: dict[str, Any] = {"inputs": True} if app.comparison else {}
         app.note("starting", **more)  # from now on readers must assume that replicas were started
+        if self._driver is not None:
+            self._driver.begin()
         self._going = True
 
     def over(self, app: UnstartedApp) -> None:

@@ -252,7 +252,8 @@ def _end_by_slurm(facts: Facts, ended: Mapping[str, Any]) -> tuple[str, str, int
     if state == "PREEMPTED":
         return "failed", "was preempted", None
     if ended.get("exit") == _NO_OUTPUT_FILE:
-        return "failed", f"the node cannot open {facts.get('folder')}/slurm.out: is it shared?", None
+        path = f"{facts.get('folder')}/slurm.out"
+        return "failed", f"the node cannot open {path}: is its disk full, or is it not shared?", None
     if state in ("FAILED", "BOOT_FAIL"):
         return ("failed", *_exit(str(ended.get("exit") or ""), str(ended.get("reason") or "")))
     if state == "COMPLETED":

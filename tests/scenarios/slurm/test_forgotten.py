@@ -141,7 +141,8 @@ def test_an_app_names_the_job_folder_that_its_node_does_not_see(broken):
     scenario.cluster.hide(scenario.job_dir)
     scenario.run_to_end(scenario.job("true"), code=5)
     path = scenario.job_dir / "apps" / app_of(scenario) / "slurm.out"
-    assert scenario.status("job")["message"] == f"the node cannot open {path}: is it shared?"
+    why = f"the node cannot open {path}: is its disk full, or is it not shared?"
+    assert scenario.status("job")["message"] == why
 
 
 def test_a_pending_job_that_slurm_forgot_is_lost(broken):

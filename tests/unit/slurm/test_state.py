@@ -194,7 +194,11 @@ def ended(state, **fields):
         (
             "FAILED",
             {"exit": "0:53", "reason": "JobLaunchFailure"},
-            ("failed", "the node cannot open /j/apps/train-2-x/slurm.out: is it shared?", None),
+            (
+                "failed",
+                "the node cannot open /j/apps/train-2-x/slurm.out: is its disk full, or is it not shared?",
+                None,
+            ),
         ),
         ("CANCELLED+", {}, ("cancelled", "cancelled in Slurm", None)),
         ("TIMEOUT", {"end": 119.0}, ("failed", "timed out after 59 s", None)),
