@@ -281,16 +281,19 @@ def _engines(steps: Iterable[Step], fingerprints: Mapping[str, str]) -> dict[str
 class Scope:
     """A place of orphans: attempts of one origin and target whose recorded path is below a directory.
 
-    `directory` is relative to the repository's root, with forward slashes; "" is the root.
+    `directory` is relative to the repository's root, with forward slashes; "" is the root. `project` is None
+    where orphans of every project count.
     """
 
     origin: str
     target: str
     directory: str = ""
+    project: str | None = None
 
     def holds(self, attempt: Attempt) -> bool:
         below = self.directory in ("", ".") or attempt.path.startswith(self.directory.rstrip("/") + "/")
-        return below and attempt.origin == self.origin and attempt.key.target == self.target
+        is_of_project = self.project in (None, attempt.key.project)
+        return below and is_of_project and attempt.origin == self.origin and attempt.key.target == self.target
 
 
 def report(attempt: Attempt) -> Orphan:
