@@ -13,6 +13,7 @@ from launcher.plan.model import Plan
 
 if TYPE_CHECKING:
     from launcher.apply.events import Outcome
+    from launcher.specs.attempt import Attempt
 
 _CHECK: Final = re.compile(r"launcher apply \((?P<project>[^,()]+), (?P<target>[^,()]+)\)")
 AppliedJobs = Mapping[str, Sequence[Mapping[str, Any]]]
@@ -74,9 +75,13 @@ def _started(plan: Plan, outcomes: Sequence[Outcome], merged: Merged) -> Iterato
     """Yield the apps that applies of these merges have started, each with its pull request.
 
     An apply that was killed has recorded none of those that it started: the next one finds them running, or
-    ended, by their approval.
+    ended, by their commit and their approval.
     """
     ids = {each.id for each in merged.approvals}
+
+    def is_of_merge(attempt: Attempt) -> bool:
+        return attempt.approval in ids and attempt.commit.partition("-")[0] in merged.commits
+
     steps = {step.key: step for step in plan.steps}
     for each in outcomes:
         step = steps.get(each.key)
@@ -86,7 +91,7 @@ def _started(plan: Plan, outcomes: Sequence[Outcome], merged: Merged) -> Iterato
             yield each, step.pull_request if step is not None else ""
             continue
         latest = step.latest if step is not None else None
-        if latest is not None and latest.app_id == each.app_id and latest.approval in ids:
+        if latest is not None and latest.app_id == each.app_id and is_of_merge(latest):
             yield each, latest.pull_request
 
 

@@ -163,13 +163,15 @@ class Merged:
         pulls: the pull requests, by number.
         without: commits that came from no pull request.
         unreviewed: pull requests without a list of effects for this project and target.
-        checks: the check runs of the commits of these merges.
+        commits: the commits since the last applied one.
+        checks: the check runs of these commits.
     """
 
     approvals: Sequence[Approval]
     pulls: Mapping[str, Pull]
     without: Sequence[str] = ()
     unreviewed: Sequence[str] = ()
+    commits: Collection[str] = ()
     checks: Sequence[CheckRun] = ()
 
 
@@ -192,7 +194,8 @@ class CommitHistory:
         pulls: dict[str, Pull] = {}
         without, unreviewed = [], []
         seen: list[CheckRun] = []
-        for commit in reversed(self._since_applied(scope)):
+        since = self._since_applied(scope)
+        for commit in reversed(since):
             if commit[0] not in self._pulls:
                 self._pulls[commit[0]] = self._look_up(*commit)
             pull = self._pulls[commit[0]]
@@ -215,6 +218,7 @@ class CommitHistory:
             pulls=pulls,
             without=without,
             unreviewed=unreviewed,
+            commits=frozenset(sha for sha, _ in since),
             checks=seen,
         )
 

@@ -160,7 +160,7 @@ class Spawner:
 
 
 def _enter(cwd: str, argv: list[str]) -> None:
-    """Change to the working directory, which may have been removed since it was checked. Raises SpawnError."""
+    """Change to the working directory, which may be gone since it was checked. Raises SpawnError."""
     try:
         os.chdir(cwd)
     except (FileNotFoundError, NotADirectoryError) as error:

@@ -115,6 +115,27 @@ def test_the_jobs_of_two_applies_of_a_commit_are_both_reported(
 
 
 @pytest.mark.slow
+def test_a_job_is_reported_once_where_each_commit_of_a_rebased_pull_request_is_applied(
+    repo: Repository, github: FakeGitHub, scenario: Scenario
+) -> None:
+    repo.pull_request(1, {"one.launcher.yaml": job("one")})
+    repo.pull_request(1, {"two.launcher.yaml": job("two")})
+    repo.plan(1)
+    git(repo.work, "merge", "-q", "--ff-only", "change-1")
+    git(repo.work, "push", "-q", "origin", "main")
+    commits = git(repo.work, "rev-list", "--reverse", "-2", "main").split()
+    github.merge_pull(1, commits[1])
+    github.commits[commits[0]] = [1]
+    for commit in commits:
+        repo.apply(at=commit)
+    for name in ("one", "two"):
+        scenario.wait(name)
+    repo.report()
+    told = "".join(github.bodies(1)[1:])
+    assert [told.count(f"| {name}@1 |") for name in ("one", "two")] == [1, 1]
+
+
+@pytest.mark.slow
 def test_a_running_job_of_another_project_is_no_orphan(
     repo: Repository, github: FakeGitHub, scenario: Scenario
 ) -> None:
