@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import os
 
-from launcher.errors import LauncherError, StateError, UnreachableError
+from launcher.errors import CommandError, LauncherError, StateError, UnreachableError
 from launcher.files import is_below
 from launcher.inventory import recorded
 from launcher.schedulers.registry import get_scheduler, open_store
-from launcher.specs.jobkey import DEFAULT_TARGET
 from launcher.text import some_of, typed
 
 TYPE_CHECKING = False
@@ -267,6 +266,8 @@ def apply_command(attempt: Attempt, *options: str) -> str:
 
     In another checkout than that of the attempt, the path is the one below the top folder.
     """
+    from launcher.specs.jobkey import DEFAULT_TARGET
+
     path = attempt.path
     try:
         here = os.getcwd()
@@ -283,7 +284,6 @@ def apply_command(attempt: Attempt, *options: str) -> str:
 def _checkout(folder: str, origin: str) -> str:
     """The top folder of the checkout of an origin that holds a folder; "" for any other folder."""
     from launcher import git
-    from launcher.command import CommandError
 
     tree = git.repository(folder)
     try:
