@@ -31,7 +31,6 @@ from launcher.plan.model import Plan
 from launcher.specs.launch import JobKey, Launch
 
 if TYPE_CHECKING:
-    from launcher.apply.events import Outcome
     from launcher.plan.effects import Approval
 
 
@@ -164,12 +163,16 @@ class Merged:
         pulls: the pull requests, by number.
         without: commits that came from no pull request.
         unreviewed: pull requests without a list of effects for this project and target.
+        commits: the commits since the last applied one.
+        checks: the check runs of these commits.
     """
 
     approvals: Sequence[Approval]
     pulls: Mapping[str, Pull]
     without: Sequence[str] = ()
     unreviewed: Sequence[str] = ()
+    commits: Collection[str] = ()
+    checks: Sequence[CheckRun] = ()
 
 
 class CommitHistory:
@@ -190,11 +193,15 @@ class CommitHistory:
         approvals: dict[str, Approval] = {}
         pulls: dict[str, Pull] = {}
         without, unreviewed = [], []
-        for commit in reversed(self._since_applied(scope)):
+        seen: list[CheckRun] = []
+        since = self._since_applied(scope)
+        for commit in reversed(since):
             if commit[0] not in self._pulls:
                 self._pulls[commit[0]] = self._look_up(*commit)
             pull = self._pulls[commit[0]]
-            queued = approval_in(self._forge.check_runs(commit[0]), scope)
+            checks = self._forge.check_runs(commit[0])
+            seen += checks
+            queued = approval_in(checks, scope)
             if pull is None and queued is None:
                 without.append(commit[0])
                 continue
@@ -207,7 +214,12 @@ class CommitHistory:
             else:
                 approvals[found.id] = replace(found, pull_request=number)
         return Merged(
-            approvals=tuple(approvals.values()), pulls=pulls, without=without, unreviewed=unreviewed
+            approvals=tuple(approvals.values()),
+            pulls=pulls,
+            without=without,
+            unreviewed=unreviewed,
+            commits=frozenset(sha for sha, _ in since),
+            checks=seen,
         )
 
     def last_applied(self, scope: ApprovalScope) -> str:
@@ -277,61 +289,6 @@ def _needs_watcher(launch: Launch) -> bool:
     return bool(launch.needs or launch.timeout_s or launch.asks or ordered)
 
 
-def applied_check(
-    scope: ApprovalScope, plan: Plan, outcomes: Sequence[Outcome], merged: Merged, *, run_url: str
-) -> Check:
-    """Return the check run that records what was applied for a commit.
-
-    It succeeds when no approved effect is left to carry out, and none that a missing list of effects might
-    approve: then later applies begin after this commit.
-    """
-    started = [each for each in outcomes if each.app is not None and each.kind not in ("keep", "hold")]
-    failed = [each for each in outcomes if each.error]
-    named = {key for approval in merged.approvals for key in (start.key for start in approval.starts)}
-    left = [each for each in plan.unapproved if each.effect.key in named]
-    numbers = {step.key: step.pull_request for step in plan.steps}
-    by_number: dict[str, list[dict[str, Any]]] = {number: [] for number in merged.pulls}
-    for each in started:
-        entry = {"job": each.key.job, "attempt": each.attempt, "app_id": each.app_id, "handle": each.handle}
-        by_number.setdefault(numbers.get(each.key, ""), []).append(entry)
-    data = {
-        "version": "launcher.applied/v1",
-        "project": scope.project,
-        "target": scope.target,
-        "run_url": run_url,
-        "approvals": by_number,
-    }
-    is_done = not failed and not left and not (merged.unreviewed and plan.unapproved)
-    unapproved = len(plan.unapproved)
-    words = [
-        f"{len(started)} started" if started else "",
-        f"{len(failed)} failed to start" if failed else "",
-        f"{unapproved} {'effect' if unapproved == 1 else 'effects'} not approved" if unapproved else "",
-    ]
-    title = ", ".join(filter(None, words)) or "nothing to do"
-    return Check(
-        name=f"launcher apply {scope}",
-        conclusion="success" if is_done else "failure",
-        title=title,
-        summary=title,
-        text=f"```json\n{json.dumps(data, indent=1)}\n```",
-        external_id=f"launcher-apply {scope.project} {scope.target}",
-    )
-
-
-def applied_words(number: str, plan: Plan, outcomes: Sequence[Outcome], short: str) -> str:
-    """The sentence for the comment of one pull request."""
-    mine = {step.key for step in plan.steps if step.pull_request == number}
-    done = [each for each in outcomes if each.key in mine]
-    started = [each.key.job for each in done if not each.error]
-    failed = [each.key.job for each in done if each.error]
-    words = [
-        f"started {names(started)}" if started else "",
-        f"could not start {names(failed)}" if failed else "",
-    ]
-    return f"applied at {short}: {', '.join(filter(None, words)) or 'nothing to do'}"
-
-
 def asked(chain: Chain, github: GitHub) -> Chain:
     """The chain with its pull request and approval checked at GitHub. Raises GitHubError, LauncherError."""
     number = chain.attempt.pull_request
@@ -372,9 +329,6 @@ def _approval(chain: Chain, pull: Pull | None, github: GitHub) -> dict[str, Any]
     return {"mark": "wrong", "why": why, "expected": attempt.effect, "found": held}
 
 
-_APPLIED = "<!-- launcher applied -->"
-
-
 def publish_comment(forge: Forge, number: int, mark: str, text: str, *, is_news: bool) -> None:
     """Write the one comment that carries a mark, or replace its text.
 
@@ -394,8 +348,3 @@ def publish_comment(forge: Forge, number: int, mark: str, text: str, *, is_news:
 def mark_of(scope: ApprovalScope) -> str:
     """The hidden line that the comment of a project and target begins with."""
     return f"<!-- launcher plan: {JobKey(scope.project, scope.target, '').session} -->"
-
-
-def with_applied(body: str, words: str) -> str:
-    """Return a comment's text with a sentence on what was applied, which replaces an earlier one."""
-    return f"{body.partition(_APPLIED)[0].rstrip()}\n\n{_APPLIED}\n{words}\n"

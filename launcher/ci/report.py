@@ -7,13 +7,12 @@ scheduled run looks at the commits that were applied and not reported yet.
 from __future__ import annotations
 
 import html
-import json
-import re
 from bisect import bisect_right
 from collections.abc import Callable, Mapping, Sequence
 from itertools import accumulate, chain
 from typing import Any, Final, NamedTuple
 
+from launcher.ci.applied import AppliedJobs, applied_in
 from launcher.ci.approvals import ApprovalScope, Forge, names, plain
 from launcher.ci.forge import MOST_CHARACTERS, Check, CheckRun, ForgeError
 from launcher.inventory.outputs import ResultRow, shown
@@ -23,7 +22,6 @@ MOST_COMMITS: Final = 50
 """How many first parents of the branch are searched for applied commits."""
 _MOST_RESULTS: Final = 20
 _MOST_OF_TABLE: Final = MOST_CHARACTERS // 2
-_APPLIED: Final = re.compile(r"launcher apply \((?P<project>[^,()]+), (?P<target>[^,()]+)\)")
 _BAD: Final = frozenset({"failed", "lost", "cancelled", "skipped"})
 
 
@@ -72,23 +70,21 @@ def report(
     lines = []
     for sha in commits[:MOST_COMMITS]:
         checks = forge.check_runs(sha)
-        reported = {check.name for check in checks}
-        for name in dict.fromkeys(check.name for check in checks):
-            check = next(check for check in checks if check.name == name)  # the newest of this name
-            scope, applied = _applied(check)
-            if scope is None or f"launcher report {scope}" in reported:
-                continue
-            due = {number: look(jobs) for number, jobs in applied.items() if jobs}
+        for scope, applies in _unreported(checks).items():
+            found = [
+                {number: look(jobs) for number, jobs in applied.items() if jobs} for _, applied in applies
+            ]
             try:
-                lines += _tell(forge, sha, scope, due, check)
+                for order, ((check, _), due) in enumerate(zip(applies, found, strict=True)):
+                    lines += _tell(forge, scope, due, check, _mark(scope, sha, order))
             except ForgeError as error:
                 if not error.is_forbidden:
                     raise
                 refused(error)
-                lines += _lines(forge, scope, due)
+                lines += [line for due in found for line in _lines(forge, scope, due)]
                 continue
-            if all(_is_due(jobs) for jobs in due.values()):
-                title = "reported" if due else "nothing was started"
+            if all(_is_due(jobs) for due in found for jobs in due.values()):
+                title = "reported" if any(found) else "nothing was started"
                 done = Check(
                     f"launcher report {scope}", "success", title, title, "", f"launcher-report {scope}"
                 )
@@ -96,22 +92,29 @@ def report(
     return lines
 
 
-def _applied(check: CheckRun) -> tuple[ApprovalScope | None, Mapping[str, Sequence[Mapping[str, Any]]]]:
-    """The jobs that a check run of `ci apply` names, by pull request; (None, {}) for any other check run."""
-    named = _APPLIED.fullmatch(check.name)
-    data_block = re.fullmatch(r"```json\n(.*)\n```", check.text, re.DOTALL)
-    if named is None or data_block is None:
-        return None, {}
-    try:
-        data = json.loads(data_block[1])
-        found = {
-            number: [{key: each[key] for key in ("job", "attempt", "app_id", "handle")} for each in jobs]
-            for number, jobs in data["approvals"].items()
-            if number == "" or number.isdigit()
-        }
-    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
-        return None, {}
-    return ApprovalScope(named["project"], named["target"]), found
+def _unreported(
+    checks: Sequence[CheckRun],
+) -> dict[ApprovalScope, list[tuple[CheckRun, AppliedJobs]]]:
+    """The applies of a commit that a report is due for: those that have started jobs, the oldest first.
+
+    Each names the jobs that no earlier one names. A report is due again after a later apply. A scope whose
+    applies have started nothing has an empty list.
+    """
+    newest = {check.name: check.id for check in reversed(checks)}
+    found: dict[ApprovalScope, list[tuple[CheckRun, AppliedJobs]]] = {}
+    for check in reversed(checks):
+        scope, applied = applied_in(check)
+        if scope is None or newest.get(f"launcher report {scope}", -1) > newest[check.name]:
+            continue
+        applies = found.setdefault(scope, [])
+        if any(applied.values()):
+            applies.append((check, applied))
+    return found
+
+
+def _mark(scope: ApprovalScope, sha: str, order: int) -> str:
+    """The hidden line that a comment begins with: the first, second or later one for the jobs of a commit."""
+    return f"<!-- launcher report {scope} {sha}{f' {order + 1}' if order else ''} -->"
 
 
 def _is_due(jobs: Sequence[EndedJob]) -> bool:
@@ -120,16 +123,15 @@ def _is_due(jobs: Sequence[EndedJob]) -> bool:
 
 
 def _tell(
-    forge: Forge, sha: str, scope: ApprovalScope, due: Mapping[str, Sequence[EndedJob]], check: CheckRun
+    forge: Forge, scope: ApprovalScope, due: Mapping[str, Sequence[EndedJob]], check: CheckRun, mark: str
 ) -> list[str]:
     """Write the comments that are due and not there yet; returns a line for each."""
-    mark = f"<!-- launcher report {scope} {sha} -->"
     new = {}
     for number, jobs in due.items():
         if not number or not _is_due(jobs):
             continue
         if not any(comment.body.startswith(mark) for comment in forge.comments(int(number))):
-            forge.add_comment(int(number), comment_text(mark, sha, jobs, check.url))
+            forge.add_comment(int(number), comment_text(mark, check.sha, jobs, check.url))
             new[number] = jobs
     return _lines(forge, scope, new)
 

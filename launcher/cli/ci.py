@@ -18,20 +18,18 @@ from launcher.apply.approval import check_plan
 from launcher.apply.events import Outcome, Result
 from launcher.apply.plans import make_plan
 from launcher.ci import doctor, report
+from launcher.ci.applied import applied_check, applied_words, with_applied
 from launcher.ci.approvals import (
     MOST_COMMITS,
     ApprovalScope,
     CommitHistory,
     Forge,
     Merged,
-    applied_check,
-    applied_words,
     effect_checks,
     mark_of,
     part_of,
     publish_comment,
     scopes_of,
-    with_applied,
     withheld,
     without,
 )
@@ -52,6 +50,7 @@ from launcher.cli.render.plan_answers import comparison_json, comparison_markdow
 from launcher.cli.render.plan_text import plan_text
 from launcher.cli.render.values import asked_for, took
 from launcher.cli.watch import Watch
+from launcher.dataclass import replace
 from launcher.errors import JobFileError, LauncherError, StaleError, UsageError
 from launcher.files import PROJECT_FILE
 from launcher.git import Repository
@@ -225,7 +224,10 @@ def apply_merged(args: Any, run: StepRun) -> tuple[int, dict[str, Any]]:
     code = 0
     outcomes: list[Outcome] = []
     stale: list[Problem] = []
-    for scope in sorted({ApprovalScope(*launch.key[:2]) for launch in launches}):
+    scopes = {ApprovalScope(*launch.key[:2]) for launch in launches}
+    if choices.prune:  # a project whose last job file was removed has jobs to stop
+        scopes.update(scopes_of(make_plan(launches, choices=choices)))
+    for scope in sorted(scopes):
         mine = [launch for launch in launches if launch.key[:2] == scope]
         try:
             merged = by_hand or history.merged(scope)
@@ -234,7 +236,7 @@ def apply_merged(args: Any, run: StepRun) -> tuple[int, dict[str, Any]]:
             stale.append((str(scope), error))
             code = max(code, error.exit_code)
             continue
-        ended, done = _carry_out(mine, choices, merged, scope, run)
+        ended, done = _carry_out(mine, _choices_in(scope, choices), merged, scope, run)
         outcomes += done
         code = max(code, ended)
     if code == StaleError.exit_code:
@@ -260,6 +262,11 @@ def _by_hand(launches: Sequence[Launch], choices: Choices, digest: str, runner: 
             hint="review the plan below, and run the workflow again with its digest:\n" + str(plan),
         )
     return Merged(approvals=(to_approval(approval_json(plan), source="the digest"),), pulls={})
+
+
+def _choices_in(scope: ApprovalScope, choices: Choices) -> Choices:
+    """The choices for the jobs of one project: those of others are no orphans of it."""
+    return replace(choices, scopes=tuple(replace(each, project=scope.project) for each in choices.scopes))
 
 
 def _carry_out(
@@ -291,7 +298,7 @@ def _carry_out(
         run.forge.add_check(check, sha=run.runner.sha)
     with run.degraded(f"the {run.forge.words.request}s do not show what was applied"):
         for number in merged.pulls:
-            words = applied_words(number, plan, result.outcomes, run.runner.sha[:7])
+            words = applied_words(number, plan, result.outcomes, merged, run.runner.sha[:7])
             for comment in run.forge.comments(int(number)):
                 if comment.body.startswith(mark_of(scope)):
                     run.forge.edit_comment(int(number), comment.id, with_applied(comment.body, words))

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from launcher.errors import LauncherError, StateError, UnreachableError
+import os
+
+from launcher.errors import CommandError, LauncherError, StateError, UnreachableError
+from launcher.files import is_below
 from launcher.inventory import recorded
 from launcher.schedulers.registry import get_scheduler, open_store
 from launcher.text import some_of, typed
@@ -233,7 +236,7 @@ def say_why_held(apps: Sequence[AppRecord]) -> None:
     for app in others:
         attempt = attempts.get(app.app_id)
         if app.abandoned:
-            again = f": launcher apply {typed(attempt.path)}" if attempt else ""
+            again = f": {apply_command(attempt)}" if attempt else ""
             app.message = f"the process that would start it has died{again}"
         elif attempt is not None:
             needs = [(each.job, states[each.app_id]) for each in attempt.needs]
@@ -255,7 +258,38 @@ def what_starts(app: AppRecord) -> str:
     states = _states(attempt.needs)
     left = [each.job for each in attempt.needs if each.job == job or states[each.app_id] not in _DONE]
     jobs = " and ".join(left) if len(left) <= 2 else some_of(left, 2)
-    return f"when {jobs} {'succeeds' if len(left) == 1 else 'succeed'}: launcher apply {typed(attempt.path)}"
+    return f"when {jobs} {'succeeds' if len(left) == 1 else 'succeed'}: {apply_command(attempt)}"
+
+
+def apply_command(attempt: Attempt, *options: str) -> str:
+    """The apply of an attempt's job file, as it can be typed in the current directory.
+
+    In another checkout than that of the attempt, the path is the one below the top folder.
+    """
+    from launcher.specs.jobkey import DEFAULT_TARGET
+
+    path = attempt.path
+    try:
+        here = os.getcwd()
+    except FileNotFoundError:  # it was removed
+        here = "/"
+    is_folder = os.path.isabs(attempt.origin)
+    if top := os.path.realpath(attempt.origin) if is_folder else _checkout(here, attempt.origin):
+        path = os.path.join(top, path)
+        path = os.path.relpath(path, here) if is_below(here, top) else path
+    target = () if attempt.key.target == DEFAULT_TARGET else ("--target", attempt.key.target)
+    return " ".join(["launcher apply", typed(path), *options, *target])
+
+
+def _checkout(folder: str, origin: str) -> str:
+    """The top folder of the checkout of an origin that holds a folder; "" for any other folder."""
+    from launcher import git
+
+    tree = git.repository(folder)
+    try:
+        return tree.root if tree is not None and tree.origin == origin else ""
+    except CommandError:
+        return ""
 
 
 def _states(needs: Sequence[StoodOn]) -> dict[str, str]:

@@ -12,15 +12,16 @@ from launcher.dataclass import dataclass
 from launcher.errors import LauncherError, SchedulerError
 from launcher.inventory import recorded
 from launcher.inventory.attempts import attempts_of
+from launcher.inventory.listing import apply_command
 from launcher.inventory.recorded import scheduler_of
 from launcher.inventory.status import inspect
 from launcher.schedulers.staged import StagedScheduler
 from launcher.specs.app import AppDef
 from launcher.specs.attempt import Attempt
-from launcher.specs.jobkey import DEFAULT_TARGET, UnknownAppException
+from launcher.specs.jobkey import UnknownAppException
 from launcher.specs.outputs import own_output
 from launcher.state.records import AppRecord, of_attempt
-from launcher.text import printable, typed
+from launcher.text import printable
 from launcher.unpacking import ArchiveMember, Unpacked, check_free, first_file, unpack
 
 
@@ -82,9 +83,7 @@ def read_output(app: AppRecord, name: str, most: int) -> ArchiveMember | None:
 
 def rerun_command(attempt: Attempt) -> str:
     """The command that runs the job of an attempt again."""
-    job, target = attempt.key.job, attempt.key.target
-    again = f"launcher apply {typed(attempt.path)} --rerun {job}"
-    return again if target == DEFAULT_TARGET else f"{again} --target {target}"
+    return apply_command(attempt, "--rerun", attempt.key.job)
 
 
 def _attempt(app: AppRecord) -> tuple[Attempt, StagedScheduler[Any]]:

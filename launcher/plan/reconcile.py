@@ -281,19 +281,24 @@ def _engines(steps: Iterable[Step], fingerprints: Mapping[str, str]) -> dict[str
 class Scope:
     """A place of orphans: attempts of one origin and target whose recorded path is below a directory.
 
-    `directory` is relative to the repository's root, with forward slashes; "" is the root. `left_out`: the
-    job files below it that the checkout lacks, although its commit has them: they may still declare jobs.
+    Attributes:
+        directory: relative to the repository's root, with forward slashes; "" is the root.
+        left_out: the job files below it that the checkout lacks, although its commit has them: they may still
+            declare jobs.
+        project: None where orphans of every project count.
     """
 
     origin: str
     target: str
     directory: str = ""
     left_out: frozenset[str] = frozenset()
+    project: str | None = None
 
     def holds(self, attempt: Attempt) -> bool:
         below = self.directory in ("", ".") or attempt.path.startswith(self.directory.rstrip("/") + "/")
         is_of = attempt.origin == self.origin and attempt.key.target == self.target
-        return below and is_of and attempt.path not in self.left_out
+        is_of_project = self.project in (None, attempt.key.project)
+        return below and is_of and is_of_project and attempt.path not in self.left_out
 
 
 def report(attempt: Attempt) -> Orphan:

@@ -113,6 +113,25 @@ def test_a_failed_job_skips_its_dependents_until_it_succeeds(scenario, pipeline)
 
 
 @pytest.mark.slow
+@pytest.mark.slow
+def test_the_apply_that_is_named_can_be_typed_in_the_current_directory(scenario, pipeline):
+    pipeline.write("train", "false", top="needs: [prepare]\ntargets: {prod: {description: other}}")
+    for name in ("prepare", "evaluate"):
+        text = (scenario.folder / f"{name}.launcher.yaml").read_text()
+        (scenario.folder / f"{name}.launcher.yaml").write_text(f"{text}\ntargets: {{prod: {{}}}}\n")
+    pipeline.open()
+    scenario.run_to_end(".", "--target", "prod", code=5)
+    below = scenario.folder / "below"
+    below.mkdir()
+    for folder, path in (
+        (scenario.folder, "evaluate.launcher.yaml"),
+        (below, "../evaluate.launcher.yaml"),
+        (scenario.home, f"{scenario.folder}/evaluate.launcher.yaml"),
+    ):
+        text = scenario.launcher("status", "evaluate", "--target", "prod", cwd=folder).out
+        assert f"when train succeeds: launcher apply {path} --target prod\n" in text
+
+
 def test_describe_shows_the_attempts_that_a_waiting_attempt_needs(scenario, pipeline):
     scenario.apply(".")
     shown = scenario.launcher("describe", "train").out

@@ -93,6 +93,7 @@ ON_BRANCH = {
     "launcher.command": "subprocess, for commands that run none",
     "launcher.components.calls": "what calls a component, for job files that have none",
     "launcher.git": "launcher.command, for folders outside of work trees",
+    "launcher.inventory.listing": "git and targets, for apps that no apply has to start again",
     "launcher.jobfile.compile.build": "components, for job files that have none",
     "launcher.jobfile.compile.project": "the defaults of components, for projects without any",
     "launcher.jobfile.format": "YAML for TOML files, and TOML for YAML files",

@@ -73,7 +73,8 @@ def plan_markdown(plan: Plan, *, max_bytes: int = MAX_BYTES, in_full: bool = Fal
 
 
 def _page(plan: Plan, rows: Sequence[str], details: Sequence[str], left_out: str) -> str:
-    sessions = sorted({step.key.session for step in plan.steps})
+    keys = [*(step.key for step in plan.steps), *(orphan.key for orphan in plan.orphans)]
+    sessions = sorted({key.session for key in keys})
     total = in_total(total_of(plan.steps))
     verdict = f"{_verdict(plan)}; {total}" if total else _verdict(plan)
     lines = [f"<!-- launcher plan: {', '.join(sessions)} -->", f"### {verdict}", ""]
@@ -116,9 +117,11 @@ def _verdict(plan: Plan) -> str:
     pending = [step for step in effective if step.attribution.startswith("already pending")]
     own = [step for step in effective if step not in pending]
     starts, stops = sum(step.starts for step in own), sum(len(step.stops) for step in own)
+    withdraws = sum(len(step.withdraws) for step in own if not step.starts)
     words = [
         f"starts {plural(starts, 'job')}" if starts else "",
         f"stops {plural(stops, 'app')}" if stops else "",
+        f"withdraws {plural(withdraws, 'waiting app')}" if withdraws else "",
         f"{len(pending):,} {pending[0].attribution}" if pending else "",
     ]
     return ", ".join(filter(None, words)).capitalize()

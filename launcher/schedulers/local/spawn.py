@@ -91,8 +91,8 @@ class Spawner:
         env = self._environment(own, restart)
         path = self._find(argv, env, cwd)
         fds: list[int] = []
+        _enter(cwd, argv)
         try:
-            os.chdir(cwd)
             fds += os.pipe()
             fds += os.pipe()
             os.set_blocking(fds[0], False)  # the reading end only; programs expect blocking writing ends
@@ -111,8 +111,8 @@ class Spawner:
         _, own, cwd = unpack(packed, common)
         env = self._environment(own, restart)
         path = find_executable(argv, env.get("PATH", os.defpath), cwd)
+        _enter(cwd, argv)
         try:
-            os.chdir(cwd)
             return self._exec(path, argv, env, 1, 1)  # standard output of the supervisor is /dev/null
         except (OSError, ValueError) as error:
             raise SpawnError(f"{argv[0]}: {_why(error)}", argv) from error
@@ -157,6 +157,16 @@ class Spawner:
         if paths:
             whole["PATH"] = os.pathsep.join(paths)
         return whole
+
+
+def _enter(cwd: str, argv: list[str]) -> None:
+    """Change to the working directory, which may be gone since it was checked. Raises SpawnError."""
+    try:
+        os.chdir(cwd)
+    except (FileNotFoundError, NotADirectoryError) as error:
+        raise SpawnError(f"no such working directory: {cwd}", argv) from error
+    except OSError as error:
+        raise SpawnError(f"cannot enter the working directory {cwd}: {error.strerror}", argv) from error
 
 
 def find_executable(argv: list[str], path: str, cwd: str) -> str:

@@ -69,7 +69,8 @@ class World:
 
 
 @pytest.fixture
-def world(tmp_path: Path, launcher_home: Path) -> Iterator[World]:
+def world(tmp_path: Path, launcher_home: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[World]:
+    monkeypatch.chdir(tmp_path)  # commands in messages name files from there
     with open_store() as store, Engines() as engines:
         yield World(tmp_path, store, engines)
 

@@ -6,10 +6,10 @@ from typing import Any
 import pytest
 
 from launcher.apply.events import Outcome
+from launcher.ci.applied import applied_check
 from launcher.ci.approvals import (
     ApprovalScope,
     Merged,
-    applied_check,
     approval_in,
     effect_checks,
     withheld,

@@ -5,7 +5,8 @@ from random import Random
 
 import pytest
 
-from launcher.ci.approvals import ApprovalScope, CommitHistory, applied_check, effect_checks
+from launcher.ci.applied import applied_check
+from launcher.ci.approvals import ApprovalScope, CommitHistory, effect_checks
 from launcher.ci.forge import Check, CheckRun, Pull
 from launcher.ci.github import GitHub
 from launcher.errors import StaleError

@@ -8,6 +8,8 @@ import pytest
 from launcher.cli.render.markdown import plan_markdown
 from launcher.cli.render.plan_lines import command
 from launcher.cli.render.plan_text import plan_text
+from launcher.plan.model import attributed
+from launcher.plan.reconcile import Scope
 from launcher.plan.step import Blocked
 from launcher.specs import Probe, Role
 from launcher.specs.attempt import StoodOn
@@ -251,6 +253,19 @@ def test_markdown_begins_with_a_line_by_which_it_is_found_again():
         == plan_markdown(other).splitlines()[0]
         == "<!-- launcher plan: default -->"
     )
+
+
+def test_markdown_of_a_project_that_has_orphans_alone_begins_with_the_same_line():
+    gone = attempt(launch("gone", project="vision"), "running")
+    here = Scope(origin=gone.origin, target="default")
+    assert plan_markdown(plan([], [gone], scopes=[here])).startswith("<!-- launcher plan: vision -->\n")
+
+
+def test_markdown_of_a_pull_request_names_waiting_apps_that_it_withdraws():
+    waiting = attempt(launch("gone"), "waiting")
+    made = plan([], [waiting], scopes=[Scope(origin=waiting.origin, target="default")], prune=True)
+    text = plan_markdown(attributed(made, [launch("gone")], "main", "this pull request"))
+    assert text.splitlines()[1] == "### Withdraws 1 waiting app"
 
 
 def test_markdown_shows_a_change_as_a_diff():

@@ -56,6 +56,15 @@ def test_a_wrong_executable_or_directory_is_reported(supervise: Supervise, tmp_p
         assert driven.exited() == 0
 
 
+def test_a_working_directory_that_is_removed_after_its_check_is_reported(app: Driven, tmp_path: Path) -> None:
+    folder = tmp_path / "checkout"
+    folder.mkdir()
+    assert app.create(app.role("main", ["true"], cwd=str(folder))) == {"ok": "created"}
+    folder.rmdir()
+    assert app.go()["error"] == f"no such working directory: {folder}"
+    assert app.exited() == 0
+
+
 def test_a_replica_that_cannot_start_takes_the_whole_app_back(app: Driven, tmp_path: Path) -> None:
     script = tmp_path / "script"
     script.write_text("no #! line here")

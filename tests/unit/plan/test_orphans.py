@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+from launcher.dataclass import replace
 from launcher.plan.reconcile import Scope
 from launcher.specs.attempt import Attempt
 from tests.unit.plan.world import ORIGIN, OWNER, attempt, job, lines, plan
@@ -60,6 +61,14 @@ def test_an_attempt_outside_of_the_planned_scope_is_no_orphan(fields: dict[str, 
 
 def test_another_target_of_a_declared_job_is_no_orphan() -> None:
     assert look(attempt(job("kept", target="prod"), "running")).orphans == ()
+
+
+def test_a_scope_with_a_project_covers_the_jobs_of_this_project() -> None:
+    found = {
+        project: [orphan.key.job for orphan in look(GONE, scopes=[replace(HERE, project=project)]).orphans]
+        for project in (None, "default", "other")
+    }
+    assert found == {None: ["gone"], "default": ["gone"], "other": []}
 
 
 @pytest.mark.parametrize("directory", ["", ".", "jobs", "jobs/"])

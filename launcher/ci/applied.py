@@ -1,0 +1,131 @@
+"""The record of an apply: a check run on its commit, and a sentence in the comment of each pull request."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Final
+
+from launcher.ci.approvals import ApprovalScope, Merged, names
+from launcher.ci.forge import Check, CheckRun
+from launcher.plan.model import Plan
+
+if TYPE_CHECKING:
+    from launcher.apply.events import Outcome
+    from launcher.specs.attempt import Attempt
+
+_CHECK: Final = re.compile(r"launcher apply \((?P<project>[^,()]+), (?P<target>[^,()]+)\)")
+AppliedJobs = Mapping[str, Sequence[Mapping[str, Any]]]
+"""Pull request → its jobs that an apply has started: `job`, `attempt`, `app_id` and `handle` of each."""
+_SENTENCE: Final = "<!-- launcher applied -->"
+
+
+def applied_check(
+    scope: ApprovalScope, plan: Plan, outcomes: Sequence[Outcome], merged: Merged, *, run_url: str
+) -> Check:
+    """Return the check run that records what was applied for a commit.
+
+    It succeeds when no approved effect is left to carry out, and none that a missing list of effects might
+    approve: then later applies begin after this commit. It names the apps that no earlier one names.
+    """
+    recorded = {
+        entry["app_id"]
+        for check in merged.checks
+        for of, jobs in [applied_in(check)]
+        if of == scope
+        for entry in (entry for entries in jobs.values() for entry in entries)
+    }
+    started = [each for each in _started(plan, outcomes, merged) if each[0].app_id not in recorded]
+    failed = [each for each in outcomes if each.error]
+    stopped = [each for each in outcomes if each.kind == "destroy" and not each.error]
+    named = {key for approval in merged.approvals for key in (start.key for start in approval.starts)}
+    left = [each for each in plan.unapproved if each.effect.key in named]
+    by_number: dict[str, list[dict[str, Any]]] = {number: [] for number in merged.pulls}
+    for each, number in started:
+        entry = {"job": each.key.job, "attempt": each.attempt, "app_id": each.app_id, "handle": each.handle}
+        by_number.setdefault(number, []).append(entry)
+    data = {
+        "version": "launcher.applied/v1",
+        "project": scope.project,
+        "target": scope.target,
+        "run_url": run_url,
+        "approvals": by_number,
+    }
+    is_done = not failed and not left and not (merged.unreviewed and plan.unapproved)
+    unapproved = len(plan.unapproved)
+    words = [
+        f"{len(started)} started" if started else "",
+        f"{len(stopped)} stopped" if stopped else "",
+        f"{len(failed)} failed to start" if failed else "",
+        f"{unapproved} {'effect' if unapproved == 1 else 'effects'} not approved" if unapproved else "",
+    ]
+    title = ", ".join(filter(None, words)) or "nothing to do"
+    return Check(
+        name=f"launcher apply {scope}",
+        conclusion="success" if is_done else "failure",
+        title=title,
+        summary=title,
+        text=f"```json\n{json.dumps(data, indent=1)}\n```",
+        external_id=f"launcher-apply {scope.project} {scope.target}",
+    )
+
+
+def _started(plan: Plan, outcomes: Sequence[Outcome], merged: Merged) -> Iterator[tuple[Outcome, str]]:
+    """Yield the apps that applies of these merges have started, each with its pull request.
+
+    An apply that was killed has recorded none of those that it started: the next one finds them running, or
+    ended, by their commit and their approval.
+    """
+    ids = {each.id for each in merged.approvals}
+
+    def is_of_merge(attempt: Attempt) -> bool:
+        return attempt.approval in ids and attempt.commit.partition("-")[0] in merged.commits
+
+    steps = {step.key: step for step in plan.steps}
+    for each in outcomes:
+        step = steps.get(each.key)
+        if each.app is None or each.kind == "destroy":
+            continue
+        if each.kind not in ("keep", "hold"):
+            yield each, step.pull_request if step is not None else ""
+            continue
+        latest = step.latest if step is not None else None
+        if latest is not None and latest.app_id == each.app_id and is_of_merge(latest):
+            yield each, latest.pull_request
+
+
+def applied_words(number: str, plan: Plan, outcomes: Sequence[Outcome], merged: Merged, short: str) -> str:
+    """The sentence for the comment of one pull request."""
+    mine = {step.key for step in plan.steps if step.pull_request == number}
+    found = [each for each, of in _started(plan, outcomes, merged) if of == number]
+    started = [each.key.job for each in found if not each.error]
+    failed = [each.key.job for each in outcomes if each.key in mine and each.error]
+    words = [
+        f"started {names(started)}" if started else "",
+        f"could not start {names(failed)}" if failed else "",
+    ]
+    return f"applied at {short}: {', '.join(filter(None, words)) or 'nothing to do'}"
+
+
+def with_applied(body: str, words: str) -> str:
+    """Return a comment's text with a sentence on what was applied, which replaces an earlier one."""
+    return f"{body.partition(_SENTENCE)[0].rstrip()}\n\n{_SENTENCE}\n{words}\n"
+
+
+def applied_in(check: CheckRun) -> tuple[ApprovalScope | None, AppliedJobs]:
+    """The jobs that a check run of an apply names, by pull request; (None, {}) for any other check run."""
+    named = _CHECK.fullmatch(check.name)
+    data_block = re.fullmatch(r"```json\n(.*)\n```", check.text, re.DOTALL)
+    if named is None or data_block is None:
+        return None, {}
+    try:
+        data = json.loads(data_block[1])
+        found = {
+            number: [{key: each[key] for key in ("job", "attempt", "app_id", "handle")} for each in jobs]
+            for number, jobs in data["approvals"].items()
+            if number == "" or number.isdigit()
+        }
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
+        return None, {}
+    return ApprovalScope(named["project"], named["target"]), found

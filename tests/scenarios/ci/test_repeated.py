@@ -1,0 +1,180 @@
+"""Applies that were killed or failed and ran again, and applies of several projects: what they record."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.github.fake import REPOSITORY, FakeGitHub
+from tests.github.repository import Repository, git
+from tests.scenario import Gate, Scenario
+from tests.scenarios.ci.test_stories import BY_HAND, CHECK, github, job, ran, repo
+
+__all__ = ["github", "repo"]
+
+PRUNE = "[ci]\nprune = true\n"
+
+
+def waiting(name: str, gate: Gate) -> str:
+    return f"version: 1\nname: {name}\nroles: {{main: {{entrypoint: sh, args: [-c, '{gate.script}']}}}}\n"
+
+
+def killed_before_its_record(repo: Repository, folder: Path) -> None:
+    """Run `ci apply` and kill it when it has started what was approved, before it writes a check run."""
+    commit = git(repo.work, "rev-parse", "main")
+    clone = folder / "killed"
+    git(folder, "clone", "-q", str(repo.remote), str(clone))
+    event = folder / "event.json"
+    event.write_text(json.dumps({"repository": {"default_branch": "main"}}))
+    environ = {
+        **os.environ,
+        "LAUNCHER_HOME": str(repo.home),
+        "GITHUB_ACTIONS": "true",
+        "GITHUB_EVENT_NAME": "push",
+        "GITHUB_EVENT_PATH": str(event),
+        "GITHUB_REPOSITORY": REPOSITORY,
+        "GITHUB_SHA": commit,
+        "GITHUB_API_URL": repo.github.url,
+        "GITHUB_TOKEN": "token",
+    }
+    script = (
+        "import os, signal, launcher.cli.ci as ci\n"
+        "ci.applied_check = lambda *_, **__: os.kill(os.getpid(), signal.SIGKILL)\n"
+        "from launcher.__main__ import main\nmain()\n"
+    )
+    command = [sys.executable, "-c", script, "ci", "apply"]
+    done = subprocess.run(command, cwd=clone, env=environ, capture_output=True, text=True)
+    assert done.returncode == -9, done.stdout + done.stderr
+
+
+def test_an_apply_after_a_killed_one_records_the_jobs_of_both(
+    repo: Repository, github: FakeGitHub, scenario: Scenario, tmp_path: Path
+) -> None:
+    repo.pull_request(1, {"one.launcher.yaml": job("one"), "two.launcher.yaml": job("two")})
+    repo.plan(1)
+    commit = repo.merge(1)
+    killed_before_its_record(repo, tmp_path)
+    assert commit not in github.conclusions(CHECK)
+    repo.apply()
+    assert ran(scenario) == {"base": [""], "one": ["1"], "two": ["1"]}
+    assert f"applied at {commit[:7]}: started one and two" in github.bodies(1)[0]
+    for name in ("one", "two"):
+        scenario.wait(name)
+    repo.report()
+    assert "### 2 succeeded" in github.bodies(1)[1]
+    repo.apply()
+    repo.report()
+    assert len(github.bodies(1)) == 2
+
+
+@pytest.mark.slow
+def test_each_apply_of_a_commit_is_reported(repo: Repository, github: FakeGitHub, scenario: Scenario) -> None:
+    """The first one starts a job and leaves another one out, whose plan comes late."""
+    repo.pull_request(1, {"one.launcher.yaml": job("one")})
+    repo.plan(1)
+    repo.merge(1)
+    repo.pull_request(2, {"two.launcher.yaml": job("two")})
+    repo.merge(2)
+    repo.apply(code=4)
+    scenario.wait("one")
+    repo.report()
+    assert "| one@1 |" in github.bodies(1)[1]
+    repo.plan(2)
+    repo.apply()
+    scenario.wait("two")
+    for _ in range(2):
+        repo.report()
+    assert len(github.bodies(1)) == 2
+    (told,) = [body for body in github.bodies(2) if "### 1 succeeded" in body]
+    assert "| two@1 |" in told
+
+
+@pytest.mark.slow
+def test_the_jobs_of_two_applies_of_a_commit_are_both_reported(
+    repo: Repository, github: FakeGitHub, scenario: Scenario
+) -> None:
+    gate = scenario.gate()
+    repo.pull_request(1, {"one.launcher.yaml": waiting("one", gate)})
+    repo.plan(1)
+    repo.merge(1)
+    repo.pull_request(2, {"two.launcher.yaml": job("two")})
+    repo.merge(2)
+    repo.apply(code=4)
+    gate.entered()
+    repo.plan(2)
+    repo.apply()
+    gate.open()
+    for name in ("one", "two"):
+        scenario.wait(name)
+    repo.report()
+    assert "| one@1 |" in github.bodies(1)[-1]
+    assert "| two@1 |" in github.bodies(2)[-1]
+
+
+@pytest.mark.slow
+def test_a_job_is_reported_once_where_each_commit_of_a_rebased_pull_request_is_applied(
+    repo: Repository, github: FakeGitHub, scenario: Scenario
+) -> None:
+    repo.pull_request(1, {"one.launcher.yaml": job("one")})
+    repo.pull_request(1, {"two.launcher.yaml": job("two")})
+    repo.plan(1)
+    git(repo.work, "merge", "-q", "--ff-only", "change-1")
+    git(repo.work, "push", "-q", "origin", "main")
+    commits = git(repo.work, "rev-list", "--reverse", "-2", "main").split()
+    github.merge_pull(1, commits[1])
+    github.commits[commits[0]] = [1]
+    for commit in commits:
+        repo.apply(at=commit)
+    for name in ("one", "two"):
+        scenario.wait(name)
+    repo.report()
+    told = "".join(github.bodies(1)[1:])
+    assert [told.count(f"| {name}@1 |") for name in ("one", "two")] == [1, 1]
+
+
+@pytest.mark.slow
+def test_a_running_job_of_another_project_is_no_orphan(
+    repo: Repository, github: FakeGitHub, scenario: Scenario
+) -> None:
+    gate = scenario.gate()
+    repo.push(
+        {
+            "launcher.toml": PRUNE,
+            "a/launcher.toml": f'project = "a"\n{PRUNE}',
+            "b/launcher.toml": f'project = "b"\n{PRUNE}',
+            "a/serve.launcher.yaml": waiting("serve", gate),
+            "b/train.launcher.yaml": job("train", "1"),
+        }
+    )
+    repo.apply(BY_HAND, event="workflow_dispatch")
+    gate.entered()
+    repo.pull_request(1, {"b/train.launcher.yaml": job("train", "2")})
+    repo.plan(1)
+    commit = repo.merge(1)
+    shown = repo.apply()
+    assert "orphan" not in shown
+    assert github.conclusions("launcher apply (b, default)")[commit] == "success"
+    gate.open()
+
+
+@pytest.mark.slow
+def test_the_jobs_of_a_project_whose_last_file_was_removed_are_stopped(
+    repo: Repository, github: FakeGitHub, scenario: Scenario
+) -> None:
+    gate = scenario.gate()
+    files = {"a/launcher.toml": f'project = "a"\n{PRUNE}', "a/serve.launcher.yaml": waiting("serve", gate)}
+    repo.push({"launcher.toml": PRUNE, **files})
+    repo.apply(BY_HAND, event="workflow_dispatch")
+    gate.entered()
+    repo.pull_request(1, dict.fromkeys(files))
+    repo.plan(1)
+    assert "### Stops 1 app" in github.bodies(1)[0]
+    commit = repo.merge(1)
+    repo.apply()
+    assert github.conclusions("launcher apply (a, default)")[commit] == "success"
+    (made,) = scenario.attempts("serve", project="a")
+    assert made.state == "cancelled"
+    assert scenario.processes_of(made.app_id) == []
