@@ -17,7 +17,7 @@ from launcher.schedulers.local import rundir
 from launcher.schedulers.local.driver import Preparation
 from launcher.schedulers.local.logwriter import ReplicaLog
 from launcher.schedulers.local.replicas import NO_PROBE, Replica, RunningRole
-from launcher.schedulers.local.spawn import SpawnError, pack
+from launcher.schedulers.local.spawn import SpawnError
 from launcher.schedulers.loop import Inbox, send
 
 TYPE_CHECKING = False
@@ -351,11 +351,9 @@ class UnstartedApp:
 
 
 def _role(given: "Mapping[str, Any]") -> "RunningRole":
-    replicas = given["replicas"]
-    common = replicas[0]["env"] if replicas else {}
-    role = RunningRole(given["name"], given["max_retries"], common)
+    role = RunningRole(given["name"], given["max_retries"], given["env"])
     role.probe = given.get("rules", {}).get("ready", NO_PROBE)
     role.replicas = [
-        Replica(role, k, pack(each, common), ReplicaLog(each["log_dir"])) for k, each in enumerate(replicas)
+        Replica(role, k, packed, ReplicaLog(folder)) for k, (packed, folder) in enumerate(given["replicas"])
     ]
     return role
