@@ -7,8 +7,6 @@ The public names are loaded on first use, so that `import launcher` costs nothin
     result = launcher.apply_plan(plan, wait=True)
 """
 
-from __future__ import annotations
-
 __version__ = "0.1.0"
 
 TYPE_CHECKING = False
@@ -83,8 +81,8 @@ _HOMES = {name: home for home, names in _NAMES.items() for name in names.split()
 
 
 def hand_on(
-    package: str, homes: Mapping[str, str], *others: str
-) -> tuple[Callable[[str], object], Callable[[], list[str]]]:
+    package: str, homes: "Mapping[str, str]", *others: str
+) -> "tuple[Callable[[str], object], Callable[[], list[str]]]":
     """The functions `__getattr__` and `__dir__` (PEP 562) of a package that hands on names of its modules.
 
     Args:

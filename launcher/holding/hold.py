@@ -1,14 +1,14 @@
-"""Hold an app: the way to its start, and the loop that follows it to its end. Python >= 3.6.
+"""Hold an app from its start to its end: the loop. Python >= 3.6.
 
 A driver knows the processes, the containers or the steps; it decides nothing.
 """
 
 from launcher.holding.app import App
-from launcher.holding.events import ended, skipped
+from launcher.holding.events import ended
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Generator, Iterable, Sequence
+    from collections.abc import Iterable, Sequence
     from typing import Any, Optional, Protocol
 
     from launcher.holding.replica import Replica
@@ -39,40 +39,6 @@ if TYPE_CHECKING:
 
         def wait(self, deadline: "Optional[float]") -> "Iterable[dict[str, Any]]":
             """The next facts, at the latest at `deadline` (epoch seconds): perhaps none."""
-
-    Way = Generator[None, Any, bool]
-    """Yields while the app waits, and is sent what has happened meanwhile. It returns whether the app is to
-    start; if not, it has ended."""
-
-    class Holder(Protocol):
-        """The process that holds an app before its start."""
-
-        def accept(self, kind: str, **fields: Any) -> bool:
-            """Record that the app waits: its client waits for that record. False where the app has ended."""
-
-        def note(self, kind: str, **fields: Any) -> None:
-            """Record an event."""
-
-        def follow_needs(self) -> None:
-            """Send each needed job with its state once it has ended: `removed` where no record is left."""
-
-        def give_up(self, why: str) -> None:
-            """End the app as skipped."""
-
-        def has_share(self) -> bool:
-            """Whether the app has its share of this machine. If not, resume the way once that may change."""
-
-        def compare(self) -> bool:
-            """Compare the input files with those of the plan, and send the changed files, "" for none.
-
-            Returns False, without a comparison, for an app that has no input files or has not waited.
-            """
-
-        def decide(self) -> "Optional[bool]":
-            """Decide that the app starts, unless another process has decided that it ends.
-
-            Returns whether the app starts; None where that cannot be recorded now: resume to try again.
-            """
 
 
 STARTS = 8
@@ -125,34 +91,3 @@ def implied_end(events: "Iterable[dict[str, Any]]") -> "Optional[dict[str, Any]]
             return decision
         app.take(decision)
     return ended(app.stop["state"], app.stop["message"], app.stop["code"])
-
-
-def way_to_start(jobs: "Sequence[str]", holder: "Holder") -> "Way":
-    """Wait for these jobs, then in line, then for the comparison of the input files; then decide."""
-    if jobs:
-        if not holder.accept("waiting", **{"for": jobs}):
-            return False
-        holder.follow_needs()
-    left = set(jobs)
-    while left:
-        job, state = yield
-        if state != "succeeded":
-            holder.give_up(skipped(job, state))
-            return False
-        left.discard(job)
-        holder.note("met", job=job)
-    is_queued = False
-    while not holder.has_share():
-        if not (is_queued or holder.accept("queued")):
-            return False
-        is_queued = True
-        yield
-    if holder.compare():
-        changed = yield
-        if changed:
-            holder.note("inputs", changed=changed)
-    decided = holder.decide()
-    while decided is None:
-        yield
-        decided = holder.decide()
-    return decided

@@ -1,8 +1,11 @@
 """The use of CPU time and memory by the runs of replicas. Pure; Python >= 3.6."""
 
+import sys
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
+    from resource import struct_rusage
     from typing import Any
 
     Measured = Sequence[Any]
@@ -100,3 +103,31 @@ def from_json(found: "Mapping[str, Mapping[str, Any]] | None") -> "dict[str, Use
         return {role: Use.from_json(use) for role, use in (found or {}).items()}
     except (KeyError, TypeError, AttributeError) as error:
         raise ValueError(f"no record of use: {error!r}") from error
+
+
+# -- as an event has it --------------------------------------------------------------------------------------
+
+_UNIT = 1 if sys.platform == "darwin" else 1024  # bytes in a unit of ru_maxrss
+
+
+def of_child(usage: "struct_rusage", floor: int, peak: int = 0) -> "Measured":
+    """The field `use` of the event of a child's end.
+
+    A child's maximum of memory starts with that of the process that forks it: for a child that used no more,
+    the memory is unknown, and 0 here. Source: getrusage(2), and fs/exec.c of Linux.
+
+    Args:
+        usage: from wait4(2), including all descendants that the child has waited for.
+        floor: `ru_maxrss` of the process that forked it.
+        peak: peak memory in bytes of a cgroup with this child's processes alone; 0 for none.
+    """
+    memory, source = peak, CGROUP
+    if not memory:
+        highest = usage.ru_maxrss
+        memory, source = (highest * _UNIT, PROCESS) if highest > floor else (0, "")
+    return [round(usage.ru_utime, 3), round(usage.ru_stime, 3), memory, source]
+
+
+def of_rest(user_s: float, system_s: float) -> "Measured":
+    """The field `use` of the event `quiet`, for processes that outlived their replica; [] for none."""
+    return [round(user_s, 3), round(system_s, 3), 0, ""] if user_s + system_s >= 0.001 else []

@@ -1,7 +1,5 @@
 """Schedulers, which run apps. The names here are loaded on first use: each costs only its own module."""
 
-from __future__ import annotations
-
 from launcher import hand_on
 
 TYPE_CHECKING = False

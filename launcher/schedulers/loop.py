@@ -12,7 +12,6 @@ import os
 import select
 import sys
 import time
-from _heapq import heappop, heappush  # heapq is mostly documentation, which would stay in memory
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -38,7 +37,7 @@ class Loop:
         self.on_signals = _nothing  # type: Callable[[list[int]], None]
         self._poller = Poller()
         self._calls = {}  # type: dict[int, Callable[[], object]]
-        self._times = []  # type: list[tuple[float, int, Callable[[], object]]]
+        self._times = []  # type: list[tuple[float, int, Callable[[], object]]]  # the next one first
         self._made = 0  # number of timers so far: those with the same time are called in this order
         self._woken, write = os.pipe()
         for fd in (self._woken, write):
@@ -76,7 +75,8 @@ class Loop:
     def after(self, seconds: float, call: "Callable[[], object]") -> None:
         """Call `call` once, `seconds` from now. There is no way to cancel it."""
         self._made += 1
-        heappush(self._times, (time.monotonic() + seconds, self._made, call))
+        self._times.append((time.monotonic() + seconds, self._made, call))
+        self._times.sort()  # they are few, and in order but for the last: a heap would load a module
 
     def turn(self, until: "float | None" = None) -> None:
         """Wait for events, at most until a monotonic time, and call their callbacks. 0.0: only check."""
@@ -89,7 +89,7 @@ class Loop:
             else:
                 self.on_output(fd)
         while self._times and self._times[0][0] <= time.monotonic():
-            heappop(self._times)[2]()
+            self._times.pop(0)[2]()
 
     def _take_signals(self) -> None:
         try:

@@ -4,8 +4,6 @@ Linux: /proc and pidfds. Elsewhere (macOS) and on old kernels: short polling beh
 Supervisors import this module, so it imports next to nothing.
 """
 
-from __future__ import annotations
-
 import _signal  # type: ignore[import-not-found]  # `signal` loads enum and re: half of the supervisor's memory
 import os
 import sys
@@ -49,13 +47,13 @@ def boot_id() -> str:
     return read("/proc/sys/kernel/random/boot_id").strip().decode()
 
 
-def process(pid: int) -> Process | None:
+def process(pid: int) -> "Process | None":
     """The entry of a pid in /proc, zombies included; None for no process."""
     stat = read(f"/proc/{pid}/stat", 4096)
     return Process(pid, stat) if stat else None
 
 
-def start_time(pid: int) -> int | None:
+def start_time(pid: int) -> "int | None":
     """The start of the process, in clock ticks since boot, 0 without /proc; None when it has exited."""
     if LINUX:
         found = process(pid)
@@ -71,7 +69,7 @@ def is_running(pid: int, start: int) -> bool:
     return _exists(pid)
 
 
-def processes() -> Iterator[Process]:
+def processes() -> "Iterator[Process]":
     """Every process that /proc shows; none elsewhere."""
     if not LINUX:
         return
@@ -80,7 +78,7 @@ def processes() -> Iterator[Process]:
             yield found
 
 
-def writers(path: str) -> list[int]:
+def writers(path: str) -> "list[int]":
     """The processes that have a file open for writing, as far as visible here; none without /proc."""
     try:
         wanted = os.stat(path)
@@ -89,7 +87,7 @@ def writers(path: str) -> list[int]:
     return [each.pid for each in processes() if _writes(each.pid, wanted)]
 
 
-def _writes(pid: int, wanted: os.stat_result) -> bool:
+def _writes(pid: int, wanted: "os.stat_result") -> bool:
     folder = f"/proc/{pid}/fd"
     try:
         numbers = os.listdir(folder)
@@ -118,7 +116,7 @@ def innermost(pid: int) -> int:
     return 0
 
 
-def descendants(roots: Iterable[int], among: Iterable[Process] | None = None) -> list[Process]:
+def descendants(roots: "Iterable[int]", among: "Iterable[Process] | None" = None) -> "list[Process]":
     """The processes below `roots`, parents before children."""
     children: dict[int, list[Process]] = {}
     for each in processes() if among is None else among:
@@ -162,7 +160,7 @@ def read(path: str, size: int = 0) -> bytes:
 # -- signals that never hit a reused pid ---------------------------------------------------------------
 
 
-def open_pid(pid: int, start: int) -> int | None:
+def open_pid(pid: int, start: int) -> "int | None":
     """A file descriptor that turns readable when exactly this process ends; None when it has exited."""
     try:
         fd = os.pidfd_open(pid)
@@ -176,7 +174,7 @@ def open_pid(pid: int, start: int) -> int | None:
     return None
 
 
-def _watch_pid(pid: int, start: int) -> int | None:
+def _watch_pid(pid: int, start: int) -> "int | None":
     """As `open_pid`, by a thread that polls every few milliseconds and then closes its end of a pipe."""
     if not is_running(pid, start):
         return None
@@ -193,7 +191,7 @@ def _watch_pid(pid: int, start: int) -> int | None:
     return ours
 
 
-def wait_for_exit(pid: int, start: int, timeout_s: float | None = None) -> bool:
+def wait_for_exit(pid: int, start: int, timeout_s: "float | None" = None) -> bool:
     """Wait until exactly this process has ended; False when it still runs after `timeout_s`."""
     fd = open_pid(pid, start)
     if fd is None:
@@ -204,7 +202,7 @@ def wait_for_exit(pid: int, start: int, timeout_s: float | None = None) -> bool:
         os.close(fd)
 
 
-def wait_readable(fds: Iterable[int], timeout_s: float | None = None) -> list[int]:
+def wait_readable(fds: "Iterable[int]", timeout_s: "float | None" = None) -> "list[int]":
     """Return the `fds` that can be read, or whose other end is closed; [] after `timeout_s`, or LONGEST_S."""
     import select
 

@@ -6,7 +6,8 @@ from typing import Any
 import pytest
 
 from launcher.holding.app import App
-from launcher.holding.hold import AGAIN_S, STARTS, hold, way_to_start
+from launcher.holding.hold import AGAIN_S, STARTS, hold
+from launcher.holding.way import way_to_start
 from tests.holding.histories import START_S, created, fact
 
 

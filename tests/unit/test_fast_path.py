@@ -22,11 +22,10 @@ _FAST = {
         "arguments cancel completion console describe main list log_reader logs queue start status wait"
     ),
     "launcher.cli.render": "apps document log_lines status_text values",
-    "launcher.holding": "app events hold journal replica state use",
+    "launcher.holding": "app events hold journal replica state use way",
     "launcher.inventory": "find listing logs lookup project recorded status turns",
     "launcher.schedulers": (
-        "api appfolder backend docker ended_process logs loop many pids probes readback record registry "
-        "staged"
+        "api appfolder backend docker logs loop many pids probes readback record registry staged"
     ),
     "launcher.schedulers.docker": "labels scheduler tombstones turns",
     "launcher.schedulers.docker.client": "errors view wire",
@@ -227,7 +226,7 @@ def fast(scenario) -> set[str]:
     entries += ("cli.start",)  # of an app in line
     entries += ("cli.render.log_lines",)  # of several replicas
     entries += ("turns.line", "turns.table")  # of an app that takes its turn
-    entries += ("schedulers.local.line_holder",)  # apps that wait for others, or in line
+    entries += ("schedulers.local.line_holder", "holding.way")  # apps that wait for others, or in line
     # With an engine, and without: what a list of its apps loads.
     entries += (
         "schedulers.docker.scheduler",

@@ -160,11 +160,14 @@ def test_a_list_loads_only_what_reads_records(finished):
     }
 
 
-def test_a_supervisor_starts_without_the_modules_that_only_an_undone_submission_needs():
+def test_a_supervisor_starts_without_the_modules_that_few_apps_need():
     load = paths.program("launcher.schedulers.local.supervisor").removesuffix("; main()")
     loaded = modules(["-I", "-S", "-c", load])
     assert "launcher.schedulers.local.held" in loaded
-    assert loaded & {"launcher.schedulers.appfolder", "launcher.filelock", "errno"} == set()
+    of_undone_submissions = {"launcher.schedulers.appfolder", "launcher.filelock", "errno"}
+    of_failures = {"launcher.schedulers.ended_process", "launcher.schedulers.local.stderr"}
+    assert loaded & {*of_undone_submissions, *of_failures, "launcher.holding.way", "fcntl"} == set()
+    assert loaded & {"__future__", "_heapq"} == set()
     assert {name.partition(".")[0] for name in loaded} & (SLOW | {"heapq", "signal", "socket"}) == set()
 
 

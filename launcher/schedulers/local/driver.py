@@ -1,15 +1,12 @@
 """Drive the processes of an app for the loop of `launcher.holding.hold`, and report their events as facts."""
 
-from __future__ import annotations
-
 import os
 import time
 
 from launcher.holding.replica import Replica as HeldReplica
 from launcher.schedulers import pids
-from launcher.schedulers.ended_process import last_line
 from launcher.schedulers.local import rundir
-from launcher.schedulers.local.logwriter import FILES_PER_REPLICA, NAMES, stderr_tail
+from launcher.schedulers.local.logwriter import FILES_PER_REPLICA, NAMES
 from launcher.schedulers.local.replicas import Replica, Replicas
 from launcher.schedulers.local.spawn import SpawnError
 
@@ -47,14 +44,14 @@ class Driver:
 
     def __init__(
         self,
-        app: App,
-        roles: Sequence[RunningRole],
-        loop: Loop,
-        spawner: Spawner,
-        logs: LogWriter,
+        app: "App",
+        roles: "Sequence[RunningRole]",
+        loop: "Loop",
+        spawner: "Spawner",
+        logs: "LogWriter",
         *,
         grace_s: float,
-        secrets: Sequence[str],
+        secrets: "Sequence[str]",
     ) -> None:
         self._facts: list[Event] = []  # those that `wait` returns next
         self._has_started = False  # every replica that waits for no other
@@ -80,7 +77,7 @@ class Driver:
         """Epoch seconds, by a clock that was not set since `begin`, or since the last fact `clock`."""
         return self._booted_at + _uptime_s()
 
-    def start(self, replicas: Sequence[HeldReplica]) -> None:
+    def start(self, replicas: "Sequence[HeldReplica]") -> None:
         """Start these replicas; see `launcher.holding.hold.Driver`."""
         for held in replicas:
             replica = self._process(held)
@@ -96,7 +93,7 @@ class Driver:
             self._has_started = True
             self.add("started")
 
-    def _start(self, replica: Replica) -> None:
+    def _start(self, replica: "Replica") -> None:
         probed = None
         if replica.role.probe:
             from launcher.schedulers.local.probes import ReplicaProbes
@@ -111,7 +108,7 @@ class Driver:
         elif not self._keeps_requests:
             replica.packed = b""
 
-    def stop(self, replicas: Sequence[tuple[HeldReplica, float | None]]) -> None:
+    def stop(self, replicas: "Sequence[tuple[HeldReplica, float | None]]") -> None:
         """Stop these replicas; see `launcher.holding.hold.Driver`."""
         by_grace: dict[float, list[Replica]] = {}
         for held, grace_s in replicas:
@@ -122,7 +119,7 @@ class Driver:
     def quiet(self) -> None:
         self.processes.sweep(self.on_swept)
 
-    def wait(self, deadline: float | None) -> list[Event]:
+    def wait(self, deadline: "float | None") -> "list[Event]":
         """The facts since the last call; waits for one until `deadline`, unless there is work to do."""
         until = None if deadline is None else time.monotonic() + deadline - self.now()
         is_busy = self._facts or self._app.to_start or self._app.to_stop
@@ -136,33 +133,41 @@ class Driver:
 
     # -- facts ---------------------------------------------------------------------------------------------
 
-    def add(self, kind: str, at_ns: int = 0, **fields: Any) -> None:
+    def add(self, kind: str, at_ns: int = 0, **fields: "Any") -> None:
         """Report a fact, with the present time or `at_ns`."""
         self._facts.append({"e": kind, "t": at_ns or time.time_ns(), **fields})
 
-    def _ended(self, replica: Replica) -> None:
+    def _ended(self, replica: "Replica") -> None:
         role, k = replica.role.name, replica.k
         more: Event = {"oom": True} if replica.oom else {}
         if replica.late:
             more["late"] = replica.late
         elif replica.interrupted:
             more["stopped"] = True
-        elif replica.code and not replica.signal:
-            tail, is_whole = stderr_tail(replica.log.folder, replica.log.segment)
-            if said := last_line(tail, self._secrets, whole=is_whole):
-                more["said"] = said
+        elif replica.code and not replica.signal and (said := self._last_line(replica)):
+            more["said"] = said
         code, number = replica.code, replica.signal
         self.add("exit", replica.ended_ns, role=role, k=k, code=code, signal=number, **more, use=replica.use)
 
-    def is_ready(self, replica: Replica) -> None:
+    def _last_line(self, replica: "Replica") -> str:
+        """The last line of its stderr, "" for none."""
+        try:
+            from launcher.schedulers.ended_process import last_line
+            from launcher.schedulers.local.stderr import stderr_tail
+        except ImportError:  # this launcher was removed while the app ran
+            return ""
+        tail, is_whole = stderr_tail(replica.log.folder, replica.log.segment)
+        return last_line(tail, self._secrets, whole=is_whole)
+
+    def is_ready(self, replica: "Replica") -> None:
         replica.ready = True
         self.add("ready", role=replica.role.name, k=replica.k)
 
-    def is_late(self, replica: Replica, why: str) -> None:
+    def is_late(self, replica: "Replica", why: str) -> None:
         replica.late = why
         self.add("late", role=replica.role.name, k=replica.k, why=why)
 
-    def _process(self, held: HeldReplica) -> Replica:
+    def _process(self, held: "HeldReplica") -> "Replica":
         return self._roles[held.role.name].replicas[held.k]
 
 
@@ -175,7 +180,9 @@ PIPES_PER_REPLICA = 2
 class Preparation:
     """The folders that were made for an app."""
 
-    def __init__(self, replicas: Sequence[Replica], spawner: Spawner, unmade: Collection[str] = ()) -> None:
+    def __init__(
+        self, replicas: "Sequence[Replica]", spawner: "Spawner", unmade: "Collection[str]" = ()
+    ) -> None:
         """`unmade`: roles whose executable and folder another role may make before they start."""
         self._unmade = unmade
         self._replicas = replicas
@@ -222,11 +229,11 @@ class Preparation:
     def forget_replicas(self) -> None:
         self._replicas = ()
 
-    def to_undo(self) -> tuple[list[str], list[str]]:
+    def to_undo(self) -> "tuple[list[str], list[str]]":
         """The paths that `unmake` would remove: the made folders, and the folders of logs."""
         return self._made, self._log_folders
 
-    def made(self, folders: list[str], log_folders: list[str]) -> None:
+    def made(self, folders: "list[str]", log_folders: "list[str]") -> None:
         """Take over the folders of another process: its `to_undo`."""
         self._made, self._log_folders = folders, log_folders
 
@@ -257,7 +264,7 @@ class Preparation:
                     raise SpawnError(f"{folder} already holds the logs of another run")
         self._log_folders.append(folder)
 
-    def _make_folder(self, folder: str) -> list[str]:
+    def _make_folder(self, folder: str) -> "list[str]":
         try:
             made = rundir.make_folders(folder)
         except OSError as error:
@@ -266,7 +273,7 @@ class Preparation:
         return made
 
 
-def _quietly(remove: Callable[[str], None], path: str) -> None:
+def _quietly(remove: "Callable[[str], None]", path: str) -> None:
     try:
         remove(path)
     except OSError:

@@ -4,14 +4,12 @@ A supervisor holds one app in this way, and goes on to run it; the holder of a l
 supervisor started for each when its time comes. No import here may load more than a supervisor has.
 """
 
-from __future__ import annotations
-
 import os
 import time
 
 from launcher.holding.app import App
 from launcher.holding.events import created
-from launcher.holding.hold import decide, way_to_start
+from launcher.holding.hold import decide
 from launcher.holding.journal import JournalWriter
 from launcher.holding.replica import made_by_others
 from launcher.schedulers import pids
@@ -19,7 +17,7 @@ from launcher.schedulers.local import rundir
 from launcher.schedulers.local.driver import Preparation
 from launcher.schedulers.local.logwriter import ReplicaLog
 from launcher.schedulers.local.replicas import NO_PROBE, Replica, RunningRole
-from launcher.schedulers.local.spawn import SpawnError, pack
+from launcher.schedulers.local.spawn import SpawnError
 from launcher.schedulers.loop import Inbox, send
 
 TYPE_CHECKING = False
@@ -48,7 +46,7 @@ class Keeper:
 
     kind = ""
 
-    def __init__(self, loop: Loop, control: int) -> None:
+    def __init__(self, loop: "Loop", control: int) -> None:
         self._loop = loop
         self._control = control  # -1 once the client has gone
         self._inbox = Inbox(control)
@@ -62,7 +60,7 @@ class Keeper:
         while (message := self._inbox.take()) is not None:
             self._obey(message)
 
-    def _obey(self, message: Message) -> None:
+    def _obey(self, message: "Message") -> None:
         """Obey a message of the client."""
 
     def _hung_up(self) -> None:
@@ -76,21 +74,21 @@ class Keeper:
 
     # -- what the app asks for -----------------------------------------------------------------------------
 
-    def answer(self, message: Message) -> None:
+    def answer(self, message: "Message") -> None:
         """Answer the client of the app, if it waits for an answer."""
         if self._control >= 0:
             send(self._control, message)
 
-    def hold(self, app: UnstartedApp, message: Message) -> None:
+    def hold(self, app: "UnstartedApp", message: "Message") -> None:
         """Have the app wait for others, and for its share of the machine, as its "go" says."""
 
-    def accepted(self, app: UnstartedApp) -> None:
+    def accepted(self, app: "UnstartedApp") -> None:
         """Let the client go, as it knows that the app waits."""
 
-    def start(self, app: UnstartedApp) -> None:
+    def start(self, app: "UnstartedApp") -> None:
         """Start an app that no longer has to wait."""
 
-    def over(self, app: UnstartedApp) -> None:
+    def over(self, app: "UnstartedApp") -> None:
         """Let go of an app that has ended, or was removed."""
 
 
@@ -109,7 +107,7 @@ class UnstartedApp:
         comparison: the comparison of its input files; None where it has none.
     """
 
-    def __init__(self, keeper: Keeper, loop: Loop, message: Message, spawner: Spawner) -> None:
+    def __init__(self, keeper: "Keeper", loop: "Loop", message: "Message", spawner: "Spawner") -> None:
         self._keeper = keeper
         self._loop = loop
         self.app = App()
@@ -132,7 +130,7 @@ class UnstartedApp:
 
     # -- its creation --------------------------------------------------------------------------------------
 
-    def create(self, message: Message) -> bool:
+    def create(self, message: "Message") -> bool:
         """Begin the record, and prepare the app; False, with everything undone, where that fails."""
         try:
             self._begin_record(message["handle"])
@@ -165,7 +163,7 @@ class UnstartedApp:
         self.record.append({**event, "boot": pids.boot_id(), "handle": handle, "attached": self.is_attached})
 
     @classmethod
-    def taken(cls, keeper: Keeper, loop: Loop, message: Message, spawner: Spawner) -> UnstartedApp:
+    def taken(cls, keeper: "Keeper", loop: "Loop", message: "Message", spawner: "Spawner") -> "UnstartedApp":
         """An app that another process has held, by its `to_hand_over` and by the app's request."""
         app = cls(keeper, loop, message, spawner)
         app.events = list(message["events"])
@@ -183,7 +181,7 @@ class UnstartedApp:
         self.roles, self.gpus = [], []
         self.preparation.forget_replicas()
 
-    def to_hand_over(self) -> dict[str, Any]:
+    def to_hand_over(self) -> "dict[str, Any]":
         """The values that the next holder of the app needs, beside the request."""
         return {
             "events": self.events,
@@ -194,7 +192,7 @@ class UnstartedApp:
 
     # -- its way to the start ------------------------------------------------------------------------------
 
-    def prepare_start(self, message: Message) -> None:
+    def prepare_start(self, message: "Message") -> None:
         """Start the app, or hold it as long as it waits, as `message`, the client's "go", says."""
         if message.get("inputs"):
             self.compare_with(message["inputs"])
@@ -203,33 +201,35 @@ class UnstartedApp:
         else:
             self.go()
 
-    def compare_with(self, inputs: Mapping[str, list[str]]) -> Comparison:
+    def compare_with(self, inputs: "Mapping[str, list[str]]") -> "Comparison":
         """Set the comparison of its input files with these; see `Comparison`."""
         from launcher.schedulers.local.comparison import Comparison
 
         self.comparison = Comparison(self._loop, inputs)
         return self.comparison
 
-    def note(self, kind: str, **fields: Any) -> None:
+    def note(self, kind: str, **fields: "Any") -> None:
         """Record an event, and the decisions that follow from it."""
         self._take({"e": kind, **fields})
         decide(self.app, self.record, time.time())
 
-    def _take(self, event: Event) -> None:
+    def _take(self, event: "Event") -> None:
         self.record.append(event)
         self.app.take(event)
         self.events.append(event)
 
-    def hold(self, needs: Iterable[tuple[str, str]], needed: Needed) -> None:
-        """Go the way to the start (`launcher.holding.hold`), which asks this object as its `Holder`.
+    def hold(self, needs: "Iterable[tuple[str, str]]", needed: "Needed") -> None:
+        """Go the way to the start (`launcher.holding.way`), which asks this object as its `Holder`.
 
         `needs` are job and folder of each app that has to succeed first; `needed` follows them.
         """
+        from launcher.holding.way import way_to_start
+
         self._needs, self._needed = dict(needs), needed
         self._way = way_to_start(list(self._needs), self)
         self._go_on()
 
-    def _go_on(self, happened: Any = None) -> None:
+    def _go_on(self, happened: "Any" = None) -> None:
         """Resume the way to the start, with the value that it waits for."""
         if self.app.has_ended:
             return
@@ -239,7 +239,7 @@ class UnstartedApp:
             if over.value:
                 self.go()
 
-    def accept(self, kind: str, **fields: Any) -> bool:
+    def accept(self, kind: str, **fields: "Any") -> bool:
         """Record that the app waits, and let its client go unless attached; False where the app has ended."""
         if not self.is_wanted():
             return False
@@ -259,7 +259,7 @@ class UnstartedApp:
     def has_share(self) -> bool:
         return self.share is None or self.share.has(self._go_on, self._cannot_queue)
 
-    def _cannot_queue(self, error: OSError) -> None:
+    def _cannot_queue(self, error: "OSError") -> None:
         if not self._has_failed:
             self._has_failed = True
             why = f"{error.filename}: {error.strerror}" if error.filename else str(error.strerror)
@@ -271,7 +271,7 @@ class UnstartedApp:
         self.comparison.begin(self._go_on)
         return True
 
-    def decide(self) -> bool | None:
+    def decide(self) -> "bool | None":
         if not self.is_accepted:
             return True
         try:
@@ -283,7 +283,7 @@ class UnstartedApp:
             self.end_unstarted("withdrawn")
         return decision == rundir.START
 
-    def end_unstarted(self, kind: str, **fields: Any) -> None:
+    def end_unstarted(self, kind: str, **fields: "Any") -> None:
         """Record a fact that ends an app before its start.
 
         The app leaves the line first: a client that reads the end may look at the line next.
@@ -307,13 +307,13 @@ class UnstartedApp:
             self.end_unstarted("cancel", **cancel)
         return not self.app.has_ended
 
-    def cancellation(self, signum: int) -> dict[str, Any] | None:
+    def cancellation(self, signum: int) -> "dict[str, Any] | None":
         """The fields of a cancellation by a client or a signal; None for none."""
         return rundir.cancellation(self.app_dir) or ({"by": "", "signal": signum} if signum else None)
 
     # -- its end -------------------------------------------------------------------------------------------
 
-    def undo(self, error: SpawnError | None = None) -> None:
+    def undo(self, error: "SpawnError | None" = None) -> None:
         """Remove the app, and report the error, if any, to the client."""
         self.preparation.unmake()
         self.give_up_place()
@@ -350,12 +350,10 @@ class UnstartedApp:
         self._keeper.over(self)
 
 
-def _role(given: Mapping[str, Any]) -> RunningRole:
-    replicas = given["replicas"]
-    common = replicas[0]["env"] if replicas else {}
-    role = RunningRole(given["name"], given["max_retries"], common)
+def _role(given: "Mapping[str, Any]") -> "RunningRole":
+    role = RunningRole(given["name"], given["max_retries"], given["env"])
     role.probe = given.get("rules", {}).get("ready", NO_PROBE)
     role.replicas = [
-        Replica(role, k, pack(each, common), ReplicaLog(each["log_dir"])) for k, each in enumerate(replicas)
+        Replica(role, k, packed, ReplicaLog(folder)) for k, (packed, folder) in enumerate(given["replicas"])
     ]
     return role

@@ -4,10 +4,7 @@ Linux: adoption of orphans. Elsewhere (macOS) and on old kernels: process groups
 this module, `pids`, `filewatch` and the `Poller` of all loops depend on the operating system.
 """
 
-from __future__ import annotations
-
 import _signal  # type: ignore[import-not-found]  # `signal` loads enum and re: half of the supervisor's memory
-import fcntl
 import os
 
 from launcher.schedulers.pids import LINUX, descendants, read, send
@@ -81,7 +78,7 @@ def kill_children() -> None:
             pass
 
 
-def _signal_each(found: Iterable[Process], signum: int) -> None:
+def _signal_each(found: "Iterable[Process]", signum: int) -> None:
     for each in found:
         try:
             send(each.pid, each.start, signum)
@@ -104,8 +101,10 @@ def enlarge_pipe(fd: int, size: int) -> None:
     """Let a pipe hold `size` bytes where the system and the user's quota allow it."""
     if LINUX:
         try:
+            import fcntl  # few replicas print that much
+
             fcntl.fcntl(fd, F_SETPIPE_SZ, size)
-        except OSError:
+        except (ImportError, OSError):
             pass
 
 
@@ -130,7 +129,7 @@ def close_from(first: int) -> None:
                 pass
 
 
-def libc(name: str, *args: int | bytes) -> int:
+def libc(name: str, *args: "int | bytes") -> int:
     """Call a function of the C library; -1 on failure. `ctypes` costs ten times as much as `_ctypes`."""
     try:
         import _ctypes

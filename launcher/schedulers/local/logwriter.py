@@ -1,15 +1,12 @@
-"""Write the output of replicas: each byte once, with an index of streams and times; read the end of stderr.
+"""Write the output of replicas: each byte once, with an index of streams and times.
 
 Files are created with their first byte. Only the files of the latest writers stay open, so that thousands of
 replicas fit under a small limit of open files.
 """
 
-from __future__ import annotations
-
 import os
 import time
 
-from launcher.schedulers.ended_process import TAIL_BYTES
 from launcher.schedulers.local import rundir
 
 TYPE_CHECKING = False
@@ -26,7 +23,6 @@ FILES_PER_REPLICA = len(NAMES)
 COMBINED, INDEX = 2, 3
 RESOLUTION_NS = 1_000_000
 RECORD_BYTES = 16
-_INDEX_BYTES = 1024 * RECORD_BYTES
 SEGMENTS = 4
 """The segments of a log with a bound: one for its beginning, three for its end. The oldest of them goes."""
 
@@ -63,11 +59,11 @@ class LogWriter:
     def __init__(
         self,
         max_open: int,
-        on_loss: Callable[[ReplicaLog, OSError], None],
+        on_loss: "Callable[[ReplicaLog, OSError], None]",
         *,
         separate: bool = False,
         max_bytes: int = 0,
-        on_drop: Callable[[ReplicaLog], None] | None = None,
+        on_drop: "Callable[[ReplicaLog], None] | None" = None,
     ) -> None:
         """
         Args:
@@ -84,7 +80,7 @@ class LogWriter:
         self._on_drop = on_drop
         self._open: dict[ReplicaLog, None] = {}  # least recently used first
 
-    def append(self, log: ReplicaLog, kind: int, data: Buffer) -> None:
+    def append(self, log: "ReplicaLog", kind: int, data: "Buffer") -> None:
         """Add output of a replica's stdout or stderr."""
         try:
             if self._segment_bytes:
@@ -94,7 +90,7 @@ class LogWriter:
             self.close(log)  # its sizes are read again on reopening
             self._on_loss(log, error)
 
-    def mark_restart(self, log: ReplicaLog) -> None:
+    def mark_restart(self, log: "ReplicaLog") -> None:
         """Mark in the index that the following output comes from a new process."""
         try:
             files = self._opened(log)
@@ -104,7 +100,7 @@ class LogWriter:
             self.close(log)
             self._on_loss(log, error)
 
-    def close(self, log: ReplicaLog) -> None:
+    def close(self, log: "ReplicaLog") -> None:
         self._open.pop(log, None)
         for fd in log.files:
             if fd >= 0:
@@ -115,7 +111,7 @@ class LogWriter:
         for log in list(self._open):
             self.close(log)
 
-    def _put(self, log: ReplicaLog, kind: int, data: Buffer) -> None:
+    def _put(self, log: "ReplicaLog", kind: int, data: "Buffer") -> None:
         files = self._opened(log)
         self._stamp(log, files[INDEX], kind)
         log.offset += _write(files[COMBINED], data)
@@ -124,7 +120,7 @@ class LogWriter:
                 files[kind] = _open(log, kind)
             _write(files[kind], data)
 
-    def _stamp(self, log: ReplicaLog, index: int, kind: int) -> None:
+    def _stamp(self, log: "ReplicaLog", index: int, kind: int) -> None:
         """Write the index record of the next output, unless the last one is equal."""
         now = time.time_ns()
         if kind == log.kind and now - log.stamp_ns < RESOLUTION_NS:
@@ -134,7 +130,7 @@ class LogWriter:
         log.kind = kind
         log.stamp_ns = now
 
-    def _opened(self, log: ReplicaLog) -> list[int]:
+    def _opened(self, log: "ReplicaLog") -> "list[int]":
         """The replica's files by name, with the combined log and the index open."""
         if log.files:
             files = log.files
@@ -157,7 +153,7 @@ class LogWriter:
 
     # -- a log with a bound --------------------------------------------------------------------------------
 
-    def _fill_segments(self, log: ReplicaLog, kind: int, data: Buffer) -> Buffer:
+    def _fill_segments(self, log: "ReplicaLog", kind: int, data: "Buffer") -> "Buffer":
         """Write data that does not fit into the present segment, and begin new ones; returns the rest.
 
         Segments end with a complete line where possible, so that whole lines are removed later.
@@ -174,7 +170,7 @@ class LogWriter:
             self._begin_segment(log)
         return data
 
-    def _begin_segment(self, log: ReplicaLog) -> None:
+    def _begin_segment(self, log: "ReplicaLog") -> None:
         """Close the present segment, begin the next one, and remove the oldest segment behind the first."""
         self.close(log)
         log.segment += 1
@@ -191,62 +187,15 @@ class LogWriter:
                     pass
 
 
-def _open(log: ReplicaLog, which: int) -> int:
+def _open(log: "ReplicaLog", which: int) -> int:
     segment = log.segment if which in (COMBINED, INDEX) else 0
     path = rundir.log_file(log.folder, NAMES[which], segment)
     return os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o666)
 
 
-def _write(fd: int, data: Buffer) -> int:
+def _write(fd: int, data: "Buffer") -> int:
     """Write all of the data; returns its length. Raises OSError when only a part fits."""
     written = os.write(fd, data)
     while written < len(data):
         written += os.write(fd, data[written:])
     return written
-
-
-# -- the end of stderr -------------------------------------------------------------------------------------
-
-
-def stderr_tail(folder: str, segment: int) -> tuple[bytes, bool]:
-    """The end of the stderr of a replica's last run, and whether that is the whole stderr.
-
-    `segment` is the last segment of its log; earlier ones are not read.
-    """
-    try:
-        index, first = _end_of_index(rundir.log_file(folder, rundir.INDEX, segment), _INDEX_BYTES)
-        data = os.open(rundir.log_file(folder, rundir.COMBINED, segment), os.O_RDONLY | os.O_CLOEXEC)
-        try:
-            return _collect(index, data, first, whole=not segment and len(index) < _INDEX_BYTES)
-        finally:
-            os.close(data)
-    except OSError:
-        return b"", True
-
-
-def _collect(index: bytes, data: int, first: int, *, whole: bool) -> tuple[bytes, bool]:
-    """As `stderr_tail`, from the last records of an index. `first`: the place of the segment's first byte."""
-    found, end = b"", first + os.fstat(data).st_size
-    for at in range(len(index) - RECORD_BYTES, -1, -RECORD_BYTES):
-        begin = int.from_bytes(index[at : at + 8], "little")
-        kind = index[at + 8] & 3
-        if kind == RESTART:
-            return found, True
-        if kind == STDERR and begin < end:
-            size = min(end - begin, TAIL_BYTES - len(found))
-            found = os.pread(data, size, end - size - first) + found
-            if len(found) >= TAIL_BYTES:
-                return found, False
-        end = min(begin, end)
-    return found, whole
-
-
-def _end_of_index(path: str, size: int) -> tuple[bytes, int]:
-    """The last whole records of an index, `size` bytes at most, and the place in its first record."""
-    fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-    try:
-        whole = os.fstat(fd).st_size // RECORD_BYTES * RECORD_BYTES
-        first = int.from_bytes(os.pread(fd, 8, 0), "little")
-        return os.pread(fd, min(size, whole), max(0, whole - size)), first
-    finally:
-        os.close(fd)

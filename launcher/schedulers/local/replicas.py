@@ -5,12 +5,11 @@ is collected, the number of the group cannot be reused and the group may be sign
 of this process are signalled one by one.
 """
 
-from __future__ import annotations
-
 import os
+import resource
 import time
 
-from launcher.schedulers import ended_process
+from launcher.holding.use import of_child, of_rest
 from launcher.schedulers.local import kernel
 from launcher.schedulers.local.logwriter import STDERR, STDOUT, ReplicaLog
 
@@ -33,7 +32,7 @@ MAX_READS = 2 * BIG_PIPE_BYTES // PIPE_BYTES  # empties any pipe, and bounds rea
 FIRST_RETRY_S, LAST_RETRY_S = 0.005, 1.0
 KILL_ROUNDS = 100  # these take a few milliseconds
 
-NO_PROBE: Mapping[str, Any] = {}
+NO_PROBE: "Mapping[str, Any]" = {}
 
 IDLE, RUNNING, ENDING, ENDED = range(4)
 """States of a replica: not (re)started, leader running, leader ended but not its group or pipes, ended."""
@@ -47,7 +46,7 @@ class RunningRole:
 
     __slots__ = ("common", "max_retries", "name", "probe", "replicas")
 
-    def __init__(self, name: str, max_retries: int, common: Mapping[str, str]) -> None:
+    def __init__(self, name: str, max_retries: int, common: "Mapping[str, str]") -> None:
         self.name = name
         self.common = common
         self.max_retries = max_retries
@@ -63,7 +62,7 @@ class Replica:
         "pid", "ready", "restarts", "role", "signal", "state", "stopped", "use",
     )  # fmt: skip
 
-    def __init__(self, role: RunningRole, k: int, packed: bytes, log: ReplicaLog) -> None:
+    def __init__(self, role: "RunningRole", k: int, packed: bytes, log: "ReplicaLog") -> None:
         self.role = role
         self.k = k
         self.packed = packed
@@ -92,7 +91,7 @@ class Replicas:
     """The processes of all replicas of an app. `on_end` is called once per start of a replica, at its end."""
 
     def __init__(
-        self, loop: Loop, spawner: Spawner, logs: LogWriter, on_end: Callable[[Replica], None]
+        self, loop: "Loop", spawner: "Spawner", logs: "LogWriter", on_end: "Callable[[Replica], None]"
     ) -> None:
         self._loop = loop
         self._spawner = spawner
@@ -113,12 +112,12 @@ class Replicas:
         """Whether a replica has not ended."""
         return bool(self._by_pid or self._ending)
 
-    def take_rest(self) -> Measured:
+    def take_rest(self) -> "Measured":
         """The use, since the last call, of processes that outlived their replica; empty for none."""
-        used, self._rest_s = ended_process.of_rest(*self._rest_s), [0.0, 0.0]
+        used, self._rest_s = of_rest(*self._rest_s), [0.0, 0.0]
         return used
 
-    def start(self, replica: Replica) -> None:
+    def start(self, replica: "Replica") -> None:
         """Start a replica. Raises SpawnError."""
         pid, out, err = self._spawner.spawn(replica.packed, replica.role.common, replica.restarts)
         replica.begin(pid, out, err)
@@ -129,7 +128,7 @@ class Replicas:
         if replica.restarts:
             self._logs.mark_restart(replica.log)
 
-    def stop(self, replicas: Iterable[Replica], grace_s: float) -> None:
+    def stop(self, replicas: "Iterable[Replica]", grace_s: float) -> None:
         """Send TERM to the groups of `replicas`, and KILL to their remaining processes after `grace_s`.
 
         Replicas that are already stopping with a later deadline only get the new deadline.
@@ -174,7 +173,8 @@ class Replicas:
                 pid, status, used = ended
                 replica = self._by_pid.pop(pid, None)
                 if replica:
-                    replica.use = ended_process.of_child(used)
+                    floor = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+                    replica.use = of_child(used, floor)
                     self._leader_ended(replica, os.waitstatus_to_exitcode(status))
                 elif pid in self.others:
                     self.others.pop(pid)(os.waitstatus_to_exitcode(status))
@@ -190,7 +190,7 @@ class Replicas:
                     self._end_if_done(replica)
         return True
 
-    def sweep(self, then: Callable[[], None], retry_s: float = FIRST_RETRY_S) -> None:
+    def sweep(self, then: "Callable[[], None]", retry_s: float = FIRST_RETRY_S) -> None:
         """KILL all descendants of this process, and call `then` when none is left.
 
         To be called after every replica has ended: then the pipes hold the last output.
@@ -226,7 +226,7 @@ class Replicas:
         while kernel.kill_descendants() and time.monotonic() < patience:
             time.sleep(FIRST_RETRY_S)
 
-    def _leader_ended(self, replica: Replica, code: int) -> None:
+    def _leader_ended(self, replica: "Replica", code: int) -> None:
         replica.state = ENDING
         replica.interrupted = replica.stopped
         replica.ended_ns = time.time_ns()
@@ -245,14 +245,14 @@ class Replicas:
         elif replica.kill_at <= time.monotonic():
             self._kill_rest(replica, pid)
 
-    def _end_if_done(self, replica: Replica) -> None:
+    def _end_if_done(self, replica: "Replica") -> None:
         """End a replica whose leader and group are gone, and whose pipes are closed (or that was stopped)."""
         if replica.state != ENDING or kernel.signal_group(replica.pid, 0):
             return
         if self._drained(replica) or replica.stopped:
             self._end(replica)
 
-    def _expire(self, replica: Replica, pid: int) -> None:
+    def _expire(self, replica: "Replica", pid: int) -> None:
         """KILL a replica at its deadline, unless it was restarted or its deadline was moved."""
         if replica.pid != pid or not replica.kill_at or time.monotonic() < replica.kill_at:
             return
@@ -261,7 +261,7 @@ class Replicas:
         else:
             self._kill_rest(replica, pid)
 
-    def _kill_rest(self, replica: Replica, pid: int, retry_s: float = FIRST_RETRY_S) -> None:
+    def _kill_rest(self, replica: "Replica", pid: int, retry_s: float = FIRST_RETRY_S) -> None:
         """KILL the rest of the leader's session until none is left, then end the replica."""
         if replica.pid != pid or replica.state != ENDING:
             return
@@ -272,13 +272,13 @@ class Replicas:
             self._drained(replica)
             self._end(replica)
 
-    def _end(self, replica: Replica) -> None:
+    def _end(self, replica: "Replica") -> None:
         replica.state = ENDED
         del self._ending[replica]
         self._logs.close(replica.log)
         self._on_end(replica)
 
-    def _drained(self, replica: Replica) -> bool:
+    def _drained(self, replica: "Replica") -> bool:
         """Read the pipes of a replica until they are empty; returns whether they are closed."""
         for fd in (replica.out, replica.err):
             if fd >= 0:

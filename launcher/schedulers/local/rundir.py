@@ -18,8 +18,6 @@
                         of `log_max_mb` also {combined.log,index}.<number>
 """
 
-from __future__ import annotations
-
 import os
 
 TYPE_CHECKING = False
@@ -68,7 +66,7 @@ def scratch(app_dir: str) -> str:
     return os.path.join(app_dir, "scratch")
 
 
-def cancellation(app_dir: str) -> dict[str, Any] | None:
+def cancellation(app_dir: str) -> "dict[str, Any] | None":
     """The request to stop the app, as the fields of a `cancel` event; None where there is none.
 
     `by` is the first client, `grace_s` the shortest grace period of all clients, if one was given.
@@ -118,7 +116,7 @@ def has_no_logs(app_dir: str) -> bool:
     return os.path.exists(os.path.join(app_dir, LOGS_REMOVED))
 
 
-def make_folders(path: str) -> list[str]:
+def make_folders(path: str) -> "list[str]":
     """Make a folder and its missing parents; returns the made ones, parents first."""
     try:
         os.mkdir(path)

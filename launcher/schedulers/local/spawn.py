@@ -1,7 +1,5 @@
 """Start one replica: find the executable, compose its environment, spawn it with pipes for its output."""
 
-from __future__ import annotations
-
 import _signal  # type: ignore[import-not-found]  # `signal` loads enum and re
 import marshal
 import os
@@ -21,14 +19,14 @@ ALL_SIGNALS = [n for n in _signal.valid_signals() if n not in (_signal.SIGKILL, 
 class SpawnError(Exception):
     """A replica cannot be started; the text says why. `role` and `k` identify it, once known."""
 
-    def __init__(self, message: str, argv: list[str] | None = None) -> None:
+    def __init__(self, message: str, argv: "list[str] | None" = None) -> None:
         super().__init__(message)
         self.argv = argv or []
         self.role: str | None = None
         self.k: int | None = None
 
 
-def pack(replica: Mapping[str, Any], common: Mapping[str, str]) -> bytes:
+def pack(replica: "Mapping[str, Any]", common: "Mapping[str, str]") -> bytes:
     """Pack the start request of a replica into a tenth of the memory of its objects.
 
     `common` is an environment that differs little from its own, such as that of the role's first replica.
@@ -39,7 +37,7 @@ def pack(replica: Mapping[str, Any], common: Mapping[str, str]) -> bytes:
     return marshal.dumps((list(replica["argv"]), own, missing, replica["cwd"]))
 
 
-def unpack(packed: bytes, common: Mapping[str, str]) -> tuple[list[str], dict[str, str], str]:
+def unpack(packed: bytes, common: "Mapping[str, str]") -> "tuple[list[str], dict[str, str], str]":
     """Unpack the command, environment and working directory."""
     argv, own, missing, cwd = marshal.loads(packed)
     env = {**common, **own}
@@ -49,7 +47,7 @@ def unpack(packed: bytes, common: Mapping[str, str]) -> tuple[list[str], dict[st
 
 
 def set_variable(
-    packed: bytes, common: Mapping[str, str], name: str, value: str | None, *, instead_of: str
+    packed: bytes, common: "Mapping[str, str]", name: str, value: "str | None", *, instead_of: str
 ) -> bytes:
     """Replace a variable of a packed request that has the value `instead_of`; None removes it."""
     argv, env, cwd = unpack(packed, common)
@@ -69,7 +67,7 @@ class Spawner:
     A replica's environment is the inherited one, then its own; the inherited PATH comes behind its own PATH.
     """
 
-    def __init__(self, inherited: Mapping[str, str]) -> None:
+    def __init__(self, inherited: "Mapping[str, str]") -> None:
         self.inherited = inherited
         self._last_wanted: tuple[str, str, str] | None = None
         self._last_found = ""
@@ -80,12 +78,12 @@ class Spawner:
         except (OSError, ValueError):  # macOS has a lower limit
             self.max_files = self._soft
 
-    def check(self, packed: bytes, common: Mapping[str, str]) -> None:
+    def check(self, packed: bytes, common: "Mapping[str, str]") -> None:
         """Raise SpawnError unless the working directory and the executable are there."""
         argv, env, cwd = unpack(packed, common)
         self._find(argv, self._environment(env, 0), cwd)
 
-    def spawn(self, packed: bytes, common: Mapping[str, str], restart: int) -> tuple[int, int, int]:
+    def spawn(self, packed: bytes, common: "Mapping[str, str]", restart: int) -> "tuple[int, int, int]":
         """Start a replica; returns its pid and the read ends of its stdout and stderr. Raises SpawnError."""
         argv, own, cwd = unpack(packed, common)
         env = self._environment(own, restart)
@@ -106,7 +104,7 @@ class Spawner:
         os.close(fds[3])
         return pid, fds[0], fds[2]
 
-    def run(self, packed: bytes, common: Mapping[str, str], argv: list[str], restart: int) -> int:
+    def run(self, packed: bytes, common: "Mapping[str, str]", argv: "list[str]", restart: int) -> int:
         """Start another command like the replica, without output; returns its pid. Raises SpawnError."""
         _, own, cwd = unpack(packed, common)
         env = self._environment(own, restart)
@@ -119,7 +117,7 @@ class Spawner:
         finally:
             os.chdir("/")
 
-    def _find(self, argv: list[str], env: Mapping[str, str], cwd: str) -> str:
+    def _find(self, argv: "list[str]", env: "Mapping[str, str]", cwd: str) -> str:
         """As `find_executable`, with the last result cached: replicas mostly run the same executable."""
         wanted = (argv[0], env.get("PATH", os.defpath), cwd)
         if wanted != self._last_wanted or not os.access(self._last_found, os.X_OK):
@@ -127,7 +125,7 @@ class Spawner:
             self._last_wanted = wanted
         return self._last_found
 
-    def _exec(self, path: str, argv: list[str], env: dict[str, str], out: int, err: int) -> int:
+    def _exec(self, path: str, argv: "list[str]", env: "dict[str, str]", out: int, err: int) -> int:
         self._allow(self._soft)  # the child inherits the limit now; files open here stay open
         try:
             return os.posix_spawn(
@@ -151,7 +149,7 @@ class Spawner:
         if self._soft != self.max_files:
             resource.setrlimit(resource.RLIMIT_NOFILE, (files, self._hard))
 
-    def _environment(self, env: Mapping[str, str], restart: int) -> dict[str, str]:
+    def _environment(self, env: "Mapping[str, str]", restart: int) -> "dict[str, str]":
         whole = {**self.inherited, **env, "LAUNCHER_RESTART": str(restart)}
         paths = [p for p in (env.get("PATH"), self.inherited.get("PATH")) if p]
         if paths:
@@ -159,7 +157,7 @@ class Spawner:
         return whole
 
 
-def _enter(cwd: str, argv: list[str]) -> None:
+def _enter(cwd: str, argv: "list[str]") -> None:
     """Change to the working directory, which may be gone since it was checked. Raises SpawnError."""
     try:
         os.chdir(cwd)
@@ -169,7 +167,7 @@ def _enter(cwd: str, argv: list[str]) -> None:
         raise SpawnError(f"cannot enter the working directory {cwd}: {error.strerror}", argv) from error
 
 
-def find_executable(argv: list[str], path: str, cwd: str) -> str:
+def find_executable(argv: "list[str]", path: str, cwd: str) -> str:
     """The executable of a replica: argv[0] in its own PATH, relative to its own folder. Raises SpawnError."""
     if not os.path.isdir(cwd):
         raise SpawnError(f"no such working directory: {cwd}", argv)
@@ -196,5 +194,5 @@ def find_executable(argv: list[str], path: str, cwd: str) -> str:
     raise SpawnError(f"no such executable: {name}{where}{remedy}", argv)
 
 
-def _why(error: OSError | ValueError) -> str:
+def _why(error: "OSError | ValueError") -> str:
     return (error.strerror if isinstance(error, OSError) else "") or str(error)

@@ -1,10 +1,8 @@
 """The supervisor process of one local app: it serves the client that started it, and ends with the app.
 
 Run as `python -I -S -c '…; main()'` with the control socket at descriptor 3 and the app's lock at 4. It stays
-small: no import here may pull in `signal`, `json`, `enum`, `typing` or `dataclasses`.
+small: no import here may pull in `signal`, `json`, `enum`, `typing`, `dataclasses` or `__future__`.
 """
-
-from __future__ import annotations
 
 import _signal  # type: ignore[import-not-found]  # `signal` loads enum and re
 import os
@@ -26,7 +24,7 @@ if TYPE_CHECKING:
 
 MAX_OPEN_LOGS = 1024
 TAKE_BACK_GRACE_S = 1.0
-NO_INPUTS: Mapping[str, list[str]] = {"args": [], "env": []}
+NO_INPUTS: "Mapping[str, list[str]]" = {"args": [], "env": []}
 
 
 class Left(Exception):
@@ -63,7 +61,7 @@ class Supervisor(Keeper):
         except Left:
             self._over = True
 
-    def _hold(self, driver: Driver) -> None:
+    def _hold(self, driver: "Driver") -> None:
         try:
             self._held.preparation.make_output(self._output)
         except SpawnError as error:
@@ -78,7 +76,7 @@ class Supervisor(Keeper):
         else:
             self._held.leave()
 
-    def _take_back(self, driver: Driver, why: SpawnError) -> None:
+    def _take_back(self, driver: "Driver", why: "SpawnError") -> None:
         """Stop every replica, and undo the submission when none is left."""
         left = [each for each in self._held.app.replicas if each.is_active]
         grace_s = min(self._grace_s, TAKE_BACK_GRACE_S)
@@ -92,7 +90,7 @@ class Supervisor(Keeper):
         if self._driver and not self._over:
             self._driver.processes.kill_all()
 
-    def append(self, event: Event) -> None:
+    def append(self, event: "Event") -> None:
         """Record an event. The first final stop also answers a client that waits for the start."""
         self._held.record.append(event)
         if event["e"] == "started":
@@ -112,7 +110,7 @@ class Supervisor(Keeper):
             self._reported_started = True
             self.answer({"ok": "started"})
 
-    def _tell(self, kind: str, **fields: Any) -> None:
+    def _tell(self, kind: str, **fields: "Any") -> None:
         """Report a fact to the loop that holds the app, or record it before there is one."""
         if self._going and self._driver:
             self._driver.add(kind, **fields)
@@ -121,7 +119,7 @@ class Supervisor(Keeper):
 
     # -- messages of the client ----------------------------------------------------------------------------
 
-    def _obey(self, message: Mapping[str, Any]) -> None:
+    def _obey(self, message: "Mapping[str, Any]") -> None:
         if message["op"] == "create" and self._driver is None:
             self._create(message)
         elif message["op"] == "go" and self._driver and not self._going:
@@ -144,14 +142,14 @@ class Supervisor(Keeper):
             self._tell("orphaned", why=why)
             self._held.leave_if_ended()
 
-    def _create(self, message: Mapping[str, Any]) -> None:
+    def _create(self, message: "Mapping[str, Any]") -> None:
         held = UnstartedApp(self, self._loop, message, Spawner(message["env"]))
         if held.create(message):
             self._drive(held, message)
             if held.is_wanted():
                 self.answer({"ok": "created"})
 
-    def _drive(self, held: UnstartedApp, message: Mapping[str, Any]) -> None:
+    def _drive(self, held: "UnstartedApp", message: "Mapping[str, Any]") -> None:
         self._held = held
         self._output = message.get("output", "")
         self._grace_s = message["grace_s"]
@@ -174,7 +172,7 @@ class Supervisor(Keeper):
         self._driver.on_spawn_error = self._cannot_start
         self._driver.on_swept = self._swept
 
-    def take(self, message: Mapping[str, Any], fds: list[int], taken: Callable[[], object]) -> None:
+    def take(self, message: "Mapping[str, Any]", fds: "list[int]", taken: "Callable[[], object]") -> None:
         """Take over an app from the holder of a line, and start it.
 
         Args:
@@ -195,20 +193,20 @@ class Supervisor(Keeper):
 
     # -- what the app asks of the process that holds it ----------------------------------------------------
 
-    def hold(self, app: UnstartedApp, message: Mapping[str, Any]) -> None:
+    def hold(self, app: "UnstartedApp", message: "Mapping[str, Any]") -> None:
         from launcher.schedulers.local.waiting import Needed, OwnPlace
 
         if message.get("turn"):
             app.share = OwnPlace.new(self._loop, message["turn"], app.app_dir)
         app.hold(message.get("needs", ()), Needed(self._loop))
 
-    def accepted(self, app: UnstartedApp) -> None:
+    def accepted(self, app: "UnstartedApp") -> None:
         self._reported_started = True
         kernel.trim_memory()
         if not app.is_attached:
             self._close_control()
 
-    def start(self, app: UnstartedApp) -> None:
+    def start(self, app: "UnstartedApp") -> None:
         if app.share and app.share.place:
             from launcher.schedulers.local.waiting import deal
 
@@ -220,12 +218,12 @@ class Supervisor(Keeper):
             self._driver.begin()
         self._going = True
 
-    def over(self, app: UnstartedApp) -> None:
+    def over(self, app: "UnstartedApp") -> None:
         self._over = True
 
     # -- callbacks of the driver ---------------------------------------------------------------------------
 
-    def _cannot_start(self, error: SpawnError) -> None:
+    def _cannot_start(self, error: "SpawnError") -> None:
         """Undo the submission if a client waits for the start. Otherwise the error is an event."""
         if not self._reported_started:
             raise error
@@ -256,13 +254,13 @@ class Supervisor(Keeper):
         more: dict[str, Any] = {"use": rest} if rest else {}
         self._tell("quiet", **more)
 
-    def _output_lost(self, log: ReplicaLog, error: OSError) -> None:
+    def _output_lost(self, log: "ReplicaLog", error: "OSError") -> None:
         """Record the first loss of output as a warning; the replicas continue."""
         if not self._reported_loss:
             self._reported_loss = True
             self._tell("warning", message=f"log output was lost: {log.folder}: {error.strerror}")
 
-    def _output_dropped(self, log: ReplicaLog) -> None:
+    def _output_dropped(self, log: "ReplicaLog") -> None:
         """Record the first removal of output as a warning; the logs show each gap."""
         if not self._reported_drop:
             self._reported_drop = True
@@ -270,7 +268,7 @@ class Supervisor(Keeper):
 
     # -- reasons to stop -----------------------------------------------------------------------------------
 
-    def _take_signals(self, numbers: list[int]) -> None:
+    def _take_signals(self, numbers: "list[int]") -> None:
         for signum in sorted(numbers):  # a stop comes before the ends that it causes
             if signum != _signal.SIGCHLD:
                 self._stop_requested(signum)
@@ -309,7 +307,7 @@ def begin() -> None:
     os.chdir("/")
 
 
-def supervise(supervisor: Supervisor) -> None:
+def supervise(supervisor: "Supervisor") -> None:
     """Run a supervisor, and exit."""
     kernel.adopt_orphans()
     try:

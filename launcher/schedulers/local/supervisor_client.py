@@ -17,6 +17,7 @@ from launcher.schedulers import pids
 from launcher.schedulers.holder import NO_SIGPIPE, send_with, start_bare
 from launcher.schedulers.local import appview
 from launcher.schedulers.local.popen import PopenRequest, ReplicaParam
+from launcher.schedulers.local.spawn import pack as pack_request
 from launcher.schedulers.loop import CONTROL_FD, LOCK_FD, Inbox, pack
 from launcher.specs.secret import SHORTEST_LITERAL, Secret, is_sensitive
 
@@ -296,26 +297,27 @@ def _role(
 
     def environment(param: ReplicaParam) -> dict[str, str]:
         """The environment with resolved secrets; a literal that looks like a reference stays."""
-        return {
+        own = {
             _exact(name): secrets[value] if isinstance(value, Secret) else _exact(value)
             for name, value in param.env.items()
         }
+        return {**unbuffered, **own}
 
+    def packed(param: ReplicaParam) -> bytes:
+        """Its start request: packed here, as the memory of the supervisor would keep the size of all."""
+        argv = [_exact(arg) for arg in param.args]
+        return pack_request({"argv": argv, "env": environment(param), "cwd": param.cwd or "/"}, common)
+
+    params, folders = request.role_params[name], request.role_log_dirs[name]
+    common = environment(params[0]) if params else {}
     return {
         "name": name,
+        "env": common,
         "max_retries": retries,
         "retry_policy": policy,
         "rules": request.role_rules.get(name, {}),
         "gpus": request.role_gpus.get(name, 0),
-        "replicas": [
-            {
-                "argv": [_exact(arg) for arg in param.args],
-                "env": {**unbuffered, **environment(param)},
-                "cwd": param.cwd or "/",
-                "log_dir": folder,
-            }
-            for param, folder in zip(request.role_params[name], request.role_log_dirs[name], strict=True)
-        ],
+        "replicas": [(packed(param), folder) for param, folder in zip(params, folders, strict=True)],
     }
 
 

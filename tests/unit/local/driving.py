@@ -17,6 +17,7 @@ from launcher.schedulers.local import appview, rundir, stop
 from launcher.schedulers.local.appview import AppView
 from launcher.schedulers.local.filewatch import FileWatch
 from launcher.schedulers.local.logs import LogView
+from launcher.schedulers.local.spawn import pack
 from launcher.schedulers.many import the_one
 from launcher.turns.line import MACHINE, Ask, Limit
 from tests import kill_at
@@ -199,7 +200,7 @@ class Driven:
                 "log_max_bytes": log_max_bytes,
                 "env": dict(os.environ if env is None else env),
                 "secrets": list(secrets),
-                "roles": list(roles),
+                "roles": [_packed(each) for each in roles],
             }
         )
 
@@ -339,3 +340,10 @@ def go(
     role = app.role("main", sh(script), env=dict(env))
     assert app.create(role, attached=attached, timeout_s=timeout_s) == {"ok": "created"}
     return app.ask({"op": "go", "needs": list(needs), "turn": turn(app, table, number, **wanted)})
+
+
+def _packed(role: dict[str, Any]) -> dict[str, Any]:
+    """A role as a client sends it: its replicas packed, each with its folder of logs."""
+    common = role["replicas"][0]["env"] if role["replicas"] else {}
+    replicas = [(pack(each, common), each["log_dir"]) for each in role["replicas"]]
+    return {**role, "env": common, "replicas": replicas}

@@ -1,6 +1,6 @@
 """Hold an attempt that waits, in its watcher, until it creates the app, or gives the attempt up.
 
-See `launcher.holding.hold`. Between two steps no thread waits for it. Each attempt that held apps need is
+See `launcher.holding.way`. Between two steps no thread waits for it. Each attempt that held apps need is
 followed once, for all apps of the watcher.
 """
 
@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from launcher.dataclass import replace
 from launcher.errors import SchedulerError
 from launcher.holding.events import cancelled
-from launcher.holding.hold import way_to_start
+from launcher.holding.way import way_to_start
 from launcher.schedulers.docker import apps, record, tombstones
 from launcher.schedulers.docker.client.engine import Engine
 from launcher.schedulers.docker.client.errors import EngineError, EngineRefused, may_pass

@@ -21,6 +21,9 @@ PR_SET_PDEATHSIG = 1
 MOST_TEXT = 300  # bytes of a reason within an event
 
 
+_CGROUP_BYTES = 65536  # of a file that says where a process is, or how much it uses
+
+
 def now_ns() -> int:
     return int(time.time() * 1e9)
 
@@ -106,6 +109,27 @@ def reap() -> tuple:
             ended[pid] = status, used
     except ChildProcessError:
         return False, ended
+
+
+def peak_of_task() -> int:
+    """The peak memory in bytes of the cgroup that Slurm has made for this task; 0 where there is none.
+
+    Source: cgroup.conf(5) of Slurm, "the cgroup hierarchy"; Linux, admin-guide/cgroup-v2, memory.peak.
+    """
+    for line in plain_text("/proc/self/cgroup", _CGROUP_BYTES).splitlines():
+        _, controllers, path = line.split(":", 2)
+        if "/task_" not in path:
+            continue
+        if not controllers:
+            name = f"/sys/fs/cgroup{path}/memory.peak"
+        elif "memory" in controllers.split(","):
+            name = f"/sys/fs/cgroup/memory{path}/memory.max_usage_in_bytes"
+        else:
+            continue
+        text = plain_text(name, _CGROUP_BYTES).strip()
+        if text.isdigit():
+            return int(text)
+    return 0
 
 
 def descendants() -> list:

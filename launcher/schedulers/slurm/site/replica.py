@@ -16,13 +16,15 @@ import fcntl
 import json
 import os
 import re
+import resource
 import signal
 import socket
 import time
 from functools import partial
 from typing import Any
 
-from launcher.schedulers.ended_process import TAIL_BYTES, last_line, of_child, peak_of_task
+from launcher.holding.use import of_child
+from launcher.schedulers.ended_process import TAIL_BYTES, last_line
 from launcher.schedulers.loop import Loop
 from launcher.schedulers.probes import taken_port
 from launcher.schedulers.slurm.site import node
@@ -373,7 +375,8 @@ class Worker:
         left, ended = node.reap()
         if self.leader in ended:
             self.status, used = ended[self.leader]
-            self.record["use"] = of_child(used, peak_of_task())
+            floor = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+            self.record["use"] = of_child(used, floor, node.peak_of_task())
         for pid in ended.keys() & self.others.keys():
             code, number = node.exit_of(ended[pid][0])
             self.others.pop(pid)(-number if number else code)
