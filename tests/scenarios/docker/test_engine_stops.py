@@ -14,6 +14,7 @@ from launcher.schedulers.docker import record
 from tests import processes
 from tests.engines.images import SHELL_IMAGE
 from tests.engines.proxy import Proxy, everything
+from tests.waiting import until
 
 LOST = "the Docker engine was stopped"
 SLEEP = "trap 'exit 0' TERM; while :; do sleep 0.1; done"
@@ -107,7 +108,7 @@ def test_an_end_that_no_event_of_the_engine_tells_of_ends_a_wait(scenario):
     """As a watcher records it when an engine that was killed may have started the next run."""
     scenario.apply(scenario.job("exit 3", role="max_retries: 1\nretry_delay: 5m"))
     app = scenario.attempts()[-1].app_id
-    _until(lambda: scenario.status("job")["num_restarts"] == 1)
+    until(lambda: scenario.status("job")["num_restarts"] == 1)
     waits = scenario.start("wait", "job")
     with pytest.raises(subprocess.TimeoutExpired):
         waits.wait(timeout=2)
@@ -131,19 +132,12 @@ def test_a_replica_that_ended_before_the_engine_stopped_has_succeeded(scenario, 
     first.entered(), second.entered()
     first.open()
     app = scenario.attempts()[-1].app_id
-    _until(lambda: scenario.container(app, 0).state == "exited")
+    until(lambda: scenario.container(app, 0).state == "exited")
     engine.stop()
     engine.up()
     assert _ends(scenario, "job") == {"job": ("lost", LOST)}
     found = scenario.status("job")["replicas"]
     assert [each.get("message", "") for each in found] == ["", LOST]
-
-
-def _until(holds, timeout_s: float = 150.0) -> None:
-    deadline = time.monotonic() + timeout_s
-    while not holds():
-        assert time.monotonic() < deadline
-        time.sleep(0.05)
 
 
 def test_an_unwatched_app_that_a_stop_of_the_engine_may_have_ended_is_lost(scenario, engine):
@@ -161,7 +155,7 @@ def test_an_unwatched_app_whose_end_the_engine_recorded_has_the_outcome_of_its_e
     app = scenario.attempts()[-1].app_id
     scenario.kill_watcher(app)
     gate.open()
-    _until(lambda: scenario.container(app).state == "exited")
+    until(lambda: scenario.container(app).state == "exited")
     assert _ends(scenario, "job") == {"job": ("succeeded", "")}
 
 
@@ -212,7 +206,7 @@ def test_a_log_follower_continues_after_a_cut_stream(scenario, engine, monkeypat
         }
         for cuts in range(3):
             for each in followers.values():
-                _until(lambda pid=each.pid, least=cuts + 1: made.streams(pid) >= least)
+                until(lambda pid=each.pid, least=cuts + 1: made.streams(pid) >= least)
             if cuts < 2:
                 made.cut()
         gate.open()
@@ -231,9 +225,9 @@ def test_a_run_whose_stream_is_cut_is_not_cancelled(scenario, engine, monkeypatc
         way.setenv("DOCKER_HOST", made.host)
         ran = scenario.start("run", file)
         gate.entered()
-        _until(lambda: made.streams(ran.pid) == 1 and made.streams() > 1)  # the command and the watcher
+        until(lambda: made.streams(ran.pid) == 1 and made.streams() > 1)  # the command and the watcher
         made.cut()
-        _until(lambda: made.streams(ran.pid) == 2)
+        until(lambda: made.streams(ran.pid) == 2)
         gate.open()
         out, err = ran.communicate(timeout=60)
     assert (ran.returncode, out.split()) == (0, ["one", "two"]), err
@@ -258,7 +252,7 @@ def test_an_engine_that_refuses_for_a_while_fails_no_queued_job(scenario, engine
         gate.entered()
         made.allowed = allowed
         gate.open()
-        _until(lambda: len(made.refused) >= 3)
+        until(lambda: len(made.refused) >= 3)
         is_open.set()
         scenario.launcher("wait", "second", code=None)
         assert scenario.attempts("second")[-1].state == "succeeded"
@@ -278,7 +272,7 @@ def test_a_job_whose_start_the_engine_refuses_again_and_again_can_be_cancelled(
         gate.entered()
         made.allowed = lambda _method, path: "/containers/create" not in path
         gate.open()
-        _until(lambda: len(made.refused) >= 3)
+        until(lambda: len(made.refused) >= 3)
         scenario.cancel("second")
         [attempt] = scenario.attempts("second")
         assert (attempt.state, attempt.message[:12]) == ("cancelled", "cancelled by")
@@ -305,7 +299,7 @@ def test_a_refusal_by_an_engine_that_stops_fails_no_queued_job(scenario, monkeyp
         gate.entered()
         made.allowed = allowed
         gate.open()
-        _until(lambda: made.turned_away > 5)  # more often than one request is tried
+        until(lambda: made.turned_away > 5)  # more often than one request is tried
         made.is_closed = False
         scenario.launcher("wait", "second", code=None)
     assert len(made.refused) == 1

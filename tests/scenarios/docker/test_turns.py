@@ -2,7 +2,6 @@
 
 import os
 import signal
-import time
 from functools import partial
 
 import pytest
@@ -12,6 +11,7 @@ from launcher.turns.table import tickets
 from tests import processes
 from tests.contract.test_holding import Gate
 from tests.scenario import Scenario
+from tests.waiting import until
 
 CORES = machine(with_gpus=False).cpu
 ALL = f"resource: {{cpu: {CORES}}}"
@@ -21,16 +21,6 @@ HALF = f"resource: {{cpu: {CORES / 2}}}"
 @pytest.fixture
 def gate(scenario):
     return Gate(scenario.folder / "gate")
-
-
-LIMIT_S = 150.0
-
-
-def until(condition) -> None:
-    deadline = time.monotonic() + LIMIT_S
-    while not condition():
-        assert time.monotonic() < deadline
-        time.sleep(0.02)
 
 
 def runs(scenario) -> list[tuple[str, str, str]]:

@@ -27,6 +27,7 @@ from tests.contract.test_staged import attempt_of
 from tests.engines.docker import Daemon, Thing
 from tests.kill_at import WATCHER, first_run
 from tests.lanes import EVERY_ACT, thinned
+from tests.waiting import until
 
 ACTS = """
 import os, sys
@@ -495,13 +496,6 @@ def test_only_take_over_takes_an_attempt_that_another_machine_holds(
     hold(case, staged, app, first)
     gate.open()
     assert ended(case, staged, attempt)[0] == "succeeded"
-
-
-def until(holds: Any, timeout_s: float = 150.0) -> None:
-    deadline = time.monotonic() + timeout_s
-    while not holds():
-        assert time.monotonic() < deadline, "it never came to be"
-        time.sleep(0.05)
 
 
 def test_the_tombstone_of_a_skipped_attempt_keeps_the_tombstone_before_it(

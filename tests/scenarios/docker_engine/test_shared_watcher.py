@@ -23,11 +23,10 @@ from tests import processes
 from tests.contract.conftest import DockerCase
 from tests.contract.test_holding import ended, hold, prepare
 from tests.engines.proxy import Proxy, everything
-from tests.scenarios.docker_engine.test_holding import until
 from tests.scenarios.docker_engine.test_turns import Table, resubmit, submit
+from tests.waiting import PATIENCE_S, until
 
 SLEEP = "exec sleep 1000"
-PATIENCE_S = 150.0
 CLIENT = """
 import json, sys
 from launcher.schedulers import get_scheduler

@@ -37,8 +37,8 @@ from tests.scenarios.docker_engine.test_holding import (
     rests,
     state_of,
     swept,
-    until,
 )
+from tests.waiting import until
 
 ONE_CORE = Resource(cpu=1, gpu=0, memMB=-1)
 

@@ -9,9 +9,9 @@ import pytest
 
 from launcher.schedulers.slurm.site.agent.wait import LATE_S
 from launcher.specs import AppState
-from tests.engines.slurm import until
 from tests.scenarios.slurm.test_faults import app_of, conductor_of, until_forgotten
 from tests.scenarios.test_kill import killed
+from tests.waiting import until
 
 WHY_HELD = "waits in Slurm's queue: JobHeldUser; `scontrol release {job}` lets it start"
 LEFT_UNSTARTED = (
