@@ -292,10 +292,7 @@ RERUN_LOST = "lifecycle: {on_lost: rerun}\n"
 
 
 def test_a_running_job_is_not_started_again_when_the_ledger_is_gone(scenario):
-    gate = scenario.gate()
-    job = scenario.job(gate.script, top=RERUN_LOST)
-    scenario.apply(job)
-    gate.entered()
+    job, gate = scenario.running(top=RERUN_LOST)
     for path in scenario.home.glob("ledger.db*"):
         path.unlink()
     assert scenario.actions(job) == {"job": "keep"}
@@ -308,10 +305,7 @@ def test_a_running_job_is_not_started_again_when_the_ledger_is_gone(scenario):
 
 
 def test_an_attempt_whose_rows_are_lost_is_found_by_its_folder(scenario):
-    gate = scenario.gate()
-    job = scenario.job(gate.script, top=RERUN_LOST)
-    scenario.apply(job)
-    gate.entered()
+    job, gate = scenario.running(top=RERUN_LOST)
     (app_id,) = (attempt.app_id for attempt in scenario.attempts("job"))
     for table in ("attempts", "apps"):
         rows = sqlite3.connect(scenario.home / "ledger.db")

@@ -177,11 +177,15 @@ def test_an_app_that_was_stopped_by_hand_is_cancelled(scenario, engine):
     assert (state, message) == ("cancelled", "main/0 was stopped by hand")
 
 
-def test_an_attempt_that_waits_survives_a_stop_of_the_engine(scenario, engine):
+def first_and_second(scenario, more: str = ""):
+    """The files of `first`, which waits at a gate, and of `second`, which needs it; and the gate."""
     gate = scenario.gate()
-    scenario.job(gate.script, name="first")
-    scenario.job("true", name="second", top="needs: [first]\nlifecycle: {on_lost: rerun}")
-    files = [scenario.folder / f"{name}.launcher.yaml" for name in ("first", "second")]
+    first = scenario.job(gate.script, name="first")
+    return [first, scenario.job("true", name="second", top=f"needs: [first]\n{more}")], gate
+
+
+def test_an_attempt_that_waits_survives_a_stop_of_the_engine(scenario, engine):
+    files, gate = first_and_second(scenario, "lifecycle: {on_lost: rerun}")
     scenario.apply(*files)
     gate.entered()
     engine.stop()
@@ -236,10 +240,7 @@ def test_a_run_whose_stream_is_cut_is_not_cancelled(scenario, engine, monkeypatc
 
 def test_an_engine_that_refuses_for_a_while_fails_no_queued_job(scenario, engine, monkeypatch, tmp_path):
     """The engine answers each creating request with 500, as one that stops or has a full disk does."""
-    gate = scenario.gate()
-    scenario.job(gate.script, name="first")
-    scenario.job("true", name="second", top="needs: [first]")
-    files = [scenario.folder / f"{name}.launcher.yaml" for name in ("first", "second")]
+    files, gate = first_and_second(scenario)
     refused = itertools.count()
     is_open = threading.Event()
 
@@ -261,11 +262,7 @@ def test_an_engine_that_refuses_for_a_while_fails_no_queued_job(scenario, engine
 def test_a_job_whose_start_the_engine_refuses_again_and_again_can_be_cancelled(
     scenario, engine, monkeypatch, tmp_path
 ):
-    gate = scenario.gate()
-    files = [
-        scenario.job(gate.script, name="first"),
-        scenario.job("true", name="second", top="needs: [first]"),
-    ]
+    files, gate = first_and_second(scenario)
     with monkeypatch.context() as way, Proxy(tmp_path / "p.sock", everything, status=500) as made:
         way.setenv("DOCKER_HOST", made.host)
         scenario.apply(*files)
@@ -282,10 +279,7 @@ def test_a_job_whose_start_the_engine_refuses_again_and_again_can_be_cancelled(
 @pytest.mark.parametrize("request_", ["/containers/create", "/start"])
 def test_a_refusal_by_an_engine_that_stops_fails_no_queued_job(scenario, monkeypatch, tmp_path, request_):
     """The reason of the refusal is final at other times; the engine takes no new connection by then."""
-    gate = scenario.gate()
-    scenario.job(gate.script, name="first")
-    scenario.job("true", name="second", top="needs: [first]")
-    files = [scenario.folder / f"{name}.launcher.yaml" for name in ("first", "second")]
+    files, gate = first_and_second(scenario)
     with monkeypatch.context() as way, Proxy(tmp_path / "p.sock", everything) as made:
         way.setenv("DOCKER_HOST", made.host)
 
@@ -311,13 +305,7 @@ def _rename(scenario, container) -> None:
     scenario.daemon.ask("POST", f"/containers/{container.id}/rename", name=name)
 
 
-@pytest.fixture
-def elsewhere(tmp_path) -> dict[str, str]:
-    """The environment of another state folder."""
-    return {**os.environ, "LAUNCHER_HOME": str(tmp_path / "elsewhere")}
-
-
-def test_the_list_of_another_home_shows_no_end_that_a_stopped_engine_made(scenario, engine, elsewhere):
+def test_the_list_of_another_home_shows_no_end_that_a_stopped_engine_made(scenario, engine):
     """The watcher has not judged it yet: `list` reads what `status` reads."""
     file = scenario.job(f"echo >{(gate := scenario.gate()).enter}; exec sleep 1000")
     scenario.apply(file)
@@ -327,14 +315,14 @@ def test_the_list_of_another_home_shows_no_end_that_a_stopped_engine_made(scenar
     engine.stop()
     engine.up()
     for words in (["list", "-s", "local_docker", "--json"], ["status", "job", "--json"]):
-        found = json.loads(scenario.launcher(*words, env=elsewhere).out)
+        found = json.loads(scenario.launcher(*words, env=scenario.elsewhere).out)
         assert [each["state"] for each in (found if isinstance(found, list) else [found])] == ["RUNNING"]
     os.kill(watcher, signal.SIGCONT)
     assert _ends(scenario, "job") == {"job": ("lost", LOST)}
 
 
 @pytest.mark.parametrize(("replicas", "watched"), [(1, True), (2, False)])
-def test_a_renamed_replica_is_still_known(scenario, elsewhere, replicas, watched):
+def test_a_renamed_replica_is_still_known(scenario, replicas, watched):
     gates = [scenario.gate(f"gate{k}") for k in range(replicas)]
     script = "; ".join(f"[ $<replica_id> = {k} ] && {{ {each.script}; }}" for k, each in enumerate(gates))
     file = scenario.job(f"{script}; true", replicas=replicas)
@@ -346,7 +334,7 @@ def test_a_renamed_replica_is_still_known(scenario, elsewhere, replicas, watched
         scenario.kill_watcher(app)
     _rename(scenario, scenario.container(app))
     assert scenario.actions(file) == {"job": "keep"}
-    assert "no changes" in scenario.launcher("plan", file, env=elsewhere).out
+    assert "no changes" in scenario.launcher("plan", file, env=scenario.elsewhere).out
     scenario.apply(file)
     for each in gates:
         each.open()
@@ -365,11 +353,8 @@ def test_a_renamed_replica_can_be_cancelled(scenario):
 
 
 @pytest.mark.parametrize("watched", [True, False])
-def test_a_renamed_container_of_a_waiting_attempt_is_still_known(scenario, elsewhere, watched):
-    gate = scenario.gate()
-    scenario.job(gate.script, name="first")
-    scenario.job("true", name="second", top="needs: [first]")
-    files = [scenario.folder / f"{name}.launcher.yaml" for name in ("first", "second")]
+def test_a_renamed_container_of_a_waiting_attempt_is_still_known(scenario, watched):
+    files, gate = first_and_second(scenario)
     scenario.apply(*files)
     gate.entered()
     app = scenario.attempts("second")[-1].app_id
@@ -378,7 +363,7 @@ def test_a_renamed_container_of_a_waiting_attempt_is_still_known(scenario, elsew
     [waiting] = scenario.containers(app)
     _rename(scenario, waiting)
     assert scenario.actions(*files) == {"first": "keep", "second": "keep" if watched else "resume"}
-    shown = json.loads(scenario.launcher("list", "-s", "local_docker", "--json", env=elsewhere).out)
+    shown = json.loads(scenario.launcher("list", "-s", "local_docker", "--json", env=scenario.elsewhere).out)
     assert [each["state"] for each in shown if each["app_id"] == app] == ["PENDING"]
     scenario.apply(*files)
     gate.open()
@@ -388,10 +373,8 @@ def test_a_renamed_container_of_a_waiting_attempt_is_still_known(scenario, elsew
 
 
 def test_a_renamed_container_of_a_waiting_attempt_can_be_cancelled(scenario):
-    gate = scenario.gate()
-    scenario.job(gate.script, name="first")
-    scenario.job("true", name="second", top="needs: [first]")
-    scenario.apply(*(scenario.folder / f"{name}.launcher.yaml" for name in ("first", "second")))
+    files, gate = first_and_second(scenario)
+    scenario.apply(*files)
     gate.entered()
     app = scenario.attempts("second")[-1].app_id
     [waiting] = scenario.containers(app)

@@ -45,12 +45,6 @@ def other(scenario: DockerScenario) -> Iterator[Watched]:
     made.remove()
 
 
-@pytest.fixture
-def other_home(tmp_path: Path) -> dict[str, str]:
-    """The environment of a client with another state folder."""
-    return {**os.environ, "LAUNCHER_HOME": str(tmp_path / "other-home")}
-
-
 def lines(log: Path) -> list[str]:
     return log.read_text().split() if log.exists() else []
 
@@ -114,14 +108,13 @@ def test_every_state_folder_shows_the_line_and_moves_the_apps_in_it(
     gate: Gate,
     log: Path,
     one_at_a_time: None,
-    other_home: dict[str, str],
 ) -> None:
     make_own_image(PYTHON_IMAGE)
     watched = Watched(scenario)
     in_line(scenario, watched, gate, log, "second", "third", "twelfth")
     [first] = scenario.attempts("first")
     project = f"local_docker://{scenario.token}"
-    for env in (None, other_home):
+    for env in (None, scenario.elsewhere):
         shown = scenario.launcher("list", "-s", "local_docker", env=env).out
         assert f"1st in line for the place of project {scenario.token}" in shown
         assert "3rd in line" in shown
@@ -132,10 +125,10 @@ def test_every_state_folder_shows_the_line_and_moves_the_apps_in_it(
         ours = [each for each in engine["line"] if f"project {scenario.token}" in each["groups"]]
         assert [each["app_id"].partition("-")[0] for each in ours] == ["second", "third", "twelfth"]
     [twelfth], [second] = scenario.attempts("twelfth"), scenario.attempts("second")
-    started = scenario.launcher("start", f"{project}/{twelfth.app_id}", "--now", env=other_home)
+    started = scenario.launcher("start", f"{project}/{twelfth.app_id}", "--now", env=scenario.elsewhere)
     assert "3rd in line" in started.out
     until(lambda: lines(log) == ["first", "twelfth"])
-    scenario.launcher("cancel", f"{project}/{second.app_id}", env=other_home)
+    scenario.launcher("cancel", f"{project}/{second.app_id}", env=scenario.elsewhere)
     assert states(scenario, "first", "second", "third") == ["running", "cancelled", "queued"]
     gate.open()
     watched.ends(first="succeeded", second="cancelled", third="succeeded", twelfth="succeeded")

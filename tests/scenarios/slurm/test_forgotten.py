@@ -167,8 +167,7 @@ def test_a_pending_job_that_launcher_cancelled_is_cancelled_when_slurm_has_forgo
     until_forgotten(scenario.cluster, job.id)
     (scenario.job_dir / "apps" / job.name / "outcome").unlink()  # as if the agent had died before it
     (scenario.job_dir / "index").unlink(missing_ok=True)
-    elsewhere = {**os.environ, "LAUNCHER_HOME": str(tmp_path / "other")}
-    shown = scenario.launcher("describe", f"slurm://default/{job.name}", env=elsewhere)
+    shown = scenario.launcher("describe", f"slurm://default/{job.name}", env=scenario.elsewhere)
     assert "CANCELLED" in shown.out
     assert "cancelled by" in shown.out
 

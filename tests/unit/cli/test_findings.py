@@ -2,7 +2,6 @@
 
 import json
 import re
-from pathlib import Path
 
 import pytest
 from jsonschema import Draft202012Validator
@@ -92,11 +91,7 @@ def test_a_plan_of_wrong_files_as_json_is_their_diagnostics(scenario):
     )
 
 
-PUBLISHED = Path(__file__).resolve().parents[3] / "schemas" / "diagnostics-v1.schema.json"
-
-
-def test_the_published_schema_is_printed_and_describes_what_is_printed(scenario):
-    assert PUBLISHED.read_text() == scenario.launcher("schema", "diagnostics").out
+def test_the_published_schema_describes_what_is_printed(scenario):
     check = Draft202012Validator(findings_schema()).validate
     scenario.write("a.launcher.yaml", WRONG)
     scenario.write("b.launcher.yaml", WRONG)
