@@ -202,17 +202,12 @@ def test_a_job_that_succeeded_does_not_run_again_when_the_ledger_is_damaged(scen
     assert [attempt.state for attempt in scenario.attempts("job")] == ["succeeded"]
 
 
-def test_a_missing_job_file_gives_exit_code_6(scenario):
-    for command in (["validate"], ["plan"], ["apply", "--yes"]):
-        done = scenario.launcher(command[0], "nowhere.launcher.yaml", *command[1:], code=6)
-        assert "nowhere.launcher.yaml" in done.err + done.out
-
-
-def test_a_directory_without_job_files_gives_exit_code_6(scenario):
+@pytest.mark.parametrize("name", ["nowhere.launcher.yaml", "empty"])
+def test_a_missing_job_file_or_a_directory_without_job_files_gives_exit_code_6(scenario, name):
     (scenario.folder / "empty").mkdir()
     for command in (["validate"], ["plan"], ["apply", "--yes"]):
-        done = scenario.launcher(command[0], "empty", *command[1:], code=6)
-        assert "empty" in done.err + done.out
+        done = scenario.launcher(command[0], name, *command[1:], code=6)
+        assert name in done.err + done.out
 
 
 @pytest.mark.slow

@@ -263,11 +263,6 @@ def test_a_broken_saved_plan_hides_no_other_file(scenario):
     assert all(f"--> {name}" in printed for name in files)
 
 
-def test_apply_exits_6_for_a_saved_plan_that_does_not_exist(scenario):
-    scenario.write("plan.json", "{}")
-    assert "did you mean `plan.json`?" in scenario.launcher("apply", "plam.json", code=6).err
-
-
 @pytest.mark.parametrize("command", ["validate", "apply"])
 def test_json_that_is_no_saved_plan_gets_one_sentence(scenario, command):
     scenario.write("q.json", '{"a": 1}')
