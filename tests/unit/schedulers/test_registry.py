@@ -15,6 +15,7 @@ from launcher.schedulers import (
     get_scheduler_factories,
 )
 from launcher.schedulers.registry import APP_SOURCES, SHARED_ENGINES, imported
+from launcher.specs import UnknownSchedulerException
 from launcher.specs.jobkey import DEFAULT_SCHEDULER
 from tests.unit.schedulers.plugins import scheduler_plugins
 
@@ -94,6 +95,12 @@ def test_a_broken_plug_in_is_one_error_that_names_it(tmp_path, monkeypatch, valu
             ask()
         assert str(error.value) == output
         assert "launcher.schedulers" in str(error.value.hint)
+
+
+def test_an_unknown_name_is_refused_with_the_nearest() -> None:
+    with pytest.raises(UnknownSchedulerException) as error:
+        get_scheduler("local_cw", "s")
+    assert "`local_cwd`" in str(error.value.hint)
 
 
 def test_a_built_in_name_costs_no_search_for_entry_points_and_no_slow_import() -> None:
