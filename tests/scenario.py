@@ -101,6 +101,11 @@ class Scenario:
         ]
         return self.write(f"{name}.launcher.yaml", "\n".join(lines) + "\n")
 
+    @property
+    def elsewhere(self) -> dict[str, str]:
+        """The environment of a client of this machine with another state folder."""
+        return {**os.environ, "LAUNCHER_HOME": str(self.home.with_name("elsewhere"))}
+
     def gate(self, name: str = "gate") -> Gate:
         return Gate(self.folder, name)
 

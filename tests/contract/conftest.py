@@ -5,7 +5,6 @@ import os
 import subprocess
 import sys
 import textwrap
-import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -28,6 +27,7 @@ from tests.engines import tidy as engine_tidy
 from tests.engines.docker import Daemon
 from tests.engines.images import SHELL_IMAGE
 from tests.engines.slurm import SlurmCluster
+from tests.waiting import until
 
 END_S = 150.0
 """How long anything in these tests may take to end."""
@@ -185,10 +185,8 @@ class SlurmCase(Case):
 
     def end(self, app_id: str) -> DescribeAppResponse:
         """The batch script ends right after it has written the outcome."""
-        found, deadline = super().end(app_id), time.monotonic() + END_S
-        while any((job.name, job.state) == (app_id, "RUNNING") for job in self.cluster.jobs()):
-            assert time.monotonic() < deadline, f"the job of {app_id} still runs"
-            time.sleep(0.05)
+        found = super().end(app_id)
+        until(lambda: (app_id, "RUNNING") not in [(job.name, job.state) for job in self.cluster.jobs()])
         return found
 
     def left_of(self, app_id: str, home: Path) -> list[str]:

@@ -63,6 +63,20 @@ def submit(case: Case, staged: Staged, app: AppDef, code: Path, *needs: Attempt)
     return attempt
 
 
+def kill_holder(attempt: Attempt, home: Path) -> None:
+    holder = processes.supervisors(str(home))[attempt.app_id]
+    processes.kill([holder])
+    assert processes.gone([holder], timeout_s=30)
+
+
+def judged(staged: Staged, attempt: Attempt) -> tuple[str, str]:
+    """State and changed inputs of an ended attempt, once a client has recorded its end."""
+    staged.reap()
+    staged.wait(attempt.app_id, 60)
+    found = staged.attempt(attempt.app_id)
+    return found.state, found.inputs_changed
+
+
 def ended(case: Case, staged: Staged, attempt: Attempt) -> tuple[str, str]:
     """State and changed inputs, as the engine reports them and as the ledger gets them from any client."""
     case.end(attempt.app_id)
@@ -145,23 +159,18 @@ def test_a_success_whose_holder_was_killed_does_not_count_as_current(
     code.write_text("two")
     os.kill(holder, signal.SIGKILL)
     gate.open()
-    staged.reap()
-    staged.wait(attempt.app_id, 60)
-    found = staged.attempt(attempt.app_id)
-    assert (found.state, found.inputs_changed) in (("lost", ""), ("succeeded", UNDER))
+    assert judged(staged, attempt) in (("lost", ""), ("succeeded", UNDER))
 
 
 def test_a_wait_whose_holder_is_killed_meanwhile_ends_with_a_judged_success(
     case: Case, staged: Staged, code: Path, gate: Gate, launcher_home: Path
 ) -> None:
     attempt = submit(case, staged, case.app(gate.script), code)
-    holder = processes.supervisors(str(launcher_home))[attempt.app_id]
     with ThreadPoolExecutor() as pool:
         waited = pool.submit(staged.wait, attempt.app_id, 60)
         time.sleep(1.0)
         code.write_text("two")
-        os.kill(holder, signal.SIGKILL)
-        assert processes.gone([holder], timeout_s=30)
+        kill_holder(attempt, launcher_home)
         gate.open()
         waited.result()
     found = staged.attempt(attempt.app_id)
@@ -173,36 +182,25 @@ def test_a_success_is_not_current_where_its_files_were_written_and_no_holder_saw
 ) -> None:
     """The edit is undone after the end: readers that change nothing say the same as the next holder."""
     attempt = submit(case, staged, case.app(f"{gate.script}"), code)
-    holder = processes.supervisors(str(launcher_home))[attempt.app_id]
     code.write_text("two")
-    os.kill(holder, signal.SIGKILL)
-    assert processes.gone([holder], timeout_s=30)
+    kill_holder(attempt, launcher_home)
     gate.open()
     while (seen := staged.attempt(attempt.app_id)).state == "running":
         time.sleep(0.05)
     code.write_text("one")
     seen = staged.attempt(attempt.app_id)
     assert seen.state == "lost" or "not compared" in seen.inputs_changed
-    staged.reap()
-    staged.wait(attempt.app_id, 60)
-    found = staged.attempt(attempt.app_id)
-    assert (found.state, found.inputs_changed) == (seen.state, seen.inputs_changed)
+    assert judged(staged, attempt) == (seen.state, seen.inputs_changed)
 
 
 def test_a_success_whose_end_no_holder_saw_is_current_where_its_files_were_left_alone(
     case: Case, staged: Staged, code: Path, gate: Gate, launcher_home: Path
 ) -> None:
     attempt = submit(case, staged, case.app(gate.script), code)
-    holder = processes.supervisors(str(launcher_home))[attempt.app_id]
-    os.kill(holder, signal.SIGKILL)
-    assert processes.gone([holder], timeout_s=30)
+    kill_holder(attempt, launcher_home)
     gate.open()
     while (seen := staged.attempt(attempt.app_id)).state == "running":
         time.sleep(0.05)
-    staged.reap()
-    staged.wait(attempt.app_id, 60)
-    found = staged.attempt(attempt.app_id)
-    assert {(each.state, each.inputs_changed) for each in (seen, found)} in (
-        {("lost", "")},
-        {("succeeded", "")},
-    )
+    found = judged(staged, attempt)
+    assert found == (seen.state, seen.inputs_changed)
+    assert found in (("lost", ""), ("succeeded", ""))

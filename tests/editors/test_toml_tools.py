@@ -1,8 +1,9 @@
-"""taplo and tombi on TOML job files, which name their schema in the first line; check-jsonschema on all."""
+"""taplo and tombi on TOML files, which name their schema in the first line; check-jsonschema on all."""
 
 import subprocess
 from codecs import BOM_UTF8
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
@@ -11,22 +12,137 @@ from tests import engines
 from tests.editors.conftest import ROOT
 from tests.unit.jobfile.test_compile import FULL, FULL_TOML
 
-SCHEMA = ROOT / "schemas" / "job-v1.schema.json"
-MODELINE = "#:schema ../../schemas/job-v1.schema.json\n"
-CORPUS = sorted((ROOT / "tests" / "corpus" / "good").rglob("*.launcher.toml"))
+GOOD_FILES = ROOT / "tests" / "corpus" / "good"
+CORPUS = sorted(GOOD_FILES.rglob("*.launcher.toml"))
 EXAMPLES = sorted((ROOT / "examples").rglob("*.launcher.toml"))
 ALL_EXAMPLES = sorted((ROOT / "examples").rglob("*.launcher.*"))
-GOOD = MODELINE + 'version = 1\nname = "a"\n[roles.main]\nentrypoint = "x"\n'
+START = 'version = 1\nname = "a"\n[roles.main]\nentrypoint = "x"\n'
 
-# What is added to a good file, and the place of what is wrong with it.
-WRONG = {
-    "num_replica = 2\n": "6:1",
-    "max_retries = -1\n": "6:15",
-    'num_replicas = "two"\n': "6:16",
-    'retry_policy = "never"\n': "6:16",
-    "port_map = { a = 70000 }\n": "6:18",
-    'resource = { memory = "4gigs" }\n': "6:23",
-}
+
+@dataclass(frozen=True)
+class Kind:
+    """A kind of TOML files.
+
+    Attributes:
+        name: of a file.
+        schema: the name of its schema.
+        whole: a file with every field.
+        start: what a file with a mistake begins with, below the modeline.
+        wrong: what a file holds below that, and the place of what is wrong with it.
+    """
+
+    name: str
+    schema: str
+    whole: str
+    start: str
+    wrong: Mapping[str, str]
+
+    @property
+    def modeline(self) -> str:
+        return f"#:schema ../../schemas/{self.schema}\n"
+
+    @property
+    def path(self) -> Path:
+        return ROOT / "schemas" / self.schema
+
+    def write(self, project: Path, text: str) -> Path:
+        """Write a file that names its schema in the first line."""
+        path = project / "examples" / "x" / self.name
+        path.write_text(self.modeline + text)
+        return path
+
+
+JOB = Kind(
+    "job.launcher.toml",
+    "job-v1.schema.json",
+    FULL_TOML,
+    START,
+    {
+        "num_replica = 2\n": "6:1",
+        "max_retries = -1\n": "6:15",
+        'num_replicas = "two"\n': "6:16",
+        'retry_policy = "never"\n': "6:16",
+        "port_map = { a = 70000 }\n": "6:18",
+        'resource = { memory = "4gigs" }\n': "6:23",
+    },
+)
+
+WHOLE = """\
+project = "vision"
+target = "dev"
+exclude = ["tests/bad"]
+x-note = "free"
+
+[vars]
+epochs = { type = "int", default = 3, min = 1 }
+
+[defaults]
+scheduler = "local_docker"
+workspace = "."
+timeout = "2h"
+metadata = { team = "vision" }
+
+[defaults.role]
+image = "python:3.12-slim"
+max_retries = 1
+resource = { cpu = 2, memory = "4GiB" }
+
+[targets.slurm]
+scheduler = "slurm"
+timeout = "4h"
+cfg = { partition = "gpu", time = 90 }
+
+[targets.slurm.roles.main]
+image = ""
+num_replicas = "$<var.epochs>"
+
+[lifecycle]
+on_failed = "rerun"
+rerun_on = ["every_apply", { files = ["data/*.csv"] }]
+
+[queue]
+memory = "32GiB"
+max_parallel = 4
+
+[ci]
+prune = true
+
+[schedulers.slurm]
+host = "login1"
+sbatch = { reservation = "maintenance" }
+
+[schedulers.procs]
+anything = 1
+
+[components."utils.echo"]
+msg = "good morning"
+
+[cli.run]
+scheduler = "local_cwd"
+"""
+
+PROJECT = Kind(
+    "launcher.toml",
+    "project-v1.schema.json",
+    WHOLE,
+    "",
+    {
+        'projcet = "vision"\n': "2:1",
+        "project = 3\n": "2:11",
+        'project = "Vision Team"\n': "2:11",
+        '[lifecycle]\non_failed = "retry"\n': "3:13",
+        '[queue]\nmemory = "4gigs"\n': "3:10",
+        '[schedulers.slurm]\npartiton = "gpu"\n': "3:1",
+        '[schedulers.local_docker]\nimage_pull = "often"\n': "3:14",
+        '[defaults]\nname = "a"\n': "3:1",
+        "[defaults.role]\nnum_replica = 2\n": "3:1",
+        '[targets.slurm]\nscheduler = "slurm"\ncfg = { log_dir = "x" }\n': "4:9",
+        '[vars]\nepochs = { type = "int", default = "x" }\n': "3:",
+        '[cli.run]\nsheduler = "slurm"\n': "3:1",
+    },
+)
+KINDS = pytest.mark.parametrize("kind", [JOB, PROJECT], ids=lambda kind: kind.name)
+MISTAKES = [(kind, text) for kind in (JOB, PROJECT) for text in kind.wrong]
 
 
 def run(tool: str, arguments: Sequence[str | Path]) -> tuple[int, str]:
@@ -37,56 +153,58 @@ def run(tool: str, arguments: Sequence[str | Path]) -> tuple[int, str]:
     return got.returncode, got.stdout + got.stderr
 
 
-def taplo(path: Path) -> tuple[int, str]:
-    return run("taplo", ["check", "--colors", "never", "--schema", SCHEMA.as_uri(), path])
+def taplo(kind: Kind, *paths: Path) -> tuple[int, str]:
+    return run("taplo", ["check", "--colors", "never", "--schema", kind.path.as_uri(), *paths])
 
 
-def tombi(path: Path) -> tuple[int, str]:
-    return run("tombi", ["lint", "--offline", path])
+def tombi(kind: Kind, *paths: Path) -> tuple[int, str]:
+    return run("tombi", ["lint", "--offline", *paths])
 
 
-TOOLS = (taplo, tombi)
+TOOLS = pytest.mark.parametrize("tool", [taplo, tombi])
 
 
-@pytest.mark.parametrize("tool", TOOLS)
+@TOOLS
 @pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.stem)
 def test_the_tools_accept_every_example(tool, path):
-    assert path.read_text().startswith(MODELINE)
-    code, events = tool(path)
+    assert path.read_text().startswith(JOB.modeline)
+    code, events = tool(JOB, path)
     assert code == 0, events
 
 
-@pytest.mark.parametrize("tool", TOOLS)
-def test_the_tools_accept_a_job_file_with_every_field(tool, project):
-    path = project / "examples" / "x" / "full.launcher.toml"
-    path.write_text(MODELINE + FULL_TOML)
-    code, events = tool(path)
+@TOOLS
+@KINDS
+def test_the_tools_accept_a_file_with_every_field(tool, kind, project):
+    code, events = tool(kind, kind.write(project, kind.whole))
     assert code == 0, events
 
 
 def test_taplo_accepts_the_corpus_of_good_files():
     # A byte order mark is TOML, but taplo does not know it.
-    paths = [path for path in CORPUS if not path.read_bytes().startswith(BOM_UTF8)]
-    code, events = run("taplo", ["check", "--colors", "never", "--schema", SCHEMA.as_uri(), *paths])
+    code, events = taplo(JOB, *(path for path in CORPUS if not path.read_bytes().startswith(BOM_UTF8)))
     assert code == 0, events
 
 
-def test_taplo_finds_the_schema_by_the_first_line(project):
-    path = project / "examples" / "x" / "bound.launcher.toml"
-    path.write_text(GOOD + "surplus = 1\n")
+@TOOLS
+@pytest.mark.parametrize("file", sorted(GOOD_FILES.rglob("launcher.toml")), ids=lambda file: file.parent.name)
+def test_the_tools_accept_every_good_launcher_toml(tool, file, project):
+    code, events = tool(PROJECT, PROJECT.write(project, file.read_text()))
+    assert code == 0, events
+
+
+@KINDS
+def test_taplo_finds_the_schema_by_the_first_line(kind, project):
+    path = kind.write(project, f"{kind.start}surplus = 1\n")
     code, events = run("taplo", ["check", "--colors", "never", path])
-    assert code == 1
-    assert "surplus" in events
+    assert (code, "surplus" in events) == (1, True)
 
 
-@pytest.mark.parametrize("tool", TOOLS)
-@pytest.mark.parametrize("wrong", WRONG, ids=str.strip)
-def test_the_tools_report_each_mistake_at_its_place(tool, wrong, project):
-    path = project / "examples" / "x" / "wrong.launcher.toml"
-    path.write_text(GOOD + wrong)
-    code, events = tool(path)
+@TOOLS
+@pytest.mark.parametrize(("kind", "wrong"), MISTAKES, ids=lambda it: getattr(it, "name", repr(it)))
+def test_the_tools_report_each_mistake_at_its_place(tool, kind, wrong, project):
+    code, events = tool(kind, kind.write(project, kind.start + wrong))
     assert code == 1
-    assert f"wrong.launcher.toml:{WRONG[wrong]}" in events
+    assert f"{kind.name}:{kind.wrong[wrong]}" in events
 
 
 OF_COMPONENTS = {
@@ -97,40 +215,34 @@ OF_COMPONENTS = {
 }
 
 
-@pytest.mark.parametrize("tool", TOOLS)
+@TOOLS
 @pytest.mark.parametrize("wrong", OF_COMPONENTS, ids=lambda text: text.replace("\n", " "))
 def test_the_tools_report_fields_that_exclude_a_component_at_their_place(tool, wrong, project):
-    path = project / "examples" / "x" / "component.launcher.toml"
-    path.write_text(MODELINE + 'version = 1\nname = "a"\n' + wrong)
-    code, events = tool(path)
+    code, events = tool(JOB, JOB.write(project, 'version = 1\nname = "a"\n' + wrong))
     assert code == 1
     line, _, column = OF_COMPONENTS[wrong].partition(":")
-    assert f"component.launcher.toml:{int(line) + 1}:{column}" in events
+    assert f"{JOB.name}:{int(line) + 1}:{column}" in events
 
 
-@pytest.mark.parametrize("tool", TOOLS)
+@TOOLS
 def test_the_tools_report_an_option_that_the_scheduler_lacks_at_its_place(tool, project):
-    path = project / "examples" / "x" / "option.launcher.toml"
     job = 'version = 1\nname = "a"\nscheduler = "slurm"\n[roles.main]\nentrypoint = "x"\n[cfg]\ntime = 90\n'
-    path.write_text(MODELINE + job)
-    code, events = tool(path)
+    code, events = tool(JOB, JOB.write(project, job))
     assert code == 0, events
-    path.write_text(MODELINE + job + 'partiton = "gpu"\n')
-    code, events = tool(path)
+    code, events = tool(JOB, JOB.write(project, job + 'partiton = "gpu"\n'))
     assert code == 1
-    assert "option.launcher.toml:9:1" in events
+    assert f"{JOB.name}:9:1" in events
 
 
-@pytest.mark.parametrize("tool", TOOLS)
+@TOOLS
 def test_the_tools_accept_references_in_values(tool, project):
-    path = project / "examples" / "x" / "right.launcher.toml"
-    path.write_text(GOOD + 'num_replicas = "$<var.n>"\nretry_policy = "$<var.p>"\nargs = [1, "$<app_id>"]\n')
-    code, events = tool(path)
+    fields = 'num_replicas = "$<var.n>"\nretry_policy = "$<var.p>"\nargs = [1, "$<app_id>"]\n'
+    code, events = tool(JOB, JOB.write(project, START + fields))
     assert code == 0, events
 
 
 def check_jsonschema(*paths: Path) -> tuple[int, str]:
-    return run("check-jsonschema", ["--schemafile", SCHEMA, *paths])
+    return run("check-jsonschema", ["--schemafile", JOB.path, *paths])
 
 
 def test_check_jsonschema_accepts_every_example_and_every_field(tmp_path):
@@ -141,14 +253,9 @@ def test_check_jsonschema_accepts_every_example_and_every_field(tmp_path):
 
 
 def test_check_jsonschema_reports_the_same_mistakes(tmp_path):
-    paths = [tmp_path / f"wrong{number}.launcher.toml" for number in range(len(WRONG))]
-    for path, wrong in zip(paths, WRONG, strict=True):
-        path.write_text(GOOD + wrong)
+    paths = [tmp_path / f"wrong{number}.launcher.toml" for number in range(len(JOB.wrong))]
+    for path, wrong in zip(paths, JOB.wrong, strict=True):
+        path.write_text(JOB.modeline + START + wrong)
     code, events = check_jsonschema(*paths)
     assert code == 1
     assert [path for path in paths if f"{path}::$.roles.main" not in events] == [], events
-
-
-def test_the_schema_is_valid_by_its_metaschema():
-    code, events = run("check-jsonschema", ["--check-metaschema", SCHEMA])
-    assert code == 0, events

@@ -6,7 +6,6 @@ import json
 import shutil
 import socket
 import subprocess
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -14,8 +13,9 @@ import pytest
 
 from tests.engines import required
 from tests.ports import free_port
+from tests.waiting import until
 
-_PATIENCE_S = 60.0
+_ANSWER_S = 60.0
 
 
 @contextlib.contextmanager
@@ -43,7 +43,7 @@ def registry(folder: Path) -> Iterator[str]:
 
 def tags(address: str, repository: str) -> list[str]:
     """Return the tags that the registry has of a name."""
-    connection = http.client.HTTPConnection(address, timeout=_PATIENCE_S)
+    connection = http.client.HTTPConnection(address, timeout=_ANSWER_S)
     try:
         connection.request("GET", f"/v2/{repository}/tags/list")
         return list(json.loads(connection.getresponse().read()).get("tags") or ())
@@ -53,12 +53,12 @@ def tags(address: str, repository: str) -> list[str]:
 
 def _wait_for(address: str, process: subprocess.Popen[bytes]) -> None:
     host, _, port = address.partition(":")
-    deadline = time.monotonic() + _PATIENCE_S
-    while True:
-        try:
+
+    def listens() -> bool:
+        assert process.poll() is None, "docker-registry ended at once"
+        with contextlib.suppress(ConnectionRefusedError):
             socket.create_connection((host, int(port))).close()
-            return
-        except ConnectionRefusedError:
-            assert process.poll() is None, "docker-registry ended at once"
-            assert time.monotonic() < deadline, "docker-registry does not listen"
-            time.sleep(0.02)
+            return True
+        return False
+
+    until(listens)

@@ -9,13 +9,14 @@ import struct
 import subprocess
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from types import TracebackType
 from typing import NamedTuple, TypeVar
 
 from tests import processes
+from tests.waiting import until
 
 HERE = "TESTS_SLURM"
 THERE = "TESTS_SLURM_SSH"
@@ -35,15 +36,6 @@ END_S = 150.0
 
 T = TypeVar("T")
 _POLL_S = 0.1
-
-
-def until(happened: Callable[[], T]) -> T:
-    """Wait until something is true, and return it."""
-    deadline = time.monotonic() + END_S
-    while not (found := happened()):
-        assert time.monotonic() < deadline, "it did not come true"
-        time.sleep(0.05)
-    return found
 
 
 class Job(NamedTuple):
@@ -203,10 +195,7 @@ class SlurmCluster:
     def start(self, daemon: str) -> None:
         """Start a killed daemon again, and wait until the controller answers."""
         self._do("start", daemon)
-        deadline = time.monotonic() + _COMMAND_S
-        while not self.answers():
-            assert time.monotonic() < deadline, f"no controller answers after the start of {daemon}"
-            time.sleep(_POLL_S)
+        until(self.answers)
 
     def add_user(self) -> int:
         """Make `user`, with a home; the uid."""

@@ -82,6 +82,17 @@ class Repository:
         commit = git(self.work, "rev-parse", at)
         return self._run(self._clone(commit), event, {}, ["apply", *args], code)
 
+    def propose(self, number: int, files: dict[str, str | None]) -> str:
+        """Open a pull request, or push to it again, and plan it; returns what the plan printed."""
+        self.pull_request(number, files)
+        return self.plan(number)
+
+    def land(self, number: int, files: dict[str, str | None]) -> None:
+        """Open a pull request, plan, merge and apply it."""
+        self.propose(number, files)
+        self.merge(number)
+        self.apply()
+
     def doctor(self, *args: str, code: int | None = None) -> str:
         """Run `ci doctor` on main; its standard output."""
         clone = self._clone(git(self.work, "rev-parse", "main"))

@@ -43,43 +43,35 @@ def job_of(file):
     return file.name.partition(".")[0]
 
 
-@pytest.mark.parametrize("file", FILES, ids=job_of)
-def test_an_example_is_valid_succeeds_and_plans_as_unchanged_afterwards(scenario, file):
-    scenario.launcher("validate", file)
-    first = scenario.actions(file)
+def assert_runs(scenario, file, *on):
+    """An example is valid, plans as new, succeeds and plans as unchanged. `on`: options of its target."""
+    scenario.launcher("validate", file, *on)
+    first = scenario.actions(file, *on)
     assert set(first.values()) == {"create"}
     assert all(job == job_of(file) or job.startswith(f"{job_of(file)}-") for job in first)
-    scenario.run_to_end(file)
-    assert {scenario.state(job) for job in first} == {AppState.SUCCEEDED}
-    assert scenario.actions(file) == dict.fromkeys(first, "keep")
-    scenario.plan(file, "--detailed-exitcode", code=0)
+    scenario.run_to_end(file, *on)
+    target = on[-1] if on else "default"
+    ids = {attempt.app_id for job in first for attempt in scenario.attempts(job, target=target)}
+    assert {scenario.state(app_id) for app_id in ids} == {AppState.SUCCEEDED}
+    assert scenario.apps() == sorted(ids)
+    assert scenario.actions(file, *on) == dict.fromkeys(first, "keep")
+    scenario.plan(file, *on, "--detailed-exitcode", code=0)
+
+
+GREETING = [f"hello world, this is replica {k} of 2" for k in (0, 1)]
+
+
+@pytest.mark.parametrize("file", FILES, ids=job_of)
+def test_an_example_succeeds_and_plans_as_unchanged_afterwards(scenario, file):
+    assert_runs(scenario, file)
+    if job_of(file) in ("hello", "hello-toml"):
+        assert sorted(scenario.logs(job_of(file), "--no-prefix").splitlines()) == GREETING
 
 
 @pytest.mark.slow
 def test_all_examples_can_be_applied_together(scenario):
     scenario.run_to_end(*FILES)
     assert set(scenario.actions(*FILES).values()) == {"keep"}
-
-
-@pytest.mark.slow
-def test_the_toml_example_has_the_digest_of_the_yaml_example(scenario):
-    scenario.run_to_end(EXAMPLES / "hello", EXAMPLES / "hello-toml")
-    assert scenario.attempts("hello")[0].digest == scenario.attempts("hello-toml")[0].digest
-
-
-def test_hello_greets_from_both_replicas(scenario):
-    scenario.run_to_end(EXAMPLES / "hello")
-    assert sorted(scenario.logs("hello", "--no-prefix").splitlines()) == [
-        f"hello world, this is replica {k} of 2" for k in (0, 1)
-    ]
-
-
-@pytest.mark.slow
-def test_service_answers_the_client_and_ends_with_it(scenario):
-    scenario.run_to_end(EXAMPLES / "service")
-    assert scenario.logs("service/client", "--no-prefix") == "HELLO\n"
-    status = scenario.launcher("status", "service").out
-    assert "stopped at the end of the app" in status
 
 
 @pytest.mark.slow

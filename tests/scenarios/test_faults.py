@@ -202,17 +202,12 @@ def test_a_job_that_succeeded_does_not_run_again_when_the_ledger_is_damaged(scen
     assert [attempt.state for attempt in scenario.attempts("job")] == ["succeeded"]
 
 
-def test_a_missing_job_file_gives_exit_code_6(scenario):
-    for command in (["validate"], ["plan"], ["apply", "--yes"]):
-        done = scenario.launcher(command[0], "nowhere.launcher.yaml", *command[1:], code=6)
-        assert "nowhere.launcher.yaml" in done.err + done.out
-
-
-def test_a_directory_without_job_files_gives_exit_code_6(scenario):
+@pytest.mark.parametrize("name", ["nowhere.launcher.yaml", "empty"])
+def test_a_missing_job_file_or_a_directory_without_job_files_gives_exit_code_6(scenario, name):
     (scenario.folder / "empty").mkdir()
     for command in (["validate"], ["plan"], ["apply", "--yes"]):
-        done = scenario.launcher(command[0], "empty", *command[1:], code=6)
-        assert "empty" in done.err + done.out
+        done = scenario.launcher(command[0], name, *command[1:], code=6)
+        assert name in done.err + done.out
 
 
 @pytest.mark.slow
@@ -292,10 +287,7 @@ RERUN_LOST = "lifecycle: {on_lost: rerun}\n"
 
 
 def test_a_running_job_is_not_started_again_when_the_ledger_is_gone(scenario):
-    gate = scenario.gate()
-    job = scenario.job(gate.script, top=RERUN_LOST)
-    scenario.apply(job)
-    gate.entered()
+    job, gate = scenario.running(top=RERUN_LOST)
     for path in scenario.home.glob("ledger.db*"):
         path.unlink()
     assert scenario.actions(job) == {"job": "keep"}
@@ -308,10 +300,7 @@ def test_a_running_job_is_not_started_again_when_the_ledger_is_gone(scenario):
 
 
 def test_an_attempt_whose_rows_are_lost_is_found_by_its_folder(scenario):
-    gate = scenario.gate()
-    job = scenario.job(gate.script, top=RERUN_LOST)
-    scenario.apply(job)
-    gate.entered()
+    job, gate = scenario.running(top=RERUN_LOST)
     (app_id,) = (attempt.app_id for attempt in scenario.attempts("job"))
     for table in ("attempts", "apps"):
         rows = sqlite3.connect(scenario.home / "ledger.db")

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests import processes
+from tests.waiting import until
 
 pytestmark = [
     pytest.mark.timeout(300),
@@ -37,14 +38,6 @@ def app_of(scenario, job):
     """The app id of a job that is running."""
     until(lambda: [each.state for each in scenario.attempts(job)] == ["running"])
     return next(app for app in scenario.supervisors() if app.startswith(f"{job}-"))
-
-
-def until(holds):
-    """Wait until a condition holds."""
-    deadline = time.monotonic() + LIMIT_S
-    while not holds():
-        assert time.monotonic() < deadline
-        time.sleep(0.1)
 
 
 def count(scenario, state, jobs):

@@ -18,6 +18,7 @@ from launcher.specs import AppState
 from tests import processes
 from tests.lanes import sampled, seeds
 from tests.scenario import Scenario
+from tests.waiting import until
 
 TOP = 'inputs: [train.py, "conf/**/*.yaml"]\n'
 UNDER = "train.py changed while it waited or ran"
@@ -121,19 +122,14 @@ def comparing(scenario):
     [supervisor] = scenario.supervisors().values()  # before it has a child, which looks like it until it runs
     gate.open()
     child = _first_comparing(lambda: [supervisor])
-    while scenario.status("job")["replicas"][0]["state"] != "SUCCEEDED":  # it is recorded later
-        time.sleep(0.02)
+    until(lambda: scenario.status("job")["replicas"][0]["state"] == "SUCCEEDED")  # it is recorded later
     yield file, supervisor, child
     os.truncate(data, 0)
 
 
 def _first_comparing(supervisors: Callable[[], Iterable[int]]) -> int:
     """Wait until a child of one of these supervisors compares; its pid."""
-    deadline = time.monotonic() + 120
-    while not (found := [child for pid in supervisors() for child in _comparing(pid)]):
-        assert time.monotonic() < deadline
-        time.sleep(0.02)
-    return found[0]
+    return until(lambda: [child for pid in supervisors() for child in _comparing(pid)])[0]
 
 
 def _comparing(supervisor: int) -> list[int]:

@@ -1,10 +1,7 @@
 """`launcher metrics` shows an app run and end on every engine, without another command in between."""
 
-import time
-
 from tests.unit.cli.test_metrics import Samples, read
-
-END_S = 150.0
+from tests.waiting import until
 
 
 def metrics(scenario) -> Samples:
@@ -21,9 +18,8 @@ def test_an_app_is_running_and_then_has_ended_with_its_exit_code(scenario):
     _, gate = scenario.running("exit 3")
     assert value(metrics(scenario), "apps", "running") == 1
     gate.open()
-    deadline = time.monotonic() + END_S
-    while not value(found := metrics(scenario), "attempts_total", "failed") and time.monotonic() < deadline:
-        time.sleep(0.1)
+    until(lambda: value(metrics(scenario), "attempts_total", "failed"))
+    found = metrics(scenario)
     assert value(found, "apps") == 0
     assert value(found, "job_last_outcome", "job", "failed") == 1
     assert value(found, "job_last_exit_code", "job") == 3

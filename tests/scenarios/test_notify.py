@@ -4,7 +4,6 @@ import json
 import os
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
@@ -14,6 +13,7 @@ from tests import processes
 from tests.lanes import EVERY_ACT
 from tests.scenario import Scenario
 from tests.sink import KEY, PATIENCE_S, Sink
+from tests.waiting import until
 
 
 @pytest.fixture
@@ -37,17 +37,11 @@ def senders() -> list[int]:
 
 def until_sent() -> None:
     """Wait until no outcome is left to be sent."""
-    deadline = time.monotonic() + PATIENCE_S
-    while any(os.listdir(group) for group in outbox.groups()):
-        assert time.monotonic() < deadline
-        time.sleep(0.02)
+    until(lambda: not any(os.listdir(group) for group in outbox.groups()))
 
 
 def kill_senders() -> None:
-    deadline = time.monotonic() + PATIENCE_S
-    while not (found := senders()):
-        assert time.monotonic() < deadline
-        time.sleep(0.02)
+    found = until(senders)
     processes.kill(found)
     processes.gone(found, timeout_s=PATIENCE_S)
 
@@ -103,9 +97,7 @@ def test_an_outcome_that_no_receiver_has_got_is_named_by_status_and_sent_later(s
     sink.answer = 503
     scenario.run_to_end(scenario.job("true"))
     sink.wait()
-    deadline = time.monotonic() + PATIENCE_S
-    while "HTTP status 503" not in (shown := scenario.launcher("status", "job").out):
-        assert time.monotonic() < deadline, shown
+    until(lambda: "HTTP status 503" in scenario.launcher("status", "job").out)
     kill_senders()
     sink.answer = 204
     for group in outbox.groups():
@@ -156,10 +148,7 @@ def test_a_sender_does_not_wait_for_an_attempt_whose_client_was_killed_before_it
     assert scenario.spawn(list(map(str, killed))).wait() == -9
     [group] = outbox.groups()
     scenario.launcher("list")
-    deadline = time.monotonic() + PATIENCE_S
-    while outbox.is_due(group) or senders():
-        assert time.monotonic() < deadline
-        time.sleep(0.02)
+    until(lambda: not outbox.is_due(group) and not senders())
     scenario.apply(file)
     assert len(sink.wait()) == 1
     until_sent()

@@ -36,6 +36,15 @@ def job(scenario):
 
 
 @pytest.fixture
+def holder(scenario, job):
+    """The gate of the job `holder`, which has the whole machine."""
+    file, gate = job("holder")
+    scenario.apply(file)
+    gate.entered()
+    return gate
+
+
+@pytest.fixture
 def line(scenario, job):
     """Three jobs in line for the whole machine; `a` holds it. Name → gate."""
     made = {name: job(name) for name in "abc"}
@@ -109,11 +118,8 @@ def test_start_now_does_not_start_a_job_whose_needs_are_unmet(scenario, job):
 
 
 @pytest.mark.slow
-def test_start_now_starts_all_jobs_of_a_matrix_in_line(scenario, job):
-    holder, gate = job("holder")
+def test_start_now_starts_all_jobs_of_a_matrix_in_line(scenario, job, holder):
     swept, _ = job("sweep", top="matrix: {n: [1, 2, 3]}", script="exec sleep 1000")
-    scenario.apply(holder)
-    gate.entered()
     scenario.apply(swept)
     assert places(scenario) == {"holders": ["holder"], "line": ["sweep"] * 3}
     assert scenario.launcher("start", "sweep", "--now").out.count("RUNNING, was") == 3
@@ -156,24 +162,18 @@ def test_start_names_the_table_of_turns_that_an_app_is_in(scenario, line, monkey
 
 
 @pytest.mark.slow
-def test_run_takes_its_share_of_the_machine_at_once(scenario, job):
-    holder, gate = job("holder")
-    scenario.apply(holder)
-    gate.entered()
+def test_run_takes_its_share_of_the_machine_at_once(scenario, job, holder):
     mine, _ = job("mine", script="echo mine")
     assert scenario.launcher("run", mine).out == "mine\n"
     scenario.cancel("holder")
 
 
-def test_run_waits_in_line_with_the_queue_option(scenario, job):
-    holder, gate = job("holder")
-    scenario.apply(holder)
-    gate.entered()
+def test_run_waits_in_line_with_the_queue_option(scenario, job, holder):
     mine, _ = job("mine", script="echo mine")
     process = scenario.start("run", mine, "--queue")
     assert "1st in line for" in until_line(process.stderr, "in line")
     assert places(scenario) == {"holders": ["holder"], "line": ["mine"]}
-    gate.open()
+    holder.open()
     out, err = process.communicate(timeout=LIMIT_S)
     assert (process.returncode, out) == (0, "mine\n")
     assert "in line" not in err
@@ -182,10 +182,7 @@ def test_run_waits_in_line_with_the_queue_option(scenario, job):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("number", sampled([signal.SIGINT, signal.SIGTERM, signal.SIGKILL], signal.SIGINT))
-def test_an_interrupted_run_leaves_the_line_and_no_process(scenario, job, number):
-    holder, gate = job("holder")
-    scenario.apply(holder)
-    gate.entered()
+def test_an_interrupted_run_leaves_the_line_and_no_process(scenario, job, holder, number):
     mine, _ = job("mine", script="echo mine")
     process = scenario.start("run", mine, "--queue")
     name = until_line(process.stderr, "in line").split()[0]
@@ -199,14 +196,11 @@ def test_an_interrupted_run_leaves_the_line_and_no_process(scenario, job, number
     scenario.cancel("holder")
 
 
-def test_a_detached_run_waits_in_line_on_its_own(scenario, job):
-    holder, gate = job("holder")
-    scenario.apply(holder)
-    gate.entered()
+def test_a_detached_run_waits_in_line_on_its_own(scenario, job, holder):
     mine, _ = job("mine", script="echo mine")
     handle = scenario.launcher("run", mine, "--queue", "--detach").out.strip()
     assert places(scenario) == {"holders": ["holder"], "line": ["mine"]}
-    gate.open()
+    holder.open()
     scenario.wait(handle)
     assert "mine" in scenario.logs(handle)
 

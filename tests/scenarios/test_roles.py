@@ -1,7 +1,6 @@
 """Roles that wait for each other: every command on them, and SIGKILL at each step."""
 
 import json
-import os
 import socket
 import sys
 
@@ -70,9 +69,8 @@ def test_commands_of_another_home_do_not_disturb_a_waiting_role(scenario):
     file = ordered(scenario, server=f"{gate.script}; touch up; exec sleep 1000")
     scenario.apply(file)
     gate.entered()
-    elsewhere = {**os.environ, "LAUNCHER_HOME": str(scenario.folder / "elsewhere")}
-    scenario.launcher("plan", file, env=elsewhere)
-    scenario.launcher("list", env=elsewhere)
+    scenario.launcher("plan", file, env=scenario.elsewhere)
+    scenario.launcher("list", env=scenario.elsewhere)
     gate.open()
     scenario.wait("job")
     assert_done_once(scenario, file)

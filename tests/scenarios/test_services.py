@@ -65,31 +65,38 @@ def services_of(attempt):
     return [role["name"] for role in attempt.document["roles"] if role.get("service")]
 
 
+@pytest.fixture
+def served(scenario, port):
+    """Copies the folder of a job file, and checks the job as `assert_served` does."""
+
+    def served(folder, job, **expected):
+        assert_served(scenario, copied(scenario, folder) / f"{job}.launcher.yaml", port, **expected)
+
+    return served
+
+
 @pytest.mark.slow
-def test_a_client_that_comes_first_in_the_file_reaches_its_line_server(scenario, port):
-    folder = copied(scenario, EXAMPLES / "service")
-    assert_served(scenario, folder / "service.launcher.yaml", port)
+def test_a_client_that_comes_first_in_the_file_reaches_its_line_server(scenario, served):
+    served(EXAMPLES / "service", "service")
     assert scenario.logs("service/client", "--no-prefix") == "HELLO\n"
 
 
 @pytest.mark.slow
-def test_workers_reach_their_parameter_server(scenario, port):
-    folder = copied(scenario, SERVICES)
-    assert_served(scenario, folder / "parameters.launcher.yaml", port)
+def test_workers_reach_their_parameter_server(scenario, served):
+    served(SERVICES, "parameters")
     assert scenario.logs("parameters/check", "--no-prefix") == "learned 3.00 and 1.00\n"
 
 
 @pytest.mark.slow
-def test_redis_serves_its_benchmark(scenario, port, redis_server):
-    folder = copied(scenario, SERVICES)
-    assert_served(scenario, folder / "redis.launcher.yaml", port)
+@pytest.mark.usefixtures("redis_server")
+def test_redis_serves_its_benchmark(scenario, served):
+    served(SERVICES, "redis")
     for command in ("SET", "GET"):
         assert f"{command}: " in scenario.logs("redis/benchmark")
 
 
 @pytest.mark.skipif(bool(why_not("dask")), reason=why_not("dask"))
-def test_dask_computes_and_ends(scenario, port):
+def test_dask_computes_and_ends(scenario, served):
     """Its client ends the scheduler and the workers, which have ended or are stopped when it has ended."""
-    folder = copied(scenario, EXAMPLES / "dask")
-    assert_served(scenario, folder / "dask.launcher.yaml", port, reasons={STOPPED, ""})
+    served(EXAMPLES / "dask", "dask", reasons={STOPPED, ""})
     assert scenario.logs("dask/client", "--no-prefix") == "2 workers: the sum of the squares is 328350\n"

@@ -20,6 +20,7 @@ from launcher.turns.machine import gpu_table, machine, slots_table
 from launcher.turns.table import tickets
 from tests import processes
 from tests.lanes import sampled, seeds
+from tests.waiting import until
 
 PLACES = 2
 ROUNDS = int(os.environ.get("LAUNCHER_TURN_ROUNDS", "3"))
@@ -92,10 +93,7 @@ def kill_in_line(scenario, app_id):
     found = pids.process(pid) if pid else None
     if pid is None or found is None or not pids.send(pid, found.start, signal.SIGSTOP):
         return False
-    deadline = time.monotonic() + LIMIT_S
-    while (state := pids.process(pid)) is not None and state.state not in "TtZ":
-        assert time.monotonic() < deadline
-        time.sleep(0.001)
+    until(lambda: (state := pids.process(pid)) is None or state.state in "TtZ")
     record = scenario.home / "local" / "apps" / app_id / "events.jsonl"
     in_line = record.exists() and '"starting"' not in record.read_text()
     pids.send(pid, found.start, signal.SIGKILL if in_line else signal.SIGCONT)

@@ -3,7 +3,6 @@
 import os
 import re
 from collections.abc import Iterator
-from dataclasses import fields
 from pathlib import Path
 
 import pytest
@@ -16,7 +15,6 @@ from launcher.schedulers import Scheduler, StagedScheduler
 from launcher.schedulers.backend import BackendScheduler
 from launcher.schedulers.folder import FolderScheduler
 from launcher.schedulers.slurm.options import KNOWN
-from launcher.specs import Role
 from tests.engines import require
 from tests.engines.images import PUBLIC, stand_in
 from tests.forkserver import server
@@ -109,7 +107,7 @@ def test_readme_leads_to_every_page():
     assert [page.name for page in PAGES if f"(docs/{page.name})" not in readme] == []
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
+@pytest.mark.parametrize("page", [*PAGES, ROOT / "README.md"], ids=lambda page: page.stem)
 def test_every_link_of_a_page_leads_to_a_file_and_a_heading(page):
     links = re.findall(r"\]\((?!https?:)([^)#]*)(?:#([^)]+))?\)", page.read_text())
     for path, heading in links:
@@ -155,13 +153,6 @@ def test_the_page_on_schedulers_names_every_stage_and_base_class():
     own = BackendScheduler.__abstractmethods__ - Scheduler.__abstractmethods__
     names = {*stages, *own, *FolderScheduler.__abstractmethods__}
     assert {name for name in names if not re.search(rf"`{name}`|def {name}\(", text)} == set()
-
-
-def test_the_page_on_schedulers_names_every_field_that_not_all_support():
-    text = (ROOT / "docs" / f"{WALK}.md").read_text()
-    chosen = [each.name for each in fields(Role) if each.metadata.get("by_capability")]
-    assert chosen
-    assert [name for name in chosen if f"`{name}`" not in text] == []
 
 
 def test_the_page_on_the_api_names_every_method_of_the_runner():

@@ -153,23 +153,3 @@ def test_every_exception_that_a_page_names_exists(page):
     assert {
         name for name in named if not hasattr(launcher.errors, name) and not hasattr(builtins, name)
     } == set()
-
-
-@cache
-def words_of_the_code() -> frozenset[str]:
-    files = [path for top in ("launcher", "tests", "scripts") for path in (ROOT / top).rglob("*.py")]
-    return frozenset(word for path in files for word in re.findall(r"\w+", path.read_text()))
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("paper", PAPERS)
-def test_every_name_of_code_that_a_paper_quotes_is_in_the_code(paper):
-    quoted = {text for text in code(ROOT / paper) if re.fullmatch(r"[A-Za-z_][\w.]*", text)}
-    files = {path.name for top in ("launcher", "tests") for path in (ROOT / top).rglob("*.*")} | {
-        "launcher.toml",
-        "app.json",
-        "events.jsonl",
-    }
-    names = {text for text in quoted if not re.search(r"\.(py|toml|json|jsonl|md)$", text)}
-    assert {text for text in quoted - names if text not in files and not (ROOT / text).exists()} == set()
-    assert {part for text in names for part in text.split(".")} - words_of_the_code() == set()

@@ -61,8 +61,18 @@ NOT_FOR_AN_UNCHANGED_PLAN = {
 """What a plan needs where something starts, stops, runs or has changed."""
 
 NOT_FOR_A_RUN = {"launcher.apply", "launcher.plan", "launcher.runner.config", "launcher.workspace.context"}
+NOT_FOR_A_RUN |= {"launcher.turns"}
 NOT_FOR_A_RUN |= {f"launcher.components.{name}" for name in ("call", "finder", "linter", "signature")}
-"""What `run` of a job file without a workspace has no use for: plans, and components."""
+"""What `run` of a job file without a workspace and resources has no use for: plans, components, turns."""
+
+NOT_FOR_A_SUPERVISOR = {
+    *{"collections", "ctypes", "errno", "functools", "heapq", "selectors", "signal", "socket", "threading"},
+    *{"__future__", "_heapq", "fcntl"},
+    *{"launcher.errors", "launcher.filelock", "launcher.holding.way", "launcher.paths", "launcher.specs"},
+    *{"launcher.schedulers.appfolder", "launcher.schedulers.ended_process"},
+    *{"launcher.schedulers.local.appview", "launcher.schedulers.local.stderr"},
+}
+"""What only an undone submission, a failure, a restart or a client needs."""
 
 EVERYDAY = [
     ["list"],
@@ -160,15 +170,11 @@ def test_a_list_loads_only_what_reads_records(finished):
     }
 
 
-def test_a_supervisor_starts_without_the_modules_that_few_apps_need():
+def test_a_supervisor_starts_without_modules_that_it_seldom_needs():
     load = paths.program("launcher.schedulers.local.supervisor").removesuffix("; main()")
     loaded = modules(["-I", "-S", "-c", load])
     assert "launcher.schedulers.local.held" in loaded
-    of_undone_submissions = {"launcher.schedulers.appfolder", "launcher.filelock", "errno"}
-    of_failures = {"launcher.schedulers.ended_process", "launcher.schedulers.local.stderr"}
-    assert loaded & {*of_undone_submissions, *of_failures, "launcher.holding.way", "fcntl"} == set()
-    assert loaded & {"__future__", "_heapq"} == set()
-    assert {name.partition(".")[0] for name in loaded} & (SLOW | {"heapq", "signal", "socket"}) == set()
+    assert {*loaded, *(name.partition(".")[0] for name in loaded)} & (SLOW | NOT_FOR_A_SUPERVISOR) == set()
 
 
 def test_version_loads_next_to_nothing():
@@ -193,7 +199,7 @@ def test_importing_the_package_costs_nothing():
     assert importtime(["-c", "import launcher"]) - loaded_by_nothing() <= {"launcher", "__future__"}
 
 
-def test_a_run_of_a_job_file_loads_no_plan_and_no_component(scenario):
+def test_a_run_of_a_job_file_loads_no_plan_no_component_and_nothing_of_turns(scenario):
     file = scenario.job("true")
     loaded = modules(["-m", "launcher", "run", str(file)], cwd=scenario.folder)
     assert {

@@ -38,7 +38,7 @@ def test_every_module_that_is_named_by_its_last_folders_exists(paper):
 
 @pytest.mark.parametrize("paper", PAPERS)
 def test_every_class_function_and_field_that_is_named_is_in_the_code(paper):
-    names = [text for text in quoted(paper) if re.fullmatch(r"[a-zA-Z_.]+(?<!\.py)", text)]
+    names = [text for text in quoted(paper) if re.fullmatch(r"[A-Za-z_][\w.]*(?<!\.py)", text)]
     named = {word for name in names for word in name.split(".")}
     missing = [name for name in named - words_of_the_code() if not PLACEHOLDER.search(name)]
     assert missing == [], f"{paper} names what the code does not have"

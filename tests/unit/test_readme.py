@@ -84,11 +84,6 @@ def test_the_job_file_shown_is_the_example(checkout):
     assert load_job("shown.launcher.yaml").app == load_job("examples/hello/hello.launcher.yaml").app
 
 
-def test_every_link_to_a_file_leads_somewhere():
-    links = re.findall(r"\]\((?!https?:)([^)#]+)\)", README)
-    assert [link for link in links if not (ROOT / link).exists()] == []
-
-
 def test_nothing_installs_the_package_of_another_project_that_has_our_name_on_pypi():
     """`launcher` there is another project: each command to paste names `launcher-jobs`, or a path."""
     texts = [

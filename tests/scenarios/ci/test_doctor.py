@@ -1,7 +1,7 @@
 """`ci doctor` names each fault of a set-up, and reports no fault that is not there."""
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -29,12 +29,6 @@ scheduler: local_docker
 roles: {main: {image: "busybox:1", entrypoint: echo}}
 """
 WORKFLOW = ".github/workflows/launcher.yml"
-
-
-@pytest.fixture
-def github() -> Iterator[FakeGitHub]:
-    with FakeGitHub() as fake:
-        yield fake
 
 
 @pytest.fixture

@@ -1,7 +1,6 @@
 """From the pull request to the app: `ci plan` and `ci apply` on a bare remote, with local jobs."""
 
 import json
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -10,7 +9,7 @@ from launcher.specs import JobKey
 from launcher.state.store import Store
 from tests.github.fake import FakeGitHub
 from tests.github.repository import Repository
-from tests.scenario import Scenario
+from tests.scenario import Gate, Scenario
 
 CHECK = "launcher apply (default, default)"
 BY_HAND = "--without-review"
@@ -21,10 +20,12 @@ def job(name: str, *args: str, more: str = "", role: str = "") -> str:
     return f"version: 1\nname: {name}\n{more}roles: {{main: {{entrypoint: echo, args: [{words}]{role}}}}}\n"
 
 
-@pytest.fixture
-def github() -> Iterator[FakeGitHub]:
-    with FakeGitHub() as fake:
-        yield fake
+def until_opened(name: str, gate: Gate) -> str:
+    """A job that runs until its gate is opened."""
+    return f"version: 1\nname: {name}\nroles: {{main: {{entrypoint: sh, args: [-c, '{gate.script}']}}}}\n"
+
+
+PRUNES = {"launcher.toml": "[ci]\nprune = true\n"}
 
 
 @pytest.fixture
@@ -46,8 +47,7 @@ def ran(scenario: Scenario) -> dict[str, list[str]]:
 def test_a_merged_pull_request_is_applied_and_its_comment_reports_the_result(
     repo: Repository, github: FakeGitHub, scenario: Scenario
 ) -> None:
-    repo.pull_request(1, {"train.launcher.yaml": job("train", "$<git.sha>")})
-    repo.plan(1)
+    repo.propose(1, {"train.launcher.yaml": job("train", "$<git.sha>")})
     (comment,) = github.bodies(1)
     assert "### Starts 1 job" in comment
     commit = repo.merge(1)
@@ -66,8 +66,7 @@ def test_two_pull_requests_merged_at_once_are_both_applied_once(
     repo: Repository, github: FakeGitHub, scenario: Scenario, squash: bool
 ) -> None:
     for number, name in ((1, "one"), (2, "two")):
-        repo.pull_request(number, {f"{name}.launcher.yaml": job(name)})
-        repo.plan(number)
+        repo.propose(number, {f"{name}.launcher.yaml": job(name)})
     repo.merge(1, squash=squash)
     repo.merge(2, squash=squash)
     for _ in range(2):  # the run of the second merge, too
@@ -79,8 +78,7 @@ def test_two_pull_requests_merged_at_once_are_both_applied_once(
 @pytest.mark.slow
 def test_the_next_run_applies_the_merge_of_an_evicted_run(repo: Repository, scenario: Scenario) -> None:
     for number, name in ((1, "one"), (2, "two"), (3, "three")):
-        repo.pull_request(number, {f"{name}.launcher.yaml": job(name)})
-        repo.plan(number)
+        repo.propose(number, {f"{name}.launcher.yaml": job(name)})
         repo.merge(number)
         if number != 2:
             repo.apply()
@@ -91,8 +89,7 @@ def test_the_next_run_applies_the_merge_of_an_evicted_run(repo: Repository, scen
 def test_a_job_that_changed_after_the_review_is_held_and_named(
     repo: Repository, github: FakeGitHub, scenario: Scenario
 ) -> None:
-    repo.pull_request(1, {"train.launcher.yaml": job("train", "reviewed")})
-    repo.plan(1)
+    repo.propose(1, {"train.launcher.yaml": job("train", "reviewed")})
     repo.pull_request(1, {"train.launcher.yaml": job("train", "other"), "ok.launcher.yaml": job("ok")})
     commit = repo.merge(1)
     shown = repo.apply(code=4)
@@ -108,17 +105,13 @@ def test_a_job_that_changed_after_the_review_is_held_and_named(
 
 @pytest.mark.slow
 def test_a_direct_push_adds_no_approval_and_blocks_nothing(repo: Repository, scenario: Scenario) -> None:
-    repo.pull_request(1, {"one.launcher.yaml": job("one")})
-    repo.plan(1)
+    repo.propose(1, {"one.launcher.yaml": job("one")})
     repo.push({"pushed.launcher.yaml": job("pushed")})
     repo.merge(1)
     shown = repo.apply(code=4)
     assert "start default/pushed: no approval starts it" in shown
     assert ran(scenario) == {"base": [""], "one": ["1"]}
-    repo.pull_request(2, {"README": "2"})
-    repo.plan(2)
-    repo.merge(2)
-    repo.apply()
+    repo.land(2, {"README": "2"})
     assert ran(scenario)["pushed"] == ["2"]
 
 
@@ -141,18 +134,15 @@ def test_a_token_that_may_not_write_degrades_with_the_name_of_the_permission(
     repo: Repository, github: FakeGitHub
 ) -> None:
     github.faults.forbidden = ["POST /check-runs", "POST /issues"]
-    repo.pull_request(1, {"train.launcher.yaml": job("train")})
-    shown = repo.plan(1)
+    shown = repo.propose(1, {"train.launcher.yaml": job("train")})
     assert "`checks: write`" in shown
     assert "`pull-requests: write`" in shown
 
 
 @pytest.mark.slow
 def test_a_plan_is_shown_in_one_comment_that_is_edited(repo: Repository, github: FakeGitHub) -> None:
-    repo.pull_request(1, {"train.launcher.yaml": job("train", "1")})
-    repo.plan(1)
-    repo.pull_request(1, {"train.launcher.yaml": job("train", "2"), "more.launcher.yaml": job("more")})
-    repo.plan(1)
+    repo.propose(1, {"train.launcher.yaml": job("train", "1")})
+    repo.propose(1, {"train.launcher.yaml": job("train", "2"), "more.launcher.yaml": job("more")})
     (comment,) = github.bodies(1)
     assert "### Starts 2 jobs" in comment
     github.comments.clear()
@@ -165,14 +155,9 @@ def test_a_job_that_a_pull_request_removes_is_stopped_where_the_project_prunes(
     repo: Repository, github: FakeGitHub, scenario: Scenario
 ) -> None:
     gate = scenario.gate()
-    serve = f"version: 1\nname: serve\nroles: {{main: {{entrypoint: sh, args: [-c, '{gate.script}']}}}}\n"
-    repo.pull_request(1, {"serve.launcher.yaml": serve, "launcher.toml": "[ci]\nprune = true\n"})
-    repo.plan(1)
-    repo.merge(1)
-    repo.apply()
+    repo.land(1, {"serve.launcher.yaml": until_opened("serve", gate), **PRUNES})
     gate.entered()
-    repo.pull_request(2, {"serve.launcher.yaml": None})
-    repo.plan(2)
+    repo.propose(2, {"serve.launcher.yaml": None})
     assert "### Stops 1 app" in github.bodies(2)[0]
     repo.merge(2)
     repo.apply()
@@ -186,11 +171,7 @@ def test_a_running_job_that_a_pull_request_removes_is_held_where_no_plan_stopped
     repo: Repository, scenario: Scenario
 ) -> None:
     gate = scenario.gate()
-    serve = f"version: 1\nname: serve\nroles: {{main: {{entrypoint: sh, args: [-c, '{gate.script}']}}}}\n"
-    repo.pull_request(1, {"serve.launcher.yaml": serve, "launcher.toml": "[ci]\nprune = true\n"})
-    repo.plan(1)
-    repo.merge(1)
-    repo.apply()
+    repo.land(1, {"serve.launcher.yaml": until_opened("serve", gate), **PRUNES})
     gate.entered()
     repo.push({"serve.launcher.yaml": None})
     assert "no approval stops attempt 1" in repo.apply(code=4)
@@ -209,11 +190,9 @@ def test_two_merges_that_change_one_running_job_are_both_applied(
 
     repo.push(serve(1000))
     repo.apply(BY_HAND, event="workflow_dispatch")
-    repo.pull_request(1, serve(2000))
-    repo.plan(1)
+    repo.propose(1, serve(2000))
     first = repo.merge(1)
-    repo.pull_request(2, serve(3000))
-    repo.plan(2)
+    repo.propose(2, serve(3000))
     repo.apply(at=first)
     repo.merge(2)
     repo.apply()
@@ -228,12 +207,8 @@ def test_two_merges_that_change_one_running_job_are_both_applied(
 
 @pytest.mark.slow
 def test_an_empty_ledger_is_refused(repo: Repository, scenario: Scenario, tmp_path: Path) -> None:
-    repo.pull_request(1, {"train.launcher.yaml": job("train")})
-    repo.plan(1)
-    repo.merge(1)
-    repo.apply()
-    repo.pull_request(2, {"train.launcher.yaml": job("train", "again")})
-    repo.plan(2)
+    repo.land(1, {"train.launcher.yaml": job("train")})
+    repo.propose(2, {"train.launcher.yaml": job("train", "again")})
     repo.merge(2)
     repo.home = tmp_path / "other-home"
     shown = repo.apply(code=4)
@@ -247,8 +222,7 @@ def test_each_target_has_its_own_approvals(repo: Repository, scenario: Scenario)
     targets = "targets: {prod: {description: other}}\n"
     repo.push({"base.launcher.yaml": job("base", more=targets)})
     repo.apply("--target", "prod", BY_HAND, event="workflow_dispatch")
-    repo.pull_request(1, {"train.launcher.yaml": job("train", more=targets)})
-    repo.plan(1)
+    repo.propose(1, {"train.launcher.yaml": job("train", more=targets)})
     repo.merge(1)
     assert "train: no approval starts it" in repo.apply("--target", "prod", code=4)
     repo.apply()
@@ -260,8 +234,7 @@ def test_the_comment_of_a_plan_marks_jobs_that_were_already_pending(
     repo: Repository, github: FakeGitHub
 ) -> None:
     repo.push({"pushed.launcher.yaml": job("pushed")})
-    repo.pull_request(1, {"train.launcher.yaml": job("train")})
-    repo.plan(1)
+    repo.propose(1, {"train.launcher.yaml": job("train")})
     (comment,) = github.bodies(1)
     rows = {line.split("|")[2].strip(): line for line in comment.splitlines() if line.startswith("| `+`")}
     assert "from this pull request" in rows["train"]
@@ -298,8 +271,7 @@ def test_a_plan_calls_components_of_the_repository_only_where_the_base_allows_it
     repo.pull_request(1, files)
     assert "component `parts.py:made` is not called" in repo.plan(1, code=6)
     repo.push({"launcher.toml": "[ci]\ncomponents = true\n"})
-    repo.pull_request(2, {name: text for name, text in files.items() if name != "launcher.toml"})
-    repo.plan(2)
+    repo.propose(2, {name: text for name, text in files.items() if name != "launcher.toml"})
 
 
 @pytest.mark.slow
@@ -307,9 +279,7 @@ def test_a_report_is_written_once_when_all_jobs_have_ended(
     repo: Repository, github: FakeGitHub, scenario: Scenario
 ) -> None:
     gate = scenario.gate()
-    waits = f"version: 1\nname: waits\nroles: {{main: {{entrypoint: sh, args: [-c, '{gate.script}']}}}}\n"
-    repo.pull_request(1, {"waits.launcher.yaml": waits, "train.launcher.yaml": job("train")})
-    repo.plan(1)
+    repo.propose(1, {"waits.launcher.yaml": until_opened("waits", gate), "train.launcher.yaml": job("train")})
     commit = repo.merge(1)
     repo.apply()
     gate.entered()
@@ -330,8 +300,7 @@ def test_a_report_is_written_once_when_all_jobs_have_ended(
 def test_a_report_needs_no_second_apply_after_a_failure_of_the_server(
     repo: Repository, github: FakeGitHub, scenario: Scenario
 ) -> None:
-    repo.pull_request(1, {"train.launcher.yaml": job("train")})
-    repo.plan(1)
+    repo.propose(1, {"train.launcher.yaml": job("train")})
     repo.merge(1)
     github.faults.answers = {"POST /check-runs": [502]}
     repo.apply()
@@ -345,14 +314,10 @@ def test_the_first_failure_is_reported_at_once(
     repo: Repository, github: FakeGitHub, scenario: Scenario
 ) -> None:
     gate = scenario.gate()
-    waits = f"version: 1\nname: waits\nroles: {{main: {{entrypoint: sh, args: [-c, '{gate.script}']}}}}\n"
     fails = (
         "version: 1\nname: fails\nroles: {main: {entrypoint: sh, args: [-c, 'echo s3cret >&2; exit 3']}}\n"
     )
-    repo.pull_request(1, {"waits.launcher.yaml": waits, "fails.launcher.yaml": fails})
-    repo.plan(1)
-    repo.merge(1)
-    repo.apply()
+    repo.land(1, {"waits.launcher.yaml": until_opened("waits", gate), "fails.launcher.yaml": fails})
     gate.entered()
     scenario.wait("fails", code=None)
     repo.report()
@@ -379,10 +344,7 @@ def test_a_report_shows_the_last_lines_of_a_failed_job_to_a_private_repository(
             "version: 1\nname: fails\nroles:\n  main:\n    entrypoint: sh\n"
             f"    args: [-c, {json.dumps(script + str(number))}]\n    env: {variables}\n"
         )
-        repo.pull_request(number, {"fails.launcher.yaml": fails})
-        repo.plan(number)
-        repo.merge(number)
-        repo.apply()
+        repo.land(number, {"fails.launcher.yaml": fails})
         scenario.wait("fails", code=None)
         repo.report(private=private)
     public, private = github.bodies(1)[1], github.bodies(2)[1]
@@ -400,10 +362,7 @@ def test_a_report_shows_no_output_of_a_job_whose_secret_is_missing(
         "version: 1\nname: fails\nroles:\n  main:\n    run: echo $HF_TOKEN; echo no data; exit 3\n"
         "    env: {HF_TOKEN: {secret: 'env:HF_TOKEN'}}\n"
     )
-    repo.pull_request(1, {"fails.launcher.yaml": fails})
-    repo.plan(1)
-    repo.merge(1)
-    repo.apply()
+    repo.land(1, {"fails.launcher.yaml": fails})
     scenario.wait("fails", code=None)
     monkeypatch.delenv("HF_TOKEN")
     repo.report(private=True)
@@ -415,8 +374,7 @@ def test_a_report_shows_no_output_of_a_job_whose_secret_is_missing(
 def test_a_pull_request_that_touches_no_job_passes_and_is_reported_without_a_comment(
     repo: Repository, github: FakeGitHub
 ) -> None:
-    repo.pull_request(1, {"README": "other"})
-    repo.plan(1)
+    repo.propose(1, {"README": "other"})
     assert [each["name"] for each in github.checks if each["name"].startswith("launcher effects")] == [
         "launcher effects (default, default) 1/1"
     ]
@@ -435,10 +393,7 @@ def test_a_report_shows_results_beside_the_results_of_the_success_before(
     for number, loss in enumerate((0.5, 0.25), 1):
         script = f"""echo {{\\"loss\\": {loss}}} >$LAUNCHER_OUTPUT_DIR/metrics.json"""
         text = f"version: 1\nname: train\nroles: {{main: {{entrypoint: sh, args: [-c, '{script}']}}}}\n"
-        repo.pull_request(number, {"train.launcher.yaml": text})
-        repo.plan(number)
-        repo.merge(number)
-        repo.apply()
+        repo.land(number, {"train.launcher.yaml": text})
         scenario.wait("train")
         repo.report()
     assert "| loss | - | 0.5 |  |" in github.bodies(1)[-1]
@@ -452,10 +407,7 @@ def test_a_plan_over_budget_fails_on_the_pull_request_and_is_not_applied(
     core = ", resource: {cpu: 1}"
     budget = {"launcher.toml": "[budget]\ncore_hours = 0\n"}
     for number in (1, 2):
-        repo.pull_request(number, {"train.launcher.yaml": job("train", f"v{number}", role=core)})
-        repo.plan(number)
-        repo.merge(number)
-        repo.apply()
+        repo.land(number, {"train.launcher.yaml": job("train", f"v{number}", role=core)})
         scenario.wait("train")
     repo.pull_request(3, {**budget, "train.launcher.yaml": job("train", "v3", role=core)})
     assert "::error title=launcher::over budget: default: about" in repo.plan(3, code=3)

@@ -3,7 +3,7 @@
 import json
 import os
 import sqlite3
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -23,12 +23,6 @@ roles: {main: {entrypoint: sh, args: [-c, 'cp data "$LAUNCHER_OUTPUT_DIR/model" 
 """
 BASE = "version: 1\nname: base\nroles: {main: {entrypoint: 'true'}}\n"
 NOTIFY = '[notify]\ncommand = ["true"]\n'
-
-
-@pytest.fixture
-def github() -> Iterator[FakeGitHub]:
-    with FakeGitHub() as fake:
-        yield fake
 
 
 @pytest.fixture
@@ -174,8 +168,7 @@ def synced(repo: Repository, *argv: str, code: int) -> str:
 def test_synced_counts_the_merges_since_the_last_applied_commit(repo: Repository) -> None:
     commit = repo.push({"README": "no job changes"})
     assert synced(repo, code=0) == f"main is applied up to {commit[:7]}\n"
-    repo.pull_request(2, {"base.launcher.yaml": BASE.replace("'true'", "pwd")})
-    repo.plan(2)
+    repo.propose(2, {"base.launcher.yaml": BASE.replace("'true'", "pwd")})
     repo.push({"other.launcher.yaml": BASE.replace("base", "other")})
     newest = repo.merge(2)
     shown = synced(repo, code=2)

@@ -1,7 +1,6 @@
 """Plan on the pull request and apply on merge with an engine that remembers: no run keeps a state folder."""
 
 import shutil
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -10,12 +9,6 @@ from tests.docker_scenario import DockerScenario
 from tests.engines.images import SHELL_IMAGE
 from tests.github.fake import FakeGitHub
 from tests.github.repository import Repository
-
-
-@pytest.fixture
-def github() -> Iterator[FakeGitHub]:
-    with FakeGitHub() as fake:
-        yield fake
 
 
 class Forgetful(Repository):
@@ -56,24 +49,15 @@ def test_a_merge_is_applied_once_and_a_merged_removal_stops_its_job(
     repo: Repository, scenario: DockerScenario
 ) -> None:
     for number, word in ((1, "sleep 1000"), (2, "sleep 2000")):
-        repo.pull_request(number, {"serve.launcher.yaml": job("serve", word)})
-        repo.plan(number)
-        repo.merge(number)
+        repo.land(number, {"serve.launcher.yaml": job("serve", word)})
         repo.apply()
-        repo.apply()
-    repo.pull_request(3, {"serve.launcher.yaml": None})
-    repo.plan(3)
-    repo.merge(3)
-    repo.apply()
+    repo.land(3, {"serve.launcher.yaml": None})
     assert states(scenario, repo, "serve") == [("1", "cancelled"), ("2", "cancelled")]
 
 
 def test_an_approval_is_used_up_on_the_engine(repo: Repository, scenario: DockerScenario) -> None:
     for number, word in ((1, "echo one"), (2, "echo two")):
-        repo.pull_request(number, {"train.launcher.yaml": job("train", word)})
-        repo.plan(number)
-        repo.merge(number)
-        repo.apply()
+        repo.land(number, {"train.launcher.yaml": job("train", word)})
         assert states(scenario, repo, "train")[-1] == (str(number), "succeeded")
     repo.push({"train.launcher.yaml": job("train", "echo one")})
     assert "no approval starts it" in repo.apply(code=4)
@@ -84,8 +68,7 @@ def test_a_later_apply_applies_a_merge_between_two_applies(
     repo: Repository, scenario: DockerScenario
 ) -> None:
     for number, name in ((1, "one"), (2, "two")):
-        repo.pull_request(number, {f"{name}.launcher.yaml": job(name)})
-        repo.plan(number)
+        repo.propose(number, {f"{name}.launcher.yaml": job(name)})
         repo.merge(number)
     repo.apply()
     assert states(scenario, repo, "one") == [("1", "succeeded")]

@@ -1,7 +1,6 @@
 """An app at one engine is neither lost nor stopped because a command asks another engine."""
 
 import json
-import time
 
 import pytest
 
@@ -10,6 +9,7 @@ from tests.engines import own
 from tests.engines.docker import Daemon
 from tests.engines.own import OwnEngine
 from tests.engines.proxy import Proxy, everything
+from tests.waiting import until
 
 
 @pytest.fixture
@@ -117,10 +117,7 @@ def test_apps_go_on_after_another_engine_answered_at_their_address(scenario, gat
         ours = scenario.daemon.socket_path
         proxy.switch(other.host.removeprefix("unix://"))
         asked = proxy.streams()
-        deadline = time.monotonic() + 60
-        while proxy.streams() < asked + 3:  # the watcher asks again and again
-            assert time.monotonic() < deadline
-            time.sleep(0.02)
+        until(lambda: proxy.streams() >= asked + 3)  # the watcher asks again and again
         proxy.switch(ours)
         gate.open()
         for name in ("job", "second"):

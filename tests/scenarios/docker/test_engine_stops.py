@@ -14,6 +14,7 @@ from launcher.schedulers.docker import record
 from tests import processes
 from tests.engines.images import SHELL_IMAGE
 from tests.engines.proxy import Proxy, everything
+from tests.waiting import until
 
 LOST = "the Docker engine was stopped"
 SLEEP = "trap 'exit 0' TERM; while :; do sleep 0.1; done"
@@ -107,7 +108,7 @@ def test_an_end_that_no_event_of_the_engine_tells_of_ends_a_wait(scenario):
     """As a watcher records it when an engine that was killed may have started the next run."""
     scenario.apply(scenario.job("exit 3", role="max_retries: 1\nretry_delay: 5m"))
     app = scenario.attempts()[-1].app_id
-    _until(lambda: scenario.status("job")["num_restarts"] == 1)
+    until(lambda: scenario.status("job")["num_restarts"] == 1)
     waits = scenario.start("wait", "job")
     with pytest.raises(subprocess.TimeoutExpired):
         waits.wait(timeout=2)
@@ -131,19 +132,12 @@ def test_a_replica_that_ended_before_the_engine_stopped_has_succeeded(scenario, 
     first.entered(), second.entered()
     first.open()
     app = scenario.attempts()[-1].app_id
-    _until(lambda: scenario.container(app, 0).state == "exited")
+    until(lambda: scenario.container(app, 0).state == "exited")
     engine.stop()
     engine.up()
     assert _ends(scenario, "job") == {"job": ("lost", LOST)}
     found = scenario.status("job")["replicas"]
     assert [each.get("message", "") for each in found] == ["", LOST]
-
-
-def _until(holds, timeout_s: float = 150.0) -> None:
-    deadline = time.monotonic() + timeout_s
-    while not holds():
-        assert time.monotonic() < deadline
-        time.sleep(0.05)
 
 
 def test_an_unwatched_app_that_a_stop_of_the_engine_may_have_ended_is_lost(scenario, engine):
@@ -161,7 +155,7 @@ def test_an_unwatched_app_whose_end_the_engine_recorded_has_the_outcome_of_its_e
     app = scenario.attempts()[-1].app_id
     scenario.kill_watcher(app)
     gate.open()
-    _until(lambda: scenario.container(app).state == "exited")
+    until(lambda: scenario.container(app).state == "exited")
     assert _ends(scenario, "job") == {"job": ("succeeded", "")}
 
 
@@ -183,11 +177,15 @@ def test_an_app_that_was_stopped_by_hand_is_cancelled(scenario, engine):
     assert (state, message) == ("cancelled", "main/0 was stopped by hand")
 
 
-def test_an_attempt_that_waits_survives_a_stop_of_the_engine(scenario, engine):
+def first_and_second(scenario, more: str = ""):
+    """The files of `first`, which waits at a gate, and of `second`, which needs it; and the gate."""
     gate = scenario.gate()
-    scenario.job(gate.script, name="first")
-    scenario.job("true", name="second", top="needs: [first]\nlifecycle: {on_lost: rerun}")
-    files = [scenario.folder / f"{name}.launcher.yaml" for name in ("first", "second")]
+    first = scenario.job(gate.script, name="first")
+    return [first, scenario.job("true", name="second", top=f"needs: [first]\n{more}")], gate
+
+
+def test_an_attempt_that_waits_survives_a_stop_of_the_engine(scenario, engine):
+    files, gate = first_and_second(scenario, "lifecycle: {on_lost: rerun}")
     scenario.apply(*files)
     gate.entered()
     engine.stop()
@@ -212,7 +210,7 @@ def test_a_log_follower_continues_after_a_cut_stream(scenario, engine, monkeypat
         }
         for cuts in range(3):
             for each in followers.values():
-                _until(lambda pid=each.pid, least=cuts + 1: made.streams(pid) >= least)
+                until(lambda pid=each.pid, least=cuts + 1: made.streams(pid) >= least)
             if cuts < 2:
                 made.cut()
         gate.open()
@@ -231,9 +229,9 @@ def test_a_run_whose_stream_is_cut_is_not_cancelled(scenario, engine, monkeypatc
         way.setenv("DOCKER_HOST", made.host)
         ran = scenario.start("run", file)
         gate.entered()
-        _until(lambda: made.streams(ran.pid) == 1 and made.streams() > 1)  # the command and the watcher
+        until(lambda: made.streams(ran.pid) == 1 and made.streams() > 1)  # the command and the watcher
         made.cut()
-        _until(lambda: made.streams(ran.pid) == 2)
+        until(lambda: made.streams(ran.pid) == 2)
         gate.open()
         out, err = ran.communicate(timeout=60)
     assert (ran.returncode, out.split()) == (0, ["one", "two"]), err
@@ -242,10 +240,7 @@ def test_a_run_whose_stream_is_cut_is_not_cancelled(scenario, engine, monkeypatc
 
 def test_an_engine_that_refuses_for_a_while_fails_no_queued_job(scenario, engine, monkeypatch, tmp_path):
     """The engine answers each creating request with 500, as one that stops or has a full disk does."""
-    gate = scenario.gate()
-    scenario.job(gate.script, name="first")
-    scenario.job("true", name="second", top="needs: [first]")
-    files = [scenario.folder / f"{name}.launcher.yaml" for name in ("first", "second")]
+    files, gate = first_and_second(scenario)
     refused = itertools.count()
     is_open = threading.Event()
 
@@ -258,7 +253,7 @@ def test_an_engine_that_refuses_for_a_while_fails_no_queued_job(scenario, engine
         gate.entered()
         made.allowed = allowed
         gate.open()
-        _until(lambda: len(made.refused) >= 3)
+        until(lambda: len(made.refused) >= 3)
         is_open.set()
         scenario.launcher("wait", "second", code=None)
         assert scenario.attempts("second")[-1].state == "succeeded"
@@ -267,18 +262,14 @@ def test_an_engine_that_refuses_for_a_while_fails_no_queued_job(scenario, engine
 def test_a_job_whose_start_the_engine_refuses_again_and_again_can_be_cancelled(
     scenario, engine, monkeypatch, tmp_path
 ):
-    gate = scenario.gate()
-    files = [
-        scenario.job(gate.script, name="first"),
-        scenario.job("true", name="second", top="needs: [first]"),
-    ]
+    files, gate = first_and_second(scenario)
     with monkeypatch.context() as way, Proxy(tmp_path / "p.sock", everything, status=500) as made:
         way.setenv("DOCKER_HOST", made.host)
         scenario.apply(*files)
         gate.entered()
         made.allowed = lambda _method, path: "/containers/create" not in path
         gate.open()
-        _until(lambda: len(made.refused) >= 3)
+        until(lambda: len(made.refused) >= 3)
         scenario.cancel("second")
         [attempt] = scenario.attempts("second")
         assert (attempt.state, attempt.message[:12]) == ("cancelled", "cancelled by")
@@ -288,10 +279,7 @@ def test_a_job_whose_start_the_engine_refuses_again_and_again_can_be_cancelled(
 @pytest.mark.parametrize("request_", ["/containers/create", "/start"])
 def test_a_refusal_by_an_engine_that_stops_fails_no_queued_job(scenario, monkeypatch, tmp_path, request_):
     """The reason of the refusal is final at other times; the engine takes no new connection by then."""
-    gate = scenario.gate()
-    scenario.job(gate.script, name="first")
-    scenario.job("true", name="second", top="needs: [first]")
-    files = [scenario.folder / f"{name}.launcher.yaml" for name in ("first", "second")]
+    files, gate = first_and_second(scenario)
     with monkeypatch.context() as way, Proxy(tmp_path / "p.sock", everything) as made:
         way.setenv("DOCKER_HOST", made.host)
 
@@ -305,7 +293,7 @@ def test_a_refusal_by_an_engine_that_stops_fails_no_queued_job(scenario, monkeyp
         gate.entered()
         made.allowed = allowed
         gate.open()
-        _until(lambda: made.turned_away > 5)  # more often than one request is tried
+        until(lambda: made.turned_away > 5)  # more often than one request is tried
         made.is_closed = False
         scenario.launcher("wait", "second", code=None)
     assert len(made.refused) == 1
@@ -317,13 +305,7 @@ def _rename(scenario, container) -> None:
     scenario.daemon.ask("POST", f"/containers/{container.id}/rename", name=name)
 
 
-@pytest.fixture
-def elsewhere(tmp_path) -> dict[str, str]:
-    """The environment of another state folder."""
-    return {**os.environ, "LAUNCHER_HOME": str(tmp_path / "elsewhere")}
-
-
-def test_the_list_of_another_home_shows_no_end_that_a_stopped_engine_made(scenario, engine, elsewhere):
+def test_the_list_of_another_home_shows_no_end_that_a_stopped_engine_made(scenario, engine):
     """The watcher has not judged it yet: `list` reads what `status` reads."""
     file = scenario.job(f"echo >{(gate := scenario.gate()).enter}; exec sleep 1000")
     scenario.apply(file)
@@ -333,14 +315,14 @@ def test_the_list_of_another_home_shows_no_end_that_a_stopped_engine_made(scenar
     engine.stop()
     engine.up()
     for words in (["list", "-s", "local_docker", "--json"], ["status", "job", "--json"]):
-        found = json.loads(scenario.launcher(*words, env=elsewhere).out)
+        found = json.loads(scenario.launcher(*words, env=scenario.elsewhere).out)
         assert [each["state"] for each in (found if isinstance(found, list) else [found])] == ["RUNNING"]
     os.kill(watcher, signal.SIGCONT)
     assert _ends(scenario, "job") == {"job": ("lost", LOST)}
 
 
 @pytest.mark.parametrize(("replicas", "watched"), [(1, True), (2, False)])
-def test_a_renamed_replica_is_still_known(scenario, elsewhere, replicas, watched):
+def test_a_renamed_replica_is_still_known(scenario, replicas, watched):
     gates = [scenario.gate(f"gate{k}") for k in range(replicas)]
     script = "; ".join(f"[ $<replica_id> = {k} ] && {{ {each.script}; }}" for k, each in enumerate(gates))
     file = scenario.job(f"{script}; true", replicas=replicas)
@@ -352,7 +334,7 @@ def test_a_renamed_replica_is_still_known(scenario, elsewhere, replicas, watched
         scenario.kill_watcher(app)
     _rename(scenario, scenario.container(app))
     assert scenario.actions(file) == {"job": "keep"}
-    assert "no changes" in scenario.launcher("plan", file, env=elsewhere).out
+    assert "no changes" in scenario.launcher("plan", file, env=scenario.elsewhere).out
     scenario.apply(file)
     for each in gates:
         each.open()
@@ -371,11 +353,8 @@ def test_a_renamed_replica_can_be_cancelled(scenario):
 
 
 @pytest.mark.parametrize("watched", [True, False])
-def test_a_renamed_container_of_a_waiting_attempt_is_still_known(scenario, elsewhere, watched):
-    gate = scenario.gate()
-    scenario.job(gate.script, name="first")
-    scenario.job("true", name="second", top="needs: [first]")
-    files = [scenario.folder / f"{name}.launcher.yaml" for name in ("first", "second")]
+def test_a_renamed_container_of_a_waiting_attempt_is_still_known(scenario, watched):
+    files, gate = first_and_second(scenario)
     scenario.apply(*files)
     gate.entered()
     app = scenario.attempts("second")[-1].app_id
@@ -384,7 +363,7 @@ def test_a_renamed_container_of_a_waiting_attempt_is_still_known(scenario, elsew
     [waiting] = scenario.containers(app)
     _rename(scenario, waiting)
     assert scenario.actions(*files) == {"first": "keep", "second": "keep" if watched else "resume"}
-    shown = json.loads(scenario.launcher("list", "-s", "local_docker", "--json", env=elsewhere).out)
+    shown = json.loads(scenario.launcher("list", "-s", "local_docker", "--json", env=scenario.elsewhere).out)
     assert [each["state"] for each in shown if each["app_id"] == app] == ["PENDING"]
     scenario.apply(*files)
     gate.open()
@@ -394,10 +373,8 @@ def test_a_renamed_container_of_a_waiting_attempt_is_still_known(scenario, elsew
 
 
 def test_a_renamed_container_of_a_waiting_attempt_can_be_cancelled(scenario):
-    gate = scenario.gate()
-    scenario.job(gate.script, name="first")
-    scenario.job("true", name="second", top="needs: [first]")
-    scenario.apply(*(scenario.folder / f"{name}.launcher.yaml" for name in ("first", "second")))
+    files, gate = first_and_second(scenario)
+    scenario.apply(*files)
     gate.entered()
     app = scenario.attempts("second")[-1].app_id
     [waiting] = scenario.containers(app)

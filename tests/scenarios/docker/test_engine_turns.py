@@ -15,7 +15,8 @@ from tests.docker_scenario import DockerScenario
 from tests.engines.images import PYTHON_IMAGE
 from tests.engines.own import OwnEngine
 from tests.engines.proxy import Proxy, everything
-from tests.scenarios.docker.watched import PATIENCE_S, Watched, make_own_image, until
+from tests.scenarios.docker.watched import Watched, make_own_image
+from tests.waiting import PATIENCE_S, until
 
 pytestmark = pytest.mark.timeout(600)
 CORES = machine(with_gpus=False).cpu
@@ -42,12 +43,6 @@ def other(scenario: DockerScenario) -> Iterator[Watched]:
     made = Watched(scenario, name="other")
     yield made
     made.remove()
-
-
-@pytest.fixture
-def other_home(tmp_path: Path) -> dict[str, str]:
-    """The environment of a client with another state folder."""
-    return {**os.environ, "LAUNCHER_HOME": str(tmp_path / "other-home")}
 
 
 def lines(log: Path) -> list[str]:
@@ -113,14 +108,13 @@ def test_every_state_folder_shows_the_line_and_moves_the_apps_in_it(
     gate: Gate,
     log: Path,
     one_at_a_time: None,
-    other_home: dict[str, str],
 ) -> None:
     make_own_image(PYTHON_IMAGE)
     watched = Watched(scenario)
     in_line(scenario, watched, gate, log, "second", "third", "twelfth")
     [first] = scenario.attempts("first")
     project = f"local_docker://{scenario.token}"
-    for env in (None, other_home):
+    for env in (None, scenario.elsewhere):
         shown = scenario.launcher("list", "-s", "local_docker", env=env).out
         assert f"1st in line for the place of project {scenario.token}" in shown
         assert "3rd in line" in shown
@@ -131,10 +125,10 @@ def test_every_state_folder_shows_the_line_and_moves_the_apps_in_it(
         ours = [each for each in engine["line"] if f"project {scenario.token}" in each["groups"]]
         assert [each["app_id"].partition("-")[0] for each in ours] == ["second", "third", "twelfth"]
     [twelfth], [second] = scenario.attempts("twelfth"), scenario.attempts("second")
-    started = scenario.launcher("start", f"{project}/{twelfth.app_id}", "--now", env=other_home)
+    started = scenario.launcher("start", f"{project}/{twelfth.app_id}", "--now", env=scenario.elsewhere)
     assert "3rd in line" in started.out
     until(lambda: lines(log) == ["first", "twelfth"])
-    scenario.launcher("cancel", f"{project}/{second.app_id}", env=other_home)
+    scenario.launcher("cancel", f"{project}/{second.app_id}", env=scenario.elsewhere)
     assert states(scenario, "first", "second", "third") == ["running", "cancelled", "queued"]
     gate.open()
     watched.ends(first="succeeded", second="cancelled", third="succeeded", twelfth="succeeded")

@@ -23,7 +23,8 @@ from tests.docker_scenario import DockerScenario
 from tests.engines.images import PYTHON_IMAGE, SHELL_IMAGE
 from tests.engines.own import OwnEngine
 from tests.engines.port import engine_port
-from tests.scenarios.docker.watched import PATIENCE_S, Watched, make_own_image, until
+from tests.scenarios.docker.watched import Watched, make_own_image
+from tests.waiting import PATIENCE_S, until
 
 pytestmark = pytest.mark.timeout(600)
 SECRET = "value-of-a-secret-of-the-tests"

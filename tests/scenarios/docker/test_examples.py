@@ -6,9 +6,8 @@ import shutil
 import pytest
 from ruamel.yaml import YAML
 
-from launcher.specs import AppState
 from tests.engines.images import PUBLIC, stand_in
-from tests.scenarios.test_examples import EXAMPLES, in_containers, job_of, why_not
+from tests.scenarios.test_examples import EXAMPLES, assert_runs, in_containers, job_of, why_not
 
 FILES = [
     file
@@ -39,17 +38,7 @@ def test_an_example_succeeds_and_plans_as_unchanged_afterwards(scenario, name, t
     for image in set(re.findall(r"image\W+([\w./-]+:[\w.-]+)", file.read_text())):
         if image in PUBLIC:
             stand_in(image)
-    on = ["--target", target] if target else []
-    scenario.launcher("validate", file)
-    first = scenario.actions(file, *on)
-    assert set(first.values()) == {"create"}
-    assert all(job == job_of(file) or job.startswith(f"{job_of(file)}-") for job in first)
-    scenario.run_to_end(file, *on)
-    ids = {attempt.app_id for job in first for attempt in scenario.attempts(job, target=target or "default")}
-    assert {scenario.state(app_id) for app_id in ids} == {AppState.SUCCEEDED}
-    assert scenario.apps() == sorted(ids)
-    assert scenario.actions(file, *on) == dict.fromkeys(first, "keep")
-    scenario.plan(file, *on, "--detailed-exitcode", code=0)
+    assert_runs(scenario, file, *(["--target", target] if target else []))
 
 
 def test_anywhere_runs_unchanged_on_this_machine(scenario):

@@ -11,7 +11,8 @@ from tests.docker_scenario import DockerScenario
 from tests.engines.docker import Refused
 from tests.engines.images import SHELL_IMAGE
 from tests.lanes import sampled
-from tests.scenarios.docker.watched import PATIENCE_S, Watched, until
+from tests.scenarios.docker.watched import Watched
+from tests.waiting import PATIENCE_S, until
 
 pytestmark = pytest.mark.timeout(600)
 ALONE = "mkdir alone || echo overlap >>log"

@@ -17,7 +17,8 @@ from tests.engines import tidy
 from tests.engines.images import PYTHON_IMAGE
 from tests.engines.own import OwnEngine
 from tests.lanes import seeds
-from tests.scenarios.docker.watched import Watched, make_own_image, until
+from tests.scenarios.docker.watched import Watched, make_own_image
+from tests.waiting import until
 
 CLIENTS, JOBS, AT_ONCE = 8, 6, 2
 SHARE = f"resource: {{cpu: {machine(with_gpus=False).cpu / AT_ONCE}}}"

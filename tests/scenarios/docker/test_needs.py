@@ -66,18 +66,17 @@ def ran(scenario) -> list[str]:
 
 def test_a_plan_of_another_home_keeps_waiting_jobs(scenario, gate, tmp_path):
     scenario.apply(".")
-    there = {**os.environ, "LAUNCHER_HOME": str(tmp_path / "other")}
-    assert "no changes, 3 unchanged" in scenario.launcher("plan", ".", env=there).out
-    done = scenario.launcher("apply", ".", "--yes", env=there)
+    assert "no changes, 3 unchanged" in scenario.launcher("plan", ".", env=scenario.elsewhere).out
+    done = scenario.launcher("apply", ".", "--yes", env=scenario.elsewhere)
     assert "no changes" in done.out + done.err
-    listed = json.loads(scenario.launcher("list", "-s", "local_docker", "--json", env=there).out)
+    listed = json.loads(scenario.launcher("list", "-s", "local_docker", "--json", env=scenario.elsewhere).out)
     shown = {each["app_id"]: (each["state"], each["message"]) for each in listed}
     for job, need in (("train", "prepare (running)"), ("evaluate", "train (waiting)")):
         assert shown[scenario.attempts(job)[0].app_id] == ("PENDING", f"waits for {need}")
     gate.open()
     scenario.wait("evaluate")
     assert ran(scenario) == list(JOBS)
-    assert "no changes, 3 unchanged" in scenario.launcher("plan", ".", env=there).out
+    assert "no changes, 3 unchanged" in scenario.launcher("plan", ".", env=scenario.elsewhere).out
 
 
 def test_the_next_apply_resumes_waiting_jobs_whose_watchers_have_died(scenario, gate):
@@ -101,7 +100,6 @@ def test_applies_finish_the_work_after_random_kills_of_clients_and_watchers(scen
 
 def test_editions_that_another_home_counts_rerun_no_job(scenario, tmp_path):
     """A job of this engine needs a local job, whose editions each state folder counts for itself."""
-    there = {**os.environ, "LAUNCHER_HOME": str(tmp_path / "other")}
 
     def prepare(word):
         roles = f"roles: {{main: {{entrypoint: echo, args: [{word}]}}}}"
@@ -115,8 +113,8 @@ def test_editions_that_another_home_counts_rerun_no_job(scenario, tmp_path):
     scenario.job("true", name="train", top="needs: [prepare]")
     scenario.run_to_end(".")
     for word in ("two", "one"):
-        scenario.launcher("apply", prepare(word), "--yes", "--wait", env=there)
-    assert actions(there) == {"prepare": "keep", "train": "keep"}
+        scenario.launcher("apply", prepare(word), "--yes", "--wait", env=scenario.elsewhere)
+    assert actions(scenario.elsewhere) == {"prepare": "keep", "train": "keep"}
     assert actions(dict(os.environ)) == {"prepare": "keep", "train": "keep"}
     prepare("two")
     assert actions(dict(os.environ)) == {"prepare": "create", "train": "rerun"}

@@ -61,11 +61,10 @@ def test_the_next_copy_cleans_up_after_a_stopped_copy(scenario, name):
 def test_another_home_sees_an_output_volume_and_its_loss(scenario, lose, tmp_path):
     scenario.job(WRITE, name="prepare")
     scenario.run_to_end(".")
-    there = {**os.environ, "LAUNCHER_HOME": str(tmp_path / "other")}
     volume = scenario.status("prepare")["output"]
-    seen = json.loads(scenario.launcher("status", "prepare", "--json", env=there).out)
+    seen = json.loads(scenario.launcher("status", "prepare", "--json", env=scenario.elsewhere).out)
     assert seen["output"] == volume
-    scenario.launcher("output", "prepare", "--copy", "got", env=there)
+    scenario.launcher("output", "prepare", "--copy", "got", env=scenario.elsewhere)
     assert (scenario.folder / "got" / "lines").read_text() == "data\n"
 
 

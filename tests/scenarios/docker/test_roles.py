@@ -77,6 +77,16 @@ def applied(scenario, file, *, watched):
     return app
 
 
+def apply_under_a_watcher_that_dies(scenario, file, death):
+    """Apply a file; its watcher is killed at an act, the n-th of its kind."""
+    act, n = death
+    process = scenario.spawn(
+        [sys.executable, "-m", "tests.kill_at", "watch", act, str(n), "--", "apply", str(file), "--yes"]
+    )
+    process.communicate()
+    assert processes.gone(scenario.watchers(), timeout_s=60)
+
+
 @pytest.mark.parametrize("watched", [True, False])
 def test_commands_of_another_home_do_not_disturb_a_waiting_role(scenario, watched):
     """With and without a live watcher the plans of both homes are empty, and the app succeeds."""
@@ -87,15 +97,14 @@ def test_commands_of_another_home_do_not_disturb_a_waiting_role(scenario, watche
     [(app, _)] = scenario.supervisors().items()
     if not watched:
         scenario.kill_watcher(app)
-    env = {**os.environ, "LAUNCHER_HOME": str(scenario.folder / "elsewhere")}
-    plan = json.loads(scenario.launcher("plan", file, "--format", "json", env=env).out)
+    plan = json.loads(scenario.launcher("plan", file, "--format", "json", env=scenario.elsewhere).out)
     assert [job["action"] for job in plan["jobs"]] == ["keep"]
-    scenario.launcher("apply", file, "--yes", env=env)
-    assert "for server (ready)" in scenario.launcher("status", "job", env=env, code=None).out
+    scenario.launcher("apply", file, "--yes", env=scenario.elsewhere)
+    assert "for server (ready)" in scenario.launcher("status", "job", env=scenario.elsewhere, code=None).out
     assert scenario.actions(file) == {"job": "keep"}
     scenario.apply(file)
     gate.open()
-    scenario.launcher("wait", "job", env=env)
+    scenario.launcher("wait", "job", env=scenario.elsewhere)
     scenario.wait("job")
     assert_done_once(scenario, file)
 
@@ -104,8 +113,7 @@ def test_commands_of_another_home_do_not_disturb_a_waiting_role(scenario, watche
 def test_a_role_that_waits_can_be_cancelled_from_another_home(scenario, watched):
     file = ordered(scenario, server="exec sleep 1000")
     app = applied(scenario, file, watched=watched)
-    env = {**os.environ, "LAUNCHER_HOME": str(scenario.folder / "elsewhere")}
-    scenario.launcher("cancel", "job", env=env)
+    scenario.launcher("cancel", "job", env=scenario.elsewhere)
     assert scenario.wait("job", code=None).code != 0
     assert [attempt.state for attempt in scenario.attempts()] == ["cancelled"]
     assert [one.name.rpartition(".")[2] for one in scenario.containers(app)] == ["cancelled"] * 2
@@ -122,8 +130,8 @@ def test_a_server_that_is_removed_before_it_is_ready_ends_the_app(scenario, watc
     [attempt] = scenario.attempts()
     assert (attempt.state, attempt.message) == ("lost", "server/0 was removed by hand")
     assert marks(scenario, app) == [".stopped"]
-    env = {**os.environ, "LAUNCHER_HOME": str(scenario.folder / "elsewhere")}
-    assert "server/0 was removed by hand" in scenario.launcher("status", "job", env=env, code=None).out
+    shown = scenario.launcher("status", "job", env=scenario.elsewhere, code=None).out
+    assert "server/0 was removed by hand" in shown
 
 
 @pytest.mark.parametrize("policy", ["replica", "role", "application"])
@@ -139,18 +147,17 @@ def test_another_home_sees_no_end_before_a_restart_without_a_pause(scenario, pol
     gate.entered()
     [(app, watcher)] = scenario.supervisors().items()
     [made] = [one for one in scenario.containers(app) if "-server-" in one.name]
-    env = {**os.environ, "LAUNCHER_HOME": str(scenario.folder / "elsewhere")}
     os.kill(watcher, signal.SIGSTOP)
     try:
         gate.open()
         Daemon().ask("POST", f"/containers/{made.id}/wait")
-        plan = json.loads(scenario.launcher("plan", file, "--format", "json", env=env).out)
+        plan = json.loads(scenario.launcher("plan", file, "--format", "json", env=scenario.elsewhere).out)
         assert [job["action"] for job in plan["jobs"]] == ["keep"]
     finally:
         os.kill(watcher, signal.SIGCONT)
-    scenario.launcher("wait", "job", env=env)
+    scenario.launcher("wait", "job", env=scenario.elsewhere)
     assert_done_once(scenario, file)
-    plan = json.loads(scenario.launcher("plan", file, "--format", "json", env=env).out)
+    plan = json.loads(scenario.launcher("plan", file, "--format", "json", env=scenario.elsewhere).out)
     assert [job["action"] for job in plan["jobs"]] == ["keep"]
 
 
@@ -164,13 +171,8 @@ def test_the_next_apply_finishes_the_work_of_a_killed_client(scenario, step):
 
 @pytest.mark.parametrize("death", thinned(DEATHS, first=1, every=3), ids=str)
 def test_the_next_watcher_continues_the_app_of_a_killed_watcher(scenario, death):
-    act, n = death
     file = ordered(scenario)
-    process = scenario.spawn(
-        [sys.executable, "-m", "tests.kill_at", "watch", act, str(n), "--", "apply", str(file), "--yes"]
-    )
-    process.communicate()
-    assert processes.gone(scenario.watchers(), timeout_s=60)
+    apply_under_a_watcher_that_dies(scenario, file, death)
     assert scenario.actions(file) == {"job": "keep"}
     assert_done_once(scenario, file)
     assert [attempt.number for attempt in scenario.attempts()] == [1]
@@ -178,7 +180,6 @@ def test_the_next_watcher_continues_the_app_of_a_killed_watcher(scenario, death)
 
 @pytest.mark.parametrize("death", thinned(RESTART_DEATHS, first=2, every=3), ids=str)
 def test_roles_restart_in_order_when_the_watcher_is_killed_in_a_restart(scenario, death):
-    act, n = death
     steps, tried = scenario.folder / "steps", scenario.folder / "tried"
     server = f"rm -f {{up}}; echo server >>{steps}; sleep 0.2; {SERVER}"
     client = f"cat {{up}} && echo client >>{steps}; test -e {tried} || {{{{ touch {tried}; exit 3; }}}}"
@@ -189,11 +190,7 @@ def test_roles_restart_in_order_when_the_watcher_is_killed_in_a_restart(scenario
         client={"run": client, "depends_on": ["server"], **retried},
         server={"run": server, "service": True, "ready": {"file": up}},
     )
-    process = scenario.spawn(
-        [sys.executable, "-m", "tests.kill_at", "watch", act, str(n), "--", "apply", str(file), "--yes"]
-    )
-    process.communicate()
-    assert processes.gone(scenario.watchers(), timeout_s=60)
+    apply_under_a_watcher_that_dies(scenario, file, death)
     assert scenario.actions(file) == {"job": "keep"}
     scenario.run_to_end(file)
     assert [attempt.state for attempt in scenario.attempts()] == ["succeeded"]
@@ -202,18 +199,13 @@ def test_roles_restart_in_order_when_the_watcher_is_killed_in_a_restart(scenario
 
 @pytest.mark.parametrize("death", thinned(LATE_DEATHS, every=2), ids=str)
 def test_an_unready_service_fails_the_app_when_the_watcher_is_killed(scenario, death):
-    act, n = death
     never = {"file": str(scenario.folder / "never"), "timeout": "1s"}
     file = job_of(
         scenario,
         client={"run": CLIENT, "depends_on": ["server"]},
         server={"run": 'trap "exit 0" TERM; while :; do sleep 0.1; done', "service": True, "ready": never},
     )
-    process = scenario.spawn(
-        [sys.executable, "-m", "tests.kill_at", "watch", act, str(n), "--", "apply", str(file), "--yes"]
-    )
-    process.communicate()
-    assert processes.gone(scenario.watchers(), timeout_s=60)
+    apply_under_a_watcher_that_dies(scenario, file, death)
     assert scenario.actions(file) == {"job": "keep"}
     scenario.wait("job", code=None)
     [attempt] = scenario.attempts()
@@ -224,11 +216,7 @@ def test_an_unready_service_fails_the_app_when_the_watcher_is_killed(scenario, d
 
 def test_a_cancel_after_all_clients_have_ended_does_not_change_the_success(scenario):
     file = ordered(scenario)
-    process = scenario.spawn(
-        [sys.executable, "-m", "tests.kill_at", "watch", "exit", "1", "--", "apply", str(file), "--yes"]
-    )
-    process.communicate()
-    assert processes.gone(scenario.watchers(), timeout_s=60)
+    apply_under_a_watcher_that_dies(scenario, file, ("exit", 1))
     scenario.cancel("job", code=None)
     assert [attempt.state for attempt in scenario.attempts()] == ["succeeded"]
     [app] = scenario.apps()

@@ -2,7 +2,6 @@
 
 import os
 import signal
-import time
 from functools import partial
 
 import pytest
@@ -12,6 +11,7 @@ from launcher.turns.table import tickets
 from tests import processes
 from tests.contract.test_holding import Gate
 from tests.scenario import Scenario
+from tests.waiting import until
 
 CORES = machine(with_gpus=False).cpu
 ALL = f"resource: {{cpu: {CORES}}}"
@@ -21,16 +21,6 @@ HALF = f"resource: {{cpu: {CORES / 2}}}"
 @pytest.fixture
 def gate(scenario):
     return Gate(scenario.folder / "gate")
-
-
-LIMIT_S = 150.0
-
-
-def until(condition) -> None:
-    deadline = time.monotonic() + LIMIT_S
-    while not condition():
-        assert time.monotonic() < deadline
-        time.sleep(0.02)
 
 
 def runs(scenario) -> list[tuple[str, str, str]]:
@@ -63,14 +53,13 @@ def test_two_jobs_of_half_the_cores_run_at_once_in_the_order_of_the_plan(scenari
 @pytest.mark.slow
 def test_racing_applies_from_two_homes_never_exceed_the_machine(scenario, tmp_path, monkeypatch):
     monkeypatch.setenv("LAUNCHER_SLOTS", str(tmp_path / "slots"))
-    there = {**os.environ, "LAUNCHER_HOME": str(tmp_path / "other")}
     jobs = {home: [f"{home}{k}" for k in range(6)] for home in ("here", "there")}
     for job in (*jobs["here"], *jobs["there"]):
         scenario.job("true", name=job, role=HALF)
     applies = [
         scenario.start("apply", f"{job}.launcher.yaml", "--yes", "--wait", "--lock-timeout", "10m", env=env)
         for pair in zip(jobs["here"], jobs["there"], strict=True)
-        for job, env in zip(pair, (dict(os.environ), there), strict=True)
+        for job, env in zip(pair, (dict(os.environ), scenario.elsewhere), strict=True)
     ]
     assert [each.wait(timeout=300) for each in applies] == [0] * 12
     found = runs(scenario)
@@ -108,11 +97,10 @@ def states(scenario) -> list[str]:
 
 def test_a_plan_of_another_home_keeps_jobs_in_line(scenario, gate, tmp_path):
     queued_behind(scenario, gate)
-    there = {**os.environ, "LAUNCHER_HOME": str(tmp_path / "other")}
-    assert "no changes, 3 unchanged" in scenario.launcher("plan", ".", env=there).out
-    done = scenario.launcher("apply", ".", "--yes", env=there)
+    assert "no changes, 3 unchanged" in scenario.launcher("plan", ".", env=scenario.elsewhere).out
+    done = scenario.launcher("apply", ".", "--yes", env=scenario.elsewhere)
     assert "no changes" in done.out + done.err
-    assert scenario.launcher("list", "--json", env=there).out.count('"queued"') == 2
+    assert scenario.launcher("list", "--json", env=scenario.elsewhere).out.count('"queued"') == 2
     gate.open()
     scenario.wait("third")
     assert (scenario.folder / "log").read_text().split() == ["second", "third"]
@@ -158,11 +146,10 @@ def test_two_homes_with_one_table_take_turns(scenario, gate, tmp_path, monkeypat
     scenario.job(gate.script, name="first", role=ALL)
     scenario.apply("first.launcher.yaml")
     scenario.job("true", name="second", role=ALL)
-    there = {**os.environ, "LAUNCHER_HOME": str(tmp_path / "other")}
-    scenario.launcher("apply", "second.launcher.yaml", "--yes", env=there)
-    assert "in line for" in scenario.launcher("status", "second", env=there).out
+    scenario.launcher("apply", "second.launcher.yaml", "--yes", env=scenario.elsewhere)
+    assert "in line for" in scenario.launcher("status", "second", env=scenario.elsewhere).out
     gate.open()
-    scenario.launcher("wait", "second", env=there)
+    scenario.launcher("wait", "second", env=scenario.elsewhere)
     (begin, end, first), (after, _, second) = runs(scenario)
     assert (first, second) == ("first", "second")
     assert begin < end < after

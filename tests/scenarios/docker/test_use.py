@@ -3,16 +3,15 @@
 import json
 import os
 import signal
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
 from launcher.schedulers.docker import record
 from tests.engines.proxy import Proxy, everything
+from tests.waiting import until
 
-PATIENCE_S = 120.0
 HANGS_S = 600.0
 
 
@@ -33,13 +32,6 @@ class Samples:
 
     def delay_s(self, _method: str, path: str) -> float:
         return self.most_s if "/stats?" in path else 0.0
-
-
-def until(holds: Callable[[], object]) -> None:
-    deadline = time.monotonic() + PATIENCE_S
-    while not holds():
-        assert time.monotonic() < deadline, "it did not happen"
-        time.sleep(0.02)
 
 
 @pytest.fixture

@@ -6,8 +6,6 @@ import io
 import shutil
 import subprocess
 import tarfile
-import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -16,15 +14,7 @@ from tests import engines, processes
 from tests.docker_scenario import DockerScenario
 from tests.engines.docker import Refused
 from tests.engines.images import PYTHON_IMAGE, RECIPES
-
-PATIENCE_S = 120.0
-
-
-def until(is_true: Callable[[], object], shown: Callable[[], object] = str) -> None:
-    deadline = time.monotonic() + PATIENCE_S
-    while not is_true():
-        assert time.monotonic() < deadline, f"not in time: {shown()}"
-        time.sleep(0.05)
+from tests.waiting import until
 
 
 class Watched:

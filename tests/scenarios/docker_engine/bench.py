@@ -1,7 +1,6 @@
 """Containers on the real engine for tests of the client, all gone after each test."""
 
 import contextlib
-import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -10,8 +9,7 @@ from launcher.schedulers.docker.client.objects import Container
 from launcher.schedulers.docker.log_reader import LogReader
 from launcher.schedulers.logs import LogPart
 from tests.engines.images import SHELL_IMAGE
-
-PATIENCE_S = 60.0
+from tests.waiting import until
 
 
 class Bench:
@@ -51,21 +49,16 @@ class Bench:
         return self.until(container, lambda seen: seen.ended)
 
     def until(self, container: str, holds: Callable[[Container], bool]) -> Container:
-        deadline = time.monotonic() + PATIENCE_S
-        while True:
-            seen = self.engine.inspect(container)
-            assert seen is not None, f"{container} is gone"
-            if holds(seen):
-                return seen
-            assert time.monotonic() < deadline, seen
-            time.sleep(0.02)
+        """Wait for a state of a container, and return the container."""
 
-    def until_true(self, holds: Callable[[], bool]) -> None:
-        """Look again and again until something holds that other processes do."""
-        deadline = time.monotonic() + PATIENCE_S
-        while not holds():
-            assert time.monotonic() < deadline, "it never came to be"
-            time.sleep(0.02)
+        def seen() -> Container | None:
+            found = self.engine.inspect(container)
+            assert found is not None, f"{container} is gone"
+            return found if holds(found) else None
+
+        found = until(seen, lambda: self.engine.inspect(container))
+        assert found is not None
+        return found
 
     def clear(self) -> None:
         for container in self.engine.containers(self.label):

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -29,6 +30,12 @@ def case(token: str, tmp_path: Path) -> Iterator[DockerCase]:
     for listed in made.listed():
         made.scheduler.cancel(listed.app_id)
     made.scheduler.close()
+
+
+@pytest.fixture
+def staged(case: DockerCase) -> Any:
+    """The scheduler of the case, with all that it does beside the contract of schedulers."""
+    return case.scheduler
 
 
 @pytest.fixture

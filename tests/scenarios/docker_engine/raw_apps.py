@@ -2,9 +2,7 @@
 
 import json
 import os
-import select
-import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 
 from launcher.schedulers.docker import record
 from launcher.schedulers.docker.apps import inspect_app
@@ -14,9 +12,9 @@ from launcher.schedulers.docker.status import DockerAppView
 from launcher.schedulers.docker.watching.client import WatcherClient
 from launcher.schedulers.owner import Owner, this_process
 from tests.engines.images import SHELL_IMAGE
+from tests.waiting import PATIENCE_S, until
 
 SLEEP = "exec sleep 1000"
-PATIENCE_S = 150.0
 Retries = Mapping[str, tuple[int, str] | tuple[int, str, int]]
 
 
@@ -110,7 +108,7 @@ class RawApp:
 
     def watcher_pid(self) -> int:
         """Of the watcher that holds the lock by now."""
-        self.until(lambda: (held := record.holder(self.app_dir)) is not None and held.pid != os.getpid())
+        until(lambda: (held := record.holder(self.app_dir)) is not None and held.pid != os.getpid())
         holder = record.holder(self.app_dir)
         return holder.pid
 
@@ -122,10 +120,3 @@ class RawApp:
         seen = self.view()
         assert seen is not None
         return seen
-
-    def until(self, holds: Callable[[], bool], timeout_s: float = PATIENCE_S) -> None:
-        """Look again and again until something holds: what other processes did shows in no other way."""
-        deadline = time.monotonic() + timeout_s
-        while not holds():
-            assert time.monotonic() < deadline, "it never came to be"
-            select.select((), (), (), 0.02)

@@ -27,9 +27,9 @@ from tests.engines.images import SHELL_IMAGE
 from tests.engines.proxy import Proxy, everything
 from tests.scenarios.docker_engine.bench import Bench
 from tests.scenarios.docker_engine.test_build import Place, app
+from tests.waiting import PATIENCE_S, until
 
 MANY = 8
-PATIENCE_S = 150.0
 SLOW = "ARG IMAGE\nFROM $IMAGE\nCOPY . /w\nRUN sleep 0.5\n"
 BUILD = (
     "import sys\n"
@@ -129,7 +129,7 @@ def test_a_failed_build_fails_all_jobs_of_an_apply_at_once(place: Place, proxy: 
 
     def once_all_wait(_method: str, path: str) -> float:
         if "/build?" in path:
-            place.own.until_true(lambda: waiting(place) == 3)
+            until(lambda: waiting(place) == 3)
         return 0.0
 
     proxy.delay_s = once_all_wait
@@ -152,7 +152,7 @@ def test_another_process_builds_the_image_when_the_builder_is_killed(place: Plac
     first, second = processes(place, proxy.host, 2)
     first.stdin.write("\n")
     first.stdin.flush()
-    place.own.until_true(lambda: builds(proxy) == 1)
+    until(lambda: builds(proxy) == 1)
     second.stdin.write("\n")
     second.stdin.flush()
     first.send_signal(signal.SIGKILL)

@@ -3,11 +3,7 @@
 import base64
 import io
 import json
-import shutil
-import subprocess
 import tarfile
-import time
-import urllib.request
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -18,9 +14,9 @@ from launcher.errors import SchedulerError
 from launcher.schedulers.docker.client.engine import split_tag
 from launcher.schedulers.docker.client.errors import BuildFailed, EngineError, ImageNotFound
 from launcher.schedulers.docker.client.streams import Transfer, transfer
+from tests.engines import registry as engine_registry
 from tests.engines.docker import Daemon
 from tests.engines.images import SHELL_IMAGE
-from tests.ports import free_port
 from tests.scenarios.docker_engine.bench import Bench
 from tests.unit.docker.fake_engine import fake_engine, reply
 
@@ -36,35 +32,8 @@ def own(own: Bench) -> Iterator[Bench]:
 @pytest.fixture
 def registry(tmp_path: Path) -> Iterator[str]:
     """The address of an empty registry."""
-    if not shutil.which("docker-registry"):
-        pytest.skip("there is no `docker-registry` command")
-    address = f"127.0.0.1:{free_port()}"
-    storage = f"storage: {{filesystem: {{rootdirectory: {tmp_path}/registry}}}}"
-    (tmp_path / "registry.yml").write_text(
-        f"version: 0.1\nlog: {{level: error}}\n{storage}\nhttp: {{addr: '{address}'}}\n"
-    )
-    process = subprocess.Popen(
-        ["docker-registry", "serve", str(tmp_path / "registry.yml")],
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-    )
-    try:
-        _until_it_answers(f"http://{address}/v2/")
+    with engine_registry.registry(tmp_path) as address:
         yield address
-    finally:
-        process.terminate()
-        process.wait()
-
-
-def _until_it_answers(url: str) -> None:
-    deadline = time.monotonic() + 150
-    while True:
-        try:
-            urllib.request.urlopen(url, timeout=1).close()
-            return
-        except OSError:
-            assert time.monotonic() < deadline
-            time.sleep(0.02)
 
 
 class Heard:

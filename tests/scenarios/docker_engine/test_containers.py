@@ -13,7 +13,7 @@ from launcher.specs import AppState, BindMount, DeviceMount, Resource
 from tests.contract.conftest import DockerCase
 from tests.engines.docker import Daemon
 from tests.ports import free_port
-from tests.scenarios.docker_engine.bench import PATIENCE_S
+from tests.waiting import PATIENCE_S
 
 DEVICES = ("/dev/fuse", "/dev/kvm", "/dev/net/tun", "/dev/loop-control")
 """Devices that no container has unless it is given them."""

@@ -27,6 +27,7 @@ from tests.contract.test_staged import attempt_of
 from tests.engines.docker import Daemon, Thing
 from tests.kill_at import WATCHER, first_run
 from tests.lanes import EVERY_ACT, thinned
+from tests.waiting import until
 
 ACTS = """
 import os, sys
@@ -155,9 +156,8 @@ def held_pair(case: DockerCase, at: int) -> tuple[Gate, Path, Attempt, AppDef, A
 @pytest.mark.timeout(1800)
 @in_parts(0)
 def test_a_waiting_attempt_succeeds_when_its_client_is_killed_at_any_act(
-    case: DockerCase, launcher_home: Path, part: int
+    case: DockerCase, staged: Any, launcher_home: Path, part: int
 ) -> None:
-    staged: Any = case.scheduler
     for at in swept(part):
         gate, ran, first, app, attempt = held_pair(case, at)
         acts = killed_client(attempt, first, at)
@@ -176,9 +176,8 @@ def test_a_waiting_attempt_succeeds_when_its_client_is_killed_at_any_act(
 @pytest.mark.slow
 @pytest.mark.timeout(1800)
 @in_parts(1)
-def test_a_waiting_attempt_succeeds_when_a_client_is_killed_taking_it_over(case, launcher_home, part):
+def test_a_waiting_attempt_succeeds_when_a_client_is_killed_taking_it_over(case, staged, launcher_home, part):
     """The first acts remove the containers of the dead watcher and reserve the app id again."""
-    staged: Any = case.scheduler
     for at in islice(swept(part), (8 if EVERY_ACT else 4) // PARTS):
         gate, ran, first, app, attempt = held_pair(case, at)
         hold(case, staged, app, first, job=f"train{at}")
@@ -198,9 +197,8 @@ def test_a_waiting_attempt_succeeds_when_a_client_is_killed_taking_it_over(case,
 @pytest.mark.timeout(1800)
 @in_parts(1)
 def test_a_waiting_attempt_succeeds_when_its_watcher_is_killed_at_any_act(
-    case, launcher_home, monkeypatch, part
+    case, staged, launcher_home, monkeypatch, part
 ):
-    staged: Any = case.scheduler
     states = set[str]()
     for at in swept(part):
         gate, ran, first, app, attempt = held_pair(case, at)
@@ -226,8 +224,9 @@ def test_a_waiting_attempt_succeeds_when_its_watcher_is_killed_at_any_act(
     assert rests(case) == []
 
 
-def test_a_waiting_attempt_whose_reservation_was_pruned_is_cancelled(case: DockerCase, gate: Gate) -> None:
-    staged: Any = case.scheduler
+def test_a_waiting_attempt_whose_reservation_was_pruned_is_cancelled(
+    case: DockerCase, staged: Any, gate: Gate
+) -> None:
     first = prepare(case, staged, gate.script)
     attempt = hold(case, staged, case.app(f"touch {case.shared}/ran"), first)
     Daemon().remove(containers(attempt))
@@ -239,8 +238,7 @@ def test_a_waiting_attempt_whose_reservation_was_pruned_is_cancelled(case: Docke
     assert not (case.shared / "ran").exists()
 
 
-def test_an_unwatched_attempt_whose_reservation_was_pruned_is_cancelled(case, gate, launcher_home):
-    staged: Any = case.scheduler
+def test_an_unwatched_attempt_whose_reservation_was_pruned_is_cancelled(case, staged, gate, launcher_home):
     first = prepare(case, staged, gate.script)
     attempt = hold(case, staged, case.app(), first)
     kill_watcher(attempt, launcher_home)
@@ -266,8 +264,9 @@ def second_home(tmp_path: Path) -> Path:
     return tmp_path / "second"
 
 
-def test_another_home_sees_that_an_attempt_waits_and_for_which_job(case, gate, second_home, monkeypatch):
-    staged: Any = case.scheduler
+def test_another_home_sees_that_an_attempt_waits_and_for_which_job(
+    case, staged, gate, second_home, monkeypatch
+):
     first = prepare(case, staged, gate.script)
     attempt = hold(case, staged, case.app(), first)
     here = staged.attempt(attempt.app_id)
@@ -284,8 +283,7 @@ def test_another_home_sees_that_an_attempt_waits_and_for_which_job(case, gate, s
     assert ended(case, staged, attempt) == ("skipped", "withdrawn")
 
 
-def test_an_attempt_waits_for_a_need_of_another_home(case, gate, second_home, monkeypatch):
-    staged: Any = case.scheduler
+def test_an_attempt_waits_for_a_need_of_another_home(case, staged, gate, second_home, monkeypatch):
     first = prepare(case, staged, f"{gate.script}; echo model >{case.shared}/model")
     with monkeypatch.context() as there:
         there.setenv("LAUNCHER_HOME", str(second_home))
@@ -303,10 +301,9 @@ def watched_alone(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.usefixtures("watched_alone")
 def test_an_attempt_waits_for_a_need_without_a_watcher(
-    case: DockerCase, gate: Gate, launcher_home: Path
+    case: DockerCase, staged: Any, gate: Gate, launcher_home: Path
 ) -> None:
     """Without a watcher the end of a container is no outcome: the next watcher may restart it."""
-    staged: Any = case.scheduler
     once = f"[ -e {case.shared}/once ] || {{ touch {case.shared}/once; exit 1; }}"
     app = case.app(f"{gate.script}; {once}", max_retries=1)
     first = attempt_of(case, app, key=case.key("prepare"))
@@ -323,8 +320,7 @@ def test_an_attempt_waits_for_a_need_without_a_watcher(
 
 
 @pytest.mark.usefixtures("watched_alone")
-def test_an_attempt_waits_for_a_waiting_need_without_a_holder(case, gate, launcher_home):
-    staged: Any = case.scheduler
+def test_an_attempt_waits_for_a_waiting_need_without_a_holder(case, staged, gate, launcher_home):
     first = prepare(case, staged, gate.script)
     app = case.app()
     second = hold(case, staged, app, first)
@@ -337,9 +333,8 @@ def test_an_attempt_waits_for_a_waiting_need_without_a_holder(case, gate, launch
     assert ended(case, staged, third)[0] == "succeeded"
 
 
-def test_an_attempt_waits_for_a_local_app(case: DockerCase, gate: Gate, tmp_path: Path) -> None:
+def test_an_attempt_waits_for_a_local_app(case: DockerCase, staged: Any, gate: Gate, tmp_path: Path) -> None:
     local = Case("local_cwd", case.session, "", tmp_path)
-    staged: Any = case.scheduler
     first = prepare(local, local.scheduler, gate.script)
     attempt = hold(case, staged, case.app(), first)
     bad = prepare(local, get_scheduler("local_cwd", case.session, detach=True), "exit 1", "bad")
@@ -349,9 +344,8 @@ def test_an_attempt_waits_for_a_local_app(case: DockerCase, gate: Gate, tmp_path
 
 
 def test_the_secrets_of_an_attempt_are_read_when_it_is_accepted_and_never_written(
-    case, gate, launcher_home, monkeypatch
+    case, staged, gate, launcher_home, monkeypatch
 ):
-    staged: Any = case.scheduler
     first = prepare(case, staged, gate.script)
     app = case.app('echo "$TOKEN $COPIED_ONE"')
     app.roles[0].env["TOKEN"] = Secret("env:CANARY")
@@ -370,12 +364,11 @@ def test_the_secrets_of_an_attempt_are_read_when_it_is_accepted_and_never_writte
 
 
 def test_an_attempt_that_can_no_longer_be_created_has_failed(
-    case: DockerCase, gate: Gate, tmp_path: Path
+    case: DockerCase, staged: Any, gate: Gate, tmp_path: Path
 ) -> None:
     """The folder that the app mounts is gone when its turn to start comes."""
     from launcher.specs import BindMount
 
-    staged: Any = case.scheduler
     first = prepare(case, staged, gate.script)
     folder = tmp_path / "data"
     folder.mkdir()
@@ -390,8 +383,7 @@ def test_an_attempt_that_can_no_longer_be_created_has_failed(
     assert rests(case) == []
 
 
-def test_gc_keeps_the_needs_of_a_waiting_attempt(case, gate, launcher_home, token):
-    staged: Any = case.scheduler
+def test_gc_keeps_the_needs_of_a_waiting_attempt(case, staged, gate, launcher_home, token):
     good = prepare(case, staged, "true", "fetch")
     first = prepare(case, staged, gate.script)
     case.end(good.app_id)
@@ -404,8 +396,9 @@ def test_gc_keeps_the_needs_of_a_waiting_attempt(case, gate, launcher_home, toke
 
 
 @pytest.mark.parametrize("dead", [tombstones.START, tombstones.RESUME])
-def test_an_attempt_runs_although_a_dead_process_had_decided_its_start(case, gate, launcher_home, dead):
-    staged: Any = case.scheduler
+def test_an_attempt_runs_although_a_dead_process_had_decided_its_start(
+    case, staged, gate, launcher_home, dead
+):
     first = prepare(case, staged, gate.script)
     attempt = hold(case, staged, case.app(), first)
     kill_watcher(attempt, launcher_home)
@@ -424,9 +417,8 @@ def test_an_attempt_runs_although_a_dead_process_had_decided_its_start(case, gat
     assert rests(case) == []
 
 
-def test_another_process_carries_out_an_end_that_a_dead_client_decided(case, gate, launcher_home):
+def test_another_process_carries_out_an_end_that_a_dead_client_decided(case, staged, gate, launcher_home):
     """The client that withdrew the attempt died before it could record the end."""
-    staged: Any = case.scheduler
     first = prepare(case, staged, gate.script)
     attempt = hold(case, staged, case.app(), first)
     from launcher.schedulers.docker import apps
@@ -443,10 +435,9 @@ def test_another_process_carries_out_an_end_that_a_dead_client_decided(case, gat
 
 @pytest.mark.parametrize("seen_from", ["here", "another home"])
 def test_a_withdrawal_that_the_watcher_carries_out_counts_for_the_client(
-    case, gate, monkeypatch, second_home, seen_from
+    case, staged, gate, monkeypatch, second_home, seen_from
 ):
     """The watcher finds the client's decision, and removes the container before the client looks again."""
-    staged: Any = case.scheduler
     first = prepare(case, staged, gate.script)
     attempt = hold(case, staged, case.app(), first)
     real = Engine.create_volume
@@ -476,9 +467,8 @@ hold.this_process = lambda: replace(real(), host="far")
 
 
 def test_only_take_over_takes_an_attempt_that_another_machine_holds(
-    case, gate, monkeypatch, tmp_path, launcher_home
+    case, staged, gate, monkeypatch, tmp_path, launcher_home
 ):
-    staged: Any = case.scheduler
     first = prepare(case, staged, gate.script)
     app = case.app("echo once")
     with monkeypatch.context() as there:
@@ -497,17 +487,9 @@ def test_only_take_over_takes_an_attempt_that_another_machine_holds(
     assert ended(case, staged, attempt)[0] == "succeeded"
 
 
-def until(holds: Any, timeout_s: float = 150.0) -> None:
-    deadline = time.monotonic() + timeout_s
-    while not holds():
-        assert time.monotonic() < deadline, "it never came to be"
-        time.sleep(0.05)
-
-
 def test_the_tombstone_of_a_skipped_attempt_keeps_the_tombstone_before_it(
-    case: DockerCase, gate: Gate
+    case: DockerCase, staged: Any, gate: Gate
 ) -> None:
-    staged: Any = case.scheduler
     good = prepare(case, staged, "true", "train")
     case.end(good.app_id)
     first = prepare(case, staged, gate.script)

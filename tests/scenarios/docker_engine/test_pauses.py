@@ -9,7 +9,8 @@ from launcher.schedulers.docker import apps, gc, record
 from launcher.schedulers.docker.watching import actions
 from launcher.schedulers.docker.watching.client import wait_for_exit
 from launcher.schedulers.docker.watching.waiting import ensure_watched, wait_for_end
-from tests.scenarios.docker_engine.raw_apps import PATIENCE_S, SLEEP, RawApp
+from tests.scenarios.docker_engine.raw_apps import SLEEP, RawApp
+from tests.waiting import PATIENCE_S, until
 
 Make = Callable[..., RawApp]
 ONCE = "test -e /again && exit 0; touch /again; exit 3"
@@ -28,13 +29,13 @@ def _due_at(restart: dict[str, Any]) -> float:
 
 def _in_pause(made: RawApp) -> None:
     made.start()
-    made.until(lambda: (seen := made.view()) is not None and seen.num_restarts == 1)
+    until(lambda: (seen := made.view()) is not None and seen.num_restarts == 1)
 
 
 def test_the_other_replicas_of_a_role_are_stopped_and_wait_in_its_pause(app: Make) -> None:
     made = app({"r": ["exit 3", SLEEP], "other": [SLEEP]}, retries={"r": (1, "ROLE", 300)})
     _in_pause(made)
-    made.until(lambda: [each.state for each in made.containers()] == ["running", "exited", "exited"])
+    until(lambda: [each.state for each in made.containers()] == ["running", "exited", "exited"])
     seen = made.view()
     assert [each.waits for each in seen.replicas] == ["", "waits to be restarted", "waits to be restarted"]
     actions.cancel(made.engine, made.app_id)

@@ -22,6 +22,7 @@ from tests.engines.images import LABEL
 from tests.ports import free_port
 from tests.scenarios.docker_engine.bench import Bench
 from tests.unit.docker.fake_engine import fake_engine, reply
+from tests.waiting import until
 
 PORT = 7000
 FOREVER = "exec sleep 1000"
@@ -35,7 +36,7 @@ def why(own: Bench, made: str, probe: Wanted, limit_s: float = 20.0) -> str:
 
 
 def becomes_ready(own: Bench, made: str, probe: Wanted) -> None:
-    own.until_true(lambda: why(own, made, probe) == "")
+    until(lambda: why(own, made, probe) == "")
 
 
 @pytest.fixture

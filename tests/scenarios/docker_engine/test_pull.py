@@ -153,29 +153,26 @@ def test_the_base_of_a_workspace_is_pulled_once_for_an_attempt(pulls: Pulls, tmp
     Daemon().remove_image(built.roles[0].image)
 
 
-def test_an_attempt_that_may_not_pull_leaves_no_container_when_its_image_is_missing(pulls, launcher_home):
+def refuse_to_pull(pulls: Pulls, launcher_home: Path) -> None:
+    """Submit an attempt that may not pull its image, which is missing; nothing of it is left."""
     staged: Any = pulls.case.scheduler
-    app = AppDef("pulls", [Role("r", pulls.image, entrypoint="cat")])
+    app, cfg = AppDef("pulls", [Role("r", pulls.image, entrypoint="cat")]), {"image_pull": "never"}
     attempt = attempt_of(pulls.case, app)
-    document = {**attempt.document, "cfg": {"image_pull": "never"}}
-    reservation = staged.reserve(replace(attempt, document=document))
+    reservation = staged.reserve(replace(attempt, document={**attempt.document, "cfg": cfg}))
     with pytest.raises(SchedulerError, match="cannot create r/0"):
-        staged.create(reservation, app, {"image_pull": "never"})
+        staged.create(reservation, app, cfg)
     assert pulls.case.rests_of(launcher_home) == []
+
+
+def test_an_attempt_that_may_not_pull_leaves_no_container_when_its_image_is_missing(pulls, launcher_home):
+    refuse_to_pull(pulls, launcher_home)
 
 
 def test_a_reservation_takes_another_image_when_its_own_is_removed(pulls, launcher_home, monkeypatch):
-    staged: Any = pulls.case.scheduler
-    app = AppDef("pulls", [Role("r", pulls.image, entrypoint="cat")])
-    attempt = attempt_of(pulls.case, app)
-    document = {**attempt.document, "cfg": {"image_pull": "never"}}
     found = iter(["sha256:" + "0" * 64, SHELL_IMAGE])
     monkeypatch.setattr(images, "any_of", lambda _: next(found))
-    reservation = staged.reserve(replace(attempt, document=document))
-    with pytest.raises(SchedulerError, match="cannot create r/0"):
-        staged.create(reservation, app, {"image_pull": "never"})
+    refuse_to_pull(pulls, launcher_home)
     assert list(found) == []
-    assert pulls.case.rests_of(launcher_home) == []
 
 
 def test_the_image_of_a_workspace_is_asked_of_no_registry(pulls: Pulls, tmp_path: Path) -> None:

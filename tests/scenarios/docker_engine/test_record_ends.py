@@ -46,8 +46,7 @@ def test_reap_does_not_return_the_end_of_an_app_of_another_home(case, tmp_path, 
     assert recorded_ends(case) == [(app_id, "failed")]
 
 
-def test_reap_keeps_containers_that_a_client_of_another_home_has_created(case, tmp_path, monkeypatch):
-    staged: Any = case.scheduler
+def test_reap_keeps_containers_that_a_client_of_another_home_has_created(case, staged, tmp_path, monkeypatch):
     app = case.app()
     reservation = staged.reserve(attempt_of(case, app))
     staged.create(reservation, app, {})

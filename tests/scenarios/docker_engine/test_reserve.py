@@ -48,8 +48,9 @@ def taken_over(case: DockerCase) -> Any:
     return made
 
 
-def test_a_fresh_reservation_of_another_machine_is_respected(case: DockerCase, elsewhere: Attempt) -> None:
-    staged: Any = case.scheduler
+def test_a_fresh_reservation_of_another_machine_is_respected(
+    case: DockerCase, staged: Any, elsewhere: Attempt
+) -> None:
     with pytest.raises(ReservedError, match=r"taken \(reserved\) by pid \d+ on far-away"):
         staged.reserve(elsewhere)
     [found] = observed(staged)
@@ -64,8 +65,9 @@ def test_take_over_takes_a_reservation_of_another_machine(case: DockerCase, else
     assert case.end(elsewhere.app_id).state is AppState.SUCCEEDED
 
 
-def test_take_over_takes_no_reservation_of_a_living_client_of_this_machine(case: DockerCase) -> None:
-    staged: Any = case.scheduler
+def test_take_over_takes_no_reservation_of_a_living_client_of_this_machine(
+    case: DockerCase, staged: Any
+) -> None:
     reservation = staged.reserve(attempt_of(case, case.app()))
     with pytest.raises(ReservedError, match=f"by pid {os.getpid()} on {os.uname().nodename}"):
         taken_over(case).reserve(reservation.attempt)
@@ -78,8 +80,7 @@ def test_take_over_takes_no_running_app(case: DockerCase) -> None:
         taken_over(case).reserve(attempt)
 
 
-def test_a_living_client_with_another_home_keeps_its_reservation(case, tmp_path, monkeypatch):
-    staged: Any = case.scheduler
+def test_a_living_client_with_another_home_keeps_its_reservation(case, staged, tmp_path, monkeypatch):
     reservation = staged.reserve(attempt_of(case, case.app()))
     with monkeypatch.context() as there:
         there.setenv("LAUNCHER_HOME", str(tmp_path / "other"))
@@ -94,10 +95,9 @@ def rename_reservation(own: Bench, attempt: Attempt) -> None:
 
 
 def test_a_renamed_reservation_of_a_living_client_is_respected(
-    case: DockerCase, own: Bench, elsewhere: Attempt
+    case: DockerCase, staged: Any, own: Bench, elsewhere: Attempt
 ) -> None:
     rename_reservation(own, elsewhere)
-    staged: Any = case.scheduler
     with pytest.raises(ReservedError, match=r"taken \(reserved\) by pid \d+ on far-away"):
         staged.reserve(elsewhere)
     [found] = observed(staged)
@@ -107,8 +107,7 @@ def test_a_renamed_reservation_of_a_living_client_is_respected(
     assert containers(elsewhere.app_id) == []
 
 
-def test_a_renamed_reservation_becomes_an_app(case: DockerCase, own: Bench) -> None:
-    staged: Any = case.scheduler
+def test_a_renamed_reservation_becomes_an_app(case: DockerCase, staged: Any, own: Bench) -> None:
     app = case.app("true")
     attempt = attempt_of(case, app)
     reservation = staged.reserve(attempt)
@@ -120,9 +119,8 @@ def test_a_renamed_reservation_becomes_an_app(case: DockerCase, own: Bench) -> N
 
 
 def test_a_client_can_abort_its_renamed_reservation(
-    case: DockerCase, own: Bench, launcher_home: Path
+    case: DockerCase, staged: Any, own: Bench, launcher_home: Path
 ) -> None:
-    staged: Any = case.scheduler
     reservation = staged.reserve(attempt_of(case, case.app()))
     rename_reservation(own, reservation.attempt)
     staged.abort(reservation)
@@ -193,20 +191,18 @@ def test_an_attempt_in_line_whose_containers_a_killed_client_removed_was_not_can
     case.scheduler.abort(case.scheduler.reserve(attempt))
 
 
-def test_a_half_started_app_is_not_created_again(case: DockerCase) -> None:
+def test_a_half_started_app_is_not_created_again(case: DockerCase, staged: Any) -> None:
     """A replica has run: a changed document gets a new attempt, never the id of this one."""
     attempt = attempt_of(case, case.app("exec sleep 1000", replicas=2))
     half_started(attempt)
-    staged: Any = case.scheduler
     with pytest.raises(ReservedError, match="running"):
         staged.reserve(attempt_of(case, case.app("exec sleep 2000", replicas=2)))
     assert len(containers(attempt.app_id)) == 2
 
 
-def test_an_aborted_resume_leaves_a_half_started_app_unchanged(case: DockerCase) -> None:
+def test_an_aborted_resume_leaves_a_half_started_app_unchanged(case: DockerCase, staged: Any) -> None:
     attempt = attempt_of(case, case.app("exec sleep 1000", replicas=2))
     half_started(attempt)
-    staged: Any = case.scheduler
     before = containers(attempt.app_id)
     staged.abort(staged.reserve(attempt))
     assert containers(attempt.app_id) == before
@@ -254,8 +250,9 @@ def test_a_read_only_scheduler_refuses_every_change(case, launcher_home, call):
     assert case.rests_of(launcher_home) == []
 
 
-def test_an_app_does_not_get_the_scratch_folder_of_an_earlier_app_with_its_id(case: DockerCase) -> None:
-    staged: Any = case.scheduler
+def test_an_app_does_not_get_the_scratch_folder_of_an_earlier_app_with_its_id(
+    case: DockerCase, staged: Any
+) -> None:
     app = case.app(f"ls -A $LAUNCHER_SCRATCH >>{case.shared}/seen; touch $LAUNCHER_SCRATCH/old")
     attempt = submit(case, staged, app)
     case.end(attempt.app_id)

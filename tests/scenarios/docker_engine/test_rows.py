@@ -19,8 +19,7 @@ def on_record() -> dict[str, AppRecord]:
         return {app.app_id: app for app in store.apps(DOCKER)}
 
 
-def test_an_app_has_a_row_from_its_reservation_to_its_removal(case: DockerCase) -> None:
-    staged: Any = case.scheduler
+def test_an_app_has_a_row_from_its_reservation_to_its_removal(case: DockerCase, staged: Any) -> None:
     attempt = attempt_of(case, case.app("exit 3"))
     reservation = staged.reserve(attempt)
     assert on_record()[attempt.app_id].key == attempt.key
@@ -35,20 +34,20 @@ def test_an_app_has_a_row_from_its_reservation_to_its_removal(case: DockerCase) 
     assert on_record() == {}
 
 
-def test_an_app_that_no_job_file_made_has_a_row(case: DockerCase) -> None:
+def test_an_app_that_no_job_file_made_has_a_row(case: DockerCase, staged: Any) -> None:
     app_id = case.scheduler.submit(case.app("exit 0"), {})
     assert on_record()[app_id].job is None
     case.end(app_id)
-    staged: Any = case.scheduler
     staged.reap()
     assert on_record()[app_id].state == "succeeded"
 
 
 @pytest.mark.parametrize("reserved", [False, True])
-def test_an_attempt_that_cannot_be_created_leaves_no_row(case: DockerCase, reserved: bool) -> None:
+def test_an_attempt_that_cannot_be_created_leaves_no_row(
+    case: DockerCase, staged: Any, reserved: bool
+) -> None:
     app = case.app("true")
     app.roles[0].image = "localhost:1/there/is/none:such"
-    staged: Any = case.scheduler
     start = (lambda: submit(case, staged, app)) if reserved else (lambda: staged.submit(app, {}))
     with pytest.raises(LauncherError):
         start()

@@ -23,11 +23,10 @@ from tests import processes
 from tests.contract.conftest import DockerCase
 from tests.contract.test_holding import ended, hold, prepare
 from tests.engines.proxy import Proxy, everything
-from tests.scenarios.docker_engine.test_holding import until
 from tests.scenarios.docker_engine.test_turns import Table, resubmit, submit
+from tests.waiting import PATIENCE_S, until
 
 SLEEP = "exec sleep 1000"
-PATIENCE_S = 150.0
 CLIENT = """
 import json, sys
 from launcher.schedulers import get_scheduler
@@ -115,8 +114,7 @@ def test_a_watcher_ends_with_its_last_app_and_leaves_no_socket(case: DockerCase,
     assert rendezvous.connect(name) is None
 
 
-def test_running_waiting_and_queued_apps_share_a_watcher(case, table, gate, launcher_home):
-    staged: Any = case.scheduler
+def test_running_waiting_and_queued_apps_share_a_watcher(case, staged, table, gate, launcher_home):
     held = table.hold()
     need = prepare(case, staged, gate.script)
     waiting = hold(case, staged, case.app(), need)
@@ -128,9 +126,8 @@ def test_running_waiting_and_queued_apps_share_a_watcher(case, table, gate, laun
     assert ended(case, staged, queued)[0] == "succeeded"
 
 
-def test_the_next_command_continues_each_app_of_a_killed_watcher(case, table, gate, launcher_home):
+def test_the_next_command_continues_each_app_of_a_killed_watcher(case, staged, table, gate, launcher_home):
     """Running apps get a new watcher; the next apply resumes waiting apps and frees their shares."""
-    staged: Any = case.scheduler
     held = table.hold(cpu=1)
     running, _ = submit(case, table, case.app(f"{gate.script}; exit 4"), "running")
     need = prepare(case, staged, gate.script)
@@ -236,8 +233,7 @@ def test_an_app_that_ends_slowly_delays_no_other(case, launcher_home, request):
     assert not any(map(has_ended, slow))
 
 
-def test_an_app_is_handed_to_a_watcher_once(case: DockerCase, launcher_home: Path) -> None:
-    staged: Any = case.scheduler
+def test_an_app_is_handed_to_a_watcher_once(case: DockerCase, staged: Any, launcher_home: Path) -> None:
     [app_id] = started(case, 1)
     [watcher] = processes.watchers(str(launcher_home))
     assert not ensure_watched(staged.engine, app_id)
@@ -283,8 +279,7 @@ def test_apps_are_watched_again_when_an_engine_is_back(case, launcher_home, tmp_
     assert [case.scheduler.describe(each).exit_code for each in apps] == [3] * 3
 
 
-def test_the_secrets_of_a_waiting_app_are_in_no_file(case, gate, launcher_home, monkeypatch):
-    staged: Any = case.scheduler
+def test_the_secrets_of_a_waiting_app_are_in_no_file(case, staged, gate, launcher_home, monkeypatch):
     need = prepare(case, staged, gate.script)
     monkeypatch.setenv("COPIED_ONE", "c0pied-canary")
     waiting = hold(case, staged, case.app('test "$COPIED_ONE" = c0pied-canary'), need, copy_env=["COPIED_*"])

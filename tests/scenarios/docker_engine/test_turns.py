@@ -37,8 +37,8 @@ from tests.scenarios.docker_engine.test_holding import (
     rests,
     state_of,
     swept,
-    until,
 )
+from tests.waiting import until
 
 ONE_CORE = Resource(cpu=1, gpu=0, memMB=-1)
 
@@ -112,9 +112,8 @@ def running(attempts: Iterable[Attempt]) -> list[str]:
 
 
 def test_a_queued_attempt_is_shown_as_queued_by_every_reader(
-    case, table, launcher_home, tmp_path, monkeypatch
+    case, staged, table, launcher_home, tmp_path, monkeypatch
 ):
-    staged: Any = case.scheduler
     held = table.hold()
     app = case.app()
     attempt, accepted = submit(case, table, app)
@@ -138,8 +137,9 @@ def test_a_queued_attempt_is_shown_as_queued_by_every_reader(
     assert ended(case, staged, attempt)[0] == "succeeded"
 
 
-def test_an_attempt_enters_the_line_when_its_needs_have_succeeded(case, table, gate, tmp_path, monkeypatch):
-    staged: Any = case.scheduler
+def test_an_attempt_enters_the_line_when_its_needs_have_succeeded(
+    case, staged, table, gate, tmp_path, monkeypatch
+):
     first = prepare(case, staged, gate.script)
     held = table.hold()
     attempt, accepted = submit(case, table, case.app(), "train", 1, first)
@@ -157,8 +157,9 @@ def test_an_attempt_enters_the_line_when_its_needs_have_succeeded(case, table, g
 
 
 @pytest.mark.parametrize("how", ["withdraw", "cancel"])
-def test_a_withdrawn_or_cancelled_attempt_leaves_the_line(case: DockerCase, table: Table, how: str) -> None:
-    staged: Any = case.scheduler
+def test_a_withdrawn_or_cancelled_attempt_leaves_the_line(
+    case: DockerCase, staged: Any, table: Table, how: str
+) -> None:
     held = table.hold()
     first, _ = submit(case, table, case.app(f"touch {case.shared}/ran"), "first")
     second, _ = submit(case, table, case.app(), "second")
@@ -175,9 +176,8 @@ def test_a_withdrawn_or_cancelled_attempt_leaves_the_line(case: DockerCase, tabl
     assert rests(case) == []
 
 
-def test_a_replacement_takes_the_share_of_the_attempt_that_it_replaces(case, table, gate):
+def test_a_replacement_takes_the_share_of_the_attempt_that_it_replaces(case, staged, table, gate):
     """Apply creates the replacement, stops the old attempt, then starts the replacement without a wait."""
-    staged: Any = case.scheduler
     first, _ = submit(case, table, case.app(gate.script), "job", 1, cpu=2)
     app = case.app()
     second = attempt_of(case, app, 2, case.key("job"))
@@ -202,8 +202,7 @@ def test_an_attempt_that_cannot_be_created_leaves_the_line(case: DockerCase, tab
     held.leave()
 
 
-def test_an_attempt_without_a_turn_has_no_ticket(case: DockerCase, table: Table) -> None:
-    staged: Any = case.scheduler
+def test_an_attempt_without_a_turn_has_no_ticket(case: DockerCase, staged: Any, table: Table) -> None:
     attempt = prepare(case, staged, "true")
     assert not any("launcher.share" in one.labels for one in replicas([attempt]))
     assert ended(case, staged, attempt)[0] == "succeeded"
@@ -258,8 +257,7 @@ def settle(case: DockerCase, table: Table, app: AppDef, attempt: Attempt) -> Non
 @pytest.mark.parametrize(
     ("part", "is_free"), thinned([(0, True), (0, False), (1, False), (1, True)], every=2)
 )
-def test_an_attempt_succeeds_when_its_client_is_killed_at_any_act(case, table, part, is_free):
-    staged: Any = case.scheduler
+def test_an_attempt_succeeds_when_its_client_is_killed_at_any_act(case, staged, table, part, is_free):
     for at in swept(part):
         held = table.hold(cpu=0 if is_free else 2)
         ran = case.shared / f"ran{at}"
@@ -336,10 +334,9 @@ def test_an_attempt_whose_container_is_refused_leaves_nothing_and_says_why(
 @pytest.mark.timeout(1800)
 @in_parts(0)
 def test_an_attempt_succeeds_when_its_watcher_is_killed_at_any_act(
-    case, table, launcher_home, monkeypatch, part
+    case, staged, table, launcher_home, monkeypatch, part
 ):
     """The attempt has needs: its watcher does all that the watcher of an attempt without needs does."""
-    staged: Any = case.scheduler
     need = prepare(case, staged, "true")
     case.end(need.app_id)
     states = set[str]()
@@ -388,10 +385,9 @@ Place.look = look
 
 
 def test_an_app_in_line_gets_the_share_of_a_watcher_that_died_before_any_start(
-    case: DockerCase, table: Table, monkeypatch: pytest.MonkeyPatch
+    case: DockerCase, staged: Any, table: Table, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """No replica of that app has run, and no command has to observe it first."""
-    staged: Any = case.scheduler
     held = table.hold()
     with monkeypatch.context() as armed:
         first_run(WATCHER, DIES_WITH_ITS_SHARE, armed.setattr)
@@ -421,8 +417,7 @@ def create_with_gpus(case: DockerCase, table: Table, job: str, gpus: int, count:
     return reservation, attempt
 
 
-def test_a_turn_deals_gpus_to_replicas_by_id(case: DockerCase, table: Table) -> None:
-    staged: Any = case.scheduler
+def test_a_turn_deals_gpus_to_replicas_by_id(case: DockerCase, staged: Any, table: Table) -> None:
     one, first = create_with_gpus(case, table, "first", 1, 2)
     two, second = create_with_gpus(case, table, "second", 2, 1)
     assert devices(first) == [["0"], ["1"]]
@@ -433,8 +428,7 @@ def test_a_turn_deals_gpus_to_replicas_by_id(case: DockerCase, table: Table) -> 
     assert tickets(table.gpus) == []
 
 
-def test_the_engine_chooses_the_gpus_of_an_attempt_without_a_turn(case: DockerCase) -> None:
-    staged: Any = case.scheduler
+def test_the_engine_chooses_the_gpus_of_an_attempt_without_a_turn(case: DockerCase, staged: Any) -> None:
     app = case.app(resource=Resource(cpu=0, gpu=2, memMB=-1))
     attempt = attempt_of(case, app, 1, case.key("plain"))
     reservation = staged.reserve(attempt)
@@ -445,9 +439,10 @@ def test_the_engine_chooses_the_gpus_of_an_attempt_without_a_turn(case: DockerCa
     staged.abort(reservation)
 
 
-def test_an_attempt_in_line_gets_its_gpus_when_its_turn_comes(case: DockerCase, table: Table) -> None:
+def test_an_attempt_in_line_gets_its_gpus_when_its_turn_comes(
+    case: DockerCase, staged: Any, table: Table
+) -> None:
     """This engine has no GPUs, so that the attempt is created and then fails to start."""
-    staged: Any = case.scheduler
     other = Place(table.ask("other", cpu=0, gpus=3))
     assert other.look().dealt == ("0", "1", "2")
     reservation, attempt = create_with_gpus(case, table, "job", 2, 1)

@@ -27,7 +27,8 @@ from launcher.schedulers.owner import Owner
 from tests import processes
 from tests.engines.proxy import Proxy
 from tests.scenarios.docker_engine.bench import Bench
-from tests.scenarios.docker_engine.raw_apps import PATIENCE_S, SLEEP, RawApp
+from tests.scenarios.docker_engine.raw_apps import SLEEP, RawApp
+from tests.waiting import PATIENCE_S, until
 
 Make = Callable[..., RawApp]
 UNTIL_END = "until test -e /end; do sleep 0.05; done"
@@ -84,7 +85,7 @@ def test_a_watcher_starts_the_rest_of_an_app_whose_client_dies_during_the_start(
     made.engine.start(first)
     made.release()
     watcher.close()
-    made.until(lambda: [each.state for each in made.containers()] == ["running"] * 3)
+    until(lambda: [each.state for each in made.containers()] == ["running"] * 3)
 
 
 def test_an_app_is_known_to_run_while_its_watcher_still_loads(app: Make, launcher_home: Path) -> None:
@@ -115,7 +116,7 @@ def test_a_replica_stopped_by_hand_while_the_watcher_still_loads_cancels_the_app
         made.engine.start(container)
     made.engine.stop(made.name("r", 1), 0)
     later = time.time() + 2  # a stream of events may begin with those of the second before
-    made.until(lambda: time.time() > later)
+    until(lambda: time.time() > later)
     watcher.started()
     made.release()
     watcher.close()
@@ -131,7 +132,7 @@ def test_a_watcher_completes_a_recorded_start_whose_client_died_before_it_sent_g
     record.append(made.app_dir, "starting")
     made.release()
     watcher.close()
-    made.until(lambda: [each.state for each in made.containers()] == ["running"] * 2)
+    until(lambda: [each.state for each in made.containers()] == ["running"] * 2)
 
 
 def test_abort_removes_the_started_containers(app: Make) -> None:
@@ -150,7 +151,7 @@ def test_the_next_watcher_handles_a_failure_without_a_watcher(app: Make) -> None
     made.start()
     _kill_watcher(made)
     _let_end(made)
-    made.until(lambda: any(each.ended for each in made.containers()))
+    until(lambda: any(each.ended for each in made.containers()))
     seen = made.view()
     assert seen.state == "running"
     assert ensure_watched(made.engine, made.app_id)
@@ -167,7 +168,7 @@ def test_an_app_whose_restart_the_engine_refuses_fails_with_the_message_of_the_e
     made.start()
     _kill_watcher(made)
     _let_end(made)
-    made.until(lambda: all(each.ended for each in made.containers()))
+    until(lambda: all(each.ended for each in made.containers()))
     own.engine.remove_network(theirs)
     assert ensure_watched(made.engine, made.app_id)
     found = made.end()
@@ -265,7 +266,7 @@ def test_a_replica_that_ends_before_its_stop_keeps_its_own_end(app: Make) -> Non
         made.engine.start(each)
     outdated = made.containers()
     _let_end(made, "b", 1)
-    made.until(lambda: all(each.ended for each in made.containers()))
+    until(lambda: all(each.ended for each in made.containers()))
     actions.stop(made.engine, made.app_dir, unended(Journal().app, outdated), "peer", 0.0)
     assert made.states() == ["b/0 failed", "b/1 failed"]
     assert [each.name for each in made.containers()] == [made.name("b", 0), made.name("b", 1)]
@@ -289,7 +290,7 @@ def test_a_watcher_whose_record_was_removed_changes_no_container(app: Make) -> N
     record.remove(made.app_dir)
     _let_end(made)
     assert processes.gone([pid], timeout_s=PATIENCE_S)
-    made.until(lambda: [each.state for each in made.containers()] == ["running", "exited"])
+    until(lambda: [each.state for each in made.containers()] == ["running", "exited"])
 
 
 def test_an_app_of_another_machine_gets_no_watcher_on_this_machine(app: Make) -> None:
@@ -313,7 +314,7 @@ def test_an_idle_watcher_sleeps_and_uses_little_memory(app: Make) -> None:
     pid = _idle_watcher(made)
     status = Path(f"/proc/{pid}/status").read_text()
     assert int(status.partition("VmRSS:")[2].split()[0]) < 48 * 1024
-    made.until(lambda: _asleep(pid, 1.0))  # the apps of other tests wake it
+    until(lambda: _asleep(pid, 1.0))  # the apps of other tests wake it
 
 
 def test_the_next_watcher_continues_an_app_whose_client_and_watcher_were_killed(
@@ -347,7 +348,7 @@ def _kill_watcher(made: RawApp) -> None:
 def _idle_watcher(made: RawApp) -> int:
     """The pid of the watcher once it sleeps: it has taken its first look."""
     pid = made.watcher_pid()
-    made.until(lambda: len(os.listdir(f"/proc/{pid}/task")) > 1 and _asleep(pid))
+    until(lambda: len(os.listdir(f"/proc/{pid}/task")) > 1 and _asleep(pid))
     return pid
 
 

@@ -8,7 +8,6 @@ import pytest
 
 from launcher.runner import Runner
 from launcher.specs import AppDef, InvalidRunConfigException, Role
-from launcher.workspace import WorkspaceError
 from launcher.workspace.docker_workspace import DockerWorkspaceMixin
 from tests.engines.docker import Daemon
 from tests.engines.images import SHELL_IMAGE
@@ -90,8 +89,3 @@ def test_a_push_without_a_repository_is_refused() -> None:
     assert built.roles[0].image == "launcher-workspace:abc"
     assert DockerWorkspaceMixin().dryrun_push_images(app(), {}) == {}
     DockerWorkspaceMixin().push_images({})
-
-
-def test_a_missing_workspace_folder_is_an_error(runner: Runner, folder: Path) -> None:
-    with pytest.raises(WorkspaceError):
-        runner.run(app(), "mine", workspace=str(folder / "none"))

@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from launcher.specs import AppState
-from tests.engines.slurm import until
 from tests.lanes import thinned
 from tests.scenarios.test_kill import killed
+from tests.waiting import until
 
 STEPS = ["reserving", "reserved", "creating", "created", "starting", "attempt_queued", "recorded"]
 LATER = "cfg: {sbatch: {begin: now+1hour}}"

@@ -2,7 +2,6 @@
 
 import os
 import subprocess
-import time
 
 import pytest
 
@@ -10,8 +9,8 @@ from launcher.specs import AppState
 from tests import processes
 from tests.lanes import sampled
 from tests.slurm_scenario import SlurmScenario
+from tests.waiting import until
 
-END_S = 150.0
 REQUESTS = ("ask", "reserve", "create", "start")
 """What an apply sends to the login node, in this order: each is one run of python3 there."""
 
@@ -118,8 +117,8 @@ def test_the_next_apply_finishes_a_submission_that_was_cut_off(there, case):
 
 def until_done(there: SlurmScenario) -> None:
     """Until nothing is in the queue, and no process of the user lives on the login node."""
-    deadline = time.monotonic() + END_S
     uid = there.cluster.home.stat().st_uid
-    while (jobs := there.queue()) or (left := processes.of_user(uid)):
-        assert time.monotonic() < deadline, jobs or list(map(processes.describe, left))
-        time.sleep(0.1)
+    until(
+        lambda: not there.queue() and not processes.of_user(uid),
+        lambda: [there.queue(), *map(processes.describe, processes.of_user(uid))],
+    )

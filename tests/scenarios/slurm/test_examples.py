@@ -7,9 +7,8 @@ from pathlib import Path
 import pytest
 from ruamel.yaml import YAML
 
-from launcher.specs import AppState
 from tests.ports import free_port
-from tests.scenarios.test_examples import EXAMPLES, job_of, why_not
+from tests.scenarios.test_examples import EXAMPLES, assert_runs, job_of, why_not
 
 
 def on_slurm() -> list[str]:
@@ -42,15 +41,8 @@ def test_an_example_succeeds_and_plans_as_unchanged_afterwards(scenario, name):
     if reason := why_not(job_of(EXAMPLES / name)):
         pytest.skip(reason)
     file = copied(scenario, name.partition("/")[0]) / name.rpartition("/")[2]
-    scenario.launcher("validate", file, "--target", "slurm")
-    first = scenario.actions(file, "--target", "slurm")
-    assert first == {job_of(file): "create"}
-    scenario.run_to_end(file, "--target", "slurm")
-    [attempt] = scenario.attempts(job_of(file), target="slurm")
-    assert scenario.state(attempt.app_id) is AppState.SUCCEEDED
-    assert scenario.apps() == [attempt.app_id]
+    assert_runs(scenario, file, "--target", "slurm")
     assert scenario.left_in_queue() == []
-    scenario.plan(file, "--target", "slurm", "--detailed-exitcode", code=0)
 
 
 def test_the_anywhere_example_prints_the_same_on_this_machine_and_on_slurm(scenario):

@@ -7,7 +7,7 @@ import pytest
 
 from launcher.specs import AppState
 from tests import processes
-from tests.engines.slurm import until
+from tests.waiting import until
 
 
 def app_of(scenario) -> str:

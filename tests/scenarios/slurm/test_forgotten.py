@@ -9,9 +9,9 @@ import pytest
 
 from launcher.schedulers.slurm.site.agent.wait import LATE_S
 from launcher.specs import AppState
-from tests.engines.slurm import until
 from tests.scenarios.slurm.test_faults import app_of, conductor_of, until_forgotten
 from tests.scenarios.test_kill import killed
+from tests.waiting import until
 
 WHY_HELD = "waits in Slurm's queue: JobHeldUser; `scontrol release {job}` lets it start"
 LEFT_UNSTARTED = (
@@ -167,8 +167,7 @@ def test_a_pending_job_that_launcher_cancelled_is_cancelled_when_slurm_has_forgo
     until_forgotten(scenario.cluster, job.id)
     (scenario.job_dir / "apps" / job.name / "outcome").unlink()  # as if the agent had died before it
     (scenario.job_dir / "index").unlink(missing_ok=True)
-    elsewhere = {**os.environ, "LAUNCHER_HOME": str(tmp_path / "other")}
-    shown = scenario.launcher("describe", f"slurm://default/{job.name}", env=elsewhere)
+    shown = scenario.launcher("describe", f"slurm://default/{job.name}", env=scenario.elsewhere)
     assert "CANCELLED" in shown.out
     assert "cancelled by" in shown.out
 

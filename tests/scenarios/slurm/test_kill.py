@@ -9,8 +9,8 @@ import pytest
 
 from launcher.specs import AppState
 from tests import processes
-from tests.engines.slurm import until
 from tests.scenarios.slurm.test_faults import conductor_of
+from tests.waiting import until
 
 RETRIES = "max_retries: 1\nretry_policy: replica"
 

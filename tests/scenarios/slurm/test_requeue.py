@@ -6,7 +6,7 @@ import pytest
 
 from launcher.specs import AppState
 from tests import processes
-from tests.engines.slurm import until
+from tests.waiting import until
 
 
 @pytest.mark.slow

@@ -5,8 +5,7 @@ import os
 import signal
 import sys
 import threading
-import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 from types import FrameType
@@ -29,6 +28,7 @@ from launcher.plan.step import Guard, Step, in_order
 from launcher.schedulers.registry import open_store
 from launcher.specs.attempt import StoodOn
 from launcher.state.store import Store
+from tests.waiting import until
 
 OPEN = "until [ -e gate ]; do sleep 0.02; done"
 
@@ -139,7 +139,7 @@ def test_an_interrupt_begins_no_job_that_waits_for_the_submission_of_another_one
         world.events.append(event)
         if (event["event"], event["job"]) == ("starting", "prepare"):
             os.kill(os.getpid(), signal.SIGINT)
-            wait_until(lambda: "shutdown" in names_of_frames(sys._current_frames()[main]))
+            until(lambda: "shutdown" in names_of_frames(sys._current_frames()[main]))
 
     steps = chain(world, "true")
     at = Workplace(engines=world.engines, store=world.store, events=Events(interrupt))
@@ -148,13 +148,6 @@ def test_an_interrupt_begins_no_job_that_waits_for_the_submission_of_another_one
     assert [event["job"] for event in world.seen("reserving")] == ["prepare"]
     report = {event["job"]: event["message"] for event in world.seen("interrupted")}
     assert (report["train"], report["evaluate"]) == ("was not begun", "was not begun")
-
-
-def wait_until(happened: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + 60
-    while not happened():
-        assert time.monotonic() < deadline, "it did not happen"
-        time.sleep(0.01)
 
 
 def names_of_frames(frame: FrameType | None) -> list[str]:

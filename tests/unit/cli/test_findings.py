@@ -2,7 +2,6 @@
 
 import json
 import re
-from pathlib import Path
 
 import pytest
 from jsonschema import Draft202012Validator
@@ -92,11 +91,7 @@ def test_a_plan_of_wrong_files_as_json_is_their_diagnostics(scenario):
     )
 
 
-PUBLISHED = Path(__file__).resolve().parents[3] / "schemas" / "diagnostics-v1.schema.json"
-
-
-def test_the_published_schema_is_printed_and_describes_what_is_printed(scenario):
-    assert PUBLISHED.read_text() == scenario.launcher("schema", "diagnostics").out
+def test_the_published_schema_describes_what_is_printed(scenario):
     check = Draft202012Validator(findings_schema()).validate
     scenario.write("a.launcher.yaml", WRONG)
     scenario.write("b.launcher.yaml", WRONG)
@@ -266,11 +261,6 @@ def test_a_broken_saved_plan_hides_no_other_file(scenario):
     assert found[1]["span"]["line"] == 1
     printed = scenario.launcher("validate", *files, code=6).out
     assert all(f"--> {name}" in printed for name in files)
-
-
-def test_apply_exits_6_for_a_saved_plan_that_does_not_exist(scenario):
-    scenario.write("plan.json", "{}")
-    assert "did you mean `plan.json`?" in scenario.launcher("apply", "plam.json", code=6).err
 
 
 @pytest.mark.parametrize("command", ["validate", "apply"])

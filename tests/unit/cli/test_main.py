@@ -256,12 +256,6 @@ def test_names_that_cannot_be_found_out_are_no_error(scenario):
     assert scenario.launcher("completion", "--names", "nonsense").out.strip() == ""
 
 
-def test_schemas_are_printed_as_they_are_published(scenario):
-    from tests.conftest import ROOT
-
-    assert scenario.launcher("schema", "job").out == (ROOT / "schemas" / "job-v1.schema.json").read_text()
-
-
 def test_a_pipe_among_the_job_files_does_not_block_the_names_of_targets(scenario):
     os.mkfifo(scenario.folder / "a.launcher.yaml")
     scenario.write("b.launcher.toml", "version = 1\n[targets.big]\n")

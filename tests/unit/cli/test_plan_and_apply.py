@@ -236,6 +236,7 @@ def test_a_command_in_the_place_of_its_program_is_shown_split(scenario):
 def test_a_missing_or_broken_saved_plan_is_an_error(scenario):
     assert "--> nope.json" in scenario.launcher("apply", "nope.json", code=6).err
     scenario.write("x.json", "{}")
+    assert "did you mean `x.json`?" in scenario.launcher("apply", "y.json", code=6).err
     assert "x.json" in scenario.launcher("apply", "x.json", code=1).err
 
 

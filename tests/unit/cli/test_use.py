@@ -357,10 +357,3 @@ def test_a_file_of_another_repository_is_refused(scenario, ran):
         subprocess.run(["git", *words], check=True, cwd=scenario.folder)
     done = written(scenario, code=1)
     assert "is that of example.org/repo, not of example.org/other" in done.err
-
-
-def test_a_damaged_row_is_an_error_with_a_remedy(scenario, ran):
-    ran(JOB, use(), use())
-    with Store.open() as store:
-        store._connection.execute("UPDATE attempts SET used = '{},{}'")
-    assert "is damaged" in scenario.launcher("use", code=1).err

@@ -94,5 +94,5 @@ def test_memory_need_not_be_whole():
 
 def test_the_reference_of_a_secret_never_passes_for_its_value():
     secret = Role("r", "i", entrypoint="x", env={"KEY": Secret("env:API_KEY")})
-    with pytest.raises(ValueError, match="KEY was not read"):
+    with pytest.raises(ValueError, match="the secret that KEY names was not read"):
         container(secret).body()

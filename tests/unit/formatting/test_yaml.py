@@ -2,7 +2,6 @@ import pytest
 
 from launcher.jobfile.format import Unformattable
 from tests.unit.formatting.words import block, formatted
-from tests.unit.jobfile.test_compile import FULL
 
 
 def test_keys_get_the_order_of_the_language_and_names_keep_the_order_of_their_author():
@@ -234,10 +233,6 @@ def test_a_key_after_a_text_block_with_kept_line_ends_adds_no_line_to_the_block(
 
 def test_missing_values_stay_missing():
     assert formatted("x-a: {a, b: }\nname:\n") == "x-a: {a: , b: }\nname:\n"
-
-
-def test_the_example_of_the_whole_language_is_stable_once_formatted():
-    formatted(FULL)
 
 
 @pytest.mark.parametrize(

@@ -102,10 +102,7 @@ def test_an_unknown_code_gets_the_nearest_code(capsys: pytest.CaptureFixture[str
 
 def test_colour_is_for_terminals() -> None:
     from launcher.cli.main import dispatch
-
-    class Terminal(io.StringIO):
-        def isatty(self) -> bool:
-            return True
+    from tests.unit.cli.test_console import Terminal
 
     for stream, coloured in ((Terminal(), True), (io.StringIO(), False)):
         dispatch(["explain", "encoding"], Console(stream, io.StringIO(), {}))

@@ -41,12 +41,9 @@ def schemas(schema: Any) -> Iterator[dict[str, Any]]:
             yield from schemas(part)
 
 
-def test_the_job_schema_is_valid_under_its_draft() -> None:
-    Draft202012Validator.check_schema(job_schema())
-
-
-def test_the_job_schema_has_only_keywords_that_every_engine_obeys() -> None:
-    assert {key for schema in schemas(job_schema()) for key in schema} <= OBEYED | WORDS
+@pytest.mark.parametrize("kind", ["job", "project"])
+def test_a_schema_of_files_has_only_keywords_that_every_engine_obeys(kind: str) -> None:
+    assert {key for schema in schemas(published.schema(kind)) for key in schema} <= OBEYED | WORDS
 
 
 def test_only_descriptive_keywords_stand_beside_a_reference() -> None:

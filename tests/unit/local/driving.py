@@ -21,12 +21,12 @@ from launcher.schedulers.local.spawn import pack
 from launcher.schedulers.many import the_one
 from launcher.turns.line import MACHINE, Ask, Limit
 from tests import kill_at
+from tests.waiting import PATIENCE_S
 
 ROOT = str(Path(__file__).resolve().parents[3])
 MAIN = (
     f"import sys; sys.path.insert(0, {ROOT!r}); from launcher.schedulers.local.supervisor import main; main()"
 )
-PATIENCE_S = 150.0
 
 
 def sh(script: str) -> list[str]:

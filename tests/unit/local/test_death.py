@@ -4,7 +4,6 @@ import os
 import random
 import signal
 import subprocess
-import sys
 import time
 from pathlib import Path
 
@@ -134,17 +133,3 @@ def test_an_error_of_the_supervisor_itself_leaves_no_process(app: Driven) -> Non
     assert "Error" in app.errors
     assert app.view.state == "lost"
     assert app.left() == []
-
-
-def test_the_supervisor_loads_no_module_that_it_does_not_need() -> None:
-    code = (
-        "import sys; sys.path.insert(0, sys.argv[1]); import launcher.schedulers.local.supervisor; "
-        "print(*sys.modules)"
-    )
-    root = str(Path(__file__).resolve().parents[3])
-    argv = [sys.executable, "-I", "-S", "-c", code, root]
-    loaded = subprocess.run(argv, capture_output=True, text=True, check=True).stdout.split()
-    heavy = {"signal", "json", "enum", "re", "subprocess", "typing", "dataclasses", "ctypes", "collections"}
-    heavy |= {"contextlib", "functools", "heapq", "selectors", "socket", "threading", "launcher.errors"}
-    heavy |= {"launcher.specs", "launcher.paths", "launcher.schedulers.local.appview"}
-    assert not heavy & set(loaded)

@@ -4,7 +4,6 @@ import os
 import signal
 import subprocess
 import threading
-import time
 from pathlib import Path
 
 import pytest
@@ -14,6 +13,7 @@ from launcher.schedulers import pids
 from launcher.schedulers.local import kernel
 from launcher.schedulers.local.filewatch import AppsWatch, FileWatch
 from launcher.schedulers.loop import Poller
+from tests.waiting import until
 
 
 @pytest.fixture(params=["native", "elsewhere"])
@@ -72,9 +72,8 @@ def test_waiting_for_an_exit_ends_with_the_process(system: str) -> None:
 def test_descendants_are_found_through_all_generations() -> None:
     child = subprocess.Popen(["sh", "-c", "sh -c 'sleep 1000; :' & echo; wait"], stdout=subprocess.PIPE)
     child.stdout.readline()
-    deadline = time.monotonic() + 10
-    while len(found := pids.descendants([child.pid])) < 2:
-        assert time.monotonic() < deadline
+    until(lambda: len(pids.descendants([child.pid])) == 2)
+    found = pids.descendants([child.pid])
     assert found[0].parent == child.pid
     for each in found:
         os.kill(each.pid, signal.SIGKILL)

@@ -21,7 +21,8 @@ from launcher.schedulers.local.stop import cancel, withdraw
 from launcher.schedulers.local.supervisor_client import LineClient
 from launcher.turns.table import summon, tickets
 from tests import processes
-from tests.unit.local.driving import PATIENCE_S, Driven, go, sh, turn
+from tests.unit.local.driving import Driven, go, sh, turn
+from tests.waiting import PATIENCE_S, until
 
 SECRET = "s3cret-of-an-app"
 
@@ -176,10 +177,7 @@ def test_an_app_whose_client_dies_before_it_is_accepted_is_removed(in_line, tabl
     app = in_line()
     assert app.create(app.role("main", sh("echo ran"))) == {"ok": "created"}
     app.hang_up()
-    deadline = time.monotonic() + PATIENCE_S
-    while os.listdir(os.path.dirname(app.app_dir)):
-        assert time.monotonic() < deadline
-        time.sleep(0.01)
+    until(lambda: os.listdir(os.path.dirname(app.app_dir)) == [])
 
 
 def test_an_app_that_cannot_start_at_once_is_undone(in_line, table, tmp_path):

@@ -1,7 +1,5 @@
 """The turns of apps that a program starts by the scheduler: at once by default, or in line."""
 
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -57,14 +55,6 @@ def output(scheduler: LocalScheduler, app_id: str) -> list[str]:
     """What the first replica has printed at the end."""
     assert scheduler.wait(app_id) is not None
     return [line.rstrip("\n") for line in scheduler.log_iter(app_id, "r")]
-
-
-@pytest.mark.slow
-def test_a_run_of_an_app_that_asks_for_nothing_loads_nothing_for_turns(scenario: Any) -> None:
-    command = [sys.executable, "-X", "importtime", "-m", "launcher", "run", str(scenario.job("true"))]
-    done = subprocess.run(command, capture_output=True, text=True, check=True)
-    assert "launcher.schedulers.local.supervisor_client" in done.stderr
-    assert "launcher.turns" not in done.stderr
 
 
 def test_gpus_are_dealt_once(detached: LocalScheduler) -> None:

@@ -17,7 +17,8 @@ from launcher.turns.line import MACHINE, Limit
 from launcher.turns.table import summon, tickets
 from tests import processes
 from tests.unit.local.conftest import Supervise
-from tests.unit.local.driving import PATIENCE_S, Driven, go, replicas, sh, stay_asleep, turn, withdraw
+from tests.unit.local.driving import Driven, go, replicas, sh, stay_asleep, turn, withdraw
+from tests.waiting import PATIENCE_S
 
 REPORT_MODULES = """
 import os, sys

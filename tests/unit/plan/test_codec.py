@@ -272,10 +272,6 @@ def test_a_change_is_written_with_the_values_that_it_has() -> None:
     assert found == [("-", True, False), ("~", True, True), ("+", False, True)]
 
 
-def test_the_plan_schema_is_valid_under_its_draft() -> None:
-    Draft202012Validator.check_schema(plan_schema())
-
-
 def test_needs_survive_the_file_of_a_plan() -> None:
     prepare, train = job("prepare"), job("train", needs=(Need("prepare"), Need("x-0", False)))
     done = [

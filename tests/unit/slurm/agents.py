@@ -22,7 +22,8 @@ import pytest
 from launcher.schedulers.slurm.site.agent import observe, site, slurm, wait
 from launcher.schedulers.slurm.site.agent import read as read_
 from launcher.schedulers.slurm.site.agent.site import answer
-from tests.engines.slurm import END_S, until
+from tests.engines.slurm import END_S
+from tests.waiting import until
 
 ROOT = Path(__file__).resolve().parents[3]
 SCRIPT = """#!/bin/bash

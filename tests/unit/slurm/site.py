@@ -14,7 +14,8 @@ from typing import Any
 from launcher.holding.journal import read_events
 from launcher.schedulers.pids import start_time
 from launcher.schedulers.slurm.cluster import program
-from tests.engines.slurm import END_S, until
+from tests.engines.slurm import END_S
+from tests.waiting import until
 
 SRUN = """#!{python} -IS
 import os, select, subprocess, sys

@@ -10,8 +10,9 @@ import pytest
 
 from launcher.schedulers.slurm.site.agent import observe
 from launcher.schedulers.slurm.site.agent import slurm as slurm_
-from tests.engines.slurm import SlurmCluster, until
+from tests.engines.slurm import SlurmCluster
 from tests.unit.slurm.agents import Login, commands, replace_sleep
+from tests.waiting import until
 
 
 @pytest.fixture

@@ -9,8 +9,9 @@ import shutil
 import pytest
 
 from launcher.schedulers.slurm.site.agent.slurm import OpError, Slurm, jobs_of, listed
-from tests.engines.slurm import SlurmCluster, until
+from tests.engines.slurm import SlurmCluster
 from tests.unit.slurm.agents import Login, commands
+from tests.waiting import until
 
 APPS = ("a-1", "b-1", "c-1")
 

@@ -14,8 +14,8 @@ import pytest
 
 from launcher.schedulers.slurm.site.agent import slurm, wait
 from launcher.schedulers.slurm.site.agent.observe import SECOND_LOOK_S
-from tests.engines.slurm import until
 from tests.unit.slurm.agents import ROOT, Login, commands, replace_sleep
+from tests.waiting import until
 
 ROW = "\\036%s\\037%s\\0370\\037N/A\\037N/A\\037N/A\\037(null)\\037None\\037n3\\037/j/a-1/script-n1.sh"
 
@@ -240,7 +240,7 @@ def on_full_disk(login: Login, code: str) -> list[str]:
     login.job_dir.mkdir(exist_ok=True)
     head = f"""
 from pathlib import Path
-from tests.engines.slurm import until
+from tests.waiting import until
 from tests.unit.slurm.agents import Login
 login = Login(Path({str(login.job_dir.parent)!r}))
 def fill():

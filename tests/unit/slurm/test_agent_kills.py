@@ -9,9 +9,10 @@ from typing import Any
 
 import pytest
 
-from tests.engines.slurm import SlurmCluster, until
+from tests.engines.slurm import SlurmCluster
 from tests.lanes import acts, thinned
 from tests.unit.slurm.agents import ROOT, Login
+from tests.waiting import until
 
 pytestmark = pytest.mark.slow
 

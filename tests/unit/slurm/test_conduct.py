@@ -15,10 +15,11 @@ from typing import Any
 
 import pytest
 
-from tests.engines.slurm import END_S, until
+from tests.engines.slurm import END_S
 from tests.lanes import sampled
 from tests.processes import describe, parent
 from tests.unit.slurm.site import Site, role, states
+from tests.waiting import until
 
 ROOT = Path(__file__).resolve().parents[3]
 
