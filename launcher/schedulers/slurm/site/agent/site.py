@@ -325,6 +325,7 @@ MODULES: Dict[str, str] = {
         ("site", "hello put_program"),
         ("submit", "reserve create start"),
         ("arrays", "copy_workspace create_array"),
+        ("check", "check"),
         ("observe", "observe"),
         ("wait", "wait release"),
         ("read", "read tail events"),
