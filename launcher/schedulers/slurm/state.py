@@ -129,6 +129,8 @@ def _end(record: AppRecord, outcome: Outcome) -> None:
 def _in_queue(facts: Facts) -> tuple[str, str]:
     """State and message of an app with a job in the queue."""
     rows = facts.get("queue") or []
+    if stopped := next((row for row in rows if row["state"] == "SUSPENDED"), None):
+        return "running", _why_suspended(stopped)
     if any(row["state"] in _RUNNING for row in rows) or (facts.get("started") and not rows):
         return "running", ""
     why = why_pending(rows[0] if rows else {})
@@ -169,6 +171,12 @@ def why_pending(row: Mapping[str, Any]) -> str:
         return f"{text}; `scontrol release {row['job']}` lets it start"
     start = row.get("start_at")
     return f"{text}; starts about {_clock(start)}" if start else text
+
+
+def _why_suspended(row: Mapping[str, Any]) -> str:
+    """What lets a suspended job go on: Slurm itself, unless a person has suspended it (its priority is 0)."""
+    by_hand = f"; `scontrol resume {row['job']}` lets it go on" if row.get("held") else ""
+    return f"suspended in Slurm{by_hand}"
 
 
 def _clock(at: float) -> str:

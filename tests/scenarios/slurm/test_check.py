@@ -1,7 +1,6 @@
 """`--check`: Slurm is asked whether it would take a request, and gets no job."""
 
-import os
-import shutil
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -10,16 +9,9 @@ from tests.scenario import Scenario
 
 
 @pytest.fixture
-def sbatch_calls(scenario: Scenario, monkeypatch: pytest.MonkeyPatch) -> Path:
+def sbatch_calls(calls_of: Callable[[str], Path]) -> Path:
     """A file with a line for each call of sbatch: its options."""
-    log, folder = scenario.folder / "sbatch.log", scenario.folder / "bin"
-    folder.mkdir()
-    log.touch()
-    program = folder / "sbatch"
-    program.write_text(f'#!/bin/sh\necho "$@" >>{log}\nexec {shutil.which("sbatch")} "$@"\n')
-    program.chmod(0o755)
-    monkeypatch.setenv("PATH", f"{folder}{os.pathsep}{os.environ['PATH']}")
-    return log
+    return calls_of("sbatch")
 
 
 def step_of(scenario: Scenario, *argv: str | Path) -> dict:
