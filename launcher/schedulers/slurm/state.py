@@ -20,7 +20,7 @@ from launcher.holding.use import Use
 from launcher.schedulers import owner as owners
 from launcher.schedulers.record import SeenApp, row_of
 from launcher.schedulers.slurm.known import SLURM
-from launcher.schedulers.slurm.site.shared import RUN_AGAIN, recorded_exit, row
+from launcher.schedulers.slurm.site.shared import NO_ROOM, RUN_AGAIN, recorded_exit, row
 from launcher.state.records import AppRecord, ReplicaRecord
 from launcher.text import path_names
 
@@ -262,6 +262,8 @@ def _end_by_slurm(facts: Facts, ended: Mapping[str, Any]) -> tuple[str, str, int
     if ended.get("exit") == _NO_OUTPUT_FILE:
         path = f"{facts.get('folder')}/slurm.out"
         return "failed", f"the node cannot open {path}: is its disk full, or is it not shared?", None
+    if ended.get("exit") == f"{NO_ROOM}:0" and not facts.get("started"):
+        return "failed", f"there was no room in {facts.get('folder')}: a full disk, or a quota", None
     if state in ("FAILED", "BOOT_FAIL"):
         return ("failed", *_exit(str(ended.get("exit") or ""), str(ended.get("reason") or "")))
     if state == "COMPLETED":
