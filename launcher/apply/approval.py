@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from launcher import secrets
 from launcher.errors import BlockedError, LauncherError, SecretError, StaleError
 from launcher.plan.model import Plan, overruns
-from launcher.plan.step import Reason
+from launcher.plan.step import LACKING, Reason
 from launcher.specs.launch import InputRef, JobKey
 from launcher.specs.notify import Destination, check_url, key_bytes
 from launcher.specs.secret import Secret
@@ -61,7 +61,7 @@ def check_approved(plan: Plan, *, allow_destructive: bool, holds_alone: bool = F
             hint="set `protect: false` in the job file first, or wait for the attempt to end",
         )
     if not holds_alone:
-        check_capacity({step.key: step.reasons[0] for step in plan.steps if step.blocked == "over_capacity"})
+        check_capacity({step.key: step.reasons[0] for step in plan.steps if step.blocked in LACKING})
     destructive = unapproved_stops(plan)
     if destructive and not allow_destructive:
         has_file = any(step.kind == "replace" and str(step.key) in destructive for step in plan.steps)
@@ -75,9 +75,16 @@ def check_approved(plan: Plan, *, allow_destructive: bool, holds_alone: bool = F
 def check_capacity(lacks: Mapping[JobKey, Reason]) -> None:
     """Raise BlockedError with every job that can never start where it is to run."""
     if lacks:
+        is_refused = all(lack.code == "refused" for lack in lacks.values())
+        remedy = (
+            "change the request" if is_refused else "ask for fewer, or apply it on a machine that has them"
+        )
         raise BlockedError(
-            "\n".join(f"{key.job}{':' if lack.path else ''} {lack}" for key, lack in lacks.items()),
-            hint="ask for fewer, or apply it on a machine that has them; nothing was submitted",
+            "\n".join(
+                f"{key.job}{':' if lack.path or lack.code == 'refused' else ''} {lack}"
+                for key, lack in lacks.items()
+            ),
+            hint=f"{remedy}; nothing was submitted",
         )
 
 

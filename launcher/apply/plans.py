@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Iterable, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from launcher import git
@@ -81,15 +82,15 @@ def plan_launches(
     room = _room(chosen, engines, limits)
     snapshot = observe(store, engines, chosen, others=bool(choices.scopes))
     choices = _in_sparse_checkouts(choices, launches, snapshot)
-    plan = reconcile(
-        chosen,
-        snapshot,
-        choices,
-        others=others,
-        room=room,
-        edited=CheckoutFiles(engines).edited_of(chosen, snapshot.ran),
-    )
-    plan = dry_run_plan(plan, engines, requests=requests)
+    edited = CheckoutFiles(engines).edited_of(chosen, snapshot.ran)
+    decided = partial(reconcile, chosen, snapshot, choices, others=others, room=room, edited=edited)
+    plan = dry_run_plan(decided(), engines, requests=requests or choices.check)
+    if choices.check:
+        from launcher.apply.check import ask_schedulers
+
+        refused, notes = ask_schedulers(plan, engines)
+        plan = dry_run_plan(decided(refused=refused), engines, requests=requests) if refused else plan
+        plan = plan.with_notes(notes)
     plan = _with_estimates(_with_notes(plan, engines, limits, chosen), store)
     if room is None:
         return plan, snapshot

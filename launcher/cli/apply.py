@@ -136,6 +136,7 @@ def _check_arguments(args: Any) -> None:
             "retry_failed",
             "prune",
             "take_over",
+            "check",
             "approved",
         ):
             if getattr(args, name):

@@ -164,7 +164,7 @@ def _held(found: SelectedApps, console: Console, *, follow: bool) -> set[str]:
         if app.is_held:  # as recorded; it may have started since
             from launcher.inventory.status import inspect
 
-            app = inspect(app)
+            app = selected.app = inspect(app)
         if app.is_held or app.state == "skipped":
             verb = "has not started" if app.is_held else "was skipped"
             console.note(f"{app.name or app.app_id} {verb}: {app.message}")

@@ -98,6 +98,11 @@ def add_planning(parser: Any) -> None:
     group.option("--retry-failed", "run failed and lost jobs again")
     group.option("--prune", "stop running jobs that no file in the given directories declares any more")
     group.option("--take-over", "take over jobs last applied from another repository")
+    group.option(
+        "--check",
+        "ask Slurm whether it takes the request of each job that would start (sbatch --test-only), and hold "
+        "what it refuses; submits nothing",
+    )
     group.option("-a, --all", "show every job of a large matrix on a line of its own")
     group.option(
         "--fail-on LIST",
@@ -190,12 +195,23 @@ def _check_arguments(args: Any) -> None:
             raise UsageError(f"{option} takes a file", hint="`launcher plan --json` prints it to stdout")
     if args.offline and args.base is None:
         raise UsageError("--offline needs --base", hint="--base origin/main --offline")
-    for name in ("out", "json_into", "show_request", "explain", "fail_on", "rerun", "retry_failed", "prune"):
+    of_world = (
+        "out",
+        "json_into",
+        "show_request",
+        "explain",
+        "fail_on",
+        "rerun",
+        "retry_failed",
+        "prune",
+        "check",
+    )
+    for name in of_world:
         if args.offline and getattr(args, name):
             raise UsageError(f"--{name.replace('_', '-')} has no effect with --offline", hint="leave one out")
     if args.explain is None:
         return
-    for name in ("out", "json_into", "show_request", "detailed_exitcode", "fail_on"):
+    for name in ("out", "json_into", "show_request", "detailed_exitcode", "fail_on", "check"):
         if getattr(args, name):
             option = f"--{name.replace('_', '-')}"
             raise UsageError(f"{option} has no effect with --explain", hint="leave one of them out")
@@ -269,6 +285,7 @@ def choices_of(launches: Sequence[Launch], args: Any) -> Choices:
         retry_failed=args.retry_failed,
         prune=args.prune,
         take_over=args.take_over,
+        check=args.check,
         scopes=orphan_scopes(launches, args.files or ["."]),
         declared_in=jobs.declared_in,
     )

@@ -22,17 +22,7 @@ def replicas_of(selected: Selected) -> list[tuple[str, int]]:
     Raises LauncherError for an unknown app, role or replica.
     """
     app, role = selected.app, selected.role
-    scheduler = scheduler_of(app)
-    seen = scheduler.record(app.app_id)
-    if seen is None:
-        from launcher.inventory.status import inspect
-
-        inspect(app)  # raises for an unknown app
-        scheduler.check_logs(app.app_id)
-        raise LauncherError(
-            f"the logs of {app.handle} were removed", hint="only its outcome is still recorded"
-        )
-    known = [(replica.role, replica.k) for replica in seen.replicas]
+    known = [(replica.role, replica.k) for replica in app.replicas or _replicas(app)]
     if not role:
         return known
     of_role = [(name, k) for name, k in known if name == role]
@@ -49,6 +39,21 @@ def replicas_of(selected: Selected) -> list[tuple[str, int]]:
             hint=f"it has {len(of_role)}, numbered from 0",
         )
     return [(role, k) for k in selected.replicas] or of_role
+
+
+def _replicas(app: AppRecord) -> Sequence[ReplicaRecord]:
+    """The replicas as the scheduler knows them. Raises LauncherError for an unknown app, or removed logs."""
+    scheduler = scheduler_of(app)
+    seen = scheduler.record(app.app_id)
+    if seen is None:
+        from launcher.inventory.status import inspect
+
+        inspect(app)  # raises for an unknown app
+        scheduler.check_logs(app.app_id)
+        raise LauncherError(
+            f"the logs of {app.handle} were removed", hint="only its outcome is still recorded"
+        )
+    return seen.replicas
 
 
 def records(

@@ -102,7 +102,7 @@ class _Decision:
     def _resume(self, attempt: Attempt, detail: str, after: tuple[str, ...] = ()) -> Step:
         reasons = [Reason("interrupted", detail=detail)]
         if (lack := self._desired.lack) is not None:
-            return self._step("hold", [lack, *reasons], blocked="over_capacity")
+            return self._lacking(lack, reasons)
         if self._history.running and self._lifecycle.protect:
             return self._protected(reasons)
         step = self._starting("resume", reasons, number=attempt.number, edition=attempt.edition)
@@ -224,7 +224,7 @@ class _Decision:
             notes = tuple(dict.fromkeys(each.note for each in grounds if each.note and not each.stands))
             return replace(self._step("hold", [failed, *reasons], changes), notes=notes)
         if (lack := desired.lack) is not None:
-            return self._step("hold", [lack, *reasons], changes, blocked="over_capacity")
+            return self._lacking(lack, reasons, changes)
         if self._history.running and self._lifecycle.protect:
             return self._protected(reasons, changes)
         number, edition = self._history.next_number, self._edition()
@@ -270,6 +270,10 @@ class _Decision:
             return history.next_number
         files = (reason for reason in fired(desired.launch, last) if reason.new != "every_apply")
         return history.next_number if any(files) else last.edition
+
+    def _lacking(self, lack: Reason, reasons: Sequence[Reason], changes: Sequence[Change] = ()) -> Step:
+        blocked: Blocked = "refused" if lack.code == "refused" else "over_capacity"
+        return self._step("hold", [lack, *reasons], changes, blocked=blocked)
 
     def _protected(self, reasons: Sequence[Reason], changes: Sequence[Change] = ()) -> Step:
         names = " and ".join(attempt.app_id for attempt in self._history.running)

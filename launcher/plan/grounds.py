@@ -308,6 +308,7 @@ class Desired:
         grounds: the offers of its needs, one for each.
         follows: the job runs again when its needs have.
         room: the room of this machine; None where no job asks for a share of it.
+        refusal: why its scheduler does not take its request; None where it does, and where it was not asked.
         judges_inputs: its input files count.
         files: input files by their digest, for the texts of reasons.
         edited: the files of its checkout that differ from those that its latest attempt ran.
@@ -322,6 +323,7 @@ class Desired:
     grounds: tuple[Ground, ...] = ()
     follows: bool = True
     room: Room | None = None
+    refusal: Reason | None = None
     judges_inputs: bool = True
     files: Mapping[str, InputFiles] = field(default_factory=dict)
     edited: tuple[str, ...] = ()
@@ -341,7 +343,7 @@ class Desired:
     @property
     def lack(self) -> Reason | None:
         """The reason why it can never start where it is to run; None when it can."""
-        return self.room.lack(self.launch) if self.room is not None else None
+        return self.refusal or (self.room.lack(self.launch) if self.room is not None else None)
 
     def is_of(self, attempt: Attempt) -> bool:
         """Whether the attempt ran this document; one in an older normal form is normalised again first."""

@@ -23,7 +23,7 @@ from launcher.plan.grounds import Desired, Grounds, history_of, in_order, key_of
 from launcher.plan.model import Plan
 from launcher.plan.reconcile import asked_for, has_other_origin
 from launcher.plan.snapshot import Snapshot
-from launcher.plan.step import Guard, Reason, Step, submitter
+from launcher.plan.step import LACKING, Guard, Reason, Step, submitter
 from launcher.specs.attempt import WAITING_STATES, Attempt
 from launcher.specs.launch import JobKey, Launch
 
@@ -168,7 +168,7 @@ def _today(step: Step, plan: Plan, grounds: Grounds, asked: Collection[JobKey]) 
     launch = step.launch if step.has_effects else _untriggered(step.launch)
     retry = plan.selection.retry_failed
     desired = replace(desired, launch=launch, rerun=step.key in asked, retry_failed=retry)
-    if step.blocked == "over_capacity":  # still so: the plan may not be applied
+    if step.blocked in LACKING:  # still so: the plan may not be applied
         return step, None
     today = _decided(step, desired, grounds.snapshot)
     if _stands(step, today) or _waits_in_vain(step, today, plan, grounds):

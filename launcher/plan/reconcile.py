@@ -46,6 +46,7 @@ class Choices:
         prune: destroy orphans, which `scopes` say where to look for, instead of reporting them.
         take_over: jobs of another origin become jobs of this one.
         declared_in: finds the file of a need that neither the jobs nor the snapshot have.
+        check: the schedulers that can are asked whether they take the request of each new attempt.
     """
 
     select: tuple[str, ...] = ()
@@ -55,6 +56,7 @@ class Choices:
     take_over: bool = False
     scopes: tuple[Scope, ...] = ()
     declared_in: DeclaredIn = nowhere
+    check: bool = False
 
     @property
     def selection(self) -> Selection:
@@ -79,6 +81,7 @@ def reconcile(
     others: Sequence[Launch] = (),
     room: Room | None = None,
     edited: Mapping[JobKey, tuple[str, ...]] = NOTHING,
+    refused: Mapping[JobKey, Reason] = NOTHING,
 ) -> Plan:
     """Make the plan that turns the snapshot into the desired jobs, which are those that were selected.
 
@@ -86,6 +89,7 @@ def reconcile(
         others: jobs that are declared and not selected; they are no orphans, and are left as they are.
         room: the room of this machine; None where no job asks for a share of it.
         edited: job → the files of its checkout that differ from those that its latest attempt ran.
+        refused: job → why its scheduler does not take its request, where that was asked.
 
     Raises UsageError when `rerun` names no job, several, or one that is disabled.
     """
@@ -105,6 +109,7 @@ def reconcile(
             retry_failed=choices.retry_failed,
             grounds=grounds.of(launch),
             room=room,
+            refusal=refused.get(launch.key),
             files=snapshot.inputs,
             edited=edited.get(launch.key, ()),
             place=places[launch.key],

@@ -17,7 +17,9 @@ if TYPE_CHECKING:
     from launcher.specs.binding import BoundLaunch
 
 ActionKind = Literal["keep", "create", "replace", "rerun", "resume", "destroy", "hold"]
-Blocked = Literal["protected", "on_change_hold", "over_capacity"]
+Blocked = Literal["protected", "on_change_hold", "over_capacity", "refused"]
+LACKING: Final[tuple[Blocked, ...]] = ("over_capacity", "refused")
+"""A job that is held for one of these could never start: no plan with it is applied."""
 GuardState = Literal[
     "none",
     "unfinished",
@@ -325,6 +327,7 @@ ReasonCode = Literal[
     "protected",
     "over_capacity",
     "record_unreadable",
+    "refused",
     "unapproved",
     "already_running",
     "already_succeeded",
@@ -363,6 +366,7 @@ REASONS: Final[dict[ReasonCode, str]] = {
     "protected": "the job file says `protect: true`, and its live attempt would have to be stopped",
     "over_capacity": "the job asks for more GPUs than there are, or for more cores than a replica can have",
     "record_unreadable": "the record of an attempt that may be live cannot be read",
+    "refused": "the scheduler was asked with --check, and does not take the request",
     "unapproved": "no approval holds what the job would start or stop",
     "already_running": "an attempt of this document is running",
     "already_succeeded": "the latest attempt of this document succeeded",

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from launcher.errors import LauncherError
     from launcher.schedulers.api import Known
     from launcher.schedulers.workspaces import BoundWorkspace
-    from launcher.specs.app import AppDef, CfgVal
+    from launcher.specs.app import AppDef, AppDryRunInfo, CfgVal
     from launcher.specs.attempt import Attempt, AttemptState, ImageNow, Recorded, StoodOn
     from launcher.specs.launch import InputRef, JobKey
     from launcher.state.records import AppRecord
@@ -64,6 +64,21 @@ class Reservation:
     def app_id(self) -> str:
         """The id that the app will have."""
         return self.attempt.app_id
+
+
+class Verdict:
+    """The answer of a scheduler that was asked whether it takes a request, where it is no plain yes.
+
+    Attributes:
+        refusal: why it does not take the request, in the words of its engine; "" where it did not judge.
+        path: the field that is refused, as in a document (`cfg.partition`); "" where that is unknown.
+        unchecked: why it did not judge; "" for a refusal.
+    """
+
+    def __init__(self, refusal: str = "", path: str = "", unchecked: str = "") -> None:
+        self.refusal = refusal
+        self.path = path
+        self.unchecked = unchecked
 
 
 class OutputFolders:
@@ -248,6 +263,14 @@ class StagedScheduler(Scheduler[T]):
     def most_cores(self) -> float | None:
         """The most cores that its engine gives to one replica; None for no limit, and where it is unknown."""
         return None
+
+    def check(self, requests: Mapping[str, AppDryRunInfo[T]]) -> Mapping[str, Verdict]:
+        """Ask the engine whether it takes these requests, by app id, each for itself. Submits nothing.
+
+        Returns the verdicts on those that it does not take, or does not judge; {} for a scheduler that cannot
+        ask.
+        """
+        return {}
 
     def expect(self, cfg: Mapping[str, CfgVal]) -> None:
         """Note the run options of an app in a plan, before any other call for the plan.

@@ -231,6 +231,8 @@ def _remedy(step: Step) -> str:
         if step.reasons[0].path:
             return "to start it, ask for fewer cores, or use an engine with more"
         return "to start it, ask for fewer; LAUNCHER_GPUS says how many this machine has"
+    if step.blocked == "refused":
+        return "to start it, change the request; without --check it is submitted as it is"
     if step.blocked == "on_change_hold":
         rerun = f"pass --rerun {step.key.job}"
         if step.guard.state == "running":

@@ -33,7 +33,7 @@ _UNSURE_S = 10.0  # silence before the queue is asked whether the app still runs
 
 def found(clusters: Clusters, app_id: str) -> tuple[Cluster, Facts]:
     """The cluster and the facts of an app that may have logs. Raises SchedulerError when there is none."""
-    answer = clusters.find(app_id)
+    answer = clusters.find(app_id, look=False)  # the logs are in its folder, whatever the queue shows
     if answer is None:
         raise SchedulerError(f"there is no app `{app_id}`", hint="`launcher list` shows what there is")
     if has_no_logs(answer[1]):

@@ -20,9 +20,11 @@ if TYPE_CHECKING:
 
     from launcher.schedulers.readback import AppLogs
     from launcher.schedulers.slurm.apps import SlurmApps
+    from launcher.schedulers.slurm.check import Alike
     from launcher.schedulers.slurm.clusters import Clusters, SlurmOutputs
     from launcher.schedulers.slurm.request import SlurmRequest
     from launcher.schedulers.slurm.submit import SlurmBatches, SlurmReservation
+    from launcher.schedulers.staged import Verdict
     from launcher.schedulers.workspaces import BoundWorkspace
     from launcher.specs.app import AppDef, AppDryRunInfo, CfgVal
     from launcher.specs.attempt import Attempt, Recorded
@@ -45,6 +47,7 @@ class SlurmScheduler(EngineScheduler["SlurmRequest"]):
         super().__init__(SLURM, session_name, detach=detach)
         self._packed: dict[str, IO[bytes]] = {}  # digest of a workspace → its archive, until it is submitted
         self._pool: Clusters | None = None
+        self._verdicts: dict[Alike, Verdict | None] = {}
         self._lock = allocate_lock()
 
     @property
@@ -116,6 +119,11 @@ class SlurmScheduler(EngineScheduler["SlurmRequest"]):
             self._attached.append(app_id)
 
     # Staged submission
+
+    def check(self, requests: Mapping[str, AppDryRunInfo[SlurmRequest]]) -> Mapping[str, Verdict]:
+        from launcher.schedulers.slurm.check import verdicts
+
+        return verdicts(requests, self._clusters, self._verdicts)
 
     def fingerprint(self) -> str:
         """The target clusters of the present launches: their names, and the user and folder there."""

@@ -20,7 +20,7 @@ from launcher.holding.use import Use
 from launcher.schedulers import owner as owners
 from launcher.schedulers.record import SeenApp, row_of
 from launcher.schedulers.slurm.known import SLURM
-from launcher.schedulers.slurm.site.shared import RUN_AGAIN, recorded_exit, row
+from launcher.schedulers.slurm.site.shared import NO_ROOM, RUN_AGAIN, recorded_exit, row
 from launcher.state.records import AppRecord, ReplicaRecord
 from launcher.text import path_names
 
@@ -129,6 +129,8 @@ def _end(record: AppRecord, outcome: Outcome) -> None:
 def _in_queue(facts: Facts) -> tuple[str, str]:
     """State and message of an app with a job in the queue."""
     rows = facts.get("queue") or []
+    if stopped := next((row for row in rows if row["state"] == "SUSPENDED"), None):
+        return "running", _why_suspended(stopped)
     if any(row["state"] in _RUNNING for row in rows) or (facts.get("started") and not rows):
         return "running", ""
     why = why_pending(rows[0] if rows else {})
@@ -169,6 +171,12 @@ def why_pending(row: Mapping[str, Any]) -> str:
         return f"{text}; `scontrol release {row['job']}` lets it start"
     start = row.get("start_at")
     return f"{text}; starts about {_clock(start)}" if start else text
+
+
+def _why_suspended(row: Mapping[str, Any]) -> str:
+    """What lets a suspended job go on: Slurm itself, unless a person has suspended it (its priority is 0)."""
+    by_hand = f"; `scontrol resume {row['job']}` lets it go on" if row.get("held") else ""
+    return f"suspended in Slurm{by_hand}"
 
 
 def _clock(at: float) -> str:
@@ -254,6 +262,8 @@ def _end_by_slurm(facts: Facts, ended: Mapping[str, Any]) -> tuple[str, str, int
     if ended.get("exit") == _NO_OUTPUT_FILE:
         path = f"{facts.get('folder')}/slurm.out"
         return "failed", f"the node cannot open {path}: is its disk full, or is it not shared?", None
+    if ended.get("exit") == f"{NO_ROOM}:0" and not facts.get("started"):
+        return "failed", f"there was no room in {facts.get('folder')}: a full disk, or a quota", None
     if state in ("FAILED", "BOOT_FAIL"):
         return ("failed", *_exit(str(ended.get("exit") or ""), str(ended.get("reason") or "")))
     if state == "COMPLETED":

@@ -10,16 +10,12 @@ import pytest
 
 from tests.github.fake import REPOSITORY, FakeGitHub
 from tests.github.repository import Repository, git
-from tests.scenario import Gate, Scenario
-from tests.scenarios.ci.test_stories import BY_HAND, CHECK, github, job, ran, repo
+from tests.scenario import Scenario
+from tests.scenarios.ci.test_stories import BY_HAND, CHECK, PRUNES, job, ran, repo, until_opened
 
-__all__ = ["github", "repo"]
+__all__ = ["repo"]
 
-PRUNE = "[ci]\nprune = true\n"
-
-
-def waiting(name: str, gate: Gate) -> str:
-    return f"version: 1\nname: {name}\nroles: {{main: {{entrypoint: sh, args: [-c, '{gate.script}']}}}}\n"
+PRUNE = PRUNES["launcher.toml"]
 
 
 def killed_before_its_record(repo: Repository, folder: Path) -> None:
@@ -53,8 +49,7 @@ def killed_before_its_record(repo: Repository, folder: Path) -> None:
 def test_an_apply_after_a_killed_one_records_the_jobs_of_both(
     repo: Repository, github: FakeGitHub, scenario: Scenario, tmp_path: Path
 ) -> None:
-    repo.pull_request(1, {"one.launcher.yaml": job("one"), "two.launcher.yaml": job("two")})
-    repo.plan(1)
+    repo.propose(1, {"one.launcher.yaml": job("one"), "two.launcher.yaml": job("two")})
     commit = repo.merge(1)
     killed_before_its_record(repo, tmp_path)
     assert commit not in github.conclusions(CHECK)
@@ -73,8 +68,7 @@ def test_an_apply_after_a_killed_one_records_the_jobs_of_both(
 @pytest.mark.slow
 def test_each_apply_of_a_commit_is_reported(repo: Repository, github: FakeGitHub, scenario: Scenario) -> None:
     """The first one starts a job and leaves another one out, whose plan comes late."""
-    repo.pull_request(1, {"one.launcher.yaml": job("one")})
-    repo.plan(1)
+    repo.propose(1, {"one.launcher.yaml": job("one")})
     repo.merge(1)
     repo.pull_request(2, {"two.launcher.yaml": job("two")})
     repo.merge(2)
@@ -97,8 +91,7 @@ def test_the_jobs_of_two_applies_of_a_commit_are_both_reported(
     repo: Repository, github: FakeGitHub, scenario: Scenario
 ) -> None:
     gate = scenario.gate()
-    repo.pull_request(1, {"one.launcher.yaml": waiting("one", gate)})
-    repo.plan(1)
+    repo.propose(1, {"one.launcher.yaml": until_opened("one", gate)})
     repo.merge(1)
     repo.pull_request(2, {"two.launcher.yaml": job("two")})
     repo.merge(2)
@@ -119,8 +112,7 @@ def test_a_job_is_reported_once_where_each_commit_of_a_rebased_pull_request_is_a
     repo: Repository, github: FakeGitHub, scenario: Scenario
 ) -> None:
     repo.pull_request(1, {"one.launcher.yaml": job("one")})
-    repo.pull_request(1, {"two.launcher.yaml": job("two")})
-    repo.plan(1)
+    repo.propose(1, {"two.launcher.yaml": job("two")})
     git(repo.work, "merge", "-q", "--ff-only", "change-1")
     git(repo.work, "push", "-q", "origin", "main")
     commits = git(repo.work, "rev-list", "--reverse", "-2", "main").split()
@@ -145,14 +137,13 @@ def test_a_running_job_of_another_project_is_no_orphan(
             "launcher.toml": PRUNE,
             "a/launcher.toml": f'project = "a"\n{PRUNE}',
             "b/launcher.toml": f'project = "b"\n{PRUNE}',
-            "a/serve.launcher.yaml": waiting("serve", gate),
+            "a/serve.launcher.yaml": until_opened("serve", gate),
             "b/train.launcher.yaml": job("train", "1"),
         }
     )
     repo.apply(BY_HAND, event="workflow_dispatch")
     gate.entered()
-    repo.pull_request(1, {"b/train.launcher.yaml": job("train", "2")})
-    repo.plan(1)
+    repo.propose(1, {"b/train.launcher.yaml": job("train", "2")})
     commit = repo.merge(1)
     shown = repo.apply()
     assert "orphan" not in shown
@@ -165,12 +156,14 @@ def test_the_jobs_of_a_project_whose_last_file_was_removed_are_stopped(
     repo: Repository, github: FakeGitHub, scenario: Scenario
 ) -> None:
     gate = scenario.gate()
-    files = {"a/launcher.toml": f'project = "a"\n{PRUNE}', "a/serve.launcher.yaml": waiting("serve", gate)}
+    files = {
+        "a/launcher.toml": f'project = "a"\n{PRUNE}',
+        "a/serve.launcher.yaml": until_opened("serve", gate),
+    }
     repo.push({"launcher.toml": PRUNE, **files})
     repo.apply(BY_HAND, event="workflow_dispatch")
     gate.entered()
-    repo.pull_request(1, dict.fromkeys(files))
-    repo.plan(1)
+    repo.propose(1, dict.fromkeys(files))
     assert "### Stops 1 app" in github.bodies(1)[0]
     commit = repo.merge(1)
     repo.apply()

@@ -1,5 +1,7 @@
 """Scenarios on a Slurm cluster: the same words, other apps."""
 
+import os
+import shutil
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
@@ -17,6 +19,22 @@ def scenario(tmp_path: Path, launcher_home: Path, slurm: SlurmCluster) -> Iterat
     work.mkdir()
     with SlurmScenario(work, launcher_home, slurm) as words:
         yield words
+
+
+@pytest.fixture
+def calls_of(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], Path]:
+    """Has a command of Slurm note its calls in the file that it returns: a line with the options of each."""
+
+    def noted(name: str) -> Path:
+        log, program = tmp_path / f"{name}.log", tmp_path / "bin" / name
+        program.parent.mkdir(exist_ok=True)
+        log.touch()
+        program.write_text(f'#!/bin/sh\necho "$@" >>{log}\nexec {shutil.which(name)} "$@"\n')
+        program.chmod(0o755)
+        monkeypatch.setenv("PATH", f"{program.parent}{os.pathsep}{os.environ['PATH']}")
+        return log
+
+    return noted
 
 
 @pytest.fixture

@@ -48,6 +48,18 @@ def test_one_request_cancels_all_apps_of_a_matrix_and_leaves_no_job(scenario, ca
     assert {scenario.attempts(f"sweep-{n}")[-1].state for n in range(MEMBERS)} == {"cancelled"}
 
 
+def test_logs_of_a_running_app_ask_the_controller_once(scenario, calls_of):
+    """A controller that hangs keeps `logs` waiting for each question."""
+    gate = scenario.gate()
+    scenario.apply(scenario.job(f"echo begun; {gate.script}"))
+    gate.entered()
+    asked = calls_of("squeue")
+    assert scenario.logs("job", "--no-prefix") == "begun\n"
+    assert asked.read_text().count("\n") == 1
+    gate.open()
+    scenario.wait("job")
+
+
 @pytest.fixture
 def sweep(scenario, monkeypatch):
     """Many queued apps of a matrix, and its job file."""

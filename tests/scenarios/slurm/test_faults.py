@@ -138,6 +138,22 @@ def test_an_app_runs_on_without_the_daemon_of_its_node(broken):
     scenario.cluster.start("n1")
 
 
+def test_a_suspended_app_says_so_and_how_it_goes_on(scenario):
+    gate = scenario.gate()
+    file = scenario.job(gate.script)
+    scenario.apply(file)
+    gate.entered()
+    job = scenario.job_of(app_of(scenario))
+    scenario.cluster.run("scontrol", "suspend", job)
+    why = f"suspended in Slurm; `scontrol resume {job}` lets it go on"
+    assert (scenario.state("job"), scenario.status("job")["message"]) == (AppState.RUNNING, why)
+    assert scenario.actions(file) == {"job": "keep"}
+    scenario.cluster.run("scontrol", "resume", job)
+    assert scenario.status("job")["message"] == ""
+    gate.open()
+    scenario.wait("job")
+
+
 def test_an_app_fails_with_its_node_and_names_the_node(broken):
     scenario = broken("--nodes", "1")
     scenario.running("sleep 1000")

@@ -5,9 +5,13 @@ from typing import Any
 
 import pytest
 
+from launcher.apply.approval import check_approved
+from launcher.errors import BlockedError
 from launcher.plan.codec import dumps, loads
 from launcher.plan.model import Plan
 from launcher.plan.recheck import recheck
+from launcher.plan.reconcile import reconcile
+from launcher.plan.step import Reason
 from launcher.plan.turns import Room, with_turns
 from launcher.specs import canonical
 from launcher.specs.app import Resource
@@ -336,6 +340,18 @@ def test_a_saved_plan_with_a_job_without_its_gpus_stays_blocked() -> None:
     checked = recheck(loads(dumps(made)), world(), now=0)
     assert checked.stale == ()
     assert checked.plan.steps[0].blocked == "over_capacity"
+
+
+def test_a_job_whose_request_is_refused_is_held_and_the_plan_of_it_stays_blocked() -> None:
+    launch = asking(cpu=2)
+    why = Reason("refused", detail="slurm refuses the request: no")
+    made = reconcile([launch], world(), refused={launch.key: why})
+    [step] = made.steps
+    assert (step.kind, step.blocked, step.reasons[0]) == ("hold", "refused", why)
+    checked = recheck(loads(dumps(made.stamped(plan_id="p", created_at=0))), world(), now=0)
+    assert (checked.stale, checked.plan.steps[0].blocked) == ((), "refused")
+    with pytest.raises(BlockedError, match=r"^train: slurm refuses the request: no\n"):
+        check_approved(checked.plan, allow_destructive=True)
 
 
 def test_limits_are_no_part_of_the_document() -> None:

@@ -254,8 +254,8 @@ def count_acts(fatal: int) -> list[int]:
         act()  # it runs on without us
         return process
 
-    def called(argv: Sequence[str], limit_s: float, cwd: str) -> Any:
-        found = real_call(argv, limit_s, cwd)
+    def called(argv: Sequence[str], limit_s: float, cwd: str, text: str = "") -> Any:
+        found = real_call(argv, limit_s, cwd, text)
         act()
         return found
 

@@ -374,3 +374,29 @@ def test_a_restarted_controller_loses_no_app(tmp_path, own_slurm):
     gate.touch()
     login.wait_for("a-1")
     assert login.started() == ["a-1"]
+
+
+def test_a_check_answers_only_what_sbatch_says(tmp_path, monkeypatch):
+    """No exit code alone counts as a yes; a busy or silent controller leaves the request unjudged."""
+    says = (
+        "case $(cat) in"
+        ' yes) echo "sbatch: Job 7 to start at 2026-01-01T00:00:00 using 1 processors" >&2;;'
+        ' silent) echo "Submitted nothing";;'
+        f" busy) {BUSY};;"
+        ' no) echo "sbatch: error: invalid partition specified: x" >&2;'
+        ' echo "allocation failure: Invalid partition name specified" >&2; exit 1;;'
+        f" *) {DOWN};; esac"
+    )
+    made = use(monkeypatch, tmp_path, sbatch=says)
+    texts = ["yes", "silent", "busy", "no", "down", "yes"]
+    jobs = [{"script": text, "partition": "", "one_node": True} for text in texts]
+    down = "squeue: error: Unable to contact slurm controller (connect failure)"
+    assert Login(tmp_path).do("check", jobs=jobs)["answers"] == [
+        {},
+        {"unchecked": "Submitted nothing"},
+        {"unchecked": "Resource temporarily unavailable"},
+        {"refused": "Invalid partition name specified (invalid partition specified: x)"},
+        {"unchecked": down},
+        {"unchecked": down},
+    ]
+    assert (made / "sbatch.log").read_text() == "--test-only\n" * 5

@@ -15,6 +15,7 @@ from typing import Any
 
 import pytest
 
+from launcher.schedulers.slurm.site.shared import NO_ROOM
 from tests.engines.slurm import END_S
 from tests.lanes import sampled
 from tests.processes import describe, parent
@@ -678,6 +679,39 @@ def test_a_setup_that_fails_is_the_end_of_the_app(site: Site) -> None:
 # -- full disks --------------------------------------------------------------------------------------------
 
 
+def _on_small_disk(code: str, folder: Path) -> str:
+    """The output of Python code that gets a folder, which is a file system of 1 MiB."""
+    mount = ["unshare", "-m", "sh", "-c", 'mount -t tmpfs -o size=1m none "$2" && exec "$0" -c "$1" "$2"']
+    argv = [*mount, sys.executable, "import json\n" + textwrap.dedent(code), str(folder)]
+    ran = subprocess.run(argv, capture_output=True, text=True, check=False, cwd=ROOT)
+    if "unshare" in ran.stderr or "mount" in ran.stderr:
+        pytest.skip(ran.stderr)
+    assert ran.stdout, ran.stderr
+    return ran.stdout
+
+
+@pytest.mark.slow
+def test_a_folder_without_room_for_the_start_of_its_app_has_an_exit_code_of_its_own(tmp_path: Path) -> None:
+    code = """
+        import sys
+        from pathlib import Path
+        from tests.unit.slurm.site import Site, role
+        site = Site(Path(sys.argv[1]))
+        site.app(role("main", "true"))
+        with open(site.shared / "fill", "wb", buffering=0) as file:
+            try:
+                while file.write(bytes(4096)):
+                    pass
+            except OSError:
+                pass
+        print(json.dumps([site.start().wait(60), sorted(each.name for each in site.dir.iterdir())]))
+        site.close()
+    """
+    code_of_job, names = json.loads(_on_small_disk(code, tmp_path))
+    assert code_of_job == NO_ROOM
+    assert names == ["app.json", "app.zip", "id", "job", "slurm.out"]
+
+
 @pytest.mark.slow
 def test_a_full_disk_loses_output_but_no_exit_code(tmp_path: Path) -> None:
     """The folder of the app is a file system of its own that its replicas fill."""
@@ -690,12 +724,7 @@ def test_a_full_disk_loses_output_but_no_exit_code(tmp_path: Path) -> None:
         print(json.dumps(site.run()))
         site.close()
     """
-    mount = ["unshare", "-m", "sh", "-c", 'mount -t tmpfs -o size=1m none "$2" && exec "$0" -c "$1" "$2"']
-    argv = [*mount, sys.executable, "import json\n" + textwrap.dedent(code), str(tmp_path)]
-    ran = subprocess.run(argv, capture_output=True, text=True, check=False, cwd=ROOT)
-    if "unshare" in ran.stderr or "mount" in ran.stderr:
-        pytest.skip(ran.stderr)
-    outcome = json.loads(ran.stdout)
-    assert (outcome["state"], outcome["code"]) == ("failed", 3), ran.stderr
+    outcome = json.loads(_on_small_disk(code, tmp_path))
+    assert (outcome["state"], outcome["code"]) == ("failed", 3)
     assert states(outcome) == ["main/0 failed 3"]
     assert outcome["warnings"] == ["log output was lost: main/0: No space left on device"]

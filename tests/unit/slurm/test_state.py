@@ -200,6 +200,7 @@ def ended(state, **fields):
                 None,
             ),
         ),
+        ("FAILED", {"exit": "28:0"}, ("failed", "its batch script exited with 28", 28)),
         ("CANCELLED+", {}, ("cancelled", "cancelled in Slurm", None)),
         ("TIMEOUT", {"end": 119.0}, ("failed", "timed out after 59 s", None)),
         ("TIMEOUT", {"end": 5460.0}, ("failed", "timed out after 90 min", None)),
@@ -216,6 +217,18 @@ def ended(state, **fields):
 )
 def test_the_end_of_an_app_without_an_outcome_follows_from_the_state_of_its_job(state, fields, found):
     assert ended(state, **fields) == found
+
+
+def test_an_app_whose_folder_had_no_room_for_its_start_says_so():
+    left = submitted(vanished=True, ended={"state": "FAILED", "exit": "28:0"})
+    why = "there was no room in /j/apps/train-2-x: a full disk, or a quota"
+    assert seen(left) == ("failed", why)
+
+
+def test_a_suspended_app_says_who_lets_it_go_on():
+    held = submitted(started={"job": "12"}, queue=[row("SUSPENDED", held=True)])
+    assert seen(held) == ("running", "suspended in Slurm; `scontrol resume 12` lets it go on")
+    assert seen(submitted(queue=[row("SUSPENDED")])) == ("running", "suspended in Slurm")
 
 
 def test_an_app_that_was_asked_to_end_and_that_slurm_killed_is_cancelled():

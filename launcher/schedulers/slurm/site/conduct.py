@@ -29,7 +29,15 @@ from launcher.schedulers.slurm.site.job import (
 )
 from launcher.schedulers.slurm.site.node import now_ns, read_json, say
 from launcher.schedulers.slurm.site.record import Record, events_of
-from launcher.schedulers.slurm.site.shared import ARRAY_SCRIPT, RUN_AGAIN, Json, read_tasks, script_of
+from launcher.schedulers.slurm.site.shared import (
+    ARRAY_SCRIPT,
+    FULL,
+    NO_ROOM,
+    RUN_AGAIN,
+    Json,
+    read_tasks,
+    script_of,
+)
 from launcher.schedulers.slurm.site.steps import KILL_AFTER_S, Steps
 
 SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGUSR1, signal.SIGUSR2, signal.SIGCHLD)
@@ -94,7 +102,7 @@ class Conductor:
             has_run = self._claim()
         except OSError as error:
             say(f"{self.folder}: {error.strerror}")
-            return 1
+            return NO_ROOM if error.errno in FULL else 1
         if has_run is None:
             return 0
         unmet = "" if has_run else unmet_need(self.folder)

@@ -9,9 +9,9 @@ from functools import partial
 from typing import Callable, List, Sequence, Set
 
 from launcher.schedulers.slurm.site.agent.removal import cancel_jobs
-from launcher.schedulers.slurm.site.agent.site import FULL, Folder, Site, answered
+from launcher.schedulers.slurm.site.agent.site import Folder, Site, answered
 from launcher.schedulers.slurm.site.agent.slurm import Row
-from launcher.schedulers.slurm.site.shared import Json
+from launcher.schedulers.slurm.site.shared import FULL, Json
 
 _SIGNAL = ("--signal=USR2", "--batch")
 

@@ -4,7 +4,6 @@ Loads only the modules of the requested operations.
 """
 
 import base64
-import errno
 import json
 import os
 import re
@@ -20,13 +19,12 @@ from typing import Any, Callable, Dict, Iterator, List, Optional, Sequence, Tupl
 from launcher.holding.journal import read_events
 from launcher.schedulers.appfolder import AppFolder, json_object
 from launcher.schedulers.slurm.site.agent.slurm import OpError, Row, Slurm
-from launcher.schedulers.slurm.site.shared import Json, Owner
+from launcher.schedulers.slurm.site.shared import FULL, Json, Owner
 
 T = TypeVar("T")
 
 NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.+@-]{0,199}\Z")
 """Of app ids, role folders, output folders and files: no path, no option, no hidden file."""
-FULL = (errno.ENOSPC, errno.EDQUOT)
 
 
 DECIDED = frozenset({"started", "cancel", "outcome"})
@@ -325,6 +323,7 @@ MODULES: Dict[str, str] = {
         ("site", "hello put_program"),
         ("submit", "reserve create start"),
         ("arrays", "copy_workspace create_array"),
+        ("check", "check"),
         ("observe", "observe"),
         ("wait", "wait release"),
         ("read", "read tail events"),

@@ -18,6 +18,7 @@ UNREACHABLE = re.compile(
 )
 BUSY = re.compile(r"temporarily un|rate.?limit|try again|too many (requests|rpcs)|back.?off", re.IGNORECASE)
 FORGOTTEN = re.compile(r"invalid job id|already finished|already completed", re.IGNORECASE)
+ADVICE = re.compile('Try "[a-z]+ --help"')
 AFTERCORR = 10  # see `_aftercorr`; Slurm's default
 CALL_S = 30.0  # time limit of one command of Slurm
 SUBMIT_S = 90.0  # time limit of one sbatch, which itself tries again for a while
@@ -240,12 +241,17 @@ class Slurm:
         self._owners = Owners()
         self._down: Optional[OpError] = None
 
-    def run(self, argv: Sequence[str], limit_s: float = CALL_S, cwd: str = "/") -> Tuple[int, str, str]:
-        """Run a command; returns exit code, output and errors. Raises OpError no-slurm, unreachable."""
+    def run(
+        self, argv: Sequence[str], limit_s: float = CALL_S, cwd: str = "/", *, text: str = ""
+    ) -> Tuple[int, str, str]:
+        """Run a command, with `text` as its input; returns exit code, output and errors.
+
+        Raises OpError no-slurm, unreachable.
+        """
         if self._down is not None:
             raise self._down
         try:
-            code, out, err = call(argv, limit_s, cwd)
+            code, out, err = call(argv, limit_s, cwd, text)
         except FileNotFoundError:
             raise OpError("no-slurm", f"there is no {argv[0]} on {os.uname().nodename}") from None
         except subprocess.TimeoutExpired:
@@ -332,14 +338,14 @@ class Slurm:
         return dict(re.findall(r"^(\w+)\s*= (.*?)\s*$", text, re.MULTILINE))
 
 
-def call(argv: Sequence[str], limit_s: float, cwd: str) -> Tuple[int, str, str]:
+def call(argv: Sequence[str], limit_s: float, cwd: str, text: str = "") -> Tuple[int, str, str]:
     """Run a command of Slurm in a session of its own: Ctrl-C must not interrupt an sbatch."""
     env = {name: value for name, value in os.environ.items() if KEPT_VARIABLES.match(name)}
     env.update(WHOLE_LISTS if argv[0] == "squeue" else {})
-    pipe, null = subprocess.PIPE, subprocess.DEVNULL
+    pipe = subprocess.PIPE
     done = subprocess.run(
         list(argv),
-        stdin=null,
+        input=text.encode("utf-8"),
         stdout=pipe,
         stderr=pipe,
         env=env,
@@ -356,8 +362,11 @@ def one_line(text: str) -> str:
 
 def refusal(text: str) -> str:
     """The reason in the output of sbatch: its first error, without the name of the program."""
-    lines = [re.sub(r"^\w+: (error|fatal): ", "", each.strip()) for each in text.splitlines() if each.strip()]
-    last = re.sub(r"^Batch job submission failed: ", "", lines[-1]) if lines else ""
+    given = (each.strip() for each in text.splitlines())
+    lines = [
+        re.sub(r"^\w+: ((error|fatal): )?", "", each) for each in given if each and not ADVICE.match(each)
+    ]
+    last = re.sub(r"^(Batch job submission failed|allocation failure): ", "", lines[-1]) if lines else ""
     if len(lines) > 1 and last.split()[:2] != lines[0].split()[:2]:
         last = f"{last} ({lines[0]})"
     return one_line(last or "sbatch said nothing")

@@ -10,7 +10,6 @@ from typing import Any, Callable, Dict, List, Optional, Sequence, Set, Tuple
 from launcher.schedulers.appfolder import remove_tree, token
 from launcher.schedulers.slurm.site.agent.removal import cancel_jobs, dismantle
 from launcher.schedulers.slurm.site.agent.site import (
-    FULL,
     Folder,
     Site,
     answered,
@@ -19,7 +18,7 @@ from launcher.schedulers.slurm.site.agent.site import (
     need_of,
 )
 from launcher.schedulers.slurm.site.agent.slurm import FORGOTTEN, TRIES, OpError, refusal
-from launcher.schedulers.slurm.site.shared import Json, script_of
+from launcher.schedulers.slurm.site.shared import FULL, Json, script_of
 
 Live = Callable[[], Set[Tuple[str, str]]]
 """The live jobs, see `known`; asked once."""
