@@ -29,13 +29,7 @@ def applied_check(
     It succeeds when no approved effect is left to carry out, and none that a missing list of effects might
     approve: then later applies begin after this commit. It names the apps that no earlier one names.
     """
-    recorded = {
-        entry["app_id"]
-        for check in merged.checks
-        for of, jobs in [applied_in(check)]
-        if of == scope
-        for entry in (entry for entries in jobs.values() for entry in entries)
-    }
+    recorded = _recorded(merged, scope)
     started = [each for each in _started(plan, outcomes, merged) if each[0].app_id not in recorded]
     failed = [each for each in outcomes if each.error]
     stopped = [each for each in outcomes if each.kind == "destroy" and not each.error]
@@ -53,14 +47,8 @@ def applied_check(
         "approvals": by_number,
     }
     is_done = not failed and not left and not (merged.unreviewed and plan.unapproved)
-    unapproved = len(plan.unapproved)
-    words = [
-        f"{len(started)} started" if started else "",
-        f"{len(stopped)} stopped" if stopped else "",
-        f"{len(failed)} failed to start" if failed else "",
-        f"{unapproved} {'effect' if unapproved == 1 else 'effects'} not approved" if unapproved else "",
-    ]
-    title = ", ".join(filter(None, words)) or "nothing to do"
+    counts = {"started": len(started), "stopped": len(stopped), "failed to start": len(failed)}
+    title = _title(counts, len(plan.unapproved))
     return Check(
         name=f"launcher apply {scope}",
         conclusion="success" if is_done else "failure",
@@ -69,6 +57,19 @@ def applied_check(
         text=f"```json\n{json.dumps(data, indent=1)}\n```",
         external_id=f"launcher-apply {scope.project} {scope.target}",
     )
+
+
+def _recorded(merged: Merged, scope: ApprovalScope) -> set[str]:
+    """The app ids that earlier applies of the commits have recorded."""
+    earlier = [jobs for check in merged.checks for of, jobs in [applied_in(check)] if of == scope]
+    return {entry["app_id"] for jobs in earlier for entries in jobs.values() for entry in entries}
+
+
+def _title(counts: Mapping[str, int], unapproved: int) -> str:
+    words = [f"{count} {what}" for what, count in counts.items() if count]
+    if unapproved:
+        words.append(f"{unapproved} {'effect' if unapproved == 1 else 'effects'} not approved")
+    return ", ".join(words) or "nothing to do"
 
 
 def _started(plan: Plan, outcomes: Sequence[Outcome], merged: Merged) -> Iterator[tuple[Outcome, str]]:

@@ -202,13 +202,7 @@ def run(args: Any, console: Console) -> int:
     files += _extra_files(args, _top_of(folder))
     if setup:
         files += _ci_files(args.ci, setup, _top_of(folder))
-    steps = [(_action(file, folder, force=args.force), file) for file in files]
-    taken = [os.path.relpath(file.path) for action, file in steps if action == "taken"]
-    if taken:
-        exist = "already exists" if len(taken) == 1 else "already exist"
-        raise LauncherError(
-            f"{', '.join(taken)} {exist}", hint="nothing was written; --force overwrites files"
-        )
+    steps = _steps(files, folder, force=args.force)
     written = [file.path for action, file in steps if action == "write"]
     _write_files([file for action, file in steps if action == "write"], args, console)
     kept = [_kept(action, file, folder) for action, file in steps if action != "write"]
@@ -367,6 +361,18 @@ def _requirement() -> str:
 
 
 _Action = Literal["write", "keep", "add by hand", "differs", "taken"]
+
+
+def _steps(files: Sequence[_File], folder: str, *, force: bool) -> list[tuple[_Action, _File]]:
+    """What to do with each file. Raises LauncherError where one exists that is not ours to overwrite."""
+    steps = [(_action(file, folder, force=force), file) for file in files]
+    taken = [os.path.relpath(file.path) for action, file in steps if action == "taken"]
+    if taken:
+        exist = "already exists" if len(taken) == 1 else "already exist"
+        raise LauncherError(
+            f"{', '.join(taken)} {exist}", hint="nothing was written; --force overwrites files"
+        )
+    return steps
 
 
 def _action(file: _File, folder: str, *, force: bool) -> _Action:

@@ -161,8 +161,7 @@ def _container(
         "log_config": {"type": "json-file", "config": {"max-size": size, "max-file": str(files)}},
         **{key: value for key, value in optional.items() if value},
     }
-    left = command[1:] if own_entrypoint else command
-    return DockerContainer(role.image, left, kwargs, role.name, k)
+    return DockerContainer(role.image, command[1:] if own_entrypoint else command, kwargs, role.name, k)
 
 
 def _restart_policy(role: Role) -> dict[str, Any] | None:

@@ -119,6 +119,17 @@ def test_an_apply_is_not_done_while_something_approved_is_left() -> None:
     assert applied(behind, only_train) == "failure"
 
 
+def test_the_title_of_an_apply_counts_what_it_started_and_stopped() -> None:
+    made = {name: of_attempt(_made(name)) for name in ("train", "old")}
+    outcomes = [
+        Outcome(key=job("train").key, kind="create", app=made["train"]),
+        Outcome(key=job("old").key, kind="destroy", app=made["old"]),
+        Outcome(key=job("eval").key, kind="create", error="refused"),
+    ]
+    check = applied_check(SCOPE, plan([]), outcomes, Merged(approvals=(), pulls={}), run_url="")
+    assert check.title == "1 started, 1 stopped, 1 failed to start"
+
+
 def test_an_apply_is_not_done_while_a_plan_may_still_come() -> None:
     now = plan([job("train")])
     assert applied(now, unreviewed=("7",)) == "failure"
