@@ -105,11 +105,13 @@ def _without_lost(
     for attempt in (snapshot.ran[key] for key in needed if key in snapshot.ran):
         if attempt.state == "succeeded" and attempt.output:
             by_scheduler.setdefault(attempt.scheduler, []).append(attempt)
-    lost: set[str] = set()
+    lost: dict[str, str] = {}
     for name, successes in by_scheduler.items():
         scheduler = engines.get(name)
         if name in asked or not scheduler.shared_engine:
-            lost |= scheduler.output_folders.lost(successes)
+            folders = scheduler.output_folders
+            gone = folders.lost(successes)
+            lost |= {each.app_id: folders.elsewhere(each) for each in successes if each.app_id in gone}
     return snapshot.without_outputs(lost) if lost else snapshot
 
 

@@ -51,7 +51,7 @@ def output_of(app: AppRecord) -> Output:
     if is_there:  # also for attempts of an older version, which recorded no address
         address = attempt.output or scheduler.output_folders.address(attempt, AppDef("", output=True))
         return Output(attempt=attempt, address=address)
-    raise _missing(inspect(app), attempt)
+    raise _missing(inspect(app), attempt, scheduler.output_folders.elsewhere(attempt))
 
 
 def copy_output(app: AppRecord, found: Output, folder: str) -> Unpacked:
@@ -103,7 +103,7 @@ def _attempt(app: AppRecord) -> tuple[Attempt, StagedScheduler[Any]]:
     )
 
 
-def _missing(app: AppRecord, attempt: Attempt) -> LauncherError:
+def _missing(app: AppRecord, attempt: Attempt, engine: str) -> LauncherError:
     job, again = attempt.key.job, rerun_command(attempt)
     if not attempt.output:
         hint = "write `output: true` in its job file, and apply it"
@@ -112,6 +112,9 @@ def _missing(app: AppRecord, attempt: Attempt) -> LauncherError:
         hint = f"launcher wait {job}" if app.is_live else again
         text = f"attempt {attempt.number} of `{job}` has not started, and made no output folder"
         return LauncherError(text, hint=hint)
+    if engine:
+        text = f"the output folder of `{job}` is at the engine {engine}: {attempt.output}"
+        return LauncherError(text, hint=f"ask that engine, or make it here: {again}")
     text = f"the output folder of `{job}` is gone: {attempt.output}"
     return LauncherError(text, hint=f"to make it again: {again}")
 

@@ -366,12 +366,15 @@ class _Checks:
         if later := min(same, default=None):
             return found("missing", f"not checked: attempt {later} used the same folder since")
         try:
-            is_there = own_output(self.attempt) in self._scheduler.output_folders.names()
-            now = self._scheduler.output_folders.digest(self.attempt) if is_there else ""
+            folders = self._scheduler.output_folders
+            is_there = own_output(self.attempt) in folders.names()
+            now = folders.digest(self.attempt) if is_there else ""
+            engine = "" if is_there else folders.elsewhere(self.attempt)
         except LauncherError as error:
             return found("missing", f"not checked: {error}")
         if not is_there:
-            return found("missing", f"not checked: the folder is gone: {self.attempt.output}")
+            where = f"at the engine {engine}" if engine else "gone"
+            return found("missing", f"not checked: the folder is {where}: {self.attempt.output}")
         if not digest:
             why = "not recorded: it was empty, hashing was cut short, or an older version ran it"
             return found("missing", why) if now else found("checked", "it has no file")

@@ -7,7 +7,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from launcher.dataclass import dataclass, field, replace
-from launcher.plan.snapshot import OUTPUT_GONE, Snapshot
+from launcher.plan.snapshot import Snapshot, missing_output
 from launcher.plan.step import Reason, Step, is_abandoned, is_unfinished, submitter
 from launcher.specs.attempt import WAITING_STATES, Attempt, LateDocument, StoodOn
 from launcher.specs.inputs import InputFiles
@@ -97,7 +97,13 @@ class Grounds:
         stands = ground.stands
         if stands is None or ground.is_pending or stands.app_id not in self.snapshot.lost_outputs:
             return ground
+        engine = self.snapshot.lost_outputs[stands.app_id]
         remedy = f"the output folder of `{ground.job}` is gone; to make it again: --rerun {ground.job}"
+        if engine:
+            remedy = (
+                f"the output folder of `{ground.job}` is at the engine {engine}; ask that engine, or make it "
+                f"here: --rerun {ground.job}"
+            )
         from launcher.specs.outputs import NEEDS_VARIABLE, jobs_read, mentions
 
         step = self.steps.get(key_of(launch, ground.need))
@@ -105,7 +111,7 @@ class Grounds:
         # LAUNCHER_NEEDS names the folders of a matrix.
         if not (of_matrix or ground.job in jobs_read(launch.app) or mentions(NEEDS_VARIABLE, launch.app)):
             return replace(ground, warning=remedy)
-        trouble = f"{ground.job}: {OUTPUT_GONE}"
+        trouble = f"{ground.job}: {missing_output(engine)}"
         return replace(ground, stands=None, state="none", trouble=trouble, note=remedy)
 
     def _ground(self, need: Need, launch: Launch) -> Ground:

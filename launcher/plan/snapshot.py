@@ -15,6 +15,11 @@ _NEVER_RAN = UNSTARTED_STATES | {"skipped"}
 OUTPUT_GONE = "its output folder is gone"
 
 
+def missing_output(engine: str) -> str:
+    """Why an output folder cannot be read. `engine`: the address of another engine that has it, if any."""
+    return f"its output folder is at the engine {engine}" if engine else OUTPUT_GONE
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Snapshot:
     """The observed attempts. `merge` makes a snapshot of the ledger and the engines.
@@ -28,7 +33,8 @@ class Snapshot:
         fingerprints: per observed scheduler, the identity of its engine.
         home: token of this state folder; "" before the first command that changes something.
         shared: the schedulers whose engines have apps of several state folders.
-        lost_outputs: the app ids of successes whose output folder is gone.
+        lost_outputs: app id of a success whose output folder is gone → the address of another engine that
+            has it, "" for none.
     """
 
     latest: Mapping[JobKey, Attempt] = field(default_factory=dict)
@@ -40,7 +46,7 @@ class Snapshot:
     fingerprints: Mapping[str, str] = field(default_factory=dict)
     home: str = ""
     shared: Collection[str] = ()
-    lost_outputs: frozenset[str] = frozenset()
+    lost_outputs: Mapping[str, str] = field(default_factory=dict)
 
     def knows(self, attempt: Attempt, need: StoodOn) -> bool:
         """Whether the edition of a need on record can be compared with those in this state folder.
@@ -52,18 +58,18 @@ class Snapshot:
         foreign = attempt.home not in ("", self.home) and attempt.scheduler in self.shared
         return not foreign or need.scheduler in self.shared
 
-    def without_outputs(self, app_ids: Collection[str]) -> Snapshot:
-        """The snapshot in which the output folders of these successes are gone."""
+    def without_outputs(self, lost: Mapping[str, str]) -> Snapshot:
+        """The snapshot with these `lost_outputs`."""
 
         def marked(attempts: Mapping[JobKey, Attempt]) -> dict[JobKey, Attempt]:
             made = dict(attempts)
             for key, each in attempts.items():
-                if each.app_id in app_ids:
-                    made[key] = replace(each, drift="; ".join(filter(None, (each.drift, OUTPUT_GONE))))
+                if each.app_id in lost:
+                    words = filter(None, (each.drift, missing_output(lost[each.app_id])))
+                    made[key] = replace(each, drift="; ".join(words))
             return made
 
         latest, ran, succeeded = map(marked, (self.latest, self.ran, self.succeeded))
-        lost = frozenset(app_ids)
         return replace(self, latest=latest, ran=ran, succeeded=succeeded, lost_outputs=lost)
 
 

@@ -105,6 +105,10 @@ class OutputFolders:
         """
         return set()
 
+    def elsewhere(self, attempt: Attempt) -> str:
+        """The address of another engine, which has the attempt's output folder; "" where none is known."""
+        return ""
+
     def archive(self, attempt: Attempt, only: str = "") -> tuple[Iterator[bytes], str]:
         """The attempt's output folder as a tar archive, in pieces, and the folder of the archive that has its
         files ("" for the top).

@@ -28,6 +28,7 @@ from launcher.schedulers.contents import (
     Entry,
     digest_of,
 )
+from launcher.schedulers.docker import record
 from launcher.schedulers.docker.client.configuration import endpoint, shares_folders
 from launcher.schedulers.docker.client.engine import Engine, writable
 from launcher.schedulers.docker.client.errors import Conflict, EngineRefused, NotFound
@@ -178,6 +179,9 @@ class DockerOutputs(OutputFolders):
         except SchedulerError:
             return set()
         return {each.app_id for each in recorded if each.output not in there}
+
+    def elsewhere(self, attempt: Attempt) -> str:
+        return record.other_engine(self._engine(), attempt.app_id)
 
     def archive(self, attempt: Attempt, only: str = "") -> tuple[Iterator[bytes], str]:
         """Archive the folder by a container of one of the attempt's images, else of any image."""

@@ -387,7 +387,7 @@ def attempt_elsewhere(engine: EngineView, app_id: str) -> Attempt | None:
 
     None for an app without a job, of this engine, or without an outcome.
     """
-    host = _other_engine(engine, app_id)
+    host = other_engine(engine, app_id)
     found = attempt_here(app_id) if host else None
     if found is None or not found.is_live:
         return found
@@ -398,7 +398,7 @@ def attempt_elsewhere(engine: EngineView, app_id: str) -> Attempt | None:
     return replace(found, state=state, message=f"at the engine {host}", elsewhere=host)
 
 
-def _other_engine(engine: EngineView, app_id: str) -> str:
+def other_engine(engine: EngineView, app_id: str) -> str:
     """The address of the engine that has the app, by its record here; "" for this engine, or without one."""
     facts = read_attempt(folder(app_id)) or {}
     return "" if facts.get("engine") in (None, engine.engine_id()) else str(facts.get("host"))
@@ -425,7 +425,7 @@ def refuse_elsewhere(engine: EngineView, app_id: str) -> None:
 
 def refuse_logs_elsewhere(engine: EngineView, app_id: str) -> None:
     """Raise SchedulerError, as `refuse_elsewhere`, for an app of another engine that may have its logs."""
-    host, recorded = _other_engine(engine, app_id), journal(folder(app_id))
+    host, recorded = other_engine(engine, app_id), journal(folder(app_id))
     if host and not (recorded is not None and recorded.logs_removed):
         raise _is_at(host, engine, app_id)
 

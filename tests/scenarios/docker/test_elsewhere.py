@@ -83,6 +83,20 @@ def test_the_logs_of_an_ended_app_are_at_its_engine_and_not_removed(scenario, ot
     scenario.launcher("gc", "--older-than", "0s")
 
 
+def test_an_output_folder_at_another_engine_is_not_called_gone(scenario, other):
+    make = scenario.job("echo 1 >$<output_dir>/n", name="make", top="output: true")
+    read = scenario.job("cat $<needs.make.output_dir>/n", name="read", top="needs: [make]")
+    scenario.run_to_end(make)
+    other()
+    shown = [scenario.plan(make, read), scenario.launcher("output", "make", code=1).err]
+    for text in shown:
+        assert "is at the engine" in text
+        assert "gone" not in text
+    assert scenario.actions(make, read) == {"make": "keep", "read": "hold"}
+    other(back=True)
+    assert scenario.actions(make, read) == {"make": "keep", "read": "create"}
+
+
 def test_a_plan_at_another_engine_names_the_running_attempt_and_not_the_lost_one(scenario, other):
     scenario.apply(scenario.job("exec sleep 1000"))
     [first] = scenario.supervisors()

@@ -19,9 +19,9 @@ OTHER = job("train", needs=NEEDS)
 REMEDY = "the output folder of `prepare` is gone; to make it again: --rerun prepare"
 
 
-def planned(*desired: Launch, state: str = "succeeded") -> list[Step]:
-    made = attempt(PREPARE, state)
-    return list(reconcile(desired, world(made).without_outputs([made.app_id])).steps)
+def planned(*desired: Launch, engine: str = "") -> list[Step]:
+    made = attempt(PREPARE, "succeeded")
+    return list(reconcile(desired, world(made).without_outputs({made.app_id: engine})).steps)
 
 
 def test_a_success_whose_output_is_gone_is_kept_and_says_so() -> None:
@@ -51,3 +51,17 @@ def test_a_job_that_does_not_read_a_lost_output_starts_with_a_note() -> None:
 def test_the_output_of_a_need_that_no_file_declares_is_looked_at_too() -> None:
     [step] = planned(READER)
     assert (step.kind, step.notes) == ("hold", (REMEDY,))
+
+
+def test_a_job_that_reads_an_output_at_another_engine_is_held_and_names_the_engine() -> None:
+    [kept, step] = planned(PREPARE, READER, engine="tcp://gpu1:2376")
+    assert [each.detail for each in kept.reasons if each.code == "drift"] == [
+        "its output folder is at the engine tcp://gpu1:2376"
+    ]
+    assert (step.kind, step.notes) == (
+        "hold",
+        (
+            "the output folder of `prepare` is at the engine tcp://gpu1:2376; ask that engine, or make it "
+            "here: --rerun prepare",
+        ),
+    )
