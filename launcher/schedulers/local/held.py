@@ -254,7 +254,8 @@ class UnstartedApp:
             self._needed.follow(folder, lambda state, job=job: self._go_on((job, state)))  # type: ignore[misc]
 
     def give_up(self, why: str) -> None:
-        self.end_unstarted("unmet", why=why)
+        if self.is_wanted():  # a client may have ended this app first, then the need
+            self.end_unstarted("unmet", why=why)
 
     def has_share(self) -> bool:
         return self.share is None or self.share.has(self._go_on, self._cannot_queue)

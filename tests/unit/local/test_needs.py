@@ -116,6 +116,24 @@ def test_an_app_with_a_suspended_supervisor_is_withdrawn_all_the_same(supervise:
     assert skipped(second) == "withdrawn"
 
 
+@pytest.mark.parametrize("asked", ["withdrawn", "cancelled"])
+def test_an_app_that_a_client_ends_before_its_need_ends_so(
+    supervise: Supervise, tmp_path: Path, asked: str
+) -> None:
+    """Its supervisor sees the end of the need first, and no signal."""
+    first, second, gate = supervise(), supervise(), tmp_path / "gate"
+    first.start(first.role("main", sh(f"until [ -e {gate} ]; do sleep 0.02; done; exit 3")))
+    hold(second, first)
+    if asked == "withdrawn":
+        rundir.decide(second.app_dir, rundir.WITHDRAWN)
+    else:
+        Path(rundir.cancel(second.app_dir)).write_text("ann\n")
+    gate.touch()
+    assert second.exited() == 0, second.errors
+    ends = {"withdrawn": ("skipped", "withdrawn"), "cancelled": ("cancelled", "cancelled by ann")}
+    assert (second.view.state, second.view.message) == ends[asked]
+
+
 def test_a_supervisor_that_dies_between_decision_and_start_leaves_nothing_decided(supervise):
     first, second = supervise(), supervise()
     first.start(first.role("main", ["sleep", "1000"]))
