@@ -368,10 +368,8 @@ def _steps(files: Sequence[_File], folder: str, *, force: bool) -> list[tuple[_A
     steps = [(_action(file, folder, force=force), file) for file in files]
     taken = [os.path.relpath(file.path) for action, file in steps if action == "taken"]
     if taken:
-        exist = "already exists" if len(taken) == 1 else "already exist"
-        raise LauncherError(
-            f"{', '.join(taken)} {exist}", hint="nothing was written; --force overwrites files"
-        )
+        text = f"{', '.join(taken)} already exist{'s' if len(taken) == 1 else ''}"
+        raise LauncherError(text, hint="nothing was written; --force overwrites files")
     return steps
 
 
