@@ -75,8 +75,15 @@ class Loop:
     def after(self, seconds: float, call: "Callable[[], object]") -> None:
         """Call `call` once, `seconds` from now. There is no way to cancel it."""
         self._made += 1
-        self._times.append((time.monotonic() + seconds, self._made, call))
-        self._times.sort()  # they are few, and in order but for the last: a heap would load a module
+        timer = (time.monotonic() + seconds, self._made, call)
+        low, high = 0, len(self._times)
+        while low < high:  # its place, by halves: `heapq` and `bisect` would load modules
+            middle = (low + high) // 2
+            if self._times[middle] < timer:
+                low = middle + 1
+            else:
+                high = middle
+        self._times.insert(low, timer)
 
     def turn(self, until: "float | None" = None) -> None:
         """Wait for events, at most until a monotonic time, and call their callbacks. 0.0: only check."""

@@ -207,8 +207,11 @@ class LocalApps(EngineApps):
         if not os.path.isdir(apps_dir):
             return []
         sweep(apps_dir)
-        rows = ask_store(lambda store: store.count(rundir.SCHEDULERS), self._store)
-        live = ask_store(lambda store: store.to_tidy(rundir.SCHEDULERS), self._store)
+
+        def ask(store: Store) -> tuple[int, list[AppRecord]]:
+            return store.count(rundir.SCHEDULERS), store.to_tidy(rundir.SCHEDULERS)
+
+        rows, live = ask_store(ask, self._store)
         if rows < len(folders()):
             with open_store(durable=False) as store:
                 add_missing(store)
