@@ -139,23 +139,21 @@ class Repository:
 
     def tracked(self, paths: Iterable[str]) -> tuple[str, ...]:
         """The files that git tracks at or below `paths`, relative to the root as the paths are."""
-        given = [f":(literal){path}" for path in paths]
-        if not given:
-            return ()
-        # Many paths exceed the most that a command line takes.
-        parts = (given[at : at + _PATHS] for at in range(0, len(given), _PATHS))
-        found = "".join(self._git("ls-files", "-z", "--", *part) for part in parts)
-        return tuple(path for path in found.split("\0") if path)
+        return tuple(self._listed(paths))
 
     def left_out(self, paths: Iterable[str]) -> set[str]:
         """The files among `paths` that the commit has and a sparse checkout leaves out of the work tree.
 
         Relative to the root, as the paths are.
         """
+        return {line[2:] for line in self._listed(paths, "-t") if line.startswith("S ")}
+
+    def _listed(self, paths: Iterable[str], *options: str) -> Iterator[str]:
+        """The lines of `git ls-files` on these paths; none without paths."""
         given = [f":(literal){path}" for path in paths]
-        parts = (given[at : at + _PATHS] for at in range(0, len(given), _PATHS))
-        found = "".join(self._git("ls-files", "-t", "-z", "--", *part) for part in parts)
-        return {line[2:] for line in found.split("\0") if line.startswith("S ")}
+        for at in range(0, len(given), _PATHS):  # more would exceed what a command line takes
+            found = self._git("ls-files", *options, "-z", "--", *given[at : at + _PATHS])
+            yield from filter(None, found.split("\0"))
 
     def first_parents(self, limit: int, commit: str = "HEAD") -> list[tuple[str, str]]:
         """The ids and subjects of a commit and of its first parents, the newest first."""

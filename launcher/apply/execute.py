@@ -341,16 +341,16 @@ def _without(step: Step, needed: Sequence[Outcome], events: Events) -> Outcome |
 def _outcome(step: Step, attempt: Attempt | None) -> Outcome:
     disabled = step.kind == "keep" and step.launch is not None and not step.launch.enabled
     app = None if attempt is None else of_attempt(attempt)
-    why = str(step.reasons[0])
-    unread, held = (why, "") if step.reasons[0].code == "record_unreadable" else ("", why)
+    why = str(step.reasons[0]) if step.kind == "hold" else ""
+    is_unread = bool(why) and step.reasons[0].code == "record_unreadable"
     started = step.launch.app.roles if step.starts and step.launch is not None else None
     retries = started is None or any(role.max_retries for role in started)
     return Outcome(
         key=step.key,
         kind=step.kind,
         app=app,
-        error=unread,
+        error=why if is_unread else "",
         disabled=disabled,
-        held=held if step.kind == "hold" else "",
+        held="" if is_unread else why,
         has_retries=retries,
     )
