@@ -364,7 +364,7 @@ _Action = Literal["write", "keep", "add by hand", "differs", "taken"]
 
 
 def _steps(files: Sequence[_File], folder: str, *, force: bool) -> list[tuple[_Action, _File]]:
-    """What to do with each file. Raises LauncherError where one exists that is not ours to overwrite."""
+    """Return each file with its action. Raises LauncherError for one that is not ours to overwrite."""
     steps = [(_action(file, folder, force=force), file) for file in files]
     taken = [os.path.relpath(file.path) for action, file in steps if action == "taken"]
     if taken:

@@ -60,7 +60,7 @@ def verdicts(
 
 
 def _job(app_id: str, request: SlurmRequest) -> dict[str, Any]:
-    """What the agent needs to ask about a request."""
+    """The fields by which the agent asks about a request."""
     options = request.options
     return {
         "script": bind_request(request, app_id, program=program_name()).script,

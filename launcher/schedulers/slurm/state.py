@@ -174,7 +174,7 @@ def why_pending(row: Mapping[str, Any]) -> str:
 
 
 def _why_suspended(row: Mapping[str, Any]) -> str:
-    """What lets a suspended job go on: Slurm itself, unless a person has suspended it (its priority is 0)."""
+    """Say that a job is suspended. Slurm resumes it, unless a person has suspended it (its priority is 0)."""
     by_hand = f"; `scontrol resume {row['job']}` lets it go on" if row.get("held") else ""
     return f"suspended in Slurm{by_hand}"
 
