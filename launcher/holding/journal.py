@@ -13,7 +13,9 @@ if TYPE_CHECKING:
 
     Event = dict[str, Any]
 
-SPARE_BYTES = 64 * 1024
+_PREALLOCATE = 0x4030582A  # FS_IOC_RESVSP64 of <linux/falloc.h>: the size of the file stays
+_LEAST_ROOM, _MORE_ROOM = 1024, 64 * 1024  # bytes that stay allocated ahead; that are allocated at once
+_LEFT_OVER = 8192  # allocated bytes beyond its end that an ended record may keep: freeing blocks takes time
 _HEAD = 64 * 1024  # holds the events before the start, which name each role and each needed job
 _FLAGS = os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC
 
@@ -21,16 +23,22 @@ _FLAGS = os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC
 class JournalWriter:
     """Adds events to a record: each line completely, or not at all.
 
-    A full disk must not stop the app: events that do not fit wait in memory as `unwritten`, with the `error`
-    that kept them, and the blocks of the spare file are freed for them.
+    A full disk must not stop the app: the record has blocks ahead of its end for the next events. Events that
+    find no room wait in memory as `unwritten`, with the `error` that kept them.
     """
 
     def __init__(
-        self, path: str, *, spare: str = "", size: int = 0, fd: int = -1, is_shared: bool = False
+        self,
+        path: str,
+        *,
+        ahead: "Optional[int]" = None,
+        size: int = 0,
+        fd: int = -1,
+        is_shared: bool = False,
     ) -> None:
         """
         Args:
-            spare: a file with blocks for the last events.
+            ahead: the allocated bytes beyond its end, to be kept above a least number; None to allocate none.
             size: bytes of whole lines in the record; the rest is cut off. Unused for a shared record.
             fd: the record, open for appending. Without it each write opens and closes the file: NFS may
                 report a full disk only when the file is closed.
@@ -39,28 +47,30 @@ class JournalWriter:
         self.unwritten = []  # type: list[Event]
         self.error: Optional[OSError] = None
         self._path = path
-        self._spare = spare
+        self._ahead = ahead
         self._size = size
         self._fd = fd
         self._is_shared = is_shared
-        self._may_be_torn = True  # a writer before, or the last write, may have left a part of a line
+        self._may_be_torn = fd < 0  # a writer before, or the last write, may have left a part of a line
 
     @classmethod
-    def begin(cls, path: str, spare: str) -> "JournalWriter":
+    def begin(cls, path: str) -> "JournalWriter":
         """Start a record, which stays open. Raises FileExistsError when it is the record of a started app."""
         fd = os.open(path, _FLAGS, 0o600)
-        if b'{"e":"starting"' in os.read(fd, _HEAD):
+        before = os.read(fd, _HEAD)
+        if b'{"e":"starting"' in before:
             os.close(fd)
             raise FileExistsError(path)
-        os.ftruncate(fd, 0)  # an interrupted submission
-        _reserve(spare)
-        return cls(path, spare=spare, fd=fd)
+        if before:
+            os.ftruncate(fd, 0)  # an interrupted submission; this frees the blocks ahead, too
+        return cls(path, ahead=_allocated(fd), fd=fd)
 
     @classmethod
-    def go_on(cls, path: str, spare: str) -> "JournalWriter":
+    def go_on(cls, path: str) -> "JournalWriter":
         """Continue a record that another process has closed, as its only writer. Raises OSError."""
         fd = os.open(path, _FLAGS, 0o600)
-        return cls(path, spare=spare, size=os.fstat(fd).st_size, fd=fd)
+        size = os.fstat(fd).st_size
+        return cls(path, ahead=_allocated(fd) - size, size=size, fd=fd)
 
     def put_down(self) -> None:
         """Close the file until the next event, which opens it."""
@@ -80,15 +90,14 @@ class JournalWriter:
 
     def is_written(self) -> bool:
         """Whether every event is on the disk; tries to write those that are not."""
-        while self.unwritten:
+        if self.unwritten:
             del self.unwritten[: self._write()]
-            if self.unwritten and not self._free_spare():
-                return False
-        return True
+        return not self.unwritten
 
     def close(self) -> None:
-        """Free the spare blocks. No event may follow."""
-        self._free_spare()
+        """Close the file, and free most blocks ahead of its end. No event may follow."""
+        if self._ahead is not None and self._ahead > _LEFT_OVER and self._fd >= 0:
+            os.ftruncate(self._fd, self._size)
         self.put_down()
 
     def _write(self) -> int:
@@ -107,6 +116,10 @@ class JournalWriter:
             self.error = error
             return 0
         self._size += whole
+        if self._ahead is not None:
+            self._ahead -= whole
+            if self._ahead < _LEAST_ROOM and self._fd >= 0:
+                self._ahead = self._allocate()
         return data.count(b"\n", 0, whole)
 
     def _add(self, fd: int, data: bytes) -> int:
@@ -129,24 +142,35 @@ class JournalWriter:
         self._may_be_torn = False
         return whole
 
-    def _free_spare(self) -> bool:
-        """Free the spare blocks; False where there are none."""
+    def _allocate(self) -> "Optional[int]":
+        """Allocate blocks ahead of the end; returns their bytes, None where the file system cannot."""
         try:
-            os.unlink(self._spare)
-        except OSError:
-            return False
-        return True
+            preallocate(self._fd, self._size, _MORE_ROOM)
+        except OSError as error:
+            return self._ahead if is_full(error) else None
+        return _MORE_ROOM
 
 
-def _reserve(path: str) -> None:
-    """Make a file with its blocks allocated."""
-    fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-    try:
-        os.posix_fallocate(fd, 0, SPARE_BYTES)
-    except (AttributeError, OSError):  # no posix_fallocate here: zeros allocate blocks as well
-        os.write(fd, bytes(SPARE_BYTES))
-    finally:
-        os.close(fd)
+def preallocate(fd: int, start: int, size: int) -> None:
+    """Allocate the blocks of `size` bytes from `start` in an open file, whose size stays.
+
+    Raises OSError, also where the file system cannot.
+    """
+    from fcntl import ioctl  # a supervisor seldom needs it
+    from struct import pack
+
+    ioctl(fd, _PREALLOCATE, pack("hhqqiI4i", 0, os.SEEK_SET, start, size, 0, 0, 0, 0, 0, 0))
+
+
+def is_full(error: OSError) -> bool:
+    """Whether the disk, or the user's part of it, has no room."""
+    from errno import EDQUOT, ENOSPC  # a supervisor seldom needs it
+
+    return error.errno in (ENOSPC, EDQUOT)
+
+
+def _allocated(fd: int) -> int:
+    return os.fstat(fd).st_blocks * 512
 
 
 # -- lines -------------------------------------------------------------------------------------------------

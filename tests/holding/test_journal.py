@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import resource
+import shutil
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -17,7 +19,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from launcher.holding import journal
-from launcher.holding.journal import SPARE_BYTES, JournalWriter, as_json, from_json, line, read_events
+from launcher.holding.journal import JournalWriter, as_json, from_json, line, preallocate, read_events
 
 
 @contextmanager
@@ -168,13 +170,12 @@ def test_a_record_with_one_writer_is_written_through_its_descriptor(tmp_path: Pa
 
 
 def test_a_new_record_replaces_the_record_of_an_interrupted_submission(tmp_path: Path) -> None:
-    path, spare = tmp_path / "events", tmp_path / "spare"
+    path = tmp_path / "events"
     path.write_bytes(line({"e": "created", "t": 1}))
-    writer = JournalWriter.begin(str(path), str(spare))
+    writer = JournalWriter.begin(str(path))
     assert writer.append({"e": "supervisor"})
     assert kinds(path) == ["supervisor"]
-    assert spare.stat().st_size == SPARE_BYTES
-    assert spare.stat().st_blocks > 0
+    writer.close()
 
 
 @pytest.mark.parametrize("before", [b"", line({"v": 1, "e": "created", "t": 1})])
@@ -183,46 +184,137 @@ def test_the_record_of_a_started_app_is_not_begun_again(tmp_path: Path, before: 
     path.write_bytes(before + b'{"e":"starting","t":1}\n')
     descriptors = os.listdir("/proc/self/fd")
     with pytest.raises(FileExistsError):
-        JournalWriter.begin(str(path), str(tmp_path / "spare"))
+        JournalWriter.begin(str(path))
     assert len(os.listdir("/proc/self/fd")) == len(descriptors)
     assert kinds(path)[-1] == "starting"
-    assert not (tmp_path / "spare").exists()
 
 
-def test_the_next_holder_continues_the_record_and_removes_its_spare_blocks(tmp_path: Path) -> None:
-    path, spare = tmp_path / "events", tmp_path / "spare"
-    writer = JournalWriter.begin(str(path), str(spare))
+def test_the_next_holder_continues_the_record(tmp_path: Path) -> None:
+    path = tmp_path / "events"
+    writer = JournalWriter.begin(str(path))
     writer.append({"e": "starting", "t": 1})
     writer.put_down()
-    heir = JournalWriter.go_on(str(path), str(spare))
+    heir = JournalWriter.go_on(str(path))
     assert heir.append({"e": "spawn", "t": 2})
     assert kinds(path) == ["starting", "spawn"]
     heir.close()
-    assert not spare.exists()
 
 
-def test_a_closed_record_frees_its_descriptor_and_its_spare_blocks(tmp_path: Path) -> None:
-    writer = JournalWriter.begin(str(tmp_path / "events"), str(tmp_path / "spare"))
+def test_a_closed_record_frees_its_descriptor(tmp_path: Path) -> None:
+    writer = JournalWriter.begin(str(tmp_path / "events"))
     descriptors = os.listdir("/proc/self/fd")
     writer.close()
-    assert not (tmp_path / "spare").exists()
     assert len(os.listdir("/proc/self/fd")) == len(descriptors) - 1
-    JournalWriter(str(tmp_path / "events")).close()  # it has neither
+    JournalWriter(str(tmp_path / "events")).close()  # it has none
 
 
-@pytest.mark.parametrize("is_missing", [False, True])
-def test_spare_blocks_are_filled_with_zeros_where_none_can_be_allocated(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_missing: bool
+# -- blocks ahead of the end -------------------------------------------------------------------------------
+
+
+def with_blocks(path: Path, size: int) -> Path:
+    """A new empty file with blocks for `size` bytes."""
+    with open(path, "xb", opener=lambda name, flags: os.open(name, flags, 0o600)) as file:
+        if size:
+            preallocate(file.fileno(), 0, size)
+    return path
+
+
+def ahead(path: Path) -> int:
+    """The allocated bytes of a file beyond its end."""
+    found = path.stat()
+    return found.st_blocks * 512 - found.st_size
+
+
+def test_blocks_allocated_for_a_record_leave_it_empty_and_are_kept_by_its_writers(tmp_path: Path) -> None:
+    path = with_blocks(tmp_path / "events", 16_384)
+    assert (path.stat().st_size, ahead(path)) == (0, 16_384)
+    writer = JournalWriter.begin(str(path))
+    writer.append({"e": "starting"})
+    writer.put_down()
+    heir = JournalWriter.go_on(str(path))
+    heir.append({"e": "spawn"})
+    assert path.stat().st_blocks * 512 == 16_384
+    assert kinds(path) == ["starting", "spawn"]
+    heir.close()
+
+
+@pytest.mark.parametrize("size", [0, 4096])
+def test_a_growing_record_keeps_blocks_ahead_of_its_end_and_an_ended_one_frees_them(
+    tmp_path: Path, size: int
 ) -> None:
-    def fail(fd: int, offset: int, size: int) -> None:
-        raise OSError(95, "Operation not supported")
+    path = with_blocks(tmp_path / "events", size)
+    writer = JournalWriter.begin(str(path))
+    for number in range(2000):
+        writer.append({"e": "warning", "message": f"number {number}"})
+        assert ahead(path) >= 1024
+    assert path.stat().st_size > 100_000
+    assert len(kinds(path)) == 2000
+    writer.close()
+    assert ahead(path) <= 8192 + 4096  # in whole blocks
 
-    if is_missing:
-        monkeypatch.delattr(os, "posix_fallocate")
-    else:
-        monkeypatch.setattr(os, "posix_fallocate", fail)
-    JournalWriter.begin(str(tmp_path / "events"), str(tmp_path / "spare"))
-    assert (tmp_path / "spare").read_bytes() == bytes(SPARE_BYTES)
+
+def test_a_short_record_ends_without_another_change_of_its_blocks(tmp_path: Path) -> None:
+    path = with_blocks(tmp_path / "events", 4096)
+    writer = JournalWriter.begin(str(path))
+    writer.append({"e": "ended"})
+    changed_at = path.stat().st_ctime_ns
+    writer.close()
+    assert path.stat().st_ctime_ns == changed_at
+
+
+@pytest.mark.parametrize(("number", "tries"), [(errno.EOPNOTSUPP, 1), (errno.ENOTTY, 1), (errno.ENOSPC, 3)])
+def test_blocks_are_asked_for_again_only_where_the_file_system_can_give_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: int, tries: int
+) -> None:
+    asked = []
+
+    def fail(fd: int, start: int, size: int) -> None:
+        asked.append(start)
+        raise OSError(number, os.strerror(number))
+
+    monkeypatch.setattr(journal, "preallocate", fail)
+    path = tmp_path / "events"
+    writer = JournalWriter.begin(str(path))
+    for kind in ("one", "two", "three"):
+        assert writer.append({"e": kind})
+    assert kinds(path) == ["one", "two", "three"]
+    assert len(asked) == tries
+
+
+FULL_DISK = """
+import os, sys
+from pathlib import Path
+from launcher.holding.journal import JournalWriter, preallocate
+
+path, filler = Path(sys.argv[1], "events"), Path(sys.argv[1], "filler")
+with open(path, "wb") as file:
+    preallocate(file.fileno(), 0, 16384)
+writer = JournalWriter.begin(str(path))
+assert writer.append({"e": "starting"})
+with open(filler, "wb", buffering=0) as file:
+    try:
+        while True:
+            file.write(bytes(4096))
+    except OSError as error:
+        print(os.strerror(error.errno))
+print(all([writer.append({"e": "exit", "message": 64 * "x"}) for _ in range(100)]))
+print(all([writer.append({"e": "exit", "message": 64 * "x"}) for _ in range(100)]), writer.error)
+assert path.read_bytes().endswith(b"\\n")
+filler.unlink()
+print(writer.is_written(), path.read_bytes().count(b"\\n"))
+"""
+
+
+def test_a_full_disk_has_room_for_the_next_events_and_the_others_wait(tmp_path: Path) -> None:
+    if not shutil.which("unshare") or os.geteuid() != 0:
+        pytest.skip("needs root and unshare(1), to mount something")
+    mount = 'mount -t tmpfs -o size=256k none "$3" || exit 99; exec "$0" -c "$1" "$3"'
+    argv = ["unshare", "-m", "sh", "-c", mount, sys.executable, FULL_DISK, "", str(tmp_path)]
+    done = subprocess.run(argv, capture_output=True, text=True, check=False)
+    if done.returncode == 99:
+        pytest.skip(f"mounting is not allowed here: {done.stderr.strip()}")
+    full = "No space left on device"
+    assert done.stdout.splitlines() == [full, "True", f"False [Errno 28] {full}", "True 201"], done.stderr
 
 
 def test_a_record_without_a_descriptor_is_opened_for_each_write_and_cut_to_its_size(tmp_path: Path) -> None:
@@ -262,7 +354,7 @@ def test_a_held_back_event_is_written_with_the_next_event(tmp_path: Path) -> Non
 
 def test_events_that_find_no_room_wait_and_lines_stay_whole(tmp_path: Path) -> None:
     path = tmp_path / "events.jsonl"
-    record = JournalWriter.begin(str(path), str(tmp_path / "spare"))
+    record = JournalWriter.begin(str(path))
     with room_for(200):
         for number in range(20):
             record.append({"e": "warning", "message": f"number {number}"})
@@ -271,25 +363,10 @@ def test_events_that_find_no_room_wait_and_lines_stay_whole(tmp_path: Path) -> N
         assert path.read_bytes().endswith(b"\n")
         assert set(kinds(path)) == {"warning"}
     assert isinstance(record.error, OSError)
-    assert not (tmp_path / "spare").exists()  # its blocks were given back
     assert record.is_written()
     assert [json.loads(each)["message"] for each in path.read_text().splitlines()] == [
         f"number {number}" for number in range(20)
     ]
-
-
-def test_spare_blocks_make_room_for_the_last_events(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    record = JournalWriter.begin(str(tmp_path / "events"), str(tmp_path / "spare"))
-    unlink, limits = os.unlink, resource.getrlimit(resource.RLIMIT_FSIZE)
-
-    def free(path: str) -> None:
-        unlink(path)
-        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
-
-    monkeypatch.setattr(os, "unlink", free)
-    with room_for(10):
-        assert record.append({"e": "ended"})
-    assert kinds(tmp_path / "events") == ["ended"]
 
 
 def test_lines_of_a_shared_record_that_find_no_room_wait(tmp_path: Path) -> None:

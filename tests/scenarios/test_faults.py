@@ -182,6 +182,32 @@ def test_a_full_state_folder_is_one_clear_error_and_leaves_no_half_made_app(scen
     assert runs.read_text() == "run\n"
 
 
+FULL_DURING_A_RUN = """
+mount -t tmpfs -o mode=700,size=4m none "$LAUNCHER_HOME" || exit 99
+{launcher} apply "$1" --yes >&2
+cat /dev/zero >"$LAUNCHER_HOME/filler" 2>/dev/null
+touch "$2"
+{launcher} wait job >&2; echo "$?"
+cat "$LAUNCHER_HOME"/local/apps/*/events.jsonl | grep -c -e '"e":"exit"' -e '"e":"ended"'
+"""
+
+
+def test_an_app_whose_disk_fills_up_while_it_runs_records_its_end(scenario):
+    unshare = ["unshare", "--mount", *([] if os.geteuid() == 0 else ["--user", "--map-root-user"])]
+    scenario.home.mkdir()
+    gate = scenario.folder / "gate"
+    file = scenario.job(f"until [ -e {gate} ]; do sleep 0.05; done; exit 3", replicas=40)
+    script = FULL_DURING_A_RUN.format(launcher=f"{sys.executable} -m launcher")
+    got = subprocess.run(
+        [*unshare, "sh", "-c", script, "sh", file, gate],
+        capture_output=True, text=True, check=False, timeout=60,
+    )  # fmt: skip
+    if not got.stdout.strip():
+        pytest.skip(f"no small file system to be had here: {got.stderr.strip()}")
+    assert got.stdout.split() == ["5", "41"], got.stderr
+    assert "Traceback" not in got.stderr
+
+
 def test_a_job_that_succeeded_does_not_run_again_when_the_ledger_is_damaged(scenario):
     runs = scenario.folder / "runs"
     file = scenario.job(f"echo run >>{runs}")

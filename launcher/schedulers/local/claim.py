@@ -8,6 +8,7 @@ from contextlib import contextmanager
 
 from launcher import paths
 from launcher.errors import ReservedError, StateError
+from launcher.holding.journal import is_full, preallocate
 from launcher.schedulers.appfolder import AppFolder, remove_tree
 from launcher.schedulers.local import appview, rundir
 from launcher.schedulers.record import row_of, write_json
@@ -21,6 +22,9 @@ if TYPE_CHECKING:
 
     from launcher.schedulers.local.appview import Record
     from launcher.state.store import Store
+
+
+_EVENTS_OF_APP, _EVENTS_OF_REPLICA = 4096, 256  # bytes
 
 
 class Claim:
@@ -37,6 +41,22 @@ class Claim:
     def write(self, name: str, value: Mapping[str, Any]) -> None:
         """Write a JSON file into the folder. Raises StateError; then the old file stays."""
         write_json(self.app_dir, name, value)
+
+    def make_room(self, replicas: int) -> None:
+        """Allocate blocks for the events of a run, so that a disk that is full later has room for them.
+
+        Raises StateError where the disk is full now.
+        """
+        size = _EVENTS_OF_APP + _EVENTS_OF_REPLICA * replicas
+        try:
+            fd = os.open(rundir.events(self.app_dir), os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600)
+            try:
+                preallocate(fd, 0, size)
+            finally:
+                os.close(fd)
+        except OSError as error:
+            if is_full(error):  # else the file system cannot
+                raise paths.unusable(error, self.app_dir) from error
 
     def release(self) -> None:
         """Close this process's copy of the lock; a supervisor that inherited it keeps its own."""

@@ -148,7 +148,7 @@ class UnstartedApp:
 
     def _begin_record(self, handle: str) -> None:
         try:
-            self.record = JournalWriter.begin(rundir.events(self.app_dir), rundir.spare(self.app_dir))
+            self.record = JournalWriter.begin(rundir.events(self.app_dir))
         except FileExistsError as error:
             self._is_folder_ours = False  # the folder belongs to the app that was started in it
             raise SpawnError(f"{handle} was started before") from error
@@ -169,7 +169,7 @@ class UnstartedApp:
         app.events = list(message["events"])
         for event in app.events:
             app.app.take(event)
-        app.record = JournalWriter.go_on(rundir.events(app.app_dir), rundir.spare(app.app_dir))
+        app.record = JournalWriter.go_on(rundir.events(app.app_dir))
         app.preparation.made(*message["made"])
         app.is_created, app.is_accepted = True, message["is_accepted"]
         if message["inputs"]:

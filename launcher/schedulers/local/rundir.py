@@ -12,7 +12,6 @@
         decision        for an app that waits for others: a link to `start` or `withdrawn`, the first decision
         logs-removed    an empty file: `gc --logs` has removed the logs
         scratch/        LAUNCHER_SCRATCH
-        spare           a few blocks that are given back when the disk is full, for the last events
         logs/<role>/<k>/{combined.log,index}
                         output of a replica, and an index of streams and times; of a log that outgrew a part
                         of `log_max_mb` also {combined.log,index}.<number>
@@ -105,10 +104,6 @@ def decision(app_dir: str) -> str:
         return os.readlink(decision_file(app_dir))
     except OSError:
         return ""
-
-
-def spare(app_dir: str) -> str:
-    return os.path.join(app_dir, "spare")
 
 
 def has_no_logs(app_dir: str) -> bool:

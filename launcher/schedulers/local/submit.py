@@ -95,6 +95,7 @@ class Submitter:
         try:
             # Their values stay in the supervisor's memory.
             secrets = {str(reference): resolve(reference) for reference in sorted(used)}
+            made.make_room(sum(map(len, request.role_params.values())))
             made.write("request.json", request.to_json())
             supervisor = self._holder_of(made, held=held)
         except BaseException:

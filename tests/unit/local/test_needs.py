@@ -74,7 +74,7 @@ def test_an_app_whose_need_was_removed_is_skipped(supervise: Supervise, tmp_path
 
 def test_a_reused_pid_is_another_process(tmp_path: Path) -> None:
     """The record names a process by pid, start time and boot."""
-    record = JournalWriter.begin(rundir.events(str(tmp_path)), rundir.spare(str(tmp_path)))
+    record = JournalWriter.begin(rundir.events(str(tmp_path)))
     own, start = os.getpid(), pids.start_time(os.getpid())
     assert start is not None
     record.append(
@@ -90,7 +90,7 @@ def test_a_reused_pid_is_another_process(tmp_path: Path) -> None:
     assert holder(str(tmp_path)) == ("supervisor", own, start)
     assert pids.open_pid(own, start + 1) is None
     Path(rundir.events(str(tmp_path))).unlink()
-    other = JournalWriter.begin(rundir.events(str(tmp_path)), rundir.spare(str(tmp_path)))
+    other = JournalWriter.begin(rundir.events(str(tmp_path)))
     other.append(
         {"v": 1, "e": "supervisor", "pid": own, "start": start, "boot": "before", "handle": "a://b/c"}
     )
@@ -99,7 +99,7 @@ def test_a_reused_pid_is_another_process(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("message", ["", 'x "e":"ended","state":"failed" \\', "ä" * 5000])
 def test_the_recorded_state_is_read_whatever_the_message_says(tmp_path: Path, message: str) -> None:
-    record = JournalWriter.begin(rundir.events(str(tmp_path)), rundir.spare(str(tmp_path)))
+    record = JournalWriter.begin(rundir.events(str(tmp_path)))
     record.append({"v": 1, "e": "supervisor", "pid": 1, "start": 1, "boot": "b", "handle": "a://b/c"})
     record.append({"e": "warning", "message": '{"e":"ended","t":1,"state":"succeeded"'})
     assert outcome(str(tmp_path)) == ""

@@ -15,6 +15,7 @@ from typing import Any, Mapping, Optional, Sequence
 from launcher.holding.app import App
 from launcher.holding.events import created, ended, skipped
 from launcher.holding.hold import decide, hold, implied_end
+from launcher.holding.journal import is_full
 from launcher.holding.replica import Replica
 from launcher.schedulers.appfolder import AppFolder
 from launcher.schedulers.contents import output_digest
@@ -31,7 +32,6 @@ from launcher.schedulers.slurm.site.node import now_ns, read_json, say
 from launcher.schedulers.slurm.site.record import Record, events_of
 from launcher.schedulers.slurm.site.shared import (
     ARRAY_SCRIPT,
-    FULL,
     NO_ROOM,
     RUN_AGAIN,
     Json,
@@ -102,7 +102,7 @@ class Conductor:
             has_run = self._claim()
         except OSError as error:
             say(f"{self.folder}: {error.strerror}")
-            return NO_ROOM if error.errno in FULL else 1
+            return NO_ROOM if is_full(error) else 1
         if has_run is None:
             return 0
         unmet = "" if has_run else unmet_need(self.folder)

@@ -3,7 +3,6 @@
 Python >= 3.6.
 """
 
-import errno
 import os
 from typing import TYPE_CHECKING, Any, Dict, List, Optional, Sequence, Tuple
 
@@ -18,7 +17,6 @@ Json = Dict[str, Any]
 RUN_AGAIN = "Slurm's controller forgot that its job ran; it is not run twice"
 """The message of an app that is lost since Slurm has queued its job again."""
 
-FULL = (errno.ENOSPC, errno.EDQUOT)
 NO_ROOM = 28
 """The exit code of a job that could not record its start, for want of room in the app's folder."""
 

@@ -8,10 +8,11 @@ import time
 from functools import partial
 from typing import Callable, List, Sequence, Set
 
+from launcher.holding.journal import is_full
 from launcher.schedulers.slurm.site.agent.removal import cancel_jobs
 from launcher.schedulers.slurm.site.agent.site import Folder, Site, answered
 from launcher.schedulers.slurm.site.agent.slurm import Row
-from launcher.schedulers.slurm.site.shared import FULL, Json
+from launcher.schedulers.slurm.site.shared import Json
 
 _SIGNAL = ("--signal=USR2", "--batch")
 
@@ -141,7 +142,7 @@ def _cancelled(site: Site, folder: Folder, op: Json, stops: List[_Stop]) -> Json
     try:
         folder.link("started", json.dumps({"cancelled": True, "at": now["at"], "message": message}))
     except OSError as error:
-        if error.errno not in FULL:
+        if not is_full(error):
             raise
         force = True  # a cancellation by Slurm needs no file, and may free space
     answer = {"is": "pending"}
@@ -155,7 +156,7 @@ def _cancelled(site: Site, folder: Folder, op: Json, stops: List[_Stop]) -> Json
     try:
         folder.write("cancel", json.dumps(now))
     except OSError as error:
-        if error.errno not in FULL:
+        if not is_full(error):
             raise
         force = True
     stops.append(_Stop(folder, answer, "cancelled", message, str(started["job"]), force))

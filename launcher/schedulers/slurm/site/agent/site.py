@@ -16,10 +16,10 @@ from itertools import groupby
 from operator import itemgetter
 from typing import Any, Callable, Dict, Iterator, List, Optional, Sequence, Tuple, TypeVar, Union
 
-from launcher.holding.journal import read_events
+from launcher.holding.journal import is_full, read_events
 from launcher.schedulers.appfolder import AppFolder, json_object
 from launcher.schedulers.slurm.site.agent.slurm import OpError, Row, Slurm
-from launcher.schedulers.slurm.site.shared import FULL, Json, Owner
+from launcher.schedulers.slurm.site.shared import Json, Owner
 
 T = TypeVar("T")
 
@@ -127,7 +127,7 @@ def answered(act: Callable[[], T], where: str) -> Union[T, Json]:
     except OpError as error:
         return {"error": error.kind, "message": str(error), "detail": error.detail}
     except OSError as error:
-        kind = "full-disk" if error.errno in FULL else "state"
+        kind = "full-disk" if is_full(error) else "state"
         message = f"{os.fsdecode(error.filename or where)}: {error.strerror or error}"
         return {"error": kind, "message": message, "detail": {}}
 

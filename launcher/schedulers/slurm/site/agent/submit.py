@@ -7,6 +7,7 @@ import time
 from functools import lru_cache, partial
 from typing import Any, Callable, Dict, List, Optional, Sequence, Set, Tuple
 
+from launcher.holding.journal import is_full
 from launcher.schedulers.appfolder import remove_tree, token
 from launcher.schedulers.slurm.site.agent.removal import cancel_jobs, dismantle
 from launcher.schedulers.slurm.site.agent.site import (
@@ -18,7 +19,7 @@ from launcher.schedulers.slurm.site.agent.site import (
     need_of,
 )
 from launcher.schedulers.slurm.site.agent.slurm import FORGOTTEN, TRIES, OpError, refusal
-from launcher.schedulers.slurm.site.shared import FULL, Json, script_of
+from launcher.schedulers.slurm.site.shared import Json, script_of
 
 Live = Callable[[], Set[Tuple[str, str]]]
 """The live jobs, see `known`; asked once."""
@@ -325,7 +326,7 @@ def _accept(folder: Folder, at: float) -> Json:
         try:
             folder.write("submitted", json.dumps({"at": at}))
         except OSError as error:
-            if error.errno not in FULL:
+            if not is_full(error):
                 raise
             is_noted = False  # the queue shows that the job was released
     if is_noted:
