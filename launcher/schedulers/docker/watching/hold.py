@@ -175,8 +175,7 @@ class Hold:
         line = self._line
         if line is None or not self._is_in_line:
             return Rest()
-        until = None if line.error is None else time.time() + _AGAIN_S
-        return Rest(until, line.place.bells, line.place.watched)
+        return Rest(None if line.error is None else _AGAIN_S, line.place.bells, line.place.watched)
 
     def _persist(self, call: Callable[[], T]) -> T:
         """See `Patience.persist`."""
