@@ -181,7 +181,7 @@ def carry_out(engine: Engine, waiting: Container, decided: str) -> None:
     state, message = tombstones.outcome(decided)
     record_unstarted(engine, waiting, state, message)  # type: ignore[arg-type]  # written by `end`
     engine.remove(waiting.id)
-    tombstones.forget(engine, waiting.labels[APP_ID])
+    tombstones.forget(engine, waiting)
 
 
 def record_unstarted(engine: Engine, waiting: Container, state: AttemptState, message: str) -> None:
