@@ -22,6 +22,37 @@ LONGEST_S = 2_000_000.0
 """The longest wait that every system takes: who waits for longer waits again."""
 
 
+CLOCK_SET_S = 1.0
+"""A smaller step of the system's clock is no event."""
+
+
+class SteadyClock:
+    """A clock that goes on, as time passes, from the time of the system at which it was made.
+
+    An app that is held by it keeps its time limit and its pauses when the system's clock is set.
+    """
+
+    def __init__(self) -> None:
+        self._booted_at = time.time() - _uptime_s()  # by the clock as it is set now
+
+    def now(self) -> float:
+        """Epoch seconds, by the system's clock as it was set before the last fact `clock`."""
+        return self._booted_at + _uptime_s()
+
+    def set_since(self) -> "Optional[dict[str, Any]]":
+        """The fact `clock` where the system's clock was set since the last call, else None."""
+        by = time.time() - self.now()
+        if abs(by) < CLOCK_SET_S:
+            return None
+        self._booted_at += by
+        return {"e": "clock", "t": int(time.time() * 1e9), "by": round(by, 3)}
+
+
+def _uptime_s() -> float:
+    """Seconds since the boot of the machine, its sleep included, whatever its clock is set to."""
+    return time.clock_gettime(time.CLOCK_BOOTTIME) if hasattr(time, "CLOCK_BOOTTIME") else time.monotonic()
+
+
 class Loop:
     """Calls the registered callbacks; none runs outside `turn`.
 

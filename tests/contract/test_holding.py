@@ -15,6 +15,8 @@ from tests.contract.test_staged import attempt_of, seen, submit
 
 Staged = StagedScheduler[Any]
 
+AT_ONCE = 16  # apps that a client ends at once, each in a thread, where their scheduler takes no list of apps
+
 
 @pytest.fixture
 def staged(staged: Staged) -> Staged:
@@ -231,6 +233,16 @@ def test_a_waiting_attempt_can_be_withdrawn(case, staged, gate, launcher_home):
     following = hold(case, staged, case.app("echo new"), first, number=2)
     gate.open()
     assert ended(case, staged, following)[0] == "succeeded"
+
+
+@pytest.mark.parametrize("how", ["withdrawn", "cancelled"])
+def test_attempts_that_end_together_end_as_asked_though_they_wait_for_each_other(case, staged, gate, how):
+    first = prepare(case, staged, gate.script)
+    need = hold(case, staged, case.app(), first, job="need")
+    attempts = [need, *(hold(case, staged, case.app(), need, job=f"last-{n}") for n in range(AT_ONCE + 4))]
+    ids = [each.app_id for each in attempts]
+    dict(staged.withdraw_all(ids) if how == "withdrawn" else staged.cancel_all(ids))
+    assert {ended(case, staged, each)[1].partition(" ")[0] for each in attempts} == {how}
 
 
 def test_a_running_attempt_cannot_be_withdrawn(case: Case, staged: Staged) -> None:

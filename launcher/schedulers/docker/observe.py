@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING
 
 from launcher.dataclass import replace
 from launcher.errors import LauncherError
+from launcher.holding.events import WITHDRAWN, cancelled
+from launcher.paths import actor
 from launcher.schedulers.backend import EngineApps
 from launcher.schedulers.docker import apps, record, tombstones
 from launcher.schedulers.docker.apps import DockerApp, list_containers
@@ -178,19 +180,23 @@ class DockerApps(EngineApps):
         self, app_ids: Iterable[str], grace_s: float | None, *, interrupt: bool = False
     ) -> Iterator[tuple[str, LauncherError | None]]:
         """Stop apps; yields each app when none of its containers runs."""
-        from launcher.schedulers.docker.watching import actions
+        from launcher.schedulers.docker.watching import actions, ends
 
         def stop(app_id: str) -> None:
             if not interrupt:
                 record.refuse_elsewhere(self._view, app_id)
             actions.cancel(self._engine, app_id, grace_s=grace_s, interrupt=interrupt)
 
-        return in_threads(stop, app_ids)
+        asked = list(app_ids)
+        ends.decide_all(self._engine, asked, "cancelled", cancelled({"by": actor(), "interrupt": interrupt}))
+        return in_threads(stop, asked)
 
     def withdraw_all(self, app_ids: Iterable[str]) -> Iterator[tuple[str, bool | LauncherError]]:
-        from launcher.schedulers.docker.watching.ends import give_up
+        from launcher.schedulers.docker.watching import ends
 
-        return in_threads(lambda app_id: give_up(self._engine, app_id, "skipped", "withdrawn"), app_ids)
+        asked = list(app_ids)
+        ends.decide_all(self._engine, asked, "skipped", WITHDRAWN)
+        return in_threads(lambda app_id: ends.give_up(self._engine, app_id, "skipped", WITHDRAWN), asked)
 
     def reap(self) -> list[Attempt]:
         from launcher.schedulers.docker.watching.ends import record_ends

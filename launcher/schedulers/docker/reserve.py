@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
+from contextlib import suppress
 
 from launcher.errors import ReservedError, SchedulerError
 from launcher.schedulers.backend import BackendReservation
@@ -15,6 +16,7 @@ from launcher.schedulers.docker import apps, images, outputs, record, tombstones
 from launcher.schedulers.docker.apps import DockerApp, list_containers
 from launcher.schedulers.docker.client.engine import Engine
 from launcher.schedulers.docker.client.errors import Conflict, EngineError, ImageNotFound, NameTaken
+from launcher.schedulers.docker.client.objects import Container
 from launcher.schedulers.docker.client.streams import Report
 from launcher.schedulers.docker.client.view import run_parallel
 from launcher.schedulers.docker.containers import is_foreign, name_taken
@@ -55,6 +57,7 @@ class DockerReservation(BackendReservation):
         self._labels |= watcher_label(engine, attempt.document.get("cfg") or {})
         self._submission: DockerSubmission | None = None
         self._is_over = False  # started, or removed
+        self._replaced: Container | None = None  # the waiting attempt that is submitted again
         self.marker = ""
         self.found: DockerApp | None = None
         self.lock = self._claim()
@@ -66,6 +69,10 @@ class DockerReservation(BackendReservation):
                 self.lock.discard()
             self.lock.release()
             raise
+        finally:
+            if self._replaced is not None:
+                with suppress(EngineError):  # `gc` removes what is left
+                    tombstones.forget(engine, self._replaced)
         self.resumed = self.found is not None
 
     def create(self, app: AppDef, cfg: Mapping[str, CfgVal]) -> None:
@@ -198,6 +205,7 @@ class DockerReservation(BackendReservation):
             decided = tombstones.decide(engine, waiting, tombstones.RESUME, take_over=self._take_over)
             if decided != tombstones.RESUME:
                 raise ReservedError(app_id, view.state)  # another client gives it up at this moment
+            self._replaced = waiting
         # First: a record of waiting without a container reads as a cancellation.
         record.clear(self.lock.app_dir)
         try:
@@ -205,8 +213,6 @@ class DockerReservation(BackendReservation):
             run_parallel(lambda each: engine.remove(each.id), found.containers)
         except Conflict as error:  # another client has just started it
             raise ReservedError(app_id, "running") from error
-        if waiting is not None:
-            tombstones.forget(engine, app_id)
         return False
 
     def _image(self) -> tuple[str, Mapping[str, str]]:

@@ -203,7 +203,7 @@ def _number(text: str) -> float | None:
 START = "start"
 """Its watcher starts it."""
 RESUME = "resume"
-"""A client removes it, since its watcher is dead, and submits it again."""
+"""A client removes it, since its watcher is dead, and submits it again. Known until then."""
 OVER = ""
 """It does not wait any more: its container is gone."""
 _BY = PREFIX + "by"
@@ -237,11 +237,11 @@ def decide(engine: Engine, waiting: Container, decision: str, *, take_over: bool
     labels = {APP_ID: app_id, TURN: decision, _BY: this_process().to_json()}
     number = 0
     while True:
-        name = f"{app_id}.{waiting.id[:12]}.{number}"
+        name = f"{_prefix(waiting)}{number}"
         if engine.create_volume(name, labels):
             if engine.inspect(waiting.id) is not None:
                 return decision
-            forget(engine, app_id)
+            forget(engine, waiting)
             return OVER
         taken = engine.volume(name)
         if taken is None:  # another process has decided, carried that out and forgotten it since
@@ -253,7 +253,22 @@ def decide(engine: Engine, waiting: Container, decision: str, *, take_over: bool
         number += 1
 
 
-def forget(engine: Engine, app_id: str) -> None:
+def is_resumed(engine: Engine, waiting: Container) -> bool:
+    """Whether a client submits the attempt again, and has not yet made a container of it."""
+    return any(each.labels[TURN] == RESUME for each in _decisions(engine, waiting))
+
+
+def forget(engine: Engine, waiting: Container) -> None:
     """Remove the decisions about an attempt, once its container is gone."""
-    for volume in engine.volumes(f"{APP_ID}={app_id}", TURN):
+    for volume in _decisions(engine, waiting):
         engine.remove_volume(volume.name)
+
+
+def _decisions(engine: Engine, waiting: Container) -> list[Labelled]:
+    found = engine.volumes(f"{APP_ID}={waiting.labels[APP_ID]}", TURN)
+    return [each for each in found if each.name.startswith(_prefix(waiting))]
+
+
+def _prefix(waiting: Container) -> str:
+    """How the names of the decisions about an attempt begin."""
+    return f"{waiting.labels[APP_ID]}.{waiting.id[:12]}."

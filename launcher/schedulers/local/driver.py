@@ -9,6 +9,7 @@ from launcher.schedulers.local import rundir
 from launcher.schedulers.local.logwriter import FILES_PER_REPLICA, NAMES
 from launcher.schedulers.local.replicas import Replica, Replicas
 from launcher.schedulers.local.spawn import SpawnError
+from launcher.schedulers.loop import SteadyClock
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -22,9 +23,6 @@ if TYPE_CHECKING:
     from launcher.schedulers.loop import Loop
 
     Event = dict[str, Any]
-
-_CLOCK_SET_S = 1.0
-"""A smaller step of the system's clock is no event."""
 
 CANNOT_RUN = 127
 """The exit code of a replica that could not be started, as a shell gives it."""
@@ -65,17 +63,17 @@ class Driver:
         self._grace_s = grace_s
         self._secrets = tuple(secrets)
         self._keeps_requests = any(role.max_retries for role in roles)
-        self._booted_at = time.time() - _uptime_s()  # by the clock as it was set then
+        self._clock = SteadyClock()
 
     # -- the work of the loop ------------------------------------------------------------------------------
 
     def begin(self) -> None:
         """Note the clock of the event `starting`, which has just been recorded."""
-        self._booted_at = time.time() - _uptime_s()
+        self._clock = SteadyClock()
 
     def now(self) -> float:
         """Epoch seconds, by a clock that was not set since `begin`, or since the last fact `clock`."""
-        return self._booted_at + _uptime_s()
+        return self._clock.now()
 
     def start(self, replicas: "Sequence[HeldReplica]") -> None:
         """Start these replicas; see `launcher.holding.hold.Driver`."""
@@ -125,11 +123,8 @@ class Driver:
         is_busy = self._facts or self._app.to_start or self._app.to_stop
         self.loop.turn(0.0 if is_busy else until)
         facts, self._facts = self._facts, []
-        by = time.time() - self.now()
-        if abs(by) >= _CLOCK_SET_S:
-            self._booted_at += by
-            facts.insert(0, {"e": "clock", "t": time.time_ns(), "by": round(by, 3)})
-        return facts
+        clock = self._clock.set_since()
+        return facts if clock is None else [clock, *facts]
 
     # -- facts ---------------------------------------------------------------------------------------------
 
@@ -278,8 +273,3 @@ def _quietly(remove: "Callable[[str], None]", path: str) -> None:
         remove(path)
     except OSError:
         pass
-
-
-def _uptime_s() -> float:
-    """Seconds since the boot of the machine, its sleep included, whatever its clock is set to."""
-    return time.clock_gettime(time.CLOCK_BOOTTIME) if hasattr(time, "CLOCK_BOOTTIME") else time.monotonic()

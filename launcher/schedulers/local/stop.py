@@ -74,7 +74,11 @@ def withdraw(
 
 
 class _Stop:
-    """The stop of one app. Its course asks for the end before its first pause, and then waits for it."""
+    """The stop of one app.
+
+    Its course asks for the end before its first pause, and then wakes the process that holds the app: when
+    the end of one app is seen by another one that needs it, that one was asked, too.
+    """
 
     def __init__(self, app_id: str, on_wait: OnWait | None) -> None:
         self._app_id = app_id
@@ -94,6 +98,7 @@ class _Stop:
             # Write the cancel file first, then look for the supervisor. A starting supervisor does this in
             # reverse order, so that the two cannot miss each other.
             if _write_intent(self._app_dir, grace_s, interrupt):
+                yield Pause(0.0)
                 yield from self._until_let_go()
             view = self._view()
             if view is not None and not view.abandoned and (view.started_at or not view.has_ended):
@@ -115,8 +120,8 @@ class _Stop:
                     return False
             except FileNotFoundError:
                 return False
-            self._wake(view)
             yield Pause(0.0)
+            self._wake(view)
         view = self._view()
         since = time.monotonic()
         while view is not None and view.state in WAITING and view.lock_held:
@@ -138,7 +143,6 @@ class _Stop:
             if not is_asked:
                 self._wake(seen)
                 is_asked = True
-                yield Pause(0.0)
             elif seen.supervisor is not None:
                 yield from self._until_exit(seen)
             elif seen.holder is not None:

@@ -487,6 +487,31 @@ def test_only_take_over_takes_an_attempt_that_another_machine_holds(
     assert ended(case, staged, attempt)[0] == "succeeded"
 
 
+def test_an_attempt_that_a_client_takes_over_slowly_is_not_cancelled_by_its_watcher(
+    case, staged, gate, monkeypatch, tmp_path
+):
+    """The watcher on the other machine sees that its container is removed, and nothing more for a while."""
+    first = prepare(case, staged, gate.script)
+    app = case.app("echo once")
+    with monkeypatch.context() as there:
+        there.setenv("LAUNCHER_HOME", str(tmp_path / "far"))
+        first_run(WATCHER, FAR, there.setattr)
+        attempt = hold(case, staged, app, first)
+    real = Engine.create
+
+    def slow(engine: Engine, name: str, *args: Any, **how: Any) -> str:
+        if name == attempt.app_id:
+            until(lambda: not processes.watchers(str(tmp_path / "far")))
+        return real(engine, name, *args, **how)
+
+    monkeypatch.setattr(Engine, "create", slow)
+    staged.take_over = True
+    hold(case, staged, app, first)
+    gate.open()
+    assert ended(case, staged, attempt)[0] == "succeeded"
+    assert rests(case) == []
+
+
 def test_the_tombstone_of_a_skipped_attempt_keeps_the_tombstone_before_it(
     case: DockerCase, staged: Any, gate: Gate
 ) -> None:

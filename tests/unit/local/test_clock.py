@@ -7,6 +7,7 @@ import time
 import pytest
 
 from launcher.holding.app import App
+from launcher.schedulers import loop as loop_module
 from launcher.schedulers.local import driver as driver_module
 from launcher.schedulers.local.driver import Driver
 from launcher.schedulers.loop import Loop
@@ -32,7 +33,8 @@ def clock(monkeypatch: pytest.MonkeyPatch):
             return real_ns() + int(self.ahead_s * 1e9)
 
     found = Clock()
-    monkeypatch.setattr(driver_module, "time", found)
+    for module in (driver_module, loop_module):
+        monkeypatch.setattr(module, "time", found)
     return found
 
 

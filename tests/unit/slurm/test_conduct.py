@@ -728,3 +728,41 @@ def test_a_full_disk_loses_output_but_no_exit_code(tmp_path: Path) -> None:
     assert (outcome["state"], outcome["code"]) == ("failed", 3)
     assert states(outcome) == ["main/0 failed 3"]
     assert outcome["warnings"] == ["log output was lost: main/0: No space left on device"]
+
+
+CLOCK = """
+def shift(real, by):
+    return lambda: real() + (by if os.path.exists({path!r}) else 0)
+time.time = shift(time.time, {by})
+"""
+"""Python text of a conductor whose clock is set as soon as there is a file."""
+
+
+def set_clock(site: Site, by: int) -> Path:
+    """Give the conductor a clock; return the file that sets it ahead by so many seconds."""
+    path = site.shared / "clock"
+    site.patch("conduct", "LOOK_S = ", f"{CLOCK.format(path=str(path), by=by)}LOOK_S = ")
+    return path
+
+
+@pytest.mark.slow
+def test_an_app_does_not_time_out_because_the_clock_is_set_ahead(site: Site) -> None:
+    clock, go = set_clock(site, 3600), site.shared / "go"
+    wait = "until [ -e {} ]; do sleep 0.02; done"
+    site.app(role("a", f"echo up; {wait.format(clock)}"), role("b", wait.format(go)), timeout_s=60)
+    process = site.started("a")
+    clock.touch()
+    until(lambda: site.events("exit"))
+    go.touch()
+    assert process.wait(END_S) == 0
+    assert [round(event["by"]) for event in site.events("clock")] == [3600]
+
+
+@pytest.mark.slow
+def test_an_app_times_out_though_the_clock_is_set_back(site: Site) -> None:
+    clock = set_clock(site, -3600)
+    site.app(role("main", "echo up; exec sleep 1000"), timeout_s=3)
+    process = site.started()
+    clock.touch()
+    assert process.wait(END_S) == 1
+    assert site.outcome()["message"] == "timed out after 3 s"

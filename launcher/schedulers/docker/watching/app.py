@@ -31,6 +31,7 @@ from launcher.schedulers.docker.watching.actions import Actions
 from launcher.schedulers.docker.watching.observer import AppObserver, EventQueue, SharedStream
 from launcher.schedulers.docker.watching.samples import AppSamples
 from launcher.schedulers.docker.watching.steps import Rest, WatchingProcess
+from launcher.schedulers.loop import SteadyClock
 
 if TYPE_CHECKING:
     from launcher.schedulers.docker.watching.hold import Hold
@@ -81,6 +82,7 @@ class WatchedApp:
         self.since: float = (self._resumed and self._recorder.journal().app.started_at) or order["at"]
         """From when on the events of the app count, epoch seconds."""
         self._began_at = time.time()
+        self._clock = SteadyClock()
         self._is_submitted = self._resumed
         self._is_going = False
         self._is_connected = False
@@ -119,7 +121,7 @@ class WatchedApp:
             held = self._hold_on(self._hold)
             if held is not True:
                 return held or None
-            self._hold = None
+            self._hold, self._clock = None, SteadyClock()  # the app starts by the clock as it is set now
         return self._follow()
 
     def close(self) -> None:
@@ -261,7 +263,7 @@ class WatchedApp:
         if not isinstance(error, EngineSilent):
             self._observer.invalidate()
         pause_s, self._pause_s = self._pause_s, min(self._pause_s * 2, LONGEST_PAUSE_S)
-        return Rest(time.time() + pause_s)
+        return Rest(pause_s)
 
     def _has_ended(self) -> bool:
         """Read the app once, record what is new, and carry out what follows; True when it has ended.
@@ -278,14 +280,14 @@ class WatchedApp:
             return True  # the app's own record has a watcher again, which alone is to start waiting replicas
         app = open_app(labels, found, journal, self._observer.expected_replicas)
         self._record_facts(app, journal)
-        decide(app, self._recorder, time.time())
+        decide(app, self._recorder, self._clock.now())
         if self._actions.stop(app, found):
             self._observer.invalidate()
             return False
         is_written = self._recorder.is_written()
         if is_written and app.wants_quiet and not any(each.live for each in found):
             self._take(app, {"e": "quiet"})
-            decide(app, self._recorder, time.time())
+            decide(app, self._recorder, self._clock.now())
         if app.has_ended:
             return True
         if is_written and self._actions.start(app, found, self._events.engine_started_at):
@@ -298,13 +300,17 @@ class WatchedApp:
 
     def _wait(self, app: HeldApp, *, is_written: bool) -> None:
         """Rest until the next event, or until the app has something to do."""
-        again_at = None if is_written else time.time() + AGAIN_S
+        again_s = None if is_written else AGAIN_S
         if app.stop is not None or app.to_stop:  # a stop that had no effect
-            again_at = again_at or time.time() + LONGEST_PAUSE_S
-        self._rest = Rest(min((at for at in (app.deadline(), again_at) if at is not None), default=None))
+            again_s = again_s or LONGEST_PAUSE_S
+        deadline = app.deadline()
+        left_s = None if deadline is None else deadline - self._clock.now()
+        self._rest = Rest(min((each for each in (left_s, again_s) if each is not None), default=None))
 
     def _record_facts(self, app: HeldApp, journal: Journal) -> None:
-        """Record events from the engine, the probes and the client that the journal lacks."""
+        """Record events from the clock, the engine, the probes and the client that the journal lacks."""
+        if (clock := self._clock.set_since()) is not None:
+            self._take(app, clock)
         for fact in self._prober.facts(app) if self._prober is not None else ():
             self._take(app, fact)  # before the ends: a replica may have been ready before its end
         if self._events.orphaned and not app.orphaned:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 from queue import Empty, SimpleQueue
 from threading import Thread
@@ -13,10 +13,10 @@ from launcher.holding.events import INPUTS_CUT_SHORT
 from launcher.schedulers.docker import apps, record, tombstones, watchers
 from launcher.schedulers.docker.apps import DockerApp, list_containers
 from launcher.schedulers.docker.client.engine import Engine
-from launcher.schedulers.docker.client.errors import Conflict
+from launcher.schedulers.docker.client.errors import Conflict, EngineError
 from launcher.schedulers.docker.client.objects import Container
 from launcher.schedulers.docker.client.view import run_parallel
-from launcher.schedulers.docker.labels import APP_ID, INPUTS, OWNER, Labels
+from launcher.schedulers.docker.labels import APP_ID, INPUTS, OWNER, PART, WAITING_PART, Labels
 from launcher.schedulers.docker.names import is_replica, is_reservation, is_waiting, waiting_container
 from launcher.schedulers.docker.status import DockerAppView
 from launcher.schedulers.docker.watching.client import wait_for_exit
@@ -128,6 +128,20 @@ def _end_of(engine: Engine, app: DockerApp) -> Attempt | None:
 # -- the end of an attempt that waits: nothing of it has run -----------------------------------------------
 
 
+def decide_all(engine: Engine, app_ids: Collection[str], state: AttemptState, message: str) -> None:
+    """Decide that the waiting ones of these attempts end in this state, before `give_up` ends the first one.
+
+    Else the end of one might come first, and be the end of another one that needs it. A decision that fails
+    is left to `give_up`.
+    """
+    if len(app_ids) > 1:
+        decision = tombstones.ending(state, message)
+        with suppress(EngineError):
+            waiting = engine.containers(f"{PART}={WAITING_PART}")
+            asked = (each for each in waiting if each.labels.get(APP_ID) in app_ids)
+            run_parallel(lambda each: tombstones.decide(engine, each, decision), asked)
+
+
 def give_up(engine: Engine, app_id: str, state: AttemptState, message: str) -> bool:
     """End a waiting attempt in this state; returns when its watcher, if on this machine, has let it go.
 
@@ -167,7 +181,7 @@ def carry_out(engine: Engine, waiting: Container, decided: str) -> None:
     state, message = tombstones.outcome(decided)
     record_unstarted(engine, waiting, state, message)  # type: ignore[arg-type]  # written by `end`
     engine.remove(waiting.id)
-    tombstones.forget(engine, waiting.labels[APP_ID])
+    tombstones.forget(engine, waiting)
 
 
 def record_unstarted(engine: Engine, waiting: Container, state: AttemptState, message: str) -> None:

@@ -55,7 +55,6 @@ T = TypeVar("T")
 _AGAIN_S = 1.0  # time between two looks at a table that could not be written
 _LOOK_S = 1.0  # time between two looks at an attempt without a watcher
 _MOST_MISSES = 10  # while an interrupted submission is resumed, an attempt has neither container nor record
-_LATE_S = 2.0  # a client that takes the attempt over may take so long to replace the removed container
 
 
 class Hold:
@@ -175,8 +174,7 @@ class Hold:
         line = self._line
         if line is None or not self._is_in_line:
             return Rest()
-        until = None if line.error is None else time.time() + _AGAIN_S
-        return Rest(until, line.place.bells, line.place.watched)
+        return Rest(None if line.error is None else _AGAIN_S, line.place.bells, line.place.watched)
 
     def _persist(self, call: Callable[[], T]) -> T:
         """See `Patience.persist`."""
@@ -252,17 +250,18 @@ class Hold:
 
     def _end_removed(self) -> None:
         """Record the end of an attempt whose container is gone: the decided end, else `cancelled`."""
-        read = partial(tombstones.read, self._engine, self._app_id)
-        stone = self._persist(read)
-        if stone is None:
-            time.sleep(_LATE_S)
-            others = self._persist(partial(apps.list_containers, self._engine, self._app_id))
-            stone = self._persist(read)
-            if stone is None and others:
-                return  # another client has taken the attempt over
+        stone = self._persist(partial(tombstones.read, self._engine, self._app_id))
+        if stone is None and self._persist(self._is_taken_over):
+            return
         state, message = (stone.outcome.state, stone.outcome.message) if stone else ("cancelled", GONE)
         self._persist(partial(ends.record_unstarted, self._engine, self._waiting, state, message))
-        self._persist(partial(tombstones.forget, self._engine, self._app_id))
+        self._persist(partial(tombstones.forget, self._engine, self._waiting))
+
+    def _is_taken_over(self) -> bool:
+        """Whether another client submits the attempt again, or has done so."""
+        return tombstones.is_resumed(self._engine, self._waiting) or bool(
+            apps.list_containers(self._engine, self._app_id)
+        )
 
     def _or_fail(self, call: Callable[[], T]) -> T | None:
         """Make a call, repeated while the engine is away; None where a final error has failed the attempt."""
@@ -322,7 +321,7 @@ class Hold:
             setup.create(DockerJob(**{**self._job, "containers": containers}), labels, {}, dealt)
             self._is_created = True
         self._engine.remove(self._waiting.id)
-        tombstones.forget(self._engine, self._app_id)
+        tombstones.forget(self._engine, self._waiting)
 
 
 # -- needs -------------------------------------------------------------------------------------------------

@@ -29,12 +29,12 @@ class Rest(NamedTuple):
     """The conditions that end the rest of an app, beside its events and messages.
 
     Attributes:
-        until: a time, epoch seconds; None for none.
+        for_s: seconds; None for a rest without a time.
         readable: descriptors, until one has input.
         hung_up: descriptors, until one hangs up.
     """
 
-    until: float | None = None
+    for_s: float | None = None
     readable: tuple[int, ...] = ()
     hung_up: tuple[int, ...] = ()
 

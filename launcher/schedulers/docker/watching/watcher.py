@@ -56,7 +56,7 @@ class _Task:
     """An app in the loop.
 
     Attributes:
-        until: when its rest ends, epoch seconds; None for a rest without a time.
+        until: when its rest ends, by the monotonic clock; None for a rest without a time.
         timed_at: the earliest time for which the loop has a timer; None for none.
         fds: the descriptors that the loop watches for it.
         is_given_up: the engine was away for too long: the app has not ended.
@@ -356,7 +356,8 @@ class Watcher:
         elif task.is_due:
             self._wake(task)
         else:
-            task.until, task.fds = rest.until, rest.readable + rest.hung_up
+            task.until = None if rest.for_s is None else time.monotonic() + rest.for_s
+            task.fds = rest.readable + rest.hung_up
             for fd in rest.readable:
                 self._loop.watch(fd, partial(self._wake, task))
             for fd in rest.hung_up:
@@ -377,7 +378,7 @@ class Watcher:
         at = task.until
         if at is not None and (task.timed_at is None or at < task.timed_at):
             task.timed_at = at
-            self._loop.after(max(0.0, at - time.time()), partial(self._look_at_time, task, at))
+            self._loop.after(max(0.0, at - time.monotonic()), partial(self._look_at_time, task, at))
 
     def _look_at_time(self, task: _Task, at: float) -> None:
         if task.timed_at != at:
@@ -385,7 +386,7 @@ class Watcher:
         task.timed_at = None
         if task.is_over or task.is_running or task.until is None:
             return
-        if task.until <= time.time() + _TIMER_S:
+        if task.until <= time.monotonic() + _TIMER_S:
             self._wake(task)
         else:
             self._set_timer(task)

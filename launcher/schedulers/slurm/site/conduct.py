@@ -19,7 +19,7 @@ from launcher.holding.journal import is_full
 from launcher.holding.replica import Replica
 from launcher.schedulers.appfolder import AppFolder
 from launcher.schedulers.contents import output_digest
-from launcher.schedulers.loop import Loop
+from launcher.schedulers.loop import Loop, SteadyClock
 from launcher.schedulers.slurm.site.job import (
     SlurmJob,
     has_restarted,
@@ -247,6 +247,7 @@ class Driver:
         self._job = job
         self._run = run
         self._loop = loop
+        self._clock = SteadyClock()
         loop.on_signals = self._take_signals
         self._steps = Steps(folder, settings, app, job, loop, run)
         self._steps.on_doubt = self._is_ended_by_slurm
@@ -261,9 +262,8 @@ class Driver:
 
     # -- what `hold` asks for ------------------------------------------------------------------------------
 
-    @staticmethod
-    def now() -> float:
-        return time.time()
+    def now(self) -> float:
+        return self._clock.now()
 
     def start(self, replicas: "Sequence[Replica]") -> None:
         if not self._is_requeued:
@@ -285,8 +285,9 @@ class Driver:
             if self._is_requeued and (self._is_over or not self._steps):
                 raise Requeued
             facts = self._take_facts()
-            if facts:
-                return facts
+            clock = self._clock.set_since()
+            if facts or clock:
+                return facts if clock is None else [clock, *facts]
             if self._is_requeued:
                 until = None
             elif until is not None and time.monotonic() >= until:
