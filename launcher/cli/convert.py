@@ -24,8 +24,7 @@ from launcher.jobfile.model.role import RoleSpec
 from launcher.jobfile.text.document import Source, source_of
 from launcher.jobfile.text.parse import parse
 from launcher.runner import get_runner
-from launcher.schedulers.registry import get_default_scheduler_name
-from launcher.schedulers.rules import SchedulerRules
+from launcher.schedulers.registry import SchedulerRules, get_default_scheduler_name
 from launcher.specs.app import AppDef
 from launcher.specs.appdata import first_difference, plain
 from launcher.specs.text import to_yaml

@@ -119,7 +119,7 @@ def _compiled(
     files: Sequence[str], args: Any, placeholders: bool, cwd: str, checkout: Checkout | None
 ) -> Compiled:
     from launcher.jobfile.compile.files import Environment, compile_files
-    from launcher.schedulers.rules import SchedulerRules
+    from launcher.schedulers.registry import SchedulerRules
 
     schedulers = SchedulerRules()
     environment = Environment(

@@ -18,8 +18,7 @@ from launcher.jobfile.compile.files import compile_text
 from launcher.jobfile.diagnostic import Diagnostic, job_file_error
 from launcher.jobfile.text.document import Document, Source, read_source
 from launcher.jobfile.text.parse import PROCFILE, kind_of_file, parse_values
-from launcher.schedulers.registry import get_scheduler_factories
-from launcher.schedulers.rules import SchedulerRules
+from launcher.schedulers.registry import SchedulerRules, get_scheduler_factories
 from launcher.schedulers.slurm.options import minutes_of
 from launcher.specs.launch import Launch
 

@@ -19,7 +19,7 @@ from launcher.jobfile.compile.project import Homes
 from launcher.jobfile.compile.variables import Inputs
 from launcher.jobfile.text.document import Source
 from launcher.jobfile.text.parse import parse
-from launcher.schedulers.rules import SchedulerRules
+from launcher.schedulers.registry import SchedulerRules
 from launcher.specs import Launch
 
 FOLDER = Path(__file__).resolve().parent

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from launcher.jobfile import Compiled, Diagnostic, Environment, compile_files
-from launcher.schedulers.rules import SchedulerRules
+from launcher.schedulers.registry import SchedulerRules
 from launcher.specs import canonical
 
 FOLDER = Path(__file__).parent / "wrong"

@@ -16,7 +16,7 @@ import pytest
 from launcher.jobfile import Environment, compile_files, render
 from launcher.jobfile.text.document import Source, read_source
 from launcher.jobfile.text.parse import parse
-from launcher.schedulers.rules import SchedulerRules
+from launcher.schedulers.registry import SchedulerRules
 from launcher.specs import Launch, digest, document
 from tests.lanes import thinned
 from tests.unit.jobfile.words import git

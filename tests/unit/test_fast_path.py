@@ -121,7 +121,6 @@ ON_BRANCH = {
     ),
     "launcher.schedulers.docker.watching.app": "probes, needs and turns, for apps without them",
     "launcher.schedulers.docker.watching.watcher": "needs and turns, for apps without them",
-    "launcher.schedulers.rules": "checks and schedulers, for files whose compiled form is kept",
     "launcher.schedulers.local.request": "launcher.turns, for apps without GPUs",
     "launcher.schedulers.slurm.cluster": (
         "ssh, for clusters of this machine; zipfile, for requests that submit nothing"

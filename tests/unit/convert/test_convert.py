@@ -18,7 +18,7 @@ from launcher.jobfile.compile.files import compile_text
 from launcher.jobfile.format import format_text
 from launcher.jobfile.text.document import Source
 from launcher.jobfile.text.parse import parse_values
-from launcher.schedulers.rules import SchedulerRules
+from launcher.schedulers.registry import SchedulerRules
 from launcher.schedulers.slurm.options import KNOWN, OWN_OPTION, REFUSED
 from launcher.specs import Launch
 from launcher.specs.macros import substitute

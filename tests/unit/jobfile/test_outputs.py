@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from launcher.jobfile import Compiled, Environment, compile_files
-from launcher.schedulers.rules import SchedulerRules
+from launcher.schedulers.registry import SchedulerRules
 from launcher.specs.outputs import has_output, jobs_read
 from tests.unit.jobfile.words import HEAD, compile_text, launch
 

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from launcher.jobfile import Compiled, Environment, compile_files
-from launcher.schedulers.rules import SchedulerRules
+from launcher.schedulers.registry import SchedulerRules
 from launcher.specs import AppDef, Role, check_app, digest, document
 
 RULES = SchedulerRules()

@@ -13,7 +13,7 @@ from typing import Any
 
 from launcher import looks
 from launcher.jobfile import Environment, compile_files
-from launcher.schedulers.rules import SchedulerRules
+from launcher.schedulers.registry import SchedulerRules
 
 LOOKS = ("stat", "lstat", "readlink", "access", "getcwd", "listdir", "scandir", "getlogin", "umask", "uname")
 EVENTS = {"open", "os.listdir", "os.scandir", "subprocess.Popen", "os.posix_spawn", "os.fork", "os.exec"}
