@@ -19,7 +19,7 @@ from launcher.errors import LauncherError, SchedulerError, StateError
 from launcher.plan.effects import start_of
 from launcher.plan.model import Plan
 from launcher.plan.step import Guard, Step
-from launcher.schedulers.many import in_threads, in_turn
+from launcher.schedulers.many import in_threads
 from launcher.schedulers.staged import Member, Reservation, StagedScheduler
 from launcher.specs.attempt import ENDED_STATES, HOLDER, Attempt, StoodOn
 from launcher.specs.launch import InputRef, JobKey, Launch
@@ -139,16 +139,11 @@ class Submission:
         reservation.inputs = _input_ref(self.step, self.bound.launch)
         self.emit("reserved")
 
-    def make_way(self, reservation: Reservation) -> None:
-        """Check the input files, and stop the attempts that the created one replaces."""
+    def keep_files(self, reservation: Reservation) -> None:
+        """Check the input files, and store the lists of them and of the workspace, which name the changed
+        files later. Raises StaleError."""
         if reservation.inputs is not None:
             self._at.inputs.check(reservation.inputs)
-        self._keep_files()
-        for old in self.step.stops:
-            self._at.stop(old, self.step)
-
-    def _keep_files(self) -> None:
-        """Store the lists of input files and of the workspace, which name the changed files later."""
         if self.bound.launch.inputs_digest:
             from launcher.workspace import inputs
 
@@ -159,6 +154,11 @@ class Submission:
 
         for part in self.bound.workspace.parts:
             keep(part.digest)
+
+    def stop_old(self) -> None:
+        """Stop the attempts that the created one replaces."""
+        for old in self.step.stops:
+            self._at.stop(old, self.step)
 
     def note_receivers(self) -> None:
         """Note the receivers of the outcome; without any, remove the note of a client that was killed.
@@ -367,14 +367,18 @@ class _Order:
         self._drop(errors)
 
     def _make_way(self) -> None:
-        """Check the jobs before they start, and stop the attempts that they replace."""
-
-        def make_way(app_id: str) -> None:
-            self.open[app_id].make_way(self._made[app_id])
-
-        together = in_threads if any(each.step.stops for each in self.open.values()) else in_turn
-        answers = dict(together(make_way, self.open))
-        self._drop([answers[app_id] for app_id in self.open])
+        """Check the jobs before they start, and stop the attempts that they replace, several at once."""
+        refusals: dict[str, LauncherError | None] = {}
+        for app_id, each in self.open.items():
+            try:
+                each.keep_files(self._made[app_id])
+            except LauncherError as error:
+                refusals[app_id] = error
+        self._drop([refusals.get(app_id) for app_id in self.open])
+        stopping = [app_id for app_id, each in self.open.items() if each.step.stops]
+        if stopping:
+            errors = dict(in_threads(lambda app_id: self.open[app_id].stop_old(), stopping))
+            self._drop([errors.get(app_id) for app_id in self.open])
         for each in self.open.values():
             if each.turn is not None:
                 each.turn.follow()

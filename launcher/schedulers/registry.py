@@ -13,7 +13,7 @@ from launcher.errors import LauncherError, SchedulerError
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
-    from typing import Any, TypeVar
+    from typing import Any
 
     from launcher.schedulers.api import Scheduler, SchedulerFactory
     from launcher.specs.app import AppDef
@@ -22,8 +22,6 @@ if TYPE_CHECKING:
     from launcher.state.reader import Reader
     from launcher.state.records import AppRecord
     from launcher.state.store import Store
-
-    T = TypeVar("T")
 
 GROUP = "launcher.schedulers"
 
@@ -215,14 +213,6 @@ def open_store(*, readonly: bool = False, durable: bool = True) -> Store:
     from launcher.state.store import Store
 
     return Store.open(readonly=readonly, durable=durable, source=every_app)
-
-
-def ask_store(ask: Callable[[Store], T], store: Store | None) -> T:
-    """The answer of the open store or, without one, of the store in LAUNCHER_HOME, read once."""
-    if store is not None:
-        return ask(store)
-    with open_store(readonly=True) as opened:
-        return ask(opened)
 
 
 def every_app() -> Iterator[tuple[AppRecord, bool]]:

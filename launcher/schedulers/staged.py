@@ -36,6 +36,7 @@ class Reservation:
     """An app id owned by this client, from `reserve` to `start` or `abort`. Schedulers subclass it.
 
     Attributes:
+        app_id: the id that the app will have.
         waits_for: the attempts among `attempt.needs` that have not succeeded yet. Set between `reserve` and
             `create`; with any, `start` returns when the app's holder has recorded that it waits for them.
         turn: the request of the app to this machine, or to that of its engine, see `is_held_here`; None where
@@ -52,6 +53,7 @@ class Reservation:
 
     def __init__(self, attempt: Attempt) -> None:
         self.attempt = attempt
+        self.app_id = attempt.app_id
         self.waits_for: tuple[StoodOn, ...] = ()
         self.turn: Ask | None = None
         self.follow: Callable[[], None] = lambda: None
@@ -59,11 +61,6 @@ class Reservation:
         self.inputs: InputRef | None = None
         self.accepted: AttemptState = "running"
         self.queued_for = "in line for its share of this machine"
-
-    @property
-    def app_id(self) -> str:
-        """The id that the app will have."""
-        return self.attempt.app_id
 
 
 class Verdict:

@@ -76,21 +76,18 @@ from the folders and engines of the schedulers."""
 _RENEW_INDEXES = ("DROP INDEX apps_unended", "DROP INDEX attempts_live", _APPS_UNENDED, _ATTEMPTS_LIVE)
 
 
-def _added(*names: str) -> tuple[str, ...]:
-    """The statements that add columns of text to `attempts`."""
-    return tuple(f"ALTER TABLE attempts ADD COLUMN {name} TEXT NOT NULL DEFAULT ''" for name in names)
-
+_added = "ALTER TABLE attempts ADD COLUMN {} TEXT NOT NULL DEFAULT ''".format
 
 UPGRADES = {
-    1: _added("trigger_digest"),
-    2: (*_added(*_NEXT), *_APPS.split(";")),
+    1: (_added("trigger_digest"),),
+    2: (*map(_added, _NEXT), *_APPS.split(";")),
     3: _RENEW_INDEXES,
     4: _RENEW_INDEXES,  # the set of live states has changed again
-    5: _added(*_STANDS_ON),
-    6: _added(*_APPROVED),
-    7: _added("used"),
-    8: _added(*_SINCE_9),
-    9: _added(*_SINCE_10),
+    5: (*map(_added, _STANDS_ON),),
+    6: (*map(_added, _APPROVED),),
+    7: (_added("used"),),
+    8: (*map(_added, _SINCE_9),),
+    9: (*map(_added, _SINCE_10),),
 }
 """Version of the schema → the statements that upgrade it to the next version."""
 

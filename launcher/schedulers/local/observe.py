@@ -11,12 +11,13 @@ from launcher.files import is_below
 from launcher.schedulers.appfolder import AppFolder, sweep
 from launcher.schedulers.backend import EngineApps
 from launcher.schedulers.local import rundir
-from launcher.schedulers.registry import ask_store, open_store
+from launcher.schedulers.registry import open_store
 from launcher.state.records import PENDING, UNSTARTED, WAITING, AppRecord, as_seen
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Iterator, Mapping
+    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+    from typing import TypeVar
 
     from launcher.errors import LauncherError
     from launcher.schedulers.api import Known, OnWait
@@ -24,6 +25,8 @@ if TYPE_CHECKING:
     from launcher.specs.attempt import Attempt, AttemptState
     from launcher.specs.launch import JobKey
     from launcher.state.store import Store
+
+    T = TypeVar("T")
 
 
 _READ_WITHIN_S = 60.0
@@ -48,6 +51,13 @@ class LocalApps(EngineApps):
         self._session = session
         self._on_wait = on_wait
         self._store = store
+
+    def _asked(self, ask: Callable[[Store], T]) -> T:
+        """The answer of the open store or, without one, of the store in LAUNCHER_HOME, read once."""
+        if self._store is not None:
+            return ask(self._store)
+        with open_store(readonly=True) as opened:
+            return ask(opened)
 
     def read(self, app_id: str, *, whole: bool = False) -> LocalApp | None:
         """Read an app. With `whole`, an app whose supervisor has died is ended: its processes are killed."""
@@ -82,7 +92,7 @@ class LocalApps(EngineApps):
             live = store.to_tidy(rundir.SCHEDULERS, settled)
             return live, store.of_jobs(keys, rundir.SCHEDULERS, settled)
 
-        live, of_jobs = ask_store(ask, self._store)
+        live, of_jobs = self._asked(ask)
         for row in live:
             attempt = self._attempt(row, known) if row.job is not None else None
             if attempt is not None:
@@ -159,7 +169,7 @@ class LocalApps(EngineApps):
 
     def records(self) -> list[AppRecord]:
         """The apps of the scheduler, the newest first. Apps without a recorded end are read from folders."""
-        apps = ask_store(lambda store: store.apps(self._backend), self._store)
+        apps = self._asked(lambda store: store.apps(self._backend))
         out = []
         for app in apps:
             if app.is_live:
@@ -211,7 +221,7 @@ class LocalApps(EngineApps):
         def ask(store: Store) -> tuple[int, list[AppRecord]]:
             return store.count(rundir.SCHEDULERS), store.to_tidy(rundir.SCHEDULERS)
 
-        rows, live = ask_store(ask, self._store)
+        rows, live = self._asked(ask)
         if rows < len(folders()):
             with open_store(durable=False) as store:
                 add_missing(store)

@@ -175,6 +175,7 @@ class LocalScheduler(EngineScheduler["PopenRequest"]):
         """Cancel the attached apps, and wait until they have ended."""
         if self._made is not None:
             self._made.close(self.cancel)
+            self._made = None
         if self._watch is not None:
             self._watch.close()
             self._watch = None
