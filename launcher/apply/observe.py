@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import posixpath
 from _thread import allocate_lock
+from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
@@ -12,10 +13,10 @@ from launcher.apply.engines import Engines
 from launcher.dataclass import replace
 from launcher.errors import LauncherError
 from launcher.paths import token
-from launcher.plan.snapshot import Snapshot, merge
+from launcher.plan.snapshot import Snapshot
 from launcher.schedulers.registry import SHARED_ENGINES
 from launcher.specs.app import Role
-from launcher.specs.attempt import ENDED_STATES, Attempt
+from launcher.specs.attempt import ENDED_STATES, UNSTARTED_STATES, Attempt
 from launcher.specs.inputs import NOTHING_SEEN, Seen, differing, recorded_paths
 from launcher.specs.launch import JobKey, Launch
 from launcher.specs.macros import substitute
@@ -23,6 +24,9 @@ from launcher.state.store import Store
 
 if TYPE_CHECKING:
     from launcher.workspace.seen import Command, SeenFiles
+
+_SEEN_TO_END = ENDED_STATES - {"lost"}
+_NEVER_RAN = UNSTARTED_STATES | {"skipped"}
 
 
 def observe(
@@ -43,6 +47,7 @@ def observe(
         keys, schedulers: further jobs, and names of engines to ask.
         others: ask for the live attempts of all other jobs, too.
     """
+    engines.expect(launches)
     jobs = list(dict.fromkeys((*keys, *_keys(launches))))
     wanted = set(jobs)
     recorded = store.decisive(wanted)
@@ -113,6 +118,70 @@ def _without_lost(
             gone = folders.lost(successes)
             lost |= {each.app_id: folders.elsewhere(each) for each in successes if each.app_id in gone}
     return snapshot.without_outputs(lost) if lost else snapshot
+
+
+def merge(
+    *,
+    ledger: Iterable[Attempt],
+    engines: Iterable[Attempt],
+    fingerprints: Mapping[str, str],
+    counts: Mapping[tuple[JobKey, str], int] | None = None,
+    home: str = "",
+    shared: Collection[str] = (),
+) -> Snapshot:
+    """Join the attempts of the ledger and of the engines into one snapshot.
+
+    `fingerprints` names the schedulers whose engines were asked; for the others the ledger is authoritative.
+    `counts` holds the ledger's number of attempts per (job, digest). Attempts that are not in the ledger yet
+    (their apply was killed before it wrote the row) are added to it.
+    """
+    recorded = {(attempt.scheduler, attempt.app_id): attempt for attempt in ledger}
+    held = {(attempt.scheduler, attempt.app_id): attempt for attempt in engines}
+    attempts = [
+        attempt
+        for app in {**recorded, **held}
+        if (attempt := _believed(recorded.get(app), held.get(app), app[0] in fingerprints))
+    ]
+    latest = _latest(attempts)
+    unrecorded = (
+        (attempt.key, attempt.digest)
+        for attempt in latest.values()
+        if (attempt.scheduler, attempt.app_id) not in recorded and attempt.state not in _NEVER_RAN
+    )
+    return Snapshot(
+        latest=latest,
+        ran=_latest(attempt for attempt in attempts if attempt.state not in _NEVER_RAN),
+        succeeded=_latest(attempt for attempt in attempts if attempt.state == "succeeded"),
+        live=tuple(sorted((a for a in attempts if a.is_live), key=lambda a: (a.key, a.number))),
+        counts=Counter(counts or {}) + Counter(unrecorded),
+        fingerprints=dict(fingerprints),
+        home=home,
+        shared=frozenset(shared),
+    )
+
+
+def _believed(ledger: Attempt | None, engine: Attempt | None, asked: bool) -> Attempt | None:
+    """The engine decides about live attempts, the ledger about ended ones. None: the attempt never ran.
+
+    The end of a lost attempt was not observed, so the engine decides about it too.
+    """
+    if engine is not None and (engine.is_live or ledger is None or ledger.state not in _SEEN_TO_END):
+        return engine
+    if engine is not None and ledger is not None:
+        return replace(ledger, drift=engine.drift)
+    if ledger is None or not ledger.is_live or not asked:
+        return ledger
+    if ledger.state in _NEVER_RAN:
+        return None  # removed before any replica started
+    return replace(ledger, state="lost", owner="", message="nothing of it is left")
+
+
+def _latest(attempts: Iterable[Attempt]) -> dict[JobKey, Attempt]:
+    latest: dict[JobKey, Attempt] = {}
+    for attempt in attempts:
+        if attempt.key not in latest or attempt.number > latest[attempt.key].number:
+            latest[attempt.key] = attempt
+    return latest
 
 
 def _is_over(store: Store, attempt: Attempt) -> bool:

@@ -78,9 +78,8 @@ def plan_launches(
     `limits`: of groups that all of its jobs belong to. `requests`: see `make_plan`.
     """
     chosen, others = select(launches, choices.select)
-    engines.expect(chosen)
-    room = _room(chosen, engines, limits)
     snapshot = observe(store, engines, chosen, others=bool(choices.scopes))
+    room = _room(chosen, engines, limits)
     choices = _in_sparse_checkouts(choices, launches, snapshot)
     edited = CheckoutFiles(engines).edited_of(chosen, snapshot.ran)
     decided = partial(reconcile, chosen, snapshot, choices, others=others, room=room, edited=edited)
@@ -144,7 +143,6 @@ def plan_rest(plan: Plan, schedulers: Iterable[str], store: Store, engines: Engi
     from launcher.plan.recheck import recheck
 
     launches = [step.launch for step in plan.steps if step.launch is not None]
-    engines.expect(launches)
     keys = [step.key for step in plan.steps]
     snapshot = observe(store, engines, launches, keys=keys, schedulers=schedulers)
     # Only a saved plan can expire, not one that was just made in this process.

@@ -1,17 +1,14 @@
-"""The observed attempts: the ledger and the engines in one view."""
+"""The observed attempts, of the ledger and the engines in one view."""
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 from launcher.dataclass import dataclass, field, replace
-from launcher.specs.attempt import ENDED_STATES, UNSTARTED_STATES, Attempt, StoodOn
+from launcher.specs.attempt import Attempt, StoodOn
 from launcher.specs.inputs import InputFiles
 from launcher.specs.launch import JobKey
 
-_SEEN_TO_END = ENDED_STATES - {"lost"}
-_NEVER_RAN = UNSTARTED_STATES | {"skipped"}
 OUTPUT_GONE = "its output folder is gone"
 
 
@@ -22,7 +19,7 @@ def missing_output(engine: str) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Snapshot:
-    """The observed attempts. `merge` makes a snapshot of the ledger and the engines.
+    """The observed attempts. `launcher.apply.observe` makes a snapshot of the ledger and the engines.
 
     Attributes:
         latest, succeeded: the latest attempt, and the latest success, per job.
@@ -71,67 +68,3 @@ class Snapshot:
 
         latest, ran, succeeded = map(marked, (self.latest, self.ran, self.succeeded))
         return replace(self, latest=latest, ran=ran, succeeded=succeeded, lost_outputs=lost)
-
-
-def merge(
-    *,
-    ledger: Iterable[Attempt],
-    engines: Iterable[Attempt],
-    fingerprints: Mapping[str, str],
-    counts: Mapping[tuple[JobKey, str], int] | None = None,
-    home: str = "",
-    shared: Collection[str] = (),
-) -> Snapshot:
-    """Join the attempts of the ledger and of the engines into one snapshot.
-
-    `fingerprints` names the schedulers whose engines were asked; for the others the ledger is authoritative.
-    `counts` holds the ledger's number of attempts per (job, digest). Attempts that are not in the ledger yet
-    (their apply was killed before it wrote the row) are added to it.
-    """
-    recorded = {(attempt.scheduler, attempt.app_id): attempt for attempt in ledger}
-    held = {(attempt.scheduler, attempt.app_id): attempt for attempt in engines}
-    attempts = [
-        attempt
-        for app in {**recorded, **held}
-        if (attempt := _believed(recorded.get(app), held.get(app), app[0] in fingerprints))
-    ]
-    latest = _latest(attempts)
-    unrecorded = (
-        (attempt.key, attempt.digest)
-        for attempt in latest.values()
-        if (attempt.scheduler, attempt.app_id) not in recorded and attempt.state not in _NEVER_RAN
-    )
-    return Snapshot(
-        latest=latest,
-        ran=_latest(attempt for attempt in attempts if attempt.state not in _NEVER_RAN),
-        succeeded=_latest(attempt for attempt in attempts if attempt.state == "succeeded"),
-        live=tuple(sorted((a for a in attempts if a.is_live), key=lambda a: (a.key, a.number))),
-        counts=Counter(counts or {}) + Counter(unrecorded),
-        fingerprints=dict(fingerprints),
-        home=home,
-        shared=frozenset(shared),
-    )
-
-
-def _believed(ledger: Attempt | None, engine: Attempt | None, asked: bool) -> Attempt | None:
-    """The engine decides about live attempts, the ledger about ended ones. None: the attempt never ran.
-
-    The end of a lost attempt was not observed, so the engine decides about it too.
-    """
-    if engine is not None and (engine.is_live or ledger is None or ledger.state not in _SEEN_TO_END):
-        return engine
-    if engine is not None and ledger is not None:
-        return replace(ledger, drift=engine.drift)
-    if ledger is None or not ledger.is_live or not asked:
-        return ledger
-    if ledger.state in _NEVER_RAN:
-        return None  # removed before any replica started
-    return replace(ledger, state="lost", owner="", message="nothing of it is left")
-
-
-def _latest(attempts: Iterable[Attempt]) -> dict[JobKey, Attempt]:
-    latest: dict[JobKey, Attempt] = {}
-    for attempt in attempts:
-        if attempt.key not in latest or attempt.number > latest[attempt.key].number:
-            latest[attempt.key] = attempt
-    return latest

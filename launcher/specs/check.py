@@ -6,7 +6,7 @@ import re
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from enum import Enum
-from functools import partial
+from functools import cache, partial
 from posixpath import normpath
 from typing import Any, NamedTuple
 
@@ -139,7 +139,7 @@ def _check_role(role: Role) -> Iterator[Problem]:
         yield Problem((*at, "entrypoint"), "missing-field", message)
     else:
         yield from _check_text((*at, "entrypoint"), role.entrypoint)
-    for name, default, rule in _RULES:
+    for name, default, rule in _rules():
         value = getattr(role, name)
         if value is not default:
             yield from rule((*at, name), value)
@@ -424,11 +424,16 @@ def _check_texts(rule: Rule, path: Path, texts: Sequence[Any]) -> Iterator[Probl
 _APART = ("name", "entrypoint", "base_image")
 """Fields with their own rule, and a field that nothing reads."""
 
-_RULES = [
-    (name, field.default, rule)
-    for name, field in ROLE_FIELDS.items()
-    if name not in _APART and (rule := _rule(field)) is not None
-]
+
+@cache
+def _rules() -> list[tuple[str, Any, Rule]]:
+    """Name, default and rule of the fields of a role."""
+    fields = [(name, field.default, _rule(field)) for name, field in ROLE_FIELDS.items()]
+    return [
+        (name, default, rule) for name, default, rule in fields if rule is not None and name not in _APART
+    ]
+
+
 _TYPES: Mapping[str, tuple[type, ...]] = {"list": (list, tuple), "dict": (Mapping,), "Resource": (Resource,)}
 _SHAPES = [
     (name, _TYPES[kind])

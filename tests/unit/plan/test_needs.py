@@ -5,11 +5,11 @@ from typing import Any
 
 import pytest
 
+from launcher.apply.observe import merge
 from launcher.errors import UsageError
 from launcher.plan.grounds import Grounds
 from launcher.plan.model import Plan
 from launcher.plan.reconcile import reconcile, select
-from launcher.plan.snapshot import merge
 from launcher.plan.step import Guard, Step
 from launcher.specs.attempt import Attempt, StoodOn
 from launcher.specs.inputs import combine

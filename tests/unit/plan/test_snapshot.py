@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from launcher.plan.snapshot import merge
+from launcher.apply.observe import merge
 from tests.unit.plan.world import ENGINES, attempt, job
 
 TRAIN = job("train")

@@ -4,9 +4,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+from launcher.apply.observe import merge
 from launcher.plan.model import Plan
 from launcher.plan.reconcile import NOTHING, Choices, reconcile
-from launcher.plan.snapshot import Snapshot, merge
+from launcher.plan.snapshot import Snapshot
 from launcher.plan.turns import Room
 from launcher.specs import canonical
 from launcher.specs.app import AppDef, Role
