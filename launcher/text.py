@@ -66,14 +66,6 @@ def unusable_in(text: str) -> str:
     return f"more than {most:,} bytes: pass the name of a file" if size > most else ""
 
 
-def is_unicode(text: str) -> bool:
-    """Whether text can be recorded: a path with bytes that are no UTF-8 cannot."""
-    try:
-        return text.isascii() or bool(text.encode())
-    except UnicodeEncodeError:
-        return False
-
-
 def with_cause(message: str, cause: str) -> str:
     """`main/0 exited with 1; main/0: no data`: how an app ended, and the error that a replica reported.
 

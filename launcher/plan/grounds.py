@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from functools import partial
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from launcher.dataclass import dataclass, field, replace
 from launcher.plan.snapshot import Snapshot, missing_output
 from launcher.plan.step import Reason, Step, is_abandoned, is_unfinished, submitter
-from launcher.specs.attempt import WAITING_STATES, Attempt, LateDocument, StoodOn
+from launcher.specs.attempt import WAITING_STATES, Attempt, StoodOn, late_document
 from launcher.specs.inputs import InputFiles
 from launcher.specs.launch import JobKey, Launch, Need
 from launcher.text import natural, some_of
@@ -300,12 +299,6 @@ def _stands(need: Need, attempt: Attempt, note: str = "") -> Ground:
     )
 
 
-def _document(launch: Launch) -> dict[str, Any]:
-    from launcher.specs import canonical
-
-    return canonical.document(launch)
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Desired:
     """One job as its file declares it, and the flags of the command line that concern it.
@@ -339,7 +332,7 @@ class Desired:
     def of(cls, launch: Launch, **choices: Any) -> Desired:
         """The job in normal form; `choices` are further fields."""
         if launch.digest:
-            document: Mapping[str, Any] = LateDocument(partial(_document, launch))
+            document: Mapping[str, Any] = late_document(launch)
             return cls(launch=launch, document=document, digest=launch.digest, **choices)
         from launcher.specs import canonical
 

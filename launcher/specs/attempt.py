@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from typing import Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from launcher.dataclass import dataclass, field, fields
 from launcher.holding import use
 from launcher.holding.use import Use
 from launcher.specs.jobkey import JobKey
+
+if TYPE_CHECKING:
+    from launcher.specs.launch import Launch
 
 AttemptState = Literal[
     "reserved",
@@ -108,6 +111,17 @@ class LateDocument(Mapping[str, Any]):
 
     def __repr__(self) -> str:
         return repr(self._whole())
+
+
+def late_document(launch: Launch) -> LateDocument:
+    """The document of a launch, made once something looks into it."""
+
+    def make() -> dict[str, Any]:
+        from launcher.specs import canonical
+
+        return canonical.document(launch)
+
+    return LateDocument(make)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

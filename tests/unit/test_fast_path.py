@@ -126,6 +126,7 @@ ON_BRANCH = {
         "ssh, for clusters of this machine; zipfile, for requests that submit nothing"
     ),
     "launcher.secrets": "typing, for every process that reads a secret",
+    "launcher.specs.attempt": "documents, for known digests",
     "launcher.specs.resources": "the table of AWS instances and the plug-ins, for roles that name none",
     "launcher.specs.status": "dates and wrapped text, for replicas without an error",
     "launcher.specs.notify": "Base64, for commands that use no key of a receiver",

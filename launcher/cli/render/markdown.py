@@ -16,8 +16,9 @@ from launcher.cli.render.plan_lines import (
     folded_rows,
     in_total,
     namer,
+    sent_to,
 )
-from launcher.cli.render.values import asked_for, sent_to, text_of
+from launcher.cli.render.values import asked_for, text_of
 from launcher.plan.model import Plan, overruns, total_of
 from launcher.plan.step import Step
 from launcher.text import fenced, plural

@@ -20,6 +20,7 @@ from launcher.plan.model import Plan, PlanTotal
 from launcher.plan.step import UNITS, Estimate, Step, in_hours
 from launcher.specs.launch import JobKey
 from launcher.specs.macros import with_brackets
+from launcher.specs.notify import Destination
 from launcher.specs.secret import HIDDEN, hide
 from launcher.text import FEW, listing, named, plural, printable, some_of
 
@@ -385,3 +386,8 @@ def _hours(cost: Estimate | PlanTotal) -> list[str]:
         for unit, part in shown.items()
         if part
     ]
+
+
+def sent_to(receivers: Sequence[Destination]) -> str:
+    """The sentence that names the receivers of outcomes; "" without one."""
+    return f"Outcomes are sent to {listing([str(each) for each in receivers])}" if receivers else ""

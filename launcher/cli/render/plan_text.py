@@ -18,8 +18,9 @@ from launcher.cli.render.plan_lines import (
     in_total,
     namer,
     role_lines,
+    sent_to,
 )
-from launcher.cli.render.values import sent_to, wrapped
+from launcher.cli.render.values import wrapped
 from launcher.plan.model import Plan, overruns, total_of
 from launcher.plan.step import Guard, Step, keys_after
 from launcher.specs.launch import JobKey

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 
 from launcher.cli.console import visible
-from launcher.text import core_count, cores, listing, memory, paint, plural
+from launcher.text import core_count, cores, memory, paint, plural
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -14,7 +14,6 @@ if TYPE_CHECKING:
 
     from launcher.holding.use import Use
     from launcher.specs.attempt import Attempt
-    from launcher.specs.notify import Destination
 
 
 STATE_STYLES = {
@@ -163,11 +162,6 @@ def asked_and_used(asked: Mapping[str, Any], use: Use | None) -> tuple[str, ...]
     source, times = MEASURED.get(use.source, ""), (duration(use.cpu_s), duration(use.wall_s))
     busy = core_count(use.cores) if use.has_cores else ""
     return (cpu, busy, size, highest, source, *times)
-
-
-def sent_to(receivers: Sequence[Destination]) -> str:
-    """The sentence that names the receivers of outcomes; "" without one."""
-    return f"Outcomes are sent to {listing([str(each) for each in receivers])}" if receivers else ""
 
 
 def named(attempt: Attempt) -> dict[str, Any]:

@@ -39,7 +39,6 @@ from launcher.looks import not_repeatable
 from launcher.specs.jobkey import JobKey
 from launcher.specs.launch import Launch
 from launcher.specs.secret import hide, is_sensitive
-from launcher.text import is_unicode
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -315,7 +314,7 @@ def _compile_file(found: FoundFile, work: Callable[[str], Work]) -> FileResult |
     if not isinstance(source, Diagnostic):
         job = work(found.path)
         source = read_source(found.file, found.path, job.home.real_root)
-        if not is_unicode(job.home.origin + os.path.relpath(found.path, job.home.root)):
+        if not _is_unicode(job.home.origin + os.path.relpath(found.path, job.home.root)):
             message, hint = "its path is no UTF-8 text", "rename the file, or the folder that it lies in"
             source = of_whole_file(found.file, "unreadable", message, hint=hint)
     if isinstance(source, Diagnostic):
@@ -323,6 +322,14 @@ def _compile_file(found: FoundFile, work: Callable[[str], Work]) -> FileResult |
         is_gone = found.walked and source.code == "no-such-file" and not looks.is_link(found.path)
         return None if is_gone else FileResult(file=found.file, problems=(source,))
     return compile_document(parse(source), job)
+
+
+def _is_unicode(text: str) -> bool:
+    """Whether text can be recorded: a path with bytes that are no UTF-8 cannot."""
+    try:
+        return text.isascii() or bool(text.encode())
+    except UnicodeEncodeError:
+        return False
 
 
 def _undeclared(
