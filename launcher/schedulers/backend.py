@@ -91,13 +91,18 @@ class BackendScheduler(StagedScheduler[T]):
 
         attempt = attempt_of_app(info.app, info.cfg, self.backend, self.session_name, app_id)
         reservation = self.claim(attempt)
+        reservation.request = info.request
         try:
+            self.bring_files(reservation, info.app)
             reservation.create(info.app, info.cfg)
             if not self._detach:
                 self._attached.append(app_id)
             reservation.start()
         finally:
             reservation.abort()
+
+    def bring_files(self, reservation: BackendReservation, app: AppDef) -> None:
+        """Copy files that the app needs, for `launch`, before it is created."""
 
     def read_ended(
         self, app_id: str, timeout_s: float | None = None, *, whole: bool = False

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping
     from typing import IO
 
+    from launcher.schedulers.backend import BackendReservation
     from launcher.schedulers.readback import AppLogs
     from launcher.schedulers.slurm.apps import SlurmApps
     from launcher.schedulers.slurm.check import Alike
@@ -98,25 +99,12 @@ class SlurmScheduler(EngineScheduler["SlurmRequest"]):
             self._packed[workspace.digest] = packed(workspace)
         return with_workspace(app, workspace)
 
-    def launch(self, app_id: str, info: AppDryRunInfo[SlurmRequest]) -> None:
-        """Submit an app. Raises StartError, with nothing left behind, when Slurm refuses it."""
-        from launcher.schedulers.record import attempt_of_app
-        from launcher.schedulers.slurm.submit import digest_of, pieces
+    def bring_files(self, reservation: BackendReservation, app: AppDef) -> None:
+        from launcher.schedulers.slurm.submit import SlurmReservation, digest_of, pieces
 
-        attempt = attempt_of_app(info.app, info.cfg, SLURM, self.session_name, app_id)
-        archive = self._packed.get(digest_of(info.app))
-        reservation = self.claim(attempt)
-        reservation.request = info.request
-        try:
-            if archive is not None:
-                reservation.cluster.put(app_id, pieces(archive))
-            reservation.create(info.app, info.cfg)
-            reservation.start()
-        except BaseException:
-            reservation.abort()
-            raise
-        if not self._detach:
-            self._attached.append(app_id)
+        archive = self._packed.get(digest_of(app))
+        if archive is not None and isinstance(reservation, SlurmReservation):
+            reservation.cluster.put(reservation.app_id, pieces(archive))
 
     # Staged submission
 
