@@ -16,6 +16,7 @@ from launcher.schedulers.slurm import known
 from launcher.schedulers.slurm.apps import SlurmApps
 from launcher.schedulers.slurm.clusters import Clusters, Waiter, seen
 from launcher.schedulers.slurm.submit import SlurmReservation
+from launcher.specs.app import AppDef, Role
 from launcher.specs.jobkey import JobKey
 from launcher.state.records import AppRecord
 
@@ -47,6 +48,31 @@ def test_closing_cancels_the_attached_apps_but_not_one_that_was_left(scheduler, 
     scheduler.leave("train-1-x")
     scheduler.close()
     assert stopped == ["eval-1-x"]
+
+
+class InterruptedAtStart:
+    """A cluster whose user presses Ctrl-C while it is asked to start an app."""
+
+    programs: tuple[dict[str, str], ...] = ()
+    place = ("", "~")
+
+    def call(self, *ops):
+        if ops[-1]["op"] == "start":
+            raise KeyboardInterrupt
+        return [{} for _ in ops]
+
+
+def test_closing_cancels_an_attached_app_whose_start_was_interrupted(scheduler, monkeypatch, launcher_home):
+    stopped, cluster = [], InterruptedAtStart()
+    monkeypatch.setattr(type(scheduler), "stop", lambda _, app_id, *__, **___: stopped.append(app_id))
+    monkeypatch.setattr(
+        scheduler, "claim", lambda attempt: SlurmReservation(cluster, attempt, "nonce", resumed=False)
+    )
+    info = scheduler.submit_dryrun(AppDef("train", [Role("main", "", entrypoint="true")]), {})
+    with pytest.raises(KeyboardInterrupt):
+        scheduler.launch("train-1-x", info)
+    scheduler.close()
+    assert stopped == ["train-1-x"]
 
 
 @pytest.mark.slow
