@@ -21,7 +21,7 @@ from launcher.apply.approval import (
     check_workspaces,
 )
 from launcher.apply.dry_run import bind_plan
-from launcher.apply.engines import Engines, record_ends
+from launcher.apply.engines import Engines, opened, record_ends
 from launcher.apply.events import UNWATCHED, Events, Outcome, Result, Watching
 from launcher.apply.execute import execute
 from launcher.apply.follow import follow
@@ -40,7 +40,6 @@ from launcher.errors import LockTimeoutError
 from launcher.plan.model import Plan
 from launcher.plan.reconcile import NO_CHOICES, Choices
 from launcher.plan.step import Step
-from launcher.schedulers.registry import open_store
 from launcher.specs.launch import JobKey, Launch
 from launcher.specs.notify import Destination
 from launcher.state import outbox
@@ -186,12 +185,8 @@ def apply_plan(
 
 def _apply(goal: Goal, wait: bool, watching: Watching) -> Result:
     events = Events(watching.on_event)
-    with (
-        open_store() as store,
-        Engines(
-            store, take_over=goal.take_over, on_progress=events.progress, on_wait=events.waits
-        ) as engines,
-    ):
+    take_over = goal.take_over
+    with opened(take_over=take_over, on_progress=events.progress, on_wait=events.waits) as (store, engines):
         at = Workplace(engines=engines, store=store, events=events, notify=goal.notify)
         with _hold_locks(goal, events):
             store.back_up(time.time())

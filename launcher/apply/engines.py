@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import os
 from _thread import allocate_lock
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack, contextmanager, suppress
 
 from launcher.errors import SchedulerError, StateError
-from launcher.schedulers.registry import get_scheduler
+from launcher.schedulers.registry import get_scheduler, open_store
 from launcher.schedulers.staged import StagedScheduler
 from launcher.specs.attempt import ENDED_STATES, PENDING_STATES, UNSTARTED_STATES
 from launcher.state.store import Store
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Iterator
     from types import TracebackType
     from typing import Any
 
@@ -160,6 +160,13 @@ class Engines:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()
+
+
+@contextmanager
+def opened(*, readonly: bool = False, **params: Any) -> Iterator[tuple[Store, Engines]]:
+    """The ledger and the engines, open for the body of a `with`. For the parameters see `Engines`."""
+    with open_store(readonly=readonly) as store, Engines(store, readonly=readonly, **params) as engines:
+        yield store, engines
 
 
 _NEXT = {

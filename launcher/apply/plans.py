@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from launcher import git
 from launcher.apply.approval import check_capacity, check_plan
 from launcher.apply.dry_run import dry_run_plan
-from launcher.apply.engines import Engines
+from launcher.apply.engines import Engines, opened
 from launcher.apply.observe import CheckoutFiles, observe
 from launcher.dataclass import replace
 from launcher.errors import LauncherError, UsageError
@@ -21,7 +21,6 @@ from launcher.plan.reconcile import NO_CHOICES, Choices, one_named, reconcile, s
 from launcher.plan.snapshot import Snapshot
 from launcher.plan.step import Step
 from launcher.schedulers.ids import random_id
-from launcher.schedulers.registry import open_store
 from launcher.specs.attempt import Attempt
 from launcher.specs.launch import Launch, attempt_id
 from launcher.state.store import Store
@@ -56,10 +55,7 @@ def make_plan(
     LAUNCHER_HOME cannot be read; WrongArgumentError, a TypeError, for anything but launches.
     """
     check_launches("make_plan", launches)
-    with (
-        open_store(readonly=True) as store,
-        Engines(store, readonly=True, take_over=choices.take_over) as engines,
-    ):
+    with opened(readonly=True, take_over=choices.take_over) as (store, engines):
         limits = limits_of_apply(parallel)
         return plan_launches(launches, choices, store, engines, limits, requests=requests)[0]
 
@@ -177,10 +173,7 @@ def explain_success(launches: Sequence[Launch], job: str, *, choices: Choices = 
 
     chosen = chosen_launches("explain_success", launches, choices)
     launch = one_named(chosen, job, "--explain")
-    with (
-        open_store(readonly=True) as store,
-        Engines(store, readonly=True, take_over=choices.take_over) as engines,
-    ):
+    with opened(readonly=True, take_over=choices.take_over) as (store, engines):
         plan, snapshot = plan_launches(launches, choices, store, engines)
         check_plan(plan)
         steps = {step.key: step for step in plan.steps if step.launch is not None}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from typing import Any
 
-from launcher.apply.engines import Engines
+from launcher.apply.engines import opened
 from launcher.apply.gc import Collected, Rule, collect, ended
 from launcher.cli.arguments import count, duration
 from launcher.cli.console import Console
@@ -13,7 +13,6 @@ from launcher.cli.render.findings import problems_json
 from launcher.cli.render.values import Cell, ago, iso, table
 from launcher.errors import UsageError
 from launcher.inventory.recorded import with_apps_here
-from launcher.schedulers.registry import open_store
 from launcher.text import plural
 
 USAGE = "gc [OPTIONS]"
@@ -71,7 +70,7 @@ def run(args: Any, console: Console) -> int:
     rule = Rule(older_than_s=older_than_s, keep=args.keep or 0, project=args.project)
     names = [args.scheduler] if args.scheduler is not None else with_apps_here()
     now = time.time()
-    with open_store(readonly=args.dry_run) as store, Engines(store, readonly=args.dry_run) as engines:
+    with opened(readonly=args.dry_run) as (store, engines):
         done = collect(
             store,
             engines,

@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import NamedTuple
 
-from launcher.apply.engines import Engines
+from launcher.apply.engines import opened
 from launcher.apply.observe import observe
 from launcher.dataclass import dataclass
 from launcher.plan.diff import Change, diff
 from launcher.plan.effects import start_of
-from launcher.schedulers.registry import open_store
 from launcher.specs import canonical
 from launcher.specs.attempt import Attempt
 from launcher.specs.launch import JobKey, Launch
@@ -114,7 +113,7 @@ def synced(
     """
     launches = launches_at(commits[0])
     keys = list(dict.fromkeys(launch.key for launch in launches))
-    with open_store(readonly=True) as store, Engines(store, readonly=True) as engines:
+    with opened(readonly=True) as (store, engines):
         latest = observe(store, engines, launches).latest
     attempts = {key: latest[key] for key in keys if key in latest}
     pending = _unapplied(launches, attempts)

@@ -208,7 +208,7 @@ def record_ends(schedulers: Sequence[str]) -> None:
     from launcher.apply import engines as at
 
     try:
-        with open_store() as store, at.Engines(store) as engines:
+        with at.opened() as (store, engines):
             at.record_ends(store, engines, schedulers)
     except StateError:
         pass
