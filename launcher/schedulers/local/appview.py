@@ -148,7 +148,7 @@ def read_state(app_dir: str, *, ours: bool = False) -> AppView | None:
 
 def _record(folder: AppFolder) -> bytes:
     try:
-        return folder.read("events.jsonl") or b""
+        return folder.read(rundir.EVENTS) or b""
     except OSError as error:
         raise StateError(f"cannot read {rundir.events(folder.path)}: {error.strerror}") from error
 

@@ -48,8 +48,9 @@ class Claim:
         Raises StateError where the disk is full now.
         """
         size = _EVENTS_OF_APP + _EVENTS_OF_REPLICA * replicas
+        path = os.path.join(self.app_dir, rundir.EVENTS)
         try:
-            fd = os.open(rundir.events(self.app_dir), os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600)
+            fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600)
             try:
                 preallocate(fd, 0, size)
             finally:

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 SCHEDULERS = ("local_cwd", "local_dir")
 """The schedulers whose apps share a state folder."""
 
+EVENTS = "events.jsonl"
 STDOUT = "stdout.log"
 STDERR = "stderr.log"
 COMBINED = "combined.log"
@@ -50,7 +51,7 @@ def log_file(folder: str, name: str, segment: int = 0) -> str:
 
 
 def events(app_dir: str) -> str:
-    return os.path.join(app_dir, "events.jsonl")
+    return os.path.join(app_dir, EVENTS)
 
 
 def cancel(app_dir: str) -> str:
