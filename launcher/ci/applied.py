@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
-from launcher.ci.approvals import ApprovalScope, Merged, names
+from launcher.ci.approvals import ApprovalScope, Merged, applied_scope, names
 from launcher.ci.forge import Check, CheckRun
 from launcher.plan.model import Plan
 
@@ -15,7 +15,6 @@ if TYPE_CHECKING:
     from launcher.apply.events import Outcome
     from launcher.specs.attempt import Attempt
 
-_CHECK: Final = re.compile(r"launcher apply \((?P<project>[^,()]+), (?P<target>[^,()]+)\)")
 AppliedJobs = Mapping[str, Sequence[Mapping[str, Any]]]
 """Pull request → its jobs that an apply has started: `job`, `attempt`, `app_id` and `handle` of each."""
 _SENTENCE: Final = "<!-- launcher applied -->"
@@ -116,9 +115,9 @@ def with_applied(body: str, words: str) -> str:
 
 def applied_in(check: CheckRun) -> tuple[ApprovalScope | None, AppliedJobs]:
     """The jobs that a check run of an apply names, by pull request; (None, {}) for any other check run."""
-    named = _CHECK.fullmatch(check.name)
+    scope = applied_scope(check)
     data_block = re.fullmatch(r"```json\n(.*)\n```", check.text, re.DOTALL)
-    if named is None or data_block is None:
+    if scope is None or data_block is None:
         return None, {}
     try:
         data = json.loads(data_block[1])
@@ -129,4 +128,4 @@ def applied_in(check: CheckRun) -> tuple[ApprovalScope | None, AppliedJobs]:
         }
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
         return None, {}
-    return ApprovalScope(named["project"], named["target"]), found
+    return scope, found

@@ -5,8 +5,9 @@ write check runs, and the token of a workflow belongs to one; every user who may
 status.
 
 An apply walks along first parents, from its commit back to the last one that was applied: that commit has a
-check run `launcher apply (PROJECT, TARGET)`. Each commit in between has come from a pull request, whose head
-holds the effects of its plan, or from a merge queue, whose run has left the effects on the commit itself.
+check run `launcher apply (PROJECT, TARGET)`, or one for another project, and no job of this one. Each commit
+in between has come from a pull request, whose head holds the effects of its plan, or from a merge queue,
+whose run has left the effects on the commit itself.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ import json
 import re
 import time
 import zlib
+from bisect import bisect_left
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
@@ -39,6 +41,7 @@ _MOST: Final = 16 << 20
 _LISTED: Final = 50
 MOST_COMMITS: Final = 200
 """How many first parents are searched for the last applied commit."""
+_APPLY: Final = re.compile(r"launcher apply \(([^,()]+), ([^,()]+)\)")
 _TRIES = 4
 _PAUSE_S = 2.0
 
@@ -57,6 +60,12 @@ class ApprovalScope(NamedTuple):
 
     def __str__(self) -> str:
         return f"({self.project}, {self.target})"
+
+
+def applied_scope(check: CheckRun) -> ApprovalScope | None:
+    """The project and target of a check run that records an apply; None for any other check run."""
+    named = _APPLY.fullmatch(check.name)
+    return ApprovalScope(*named.groups()) if named else None
 
 
 def scopes_of(plan: Plan) -> list[ApprovalScope]:
@@ -176,17 +185,24 @@ class Merged:
 
 
 class CommitHistory:
-    """The first parents of a commit, newest first, and their check runs and pull requests."""
+    """The first parents of a commit, newest first, and their check runs and pull requests.
+
+    Args:
+        has_jobs: whether the job files of a commit declare jobs of a project and target.
+    """
 
     def __init__(
         self,
         forge: Forge,
         commits: Sequence[Commit],
         branch: str,
+        has_jobs: Callable[[str, ApprovalScope], bool],
         sleep: Callable[[float], None] = time.sleep,
     ) -> None:
         self._forge, self._commits, self._branch, self._sleep = forge, commits[:MOST_COMMITS], branch, sleep
+        self._has_jobs = has_jobs
         self._pulls: dict[str, Pull | None] = {}
+        self._checks: dict[str, list[CheckRun]] = {}
 
     def merged(self, scope: ApprovalScope) -> Merged:
         """Return the merges since the last applied commit. Raises StaleError where no commit was applied."""
@@ -199,7 +215,7 @@ class CommitHistory:
             if commit[0] not in self._pulls:
                 self._pulls[commit[0]] = self._look_up(*commit)
             pull = self._pulls[commit[0]]
-            checks = self._forge.check_runs(commit[0])
+            checks = self._check_runs(commit[0])
             seen += checks
             queued = approval_in(checks, scope)
             if pull is None and queued is None:
@@ -226,19 +242,42 @@ class CommitHistory:
         """The newest commit that was applied, by its check run. Raises StaleError where none was."""
         return self._commits[len(self._since_applied(scope))][0]
 
-    def _since_applied(self, scope: ApprovalScope) -> list[Commit]:
+    def check_is_newest(self, later: Iterable[Commit], target: str) -> None:
+        """Raise StaleError where a later commit was applied for a target: this one would undo its jobs."""
+        for sha, _ in later:
+            found = filter(None, map(applied_scope, self._check_runs(sha)))
+            if any(scope.target == target for scope in found):
+                raise StaleError(
+                    f"{sha[:7]} was applied, a later commit of {self._branch}",
+                    hint="run the newest commit; to go back to this one, revert what came after it",
+                )
+
+    def _since_applied(self, scope: ApprovalScope) -> Sequence[Commit]:
         """The commits after the last applied one, newest first."""
-        found: list[Commit] = []
-        for commit in self._commits:
-            checks = self._forge.check_runs(commit[0], f"launcher apply {scope}")
-            if any(check.conclusion in ("success", "neutral") for check in checks):
-                return found
-            found.append(commit)
+        for_others = []
+        for at, (sha, _) in enumerate(self._commits):
+            done = [check for check in self._check_runs(sha) if check.conclusion in ("success", "neutral")]
+            found = set(filter(None, map(applied_scope, done)))
+            if scope in found:
+                return self._commits[:at]
+            if found:
+                for_others.append(at)
+        # Of a project that is new: all of its jobs came after the last commit that was applied without any.
+        without_jobs = bisect_left(
+            for_others, True, key=lambda at: not self._has_jobs(self._commits[at][0], scope)
+        )
+        if without_jobs < len(for_others):
+            return self._commits[: for_others[without_jobs]]
         raise StaleError(
             f"no commit of the last {len(self._commits)} was applied for {scope}: either none ever was, or "
             "the history was rewritten",
             hint=f"review the plan, then {self._forge.words.by_hand}",
         )
+
+    def _check_runs(self, sha: str) -> list[CheckRun]:
+        if sha not in self._checks:
+            self._checks[sha] = self._forge.check_runs(sha)
+        return self._checks[sha]
 
     def _look_up(self, sha: str, subject: str) -> Pull | None:
         """The merged pull request that a commit came from; None for a commit that was pushed."""

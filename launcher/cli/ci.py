@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from functools import partial
 from json import dumps as to_json
 from json import loads
 from time import time
@@ -220,13 +221,16 @@ def apply_merged(args: Any, run: StepRun) -> tuple[int, dict[str, Any]]:
     launches, choices = compiled_launches(args, run)
     digest = args.digest or run.runner.inputs.get("digest", "")
     by_hand = _by_hand(launches, choices, digest, run.runner) if digest or args.without_review else None
-    history = CommitHistory(run.forge, work_tree().first_parents(MOST_COMMITS), run.runner.default_branch)
+    tree, branch = work_tree(), run.runner.default_branch
+    history = CommitHistory(run.forge, tree.first_parents(MOST_COMMITS), branch, partial(_has_jobs, args))
     code = 0
     outcomes: list[Outcome] = []
     stale: list[Problem] = []
     scopes = {ApprovalScope(*launch.key[:2]) for launch in launches}
     if choices.prune:  # a project whose last job file was removed has jobs to stop
         scopes.update(scopes_of(make_plan(launches, choices=choices)))
+    for target in {scope.target for scope in scopes}:
+        history.check_is_newest(tree.later_commits(f"refs/remotes/origin/{branch}", MOST_COMMITS), target)
     for scope in sorted(scopes):
         mine = [launch for launch in launches if launch.key[:2] == scope]
         try:
@@ -248,6 +252,13 @@ def apply_merged(args: Any, run: StepRun) -> tuple[int, dict[str, Any]]:
     result = result_json(Result(outcomes=tuple(outcomes)))
     problems = [*result["problems"], *problems_json(stale)]
     return code, {"exit": code, "jobs": result["jobs"], "problems": problems}
+
+
+def _has_jobs(args: Any, commit: str, scope: ApprovalScope) -> bool:
+    """Whether a commit declares jobs of a project and target; True where its job files have errors."""
+    found = compiled_at(commit, args.files, args)
+    is_broken = any(each.code not in ("no-job-files", "unknown-target") for each in found.errors)
+    return is_broken or any(launch.key[:2] == scope for launch in found.launches)
 
 
 def _by_hand(launches: Sequence[Launch], choices: Choices, digest: str, runner: CiRunner) -> Merged:

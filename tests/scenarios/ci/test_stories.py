@@ -41,7 +41,8 @@ def ran(scenario: Scenario) -> dict[str, list[str]]:
     """Job → pull requests of its attempts, in their order."""
     with Store.open(readonly=True) as store:
         keys = sorted({JobKey(*app.key) for app in store.apps("local_cwd")})
-    return {key.job: [made.pull_request for made in scenario.attempts(key.job)] for key in keys}
+    made = {key.job: scenario.attempts(key.job, project=key.project) for key in keys}
+    return {name: [each.pull_request for each in found] for name, found in made.items()}
 
 
 def test_a_merged_pull_request_is_applied_and_its_comment_reports_the_result(
