@@ -39,6 +39,7 @@ if TYPE_CHECKING:
 _MOST: Final = 16 << 20
 """Bytes of a decompressed list of effects."""
 _LISTED: Final = 50
+_NAMED: Final = 8
 MOST_COMMITS: Final = 200
 """How many first parents are searched for the last applied commit."""
 _APPLY: Final = re.compile(r"launcher apply \(([^,()]+), ([^,()]+)\)")
@@ -86,9 +87,8 @@ def part_of(plan: Plan, scope: ApprovalScope) -> Plan:
 
 def effect_checks(plan: Plan, scope: ApprovalScope, pull_request: str) -> list[Check]:
     """The check runs that hold the effects of a stamped plan for one project and target."""
-    data = json.dumps(approval_json(plan, pull_request=pull_request), separators=(",", ":"))
-    packed = base64.b64encode(zlib.compress(data.encode(), 9)).decode()
-    parts = [packed[at : at + MOST_CHARACTERS] for at in range(0, len(packed), MOST_CHARACTERS)]
+    text = packed(approval_json(plan, pull_request=pull_request))
+    parts = [text[at : at + MOST_CHARACTERS] for at in range(0, len(text), MOST_CHARACTERS)]
     effects = plan.effects
     listed = [f"- `{each.digest}` {plain(str(each))}" for each in effects[:_LISTED]]
     if len(effects) > _LISTED:
@@ -126,24 +126,33 @@ def approval_in(checks: Iterable[CheckRun], scope: ApprovalScope) -> Approval | 
     texts = [parts.get((number, count)) for number in range(1, count + 1)]
     if not texts or any(each is None for each in texts):
         return None
-    packed = "".join(each.text for each in texts if each is not None).replace("```", "").replace("\n", "")
-    data = _unpacked(packed, scope)
-    return to_approval(data, source=f"the check run {newest[0]}")
-
-
-def _unpacked(packed: str, scope: ApprovalScope) -> Mapping[str, Any]:
+    text = "".join(each.text for each in texts if each is not None).replace("```", "").replace("\n", "")
     try:
-        machine = zlib.decompressobj()
-        raw = machine.decompress(base64.b64decode(packed, validate=True), _MOST)
-        if machine.unconsumed_tail:
-            raise ValueError("it is too large")
-        data = json.loads(raw)
-    except (ValueError, zlib.error, binascii.Error, RecursionError) as error:
+        data = unpacked(text)
+    except ValueError as error:
         raise _unreadable(scope, str(error)) from error
     faults = list(approval_faults(data))
     if faults:
         raise _unreadable(scope, "; ".join(f"{path}: {fault}" for path, fault in faults[:3]))
-    return dict(data)
+    return to_approval(data, source=f"the check run {newest[0]}")
+
+
+def packed(value: Any) -> str:
+    """A JSON value, compressed, in characters that Markdown leaves alone."""
+    text = json.dumps(value, separators=(",", ":"))
+    return base64.b64encode(zlib.compress(text.encode(), 9)).decode()
+
+
+def unpacked(text: str) -> Any:
+    """The JSON value of a packed text. Raises ValueError."""
+    try:
+        machine = zlib.decompressobj()
+        raw = machine.decompress(base64.b64decode(text, validate=True), _MOST)
+        if machine.unconsumed_tail:
+            raise ValueError("it is too large")
+        return json.loads(raw)
+    except (zlib.error, binascii.Error, RecursionError) as error:
+        raise ValueError(str(error)) from error
 
 
 def _unreadable(scope: ApprovalScope, why: str) -> LauncherError:
@@ -159,7 +168,9 @@ def plain(text: str) -> str:
 
 
 def names(values: Sequence[str]) -> str:
-    """`a`, `a and b`, `a, b and c`."""
+    """`a`, `a and b`, `a, b and c`; of a hundred, the first ones `and 92 more`."""
+    if len(values) > _NAMED + 1:
+        values = [*values[:_NAMED], f"{len(values) - _NAMED:,} more"]
     return " and ".join(filter(None, [", ".join(values[:-1]), *values[-1:]]))
 
 
@@ -189,6 +200,7 @@ class CommitHistory:
 
     Args:
         has_jobs: whether the job files of a commit declare jobs of a project and target.
+        advice: for a clone that lacks the commits before these.
     """
 
     def __init__(
@@ -198,9 +210,11 @@ class CommitHistory:
         branch: str,
         has_jobs: Callable[[str, ApprovalScope], bool],
         sleep: Callable[[float], None] = time.sleep,
+        *,
+        advice: str = "",
     ) -> None:
         self._forge, self._commits, self._branch, self._sleep = forge, commits[:MOST_COMMITS], branch, sleep
-        self._has_jobs = has_jobs
+        self._has_jobs, self._advice = has_jobs, advice
         self._pulls: dict[str, Pull | None] = {}
         self._checks: dict[str, list[CheckRun]] = {}
 
@@ -268,10 +282,11 @@ class CommitHistory:
         )
         if without_jobs < len(for_others):
             return self._commits[: for_others[without_jobs]]
+        why = "either none ever was, or the history was rewritten"
         raise StaleError(
-            f"no commit of the last {len(self._commits)} was applied for {scope}: either none ever was, or "
-            "the history was rewritten",
-            hint=f"review the plan, then {self._forge.words.by_hand}",
+            f"no commit of the last {len(self._commits)} was applied for {scope}: "
+            f"{'this clone lacks those before' if self._advice else why}",
+            hint=self._advice or f"review the plan, then {self._forge.words.by_hand}",
         )
 
     def _check_runs(self, sha: str) -> list[CheckRun]:
@@ -319,6 +334,12 @@ def without(merged: Merged, keys: Collection[JobKey]) -> list[Approval]:
         replace(each, starts={start: after for start, after in each.starts.items() if start.key not in keys})
         for each in merged.approvals
     ]
+
+
+def explained(plan: Plan, kept: Mapping[JobKey, str]) -> Plan:
+    """Return the plan with the reasons why jobs were withheld, which no approval can mend."""
+    refusals = (each._replace(why=kept.get(each.effect.key, each.why)) for each in plan.unapproved)
+    return replace(plan, unapproved=tuple(refusals))
 
 
 def _needs_watcher(launch: Launch) -> bool:

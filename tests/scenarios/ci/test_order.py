@@ -79,3 +79,26 @@ def test_a_new_project_that_was_pushed_is_held(repo: Repository, scenario: Scena
     repo.push(beta("one"))
     assert "start beta/one: no approval starts it" in repo.apply(code=4)
     assert ran(scenario) == {"base": [""]}
+
+
+@pytest.mark.slow
+def test_a_project_that_cannot_be_applied_holds_up_no_other(repo: Repository, scenario: Scenario) -> None:
+    secret = "{main: {entrypoint: echo, env: {KEY: {secret: 'env:NO_SUCH_VARIABLE'}}}}"
+    project = {"a/launcher.toml": 'project = "alpha"\n'}
+    repo.propose(1, {**project, "a/one.launcher.yaml": f"version: 1\nname: one\nroles: {secret}\n"})
+    repo.merge(1)
+    repo.propose(2, {"two.launcher.yaml": job("two")})
+    repo.merge(2)
+    assert "secrets are missing" in repo.apply(code=1)
+    assert ran(scenario) == {"base": [""], "two": ["2"]}
+
+
+@pytest.mark.slow
+def test_a_shallow_clone_is_named_where_the_last_applied_commit_is_missing(repo: Repository) -> None:
+    repo.land(1, {"README": "1"})
+    repo.propose(2, {"train.launcher.yaml": job("train")})
+    repo.merge(2)
+    repo.depth = 1
+    shown = repo.apply(code=4)
+    assert "this clone lacks those before" in shown
+    assert "`fetch-depth: 0` of actions/checkout" in shown
