@@ -30,6 +30,7 @@ from launcher.errors import LauncherError, StaleError
 from launcher.inventory.verify import Chain
 from launcher.plan.approved import approval_faults, approval_json, to_approval
 from launcher.plan.model import Plan
+from launcher.specs.jobkey import DEFAULT_TARGET
 from launcher.specs.launch import JobKey, Launch
 
 if TYPE_CHECKING:
@@ -43,6 +44,7 @@ _NAMED: Final = 8
 MOST_COMMITS: Final = 200
 """How many first parents are searched for the last applied commit."""
 _APPLY: Final = re.compile(r"launcher apply \(([^,()]+), ([^,()]+)\)")
+_MARK: Final = re.compile(r"<!-- launcher plan: ([a-z0-9-]+)(?:\.([a-z0-9-]+))? -->")
 _TRIES = 4
 _PAUSE_S = 2.0
 
@@ -403,6 +405,12 @@ def publish_comment(forge: Forge, number: int, mark: str, text: str, *, is_news:
             return
     if is_news:
         forge.add_comment(number, text)
+
+
+def commented(forge: Forge, number: int) -> set[ApprovalScope]:
+    """The projects and targets that the comments of a pull request show plans of."""
+    found = (_MARK.match(comment.body) for comment in forge.comments(number))
+    return {ApprovalScope(mark[1], mark[2] or DEFAULT_TARGET) for mark in found if mark}
 
 
 def mark_of(scope: ApprovalScope) -> str:

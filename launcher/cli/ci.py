@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from functools import partial
 from json import dumps as to_json
 from json import loads
@@ -26,6 +26,7 @@ from launcher.ci.approvals import (
     CommitHistory,
     Forge,
     Merged,
+    commented,
     effect_checks,
     explained,
     mark_of,
@@ -63,6 +64,7 @@ from launcher.plan.model import Plan, approves, attributed, overruns, plan_exit_
 from launcher.plan.reconcile import Choices
 from launcher.schedulers.registry import get_scheduler
 from launcher.schedulers.staged import StagedScheduler
+from launcher.specs.jobkey import DEFAULT_TARGET
 from launcher.specs.launch import JobKey, Launch
 
 USAGE = "ci plan|apply|report|doctor [FILE…] [OPTIONS]"
@@ -172,9 +174,25 @@ def plan_pull_request(args: Any, run: StepRun) -> tuple[int, dict[str, Any]]:
                 publish_comment(
                     run.forge, runner.pull_request, mark_of(scope), text, is_news=not part.is_empty
                 )
+    _clear_comments(args, run, scopes_of(plan))
     for each in overruns(plan.steps):
         run.warn(f"over budget: {each}; to go on, {each.remedy}", "error")
     return plan_exit_code(plan), loads(dumps(plan))
+
+
+def _clear_comments(args: Any, run: StepRun, scopes: Collection[ApprovalScope]) -> None:
+    """Take back the comments of projects that the pull request has added, and has no more.
+
+    Only a plan of the whole repository knows that a project is gone.
+    """
+    number, target = run.runner.pull_request, args.target or DEFAULT_TARGET
+    if number is None or args.files or not os.path.samefile(work_tree().root, os.curdir):
+        return
+    with suppress(ForgeError):  # as said for the comments that show plans
+        for scope in commented(run.forge, number) - set(scopes):
+            if scope.target == target:
+                text = f"{mark_of(scope)}\n### No job of {scope.project} is left\n"
+                publish_comment(run.forge, number, mark_of(scope), text, is_news=False)
 
 
 def _keep(forge: GitLab, plan: Plan) -> None:

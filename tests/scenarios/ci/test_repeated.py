@@ -178,10 +178,8 @@ def test_the_last_job_file_of_a_repository_is_removed_by_a_pull_request(
     repo: Repository, github: FakeGitHub, scenario: Scenario, prunes: bool
 ) -> None:
     gate = scenario.gate()
-    toml = {"launcher.toml": f"[ci]\nprune = {'true' if prunes else 'false'}\n"}
-    repo.land(
-        1, {"base.launcher.yaml": None, "jobs/serve.launcher.yaml": until_opened("serve", gate), **toml}
-    )
+    serve = {"jobs/serve.launcher.yaml": until_opened("serve", gate)}
+    repo.land(1, {"base.launcher.yaml": None, **serve, **(PRUNES if prunes else {})})
     gate.entered()
     repo.propose(2, {"jobs/serve.launcher.yaml": None})
     commit = repo.merge(2)

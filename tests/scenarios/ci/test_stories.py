@@ -152,6 +152,20 @@ def test_a_plan_is_shown_in_one_comment_that_is_edited(repo: Repository, github:
 
 
 @pytest.mark.slow
+def test_a_comment_is_taken_back_when_the_pull_request_leaves_its_project_out_again(
+    repo: Repository, github: FakeGitHub
+) -> None:
+    added = {"b/launcher.toml": 'project = "beta"\n', "b/one.launcher.yaml": job("one")}
+    more = job("two", more="targets: {prod: {description: other}}\n")
+    repo.propose(1, {**added, "two.launcher.yaml": more})
+    repo.plan(1, "--target", "prod")
+    repo.propose(1, dict.fromkeys(added))
+    beta, *others = sorted(github.bodies(1))
+    assert beta == "<!-- launcher plan: beta -->\n### No job of beta is left\n"
+    assert [body.splitlines()[1] for body in others] == ["### Starts 1 job", "### Starts 1 job"]
+
+
+@pytest.mark.slow
 def test_a_job_that_a_pull_request_removes_is_stopped_where_the_project_prunes(
     repo: Repository, github: FakeGitHub, scenario: Scenario
 ) -> None:
