@@ -32,6 +32,7 @@ from launcher.plan.approved import approval_faults, approval_json, to_approval
 from launcher.plan.model import Plan
 from launcher.specs.jobkey import DEFAULT_TARGET
 from launcher.specs.launch import JobKey, Launch
+from launcher.text import unlinked
 
 if TYPE_CHECKING:
     from launcher.plan.effects import Approval
@@ -166,7 +167,7 @@ def _unreadable(scope: ApprovalScope, why: str) -> LauncherError:
 
 def plain(text: str) -> str:
     """A text that Markdown shows as it is, on one line."""
-    return re.sub(r"([\\`*_{}\[\]<>#@|~&!()])", r"\\\1", " ".join(text.split()))
+    return unlinked(re.sub(r"([\\`*_{}\[\]<>#@|~&!()])", r"\\\1", " ".join(text.split())))
 
 
 def names(values: Sequence[str]) -> str:
