@@ -19,7 +19,6 @@ AppliedJobs = Mapping[str, Sequence[Mapping[str, Any]]]
 """Pull request → its jobs that an apply has started: `job`, `attempt`, `app_id` and `handle` of each."""
 _SAME: Final = "*"
 """In a compressed record: the job's name in an app id, and the app id in a handle."""
-_SENTENCE: Final = "<!-- launcher applied -->"
 
 
 def applied_check(
@@ -140,11 +139,6 @@ def applied_words(number: str, plan: Plan, outcomes: Sequence[Outcome], merged: 
         "nothing of it, since its last commit has no plan" if has_no_plan else "",
     ]
     return f"applied at {short}: {', '.join(filter(None, words)) or 'nothing to do'}"
-
-
-def with_applied(body: str, words: str) -> str:
-    """Return a comment's text with a sentence on what was applied, which replaces an earlier one."""
-    return f"{body.partition(_SENTENCE)[0].rstrip()}\n\n{_SENTENCE}\n{words}\n"
 
 
 def applied_in(check: CheckRun) -> tuple[ApprovalScope | None, AppliedJobs]:

@@ -30,7 +30,6 @@ from launcher.errors import LauncherError, StaleError
 from launcher.inventory.verify import Chain
 from launcher.plan.approved import approval_faults, approval_json, to_approval
 from launcher.plan.model import Plan
-from launcher.specs.jobkey import DEFAULT_TARGET
 from launcher.specs.launch import JobKey, Launch
 from launcher.text import unlinked
 
@@ -45,7 +44,6 @@ _NAMED: Final = 8
 MOST_COMMITS: Final = 200
 """How many first parents are searched for the last applied commit."""
 _APPLY: Final = re.compile(r"launcher apply \(([^,()]+), ([^,()]+)\)")
-_MARK: Final = re.compile(r"<!-- launcher plan: ([a-z0-9-]+)(?:\.([a-z0-9-]+))? -->")
 _TRIES = 4
 _PAUSE_S = 2.0
 
@@ -390,30 +388,3 @@ def _approval(chain: Chain, pull: Pull | None, github: GitHub) -> dict[str, Any]
     held = ", ".join(starts) or "no start of this job"
     why = "its check run on GitHub does not hold the effect"
     return {"mark": "wrong", "why": why, "expected": attempt.effect, "found": held}
-
-
-def publish_comment(forge: Forge, number: int, mark: str, text: str, *, is_news: bool) -> None:
-    """Write the one comment that carries a mark, or replace its text.
-
-    Args:
-        is_news: whether a comment is written where there is none.
-    """
-    for comment in reversed(forge.comments(number)):
-        is_marked = comment.body.startswith(mark)
-        if is_marked and (
-            comment.body.strip() == text.strip() or forge.edit_comment(number, comment.id, text)
-        ):
-            return
-    if is_news:
-        forge.add_comment(number, text)
-
-
-def commented(forge: Forge, number: int) -> set[ApprovalScope]:
-    """The projects and targets that the comments of a pull request show plans of."""
-    found = (_MARK.match(comment.body) for comment in forge.comments(number))
-    return {ApprovalScope(mark[1], mark[2] or DEFAULT_TARGET) for mark in found if mark}
-
-
-def mark_of(scope: ApprovalScope) -> str:
-    """The hidden line that the comment of a project and target begins with."""
-    return f"<!-- launcher plan: {JobKey(scope.project, scope.target, '').session} -->"

@@ -19,23 +19,21 @@ from launcher.apply.approval import check_plan
 from launcher.apply.events import Outcome, Result
 from launcher.apply.plans import make_plan
 from launcher.ci import doctor, report
-from launcher.ci.applied import applied_check, applied_words, with_applied
+from launcher.ci.applied import applied_check, applied_words
 from launcher.ci.approvals import (
     MOST_COMMITS,
     ApprovalScope,
     CommitHistory,
     Forge,
     Merged,
-    commented,
     effect_checks,
     explained,
-    mark_of,
     part_of,
-    publish_comment,
     scopes_of,
     withheld,
     without,
 )
+from launcher.ci.comments import commented, mark_of, publish_applied, publish_plan
 from launcher.ci.forge import ForgeError
 from launcher.ci.github import GitHub
 from launcher.ci.gitlab import GitLab
@@ -45,7 +43,7 @@ from launcher.cli.arguments import choose_format
 from launcher.cli.ci_report import all_ended
 from launcher.cli.console import Console
 from launcher.cli.jobs import compiled_at, work_tree
-from launcher.cli.plan import orphan_scopes
+from launcher.cli.plan import CHECK, orphan_scopes
 from launcher.cli.render import github
 from launcher.cli.render.findings import Problem, exit_code, findings, in_short, problems_json
 from launcher.cli.render.markdown import plan_markdown
@@ -135,7 +133,8 @@ def compiled_launches(args: Any, run: StepRun) -> tuple[tuple[Launch, ...], Choi
         )  # as text, they were shown
     jobs.note_left_out(result, args, run.console)
     scopes = orphan_scopes(result.launches, args.files or ["."])
-    return result.launches, Choices(prune=result.prunes, scopes=scopes, declared_in=jobs.declared_in)
+    choices = Choices(prune=result.prunes, check=args.check, scopes=scopes, declared_in=jobs.declared_in)
+    return result.launches, choices
 
 
 _SHOWN_IN = {"github": "the summary of this run", "gitlab": "the widget, and in launcher-ci/plan.md"}
@@ -171,9 +170,7 @@ def plan_pull_request(args: Any, run: StepRun) -> tuple[int, dict[str, Any]]:
         if runner.pull_request is not None:
             text = plan_markdown(part, max_bytes=_SUMMARY_BYTES)
             with run.degraded(f"the plan is in {_SHOWN_IN[runner.provider]}"):
-                publish_comment(
-                    run.forge, runner.pull_request, mark_of(scope), text, is_news=not part.is_empty
-                )
+                publish_plan(run.forge, runner.pull_request, scope, text, is_news=not part.is_empty)
     _clear_comments(args, run, scopes_of(plan))
     for each in overruns(plan.steps):
         run.warn(f"over budget: {each}; to go on, {each.remedy}", "error")
@@ -192,7 +189,7 @@ def _clear_comments(args: Any, run: StepRun, scopes: Collection[ApprovalScope]) 
         for scope in commented(run.forge, number) - set(scopes):
             if scope.target == target:
                 text = f"{mark_of(scope)}\n### No job of {scope.project} is left\n"
-                publish_comment(run.forge, number, mark_of(scope), text, is_news=False)
+                publish_plan(run.forge, number, scope, text, is_news=False)
 
 
 def _keep(forge: GitLab, plan: Plan) -> None:
@@ -335,9 +332,7 @@ def _carry_out(
     with run.degraded(f"the {run.forge.words.request}s do not show what was applied"):
         for number in merged.pulls:
             words = applied_words(number, plan, result.outcomes, merged, run.runner.sha[:7])
-            for comment in run.forge.comments(int(number)):
-                if comment.body.startswith(mark_of(scope)):
-                    run.forge.edit_comment(int(number), comment.id, with_applied(comment.body, words))
+            publish_applied(run.forge, int(number), scope, words)
     for number in merged.unreviewed:
         run.warn(f"`launcher ci plan` has left no plan on the last commit of {run.forge.words.sign}{number}")
     for refusal in plan.unapproved:
@@ -396,6 +391,8 @@ _STEPS: dict[str, _Step] = {
 def add_arguments(parser: Any) -> None:
     parser.add_argument("step", metavar="STEP", choices=tuple(_STEPS), help="plan, apply, report or doctor")
     jobs.add_arguments(parser)
+    group = parser.add_argument_group("Plan")
+    group.option("--check", CHECK)
     group = parser.add_argument_group("Apply")
     group.option(
         "--digest DIGEST", "apply the plan that has this digest, approved by hand; no pull request is asked"
@@ -410,6 +407,8 @@ def run(args: Any, console: Console) -> int:
     choose_format(args)
     if args.step != "apply" and (args.digest or args.without_review):
         raise UsageError("--digest and --without-review are for `launcher ci apply`")
+    if args.step != "plan" and args.check:
+        raise UsageError("--check is for `launcher ci plan`")
     runner = runner_of(os.environ)
     for name in TOKENS:  # jobs of this machine inherit the environment
         os.environ.pop(name, None)

@@ -48,6 +48,10 @@ EXAMPLES = """\
   launcher plan jobs/ --rerun train           plan running train again
   launcher plan jobs/ --explain train         show what its success stands on"""
 
+CHECK = (
+    "ask Slurm whether it takes the request of each job that would start (sbatch --test-only), and hold what "
+    "it refuses; submits nothing"
+)
 FORMATS = ("text", "json", "markdown", "sarif", "github")
 
 
@@ -98,11 +102,7 @@ def add_planning(parser: Any) -> None:
     group.option("--retry-failed", "run failed and lost jobs again")
     group.option("--prune", "stop running jobs that no file in the given directories declares any more")
     group.option("--take-over", "take over jobs last applied from another repository")
-    group.option(
-        "--check",
-        "ask Slurm whether it takes the request of each job that would start (sbatch --test-only), and hold "
-        "what it refuses; submits nothing",
-    )
+    group.option("--check", CHECK)
     group.option("-a, --all", "show every job of a large matrix on a line of its own")
     group.option(
         "--fail-on LIST",

@@ -59,6 +59,9 @@ def test_a_merged_pull_request_is_applied_and_its_comment_reports_the_result(
     assert f"applied at {commit[:7]}: started train" in comment
     repo.apply()
     assert ran(scenario)["train"] == ["1"]
+    repo.plan(1)  # once more, for the merged pull request
+    (comment,) = github.bodies(1)
+    assert f"applied at {commit[:7]}: started train" in comment
 
 
 @pytest.mark.slow
@@ -456,3 +459,10 @@ def test_the_comment_says_what_an_apply_has_stopped_and_what_it_holds(
     repo.merge(7)
     repo.apply(code=4)
     assert github.bodies(7)[0].endswith(": nothing of it, since its last commit has no plan\n")
+
+
+@pytest.mark.slow
+def test_only_a_plan_asks_schedulers_about_requests(repo: Repository) -> None:
+    repo.pull_request(1, {"train.launcher.yaml": job("train")})
+    assert "train  create" in repo.plan(1, "--check")
+    assert "--check is for `launcher ci plan`" in repo.apply("--check", code=64)
