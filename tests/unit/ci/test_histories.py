@@ -33,8 +33,8 @@ class Memory:
     merges: dict[str, int] = field(default_factory=dict)
     words = GitHub.words
 
-    def check_runs(self, sha: str, name: str = "") -> list[CheckRun]:
-        found = [each for each in self.checks if each.sha == sha and name in ("", each.name)]
+    def check_runs(self, sha: str) -> list[CheckRun]:
+        found = [each for each in self.checks if each.sha == sha]
         return sorted(found, key=lambda each: each.id, reverse=True)
 
     def add(self, check: Check, sha: str) -> None:
