@@ -163,6 +163,10 @@ class Repository:
         lines = (line.partition(" ") for line in text.split("\0") if line)
         return [(oid, subject) for oid, _, subject in lines]
 
+    def later_commits(self, revision: str, limit: int) -> list[tuple[str, str]]:
+        """The commits of a revision and its first parents that HEAD lacks; empty where it is missing."""
+        return self.first_parents(limit, f"HEAD..{revision}") if self.commit_of(revision) else []
+
     def commit_of(self, revision: str) -> str:
         """The full id of the commit that a revision names; "" where there is none in this clone."""
         name = f"{revision}^{{commit}}"

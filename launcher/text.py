@@ -94,6 +94,15 @@ def plural(count: int, one: str, many: str | None = None) -> str:
     return f"{count:,} {one if count == 1 else many or one + 's'}"
 
 
+def unlinked(markdown: str) -> str:
+    """Markdown in which `@team` mentions no user, and `#1` no issue: on GitHub a backslash does not help."""
+    pairs = zip(f" {markdown}", markdown, strict=False)  # `train@2` is no mention
+    return "".join(
+        f"{sign}<!-- -->" if sign == "#" or (sign == "@" and not before.isalnum()) else sign
+        for before, sign in pairs
+    )
+
+
 def listing(words: Sequence[str], limit: int = 5) -> str:
     """`a, b, c`, and `… and 4 more` past the limit."""
     shown = ", ".join(words[:limit])

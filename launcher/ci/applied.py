@@ -7,18 +7,18 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
-from launcher.ci.approvals import ApprovalScope, Merged, names
-from launcher.ci.forge import Check, CheckRun
+from launcher.ci.approvals import ApprovalScope, Merged, applied_scope, names, packed, plain, unpacked
+from launcher.ci.forge import MOST_CHARACTERS, Check, CheckRun
 from launcher.plan.model import Plan
 
 if TYPE_CHECKING:
     from launcher.apply.events import Outcome
     from launcher.specs.attempt import Attempt
 
-_CHECK: Final = re.compile(r"launcher apply \((?P<project>[^,()]+), (?P<target>[^,()]+)\)")
 AppliedJobs = Mapping[str, Sequence[Mapping[str, Any]]]
 """Pull request → its jobs that an apply has started: `job`, `attempt`, `app_id` and `handle` of each."""
-_SENTENCE: Final = "<!-- launcher applied -->"
+_SAME: Final = "*"
+"""In a compressed record: the job's name in an app id, and the app id in a handle."""
 
 
 def applied_check(
@@ -54,9 +54,29 @@ def applied_check(
         conclusion="success" if is_done else "failure",
         title=title,
         summary=title,
-        text=f"```json\n{json.dumps(data, indent=1)}\n```",
+        text=_text(data),
         external_id=f"launcher-apply {scope.project} {scope.target}",
     )
+
+
+def _text(data: Mapping[str, Any]) -> str:
+    """The record as JSON; compressed where it is too long, without the repeats of names within an entry."""
+    text = f"```json\n{json.dumps(data, indent=1)}\n```"
+    if len(text) <= MOST_CHARACTERS:
+        return text
+    approvals = {number: [_shorter(each) for each in jobs] for number, jobs in data["approvals"].items()}
+    return f"```\n{packed({**data, 'approvals': approvals})}\n```"
+
+
+def _shorter(entry: Mapping[str, Any]) -> dict[str, Any]:
+    handle = entry["handle"].replace(entry["app_id"], _SAME)
+    return {**entry, "app_id": entry["app_id"].replace(entry["job"], _SAME), "handle": handle}
+
+
+def _longer(entry: Mapping[str, Any]) -> dict[str, Any]:
+    app_id = entry["app_id"].replace(_SAME, entry["job"])
+    handle = entry["handle"].replace(_SAME, app_id)
+    return {"job": entry["job"], "attempt": entry["attempt"], "app_id": app_id, "handle": handle}
 
 
 def _recorded(merged: Merged, scope: ApprovalScope) -> set[str]:
@@ -99,34 +119,41 @@ def _started(plan: Plan, outcomes: Sequence[Outcome], merged: Merged) -> Iterato
 def applied_words(number: str, plan: Plan, outcomes: Sequence[Outcome], merged: Merged, short: str) -> str:
     """The sentence for the comment of one pull request."""
     mine = {step.key for step in plan.steps if step.pull_request == number}
-    found = [each for each, of in _started(plan, outcomes, merged) if of == number]
-    started = [each.key.job for each in found if not each.error]
+    own = [each for each in merged.approvals if each.pull_request == number]
+    stops = {app_id for each in own for app_id in each.stops}
+    starts = {start.key for each in own for start in each.starts}
     failed = [each.key.job for each in outcomes if each.key in mine and each.error]
+    done = [each for each in outcomes if not each.error]
+    stopped = [each.key.job for each in done if each.kind == "destroy" and each.app_id in stops]
+    started = [each.key.job for each, of in _started(plan, done, merged) if of == number]
+    reasons: dict[str, list[str]] = {}
+    for each in plan.unapproved:
+        if each.effect.key in starts:
+            reasons.setdefault(each.why, []).append(each.effect.key.job)
+    has_no_plan = number in merged.unreviewed and plan.unapproved
     words = [
         f"started {names(started)}" if started else "",
+        f"stopped {names(stopped)}" if stopped else "",
         f"could not start {names(failed)}" if failed else "",
+        *(f"held {names(held)} ({plain(why)})" for why, held in reasons.items()),
+        "nothing of it, since its last commit has no plan" if has_no_plan else "",
     ]
     return f"applied at {short}: {', '.join(filter(None, words)) or 'nothing to do'}"
 
 
-def with_applied(body: str, words: str) -> str:
-    """Return a comment's text with a sentence on what was applied, which replaces an earlier one."""
-    return f"{body.partition(_SENTENCE)[0].rstrip()}\n\n{_SENTENCE}\n{words}\n"
-
-
 def applied_in(check: CheckRun) -> tuple[ApprovalScope | None, AppliedJobs]:
     """The jobs that a check run of an apply names, by pull request; (None, {}) for any other check run."""
-    named = _CHECK.fullmatch(check.name)
-    data_block = re.fullmatch(r"```json\n(.*)\n```", check.text, re.DOTALL)
-    if named is None or data_block is None:
+    scope = applied_scope(check)
+    data_block = re.fullmatch(r"```(json)?\n(.*)\n```", check.text, re.DOTALL)
+    if scope is None or data_block is None:
         return None, {}
     try:
-        data = json.loads(data_block[1])
+        data = json.loads(data_block[2]) if data_block[1] else unpacked(data_block[2])
         found = {
-            number: [{key: each[key] for key in ("job", "attempt", "app_id", "handle")} for each in jobs]
+            number: [_longer(each) for each in jobs]
             for number, jobs in data["approvals"].items()
             if number == "" or number.isdigit()
         }
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
         return None, {}
-    return ApprovalScope(named["project"], named["target"]), found
+    return scope, found

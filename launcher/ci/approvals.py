@@ -5,8 +5,9 @@ write check runs, and the token of a workflow belongs to one; every user who may
 status.
 
 An apply walks along first parents, from its commit back to the last one that was applied: that commit has a
-check run `launcher apply (PROJECT, TARGET)`. Each commit in between has come from a pull request, whose head
-holds the effects of its plan, or from a merge queue, whose run has left the effects on the commit itself.
+check run `launcher apply (PROJECT, TARGET)`, or one for another project, and no job of this one. Each commit
+in between has come from a pull request, whose head holds the effects of its plan, or from a merge queue,
+whose run has left the effects on the commit itself.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ import json
 import re
 import time
 import zlib
+from bisect import bisect_left
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
@@ -29,6 +31,7 @@ from launcher.inventory.verify import Chain
 from launcher.plan.approved import approval_faults, approval_json, to_approval
 from launcher.plan.model import Plan
 from launcher.specs.launch import JobKey, Launch
+from launcher.text import unlinked
 
 if TYPE_CHECKING:
     from launcher.plan.effects import Approval
@@ -37,8 +40,10 @@ if TYPE_CHECKING:
 _MOST: Final = 16 << 20
 """Bytes of a decompressed list of effects."""
 _LISTED: Final = 50
+_NAMED: Final = 8
 MOST_COMMITS: Final = 200
 """How many first parents are searched for the last applied commit."""
+_APPLY: Final = re.compile(r"launcher apply \(([^,()]+), ([^,()]+)\)")
 _TRIES = 4
 _PAUSE_S = 2.0
 
@@ -59,6 +64,12 @@ class ApprovalScope(NamedTuple):
         return f"({self.project}, {self.target})"
 
 
+def applied_scope(check: CheckRun) -> ApprovalScope | None:
+    """The project and target of a check run that records an apply; None for any other check run."""
+    named = _APPLY.fullmatch(check.name)
+    return ApprovalScope(*named.groups()) if named else None
+
+
 def scopes_of(plan: Plan) -> list[ApprovalScope]:
     """The projects and targets of a plan, sorted."""
     keys = [step.key for step in plan.steps] + [orphan.key for orphan in plan.orphans]
@@ -77,9 +88,8 @@ def part_of(plan: Plan, scope: ApprovalScope) -> Plan:
 
 def effect_checks(plan: Plan, scope: ApprovalScope, pull_request: str) -> list[Check]:
     """The check runs that hold the effects of a stamped plan for one project and target."""
-    data = json.dumps(approval_json(plan, pull_request=pull_request), separators=(",", ":"))
-    packed = base64.b64encode(zlib.compress(data.encode(), 9)).decode()
-    parts = [packed[at : at + MOST_CHARACTERS] for at in range(0, len(packed), MOST_CHARACTERS)]
+    text = packed(approval_json(plan, pull_request=pull_request))
+    parts = [text[at : at + MOST_CHARACTERS] for at in range(0, len(text), MOST_CHARACTERS)]
     effects = plan.effects
     listed = [f"- `{each.digest}` {plain(str(each))}" for each in effects[:_LISTED]]
     if len(effects) > _LISTED:
@@ -117,24 +127,33 @@ def approval_in(checks: Iterable[CheckRun], scope: ApprovalScope) -> Approval | 
     texts = [parts.get((number, count)) for number in range(1, count + 1)]
     if not texts or any(each is None for each in texts):
         return None
-    packed = "".join(each.text for each in texts if each is not None).replace("```", "").replace("\n", "")
-    data = _unpacked(packed, scope)
-    return to_approval(data, source=f"the check run {newest[0]}")
-
-
-def _unpacked(packed: str, scope: ApprovalScope) -> Mapping[str, Any]:
+    text = "".join(each.text for each in texts if each is not None).replace("```", "").replace("\n", "")
     try:
-        machine = zlib.decompressobj()
-        raw = machine.decompress(base64.b64decode(packed, validate=True), _MOST)
-        if machine.unconsumed_tail:
-            raise ValueError("it is too large")
-        data = json.loads(raw)
-    except (ValueError, zlib.error, binascii.Error, RecursionError) as error:
+        data = unpacked(text)
+    except ValueError as error:
         raise _unreadable(scope, str(error)) from error
     faults = list(approval_faults(data))
     if faults:
         raise _unreadable(scope, "; ".join(f"{path}: {fault}" for path, fault in faults[:3]))
-    return dict(data)
+    return to_approval(data, source=f"the check run {newest[0]}")
+
+
+def packed(value: Any) -> str:
+    """A JSON value, compressed, in characters that Markdown leaves alone."""
+    text = json.dumps(value, separators=(",", ":"))
+    return base64.b64encode(zlib.compress(text.encode(), 9)).decode()
+
+
+def unpacked(text: str) -> Any:
+    """The JSON value of a packed text. Raises ValueError."""
+    try:
+        machine = zlib.decompressobj()
+        raw = machine.decompress(base64.b64decode(text, validate=True), _MOST)
+        if machine.unconsumed_tail:
+            raise ValueError("it is too large")
+        return json.loads(raw)
+    except (zlib.error, binascii.Error, RecursionError) as error:
+        raise ValueError(str(error)) from error
 
 
 def _unreadable(scope: ApprovalScope, why: str) -> LauncherError:
@@ -146,11 +165,13 @@ def _unreadable(scope: ApprovalScope, why: str) -> LauncherError:
 
 def plain(text: str) -> str:
     """A text that Markdown shows as it is, on one line."""
-    return re.sub(r"([\\`*_{}\[\]<>#@|~&!()])", r"\\\1", " ".join(text.split()))
+    return unlinked(re.sub(r"([\\`*_{}\[\]<>#@|~&!()])", r"\\\1", " ".join(text.split())))
 
 
 def names(values: Sequence[str]) -> str:
-    """`a`, `a and b`, `a, b and c`."""
+    """`a`, `a and b`, `a, b and c`; of a hundred, the first ones `and 92 more`."""
+    if len(values) > _NAMED + 1:
+        values = [*values[:_NAMED], f"{len(values) - _NAMED:,} more"]
     return " and ".join(filter(None, [", ".join(values[:-1]), *values[-1:]]))
 
 
@@ -176,17 +197,27 @@ class Merged:
 
 
 class CommitHistory:
-    """The first parents of a commit, newest first, and their check runs and pull requests."""
+    """The first parents of a commit, newest first, and their check runs and pull requests.
+
+    Args:
+        has_jobs: whether the job files of a commit declare jobs of a project and target.
+        advice: for a clone that lacks the commits before these.
+    """
 
     def __init__(
         self,
         forge: Forge,
         commits: Sequence[Commit],
         branch: str,
+        has_jobs: Callable[[str, ApprovalScope], bool],
         sleep: Callable[[float], None] = time.sleep,
+        *,
+        advice: str = "",
     ) -> None:
         self._forge, self._commits, self._branch, self._sleep = forge, commits[:MOST_COMMITS], branch, sleep
+        self._has_jobs, self._advice = has_jobs, advice
         self._pulls: dict[str, Pull | None] = {}
+        self._checks: dict[str, list[CheckRun]] = {}
 
     def merged(self, scope: ApprovalScope) -> Merged:
         """Return the merges since the last applied commit. Raises StaleError where no commit was applied."""
@@ -199,7 +230,7 @@ class CommitHistory:
             if commit[0] not in self._pulls:
                 self._pulls[commit[0]] = self._look_up(*commit)
             pull = self._pulls[commit[0]]
-            checks = self._forge.check_runs(commit[0])
+            checks = self._check_runs(commit[0])
             seen += checks
             queued = approval_in(checks, scope)
             if pull is None and queued is None:
@@ -226,19 +257,43 @@ class CommitHistory:
         """The newest commit that was applied, by its check run. Raises StaleError where none was."""
         return self._commits[len(self._since_applied(scope))][0]
 
-    def _since_applied(self, scope: ApprovalScope) -> list[Commit]:
+    def check_is_newest(self, later: Iterable[Commit], target: str) -> None:
+        """Raise StaleError where a later commit was applied for a target: this one would undo its jobs."""
+        for sha, _ in later:
+            found = filter(None, map(applied_scope, self._check_runs(sha)))
+            if any(scope.target == target for scope in found):
+                raise StaleError(
+                    f"{sha[:7]} was applied, a later commit of {self._branch}",
+                    hint="run the newest commit; to go back to this one, revert what came after it",
+                )
+
+    def _since_applied(self, scope: ApprovalScope) -> Sequence[Commit]:
         """The commits after the last applied one, newest first."""
-        found: list[Commit] = []
-        for commit in self._commits:
-            checks = self._forge.check_runs(commit[0], f"launcher apply {scope}")
-            if any(check.conclusion in ("success", "neutral") for check in checks):
-                return found
-            found.append(commit)
-        raise StaleError(
-            f"no commit of the last {len(self._commits)} was applied for {scope}: either none ever was, or "
-            "the history was rewritten",
-            hint=f"review the plan, then {self._forge.words.by_hand}",
+        for_others = []
+        for at, (sha, _) in enumerate(self._commits):
+            done = [check for check in self._check_runs(sha) if check.conclusion in ("success", "neutral")]
+            found = set(filter(None, map(applied_scope, done)))
+            if scope in found:
+                return self._commits[:at]
+            if found:
+                for_others.append(at)
+        # Of a project that is new: all of its jobs came after the last commit that was applied without any.
+        without_jobs = bisect_left(
+            for_others, True, key=lambda at: not self._has_jobs(self._commits[at][0], scope)
         )
+        if without_jobs < len(for_others):
+            return self._commits[: for_others[without_jobs]]
+        why = "either none ever was, or the history was rewritten"
+        raise StaleError(
+            f"no commit of the last {len(self._commits)} was applied for {scope}: "
+            f"{'this clone lacks those before' if self._advice else why}",
+            hint=self._advice or f"review the plan, then {self._forge.words.by_hand}",
+        )
+
+    def _check_runs(self, sha: str) -> list[CheckRun]:
+        if sha not in self._checks:
+            self._checks[sha] = self._forge.check_runs(sha)
+        return self._checks[sha]
 
     def _look_up(self, sha: str, subject: str) -> Pull | None:
         """The merged pull request that a commit came from; None for a commit that was pushed."""
@@ -280,6 +335,12 @@ def without(merged: Merged, keys: Collection[JobKey]) -> list[Approval]:
         replace(each, starts={start: after for start, after in each.starts.items() if start.key not in keys})
         for each in merged.approvals
     ]
+
+
+def explained(plan: Plan, kept: Mapping[JobKey, str]) -> Plan:
+    """Return the plan with the reasons why jobs were withheld, which no approval can mend."""
+    refusals = (each._replace(why=kept.get(each.effect.key, each.why)) for each in plan.unapproved)
+    return replace(plan, unapproved=tuple(refusals))
 
 
 def _needs_watcher(launch: Launch) -> bool:
@@ -327,24 +388,3 @@ def _approval(chain: Chain, pull: Pull | None, github: GitHub) -> dict[str, Any]
     held = ", ".join(starts) or "no start of this job"
     why = "its check run on GitHub does not hold the effect"
     return {"mark": "wrong", "why": why, "expected": attempt.effect, "found": held}
-
-
-def publish_comment(forge: Forge, number: int, mark: str, text: str, *, is_news: bool) -> None:
-    """Write the one comment that carries a mark, or replace its text.
-
-    Args:
-        is_news: whether a comment is written where there is none.
-    """
-    for comment in reversed(forge.comments(number)):
-        is_marked = comment.body.startswith(mark)
-        if is_marked and (
-            comment.body.strip() == text.strip() or forge.edit_comment(number, comment.id, text)
-        ):
-            return
-    if is_news:
-        forge.add_comment(number, text)
-
-
-def mark_of(scope: ApprovalScope) -> str:
-    """The hidden line that the comment of a project and target begins with."""
-    return f"<!-- launcher plan: {JobKey(scope.project, scope.target, '').session} -->"

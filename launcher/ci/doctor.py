@@ -10,6 +10,7 @@ from urllib.parse import quote
 
 from launcher import secrets
 from launcher.apply.plans import make_plan
+from launcher.ci.approvals import applied_scope
 from launcher.ci.forge import ForgeError, Pull
 from launcher.ci.github import GitHub
 from launcher.ci.gitlab import APPLY_JOB, ENVIRONMENT, HINT, PLAN_JOB, TOKEN, GitLab
@@ -199,7 +200,7 @@ def _was_applied(forge: GitHub | GitLab, tree: Repository) -> bool | None:
     """Whether a commit of the branch was applied; None where that cannot be asked."""
     try:
         for sha, _ in tree.first_parents(_LOOKED_BACK):
-            if any(check.name.startswith("launcher apply ") for check in forge.check_runs(sha)):
+            if any(map(applied_scope, forge.check_runs(sha))):
                 return True
     except ForgeError:
         return None

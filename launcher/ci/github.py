@@ -10,7 +10,7 @@ import re
 import time
 from collections.abc import Callable, Mapping
 from typing import Any, Final
-from urllib.parse import quote, urlencode, urlsplit
+from urllib.parse import quote, urlsplit
 
 from launcher.ci.forge import (
     Api,
@@ -89,10 +89,9 @@ class GitHub(Api):
             raise
         return True
 
-    def check_runs(self, sha: str, name: str = "") -> list[CheckRun]:
-        """The check runs of workflows on a commit, the newest first; of one name, or all."""
-        query = urlencode({"filter": "all", **({"check_name": name} if name else {})})
-        found = self._pages(f"/commits/{quote(sha)}/check-runs?{query}", key="check_runs")
+    def check_runs(self, sha: str) -> list[CheckRun]:
+        """The check runs of workflows on a commit, the newest first."""
+        found = self._pages(f"/commits/{quote(sha)}/check-runs?filter=all", key="check_runs")
         checks = (_check_run(each) for each in found)
         return sorted((each for each in checks if each.app == APP), key=lambda each: each.id, reverse=True)
 

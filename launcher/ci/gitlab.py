@@ -90,11 +90,11 @@ class GitLab(Api):
             raise
         return True
 
-    def check_runs(self, sha: str, name: str = "") -> list[CheckRun]:
-        """The checks that applies of a commit have left, the newest first; of one name, or all."""
+    def check_runs(self, sha: str) -> list[CheckRun]:
+        """The checks that applies of a commit have left, the newest first."""
         jobs = [job for job, commit in self._applies if commit == sha]
         found = [check for job in jobs for check in self._artifact(f"/jobs/{job}/artifacts/{FILE}")]
-        return [each for each in found if each.sha == sha and name in ("", each.name)]
+        return [each for each in found if each.sha == sha]
 
     def checks_of(self, pull: Pull) -> list[CheckRun]:
         """The checks that pipelines of a merge request have left for its head, the newest first."""

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from functools import partial
 from json import dumps as to_json
 from json import loads
 from time import time
@@ -18,7 +19,7 @@ from launcher.apply.approval import check_plan
 from launcher.apply.events import Outcome, Result
 from launcher.apply.plans import make_plan
 from launcher.ci import doctor, report
-from launcher.ci.applied import applied_check, applied_words, with_applied
+from launcher.ci.applied import applied_check, applied_words
 from launcher.ci.approvals import (
     MOST_COMMITS,
     ApprovalScope,
@@ -26,39 +27,34 @@ from launcher.ci.approvals import (
     Forge,
     Merged,
     effect_checks,
-    mark_of,
+    explained,
     part_of,
-    publish_comment,
     scopes_of,
     withheld,
     without,
 )
+from launcher.ci.comments import commented, mark_of, publish_applied, publish_plan
 from launcher.ci.forge import ForgeError
 from launcher.ci.github import GitHub
 from launcher.ci.gitlab import GitLab
 from launcher.ci.runner import TOKENS, CiRunner, runner_of
 from launcher.cli import jobs
 from launcher.cli.arguments import choose_format
+from launcher.cli.ci_report import all_ended
 from launcher.cli.console import Console
 from launcher.cli.jobs import compiled_at, work_tree
-from launcher.cli.plan import orphan_scopes
+from launcher.cli.plan import CHECK, orphan_scopes
 from launcher.cli.render import github
 from launcher.cli.render.findings import Problem, exit_code, findings, in_short, problems_json
 from launcher.cli.render.markdown import plan_markdown
 from launcher.cli.render.outcomes import result_json
 from launcher.cli.render.plan_answers import comparison_json, comparison_markdown, comparison_text
 from launcher.cli.render.plan_text import plan_text
-from launcher.cli.render.values import asked_for, took
 from launcher.cli.watch import Watch
 from launcher.dataclass import replace
 from launcher.errors import JobFileError, LauncherError, StaleError, UsageError
 from launcher.files import PROJECT_FILE
 from launcher.git import Repository
-from launcher.inventory.find import find_app
-from launcher.inventory.listing import current
-from launcher.inventory.logs import tail_of
-from launcher.inventory.outputs import results_of
-from launcher.inventory.status import about, inspect
 from launcher.plan.approved import approval_json, to_approval
 from launcher.plan.codec import dumps
 from launcher.plan.effects import compared
@@ -66,8 +62,8 @@ from launcher.plan.model import Plan, approves, attributed, overruns, plan_exit_
 from launcher.plan.reconcile import Choices
 from launcher.schedulers.registry import get_scheduler
 from launcher.schedulers.staged import StagedScheduler
+from launcher.specs.jobkey import DEFAULT_TARGET
 from launcher.specs.launch import JobKey, Launch
-from launcher.state.records import AppRecord
 
 USAGE = "ci plan|apply|report|doctor [FILE…] [OPTIONS]"
 HELP = """\
@@ -126,15 +122,19 @@ class StepRun(NamedTuple):
 def compiled_launches(args: Any, run: StepRun) -> tuple[tuple[Launch, ...], Choices]:
     """Compile the job files, with annotations of what is wrong. Raises JobFileError."""
     result = jobs.compiled(args.files, args)
-    if text := findings(result.diagnostics, "github" if run.runner.provider == "github" else "text"):
+    # The change that removes the last job file is one like any other.
+    found = [each for each in result.diagnostics if each.code != "no-job-files"]
+    if text := findings(found, "github" if run.runner.provider == "github" else "text"):
         run.console.print(text)
-    if exit_code(result.diagnostics, strict=args.strict):
-        github.publish_refusal(result.diagnostics, in_short(result.diagnostics))
-        found = result.diagnostics if args.json else ()  # as text, they were shown
-        raise JobFileError(in_short(result.diagnostics), diagnostics=found)
+    if exit_code(found, strict=args.strict):
+        github.publish_refusal(found, in_short(found))
+        raise JobFileError(
+            in_short(found), diagnostics=found if args.json else ()
+        )  # as text, they were shown
     jobs.note_left_out(result, args, run.console)
     scopes = orphan_scopes(result.launches, args.files or ["."])
-    return result.launches, Choices(prune=result.prunes, scopes=scopes, declared_in=jobs.declared_in)
+    choices = Choices(prune=result.prunes, check=args.check, scopes=scopes, declared_in=jobs.declared_in)
+    return result.launches, choices
 
 
 _SHOWN_IN = {"github": "the summary of this run", "gitlab": "the widget, and in launcher-ci/plan.md"}
@@ -170,12 +170,26 @@ def plan_pull_request(args: Any, run: StepRun) -> tuple[int, dict[str, Any]]:
         if runner.pull_request is not None:
             text = plan_markdown(part, max_bytes=_SUMMARY_BYTES)
             with run.degraded(f"the plan is in {_SHOWN_IN[runner.provider]}"):
-                publish_comment(
-                    run.forge, runner.pull_request, mark_of(scope), text, is_news=not part.is_empty
-                )
+                publish_plan(run.forge, runner.pull_request, scope, text, is_news=not part.is_empty)
+    _clear_comments(args, run, scopes_of(plan))
     for each in overruns(plan.steps):
         run.warn(f"over budget: {each}; to go on, {each.remedy}", "error")
     return plan_exit_code(plan), loads(dumps(plan))
+
+
+def _clear_comments(args: Any, run: StepRun, scopes: Collection[ApprovalScope]) -> None:
+    """Take back the comments of projects that the pull request has added, and has no more.
+
+    Only a plan of the whole repository knows that a project is gone.
+    """
+    number, target = run.runner.pull_request, args.target or DEFAULT_TARGET
+    if number is None or args.files or not os.path.samefile(work_tree().root, os.curdir):
+        return
+    with suppress(ForgeError):  # as said for the comments that show plans
+        for scope in commented(run.forge, number) - set(scopes):
+            if scope.target == target:
+                text = f"{mark_of(scope)}\n### No job of {scope.project} is left\n"
+                publish_plan(run.forge, number, scope, text, is_news=False)
 
 
 def _keep(forge: GitLab, plan: Plan) -> None:
@@ -220,23 +234,23 @@ def apply_merged(args: Any, run: StepRun) -> tuple[int, dict[str, Any]]:
     launches, choices = compiled_launches(args, run)
     digest = args.digest or run.runner.inputs.get("digest", "")
     by_hand = _by_hand(launches, choices, digest, run.runner) if digest or args.without_review else None
-    history = CommitHistory(run.forge, work_tree().first_parents(MOST_COMMITS), run.runner.default_branch)
     code = 0
     outcomes: list[Outcome] = []
-    stale: list[Problem] = []
+    refused: list[Problem] = []
     scopes = {ApprovalScope(*launch.key[:2]) for launch in launches}
     if choices.prune:  # a project whose last job file was removed has jobs to stop
         scopes.update(scopes_of(make_plan(launches, choices=choices)))
+    history = _history(args, run, {scope.target for scope in scopes})
     for scope in sorted(scopes):
         mine = [launch for launch in launches if launch.key[:2] == scope]
         try:
             merged = by_hand or history.merged(scope)
-        except StaleError as error:
+            ended, done = _carry_out(mine, _choices_in(scope, choices), merged, scope, run)
+        except LauncherError as error:  # one project holds up no other
             run.console.error(error)
-            stale.append((str(scope), error))
+            refused.append((str(scope), error))
             code = max(code, error.exit_code)
             continue
-        ended, done = _carry_out(mine, _choices_in(scope, choices), merged, scope, run)
         outcomes += done
         code = max(code, ended)
     if code == StaleError.exit_code:
@@ -246,8 +260,27 @@ def apply_merged(args: Any, run: StepRun) -> tuple[int, dict[str, Any]]:
         words = run.forge.words
         run.warn(f"open a {words.request}, or {words.by_hand} {plan.plan_digest}")
     result = result_json(Result(outcomes=tuple(outcomes)))
-    problems = [*result["problems"], *problems_json(stale)]
+    problems = [*result["problems"], *problems_json(refused)]
     return code, {"exit": code, "jobs": result["jobs"], "problems": problems}
+
+
+def _history(args: Any, run: StepRun, targets: Iterable[str]) -> CommitHistory:
+    """The history of the branch. Raises StaleError where a later commit was applied for a target."""
+    tree, branch = work_tree(), run.runner.default_branch
+    commits, has_jobs = tree.first_parents(MOST_COMMITS), partial(_has_jobs, args)
+    advice = tree.why_missing("") if tree.is_shallow() else ""
+    history = CommitHistory(run.forge, commits, branch, has_jobs, advice=advice)
+    later = tree.later_commits(f"refs/remotes/origin/{branch}", MOST_COMMITS)
+    for target in targets:
+        history.check_is_newest(later, target)
+    return history
+
+
+def _has_jobs(args: Any, commit: str, scope: ApprovalScope) -> bool:
+    """Whether a commit declares jobs of a project and target; True where its job files have errors."""
+    found = compiled_at(commit, args.files, args)
+    is_broken = any(each.code not in ("no-job-files", "unknown-target") for each in found.errors)
+    return is_broken or any(launch.key[:2] == scope for launch in found.launches)
 
 
 def _by_hand(launches: Sequence[Launch], choices: Choices, digest: str, runner: CiRunner) -> Merged:
@@ -292,20 +325,18 @@ def _carry_out(
             watching=watch.watching(),
         )
         code = watch.finish(result)
-    (plan,) = plans
+    plan = explained(plans[0], kept)
     check = applied_check(scope, plan, result.outcomes, merged, run_url=run.runner.run_url)
     with run.degraded("later applies begin before this commit"):
         run.forge.add_check(check, sha=run.runner.sha)
     with run.degraded(f"the {run.forge.words.request}s do not show what was applied"):
         for number in merged.pulls:
             words = applied_words(number, plan, result.outcomes, merged, run.runner.sha[:7])
-            for comment in run.forge.comments(int(number)):
-                if comment.body.startswith(mark_of(scope)):
-                    run.forge.edit_comment(int(number), comment.id, with_applied(comment.body, words))
+            publish_applied(run.forge, int(number), scope, words)
     for number in merged.unreviewed:
         run.warn(f"`launcher ci plan` has left no plan on the last commit of {run.forge.words.sign}{number}")
     for refusal in plan.unapproved:
-        run.warn(str(refusal._replace(why=kept.get(refusal.effect.key, refusal.why))))
+        run.warn(str(refusal))
     return max(code, StaleError.exit_code if plan.unapproved else 0), result.outcomes
 
 
@@ -319,16 +350,12 @@ def _remote_engines(launches: Sequence[Launch]) -> dict[JobKey, str]:
     }
 
 
-_LINES = 20
-"""How many lines of a failed job's output the comment shows."""
-
-
 def report_ends(args: Any, run: StepRun) -> tuple[int, dict[str, Any]]:
     """Comment on pull requests how the jobs that their merges started ended. The result has the lines."""
     commits = [sha for sha, _ in work_tree().first_parents(report.MOST_COMMITS)]
 
     def look(entries: Sequence[Mapping[str, Any]]) -> Sequence[report.EndedJob]:
-        return _all_ended(entries, hides_output=run.runner.is_public)
+        return all_ended(entries, hides_output=run.runner.is_public)
 
     refused: list[ForgeError] = []
     lines = report.report(run.forge, commits, look, refused.append)
@@ -337,48 +364,6 @@ def report_ends(args: Any, run: StepRun) -> tuple[int, dict[str, Any]]:
     for error in refused[:1]:
         run.warn(f"{error}: the ends are in this log, and in no comment")
     return 0, {"reported": lines}
-
-
-def _all_ended(entries: Sequence[Mapping[str, Any]], *, hides_output: bool) -> list[report.EndedJob]:
-    """Return the states of the attempts that a check run names. Each engine is asked once for all of them."""
-    found: list[AppRecord | LauncherError] = []
-    for entry in entries:
-        try:
-            found.append(find_app(str(entry["handle"])))
-        except LauncherError as error:
-            found.append(error)
-    seen = iter(current([app for app in found if isinstance(app, AppRecord)]))
-    apps = [next(seen) if isinstance(app, AppRecord) else app for app in found]
-    return [_ended(entry, app, hides_output) for entry, app in zip(entries, apps, strict=True)]
-
-
-def _ended(entry: Mapping[str, Any], app: AppRecord | LauncherError, hides_output: bool) -> report.EndedJob:
-    """Return the state of one job. Asks its scheduler only for an app that failed or is not on record."""
-    job, number = str(entry["job"]), int(entry["attempt"])
-    try:
-        if isinstance(app, LauncherError):
-            raise app
-        if app.state in ("failed", "unknown"):
-            app = inspect(app)
-        document = about(app).get("document", {})
-    except LauncherError as error:
-        return report.EndedJob(job, number, "unknown", True, message=str(error))
-    output, message = "", app.message.partition(": ")[0] if hides_output else app.message
-    if app.state == "failed" and not hides_output:
-        with suppress(LauncherError):  # the logs were removed, or a secret is not among those of this run
-            output = "\n".join(tail_of(app, document, _LINES)[1])
-    return report.EndedJob(
-        job=job,
-        attempt=number,
-        state=app.state,
-        has_ended=app.has_ended,
-        took=took(app.started_at, app.ended_at) if app.has_ended else "",
-        asked=asked_for(document),
-        message=message,
-        output=output,
-        results=results_of(app) if app.has_ended else (),
-        matrix=app.matrix,
-    )
 
 
 def diagnose(args: Any, run: StepRun) -> tuple[int, list[dict[str, Any]]]:
@@ -406,6 +391,8 @@ _STEPS: dict[str, _Step] = {
 def add_arguments(parser: Any) -> None:
     parser.add_argument("step", metavar="STEP", choices=tuple(_STEPS), help="plan, apply, report or doctor")
     jobs.add_arguments(parser)
+    group = parser.add_argument_group("Plan")
+    group.option("--check", CHECK)
     group = parser.add_argument_group("Apply")
     group.option(
         "--digest DIGEST", "apply the plan that has this digest, approved by hand; no pull request is asked"
@@ -420,6 +407,8 @@ def run(args: Any, console: Console) -> int:
     choose_format(args)
     if args.step != "apply" and (args.digest or args.without_review):
         raise UsageError("--digest and --without-review are for `launcher ci apply`")
+    if args.step != "plan" and args.check:
+        raise UsageError("--check is for `launcher ci plan`")
     runner = runner_of(os.environ)
     for name in TOKENS:  # jobs of this machine inherit the environment
         os.environ.pop(name, None)

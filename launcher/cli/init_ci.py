@@ -300,7 +300,8 @@ _RUNNER_SETUP = """\
 _OWN_CHECKOUT = """\
     # Jobs that run read this folder: no pipeline of a merge request touches it.
     - main=$HOME/launcher-ci/$CI_PROJECT_ID && git init -q "$main" && cd "$main"
-    - git config remote.origin.url "$CI_PROJECT_URL.git" && git fetch -q "$CI_PROJECT_DIR" HEAD
+    - git config remote.origin.url "$CI_PROJECT_URL.git"
+    - git fetch -q "$CI_PROJECT_DIR" HEAD "+refs/remotes/*:refs/remotes/*"
     - git checkout -q --force --detach FETCH_HEAD
 """
 

@@ -20,7 +20,7 @@ from launcher.cli.console import Console, write_text
 from launcher.cli.render.plan_text import plan_text
 from launcher.errors import JobFileError, UsageError
 from launcher.files import read_regular
-from launcher.git import commit_of
+from launcher.git import commit_of, repository
 from launcher.plan.model import FAIL_ON, Plan, matches, plan_exit_code
 from launcher.plan.reconcile import Choices, Scope
 from launcher.schedulers.registry import get_scheduler
@@ -48,6 +48,10 @@ EXAMPLES = """\
   launcher plan jobs/ --rerun train           plan running train again
   launcher plan jobs/ --explain train         show what its success stands on"""
 
+CHECK = (
+    "ask Slurm whether it takes the request of each job that would start (sbatch --test-only), and hold what "
+    "it refuses; submits nothing"
+)
 FORMATS = ("text", "json", "markdown", "sarif", "github")
 
 
@@ -98,11 +102,7 @@ def add_planning(parser: Any) -> None:
     group.option("--retry-failed", "run failed and lost jobs again")
     group.option("--prune", "stop running jobs that no file in the given directories declares any more")
     group.option("--take-over", "take over jobs last applied from another repository")
-    group.option(
-        "--check",
-        "ask Slurm whether it takes the request of each job that would start (sbatch --test-only), and hold "
-        "what it refuses; submits nothing",
-    )
+    group.option("--check", CHECK)
     group.option("-a, --all", "show every job of a large matrix on a line of its own")
     group.option(
         "--fail-on LIST",
@@ -292,10 +292,16 @@ def choices_of(launches: Sequence[Launch], args: Any) -> Choices:
 
 
 def orphan_scopes(launches: Sequence[Launch], paths: Sequence[str]) -> tuple[Scope, ...]:
-    """The scopes in which to look for orphans: the directories among `paths`, without single files."""
+    """The scopes in which to look for orphans: the directories among `paths`, without single files.
+
+    Without launches, every job of these directories is an orphan.
+    """
     found: dict[Scope, None] = {}
+    files: dict[tuple[str, str, str, str | None], None]
     files = dict.fromkeys((each.root, each.file, each.origin, each.key.target) for each in launches)
     for directory in (realpath(path) for path in paths if isdir(path)):
+        if not launches and (tree := repository(directory)) is not None:
+            files = {(tree.root, directory, tree.origin or tree.root, None): None}
         for given_root, file, origin, target in files:
             root = realpath(given_root)
             if commonpath([directory, realpath(join(root, file))]) != directory:

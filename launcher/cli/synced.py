@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import cache
 from typing import Any
 
@@ -60,7 +60,7 @@ def run(args: Any, console: Console) -> int:
         raise LauncherError(
             f"{branch} has no job files at {', '.join(args.files) or '.'}", hint="name a folder that has some"
         )
-    applied = _last_applied(launches_at(commits[0]), history, branch, tree) if args.online else ""
+    applied = _last_applied(launches_at, history, branch, tree) if args.online else ""
     found = synced(commits, launches_at, applied)
     if args.json:
         console.json(_json(found, branch))
@@ -70,11 +70,18 @@ def run(args: Any, console: Console) -> int:
 
 
 def _last_applied(
-    launches: tuple[Launch, ...], history: Sequence[Commit], branch: str, tree: Repository
+    launches_at: Callable[[str], Sequence[Launch]], history: Sequence[Commit], branch: str, tree: Repository
 ) -> str:
     """The last commit that `ci apply` has applied for every project and target, by its check runs."""
-    checks = CommitHistory(github_of(tree.origin or ""), history, branch)
-    found = {checks.last_applied(ApprovalScope(*launch.key[:2])) for launch in launches}
+
+    def scopes_at(commit: str) -> set[ApprovalScope]:
+        return {ApprovalScope(*launch.key[:2]) for launch in launches_at(commit)}
+
+    def has_jobs(commit: str, scope: ApprovalScope) -> bool:
+        return scope in scopes_at(commit)
+
+    checks = CommitHistory(github_of(tree.origin or ""), history, branch, has_jobs)
+    found = {checks.last_applied(scope) for scope in scopes_at(history[0][0])}
     return max(found, key=[oid for oid, _ in history].index)
 
 

@@ -287,6 +287,7 @@ class Scope:
     """A place of orphans: attempts of one origin and target whose recorded path is below a directory.
 
     Attributes:
+        target: None where orphans of every target count.
         directory: relative to the repository's root, with forward slashes; "" is the root.
         left_out: the job files below it that the checkout lacks, although its commit has them: they may still
             declare jobs.
@@ -294,14 +295,14 @@ class Scope:
     """
 
     origin: str
-    target: str
+    target: str | None
     directory: str = ""
     left_out: frozenset[str] = frozenset()
     project: str | None = None
 
     def holds(self, attempt: Attempt) -> bool:
         below = self.directory in ("", ".") or attempt.path.startswith(self.directory.rstrip("/") + "/")
-        is_of = attempt.origin == self.origin and attempt.key.target == self.target
+        is_of = attempt.origin == self.origin and self.target in (None, attempt.key.target)
         is_of_project = self.project in (None, attempt.key.project)
         return below and is_of and is_of_project and attempt.path not in self.left_out
 

@@ -59,9 +59,10 @@ class Hub(Repository):
         self.merge(number, squash=squash)
         return self.pushed(code=code)
 
-    def pushed(self, *, code: int = 0) -> Ran:
-        """Run what a push of main's newest commit starts."""
-        return self._ran("apply", "push", "refs/heads/main", self.commit(), {"ref": "refs/heads/main"}, code)
+    def pushed(self, commit: str = "main", *, code: int = 0) -> Ran:
+        """Run what the push of a commit starts, by default of main's newest one."""
+        sha, payload = self.commit(commit), {"ref": "refs/heads/main"}
+        return self._ran("apply", "push", "refs/heads/main", sha, payload, code)
 
     def dispatched(self, digest: str, *, code: int = 0) -> Ran:
         """Run the workflow by hand on main."""

@@ -21,7 +21,7 @@ from launcher.cli.render.plan_lines import (
 from launcher.cli.render.values import asked_for, text_of
 from launcher.plan.model import Plan, overruns, total_of
 from launcher.plan.step import Step
-from launcher.text import fenced, plural
+from launcher.text import fenced, plural, unlinked
 
 MAX_BYTES = 60_000  # GitHub refuses comments beyond 65,536 characters
 
@@ -86,7 +86,7 @@ def _page(plan: Plan, rows: Sequence[str], details: Sequence[str], left_out: str
     if rows:
         lines += [*(_WITH_ESTIMATES if total_of(plan.steps).jobs else _TABLE_HEAD), *rows, ""]
     edited = edited_lines([step for step in plan.steps if step.is_edited], plan.steps, namer(plan))
-    lines += [line for text in edited for line in (f"- {plain_html(text)}", "")]
+    lines += [line for text in edited for line in (f"- {cell(text)}", "")]
     lines += details
     lines += [line for each in plan.shared for line in (f"- {plain_html(each)}", "")]
     if plan.turns:
@@ -152,4 +152,4 @@ def cell(text: str) -> str:
 
 
 def plain_html(text: str) -> str:
-    return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
+    return unlinked(text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;"))

@@ -120,6 +120,9 @@ def compile_files(
     homes = Homes(cwd, not placeholders, allow_dirty, schedulers, calls.is_allowed, checkout)
     folders = Folders(not placeholders)
     files, missing = find_files(paths, cwd)
+    if not files:  # whether to prune is asked all the same
+        for folder in filter(looks.is_folder, (os.path.join(cwd, path) for path in paths)):
+            homes.of(os.path.abspath(folder))
     parents = Parents(checkout is None, {found.path: found.file for found in files})
     seen: dict[str, list[Diagnostic]] = {}
 

@@ -171,3 +171,26 @@ def test_the_jobs_of_a_project_whose_last_file_was_removed_are_stopped(
     (made,) = scenario.attempts("serve", project="a")
     assert made.state == "cancelled"
     assert scenario.processes_of(made.app_id) == []
+
+
+@pytest.mark.parametrize("prunes", [True, False])
+def test_the_last_job_file_of_a_repository_is_removed_by_a_pull_request(
+    repo: Repository, github: FakeGitHub, scenario: Scenario, prunes: bool
+) -> None:
+    gate = scenario.gate()
+    serve = {"jobs/serve.launcher.yaml": until_opened("serve", gate)}
+    repo.land(1, {"base.launcher.yaml": None, **serve, **(PRUNES if prunes else {})})
+    gate.entered()
+    repo.propose(2, {"jobs/serve.launcher.yaml": None})
+    commit = repo.merge(2)
+    repo.apply()
+    (made,) = scenario.attempts("serve")
+    if prunes:
+        assert github.bodies(2)[0].endswith(f"applied at {commit[:7]}: stopped serve\n")
+        assert made.state == "cancelled"
+    else:
+        assert "orphan" in repo.plan(2)
+        assert made.state == "running"
+        gate.open()
+    repo.land(3, {"next.launcher.yaml": job("next")})
+    assert ran(scenario)["next"] == ["3"]

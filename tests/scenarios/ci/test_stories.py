@@ -41,7 +41,8 @@ def ran(scenario: Scenario) -> dict[str, list[str]]:
     """Job → pull requests of its attempts, in their order."""
     with Store.open(readonly=True) as store:
         keys = sorted({JobKey(*app.key) for app in store.apps("local_cwd")})
-    return {key.job: [made.pull_request for made in scenario.attempts(key.job)] for key in keys}
+    made = {key.job: scenario.attempts(key.job, project=key.project) for key in keys}
+    return {name: [each.pull_request for each in found] for name, found in made.items()}
 
 
 def test_a_merged_pull_request_is_applied_and_its_comment_reports_the_result(
@@ -58,6 +59,9 @@ def test_a_merged_pull_request_is_applied_and_its_comment_reports_the_result(
     assert f"applied at {commit[:7]}: started train" in comment
     repo.apply()
     assert ran(scenario)["train"] == ["1"]
+    repo.plan(1)  # once more, for the merged pull request
+    (comment,) = github.bodies(1)
+    assert f"applied at {commit[:7]}: started train" in comment
 
 
 @pytest.mark.slow
@@ -148,6 +152,20 @@ def test_a_plan_is_shown_in_one_comment_that_is_edited(repo: Repository, github:
     github.comments.clear()
     repo.plan(1)
     assert len(github.bodies(1)) == 1
+
+
+@pytest.mark.slow
+def test_a_comment_is_taken_back_when_the_pull_request_leaves_its_project_out_again(
+    repo: Repository, github: FakeGitHub
+) -> None:
+    added = {"b/launcher.toml": 'project = "beta"\n', "b/one.launcher.yaml": job("one")}
+    more = job("two", more="targets: {prod: {description: other}}\n")
+    repo.propose(1, {**added, "two.launcher.yaml": more})
+    repo.plan(1, "--target", "prod")
+    repo.propose(1, dict.fromkeys(added))
+    beta, *others = sorted(github.bodies(1))
+    assert beta == "<!-- launcher plan: beta -->\n### No job of beta is left\n"
+    assert [body.splitlines()[1] for body in others] == ["### Starts 1 job", "### Starts 1 job"]
 
 
 @pytest.mark.slow
@@ -415,3 +433,36 @@ def test_a_plan_over_budget_fails_on_the_pull_request_and_is_not_applied(
     repo.merge(3)
     assert "the plan exceeds its budget" in repo.apply(code=3)
     assert ran(scenario)["train"] == ["1", "2"]
+
+
+@pytest.mark.slow
+def test_the_comment_says_what_an_apply_has_stopped_and_what_it_holds(
+    repo: Repository, github: FakeGitHub, scenario: Scenario
+) -> None:
+    gate = scenario.gate()
+    repo.land(1, {"serve.launcher.yaml": until_opened("serve", gate), **PRUNES})
+    gate.entered()
+    repo.land(2, {"serve.launcher.yaml": None})
+    assert github.bodies(2)[0].endswith(": stopped serve\n")
+    repo.land(3, {"w/train.launcher.yaml": job("train", more="workspace: .\n")})
+    for number in (4, 5):
+        repo.propose(number, {f"w/{number}.txt": "a file of its workspace"})
+    for number in (4, 5):
+        repo.merge(number)
+    repo.pull_request(6, {"late.launcher.yaml": job("late")})
+    repo.merge(6)
+    repo.apply(code=4)
+    for number in (4, 5):
+        assert "held train (combined: " in github.bodies(number)[0].splitlines()[-1]
+    repo.propose(7, {"next.launcher.yaml": job("next", "v1")})
+    repo.pull_request(7, {"next.launcher.yaml": job("next", "v2")})
+    repo.merge(7)
+    repo.apply(code=4)
+    assert github.bodies(7)[0].endswith(": nothing of it, since its last commit has no plan\n")
+
+
+@pytest.mark.slow
+def test_only_a_plan_asks_schedulers_about_requests(repo: Repository) -> None:
+    repo.pull_request(1, {"train.launcher.yaml": job("train")})
+    assert "train  create" in repo.plan(1, "--check")
+    assert "--check is for `launcher ci plan`" in repo.apply("--check", code=64)

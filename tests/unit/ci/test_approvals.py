@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from launcher.apply.events import Outcome
-from launcher.ci.applied import applied_check
+from launcher.ci.applied import applied_check, applied_in
 from launcher.ci.approvals import (
     ApprovalScope,
     Merged,
@@ -15,7 +15,7 @@ from launcher.ci.approvals import (
     withheld,
     without,
 )
-from launcher.ci.forge import CheckRun, Pull
+from launcher.ci.forge import MOST_CHARACTERS, CheckRun, Pull
 from launcher.errors import LauncherError
 from launcher.plan.approved import judged
 from launcher.plan.effects import Approval, Refusal, Start, start_of
@@ -128,6 +128,20 @@ def test_the_title_of_an_apply_counts_what_it_started_and_stopped() -> None:
     ]
     check = applied_check(SCOPE, plan([]), outcomes, Merged(approvals=(), pulls={}), run_url="")
     assert check.title == "1 started, 1 stopped, 1 failed to start"
+
+
+def test_an_apply_of_ten_thousand_jobs_is_recorded_in_one_check_run() -> None:
+    made = [job(f"train-lr0.{number}-seed{number % 7}") for number in range(10_000)]
+    merged = Merged(approvals=(), pulls={"7": PULL})
+    for some in (made, made[:2]):
+        apps = {each.key.job: of_attempt(attempt(each, "running")) for each in some}
+        outcomes = [Outcome(key=each.key, kind="create", app=apps[each.key.job]) for each in some]
+        check = applied_check(SCOPE, plan([]), outcomes, merged, run_url="")
+        assert len(check.text) <= MOST_CHARACTERS
+        found, applied = applied_in(CheckRun(id=1, sha="", **check._asdict()))
+        handles = {entry["job"]: (entry["handle"], entry["app_id"]) for entry in applied[""]}
+        assert found == SCOPE
+        assert handles == {name: (app.handle, app.app_id) for name, app in apps.items()}
 
 
 def test_an_apply_is_not_done_while_a_plan_may_still_come() -> None:

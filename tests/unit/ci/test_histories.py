@@ -33,8 +33,8 @@ class Memory:
     merges: dict[str, int] = field(default_factory=dict)
     words = GitHub.words
 
-    def check_runs(self, sha: str, name: str = "") -> list[CheckRun]:
-        found = [each for each in self.checks if each.sha == sha and name in ("", each.name)]
+    def check_runs(self, sha: str) -> list[CheckRun]:
+        found = [each for each in self.checks if each.sha == sha]
         return sorted(found, key=lambda each: each.id, reverse=True)
 
     def add(self, check: Check, sha: str) -> None:
@@ -142,7 +142,7 @@ class World:
         target = target or self.random.choice(TARGETS)
         killed = self.random.random() < 0.2 if killed is None else killed
         scope, sha = ApprovalScope("default", target), self.commits[-1][0]
-        history = CommitHistory(self.github, self.commits[::-1], "main", sleep=lambda _: None)  # type: ignore[arg-type]
+        history = CommitHistory(self.github, self.commits[::-1], "main", self._has_jobs, lambda _: None)  # type: ignore[arg-type]
         merged = history.merged(scope)
         checked = judged(self._planned(self.tree, target), merged.approvals, self._past)
         for step in checked.steps:
@@ -202,6 +202,9 @@ class World:
         approval = Approval(id=name, starts=effects, stops=stops, source=branch.head)
         kept = [each for each in self.approved.get(branch.number, ()) if each.source == branch.head]
         self.approved[branch.number] = [*kept, approval]
+
+    def _has_jobs(self, sha: str, scope: ApprovalScope) -> bool:
+        return True
 
     def _planned(self, tree: Tree, target: str) -> Plan:
         launches = [self._job(name, value, target) for name, value in tree.items()]

@@ -56,7 +56,7 @@ def test_results_are_bounded_and_their_names_are_data():
     jobs = [ended(f"job-{n}", "succeeded", results=hostile, output="line\n" * 100) for n in range(300)]
     text = comment_text("<!-- mark -->", "a" * 40, jobs)
     assert len(text) <= MOST_CHARACTERS
-    assert "| a\\|b \\<img\\> \\@team \\`x\\` \\#1 | 1 | 2 |" in text
+    assert "| a\\|b \\<img\\> \\@<!-- -->team \\`x\\` \\#<!-- -->1 | 1 | 2 |" in text
     assert "| m18 |" in text
     assert "| m19 |" not in text
     assert text.count("\n481 more") == text.count("**Results of ")

@@ -14,7 +14,7 @@ from launcher.cli.render.status_text import _below
 from launcher.cli.render.terminal_text import TerminalText, terminal_text
 from launcher.cli.render.values import table
 from tests.scenarios.test_terminal import read
-from tests.unit.cli.worlds import launch, plan
+from tests.unit.cli.worlds import attempt, launch, plan
 
 ESCAPE = "\x1b[2J\x07\x9b5n"
 
@@ -210,3 +210,10 @@ def test_no_bytes_drive_a_terminal():
 def test_plain_bytes_are_not_touched():
     for data in (b"a\tb\r\nc 10%\r 20%", "größe €\n".encode()):
         assert terminal_text(data) == data
+
+
+def test_the_comment_of_a_plan_mentions_no_user_and_no_issue():
+    old, new = (launch("train", env={"A @team #1 <b> `c` [d](http:e)": value}) for value in "12")
+    page = plan_markdown(plan([new], [attempt(old, "succeeded")]))
+    (row,) = [line for line in page.splitlines() if line.startswith("| `+`")]
+    assert "A @<!-- -->team #<!-- -->1 &lt;b&gt; \\`c\\` [d]\\(http:e)" in row

@@ -1,0 +1,62 @@
+"""How the jobs that a check run names have ended, for the comments of `launcher ci report`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from typing import Any
+
+from launcher.ci import report
+from launcher.cli.render.values import asked_for, took
+from launcher.errors import LauncherError
+from launcher.inventory.find import find_app
+from launcher.inventory.listing import current
+from launcher.inventory.logs import tail_of
+from launcher.inventory.outputs import results_of
+from launcher.inventory.status import about, inspect
+from launcher.state.records import AppRecord
+
+_LINES = 20
+"""How many lines of a failed job's output the comment shows."""
+
+
+def all_ended(entries: Sequence[Mapping[str, Any]], *, hides_output: bool) -> list[report.EndedJob]:
+    """Return the states of the attempts that a check run names. Each engine is asked once for all of them."""
+    found: list[AppRecord | LauncherError] = []
+    for entry in entries:
+        try:
+            found.append(find_app(str(entry["handle"])))
+        except LauncherError as error:
+            found.append(error)
+    seen = iter(current([app for app in found if isinstance(app, AppRecord)]))
+    apps = [next(seen) if isinstance(app, AppRecord) else app for app in found]
+    return [_ended(entry, app, hides_output) for entry, app in zip(entries, apps, strict=True)]
+
+
+def _ended(entry: Mapping[str, Any], app: AppRecord | LauncherError, hides_output: bool) -> report.EndedJob:
+    """Return the state of one job. Asks its scheduler only for an app that failed or is not on record."""
+    job, number = str(entry["job"]), int(entry["attempt"])
+    try:
+        if isinstance(app, LauncherError):
+            raise app
+        if app.state in ("failed", "unknown"):
+            app = inspect(app)
+        document = about(app).get("document", {})
+    except LauncherError as error:
+        return report.EndedJob(job, number, "unknown", True, message=str(error))
+    output, message = "", app.message.partition(": ")[0] if hides_output else app.message
+    if app.state == "failed" and not hides_output:
+        with suppress(LauncherError):  # the logs were removed, or a secret is not among those of this run
+            output = "\n".join(tail_of(app, document, _LINES)[1])
+    return report.EndedJob(
+        job=job,
+        attempt=number,
+        state=app.state,
+        has_ended=app.has_ended,
+        took=took(app.started_at, app.ended_at) if app.has_ended else "",
+        asked=asked_for(document),
+        message=message,
+        output=output,
+        results=results_of(app) if app.has_ended else (),
+        matrix=app.matrix,
+    )

@@ -1,0 +1,104 @@
+"""Applies of a branch in another order than its merges, and the first apply of a project."""
+
+import pytest
+
+from tests.github.fake import FakeGitHub
+from tests.github.repository import Repository
+from tests.scenario import Scenario
+from tests.scenarios.ci.test_stories import BY_HAND, CHECK, job, ran, repo
+
+__all__ = ["repo"]
+
+BETA = "launcher apply (beta, default)"
+
+
+def beta(name: str) -> dict[str, str | None]:
+    return {"b/launcher.toml": 'project = "beta"\n', f"b/{name}.launcher.yaml": job(name)}
+
+
+def test_a_run_of_a_commit_that_a_later_one_has_overtaken_applies_nothing(
+    repo: Repository, scenario: Scenario
+) -> None:
+    """The first run was evicted, and is run again by hand when the next one has applied both merges."""
+    repo.propose(1, {"train.launcher.yaml": job("train", "v1")})
+    first = repo.merge(1)
+    repo.propose(2, {"train.launcher.yaml": job("train", "v2")})
+    last = repo.merge(2)
+    repo.apply()
+    scenario.wait("train")
+    assert f"{last[:7]} was applied, a later commit of main" in repo.apply(at=first, code=4)
+    assert "a later commit of main" in repo.apply(BY_HAND, at=first, code=4)
+    assert ran(scenario)["train"] == ["2"]
+    repo.apply()
+
+
+@pytest.mark.slow
+def test_an_older_commit_is_applied_where_the_later_one_was_for_another_target(
+    repo: Repository, scenario: Scenario
+) -> None:
+    targets = "targets: {prod: {description: other}}\n"
+    repo.land(1, {"base.launcher.yaml": job("base", more=targets)})
+    repo.propose(2, {"train.launcher.yaml": job("train", more=targets)})
+    repo.plan(2, "--target", "prod")
+    commit = repo.merge(2)
+    repo.land(3, {"README": "3"})
+    repo.apply("--target", "prod", BY_HAND, at=commit)
+    assert ran(scenario)["train"] == ["2"]
+    assert [each.key.target for each in scenario.attempts("train", target="prod")] == ["prod"]
+
+
+def test_the_pull_request_that_adds_a_project_approves_its_jobs(
+    repo: Repository, github: FakeGitHub, scenario: Scenario
+) -> None:
+    repo.land(1, {"README": "1"})
+    repo.propose(2, beta("one"))
+    repo.merge(2)
+    repo.propose(3, beta("two"))
+    commit = repo.merge(3)
+    repo.apply()
+    assert ran(scenario) == {"base": [""], "one": ["2"], "two": ["3"]}
+    assert f"applied at {commit[:7]}: started one" in github.bodies(2)[0]
+    assert github.conclusions(BETA)[commit] == github.conclusions(CHECK)[commit] == "success"
+
+
+@pytest.mark.slow
+def test_a_new_project_is_applied_after_a_run_that_applied_the_others_alone(
+    repo: Repository, github: FakeGitHub, scenario: Scenario
+) -> None:
+    """Its commit has a check run of the other project, and jobs of this one: it does not count."""
+    repo.propose(1, beta("one"))
+    commit = repo.merge(1)
+    repo.apply("base.launcher.yaml")
+    assert github.conclusions(CHECK)[commit] == "success"
+    repo.land(2, {"README": "2"})
+    assert ran(scenario) == {"base": [""], "one": ["1"]}
+
+
+@pytest.mark.slow
+def test_a_new_project_that_was_pushed_is_held(repo: Repository, scenario: Scenario) -> None:
+    repo.push(beta("one"))
+    assert "start beta/one: no approval starts it" in repo.apply(code=4)
+    assert ran(scenario) == {"base": [""]}
+
+
+@pytest.mark.slow
+def test_a_project_that_cannot_be_applied_holds_up_no_other(repo: Repository, scenario: Scenario) -> None:
+    secret = "{main: {entrypoint: echo, env: {KEY: {secret: 'env:NO_SUCH_VARIABLE'}}}}"
+    project = {"a/launcher.toml": 'project = "alpha"\n'}
+    repo.propose(1, {**project, "a/one.launcher.yaml": f"version: 1\nname: one\nroles: {secret}\n"})
+    repo.merge(1)
+    repo.propose(2, {"two.launcher.yaml": job("two")})
+    repo.merge(2)
+    assert "secrets are missing" in repo.apply(code=1)
+    assert ran(scenario) == {"base": [""], "two": ["2"]}
+
+
+@pytest.mark.slow
+def test_a_shallow_clone_is_named_where_the_last_applied_commit_is_missing(repo: Repository) -> None:
+    repo.land(1, {"README": "1"})
+    repo.propose(2, {"train.launcher.yaml": job("train")})
+    repo.merge(2)
+    repo.depth = 1
+    shown = repo.apply(code=4)
+    assert "this clone lacks those before" in shown
+    assert "`fetch-depth: 0` of actions/checkout" in shown
