@@ -202,7 +202,7 @@ def _syntax(source: Source, error: tomli.TOMLDecodeError) -> Diagnostic:
         ((ours, label) for pattern, ours, label in _WORDS if re.search(pattern, said)),
         ("the text is no TOML from here on", ""),
     )
-    for find in (_bare_key, _colon, _comment, _literal_quote, _two_values):
+    for find in (_bare_key, _colon, _comment, _literal_quote, _leading_zero, _two_values):
         if found := find(source, at, said):
             return found
     if said.startswith("Invalid value") and (word := re.match(r"[^\s,\]}#]+", text[at:])):
@@ -300,6 +300,21 @@ def _literal_quote(source: Source, at: int, said: str) -> Diagnostic | None:
     start, end = begin + found.start(), begin + found.end()
     message = "single quotes know no escapes: the text ends at the second one"
     return source.diagnostic(start, end, "toml-syntax", message, label=label)
+
+
+def _leading_zero(source: Source, at: int, said: str) -> Diagnostic | None:
+    """`010`: no number of TOML begins so; `at` is behind the zero."""
+    begin = re.search(r"(?<![\w.+-])[+-]?0\Z", source.text[max(at - 3, 0) : at])
+    rest = re.match(r"[\d_]+(?![\w.:-])", source.text[at:])
+    if begin is None or rest is None or not said.startswith(("Expected newline", "Unclosed")):
+        return None
+    number = begin[0] + rest[0]
+    hint = f'or "{number}" for the text' + (
+        f"; `0o{rest[0]}` is octal" if not set(rest[0]) & set("89_") else ""
+    )
+    message, label = f"`{number}` is no number of TOML: it begins with a zero", f"write {int(number)}"
+    start, end = at - len(begin[0]), at + len(rest[0])
+    return source.diagnostic(start, end, "toml-syntax", message, label=label, hint=hint)
 
 
 def _two_values(source: Source, at: int, said: str) -> Diagnostic | None:
