@@ -127,7 +127,7 @@ class _Matrix:
         return f"submitted as a job of its own: {other.key.job} waits for {', '.join(other.after)}"
 
     def limit(self, group: Sequence[Step], plan: Plan, limits: Sequence[Limit]) -> tuple[int | None, str]:
-        """(The number of jobs of a group that may run at once, None for any; why a limit has no effect)."""
+        """Return how many jobs of a group may run at once, None for any, and why a limit has no effect."""
         launch = group[0].launch
         found: list[int] = []
         apps = [each.apps for each in limits if each.apps is not None]

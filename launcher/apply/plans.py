@@ -55,6 +55,7 @@ def make_plan(
     LAUNCHER_HOME cannot be read; WrongArgumentError, a TypeError, for anything but launches.
     """
     check_launches("make_plan", launches)
+    _check_choices("make_plan", choices)
     with opened(readonly=True, take_over=choices.take_over) as (store, engines):
         limits = limits_of_apply(parallel)
         return plan_launches(launches, choices, store, engines, limits, requests=requests)[0]
@@ -209,6 +210,7 @@ def limits_of_apply(parallel: int | None) -> tuple[Limit, ...]:
 def chosen_launches(function: str, launches: Any, choices: Choices) -> list[Launch]:
     """The launches that the caller has selected. Raises WrongArgumentError, UsageError for an unknown job."""
     check_launches(function, launches)
+    _check_choices(function, choices)
     return select(launches, choices.select)[0]
 
 
@@ -221,6 +223,18 @@ def check_launches(function: str, launches: Any) -> None:
     for launch in launches:
         if not isinstance(launch, Launch):
             raise _wrong(function, "a list of launches", launch, _load(function, launch), where=" in it")
+
+
+def _check_choices(function: str, choices: Any) -> None:
+    """Raise WrongArgumentError for anything but choices whose jobs are lists of names: a text is none."""
+    if not isinstance(choices, Choices):
+        raise _wrong(function, "`Choices`", choices, 'such as launcher.Choices(rerun=("train",))')
+    for field in ("select", "rerun"):
+        names = getattr(choices, field)
+        is_list = isinstance(names, Sequence) and not isinstance(names, str | bytes)
+        if not is_list or not all(isinstance(name, str) for name in names):
+            hint = f'such as launcher.Choices({field}=("train",))'
+            raise _wrong(function, f"names of jobs as `{field}`", names, hint)
 
 
 def check_is_plan(function: str, plan: Any) -> None:

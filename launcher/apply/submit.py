@@ -350,7 +350,7 @@ class _Order:
                 each.took(answer, needs[each.app_id])
 
     def _create(self, at_once: int | None) -> None:
-        """Create the apps: by the request of the dry run if there was one, else with the built workspace."""
+        """Create the apps from the requests of a dry run if there was one, else with the built workspace."""
         members = []
         for app_id, each in self.open.items():
             made, bound, app = self._made[app_id], each.bound, each.bound.app

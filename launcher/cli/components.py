@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from textwrap import wrap
 from typing import Any
 
 from launcher.cli.console import Console
-from launcher.cli.render.values import table
+from launcher.cli.render.values import Cell, table
 from launcher.components.finder import get_builtin_source, get_component, survey
 from launcher.components.signature import component_help, parameters_of, type_name
 from launcher.errors import UsageError
@@ -41,13 +40,9 @@ def run(args: Any, console: Console) -> int:
         if args.json:
             console.json([_listed(component) for component in found.values()], ascii=True)
             return 0
-        rows: list[list[str | tuple[str, str]]]
-        rows = [
-            [(name, "bold") if not number else "", line]
-            for name in found
-            for number, line in enumerate(_lines(found[name].description, max(map(len, found)), console))
-        ]
-        console.print(table(["NAME", "DESCRIPTION"], rows, color=console.color))
+        rows: list[list[Cell]]
+        rows = [[(name, "bold"), each.description.split("\n", 1)[0]] for name, each in found.items()]
+        console.print(table(["NAME", "DESCRIPTION"], rows, color=console.color, columns=console.columns))
         return 0
     component = get_component(args.name)
     if args.json:
@@ -83,9 +78,3 @@ def _arguments(function: Any) -> list[dict[str, Any]]:
 def _plain(value: Any) -> Any:
     """A default as a JSON value; values of other types as text."""
     return value if isinstance(value, str | int | float | list | dict) or value is None else str(value)
-
-
-def _lines(text: str, name: int, console: Console) -> list[str]:
-    """Wrap the first line of a description to the columns left beside names of length `name`."""
-    first = text.split("\n", 1)[0]
-    return [first] if console.columns is None else wrap(first, max(20, console.columns - name - 2)) or [""]

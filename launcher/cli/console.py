@@ -102,7 +102,7 @@ class Console:
         as_json: whether the command prints JSON, so that its errors are JSON too.
     """
 
-    __slots__ = ("_err", "_in_workflow", "_out", "_silent", "as_json", "color", "err_color")
+    __slots__ = ("_can_move", "_err", "_in_workflow", "_out", "_silent", "as_json", "color", "err_color")
 
     def __init__(
         self, out: TextIO | None = None, err: TextIO | None = None, environ: Mapping[str, str] | None = None
@@ -113,6 +113,7 @@ class Console:
         self.as_json = False
         env = os.environ if environ is None else environ
         self._in_workflow = env.get("GITHUB_ACTIONS") == "true"
+        self._can_move = env.get("TERM", "dumb") != "dumb"
         plain = bool(env.get("NO_COLOR")) or env.get("TERM") == "dumb"
         self.color = not plain and _is_terminal(self._out)
         self.err_color = not plain and _is_terminal(self._err)
@@ -137,8 +138,13 @@ class Console:
         return _is_terminal(self._out)
 
     @property
-    def err_is_terminal(self) -> bool:
-        return _is_terminal(self._err)
+    def is_screen(self) -> bool:
+        """Whether stdout is a terminal that moves its cursor, so that a live view can be drawn on it."""
+        return self._can_move and _is_terminal(self._out)
+
+    @property
+    def err_is_screen(self) -> bool:
+        return self._can_move and _is_terminal(self._err)
 
     def print(self, text: str = "", *, end: str = "\n", flush: bool = False) -> None:
         """Write data to stdout, control characters escaped.

@@ -73,7 +73,8 @@ def run(args: Any, console: Console) -> int:
         console.json(found)
     else:
         rows = [[code, _kind(code), summary] for code, summary in codes.items()]
-        console.print(table(["CODE", "KIND", "MEANING"], rows, color=console.color))
+        headings = ["CODE", "KIND", "MEANING"]
+        console.print(table(headings, rows, color=console.color, columns=console.columns))
     return 0
 
 

@@ -50,13 +50,16 @@ def run(args: Any, console: Console) -> int:
     if not shown:
         console.note("no attempts yet; `launcher apply FILE` starts one")
         return 0
-    console.print(history_text(shown, with_jobs=args.job is None, color=console.color))
+    with_jobs = args.job is None
+    console.print(history_text(shown, with_jobs=with_jobs, color=console.color, columns=console.columns))
     if len(found) > len(shown) or (args.job is None and len(shown) == args.limit):
         console.note(f"showing the newest {args.limit}; --limit N shows more")
     return 0
 
 
-def history_text(attempts: Sequence[Attempt], *, with_jobs: bool, color: bool) -> str:
+def history_text(
+    attempts: Sequence[Attempt], *, with_jobs: bool, color: bool, columns: int | None = None
+) -> str:
     """A line for each attempt: number, state, action, times, commit, pull request, actor, reason."""
     now = time.time()
     names = ("JOB",) if with_jobs else ()
@@ -69,12 +72,12 @@ def history_text(attempts: Sequence[Attempt], *, with_jobs: bool, color: bool) -
             each.action,
             ago(each.created_at, now),
             took(each.started_at, each.ended_at, now if each.is_live else None),
-            oid[:_SHORT] + dash + rest or "-",
-            pull_request(each.pull_request, each.run_url)[0] if each.pull_request else "-",
+            oid[:_SHORT] + dash + rest,
+            pull_request(each.pull_request, each.run_url)[0] if each.pull_request else "",
             each.actor,
             each.reason,
         ]
         for each in attempts
         for oid, dash, rest in [each.commit.partition("-")]
     ]
-    return table(headings, rows, color=color)
+    return table(headings, rows, color=color, columns=columns)

@@ -92,7 +92,7 @@ class LiveDisplay:
         Args:
             kind, facts: as in `launcher.schedulers.staged.OnImage`.
         """
-        if self._console.err_is_terminal:
+        if self._console.err_is_screen:
             with self._lock:
                 if not self._open().image(key, facts["image"], image_progress(kind, facts)):
                     self.close()

@@ -96,7 +96,7 @@ def command(name: str) -> Any:
 
 
 _EXAMPLES = """\
-  launcher apply examples/hello --yes --wait    run the first example, show output
+  launcher apply examples/hello --yes --wait    run the first example
   launcher plan jobs/ --out plan.json           save a plan, to apply it later
   launcher logs train --follow                  follow the output of a job
 """
@@ -112,7 +112,7 @@ def overview(color: bool) -> str:
             lines.append(f"  {paint(name.ljust(12), 'cyan', color)}  {summary}")
         lines.append("")
     lines += [paint("Examples:", "bold", color), _EXAMPLES]
-    lines.append("`launcher COMMAND --help` explains a command; `launcher --version` prints the version.")
+    lines.append("`launcher COMMAND --help` explains a command.")
     return "\n".join(lines) + "\n"
 
 

@@ -207,7 +207,7 @@ def _show_place(handle: str, console: Console) -> None:
     app, shown, pause_s = find(handle).app, "", _FIRST_LOOK_S
     try:
         while (seen := inspect(app)).state == "queued":
-            if seen.message != shown and console.err_is_terminal:
+            if seen.message != shown and console.err_is_screen:
                 console.note_in_place(f"{app.app_id} {seen.message}")
             elif not shown:
                 console.note(f"{app.app_id} {seen.message}")
@@ -216,7 +216,7 @@ def _show_place(handle: str, console: Console) -> None:
                 time.sleep(pause_s)
                 pause_s = min(2 * pause_s, _LOOK_S)
     finally:
-        if shown and console.err_is_terminal:
+        if shown and console.err_is_screen:
             console.note_in_place("")
 
 

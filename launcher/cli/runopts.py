@@ -6,6 +6,7 @@ from json import dumps
 from typing import Any
 
 from launcher.cli.console import Console
+from launcher.cli.render.values import wrapped
 from launcher.errors import LauncherError
 from launcher.schedulers.registry import get_scheduler, get_scheduler_factories
 from launcher.specs.runopts import get_type_name
@@ -47,16 +48,17 @@ def run(args: Any, console: Console) -> int:
     for number, (name, options) in enumerate(found.items()):
         if len(found) > 1:
             console.print(("\n" if number else "") + f"# {name}")
-        console.print(_text(options, console.color))
+        console.print(_text(options, console.color, console.columns))
     return 0
 
 
-def _text(options: dict[str, dict[str, Any]], color: bool) -> str:
-    """Two lines per option: name, type and default; then its help."""
+def _text(options: dict[str, dict[str, Any]], color: bool, columns: int | None) -> str:
+    """For each option a line with its name, type and default, and its help below, wrapped to `columns`."""
     lines = []
     for name, option in options.items():
         default = "" if option["default"] is None else f", default {dumps(option['default'])}"
         kind = f"{option['type']}{', required' if option['required'] else default}"
         kind += ", a role may set it" if option["of_role"] else ""
-        lines += [f"{paint(name, 'bold', color)} ({kind})", f"    {option['help']}"]
+        text = wrapped(option["help"], columns - 4) if columns else [option["help"]]
+        lines += [f"{paint(name, 'bold', color)} ({kind})", *(f"    {line}" for line in text)]
     return "\n".join(lines) or "no run options"

@@ -44,7 +44,8 @@ def run(args: Any, console: Console) -> int:
         ]
         for row in found
     ]
-    console.print(table(["NAME", "", "PLAN AND APPLY", "DESCRIPTION"], rows, color=console.color))
+    headings = ["NAME", "", "PLAN AND APPLY", "DESCRIPTION"]
+    console.print(table(headings, rows, color=console.color, columns=console.columns))
     return 0
 
 

@@ -43,7 +43,7 @@ def watch(first: Sequence[AppRecord], more: More, console: Console, *, as_json: 
     """
     terminate_with_exception()
     apps = {app.handle: app for app in first}
-    if console.err_is_terminal:
+    if console.err_is_screen:
         with LiveDisplay(console) as display:
             warning = paint("warning:", "bold yellow", console.err_color)
             unreached = _refresh(

@@ -85,7 +85,7 @@ class Watch:
             self._console.note(_DETACHED)
 
     def watching(self) -> Watching:
-        live = self._wait and not self._logs and self._format == "text" and self._console.err_is_terminal
+        live = self._wait and not self._logs and self._format == "text" and self._console.err_is_screen
         return Watching(
             on_event=self._event,
             on_log=self._log if self._logs else None,

@@ -142,11 +142,7 @@ class Component:
                 raise
             except BaseException as error:
                 message = f"component `{self.name}` cannot be loaded from {self.path}: {self._why(error)}"
-                is_relative = isinstance(error, ImportError) and "relative import" in str(error)
-                hint = (
-                    "a component file is no part of a package: import what stands beside it by its name alone"
-                )
-                raise ComponentNotFoundException(message, hint=hint if is_relative else None) from error
+                raise ComponentNotFoundException(message, hint=_import_hint(error)) from error
         return self._fn
 
     @property
@@ -167,7 +163,7 @@ class Component:
             raise
         except BaseException as error:
             message = f"component `{self.name}` failed: {self._why(error)}"
-            raise ComponentFailedException(message) from error
+            raise ComponentFailedException(message, hint=_import_hint(error)) from error
 
     def _why(self, error: BaseException) -> str:
         """The error and its line in the user's file: `KeyError: 'x', line 3 of …/train.py`.
@@ -187,6 +183,16 @@ class Component:
 
     def __repr__(self) -> str:
         return f"Component({self.name!r}, {self.path!r})"
+
+
+def _import_hint(error: BaseException) -> str | None:
+    """The remedy for an import of a component file that fails; None for other errors."""
+    if not isinstance(error, ImportError):
+        return None
+    if "relative import" in str(error):
+        return "a component file is no part of a package: import what stands beside it by its name alone"
+    is_of_torchx = (error.name or "").partition(".")[0] == "torchx"
+    return "write `launcher` in place of `torchx` in its imports" if is_of_torchx else None
 
 
 Load = Callable[[], Callable[..., Any]]

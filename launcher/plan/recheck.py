@@ -82,7 +82,10 @@ def recheck(plan: Plan, snapshot: Snapshot, *, now: float) -> Recheck:
 
 
 def _checked(plan: Plan, snapshot: Snapshot) -> list[tuple[Step, _Today]]:
-    """The steps in their order, each with the step as it would be now. Needs come before their dependents."""
+    """Return each step of the plan, in its order, with the step that a plan would have for the job now.
+
+    Jobs are decided on after those that they need.
+    """
     launches = [step.launch for step in plan.steps if step.launch is not None]
     asked = asked_for(launches, plan.selection.rerun)
     grounds = Grounds(snapshot)

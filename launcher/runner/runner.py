@@ -238,6 +238,8 @@ class Runner:
     def schedule(self, dryrun_info: AppDryRunInfo[Any]) -> str:
         """Submit what `dryrun` made and return the handle; each call submits another app. Raises
         LauncherError for a dry run that no Runner made, SchedulerError when the app cannot be started."""
+        if not isinstance(dryrun_info, AppDryRunInfo):
+            raise LauncherError(f"want a dry run, got {dryrun_info!r}", hint="make it with Runner.dryrun")
         scheduler = dryrun_info.scheduler
         if scheduler is None:
             raise LauncherError("this dry run names no scheduler", hint="make it with Runner.dryrun")

@@ -34,7 +34,7 @@ class Clearing:
         self._next: dict[str, float] = {}  # name of a ticket → earliest time of its next clearing
 
     def start(self, tickets: Iterable[Ticket]) -> int:
-        """Start a process that clears these; returns its pid, 0 where none is due or none can be spawned."""
+        """Start a process that clears their shares; return its pid, 0 where none is due or can be spawned."""
         now = time.monotonic()
         due = [each for each in tickets if self._next.get(each.name, now) <= now]
         self._next |= {each.name: now + _AGAIN_S for each in due}

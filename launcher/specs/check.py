@@ -130,7 +130,7 @@ def _check_role(role: Role) -> Iterator[Problem]:
         value = getattr(role, name)
         if not isinstance(value, types):
             misshapen = True
-            want = "list" if list in types else types[0].__name__.lower()
+            want = "Resource" if Resource in types else types[0].__name__.lower()
             yield Problem((*at, name), "wrong-type", f"{name} is a {want}, got {value!r}")
     if misshapen:  # a value of the wrong type cannot be checked further
         return

@@ -98,7 +98,7 @@ class UnknownSchedulerException(UsageError, KeyError, ValueError):
 
     def __init__(self, scheduler_backend: str, known: Iterable[str] = ()) -> None:
         super().__init__(
-            f"there is no scheduler `{scheduler_backend}`", hint=name_hint(scheduler_backend, known)
+            f"there is no scheduler `{scheduler_backend}`", hint=name_hint(str(scheduler_backend), known)
         )
         self.scheduler_backend = scheduler_backend
 

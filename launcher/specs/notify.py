@@ -92,7 +92,7 @@ def check_url(text: str) -> str:
 
 
 def key_bytes(key: str) -> bytes:
-    """The bytes of a key that signs. Raises MalformedAddressError unless it is Base64 behind `whsec_`."""
+    """Decode a signing key. Raises MalformedAddressError unless it is `whsec_` and Base64."""
     from base64 import b64decode
 
     try:

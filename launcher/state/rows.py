@@ -159,14 +159,14 @@ def to_record(row: tuple[Any, ...]) -> AppRecord:
 
 
 def from_record(record: AppRecord, *, live: bool = True) -> tuple[Any, ...]:
-    """The values of APP_COLUMNS."""
+    """Return the row of an app: its values in the order of APP_COLUMNS."""
     values = {name: getattr(record, name) for name in APP_COLUMNS[:-1]}
     values["created_at"] = record.created_at or 0.0
     return *values.values(), int(live)
 
 
 def from_attempt(attempt: Attempt) -> tuple[Any, ...]:
-    """The values of COLUMNS."""
+    """Return the row of an attempt: its values in the order of COLUMNS."""
     import zlib
 
     from launcher.specs.attempt import needs_to_text

@@ -131,7 +131,7 @@ class Place:
 
     @property
     def proofs(self) -> tuple[int, ...]:
-        """The descriptors of the proofs of a started local app, one for each of `ask.tables`."""
+        """The descriptors that prove that a started local app runs, one for each of `ask.tables`."""
         return tuple(self._proofs.values())
 
     @property

@@ -201,4 +201,4 @@ def _fit(rows: list[list[Cell]], app_ids: Sequence[str], columns: int) -> None:
             row[column] = cell
     left = room(_HEADINGS, rows, columns)
     for row in rows:
-        row[-1] = shortened(str(row[-1]), left) if left >= _LEAST else ""
+        row[-1] = shortened(text_of(row[-1]), left) if left >= _LEAST else ""

@@ -138,7 +138,7 @@ def cut(frame: bytes, columns: int) -> bytes:
 
 def on_terminal(console: Console, *, raw: bool = False) -> LiveFrames | None:
     """Create one for the terminal on stdout; None without a terminal, or if it cannot move its cursor."""
-    if not console.is_terminal or os.environ.get("TERM", "dumb") == "dumb":
+    if not console.is_screen:
         return None
 
     def size() -> tuple[int, int]:

@@ -12,7 +12,7 @@ from itertools import chain
 from typing import Any, NamedTuple
 
 from launcher.cli.render.document import flat
-from launcher.cli.render.values import GAP, duration, width
+from launcher.cli.render.values import GAP, cut, duration, width
 from launcher.dataclass import dataclass
 from launcher.plan.decide import ran
 from launcher.plan.diff import Change, differences, field, is_workspace_digest, show, show_both
@@ -46,8 +46,7 @@ def role_lines(document: Mapping[str, Any], columns: int) -> Iterator[str]:
     room = max(_LEAST, columns - names - places - 2 * len(GAP))
     size = min(room, max((width(row[1]) for row in rows), default=0))
     for role, (name, line, place) in zip(document["roles"], rows, strict=True):
-        short = line if width(line) <= size else line[: size - 1] + "…"
-        yield GAP.join((_padded(name, names), _padded(short, size), place))
+        yield GAP.join((_padded(name, names), _padded(cut(line, size), size), place))
         # `service, after db (ready), data (succeeded)`
         waits = ", ".join(f"{other} ({condition})" for other, condition in role.get("depends_on", {}).items())
         order = ["service" if role.get("service") else "", waits and f"after {waits}"]

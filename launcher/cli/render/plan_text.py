@@ -58,7 +58,9 @@ def plan_text(plan: Plan, *, color: bool = False, columns: int | None = None, in
     shown = [step for step in plan.steps if step.key not in quiet]
     folded = {} if in_full else families(plan.steps, shown, lambda step: _own_notes(step, shared))
     rows = list(folded_rows(_tree(shown), folded, name))
-    page = _Page(name, max((len(label) for _, label in rows), default=0), shared, color, columns, folded)
+    # A name of more than half a line would push the words of all others out of it.
+    sizes = (len(label) for _, label in rows if len(label) <= (columns or COLUMNS) // 2)
+    page = _Page(name, max(sizes, default=0), shared, color, columns, folded)
     lines = [line for shows, label in rows for line in page.row(shows, label)]
     lines += [f"{paint('?', 'yellow', color)}   {orphan}" for orphan in plan.orphans]
     counted = {family_of(step) for step in shown if step.key in folded}

@@ -9,7 +9,7 @@ from launcher.text import core_count, cores, memory, paint, plural
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
     from typing import Any
 
     from launcher.holding.use import Use
@@ -98,12 +98,27 @@ def iso(moment: float | None) -> str | None:
     return time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(whole)) + f".{thousandths:03}Z"
 
 
-def shortened(text: str, size: int) -> str:
-    """Shorten to at most `size` characters by cutting the middle; long names differ at their end."""
-    if len(text) <= size:
+def shortened(text: str, columns: int) -> str:
+    """Shorten to at most `columns` by cutting the middle; long names differ at their end."""
+    if width(text) <= columns:
         return text
-    front = max(0, size - 1) // 3
-    return text[:front] + "…" + text[len(text) - max(0, size - 1 - front) :]
+    front = text[: _fitting(text, max(0, columns - 1) // 3)]
+    back = _fitting(text[::-1], columns - 1 - width(front))
+    return f"{front}…{text[len(text) - back :]}"
+
+
+def cut(text: str, columns: int) -> str:
+    """Shorten to at most `columns` by cutting the end."""
+    return text if width(text) <= columns else f"{text[: _fitting(text, columns - 1)]}…"
+
+
+def _fitting(text: str, columns: int) -> int:
+    """Return how many of the first characters fit."""
+    for number, char in enumerate(text):
+        columns -= width(char)
+        if columns < 0:
+            return number
+    return len(text)
 
 
 def asked_for(document: Mapping[str, Any]) -> str:
@@ -181,16 +196,40 @@ Cell = str | tuple[str, str]  # text, or (text, style)
 GAP = "  "
 
 
-def table(headings: Sequence[str], rows: Sequence[Sequence[Cell]], *, color: bool = False) -> str:
+def table(
+    headings: Sequence[str],
+    rows: Sequence[Sequence[Cell]],
+    *,
+    color: bool = False,
+    columns: int | None = None,
+) -> str:
     """The rows under their headings, one line each, without a newline at the end.
 
     Columns that are empty in every row are left out.
+
+    Args:
+        columns: width to which the text of the last column is wrapped, where that leaves room for it.
     """
+    left = room(headings, rows, columns) if columns else 0
+    if left >= _LEAST:
+        rows = [line for row in rows for line in _lines(row, left)]
     lines: list[Sequence[Cell]] = [[(heading, "dim") for heading in headings], *rows]
-    columns = list(zip(*lines, strict=True))
-    filled = [cells for cells in columns if any(map(text_of, cells[1:]))] or columns
+    found = list(zip(*lines, strict=True))
+    filled = [cells for cells in found if any(map(text_of, cells[1:]))] or found
     padded = [_padded(cells, color) for cells in filled]
     return "\n".join(GAP.join(line).rstrip() for line in zip(*padded, strict=True))
+
+
+_LEAST = 20
+"""The fewest columns to which a text is wrapped beside others."""
+
+
+def _lines(row: Sequence[Cell], columns: int) -> Iterator[Sequence[Cell]]:
+    """Yield the row with the first line of its last cell, and a row for each further line."""
+    before, last = row[:-1], row[-1]
+    for text in wrapped(text_of(last), columns):
+        yield [*before, text if isinstance(last, str) else (text, last[1])]
+        before = [""] * len(before)
 
 
 def room(headings: Sequence[str], rows: Sequence[Sequence[Cell]], columns: int) -> int:

@@ -34,9 +34,10 @@ def add_arguments(parser: Any) -> None:
 
 
 def run(args: Any, console: Console) -> int:
-    if console.cannot_ask or not console.is_terminal:
+    if console.cannot_ask or not console.is_screen:
+        why = "this one cannot move its cursor (TERM)" if console.is_terminal else "stdout is not one"
         raise LauncherError(
-            f"top needs a terminal: {console.cannot_ask or 'stdout is not one'}",
+            f"top needs a terminal: {console.cannot_ask or why}",
             hint="`launcher list` and `launcher status` print the jobs",
         )
     if find_spec("textual") is None:

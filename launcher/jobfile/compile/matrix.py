@@ -16,7 +16,7 @@ from typing import Any
 from launcher.dataclass import dataclass, field, replace
 from launcher.hashes import sha256
 from launcher.jobfile.compile.variables import Value, show_text
-from launcher.jobfile.messages.collector import Collector, got, nearest, show, suggest
+from launcher.jobfile.messages.collector import At, Collector, got, nearest, show, suggest
 from launcher.jobfile.messages.remedies import axis_remedy
 from launcher.jobfile.model.types import VAR_NAME
 from launcher.jobfile.text.document import Path
@@ -202,7 +202,7 @@ class Matrix:
         made = self._included(made, [*self._items("include", given.get("include", []))])
         if not made and not self.problems.has_errors:
             why = "every combination is excluded" if self.axes else "it has no axes, and `include` no items"
-            self._wrong(_AT, f"`matrix` makes no job: {why}", code="constraint")
+            self._wrong(_AT, f"`matrix` makes no job: {why}", code="constraint", at="key")
         if self.problems.has_errors:
             return []
         named = dict.fromkeys(name for each in made for name in each.further)
@@ -387,11 +387,13 @@ class Matrix:
         if is_before:
             most, label = f"{_MOST_COMBINATIONS:,}", "shorten an axis"
             message = f"`matrix` has {shown} combinations before `exclude`, and at most {most}"
-        self._wrong(_AT, message, label, "too-large")
+        self._wrong(_AT, message, label, "too-large", at="key")
         return []
 
-    def _wrong(self, path: Path, message: str, label: str = "", code: str = "wrong-type") -> None:
-        self.problems.add(path, code, message, at="key", label=label, is_final=True)
+    def _wrong(
+        self, path: Path, message: str, label: str = "", code: str = "wrong-type", at: At = "value"
+    ) -> None:
+        self.problems.add(path, code, message, at=at, label=label, is_final=True)
 
 
 def _is_word(key: str, value: Any) -> bool:

@@ -62,6 +62,8 @@ def list_remedy(path: Path, value: Any, problems: Collector) -> str:
     field = str(path[-1]) if path else ""
     if isinstance(value, str) and may_hold_secret(value):
         return "make each word an item of a list"
+    if isinstance(value, str) and (dash := re.match(r"[–—•]\s", value)):
+        return f"write `-` in place of `{dash[0].strip()}` before each item"
     items = _READERS.get(field, _parted)(value)
     label = _write(items, problems) if items else ""
     if field == "args" and isinstance(value, str) and problems.document.source.format == "yaml":
@@ -165,6 +167,8 @@ def _number(kind: str, path: Path, value: Any, problems: Collector) -> Advice:
         return "take the quotes away", ""
     if key == "cpu" and cores(value):
         return f"write {cores(value)}", "cores, which may be a fraction"
+    if kind == "int_type" and re.fullmatch(r"\d{1,9}(_\d{1,9})+|\d{1,3}(,\d{3})+", text):
+        return f"write {int(re.sub('[_,]', '', text))}", ""
     if text in _WORDS:
         return f"write {_WORDS.index(text)}", ""
     if key == "memMB":
@@ -314,7 +318,8 @@ def need_remedy(needs: Any, problems: Collector) -> Advice:
         if isinstance(item, dict) and isinstance(item.get("job"), str):
             found[item["job"]] = {}
         elif isinstance(item, dict):
-            options = {key: each if isinstance(each, dict) else {} for key, each in item.items()}
+            options = {key: {"rerun": each} if each == "never" else each for key, each in item.items()}
+            options = {key: each if isinstance(each, dict) else {} for key, each in options.items()}
             found |= {key: each if each.keys() <= {"rerun"} else {} for key, each in options.items()}
         else:
             found[str(item)] = {}

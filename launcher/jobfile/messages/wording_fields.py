@@ -227,7 +227,7 @@ def _field_remedy(parent: Path, key: str, mapping: Mapping[str, Any], problems: 
         return order
     if word := word_for(parent, key, value):
         return _foreign(word, mapping, key, problems)
-    is_slip = near is not None and _plain(near) == _plain(key)
+    is_slip = near is not None and (_plain(near) == _plain(key) or (near == "roles" and _are_roles(value)))
     if is_slip or (near in (*_NEEDED, "version") and near not in mapping):
         # Without such a field the mapping is wrong whatever the key means.
         return suggest(key, fields), "" if near in (*_NEEDED, "version") else listing("fields here", fields)
@@ -252,6 +252,12 @@ _NEIGHBOURS: Mapping[str, Path] = {
 }
 _HOMES = {"job": ("role",), "role": ("job", "resource", "ready"), "resource": ("role",), "ready": ("role",)}
 """Kind of mapping → the kinds of neighbouring mappings."""
+
+
+def _are_roles(value: Any) -> bool:
+    """Whether a value can be the roles of a job: mappings by names that are no fields of a role."""
+    is_named = isinstance(value, dict) and not value.keys() & fields_at(("roles", "*"))
+    return is_named and bool(value) and all(isinstance(each, dict) for each in value.values())
 
 
 def _plain(name: str) -> str:

@@ -393,12 +393,12 @@ def leaves(value: Any, path: Path = ()) -> Iterator[tuple[Path, Any]]:
 
 
 def too_deep(source: Source, start: int) -> Diagnostic:
-    hint = "is an alias or a bracket repeated by mistake?"
+    hint = f"is {'an alias or ' if source.format == 'yaml' else ''}a bracket repeated by mistake?"
     message = f"values are nested deeper than {MAX_DEPTH} levels"
     return source.diagnostic(start, start + 1, "too-large", message, hint=hint)
 
 
 def too_many(source: Source, start: int) -> Diagnostic:
-    hint = "aliases and merge keys count as often as they are used"
+    hint = "aliases and merge keys count as often as they are used" if source.format == "yaml" else ""
     message = f"the file holds more than {MAX_NODES:,} values"
     return source.diagnostic(start, start + 1, "too-large", message, hint=hint)

@@ -199,7 +199,10 @@ _TEXTS = (
     _Shape("an sbatch script", r"\A#!.*\n(?:.*\n)*?#SBATCH[ \t]"),
     _Shape("a shell script", r"\A#!\S*(?:/|env )\w*sh\b", hint=_COMMANDS),
     _Shape(
-        "a Python script", r"\A#!.*python", hint="name it in `args` of a role, below `entrypoint: python`"
+        "a Python script",
+        r"\A#!.*python|^(?:from [\w.]+ import \w|import [\w.]+(?: as \w+)?$|def \w+\(.*:$)",
+        hint="`launcher run FILE:FUNCTION` runs a component of it; "
+        "a job file names it in `args` of a role, below `entrypoint: python`",
     ),
     _Shape("a job of Nomad", r'\Ajob "[^"\n]+" \{', hint=_TASKS),
     _Shape(

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Callable
 from functools import lru_cache, partial
-from typing import Any
+from typing import Any, NamedTuple
 
 import tomli
 
@@ -23,7 +24,7 @@ from launcher.jobfile.text.document import (
     too_deep,
     too_many,
 )
-from launcher.jobfile.text.toml_positions import NotToml, Statement, paths, scan, statements
+from launcher.jobfile.text.toml_positions import NotToml, Statement, bracket_below, paths, scan, statements
 
 _DUPLICATE = re.compile(r"Cannot overwrite|Cannot declare|Duplicate inline|Cannot redefine|Cannot mutate")
 _PLACE = re.compile(r"at line (\d+), column (\d+)")
@@ -48,13 +49,13 @@ def parse_toml(source: Source) -> Document:
                 return Document(source, None, _nowhere, problems)
             text = rest
         except (RecursionError, ValueError) as error:
-            problems.append(_limit(source, error))
+            problems.append(_unread(source, error))
             return Document(source, None, _nowhere, problems)
     else:
         return Document(source, None, _nowhere, problems)
     over = _over_limit(value, 1, [0])
-    if over:
-        problems.append(too_deep(source, 0) if over == "deep" else too_many(source, 0))
+    if over is not None:
+        problems.append(_limit(source, over))
     elif not value and not problems:
         hint = "begin with `version = 1`, `name = …` and a table `[roles.…]`"
         problems.append(source.diagnostic(0, 1, "missing-field", "the file is empty", hint=hint))
@@ -67,17 +68,26 @@ def _nowhere() -> Spot:
     return Spot(0, 0)
 
 
-def _over_limit(value: Any, depth: int, count: list[int]) -> str:
-    """Return "deep" or "many" when the value has too many levels or parts, else ""."""
+class _Over(NamedTuple):
+    """The first value that is over a limit."""
+
+    said: Callable[[Source, int], Diagnostic]
+    path: Path
+
+
+def _over_limit(value: Any, depth: int, count: list[int]) -> _Over | None:
+    """Return the first value that has too many levels around it, or too many values before it."""
     count[0] += 1
     if count[0] > MAX_NODES:
-        return "many"
+        return _Over(too_many, ())
     if not isinstance(value, dict | list):
-        return ""
+        return None
     if depth > MAX_DEPTH:
-        return "deep"
-    parts = value.values() if isinstance(value, dict) else value
-    return next((over for part in parts if (over := _over_limit(part, depth + 1, count))), "")
+        return _Over(too_deep, ())
+    for key, part in value.items() if isinstance(value, dict) else enumerate(value):
+        if over := _over_limit(part, depth + 1, count):
+            return _Over(over.said, (key, *over.path))
+    return None
 
 
 def _without_duplicate(
@@ -162,9 +172,19 @@ def _offset(source: Source, error: tomli.TOMLDecodeError) -> int:
     return at + column - 1
 
 
-def _limit(source: Source, error: Exception) -> Diagnostic:
+def _limit(source: Source, over: _Over) -> Diagnostic:
+    """Return the problem of a value over a limit, at its place."""
+    try:
+        document = Document(source, None, partial(scan, source.text), [])
+        return over.said(source, document.value_range(over.path).start)
+    except RecursionError as error:
+        return _unread(source, error)
+
+
+def _unread(source: Source, error: Exception) -> Diagnostic:
+    """Return the problem of a text that tomli gives up: too many brackets, or too many digits."""
     if isinstance(error, RecursionError):
-        return too_deep(source, 0)
+        return too_deep(source, bracket_below(source.text, MAX_DEPTH - 1))
     digits = re.search(r"[0-9_]{4000,}", source.text)
     start = digits.start() if digits else 0
     return source.diagnostic(start, start + 1, "out-of-range", "this number has too many digits")
@@ -182,7 +202,7 @@ def _syntax(source: Source, error: tomli.TOMLDecodeError) -> Diagnostic:
         ((ours, label) for pattern, ours, label in _WORDS if re.search(pattern, said)),
         ("the text is no TOML from here on", ""),
     )
-    for find in (_colon, _comment, _literal_quote, _two_values):
+    for find in (_bare_key, _colon, _comment, _literal_quote, _leading_zero, _two_values):
         if found := find(source, at, said):
             return found
     if said.startswith("Invalid value") and (word := re.match(r"[^\s,\]}#]+", text[at:])):
@@ -199,8 +219,6 @@ def _syntax(source: Source, error: tomli.TOMLDecodeError) -> Diagnostic:
         message, at = "this quote is never closed", opened
     if said.startswith("Unescaped"):
         at = max(0, text.rfind("\\", 0, at))
-    if message.startswith("this begins neither") and text[at : at + 1].isalpha():
-        label = "put keys with other letters than A to Z in quotes"
     if at >= len(text) and text:
         at = len(text.rstrip()) - 1 if text.strip() else 0
     hint = "" if label else f"the parser says: {said}"
@@ -222,8 +240,29 @@ def _opened(text: str, at: int) -> int | None:
     return None
 
 
+_AT_A_KEY = (
+    "Expected '='",
+    "Invalid statement",
+    "Invalid initial character for a key",
+    "Expected ']' at the end of a table",
+    "Expected ']]' at the end of an array",
+)
+
 _WHOLE = re.compile(r""" "[^"]*" | '[^']*' | (?:[^\[{"'\#:]|:(?!\s))* """, re.VERBOSE)
 """A YAML value, quoted or of several words, that no comma cuts off."""
+
+
+def _bare_key(source: Source, at: int, said: str) -> Diagnostic | None:
+    """A key without quotes that has another letter than A to Z."""
+    before = re.search(r"[A-Za-z0-9_-]*\Z", source.text[max(at - 100, 0) : at])
+    rest = re.match(r"[\w-]+", source.text[at:])
+    if before is None or rest is None or rest[0][0].isascii() or not said.startswith(_AT_A_KEY):
+        return None
+    key = before[0] + rest[0]
+    message = f"the key `{key}` has other letters than A to Z, and no quotes"
+    return source.diagnostic(
+        at - len(before[0]), at + len(rest[0]), "toml-syntax", message, label=f'write "{key}"'
+    )
 
 
 def _colon(source: Source, at: int, said: str) -> Diagnostic | None:
@@ -261,6 +300,21 @@ def _literal_quote(source: Source, at: int, said: str) -> Diagnostic | None:
     start, end = begin + found.start(), begin + found.end()
     message = "single quotes know no escapes: the text ends at the second one"
     return source.diagnostic(start, end, "toml-syntax", message, label=label)
+
+
+def _leading_zero(source: Source, at: int, said: str) -> Diagnostic | None:
+    """`010`: no number of TOML begins so; `at` is behind the zero."""
+    begin = re.search(r"(?<![\w.+-])[+-]?0\Z", source.text[max(at - 3, 0) : at])
+    rest = re.match(r"[\d_]+(?![\w.:-])", source.text[at:])
+    if begin is None or rest is None or not said.startswith(("Expected newline", "Unclosed")):
+        return None
+    number = begin[0] + rest[0]
+    hint = f'or "{number}" for the text' + (
+        f"; `0o{rest[0]}` is octal" if not set(rest[0]) & set("89_") else ""
+    )
+    message, label = f"`{number}` is no number of TOML: it begins with a zero", f"write {int(number)}"
+    start, end = at - len(begin[0]), at + len(rest[0])
+    return source.diagnostic(start, end, "toml-syntax", message, label=label, hint=hint)
 
 
 def _two_values(source: Source, at: int, said: str) -> Diagnostic | None:

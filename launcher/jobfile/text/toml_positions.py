@@ -240,6 +240,19 @@ _SHORT_TIME = re.compile(r"(?:.*[Tt])?\d\d:\d\d(?:[Zz]|[+-]\d\d:\d\d)?")
 _ONE_LINE = "write the table on one line and without a comma at its end, or below a header"
 
 
+def bracket_below(text: str, limit: int) -> int:
+    """Return the offset of the first bracket that opens inside of `limit` others; 0 where there is none."""
+    depth = 0
+    for token in _TOKEN.finditer(text):
+        if token.lastgroup == "mark" and token[0] in "[{":
+            if depth == limit:
+                return token.start()
+            depth += 1
+        elif token.lastgroup == "mark" and token[0] in "]}":
+            depth -= 1
+    return 0
+
+
 def newer_toml(text: str) -> Iterator[tuple[int, int, str, str]]:
     """Yield start, end, description and replacement of each construct that TOML 1.0 lacks.
 

@@ -281,8 +281,10 @@ class TreeBuilder:
             shown = self.source.text[start:end]
             message = f"`{shown}` repeats the value marked `&{event.anchor}`, and none is marked so above"
             label, hint = f'put text in quotes: "{shown}"', ""
+            if re.fullmatch(r"\w[\w-]*", event.anchor):
+                label, hint = f"mark the value with `&{event.anchor}` above", f"or {label}"
             if near := nearest(event.anchor, self.anchors):
-                label, hint = f"did you mean `*{near}`?", f"or {label}"
+                label, hint = f"did you mean `*{near}`?", f'or put text in quotes: "{shown}"'
             raise _Stop(self.source.diagnostic(start, end, "yaml-syntax", message, label=label, hint=hint))
         if known is None:
             raise self._stop(start, end, "yaml-syntax", f"`*{event.anchor}` holds itself")

@@ -243,6 +243,9 @@ def _no_colon(trouble: _Trouble) -> Diagnostic | None:
         at = trouble.source.text.index(f":{blank}", trouble.began) + 1
         message = f"a {blank_name(blank)} after the colon makes this no `key: value`"
         return trouble.says(at, at + 1, message, "write a plain space")
+    if wide := re.match(r"\s*(?:- )?[\w.-]+([：﹕∶])", line):
+        at = source.text.index(wide[1], trouble.began)
+        return trouble.says(at, at + 1, f"`{wide[1]}` is no colon of YAML", "write `:`")
     if dedented := _dedented(trouble, trouble.began):
         return dedented
     tight = re.match(r"\s*(?:- )?([\w.-]+):\S", line)

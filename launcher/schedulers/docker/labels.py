@@ -343,7 +343,11 @@ def app_labels(
     created_at: float,
     owner: Owner | None = None,
 ) -> dict[str, str]:
-    """The labels of all objects of an app without a job. `cfg`: resolved."""
+    """Return the labels of all objects of an app without a job.
+
+    Args:
+        cfg: run options, with defaults filled in.
+    """
     from launcher.specs.canonical import digest, document_of
 
     document = document_of(app, cfg, SCHEDULER)

@@ -79,7 +79,7 @@ class Cluster:
 
     @property
     def greeting(self) -> list[Answer]:
-        """The operation that asks for `about`, as a part of another request; none once `about` is known."""
+        """The operation that asks for `about`, to go along with a request; none once `about` is known."""
         return [] if self._about is not None else [{"op": "hello"}]
 
     @property

@@ -36,6 +36,23 @@ def test_a_value_that_is_no_list_of_launches_is_refused_with_a_remedy(function, 
     assert hint in str(caught.value.hint)
 
 
+@pytest.mark.parametrize(
+    ("choices", "output"),
+    [
+        ("train", "takes `Choices`, got str: 'train'"),
+        (launcher.Choices(rerun="train"), "takes names of jobs as `rerun`, got str: 'train'"),  # type: ignore[arg-type]
+        (launcher.Choices(select=None), "takes names of jobs as `select`, got NoneType: None"),  # type: ignore[arg-type]
+        (launcher.Choices(rerun=(1,)), "takes names of jobs as `rerun`, got tuple: (1,)"),  # type: ignore[arg-type]
+    ],
+)
+@pytest.mark.parametrize("function", [make_plan, apply_launches])
+def test_choices_of_another_type_are_refused_with_a_remedy(function, choices, output):
+    with pytest.raises(TypeError) as caught:
+        function([job("train")], choices=choices)
+    assert str(caught.value) == f"{function.__name__} {output}"
+    assert "launcher.Choices(" in str(caught.value.hint)
+
+
 @pytest.mark.parametrize("given", ["plan.json", None, [job("train")], {}])
 def test_a_value_that_is_no_plan_is_refused_with_a_remedy(given: Any) -> None:
     with pytest.raises(TypeError, match="apply_plan takes a plan, got ") as caught:

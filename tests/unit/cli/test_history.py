@@ -6,6 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from launcher.cli.history import history_text
+from launcher.inventory.attempts import newest_attempts
 from tests.scenario import Scenario
 
 
@@ -41,6 +43,16 @@ def test_the_attempts_of_all_jobs_have_their_names(file: Path, scenario: Scenari
     shown = scenario.launcher("history", "--limit", "1")
     assert len(shown.out.splitlines()) == 2
     assert "showing the newest 1" in shown.err
+
+
+def test_a_reason_is_wrapped_on_a_terminal_and_empty_columns_are_left_out(scenario: Scenario) -> None:
+    scenario.run_to_end(scenario.job("true", name="plain"))
+    (made,) = newest_attempts(1, None)
+    text = history_text([made], with_jobs=False, color=False, columns=80)
+    heading, *below = text.splitlines()
+    assert heading.split() == ["ATTEMPT", "STATE", "ACTION", "CREATED", "TOOK", "BY", "WHY"]
+    assert max(map(len, below)) <= 80
+    assert " ".join(line[heading.index("WHY") :] for line in below) == made.reason
 
 
 def test_json_has_the_whole_origin_of_an_attempt(file: Path, scenario: Scenario) -> None:

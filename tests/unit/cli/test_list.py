@@ -29,7 +29,7 @@ def recorded():
     return put
 
 
-def on_a_screen(scenario, *argv, rows, columns):
+def on_a_screen(scenario, *argv, rows, columns, code=0):
     """The screen of `launcher ARGV` on a terminal of that size."""
     ours, theirs = pty.openpty()
     fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
@@ -39,7 +39,7 @@ def on_a_screen(scenario, *argv, rows, columns):
     while chunk := read(ours):
         shown += chunk
     os.close(ours)
-    assert process.wait() == 0, shown
+    assert process.wait() == code, shown
     return shown.decode().splitlines()
 
 
@@ -102,3 +102,12 @@ def test_list_and_status_say_the_same_time(scenario):
     head, row = scenario.launcher("list").out.splitlines()
     took = row[head.index("TOOK") :].split()[0]
     assert re.search(rf"^  took +{took}$", scenario.launcher("status", "job").out, re.MULTILINE)
+
+
+def test_a_terminal_that_moves_no_cursor_gets_a_line_for_each_state_and_no_full_screen(scenario, monkeypatch):
+    monkeypatch.setenv("TERM", "dumb")
+    scenario.apply(scenario.job("sleep 0.5", name="train"))
+    shown = on_a_screen(scenario, "status", "--watch", rows=24, columns=80)
+    assert shown[0] == "local_cwd://default/train-1-ypfhh RUNNING"
+    shown = on_a_screen(scenario, "top", rows=24, columns=80, code=1)
+    assert "top needs a terminal: this one cannot move its cursor (TERM)" in shown[0]

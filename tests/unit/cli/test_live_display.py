@@ -34,7 +34,7 @@ def test_in_a_file_images_have_a_line_at_their_beginning_and_end(capsys: pytest.
 
 def test_on_a_terminal_images_have_a_row_in_place_and_a_line_at_their_end(capsys, monkeypatch):
     console = Console()
-    monkeypatch.setattr(Console, "err_is_terminal", True)
+    monkeypatch.setattr(Console, "err_is_screen", True)
     printed: list[str] = []
     with LiveDisplay(console, printed.append) as display:
         display.image(KEY, *PULL[0])

@@ -25,7 +25,7 @@ def test_the_overview_names_every_command_and_fits_80_columns(scenario):
     for argv in (["--help"], ["-h"], ["help"]):
         text = scenario.launcher(*argv).out
         assert [name for name in names() if f"  {name} " not in text] == []
-        assert max(map(len, text.splitlines())) <= 88
+        assert max(map(len, text.splitlines())) <= 80
     assert len(COMMANDS) == 3
 
 

@@ -6,8 +6,9 @@ import pytest
 
 from launcher.cli.main import names
 from launcher.cli.render.apps import apps_table
+from launcher.cli.render.plan_lines import role_lines
 from launcher.cli.render.progress import Progress
-from launcher.cli.render.values import shortened
+from launcher.cli.render.values import cut, shortened, table, width
 from launcher.components import component_help
 from launcher.components.dist import ddp
 from launcher.specs.launch import JobKey
@@ -18,6 +19,34 @@ def test_long_names_keep_the_end_that_tells_them_apart():
     assert shortened("short", 5) == "short"
     assert shortened("a-long-name-01", 8) == "a-…me-01"
     assert len(shortened("x" * 99, 7)) == 7
+
+
+@pytest.mark.parametrize("columns", [7, 8, 20])
+def test_wide_characters_count_twice_where_a_text_is_shortened(columns):
+    for text in ("训练数据" * 9, "ab数据" * 9, "e\u0301" * 30):
+        assert columns - 1 <= width(shortened(text, columns)) <= columns
+        assert columns - 1 <= width(cut(text, columns)) <= columns
+
+
+@pytest.mark.parametrize("columns", [60, 80])
+def test_the_command_of_a_role_with_wide_characters_fits(columns):
+    role = {"name": "main", "entrypoint": "echo", "args": ["训练数据" * 30]}
+    (line,) = role_lines({"scheduler": "local_cwd", "roles": [role]}, columns)
+    assert width(line) <= columns
+    assert line.endswith(("…  local_cwd", "…   local_cwd"))  # half a character is left
+
+
+def test_the_last_column_of_a_table_is_wrapped_below_its_heading():
+    text = table(["NAME", "ABOUT"], [["one", "a text of some words"], ["two", "short"]], columns=26)
+    assert text.splitlines() == ["NAME  ABOUT", "one   a text of some words", "two   short"]
+    text = table(["NAME", "ABOUT"], [["n" * 20, "a text of " * 3 + "words"]], columns=44)
+    assert text.splitlines() == [
+        f"NAME{' ' * 18}ABOUT",
+        f"{'n' * 20}  a text of a text of a",
+        f"{' ' * 22}text of words",
+    ]
+    narrow = table(["NAME", "ABOUT"], [["n" * 20, "a text of words"]], columns=30)
+    assert narrow.splitlines()[1:] == [f"{'n' * 20}  a text of words"]
 
 
 def app(job="train-resnet", message="main/0 exited with 7, and left a long reason behind"):

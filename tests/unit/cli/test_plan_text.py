@@ -125,6 +125,13 @@ def test_jobs_with_the_same_changes_show_them_once():
     ]
 
 
+def test_a_name_of_more_than_half_a_line_pushes_no_other_line_out_of_it():
+    long = "x" * 60
+    shown = lines([launch("train"), launch(long)])
+    assert shown[0] == "+   train  create: no attempt of this job is on record"
+    assert f"+   {long}  create: no attempt of this job is on record" in shown
+
+
 def test_a_note_that_several_jobs_share_is_shown_once():
     made = plan([launch(name) for name in "abc"])
     notes = {

@@ -70,6 +70,17 @@ def test_a_relative_import_is_refused_with_how_to_write_it(tmp_path: Path) -> No
     assert "by its name alone" in str(caught.value.hint)
 
 
+def test_an_import_of_torchx_is_answered_with_the_name_to_write(tmp_path: Path) -> None:
+    remedy = "write `launcher` in place of `torchx` in its imports"
+    with pytest.raises(ComponentNotFoundException, match="No module named 'torchx'") as caught:
+        _ = component(tmp_path, "import torchx.specs as specs\ndef f() -> AppDef: ...\n").fn
+    assert caught.value.hint == remedy
+    late = component(tmp_path, "def f() -> AppDef:\n    from torchx import specs\n", "c.py:f")
+    with pytest.raises(ComponentFailedException, match="No module named 'torchx'") as failed:
+        app(late)
+    assert failed.value.hint == remedy
+
+
 def test_a_file_that_cannot_be_loaded_is_reported_with_its_line(tmp_path: Path) -> None:
     class_ = "class Stop(BaseException): pass\n"
     with pytest.raises(ComponentNotFoundException, match=r"Stop: now, line 3 of .*c\.py"):

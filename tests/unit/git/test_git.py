@@ -345,7 +345,7 @@ def test_no_program_that_a_checkout_names_is_run(work_tree: Path, tmp_path: Path
     assert not canary.exists(), canary.read_text()
 
 
-def test_a_checkout_does_not_say_which_folder_holds_its_files(work_tree: Path):
+def test_a_configured_work_tree_of_git_is_ignored(work_tree: Path):
     """Else a plan would call job files added that a commit has long had."""
     git(work_tree, "config", "core.worktree", str(work_tree.parent))
     repo = found(work_tree)

@@ -103,7 +103,7 @@ def test_an_unchanged_file_is_compiled_once(here, plan):
         ["--var-file", "v.yaml"],
     ],
 )
-def test_another_command_line_is_another_outcome(here, plan, argv):
+def test_a_job_is_compiled_again_for_another_command_line(here, plan, argv):
     (here / "v.yaml").write_text("x: 3\n")
     more = "vars: {x: {type: int, default: 2}}\ntargets: {dev: {description: a target}}\n"
     write(here / "a.launcher.yaml", value="$<var.x>", more=more)

@@ -109,7 +109,7 @@ def test_axes_take_references_and_targets_change_them(tmp_path: Path) -> None:
         ("{exclude: [{a: 1}]}", "4:21 unknown-field"),
         ("{a: [1, 1.0]}", "4:17 duplicate-key"),
         ("{a: [1, null]}", "4:17 wrong-type"),
-        ("{a: {range: [3, 3]}}", "4:14 out-of-range"),
+        ("{a: {range: [3, 3]}}", "4:21 out-of-range"),
         ("{a: {range: [0, 1000000000000000000000000000]}}", "4:1 too-large"),
         ("{'1': [1], a: [1]}", "4:10 invalid-name"),
         ("{a!: [1], a: [1]}", "4:10 invalid-name"),

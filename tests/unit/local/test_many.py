@@ -104,7 +104,7 @@ def test_restarts_are_put_between_the_output_in_time_that_grows_with_their_numbe
     assert executed[MANY] < BOUND * executed[FEW], executed
 
 
-def test_order_takes_no_more_memory_than_its_rules(supervise: Supervise) -> None:
+def test_the_order_of_many_roles_takes_no_memory_beyond_their_rules(supervise: Supervise) -> None:
     resident = {}
     for ordered in (False, True):
         app = supervise()

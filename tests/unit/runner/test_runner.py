@@ -217,6 +217,13 @@ def test_a_dry_run_that_names_no_scheduler_cannot_be_scheduled(runner: Runner):
         runner.schedule(AppDryRunInfo(app(), repr))
 
 
+def test_arguments_of_another_type_are_refused_in_words(runner: Runner):
+    with pytest.raises(LauncherError, match="want a dry run, got 'train'"):
+        runner.schedule("train")  # type: ignore[arg-type]
+    with pytest.raises(UsageError, match="there is no scheduler `None`"):
+        runner.dryrun(app(), None)  # type: ignore[arg-type]
+
+
 # One app
 
 

@@ -248,7 +248,7 @@ def test_the_latest_attempts_of_jobs_come_without_settled_ones(login):
     assert login.do("observe", ended=True, settled=["b-1"])["apps"].keys() == {"a-1", "a-2", "a-10", "b-2"}
 
 
-def test_the_index_is_a_cache(login):
+def test_a_damaged_or_old_index_changes_no_answer(login):
     ids = [f"a-{k}" for k in range(1, 21)]
     for app_id in ids:
         login.reserve(app_id, "n1")

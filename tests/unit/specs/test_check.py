@@ -94,7 +94,7 @@ def test_names_that_cannot_stand_in_paths_and_handles_are_problems(name):
         ({"port_map": {"x": 0}}, (*AT, "port_map", "x"), "out-of-range", "got 0"),
         ({"port_map": {"x": 65536}}, (*AT, "port_map", "x"), "out-of-range", "got 65536"),
         ({"port_map": {"x": "80"}}, (*AT, "port_map", "x"), "out-of-range", "got '80'"),
-        ({"resource": None}, (*AT, "resource"), "wrong-type", "resource is a resource"),
+        ({"resource": None}, (*AT, "resource"), "wrong-type", "resource is a Resource, got None"),
         ({"resource": Resource(-2, 0, 1)}, (*AT, "resource", "cpu"), "out-of-range", "got -2"),
         ({"resource": Resource(1, "1", 1)}, (*AT, "resource", "gpu"), "out-of-range", "got '1'"),
         ({"resource": Resource(1, 0, float("nan"))}, (*AT, "resource", "memMB"), "out-of-range", "got nan"),

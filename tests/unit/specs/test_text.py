@@ -48,7 +48,7 @@ def test_pairs_are_read(text, pairs):
         *("s=a=b", "FOO=v,=x", "FOO=v, =x", "FOO='a'=b", "FOO==b", "a=1,b="),
     ],
 )
-def test_text_of_another_form_is_a_value_error(text):
+def test_text_that_is_no_list_of_pairs_is_a_value_error(text):
     with pytest.raises(ValueError, match=r"`"):
         to_dict(text)
 

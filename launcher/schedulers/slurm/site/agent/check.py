@@ -38,9 +38,9 @@ def _answer(site: Site, job: Json) -> Dict[str, str]:
 
 
 def _doubt(site: Site, job: Json) -> Optional[str]:
-    """Why the lack of nodes may end: nodes that would do may be unavailable; None where none of them would.
+    """Return why Slurm may take the job later: nodes that are unavailable now; None where these would not do.
 
-    For a job of one node, a node would do no more than an available one that is like it.
+    For a job of one node, an unavailable node is no better than an available one of the same kind.
     """
     of_partition = ["-p", job["partition"]] if job["partition"] else []
     argv = ["sinfo", "-h", "-a", "-N", *of_partition, "-o", "%P\x1f%n\x1f%t\x1f%a\x1f%c\x1f%m\x1f%G\x1f%f"]
