@@ -1,4 +1,4 @@
-"""The event loop of a process: descriptors, signals, times; and messages between two processes.
+"""The event loop of a process: descriptors, signals, times; a steady clock; messages between two processes.
 
 Without a time to wait for, the loop has no timeout.
 
