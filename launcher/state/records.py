@@ -141,6 +141,23 @@ class AppRecord:
         """Whether its state is final. Only "lost" may still be replaced by a real outcome."""
         return self.state in ENDED
 
+    @property
+    def root_cause(self) -> ReplicaRecord | None:
+        """The replica whose error came first, as it mostly causes the later ones; None without errors."""
+        found = []
+        for replica in self.replicas:
+            if (error := replica.error) is not None:
+                time = float("inf") if error.time is None else error.time
+                found.append((time, replica.role, replica.k, replica))
+        return min(found)[-1] if found else None
+
+    @property
+    def cause(self) -> str:
+        """The first error in one line, `trainer/0: …`; "" if no replica reported one."""
+        first = self.root_cause
+        error = first.error if first else None
+        return f"{first.role}/{first.k}: {error.summary}" if first and error else ""
+
     def update(self, seen: AppRecord) -> None:
         """Update the record from the scheduler's present one; values unknown to the scheduler stay.
 
@@ -207,11 +224,6 @@ class ReplicaRecord:
         self.host = host
         self.structured_error_msg = structured_error_msg
         self.use = use
-
-    @property
-    def id(self) -> int:
-        """The same as `k`, under its name in ReplicaStatus."""
-        return self.k
 
     @property
     def error(self) -> ReplicaError | None:
