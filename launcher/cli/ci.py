@@ -5,8 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from json import dumps as to_json
-from json import loads
+from json import dumps as to_json, loads
 from time import time
 from typing import Any, NamedTuple
 from uuid import uuid4

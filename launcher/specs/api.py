@@ -1,75 +1,46 @@
 """The import path of the specs in TorchX, for programs written for it."""
 
-from __future__ import annotations
-
 from launcher.specs.app import (
-    ALL,
-    MISSING,
-    NONE,
-    NULL_RESOURCE,
-    AppDef,
-    AppDryRunInfo,
-    CfgVal,
-    Resource,
-    RetryPolicy,
-    Role,
+    ALL as ALL,
+    MISSING as MISSING,
+    NONE as NONE,
+    NULL_RESOURCE as NULL_RESOURCE,
+    AppDef as AppDef,
+    AppDryRunInfo as AppDryRunInfo,
+    CfgVal as CfgVal,
+    Resource as Resource,
+    RetryPolicy as RetryPolicy,
+    Role as Role,
 )
 from launcher.specs.jobkey import (
-    AppHandle,
-    MalformedAppHandleException,
-    ParsedAppHandle,
-    UnknownAppException,
-    UnknownSchedulerException,
-    make_app_handle,
-    parse_app_handle,
+    AppHandle as AppHandle,
+    MalformedAppHandleException as MalformedAppHandleException,
+    ParsedAppHandle as ParsedAppHandle,
+    UnknownAppException as UnknownAppException,
+    UnknownSchedulerException as UnknownSchedulerException,
+    make_app_handle as make_app_handle,
+    parse_app_handle as parse_app_handle,
 )
-from launcher.specs.macros import macros
-from launcher.specs.mounts import BindMount, DeviceMount, MountType, VolumeMount
-from launcher.specs.runopts import InvalidRunConfigException, get_type_name, runopt, runopts
+from launcher.specs.macros import macros as macros
+from launcher.specs.mounts import (
+    BindMount as BindMount,
+    DeviceMount as DeviceMount,
+    MountType as MountType,
+    VolumeMount as VolumeMount,
+)
+from launcher.specs.runopts import (
+    InvalidRunConfigException as InvalidRunConfigException,
+    get_type_name as get_type_name,
+    runopt as runopt,
+    runopts as runopts,
+)
 from launcher.specs.status import (
-    AppState,
-    AppStatus,
-    AppStatusError,
-    ReplicaState,
-    ReplicaStatus,
-    RoleStatus,
-    is_started,
-    is_terminal,
+    AppState as AppState,
+    AppStatus as AppStatus,
+    AppStatusError as AppStatusError,
+    ReplicaState as ReplicaState,
+    ReplicaStatus as ReplicaStatus,
+    RoleStatus as RoleStatus,
+    is_started as is_started,
+    is_terminal as is_terminal,
 )
-
-__all__ = [
-    "ALL",
-    "MISSING",
-    "NONE",
-    "NULL_RESOURCE",
-    "AppDef",
-    "AppDryRunInfo",
-    "AppHandle",
-    "AppState",
-    "AppStatus",
-    "AppStatusError",
-    "BindMount",
-    "CfgVal",
-    "DeviceMount",
-    "InvalidRunConfigException",
-    "MalformedAppHandleException",
-    "MountType",
-    "ParsedAppHandle",
-    "ReplicaState",
-    "ReplicaStatus",
-    "Resource",
-    "RetryPolicy",
-    "Role",
-    "RoleStatus",
-    "UnknownAppException",
-    "UnknownSchedulerException",
-    "VolumeMount",
-    "get_type_name",
-    "is_started",
-    "is_terminal",
-    "macros",
-    "make_app_handle",
-    "parse_app_handle",
-    "runopt",
-    "runopts",
-]

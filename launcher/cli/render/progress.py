@@ -10,8 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import zip_longest
 from typing import TYPE_CHECKING, Literal
 
-from rich.console import Console as RichConsole
-from rich.console import Group
+from rich.console import Console as RichConsole, Group
 from rich.live import Live
 from rich.text import Text
 

@@ -3,8 +3,7 @@
 import json
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from launcher.specs import NONE
 from launcher.specs.replica_error import MOST_BYTES, ReplicaError, error_text, read_error
