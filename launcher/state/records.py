@@ -79,6 +79,8 @@ class AppRecord:
         exit_code: int | None = None,
         output: str = "",
         matrix: str = "",
+        commit: str = "",
+        actor: str = "",
     ) -> None:
         self.scheduler = scheduler
         self.session = session
@@ -100,7 +102,8 @@ class AppRecord:
         self.inputs_changed = self.output_digest = ""
         self.output = output
         self.matrix = matrix
-        self.commit = self.actor = ""
+        self.commit = commit
+        self.actor = actor
         self.num_restarts = 0
         self.images: Mapping[str, str] = {}
         self.used: Mapping[str, Use] = {}
