@@ -48,7 +48,8 @@ JOBFILE_ROOMS = {"diagnostic": 0, "text": 1, "model": 2, "messages": 3}
 JOBFILE_ROOMS |= {"compile": 4, "schema": 4, "format": 4}
 FACES = {
     "launcher",  # above everything: it names the public things of all layers
-    "launcher.specs.builders",  # import paths that users know; nothing of ours imports them
+    "launcher.specs.api",  # import paths that users know; nothing of ours imports them
+    "launcher.specs.builders",
     "launcher.specs.finder",
     "launcher.specs.file_linter",
     "launcher.components.component_test_base",
