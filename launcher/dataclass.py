@@ -15,11 +15,13 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
-    from dataclasses import MISSING as MISSING
-    from dataclasses import dataclass as dataclass
-    from dataclasses import field as field
-    from dataclasses import fields as fields
-    from dataclasses import replace as replace
+    from dataclasses import (
+        MISSING as MISSING,
+        dataclass as dataclass,
+        field as field,
+        fields as fields,
+        replace as replace,
+    )
     from typing import Any
 
     def filler(

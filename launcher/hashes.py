@@ -9,8 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from hashlib import blake2b as blake2b
-    from hashlib import sha256 as sha256
+    from hashlib import blake2b as blake2b, sha256 as sha256
 else:
     from _blake2 import blake2b as blake2b
 

@@ -32,7 +32,7 @@ from launcher.errors import LauncherError, SecretError
 from launcher.filelock import try_lock
 from launcher.inventory import recorded
 from launcher.inventory.listing import current
-from launcher.inventory.status import cause, inspect
+from launcher.inventory.status import inspect
 from launcher.paths import token
 from launcher.schedulers.local import kernel
 from launcher.schedulers.registry import get_scheduler
@@ -292,7 +292,7 @@ class Sender:
         elif app.has_ended and app.state not in record.get("taken", ()):
             with suppress(LauncherError):
                 if app.state in ("failed", "lost"):
-                    app.message = with_cause(app.message, cause(inspect(app)))
+                    app.message = with_cause(app.message, inspect(app).cause)
             body = body_of(app)
             wanted = [each for each in record["to"] if from_json(each).wants(app.state)]
             fresh = {"state": app.state, "body": body, "due_at": 0.0, "tries": 0, "error": ""}

@@ -18,8 +18,7 @@ sys.path.insert(0, str(ROOT))
 
 from pydantic.fields import FieldInfo  # noqa: E402
 
-from launcher.cli.schema import KINDS as SCHEMAS  # noqa: E402
-from launcher.cli.schema import schema  # noqa: E402
+from launcher.cli.schema import KINDS as SCHEMAS, schema  # noqa: E402
 from launcher.jobfile import job_schema  # noqa: E402
 from launcher.jobfile.diagnostic import CODES, WARNINGS  # noqa: E402
 from launcher.jobfile.messages.collector import written  # noqa: E402

@@ -15,9 +15,7 @@ from pathlib import Path
 import pytest
 
 from tests import lanes, processes
-from tests.engines import require, required
-from tests.engines import slurm as engine_slurm
-from tests.engines import tidy as engine_tidy
+from tests.engines import require, required, slurm as engine_slurm, tidy as engine_tidy
 from tests.engines.docker import Daemon, Thing
 from tests.engines.slurm import LOGIN, OwnCluster, SlurmCluster
 from tests.scenario import Scenario

@@ -6,22 +6,20 @@ from launcher import hand_on
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from launcher.apply.apply import apply_launches, apply_plan
-    from launcher.apply.engines import record_ends
-    from launcher.apply.events import Outcome, Result
-    from launcher.apply.follow import follow
-    from launcher.apply.plans import make_plan
+    from launcher.apply.apply import apply_launches as apply_launches, apply_plan as apply_plan
+    from launcher.apply.engines import record_ends as record_ends
+    from launcher.apply.events import Outcome as Outcome, Result as Result
+    from launcher.apply.follow import follow as follow
+    from launcher.apply.plans import make_plan as make_plan
 
-__all__ = ["Outcome", "Result", "apply_launches", "apply_plan", "follow", "make_plan", "record_ends"]
 
-_HOMES = {
-    "Outcome": "events",
-    "Result": "events",
-    "apply_launches": "apply",
-    "apply_plan": "apply",
-    "follow": "follow",
-    "make_plan": "plans",
-    "record_ends": "engines",
-}
-
-__getattr__, __dir__ = hand_on(__name__, _HOMES)
+__getattr__, __dir__, __all__ = hand_on(
+    __name__,
+    {
+        "apply": "apply_launches apply_plan",
+        "engines": "record_ends",
+        "events": "Outcome Result",
+        "follow": "follow",
+        "plans": "make_plan",
+    },
+)

@@ -15,7 +15,6 @@ from launcher.specs.launch import JobKey
 from launcher.state.records import AppRecord, of_attempt
 
 if TYPE_CHECKING:
-    from launcher.schedulers.responses import DescribeAppResponse
     from launcher.specs.attempt import Attempt
 
 VERSION = "launcher.event/v1"
@@ -54,7 +53,7 @@ EventName = Literal[
 OnEvent = Callable[[Mapping[str, Any]], None]
 OnLog = Callable[[JobKey, str, int, bytes], None]
 """Called with job, role, replica and a chunk of its output, cut anywhere; from one thread per app."""
-OnProgress = Callable[[JobKey, "DescribeAppResponse"], None]
+OnProgress = Callable[[JobKey, AppRecord], None]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -239,9 +239,8 @@ class _Follower:
         from launcher.schedulers.logs import LogPart
 
         scheduler = self._scheduler(outcome)
-        seen = scheduler.describe(outcome.app_id)
-        roles = seen.roles_statuses if seen is not None else []
-        replicas = [(replica.role, replica.id) for role in roles for replica in role.replicas]
+        seen = scheduler.record(outcome.app_id)
+        replicas = [(each.role, each.k) for each in seen.replicas] if seen is not None else []
         logs = scheduler.logs(outcome.app_id)
         logs.on_restart = partial(self.report_restart, outcome.app_id)
         try:
@@ -293,7 +292,7 @@ class _Follower:
             rare = set() if last or began >= all_at else {each.app_id for each in held[_SHOWN:]}
             for outcome in [each for each in left if each.app_id not in rare]:
                 try:
-                    seen = self._scheduler(outcome).describe(outcome.app_id)
+                    seen = self._scheduler(outcome).record(outcome.app_id)
                 except SchedulerError:
                     continue  # the thread that waits for the app reports an error that lasts
                 if seen is not None:
@@ -435,13 +434,8 @@ def _held(outcomes: Iterable[Outcome]) -> list[AppRecord]:
 
 def _cause(scheduler: StagedScheduler[Any], app_id: str) -> str:
     """The first error of a replica, in one line; "" when there is none, or it cannot be read."""
-    from launcher.specs.replica_error import read_error
-    from launcher.specs.status import root_cause
-
     try:
-        seen = scheduler.describe(app_id)
+        seen = scheduler.record(app_id)
     except LauncherError:
         return ""  # the outcome is known and must not be lost
-    cause = root_cause(replica for role in seen.roles_statuses for replica in role.replicas) if seen else None
-    error = read_error(cause.structured_error_msg) if cause else None
-    return f"{cause.role}/{cause.id}: {error.summary}" if cause and error else ""
+    return seen.cause if seen is not None else ""

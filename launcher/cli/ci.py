@@ -6,8 +6,7 @@ import os
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from functools import partial
-from json import dumps as to_json
-from json import loads
+from json import dumps as to_json, loads
 from time import time
 from typing import Any, NamedTuple
 from uuid import uuid4

@@ -13,7 +13,6 @@ from launcher.text import paint
 
 if TYPE_CHECKING:
     from launcher.cli.render.progress import Progress
-    from launcher.schedulers.responses import DescribeAppResponse
     from launcher.state.records import AppRecord
 
 
@@ -81,10 +80,10 @@ class LiveDisplay:
             else:
                 self._progress.say(line)
 
-    def update(self, key: JobKey, seen: DescribeAppResponse, held: AppRecord | None = None) -> None:
-        """Show the present state of an app. `held`: its record while it has not started."""
+    def update(self, key: JobKey, app: AppRecord) -> None:
+        """Show the present state of an app."""
         with self._lock:
-            self._open().update(key, seen, held)
+            self._open().update(key, app)
 
     def image(self, key: JobKey, kind: str, facts: Mapping[str, Any]) -> None:
         """Show the progress of an image: in the table on a terminal, else in lines.

@@ -26,7 +26,7 @@ from launcher.errors import NOT_SUCCEEDED, SchedulerError, Terminated, UsageErro
 from launcher.inventory.find import find
 from launcher.inventory.logs import replicas_of
 from launcher.inventory.recorded import scheduler_of
-from launcher.inventory.status import cause, inspect, wait_for
+from launcher.inventory.status import inspect, wait_for
 from launcher.runner import Runner, get_runner
 from launcher.specs.jobkey import DEFAULT_TARGET, JobKey
 from launcher.specs.launch import Launch
@@ -189,7 +189,7 @@ def _follow(handle: str, console: Console) -> int:
         show([(app, request)], console)
         state = wait_for(app, None).state
     found = inspect(app)
-    why = cause(found) or found.message
+    why = found.cause or found.message
     console.note(f"{app.app_id} {state.upper()}{': ' + why if why else ''}")
     for warning in scheduler_of(app).warnings(app.app_id):
         console.warn(f"{app.app_id}: {warning}")

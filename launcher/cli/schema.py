@@ -8,8 +8,7 @@ from typing import Any
 from launcher.apply.events import event_schema
 from launcher.cli.console import Console
 from launcher.cli.render.findings import VERSION
-from launcher.inventory.verify import LINKS
-from launcher.inventory.verify import MARKS as MARKS_OF_LINKS
+from launcher.inventory.verify import LINKS, MARKS as MARKS_OF_LINKS
 from launcher.jobfile.diagnostic import CODES
 from launcher.jobfile.schema.job import job_schema
 from launcher.jobfile.schema.options import SchedulerSchema

@@ -15,7 +15,6 @@ from launcher.errors import NOT_SUCCEEDED, LauncherError, SchedulerError
 from launcher.inventory import recorded
 from launcher.inventory.listing import present
 from launcher.inventory.status import inspect
-from launcher.schedulers.responses import description_of
 from launcher.specs.jobkey import DEFAULT_TARGET, JobKey
 from launcher.state.records import AppRecord
 from launcher.text import paint
@@ -129,7 +128,7 @@ def _still_held(apps: Sequence[AppRecord]) -> dict[str, AppRecord]:
 
 def _show(app: AppRecord, is_new: bool, display: LiveDisplay, console: Console) -> None:
     key = JobKey(*app.key) if app.job else JobKey(app.session, DEFAULT_TARGET, app.app_id)
-    display.update(key, description_of(app), app if app.is_held else None)
+    display.update(key, app)
     if is_new and not app.is_live:
         state, style = state_cell(app.state)
         took = ran_for(app, time.time())

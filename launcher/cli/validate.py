@@ -8,8 +8,7 @@ from typing import Any
 
 from launcher.cli.arguments import choose_format
 from launcher.cli.console import Console
-from launcher.cli.jobs import add_arguments as add_job_files
-from launcher.cli.jobs import compiled, is_saved_plan, note_left_out
+from launcher.cli.jobs import add_arguments as add_job_files, compiled, is_saved_plan, note_left_out
 from launcher.cli.render.findings import FORMATS, counts, exit_code, findings
 from launcher.errors import JobFileError
 from launcher.jobfile.diagnostic import Diagnostic, Span

@@ -79,12 +79,12 @@ def _show(app: AppRecord, console: Console, *, in_full: bool) -> int:
         in_full: whether to ask its scheduler for the first error of its replicas and its warnings.
     """
     from launcher.inventory.recorded import scheduler_of
-    from launcher.inventory.status import cause, inspect
+    from launcher.inventory.status import inspect
 
     state, why, warnings = app.state, app.message, app.warnings
     if in_full and state in _EXPLAINED:
         found = inspect(app)
-        app.message = why = with_cause(found.message, cause(found))
+        app.message = why = with_cause(found.message, found.cause)
     shown = f": {why}" if why and state in _EXPLAINED else ""
     console.print(f"{app.handle} {state.upper()}{shown}", flush=True)
     for warning in scheduler_of(app).warnings(app.app_id) if in_full else warnings:

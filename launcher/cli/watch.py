@@ -27,13 +27,11 @@ from launcher.inventory.find import shortest_name
 from launcher.inventory.listing import present
 from launcher.plan.model import Plan
 from launcher.specs.launch import JobKey
-from launcher.specs.status import AppState
+from launcher.state.records import WAITING, AppRecord
 
 if TYPE_CHECKING:
     from launcher.cli.render.live_frames import LiveFrames
     from launcher.cli.render.log_lines import Shaper
-    from launcher.schedulers.responses import DescribeAppResponse
-    from launcher.state.records import AppRecord
 
 
 _HELD_S = 1.0  # seconds between two checks why an app is held
@@ -215,9 +213,9 @@ class Watch:
             else:
                 self._console.note(line)
 
-    def _look(self, key: JobKey, seen: DescribeAppResponse) -> None:
-        held = self._held(seen.app_id) if seen.state == AppState.PENDING else None
-        self._display.update(key, seen, held)
+    def _look(self, key: JobKey, app: AppRecord) -> None:
+        held = self._held(app.app_id) if app.state in ("created", *WAITING) else None
+        self._display.update(key, held or app)
 
     def _held(self, app_id: str) -> AppRecord | None:
         """Return the record of a held app, with the reason why it has not started; read once a second."""

@@ -15,82 +15,64 @@ from launcher import hand_on
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from launcher.components.call import (
-        ComponentArgs,
-        ComponentArgumentException,
-        ComponentResultException,
-        component_args_from_str,
-        materialize_appdef,
-        parse_args,
+        ComponentArgs as ComponentArgs,
+        ComponentArgumentException as ComponentArgumentException,
+        ComponentResultException as ComponentResultException,
+        component_args_from_str as component_args_from_str,
+        materialize_appdef as materialize_appdef,
+        parse_args as parse_args,
     )
     from launcher.components.component import (
-        Component,
-        ComponentNotFoundException,
-        ComponentValidationException,
+        Component as Component,
+        ComponentNotFoundException as ComponentNotFoundException,
+        ComponentValidationException as ComponentValidationException,
     )
     from launcher.components.finder import (
-        CustomComponentsFinder,
-        ModuleComponentsFinder,
-        get_builtin_source,
-        get_component,
-        get_components,
-        module_relname,
+        CustomComponentsFinder as CustomComponentsFinder,
+        ModuleComponentsFinder as ModuleComponentsFinder,
+        get_builtin_source as get_builtin_source,
+        get_component as get_component,
+        get_components as get_components,
+        module_relname as module_relname,
     )
     from launcher.components.linter import (
-        ArgTypeValidator,
-        ComponentFnVisitor,
-        ComponentFunctionValidator,
-        DocstringValidator,
-        LinterMessage,
-        ReturnTypeValidator,
-        get_validators,
-        read_conf_file,
-        validate,
+        ArgTypeValidator as ArgTypeValidator,
+        ComponentFnVisitor as ComponentFnVisitor,
+        ComponentFunctionValidator as ComponentFunctionValidator,
+        DocstringValidator as DocstringValidator,
+        LinterMessage as LinterMessage,
+        ReturnTypeValidator as ReturnTypeValidator,
+        get_validators as get_validators,
+        read_conf_file as read_conf_file,
+        validate as validate,
     )
-    from launcher.components.signature import component_help, get_fn_docstring
-    from launcher.components.structured_arg import StructuredJArgument, StructuredNameArgument
+    from launcher.components.signature import (
+        component_help as component_help,
+        get_fn_docstring as get_fn_docstring,
+    )
+    from launcher.components.structured_arg import (
+        StructuredJArgument as StructuredJArgument,
+        StructuredNameArgument as StructuredNameArgument,
+    )
 
-_NAMES_OF = {
-    "call": "ComponentArgs ComponentArgumentException ComponentResultException component_args_from_str "
-    "materialize_appdef parse_args",
-    "component": "Component ComponentNotFoundException ComponentValidationException",
-    "finder": "CustomComponentsFinder ModuleComponentsFinder get_builtin_source get_component "
-    "get_components module_relname",
-    "signature": "component_help get_fn_docstring",
-    "linter": "ArgTypeValidator ComponentFnVisitor ComponentFunctionValidator DocstringValidator "
-    "LinterMessage ReturnTypeValidator get_validators read_conf_file validate",
-    "structured_arg": "StructuredJArgument StructuredNameArgument",
-}
-_HOMES = {name: module for module, names in _NAMES_OF.items() for name in names.split()}
 
-__all__ = [
-    "ArgTypeValidator",
-    "Component",
-    "ComponentArgs",
-    "ComponentArgumentException",
-    "ComponentFnVisitor",
-    "ComponentFunctionValidator",
-    "ComponentNotFoundException",
-    "ComponentResultException",
-    "ComponentValidationException",
-    "CustomComponentsFinder",
-    "DocstringValidator",
-    "LinterMessage",
-    "ModuleComponentsFinder",
-    "ReturnTypeValidator",
-    "StructuredJArgument",
-    "StructuredNameArgument",
-    "component_args_from_str",
-    "component_help",
-    "get_builtin_source",
-    "get_component",
-    "get_components",
-    "get_fn_docstring",
-    "get_validators",
-    "materialize_appdef",
-    "module_relname",
-    "parse_args",
-    "read_conf_file",
-    "validate",
-]
-
-__getattr__, __dir__ = hand_on(__name__, _HOMES)
+__getattr__, __dir__, __all__ = hand_on(
+    __name__,
+    {
+        "call": (
+            "ComponentArgs ComponentArgumentException ComponentResultException component_args_from_str "
+            "materialize_appdef parse_args"
+        ),
+        "component": "Component ComponentNotFoundException ComponentValidationException",
+        "finder": (
+            "CustomComponentsFinder ModuleComponentsFinder get_builtin_source get_component get_components "
+            "module_relname"
+        ),
+        "linter": (
+            "ArgTypeValidator ComponentFnVisitor ComponentFunctionValidator DocstringValidator LinterMessage "
+            "ReturnTypeValidator get_validators read_conf_file validate"
+        ),
+        "signature": "component_help get_fn_docstring",
+        "structured_arg": "StructuredJArgument StructuredNameArgument",
+    },
+)

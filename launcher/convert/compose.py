@@ -11,8 +11,7 @@ from launcher.convert.compose_text import REASONS, Invalid, Texts
 from launcher.convert.draft import Draft, label
 from launcher.errors import LauncherError
 from launcher.jobfile.diagnostic import Diagnostic, in_order, job_file_error
-from launcher.jobfile.text.document import Document
-from launcher.jobfile.text.document import Path as Place
+from launcher.jobfile.text.document import Document, Path as Place
 
 _CONDITIONS = {
     "service_started": "started",

@@ -12,8 +12,7 @@ from typing import Any
 from launcher.convert.compose_text import COMMANDS, Invalid, Texts, parts
 from launcher.convert.draft import Draft, memory_text
 from launcher.dataclass import dataclass, field
-from launcher.jobfile.text.document import Document
-from launcher.jobfile.text.document import Path as Place
+from launcher.jobfile.text.document import Document, Path as Place
 from launcher.specs.app import LEAST_PROBE_EVERY_S, LONGEST_PROBE_S, PROBE_EVERY_S
 from launcher.text import seconds_in
 

@@ -33,8 +33,7 @@ from launcher.holding.events import (
     stopping,
 )
 from launcher.holding.replica import STARTING, Replica
-from launcher.holding.state import ENDED_STATES as ENDED_STATES
-from launcher.holding.state import AppState
+from launcher.holding.state import ENDED_STATES as ENDED_STATES, AppState
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -90,14 +90,13 @@ def tail_of(
     Raises LauncherError for removed logs, and SecretError for a secret that cannot be read: its value could
     not be masked then.
     """
-    from launcher.inventory.status import root_cause
     from launcher.schedulers.ended_process import last_lines
     from launcher.schedulers.logs import LogPart
 
     if not app.replicas:
         return None, []
     failed = [each for each in app.replicas if each.state == "failed"]
-    first = root_cause(app) or (failed or app.replicas)[0]
+    first = app.root_cause or (failed or app.replicas)[0]
     hidden = tuple(secrets_of(document))
     part = LogPart(tail=count)
     chunks = scheduler_of(app).logs(app.app_id).chunks([(first.role, first.k)], part)

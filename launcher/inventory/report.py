@@ -17,7 +17,6 @@ from launcher.inventory.listing import present
 from launcher.inventory.logs import secrets_of, tail_of
 from launcher.inventory.outputs import ResultRow, compare, read_results, success_before
 from launcher.inventory.recorded import scheduler_of
-from launcher.inventory.status import root_cause
 from launcher.inventory.timeline import Timeline, of_events, of_record
 from launcher.schedulers.ended_process import last_lines
 from launcher.schedulers.registry import open_store
@@ -380,7 +379,7 @@ def _add_output(entry: ReportedApp) -> None:
     """Set the last lines of the replica that failed first, and its structured error."""
     replica, entry.lines = tail_of(entry.app, entry.document, LINES)
     entry.tail_of = f"{replica.role}/{replica.k}" if replica is not None else ""
-    entry.root = root_cause(entry.app)
+    entry.root = entry.app.root_cause
     error = entry.root.error if entry.root is not None else None
     if error is not None:
         hidden = tuple(secrets_of(entry.document))

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from launcher.inventory.listing import Warn
     from launcher.schedulers.api import OnWait
-    from launcher.state.records import AppRecord, ReplicaRecord
+    from launcher.state.records import AppRecord
 
 
 def inspect(app: AppRecord) -> AppRecord:
@@ -194,20 +194,3 @@ def about(app: AppRecord) -> Mapping[str, Any]:
     if attempt is not None and attempt.handle == app.handle:
         return attempt.about()
     return scheduler_of(app).about(app.app_id)
-
-
-def root_cause(app: AppRecord) -> ReplicaRecord | None:
-    """The replica with the first error; None if no replica reported one."""
-    left = [replica for replica in app.replicas if replica.structured_error_msg]
-    if not left:
-        return None
-    from launcher.specs.status import root_cause
-
-    return root_cause(left)
-
-
-def cause(app: AppRecord) -> str:
-    """The first error in one line; "" if no replica reported one."""
-    first = root_cause(app)
-    error = first.error if first else None
-    return f"{first.role}/{first.k}: {error.summary}" if first and error else ""

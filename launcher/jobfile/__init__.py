@@ -13,43 +13,33 @@ from launcher import hand_on
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from launcher.jobfile.compile.compiled import Compiled
-    from launcher.jobfile.compile.files import Environment, compile_files, load_job, load_jobs
-    from launcher.jobfile.compile.needs import declared_elsewhere
-    from launcher.jobfile.compile.project import Checkout
-    from launcher.jobfile.diagnostic import Diagnostic, Related, Span, job_file_error, render
-    from launcher.jobfile.schema.job import job_schema
+    from launcher.jobfile.compile.compiled import Compiled as Compiled
+    from launcher.jobfile.compile.files import (
+        Environment as Environment,
+        compile_files as compile_files,
+        load_job as load_job,
+        load_jobs as load_jobs,
+    )
+    from launcher.jobfile.compile.needs import declared_elsewhere as declared_elsewhere
+    from launcher.jobfile.compile.project import Checkout as Checkout
+    from launcher.jobfile.diagnostic import (
+        Diagnostic as Diagnostic,
+        Related as Related,
+        Span as Span,
+        job_file_error as job_file_error,
+        render as render,
+    )
+    from launcher.jobfile.schema.job import job_schema as job_schema
 
-__all__ = [
-    "Checkout",
-    "Compiled",
-    "Diagnostic",
-    "Environment",
-    "Related",
-    "Span",
-    "compile_files",
-    "declared_elsewhere",
-    "job_file_error",
-    "job_schema",
-    "load_job",
-    "load_jobs",
-    "render",
-]
 
-_HOMES = {
-    "Checkout": "compile.project",
-    "Compiled": "compile.compiled",
-    "Environment": "compile.files",
-    "compile_files": "compile.files",
-    "load_job": "compile.files",
-    "load_jobs": "compile.files",
-    "declared_elsewhere": "compile.needs",
-    "Diagnostic": "diagnostic",
-    "Related": "diagnostic",
-    "Span": "diagnostic",
-    "job_file_error": "diagnostic",
-    "render": "diagnostic",
-    "job_schema": "schema.job",
-}
-
-__getattr__, __dir__ = hand_on(__name__, _HOMES)
+__getattr__, __dir__, __all__ = hand_on(
+    __name__,
+    {
+        "compile.compiled": "Compiled",
+        "compile.files": "Environment compile_files load_job load_jobs",
+        "compile.needs": "declared_elsewhere",
+        "compile.project": "Checkout",
+        "diagnostic": "Diagnostic Related Span job_file_error render",
+        "schema.job": "job_schema",
+    },
+)

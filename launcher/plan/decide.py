@@ -26,8 +26,7 @@ from launcher.plan.step import (
     submitter,
 )
 from launcher.specs.attempt import WAITING_STATES, Attempt
-from launcher.specs.inputs import UNDER, changed_globs
-from launcher.specs.inputs import changes as changes_between
+from launcher.specs.inputs import UNDER, changed_globs, changes as changes_between
 from launcher.specs.launch import Launch
 from launcher.text import some_of
 

@@ -8,8 +8,7 @@ from typing import Final, NamedTuple
 
 from launcher.dataclass import dataclass, field
 from launcher.hashes import sha256
-from launcher.plan.diff import Change, diff
-from launcher.plan.diff import field as field_at
+from launcher.plan.diff import Change, diff, field as field_at
 from launcher.plan.step import Step
 from launcher.specs import canonical
 from launcher.specs.launch import JobKey, Launch

@@ -4,43 +4,31 @@ from launcher import hand_on
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from launcher.schedulers.api import Scheduler, SchedulerFactory
+    from launcher.schedulers.api import Scheduler as Scheduler, SchedulerFactory as SchedulerFactory
     from launcher.schedulers.registry import (
-        DEFAULT_SCHEDULER_MODULES,
-        DEFAULT_SCHEDULERS,
-        get_default_scheduler_name,
-        get_scheduler,
-        get_scheduler_factories,
+        DEFAULT_SCHEDULER_MODULES as DEFAULT_SCHEDULER_MODULES,
+        DEFAULT_SCHEDULERS as DEFAULT_SCHEDULERS,
+        get_default_scheduler_name as get_default_scheduler_name,
+        get_scheduler as get_scheduler,
+        get_scheduler_factories as get_scheduler_factories,
     )
-    from launcher.schedulers.responses import DescribeAppResponse, ListAppResponse, Stream
-    from launcher.schedulers.staged import StagedScheduler
+    from launcher.schedulers.responses import (
+        DescribeAppResponse as DescribeAppResponse,
+        ListAppResponse as ListAppResponse,
+        Stream as Stream,
+    )
+    from launcher.schedulers.staged import StagedScheduler as StagedScheduler
 
-__all__ = [
-    "DEFAULT_SCHEDULERS",
-    "DEFAULT_SCHEDULER_MODULES",
-    "DescribeAppResponse",
-    "ListAppResponse",
-    "Scheduler",
-    "SchedulerFactory",
-    "StagedScheduler",
-    "Stream",
-    "get_default_scheduler_name",
-    "get_scheduler",
-    "get_scheduler_factories",
-]
 
-_HOMES = {
-    "Scheduler": "api",
-    "StagedScheduler": "staged",
-    "DescribeAppResponse": "responses",
-    "ListAppResponse": "responses",
-    "Stream": "responses",
-    "SchedulerFactory": "api",
-    "DEFAULT_SCHEDULERS": "registry",
-    "DEFAULT_SCHEDULER_MODULES": "registry",
-    "get_default_scheduler_name": "registry",
-    "get_scheduler": "registry",
-    "get_scheduler_factories": "registry",
-}
-
-__getattr__, __dir__ = hand_on(__name__, _HOMES)
+__getattr__, __dir__, __all__ = hand_on(
+    __name__,
+    {
+        "api": "Scheduler SchedulerFactory",
+        "registry": (
+            "DEFAULT_SCHEDULERS DEFAULT_SCHEDULER_MODULES get_default_scheduler_name get_scheduler "
+            "get_scheduler_factories"
+        ),
+        "responses": "DescribeAppResponse ListAppResponse Stream",
+        "staged": "StagedScheduler",
+    },
+)

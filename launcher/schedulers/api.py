@@ -19,16 +19,19 @@ if TYPE_CHECKING:
     from typing import Any, Generic, Protocol, TypeVar
 
     from launcher.errors import LauncherError
-    from launcher.schedulers.logs import filter_regex as filter_regex
-    from launcher.schedulers.logs import split_lines as split_lines
-    from launcher.schedulers.logs import split_lines_iterator as split_lines_iterator
+    from launcher.schedulers.logs import (
+        filter_regex as filter_regex,
+        split_lines as split_lines,
+        split_lines_iterator as split_lines_iterator,
+    )
     from launcher.schedulers.readback import AppLogs
-    from launcher.schedulers.responses import DescribeAppResponse as DescribeAppResponse
-    from launcher.schedulers.responses import ListAppResponse as ListAppResponse
-    from launcher.schedulers.responses import Stream as Stream
+    from launcher.schedulers.responses import (
+        DescribeAppResponse as DescribeAppResponse,
+        ListAppResponse as ListAppResponse,
+        Stream as Stream,
+    )
     from launcher.schedulers.workspaces import BoundWorkspace
-    from launcher.specs.app import AppDef, CfgVal
-    from launcher.specs.app import AppDryRunInfo as AppDryRunInfo
+    from launcher.specs.app import AppDef, AppDryRunInfo as AppDryRunInfo, CfgVal
     from launcher.specs.attempt import Attempt
     from launcher.specs.check import Problem
     from launcher.specs.jobkey import JobKey
@@ -405,12 +408,12 @@ def poll(ask: Callable[[], T | None], is_over: Callable[[T], bool], timeout_s: f
         interval = min(interval * 1.5, 5.0)
 
 
-_ON_USE = {
-    "AppDryRunInfo": "launcher.specs.app",
-    "AppState": "launcher.specs.status",
-    **dict.fromkeys(("DescribeAppResponse", "ListAppResponse", "Stream"), "launcher.schedulers.responses"),
-    **dict.fromkeys(("filter_regex", "split_lines", "split_lines_iterator"), "launcher.schedulers.logs"),
-}
-"""Names that schedulers import from here; each module is loaded when its name is used."""
-
-__getattr__, _ = hand_on(__name__, _ON_USE)
+__getattr__, *_ = hand_on(  # names that schedulers import from here: each loads its module when it is used
+    __name__,
+    {
+        "launcher.schedulers.logs": "filter_regex split_lines split_lines_iterator",
+        "launcher.schedulers.responses": "DescribeAppResponse ListAppResponse Stream",
+        "launcher.specs.app": "AppDryRunInfo",
+        "launcher.specs.status": "AppState",
+    },
+)

@@ -7,10 +7,12 @@ from __future__ import annotations
 
 from launcher.schedulers.docker.client.engine import has_docker
 from launcher.schedulers.docker.job import DockerContainer, DockerJob
-from launcher.schedulers.docker.labels import APP_ID as LABEL_APP_ID
-from launcher.schedulers.docker.labels import REPLICA as LABEL_REPLICA_ID
-from launcher.schedulers.docker.labels import ROLE as LABEL_ROLE_NAME
-from launcher.schedulers.docker.labels import VERSION as LABEL_VERSION
+from launcher.schedulers.docker.labels import (
+    APP_ID as LABEL_APP_ID,
+    REPLICA as LABEL_REPLICA_ID,
+    ROLE as LABEL_ROLE_NAME,
+    VERSION as LABEL_VERSION,
+)
 from launcher.schedulers.docker.names import NETWORK
 from launcher.schedulers.docker.rules import DockerOpts
 from launcher.schedulers.docker.scheduler import DockerScheduler, create_scheduler

@@ -3,33 +3,22 @@
 For programs written for TorchX; launcher itself does not import it.
 """
 
-from __future__ import annotations
-
-from launcher.schedulers.ids import make_unique
-from launcher.schedulers.local.popen import LocalOpts, PopenRequest, ReplicaParam
-from launcher.schedulers.local.request import (
-    COMBINED_LOG,
-    ENV_CUDA_VISIBLE_DEVICES,
-    STDERR_LOG,
-    STDOUT_LOG,
-    CWDImageProvider,
-    ImageProvider,
-    LocalDirectoryImageProvider,
+from launcher.schedulers.ids import make_unique as make_unique
+from launcher.schedulers.local.popen import (
+    LocalOpts as LocalOpts,
+    PopenRequest as PopenRequest,
+    ReplicaParam as ReplicaParam,
 )
-from launcher.schedulers.local.scheduler import LocalScheduler, create_scheduler
-
-__all__ = [
-    "COMBINED_LOG",
-    "ENV_CUDA_VISIBLE_DEVICES",
-    "STDERR_LOG",
-    "STDOUT_LOG",
-    "CWDImageProvider",
-    "ImageProvider",
-    "LocalDirectoryImageProvider",
-    "LocalOpts",
-    "LocalScheduler",
-    "PopenRequest",
-    "ReplicaParam",
-    "create_scheduler",
-    "make_unique",
-]
+from launcher.schedulers.local.request import (
+    COMBINED_LOG as COMBINED_LOG,
+    ENV_CUDA_VISIBLE_DEVICES as ENV_CUDA_VISIBLE_DEVICES,
+    STDERR_LOG as STDERR_LOG,
+    STDOUT_LOG as STDOUT_LOG,
+    CWDImageProvider as CWDImageProvider,
+    ImageProvider as ImageProvider,
+    LocalDirectoryImageProvider as LocalDirectoryImageProvider,
+)
+from launcher.schedulers.local.scheduler import (
+    LocalScheduler as LocalScheduler,
+    create_scheduler as create_scheduler,
+)

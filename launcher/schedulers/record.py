@@ -131,7 +131,7 @@ def name_of(recorded: Recorded) -> str:
 def row_of(scheduler: str, app_id: str, recorded: Recorded, session: str = "") -> AppRecord:
     """The record of an app as it was reserved. `session`: used where the recorded attempt names none."""
     key = recorded.get("key")
-    made = AppRecord(
+    return AppRecord(
         scheduler,
         JobKey(*key).session if key else str(recorded.get("session") or session),
         app_id,
@@ -144,9 +144,9 @@ def row_of(scheduler: str, app_id: str, recorded: Recorded, session: str = "") -
         created_at=recorded.get("created_at"),
         output=str(recorded.get("output") or "") if key else "",
         matrix=str(recorded.get("matrix") or ""),
+        commit=str(recorded.get("commit") or ""),
+        actor=str(recorded.get("actor") or ""),
     )
-    made.commit, made.actor = str(recorded.get("commit") or ""), str(recorded.get("actor") or "")
-    return made
 
 
 def in_state(record: AppRecord, view: View) -> AppRecord:

@@ -7,7 +7,7 @@ from enum import Enum
 
 from launcher.dataclass import dataclass, field
 from launcher.specs.app import NONE, AppDef, Role
-from launcher.specs.status import AppState, ReplicaStatus, RoleStatus, root_cause
+from launcher.specs.status import AppState, ReplicaStatus, RoleStatus
 from launcher.state.records import AppRecord, ReplicaRecord
 
 NOT_SET = "<NOT_SET>"
@@ -136,8 +136,7 @@ def description_of(
     record: AppRecord, app: AppDef | None = None, message: str | None = None
 ) -> DescribeAppResponse:
     """The answer of `describe` for the record of a submitted app. `message` replaces the record's."""
-    roles = _statuses(record)
-    cause = root_cause(replica for role in roles for replica in role.replicas)
+    cause = record.root_cause
     return DescribeAppResponse(
         app_id=record.app_id,
         state=app_state(record.state),
@@ -145,7 +144,7 @@ def description_of(
         msg=(record.message if message is None else message) or NONE,
         structured_error_msg=cause.structured_error_msg if cause else NONE,
         metadata=app.metadata if app else {},
-        roles_statuses=roles,
+        roles_statuses=_statuses(record),
         roles=app.roles if app else [],
         name=record.name,
         exit_code=record.exit_code,

@@ -11,8 +11,7 @@ from collections.abc import Callable, Iterator, Mapping
 from enum import Enum
 from typing import TYPE_CHECKING, Any, Final, Generic, Literal, TypeVar
 
-from launcher.dataclass import MISSING as NO_DEFAULT
-from launcher.dataclass import dataclass, field, fields
+from launcher.dataclass import MISSING as NO_DEFAULT, dataclass, field, fields
 
 if TYPE_CHECKING:
     from launcher.specs.mounts import BindMount, DeviceMount, VolumeMount

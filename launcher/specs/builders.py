@@ -1,21 +1,10 @@
 """The import path of component calls and mount texts in TorchX, for programs written for it."""
 
-from __future__ import annotations
-
 from launcher.components.call import (
-    ComponentArgs,
-    component_args_from_str,
-    materialize_appdef,
-    parse_args,
+    ComponentArgs as ComponentArgs,
+    component_args_from_str as component_args_from_str,
+    materialize_appdef as materialize_appdef,
+    parse_args as parse_args,
 )
-from launcher.specs.jobkey import make_app_handle
-from launcher.specs.mounts import parse_mounts
-
-__all__ = [
-    "ComponentArgs",
-    "component_args_from_str",
-    "make_app_handle",
-    "materialize_appdef",
-    "parse_args",
-    "parse_mounts",
-]
+from launcher.specs.jobkey import make_app_handle as make_app_handle
+from launcher.specs.mounts import parse_mounts as parse_mounts

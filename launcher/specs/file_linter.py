@@ -1,27 +1,13 @@
 """The import path of the validator of components in TorchX, for programs written for it."""
 
-from __future__ import annotations
-
 from launcher.components.linter import (
-    ArgTypeValidator,
-    ComponentFnVisitor,
-    ComponentFunctionValidator,
-    LinterMessage,
-    ReturnTypeValidator,
-    get_validators,
-    read_conf_file,
-    validate,
+    ArgTypeValidator as ArgTypeValidator,
+    ComponentFnVisitor as ComponentFnVisitor,
+    ComponentFunctionValidator as ComponentFunctionValidator,
+    LinterMessage as LinterMessage,
+    ReturnTypeValidator as ReturnTypeValidator,
+    get_validators as get_validators,
+    read_conf_file as read_conf_file,
+    validate as validate,
 )
-from launcher.components.signature import get_fn_docstring
-
-__all__ = [
-    "ArgTypeValidator",
-    "ComponentFnVisitor",
-    "ComponentFunctionValidator",
-    "LinterMessage",
-    "ReturnTypeValidator",
-    "get_fn_docstring",
-    "get_validators",
-    "read_conf_file",
-    "validate",
-]
+from launcher.components.signature import get_fn_docstring as get_fn_docstring

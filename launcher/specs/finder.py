@@ -1,33 +1,18 @@
 """The import path of the finder of components in TorchX, for programs written for it."""
 
-from __future__ import annotations
-
 from launcher.components.component import (
-    Component,
-    ComponentNotFoundException,
-    ComponentValidationException,
+    Component as Component,
+    ComponentNotFoundException as ComponentNotFoundException,
+    ComponentValidationException as ComponentValidationException,
 )
 from launcher.components.finder import (
-    ComponentsFinder,
-    CustomComponentsFinder,
-    ModuleComponentsFinder,
-    get_builtin_source,
-    get_component,
-    get_components,
-    module_relname,
+    ComponentsFinder as ComponentsFinder,
+    CustomComponentsFinder as CustomComponentsFinder,
+    ModuleComponentsFinder as ModuleComponentsFinder,
+    get_builtin_source as get_builtin_source,
+    get_component as get_component,
+    get_components as get_components,
+    module_relname as module_relname,
 )
 
 _Component = Component
-
-__all__ = [
-    "Component",
-    "ComponentNotFoundException",
-    "ComponentValidationException",
-    "ComponentsFinder",
-    "CustomComponentsFinder",
-    "ModuleComponentsFinder",
-    "get_builtin_source",
-    "get_component",
-    "get_components",
-    "module_relname",
-]

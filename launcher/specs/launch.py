@@ -8,28 +8,8 @@ from typing import Any, Literal, NamedTuple
 
 from launcher.dataclass import dataclass, field
 from launcher.specs.app import AppDef
-from launcher.specs.jobkey import DEFAULT_PROJECT, DEFAULT_TARGET, JobKey, attempt_id
+from launcher.specs.jobkey import JobKey as JobKey, attempt_id as attempt_id
 from launcher.specs.notify import Destination
-
-__all__ = [
-    "DEFAULT_PROJECT",
-    "DEFAULT_TARGET",
-    "Budget",
-    "Caps",
-    "InputRef",
-    "JobKey",
-    "Launch",
-    "Lifecycle",
-    "Need",
-    "OnChange",
-    "OnEdit",
-    "OnEnd",
-    "ProjectRef",
-    "Trigger",
-    "TriggerKind",
-    "WorkspaceRef",
-    "attempt_id",
-]
 
 OnChange = Literal["replace", "hold"]
 OnEnd = Literal["hold", "rerun"]

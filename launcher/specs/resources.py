@@ -33,8 +33,7 @@ class UnknownResourceException(LauncherError, KeyError):
 @cache
 def _factories() -> Mapping[str, Callable[[], Resource]]:
     """Every name and the function that makes its resource; plug-ins win over built-in ones."""
-    from launcher.specs import named_resources_aws as aws
-    from launcher.specs import named_resources_generic as generic
+    from launcher.specs import named_resources_aws as aws, named_resources_generic as generic
 
     none = dict.fromkeys(("NULL", "MISSING"), lambda: NULL_RESOURCE)
     ours = {**generic.NAMED_RESOURCES, **aws.NAMED_RESOURCES, **none}

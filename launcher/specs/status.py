@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from enum import Enum
-from typing import Any, Protocol, TypeVar
+from typing import Any
 
 from launcher.dataclass import dataclass, field
 from launcher.errors import LauncherError
@@ -185,32 +185,6 @@ def roll_up(replicas: Iterable[ReplicaStatus]) -> AppState:
     if states & {AppState.RUNNING, AppState.SUCCEEDED}:
         return AppState.RUNNING
     return max(states, default=AppState.UNKNOWN)
-
-
-class _Blamed(Protocol):
-    """A replica with an error that `root_cause` considers."""
-
-    @property
-    def id(self) -> int: ...
-    @property
-    def role(self) -> str: ...
-    @property
-    def structured_error_msg(self) -> str: ...
-    @property
-    def ended_at(self) -> float | None: ...
-
-
-_B = TypeVar("_B", bound=_Blamed)
-
-
-def root_cause(replicas: Iterable[_B]) -> _B | None:
-    """Return the replica whose error came first, as it mostly causes the later ones; None without errors."""
-    found = []
-    for replica in replicas:
-        if (error := read_error(replica.structured_error_msg)) is not None:
-            time = error.time if error.time is not None else replica.ended_at
-            found.append((float("inf") if time is None else time, replica.role, replica.id, replica))
-    return min(found)[-1] if found else None
 
 
 def _parsed(structured_error_msg: str) -> object:

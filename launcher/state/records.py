@@ -79,6 +79,8 @@ class AppRecord:
         exit_code: int | None = None,
         output: str = "",
         matrix: str = "",
+        commit: str = "",
+        actor: str = "",
     ) -> None:
         self.scheduler = scheduler
         self.session = session
@@ -100,7 +102,8 @@ class AppRecord:
         self.inputs_changed = self.output_digest = ""
         self.output = output
         self.matrix = matrix
-        self.commit = self.actor = ""
+        self.commit = commit
+        self.actor = actor
         self.num_restarts = 0
         self.images: Mapping[str, str] = {}
         self.used: Mapping[str, Use] = {}
@@ -140,6 +143,23 @@ class AppRecord:
     def has_ended(self) -> bool:
         """Whether its state is final. Only "lost" may still be replaced by a real outcome."""
         return self.state in ENDED
+
+    @property
+    def root_cause(self) -> ReplicaRecord | None:
+        """The replica whose error came first, as it mostly causes the later ones; None without errors."""
+        found = []
+        for replica in self.replicas:
+            if (error := replica.error) is not None:
+                time = float("inf") if error.time is None else error.time
+                found.append((time, replica.role, replica.k, replica))
+        return min(found)[-1] if found else None
+
+    @property
+    def cause(self) -> str:
+        """The first error in one line, `trainer/0: …`; "" if no replica reported one."""
+        first = self.root_cause
+        error = first.error if first else None
+        return f"{first.role}/{first.k}: {error.summary}" if first and error else ""
 
     def update(self, seen: AppRecord) -> None:
         """Update the record from the scheduler's present one; values unknown to the scheduler stay.
@@ -207,11 +227,6 @@ class ReplicaRecord:
         self.host = host
         self.structured_error_msg = structured_error_msg
         self.use = use
-
-    @property
-    def id(self) -> int:
-        """The same as `k`, under its name in ReplicaStatus."""
-        return self.k
 
     @property
     def error(self) -> ReplicaError | None:

@@ -136,7 +136,7 @@ def to_record(row: tuple[Any, ...]) -> AppRecord:
     """The record of a row with the columns of RECORD."""
     app_id, scheduler, session, name, project, target, job, number, digest, plan_id, *more = row
     commit, actor, state, created_at, started_at, ended_at, message, exit_code, output, matrix = more
-    made = AppRecord(
+    return AppRecord(
         scheduler,
         session,
         app_id,
@@ -153,9 +153,9 @@ def to_record(row: tuple[Any, ...]) -> AppRecord:
         exit_code=exit_code,
         output=output,
         matrix=matrix,
+        commit=commit,
+        actor=actor,
     )
-    made.commit, made.actor = commit, actor
-    return made
 
 
 def from_record(record: AppRecord, *, live: bool = True) -> tuple[Any, ...]:

@@ -6,36 +6,27 @@ from launcher import hand_on
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from launcher.workspace.api import Workspace, WorkspaceMixin
-    from launcher.workspace.context import content_digest, walk_workspace
-    from launcher.workspace.dir_workspace import DirWorkspaceMixin, TmpDirWorkspaceMixin
-    from launcher.workspace.ignore import Ignore, WorkspaceError, read_ignore
-    from launcher.workspace.inputs import trigger_digest
+    from launcher.workspace.api import Workspace as Workspace, WorkspaceMixin as WorkspaceMixin
+    from launcher.workspace.context import content_digest as content_digest, walk_workspace as walk_workspace
+    from launcher.workspace.dir_workspace import (
+        DirWorkspaceMixin as DirWorkspaceMixin,
+        TmpDirWorkspaceMixin as TmpDirWorkspaceMixin,
+    )
+    from launcher.workspace.ignore import (
+        Ignore as Ignore,
+        WorkspaceError as WorkspaceError,
+        read_ignore as read_ignore,
+    )
+    from launcher.workspace.inputs import trigger_digest as trigger_digest
 
-__all__ = [
-    "DirWorkspaceMixin",
-    "Ignore",
-    "TmpDirWorkspaceMixin",
-    "Workspace",
-    "WorkspaceError",
-    "WorkspaceMixin",
-    "content_digest",
-    "read_ignore",
-    "trigger_digest",
-    "walk_workspace",
-]
 
-_HOMES = {
-    "DirWorkspaceMixin": "dir_workspace",
-    "Ignore": "ignore",
-    "TmpDirWorkspaceMixin": "dir_workspace",
-    "Workspace": "api",
-    "WorkspaceMixin": "api",
-    "WorkspaceError": "ignore",
-    "content_digest": "context",
-    "read_ignore": "ignore",
-    "trigger_digest": "inputs",
-    "walk_workspace": "context",
-}
-
-__getattr__, __dir__ = hand_on(__name__, _HOMES)
+__getattr__, __dir__, __all__ = hand_on(
+    __name__,
+    {
+        "api": "Workspace WorkspaceMixin",
+        "context": "content_digest walk_workspace",
+        "dir_workspace": "DirWorkspaceMixin TmpDirWorkspaceMixin",
+        "ignore": "Ignore WorkspaceError read_ignore",
+        "inputs": "trigger_digest",
+    },
+)

@@ -22,8 +22,7 @@ from launcher.schedulers import (
 from launcher.specs import AppDef, BindMount, Role
 from launcher.specs.launch import JobKey
 from tests import processes
-from tests.engines import require
-from tests.engines import tidy as engine_tidy
+from tests.engines import require, tidy as engine_tidy
 from tests.engines.docker import Daemon
 from tests.engines.images import SHELL_IMAGE
 from tests.engines.slurm import SlurmCluster

@@ -5,8 +5,7 @@ from collections.abc import Mapping
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from launcher.jobfile.format import format_text
 from launcher.jobfile.text.document import Source

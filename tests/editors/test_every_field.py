@@ -10,8 +10,7 @@ from typing import Any, NamedTuple
 import pytest
 
 from launcher.cli.schema import declared_schedulers, schema
-from launcher.jobfile.model import job_file as model
-from launcher.jobfile.model import role as model_role
+from launcher.jobfile.model import job_file as model, role as model_role
 from launcher.jobfile.model.types import Model
 from launcher.specs.text import to_yaml
 from tests.editors.lsp import Server

@@ -15,8 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from launcher.holding import journal
 from launcher.holding.journal import JournalWriter, as_json, from_json, line, preallocate, read_events

@@ -1,10 +1,17 @@
 """The names at the top of the package: all are there, and none is loaded before it is used."""
 
+import ast
+from importlib import import_module
 from pathlib import Path
 
 import pytest
 
 import launcher
+
+ROOT = Path(__file__).resolve().parents[2]
+FILES = sorted((ROOT / "launcher").rglob("__init__.py"))
+PACKAGES = [file for file in FILES if "hand_on(" in file.read_text()]
+OWN = {"launcher": ["__version__"]}
 
 JOB = "version: 1\nname: grid\nmatrix: {lr: [1, 2]}\nroles: {main: {entrypoint: 'true'}}\n"
 
@@ -14,8 +21,21 @@ def test_every_public_name_can_be_imported(name: str) -> None:
     assert getattr(launcher, name).__doc__
 
 
-def test_the_public_names_are_exactly_the_names_with_a_home_module() -> None:
-    assert dir(launcher) == sorted([*launcher._HOMES, "__version__"])
+@pytest.mark.parametrize("file", PACKAGES, ids=lambda file: file.parent.name)
+def test_a_package_hands_on_exactly_the_names_that_type_checkers_see(file: Path) -> None:
+    package = import_module(".".join(file.parent.relative_to(ROOT).parts))
+    (hidden,) = [each for each in ast.parse(file.read_text()).body if isinstance(each, ast.If)]
+    seen = {
+        name.asname: (node.module, name.name)
+        for node in hidden.body
+        if isinstance(node, ast.ImportFrom)
+        for name in node.names
+        if name.asname
+    }
+    assert dir(package) == sorted(package.__all__) == sorted({*seen, *OWN.get(package.__name__, ())})
+    for public, (module, name) in seen.items():
+        assert public == name
+        assert package.__getattr__(name) is getattr(import_module(str(module)), name)
 
 
 def test_all_jobs_of_a_file_are_loaded_and_planned_without_further_imports(tmp_path: Path) -> None:

@@ -124,9 +124,8 @@ def app_json(app: AppRecord) -> dict[str, Any]:
 def status_json(app: AppRecord) -> dict[str, Any]:
     """The JSON of `status`: with replicas and the first error."""
     from launcher.holding.use import to_json
-    from launcher.inventory.status import root_cause
 
-    cause = root_cause(app)
+    cause = app.root_cause
     return {
         **app_json(app),
         "num_restarts": app.num_restarts,

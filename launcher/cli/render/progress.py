@@ -10,21 +10,19 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import zip_longest
 from typing import TYPE_CHECKING, Literal
 
-from rich.console import Console as RichConsole
-from rich.console import Group
+from rich.console import Console as RichConsole, Group
 from rich.live import Live
 from rich.text import Text
 
 from launcher.cli.console import visible
-from launcher.cli.render.values import STATE_STYLES, duration, is_waiting, shortened
+from launcher.cli.render.values import STATE_STYLES, duration, is_waiting, shortened, state_cell
 from launcher.dataclass import dataclass
 from launcher.state.records import ENDED, LIVE, WAITING
 from launcher.text import natural, plural
 
 if TYPE_CHECKING:
-    from launcher.schedulers.responses import DescribeAppResponse
     from launcher.specs.launch import JobKey
-    from launcher.state.records import AppRecord
+    from launcher.state.records import AppRecord, ReplicaRecord
 
 RECENT_S = 60.0
 """How long a job that has ended keeps its row."""
@@ -143,15 +141,14 @@ def _sorted(names: Sequence[str]) -> list[str]:
 
 _MOST_DOTS = 32  # replicas of a role shown one by one; beyond that they are counted
 _LEAST_ROWS = 3
-_DOT = {"succeeded": "✔", "failed": "✘", "cancelled": "✘", "running": "●"}
+_DOT = {"succeeded": "✔", "failed": "✘", "lost": "✘", "cancelled": "✘", "running": "●"}
 
 
 class Progress:
     """A live table on stderr of images being pulled or built and of running apps: state, replicas, time."""
 
     def __init__(self) -> None:
-        self._seen: dict[JobKey, DescribeAppResponse] = {}
-        self._held: dict[JobKey, AppRecord | None] = {}
+        self._seen: dict[JobKey, AppRecord] = {}
         self._began: dict[JobKey, float] = {}
         self._ended: dict[JobKey, float] = {}
         self._images: dict[tuple[JobKey, str], str] = {}
@@ -166,19 +163,14 @@ class Progress:
     def __exit__(self, *_: object) -> None:
         self._live.stop()
 
-    def update(self, key: JobKey, seen: DescribeAppResponse, held: AppRecord | None = None) -> None:
-        """Show the present state of an app. Called from any thread.
-
-        Args:
-            held: the record of an app that has not started; its message is shown in place of the replicas.
-        """
+    def update(self, key: JobKey, app: AppRecord) -> None:
+        """Show the present state of an app. Called from any thread."""
         with self._lock:
-            self._seen[key] = seen
-            self._held[key] = held
-            if held is None:
-                self._began.setdefault(key, seen.started_at or time.time())
-            if str(seen.state).lower() in ("succeeded", "failed", "cancelled"):
-                self._ended.setdefault(key, seen.ended_at or time.time())
+            self._seen[key] = app
+            if not app.is_held:
+                self._began.setdefault(key, app.started_at or time.time())
+            if app.has_ended:
+                self._ended.setdefault(key, app.ended_at or time.time())
 
     def image(self, key: JobKey, image: str, doing: str) -> bool:
         """Show what is being done with an image of a job, "" when done. Returns whether anything is shown."""
@@ -212,10 +204,7 @@ class Progress:
         """Name and cells of each row: images, then jobs (see `live_rows`)."""
         names = Counter(key.job for key in self._seen)
         keys = {key.job if names[key.job] == 1 else str(key): key for key in self._seen}
-        states = {
-            name: held.state if (held := self._held[key]) is not None else str(self._seen[key].state).lower()
-            for name, key in keys.items()
-        }
+        states = {name: self._seen[key].state for name, key in keys.items()}
         since = time.time() - RECENT_S
         ended = [(self._ended[key], name) for name, key in keys.items() if key in self._ended]
         recent = [name for at, name in sorted(ended, reverse=True) if at > since]
@@ -228,25 +217,24 @@ class Progress:
 
     def _line(self, row: ProgressRow, keys: Mapping[str, JobKey]) -> tuple[Text, list[Text]]:
         if row.kind == "job":
-            key = keys[row.job]
-            return Text(row.text, "bold"), self._cells(key, self._seen[key])
+            return Text(row.text, "bold"), self._cells(keys[row.job])
         if row.kind != "group":
             return Text(row.text, "bold" if row.kind == "heading" else "dim", no_wrap=True), []
-        state, why = self._cells(keys[row.job], self._seen[keys[row.job]])
+        state, why = self._cells(keys[row.job])
         if row.count > 1:
             why = Text(f"{plural(row.count, 'job')}, the first {why.plain}", "dim")
             why.no_wrap, why.overflow = True, "ellipsis"
         return Text(row.text, "bold"), [state, why]
 
-    def _cells(self, key: JobKey, seen: DescribeAppResponse) -> list[Text]:
+    def _cells(self, key: JobKey) -> list[Text]:
         """The state, and the replicas with the time that they have run, or why nothing has started."""
-        held = self._held[key]
-        if held is not None:
-            why = Text(visible(held.message), "dim", no_wrap=True, overflow="ellipsis")
-            return [_state(held.state.upper()), why]
+        app = self._seen[key]
+        state = Text(*state_cell(app.state))
+        if app.is_held:
+            return [state, Text(visible(app.message), "dim", no_wrap=True, overflow="ellipsis")]
         took = self._ended.get(key, time.time()) - self._began[key]
         clock = duration(took) if took >= 1 else f"{took:.1f}s"  # no flicker of milliseconds
-        return [_state(str(seen.state)), Text.assemble(_roles(seen), "  ", (clock, "dim"))]
+        return [state, Text.assemble(_roles(app), "  ", (clock, "dim"))]
 
 
 def _aligned(lines: list[tuple[Text, list[Text]]]) -> Iterator[Text]:
@@ -262,18 +250,17 @@ def _aligned(lines: list[tuple[Text, list[Text]]]) -> Iterator[Text]:
         yield line
 
 
-def _state(state: str) -> Text:
-    return Text(state, STATE_STYLES.get(state.lower(), ""))
-
-
-def _roles(seen: DescribeAppResponse) -> Text:
+def _roles(app: AppRecord) -> Text:
     """Every role with a mark per replica, or with counts if there are many."""
+    roles: dict[str, list[ReplicaRecord]] = {}
+    for each in app.replicas:
+        roles.setdefault(each.role, []).append(each)
     text = Text()
-    for role in seen.roles_statuses:
+    for role, replicas in roles.items():
         if text:
             text.append("  ")
-        text.append(f"{visible(role.role)} ")
-        states = [str(replica.state).lower() for replica in role.replicas]
+        text.append(f"{visible(role)} ")
+        states = [each.state for each in replicas]
         if len(states) <= _MOST_DOTS:
             for state in states:
                 text.append(_DOT.get(state, "○"), STATE_STYLES.get(state, "dim"))
@@ -281,9 +268,9 @@ def _roles(seen: DescribeAppResponse) -> Text:
             counts = [(each, states.count(each)) for each in sorted(set(states))]
             parts = [Text(f"{count:,} {each}", STATE_STYLES.get(each, "")) for each, count in counts]
             text.append(Text(", ").join(parts))
-        waiting = next((each.message for each in role.replicas if is_waiting(each.message)), "")
+        waiting = next((each.message for each in replicas if is_waiting(each.message)), "")
         if waiting:
             text.append(f" {visible(waiting)}", "dim")
-    if seen.num_restarts > 0:
-        text.append(f"  {plural(seen.num_restarts, 'restart')}", "yellow")
+    if app.num_restarts > 0:
+        text.append(f"  {plural(app.num_restarts, 'restart')}", "yellow")
     return text

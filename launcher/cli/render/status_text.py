@@ -19,7 +19,6 @@ from launcher.cli.render.values import (
     used,
     width,
 )
-from launcher.inventory.status import root_cause
 from launcher.text import cores, memory, paint, printable
 
 TYPE_CHECKING = False
@@ -51,7 +50,7 @@ def status_text(app: AppRecord, *, more: Mapping[str, str] | None = None, color:
         head,
         *(f"  {paint(name.ljust(size), 'dim', color)}  {_below(value, size)}" for name, value in facts),
     ]
-    cause = root_cause(app)
+    cause = app.root_cause
     if cause and (error := cause.error):
         lines += ["", root_cause_text(cause, error, app.handle, color=color)]
     if app.replicas:

@@ -12,8 +12,7 @@ from typing import Any
 from launcher.errors import LauncherError
 from launcher.files import PROJECT_FILE
 from launcher.jobfile.format.style import ITEM, JOB, PROJECT, Odd, Path, fields
-from launcher.jobfile.text.document import Document, Source, leaves
-from launcher.jobfile.text.document import Path as Place
+from launcher.jobfile.text.document import Document, Path as Place, Source, leaves
 from launcher.jobfile.text.parse import parse
 
 __all__ = ["Unformattable", "format_text"]

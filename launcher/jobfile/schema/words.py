@@ -11,8 +11,7 @@ from json import dumps
 from typing import Any
 
 from launcher.jobfile.messages.wording_fields import LABEL_RULE
-from launcher.jobfile.model import job_file as model
-from launcher.jobfile.model import role as model_role
+from launcher.jobfile.model import job_file as model, role as model_role
 from launcher.jobfile.model.job_file import choices
 from launcher.jobfile.model.types import ENV_NAME, LABEL, MEMORY_PATTERN, SECRET_PATTERN, Model
 from launcher.specs.resources import GPU_TYPE_FORM

@@ -26,8 +26,7 @@ from launcher.schedulers.docker.log_reader import (
     open_log,
     shortly_before,
 )
-from launcher.schedulers.docker.names import expected_replicas
-from launcher.schedulers.docker.names import where as name_of
+from launcher.schedulers.docker.names import expected_replicas, where as name_of
 from launcher.schedulers.docker.watching.client import wait_for_exit
 from launcher.schedulers.logs import STDOUT, LogPart, LogRecord, LogsRemoved, LogsUnsupported, Where
 from launcher.schedulers.many import as_they_come

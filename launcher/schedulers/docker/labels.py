@@ -8,8 +8,7 @@ from __future__ import annotations
 import json
 from base64 import b64decode, b64encode
 from math import inf, isfinite
-from zlib import compress, decompress
-from zlib import error as ZlibError
+from zlib import compress, decompress, error as ZlibError
 
 from launcher import __version__
 from launcher.holding.replica import has_order

@@ -23,8 +23,7 @@ from launcher.dataclass import replace
 from launcher.errors import SchedulerError, StateError
 from launcher.filelock import is_at
 from launcher.holding.journal import JournalWriter
-from launcher.schedulers.appfolder import GONE, AppFolder, is_id
-from launcher.schedulers.appfolder import sweep as sweep_folders
+from launcher.schedulers.appfolder import GONE, AppFolder, is_id, sweep as sweep_folders
 from launcher.schedulers.docker import records_root
 from launcher.schedulers.docker.journal import Event, Journal, fold
 from launcher.schedulers.docker.labels import APP_ID, SCHEDULER, Labels, read_labels

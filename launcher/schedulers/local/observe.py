@@ -11,6 +11,7 @@ from launcher.files import is_below
 from launcher.schedulers.appfolder import AppFolder, sweep
 from launcher.schedulers.backend import EngineApps
 from launcher.schedulers.local import rundir
+from launcher.schedulers.record import in_state
 from launcher.schedulers.registry import open_store
 from launcher.state.records import PENDING, UNSTARTED, WAITING, AppRecord, as_seen
 
@@ -176,8 +177,7 @@ class LocalApps(EngineApps):
                 view = _read_state(paths.local_app(app.app_id))
                 if view is None:
                     continue
-                app.state, app.message, app.exit_code = view.state, view.message, view.code
-                app.started_at, app.ended_at = view.started_at, view.ended_at
+                in_state(app, view)
             out.append(app)
         return out
 

@@ -12,8 +12,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from launcher.holding import use
-from launcher.holding.events import WITHDRAWN, skipped, waits_for_jobs
-from launcher.holding.events import ended as ended_event
+from launcher.holding.events import WITHDRAWN, ended as ended_event, skipped, waits_for_jobs
 from launcher.holding.hold import implied_end
 from launcher.holding.state import AppState
 from launcher.holding.use import Use

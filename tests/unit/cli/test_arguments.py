@@ -5,8 +5,7 @@ from __future__ import annotations
 import argparse
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from launcher.cli.arguments import Arguments, HelpRequested, count, key_value
 from launcher.errors import UsageError

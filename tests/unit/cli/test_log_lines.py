@@ -2,8 +2,7 @@
 
 import re
 
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from launcher.cli.render.log_lines import Shaper, last_lines, prefixes, shaped, stamp
 from launcher.schedulers.logs import LogRecord

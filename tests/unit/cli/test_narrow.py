@@ -1,7 +1,5 @@
 """Terminals of 60 and 80 columns: nothing that tells rows apart, or is copied, is cut."""
 
-from types import SimpleNamespace
-
 import pytest
 
 from launcher.cli.main import names
@@ -12,7 +10,7 @@ from launcher.cli.render.values import cut, shortened, table, width
 from launcher.components import component_help
 from launcher.components.dist import ddp
 from launcher.specs.launch import JobKey
-from launcher.state.records import AppRecord
+from launcher.state.records import AppRecord, ReplicaRecord
 
 
 def test_long_names_keep_the_end_that_tells_them_apart():
@@ -97,11 +95,10 @@ def test_the_help_of_a_command_fits_in_60_columns(scenario, monkeypatch, command
 
 
 def running():
-    """The description of an app with one replica, as far as the live table reads it."""
-    role = SimpleNamespace(role="main", replicas=[SimpleNamespace(state="RUNNING", message="")])
-    return SimpleNamespace(
-        state="RUNNING", started_at=1.0, ended_at=None, num_restarts=0, roles_statuses=[role]
-    )
+    """A running app with one replica."""
+    app = AppRecord("local_cwd", "p", "app", state="running", started_at=1.0)
+    app.replicas = [ReplicaRecord("main", 0, "running")]
+    return app
 
 
 def rows(progress):
@@ -141,16 +138,13 @@ def test_the_live_table_says_on_one_line_why_a_job_has_not_started(monkeypatch):
     held = AppRecord(
         "local_cwd", "p", "train-1-abcde", state="waiting", message="waits for prepare (running)"
     )
-    pending = SimpleNamespace(
-        state="PENDING", started_at=None, ended_at=None, num_restarts=0, roles_statuses=[]
-    )
     progress.update(JobKey("p", "t", "prepare"), running())
-    progress.update(JobKey("p", "t", "train"), pending, held)
+    progress.update(JobKey("p", "t", "train"), held)
     first, second, last = rows(progress)
     assert last == "2 jobs: 1 running, 1 waiting"
     assert first.split()[:2] == ["prepare", "RUNNING"]
     assert second.rstrip().split(maxsplit=2) == ["train", "WAITING", "waits for prepare (running)"]
     held.message = "the process that would start it has died: launcher apply jobs/train.launcher.yaml"
-    progress.update(JobKey("p", "t", "a-job-with-a-very-long-name-of-its-own"), pending, held)
+    progress.update(JobKey("p", "t", "a-job-with-a-very-long-name-of-its-own"), held)
     assert [len(line) <= 80 for line in rows(progress)] == [True] * 4
     assert any("the process that would start it has died" in line for line in rows(progress))

@@ -5,8 +5,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from hypothesis import example, given
-from hypothesis import strategies as st
+from hypothesis import example, given, strategies as st
 
 from launcher.cli.main import main
 from launcher.convert import sbatch

@@ -2,8 +2,7 @@
 
 import re
 
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from launcher.schedulers.docker.names import container_name, error_file, scratch_volume
 from launcher.schedulers.docker.request import build_request

@@ -1,8 +1,7 @@
 """Formatting any file keeps its meaning and every comment, and leaves nothing to format."""
 
 import pytest
-from hypothesis import assume, given
-from hypothesis import strategies as st
+from hypothesis import assume, given, strategies as st
 
 from launcher.jobfile.format import Unformattable, format_text
 from launcher.jobfile.text.document import Document, Source, source_of

@@ -3,8 +3,7 @@
 import tempfile
 from pathlib import Path
 
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from launcher.jobfile import render
 from launcher.jobfile.diagnostic import CODES

@@ -8,8 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from launcher.schedulers.local import logwriter, rundir
 from launcher.schedulers.local.logfiles import RecordReader, numbers

@@ -2,8 +2,7 @@
 
 from typing import Any
 
-from hypothesis import HealthCheck, settings
-from hypothesis import strategies as st
+from hypothesis import HealthCheck, settings, strategies as st
 
 unhurried = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
 """Other tests run beside ours, so how long one takes proves nothing."""

@@ -3,8 +3,7 @@
 from typing import Any
 
 import pytest
-from hypothesis import given, note, settings
-from hypothesis import strategies as st
+from hypothesis import given, note, settings, strategies as st
 
 from launcher.plan.model import Plan
 from launcher.plan.recheck import recheck

@@ -3,8 +3,7 @@
 import json
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from launcher.plan.codec import PlanFileError, SealError, dumps, encode, is_sealed, loads, seal
 from launcher.plan.model import Plan

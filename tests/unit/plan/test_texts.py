@@ -1,7 +1,6 @@
 """A plan shows where two long texts differ."""
 
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from launcher.plan.diff import MOST, differences
 from tests.unit.plan.strategies import unhurried

@@ -8,8 +8,11 @@ import pytest
 
 from launcher.errors import SchedulerError, UsageError
 from launcher.schedulers import DEFAULT_SCHEDULER_MODULES, ListAppResponse
-from launcher.schedulers.docker_scheduler import DockerScheduler, has_docker
-from launcher.schedulers.docker_scheduler import create_scheduler as create_docker
+from launcher.schedulers.docker_scheduler import (
+    DockerScheduler,
+    create_scheduler as create_docker,
+    has_docker,
+)
 from launcher.schedulers.local_scheduler import (
     CWDImageProvider,
     ImageProvider,

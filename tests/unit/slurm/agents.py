@@ -19,8 +19,7 @@ from typing import Any
 
 import pytest
 
-from launcher.schedulers.slurm.site.agent import observe, site, slurm, wait
-from launcher.schedulers.slurm.site.agent import read as read_
+from launcher.schedulers.slurm.site.agent import observe, read as read_, site, slurm, wait
 from launcher.schedulers.slurm.site.agent.site import answer
 from tests.engines.slurm import END_S
 from tests.waiting import until

@@ -8,8 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from launcher.schedulers.slurm.site.agent import observe
-from launcher.schedulers.slurm.site.agent import slurm as slurm_
+from launcher.schedulers.slurm.site.agent import observe, slurm as slurm_
 from tests.engines.slurm import SlurmCluster
 from tests.unit.slurm.agents import Login, commands, replace_sleep
 from tests.waiting import until

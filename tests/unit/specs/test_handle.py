@@ -1,8 +1,7 @@
 """App handles, and the exceptions for handles and unknown names."""
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from launcher.errors import LauncherError
 from launcher.specs import (

@@ -7,8 +7,7 @@ import sys
 from dataclasses import FrozenInstanceError
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from launcher.specs import AppDef, Attempt, JobKey, Lifecycle, attempt_id
 from launcher.specs.attempt import StoodOn, needs_from_text, needs_to_text

@@ -1,8 +1,7 @@
 """Macros: text that is filled in, text that is left alone, and that phases give the same as one pass."""
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from launcher.specs import (
     SYMBOLIC_APP_ID,

@@ -1,8 +1,7 @@
 """Mounts in their text form."""
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from launcher.errors import LauncherError
 from launcher.specs import BindMount, DeviceMount, MountType, VolumeMount, parse_mounts

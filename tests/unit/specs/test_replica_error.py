@@ -3,12 +3,11 @@
 import json
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
-from launcher.specs import NONE, AppState, ReplicaStatus
+from launcher.specs import NONE
 from launcher.specs.replica_error import MOST_BYTES, ReplicaError, error_text, read_error
-from launcher.specs.status import root_cause
+from launcher.state.records import AppRecord, ReplicaRecord
 from tests.lanes import thinned
 
 
@@ -47,22 +46,31 @@ def test_no_text_breaks_the_reading(text: str) -> None:
     assert read_error(text) is None or isinstance(read_error(text), ReplicaError)
 
 
-def replica(k: int, text: str, ended_at: float | None = None) -> ReplicaStatus:
-    return ReplicaStatus(k, AppState.FAILED, "r", "host", structured_error_msg=text, ended_at=ended_at)
+def replica(k: int, text: str, ended_at: float | None = None) -> ReplicaRecord:
+    return ReplicaRecord("r", k, "failed", structured_error_msg=text, ended_at=ended_at)
+
+
+def of(*replicas: ReplicaRecord) -> AppRecord:
+    app = AppRecord("local_cwd", "s", "app")
+    app.replicas = replicas
+    return app
 
 
 def test_the_first_error_is_the_cause() -> None:
     late, first = replica(0, written("late", time=20)), replica(1, written("first", time="10"))
-    assert root_cause([late, replica(2, NONE), first]) is first
+    app = of(late, replica(2, NONE), first)
+    assert app.root_cause is first
+    assert app.cause == "r/1: first"
 
 
 def test_an_error_without_a_time_counts_from_the_end_of_its_replica() -> None:
     late, first = replica(0, written("late", time=20)), replica(1, "broken", ended_at=15.0)
-    assert root_cause([late, first, replica(2, "no time at all")]) is first
+    assert of(late, first, replica(2, "no time at all")).root_cause is first
 
 
 def test_without_errors_there_is_no_cause() -> None:
-    assert root_cause([replica(0, NONE)]) is None
+    app = of(replica(0, NONE))
+    assert (app.root_cause, app.cause) == (None, "")
 
 
 @pytest.mark.parametrize("time", [10**30, 10**400, -1, "1e99", "Infinity", "soon", True])

@@ -10,9 +10,9 @@ from launcher.specs import (
     get_named_resources,
     instance_type_from_resource,
     named_resources,
+    named_resources_aws as aws,
     resource,
 )
-from launcher.specs import named_resources_aws as aws
 from launcher.specs.resources import _factories
 
 EFA, NEURON = "vpc.amazonaws.com/efa", "aws.amazon.com/neurondevice"

@@ -3,8 +3,7 @@
 from typing import Dict, List  # noqa: UP035  # users write both generations of generics
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from launcher.specs import InvalidRunConfigException, runopt, runopts
 

@@ -12,8 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from launcher.turns import bells, machine
-from launcher.turns import table as table_
+from launcher.turns import bells, machine, table as table_
 from launcher.turns.line import HOLDS, MACHINE, QUEUED, Ask, Limit
 from launcher.turns.table import Place, draw, summon, tickets
 
