@@ -69,13 +69,9 @@ def plan_text(plan: Plan, *, color: bool = False, columns: int | None = None, in
     for text in edited_lines([step for step in unchanged if step.is_edited], plan.steps, name):
         first, *more = _note(text, columns)
         lines += [f"{paint('=', 'dim', color)}   {first}", *more]
-    for note, steps in shared.items():
-        text = f"note for {_jobs_of_note(steps, shown, name)}: {note}"
-        lines += [paint(line, "dim", color) for line in _note(text, columns)]
-    for each in plan.shared:
-        lines += [paint(line, "dim", color) for line in _note(each, columns)]
-    for each in plan.turns:
-        lines += [paint(line, "dim", color) for line in _note(f"turns: {each}", columns)]
+    notes = [f"note for {_jobs_of_note(steps, shown, name)}: {note}" for note, steps in shared.items()]
+    notes += [*plan.shared, *(f"turns: {each}" for each in plan.turns)]
+    lines += [paint(line, "dim", color) for note in notes for line in _note(note, columns)]
     lines += [""] if lines else []
     lines.append(paint(plan.summary(), "bold", color))
     lines += _costs(plan, color, columns)
