@@ -108,6 +108,18 @@ def test_a_job_that_slurm_refuses_leaves_no_app(scenario):
     assert scenario.actions(file) == {"job": "create"}
 
 
+@pytest.mark.parametrize("top", ["", "matrix: {n: [0, 1]}"], ids=["one", "an array"])
+def test_a_job_folder_that_cannot_be_written_leaves_no_app(scenario, top):
+    scenario.job_dir.mkdir(parents=True)
+    (scenario.job_dir / "apps").symlink_to("nowhere")  # which also keeps root from writing
+    file = scenario.job("true", top=top)
+    got = scenario.apply(file, code=1)
+    assert "apps" in got.err
+    assert json.loads(scenario.launcher("list", "--json").out) == []
+    (scenario.job_dir / "apps").unlink()
+    scenario.run_to_end(file)
+
+
 @pytest.mark.parametrize("count", [8])
 def test_racing_applies_from_two_state_folders_run_one_job(scenario, tmp_path, count):
     log = scenario.folder / "runs"
