@@ -806,3 +806,29 @@ def test_an_app_does_not_time_out_while_slurm_suspends_its_job(site: Site) -> No
     (site.dir / "workspace" / "done").touch()
     assert process.wait(END_S) == 0
     assert [round(each["by"]) for each in site.events("clock")] == [HOURS_S]
+
+
+def test_an_app_goes_on_whose_folder_was_away_for_a_moment(site: Site) -> None:
+    site.app(role("main", "echo up; until [ -e done ]; do sleep 0.02; done"))
+    process, away = site.started(), site.shared / "away"
+    site.dir.rename(away)
+    process.send_signal(signal.SIGUSR2)  # looks for a cancellation
+    until(lambda: b"No such file" in (away / "slurm.out").read_bytes())
+    away.rename(site.dir)
+    (site.dir / "workspace" / "done").touch()
+    assert process.wait(END_S) == 0
+    assert site.outcome()["state"] == "succeeded"
+
+
+@pytest.mark.parametrize("is_replaced", [False, True])
+def test_an_app_ends_whose_folder_was_removed_and_touches_no_later_one(site: Site, is_replaced: bool) -> None:
+    site.patch("conduct", "LOOK_S = 30.0", "LOOK_S = 0.2")
+    site.app(role("main", "echo up; exec sleep 1000"))
+    process, away = site.started(), site.shared / "away"
+    site.dir.rename(away)
+    if is_replaced:
+        site.dir.mkdir()
+    assert process.wait(END_S) == 1
+    assert site.processes() == []
+    assert not is_replaced or os.listdir(site.dir) == []
+    assert not (away / "outcome").exists()

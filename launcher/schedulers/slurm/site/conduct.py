@@ -231,6 +231,7 @@ LOOK_S = 30.0  # pause between two looks in the folder for a cancellation whose 
 WARNED_S = 90.0  # how long before a job's limit Slurm may send its signal, which it sends once
 TERMED_S = 1.2  # how long replicas may take to end when Slurm ends the job; Slurm kills KillWait after TERM
 ENDED_BY_OTHERS = "a client recorded its end: Slurm did not know that its job ran"
+GONE = "its folder was removed"
 REASONS = ("cancel", "orphaned", "broken")
 """Facts that end the app: it judges one of them before it hears of the ends that follow from it."""
 
@@ -259,6 +260,7 @@ class Driver:
         self._steps.on_doubt = self._is_ended_by_slurm
         self._cancel = None  # type: Optional[Json]
         self._is_taken = False  # a client has recorded an end
+        self._is_gone = False  # the folder of the app was not there at the last look
         self._is_requeued = self._wants_quiet = False
         self._is_over = False  # whether Slurm leaves no time to wait for replicas
         self._look()
@@ -340,7 +342,17 @@ class Driver:
         self._loop.after(LOOK_S, self._look)
 
     def _look_for_requests(self) -> None:
-        names = os.listdir(self._folder)  # NFS reads a list from the server
+        try:
+            names = os.listdir(self._folder)  # NFS reads a list from the server
+        except OSError as error:
+            say(f"{self._folder}: {error.strerror}")
+            names = []
+        was_gone, self._is_gone = self._is_gone, not self._record.is_in_place()
+        if was_gone and self._is_gone:  # a look may fail
+            self._record.is_hurried = True
+            self._report("orphaned", why=GONE)
+        if self._is_gone:
+            return
         if "outcome" in names and not self._is_taken:
             self._is_taken = True
             self._report("orphaned", why=ENDED_BY_OTHERS)
