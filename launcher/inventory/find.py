@@ -338,5 +338,6 @@ def _did_you_mean(name: str, unreached: str) -> str:
     known = {start: f"{start}-*" for start, names in begun.items() if len(names) > 1}
     for each in jobs:
         known[each.name], known[each.app_id] = each.name, each.app_id
+    known.pop(name, None)  # an app that a client is about to make, or could not make
     near = nearest(name, known)
     return f"did you mean `{known[near]}`?" if near else f"`launcher list` shows all apps{unreached}"

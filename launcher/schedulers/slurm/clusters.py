@@ -38,6 +38,7 @@ class Clusters:
         self._made: dict[Place, Cluster] = {}
         self._waiters: dict[Place, Waiter] = {}
         self._expected: dict[Place, None] = {}
+        self._recorded: dict[Place, None] = {}
         self._reaped: dict[str, tuple[Cluster, Facts]] = {}
         self._reaped_at = 0.0
         self._lock = Lock()
@@ -74,7 +75,8 @@ class Clusters:
 
     def is_needed(self, cluster: Cluster) -> bool:
         """Whether a failure to ask it is an error: it is named, or got apps from this state folder."""
-        return bool(cluster.host) or self.is_expected(cluster) or cluster.place in known.clusters()
+        named = bool(cluster.host) or self.is_expected(cluster) or cluster.place in self._recorded
+        return named or cluster.place in known.clusters()
 
     def of_each(self, ask: Callable[[Cluster], T]) -> list[T]:
         """The clusters' answers. Raises SchedulerError when a needed cluster cannot be asked."""
@@ -93,13 +95,22 @@ class Clusters:
 
     def everywhere(self) -> list[Cluster]:
         """Every cluster that may have apps of this user."""
-        return [self.at(place) for place in dict.fromkeys([*self._expected, *known.places()])]
+        places = [*self._expected, *self._recorded, *known.places()]
+        return [self.at(place) for place in dict.fromkeys(places)]
+
+    def _add_recorded(self, app_ids: Collection[str]) -> None:
+        """Include the places of apps that another state folder has submitted, and this one has on record."""
+        with open_store(readonly=True) as store:
+            for each in store.by_app_ids(app_ids).values():
+                self._recorded[known.place_of(each.document.get("cfg", {}))] = None
 
     def find(self, app_id: str, *, replicas: bool = False, look: bool = True) -> tuple[Cluster, Facts] | None:
         """An app with its cluster, or None. Raises SchedulerError when a cluster that may have it is away."""
         if not is_id(app_id):
             return None
         place = known.place_of_app(app_id)
+        if place is None:
+            self._add_recorded([app_id])
         answers = Answers()
         for cluster in [self.at(place)] if place else self.everywhere():
             part = answers if place or self.is_needed(cluster) else Answers()
@@ -121,9 +132,11 @@ class Clusters:
         """The clusters that have these apps or, for apps submitted elsewhere, may have them."""
         found: dict[Place, list[str]] = {}
         everywhere: list[Place] = []
-        for app_id, place in known.places_of(filter(is_id, app_ids)).items():
-            if place is None:
-                everywhere = everywhere or [cluster.place for cluster in self.everywhere()]
+        places = known.places_of(filter(is_id, app_ids))
+        if unknown := [app_id for app_id, place in places.items() if place is None]:
+            self._add_recorded(unknown)
+            everywhere = [cluster.place for cluster in self.everywhere()]
+        for app_id, place in places.items():
             for each in everywhere if place is None else [place]:
                 found.setdefault(each, []).append(app_id)
         for place, ids in found.items():

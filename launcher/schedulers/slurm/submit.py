@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import asdict
 from tempfile import TemporaryFile
 from typing import IO, Any
@@ -150,6 +151,16 @@ def _dead_owner(detail: Mapping[str, Any], known_dead: Collection[str], *, take_
     return "" if alive_owner({"owner": seen}, take_over=take_over) else str(found["nonce"])
 
 
+def _forget_unmade(cluster: Cluster, made: Mapping[str, SlurmReservation | LauncherError]) -> None:
+    """Remove the notes about apps that could not be made: `reap` waits, as for a client that is about to."""
+    failed = [app_id for app_id, each in made.items() if isinstance(each, LauncherError)]
+    failed = [app_id for app_id in failed if not isinstance(made[app_id], ReservedError)]
+    if failed:
+        with suppress(LauncherError):
+            there = seen(cluster, app_ids=failed)
+            forget(*(app_id for app_id in failed if app_id not in there))
+
+
 def _taken(cluster: Cluster, app_id: str, *, take_over: bool) -> ReservedError:
     facts = seen(cluster, app_ids=[app_id]).get(app_id)
     if facts is None:
@@ -242,6 +253,7 @@ class SlurmBatches(Batches):
                     op["dead"].append(rival)
                 else:
                     made[app_id] = _taken(cluster, app_id, take_over=self._take_over)
+        _forget_unmade(cluster, made)
         return [made[each.app_id] for each in attempts]
 
     def create(self, members: Sequence[Member], at_once: int | None) -> list[LauncherError | None]:

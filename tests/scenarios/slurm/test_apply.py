@@ -65,6 +65,22 @@ def test_another_state_folder_sees_the_ended_job_and_its_logs(scenario, tmp_path
     assert scenario.logs(f"slurm://default/{scenario.apps()[0]}") == "once\n"
 
 
+def test_another_state_folder_has_a_running_job_of_a_job_folder_that_it_never_used(
+    scenario, tmp_path, monkeypatch
+):
+    scenario.job_dir = tmp_path / "elsewhere"
+    file, _ = scenario.running(top=f"cfg: {{job_dir: {scenario.job_dir}}}")
+    monkeypatch.setenv("LAUNCHER_HOME", str(tmp_path / "other"))
+    scenario.apply(file)  # nothing to do, but it is on record from here on
+    [listed] = json.loads(scenario.launcher("list", "--json").out)
+    assert listed["state"] == "RUNNING"
+    assert scenario.state("job") is AppState.RUNNING
+    assert scenario.logs("job") == ""
+    scenario.cancel("job")
+    assert scenario.left_in_queue() == []
+    assert scenario.state("job") is AppState.CANCELLED
+
+
 def test_a_queued_job_shows_the_reason_of_slurm_and_is_withdrawn_by_a_change(scenario):
     file = scenario.job("true", top=LATER)
     scenario.apply(file)
@@ -106,6 +122,18 @@ def test_a_job_that_slurm_refuses_leaves_no_app(scenario):
     assert "invalid partition" in got.err
     assert (scenario.apps(), scenario.left_in_queue()) == ([], [])
     assert scenario.actions(file) == {"job": "create"}
+
+
+@pytest.mark.parametrize("top", ["", "matrix: {n: [0, 1]}"], ids=["one", "an array"])
+def test_a_job_folder_that_cannot_be_written_leaves_no_app(scenario, top):
+    scenario.job_dir.mkdir(parents=True)
+    (scenario.job_dir / "apps").symlink_to("nowhere")  # which also keeps root from writing
+    file = scenario.job("true", top=top)
+    got = scenario.apply(file, code=1)
+    assert "apps" in got.err
+    assert json.loads(scenario.launcher("list", "--json").out) == []
+    (scenario.job_dir / "apps").unlink()
+    scenario.run_to_end(file)
 
 
 @pytest.mark.parametrize("count", [8])

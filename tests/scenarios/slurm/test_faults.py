@@ -150,6 +150,8 @@ def test_a_suspended_app_says_so_and_how_it_goes_on(scenario):
     assert scenario.actions(file) == {"job": "keep"}
     scenario.cluster.run("scontrol", "resume", job)
     assert scenario.status("job")["message"] == ""
+    events = scenario.job_dir / "apps" / app_of(scenario) / "events"
+    until(lambda: b'"clock"' in events.read_bytes())  # its time limit does not count that
     gate.open()
     scenario.wait("job")
 

@@ -60,6 +60,15 @@ def test_a_pattern_that_matches_nothing_is_refused_with_the_nearest_name(record)
     assert "`train`" in caught.value.hint
 
 
+def test_a_job_without_an_attempt_on_record_is_not_suggested_for_its_own_name():
+    key = ("default", "default", "train")
+    with Store.open() as store:  # as a client leaves it that is killed before it records the attempt
+        store.add(AppRecord("slurm", "s", "train-1-abcde", key=key, number=1, state="reserved"))
+    with pytest.raises(LauncherError, match="`train`") as caught:
+        find("train")
+    assert caught.value.hint == "did you mean `train-1-abcde`?"
+
+
 @pytest.mark.parametrize("word", ["swep", "swep*", "swep-*"])
 def test_a_misspelt_matrix_gets_a_pattern_that_works(record, word):
     record(*of_matrix("sweep", "1", "2", "10"))

@@ -766,3 +766,69 @@ def test_an_app_times_out_though_the_clock_is_set_back(site: Site) -> None:
     clock.touch()
     assert process.wait(END_S) == 1
     assert site.outcome()["message"] == "timed out after 3 s"
+
+
+HOURS_S = 9000.0
+SHIM = """
+import time as _time
+
+class _Clock:
+    def __getattr__(self, name):
+        return getattr(_time, name)
+{}
+    def _ahead(self):
+        return {} if os.path.exists("{}") else 0.0
+
+time = _Clock()
+"""
+
+
+def shift_clocks(site: Site, names: str) -> Path:
+    """Have these clocks of the conductor's loop be 2.5 h ahead once the returned file exists."""
+    shift, method = site.shared / "ahead", "    def {0}(self, *a): return _time.{0}(*a) + self._ahead()\n"
+    methods = "".join(method.format(name) for name in names.split())
+    site.patch("loop", "\nimport time\n", SHIM.format(methods, HOURS_S, shift))
+    return shift
+
+
+def test_an_app_does_not_time_out_while_slurm_suspends_its_job(site: Site) -> None:
+    ahead, asked = shift_clocks(site, "time monotonic clock_gettime"), site.shared / "asked"
+    found = f"{OURS} JobState=RUNNING EndTime=2099-01-01T00:00:00"
+    site.program("scontrol", f"#!/bin/sh\ntouch {asked}\necho '{found}'\n")
+    site.app(role("main", "echo up; until [ -e done ]; do sleep 0.02; done"), timeout_s=600.0)
+    process = site.started()
+    process.send_signal(signal.SIGTSTP)  # as Slurm does, before it stops all processes
+    process.send_signal(signal.SIGUSR1)  # asks Slurm, so that the conductor has taken both signals
+    until(asked.exists)
+    ahead.touch()
+    process.send_signal(signal.SIGCONT)
+    until(lambda: site.events("clock"))
+    (site.dir / "workspace" / "done").touch()
+    assert process.wait(END_S) == 0
+    assert [round(each["by"]) for each in site.events("clock")] == [HOURS_S]
+
+
+def test_an_app_goes_on_whose_folder_was_away_for_a_moment(site: Site) -> None:
+    site.app(role("main", "echo up; until [ -e done ]; do sleep 0.02; done"))
+    process, away = site.started(), site.shared / "away"
+    site.dir.rename(away)
+    process.send_signal(signal.SIGUSR2)  # looks for a cancellation
+    until(lambda: b"No such file" in (away / "slurm.out").read_bytes())
+    away.rename(site.dir)
+    (site.dir / "workspace" / "done").touch()
+    assert process.wait(END_S) == 0
+    assert site.outcome()["state"] == "succeeded"
+
+
+@pytest.mark.parametrize("is_replaced", [False, True])
+def test_an_app_ends_whose_folder_was_removed_and_touches_no_later_one(site: Site, is_replaced: bool) -> None:
+    site.patch("conduct", "LOOK_S = 30.0", "LOOK_S = 0.2")
+    site.app(role("main", "echo up; exec sleep 1000"))
+    process, away = site.started(), site.shared / "away"
+    site.dir.rename(away)
+    if is_replaced:
+        site.dir.mkdir()
+    assert process.wait(END_S) == 1
+    assert site.processes() == []
+    assert not is_replaced or os.listdir(site.dir) == []
+    assert not (away / "outcome").exists()

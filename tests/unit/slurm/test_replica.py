@@ -16,6 +16,7 @@ import pytest
 from tests.engines.slurm import END_S
 from tests.lanes import sampled
 from tests.unit.slurm.site import Site, role, states
+from tests.waiting import until
 
 
 @pytest.fixture
@@ -176,6 +177,19 @@ def test_signals_of_the_user_reach_the_replica(site: Site) -> None:
     os.kill(site.pids("replica")[0], signal.SIGUSR1)
     assert process.wait(END_S) == 0
     assert b"saved\n" in site.log("main")
+
+
+@pytest.mark.slow
+def test_a_replica_that_slurm_has_told_to_end_gets_no_second_signal_from_its_conductor(site: Site) -> None:
+    script = "trap 'echo term' TERM; trap 'exit 0' CONT; echo up; while :; do sleep 0.05; done"
+    site.app(role("main", script))
+    process = site.started()
+    os.kill(site.pids("replica")[0], signal.SIGTERM)
+    until(lambda: b"term\n" in site.log("main"))
+    site.link("cancel", by="me")
+    process.send_signal(signal.SIGUSR2)
+    assert process.wait(END_S) != 0
+    assert site.log("main").count(b"term\n") == 1
 
 
 # -- probes ------------------------------------------------------------------------------------------------

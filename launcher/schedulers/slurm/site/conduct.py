@@ -40,7 +40,12 @@ from launcher.schedulers.slurm.site.shared import (
 )
 from launcher.schedulers.slurm.site.steps import KILL_AFTER_S, Steps
 
-SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGUSR1, signal.SIGUSR2, signal.SIGCHLD)
+SUSPENDED, RESUMED = signal.SIGTSTP, signal.SIGCONT
+"""Slurm's signals to a job that it suspends, 2 s before it stops the processes, and that it resumes."""
+SIGNALS = (
+    *(signal.SIGTERM, signal.SIGINT, signal.SIGUSR1, signal.SIGUSR2, signal.SIGCHLD),
+    *(SUSPENDED, RESUMED),
+)
 REQUEUE_S = 60.0  # how long Slurm may take to end a requeued job
 CLAIM_READS, READ_AGAIN_S = 5, 1.0
 EVERY = 1 << 30  # a step starts all replicas of a role
@@ -226,6 +231,7 @@ LOOK_S = 30.0  # pause between two looks in the folder for a cancellation whose 
 WARNED_S = 90.0  # how long before a job's limit Slurm may send its signal, which it sends once
 TERMED_S = 1.2  # how long replicas may take to end when Slurm ends the job; Slurm kills KillWait after TERM
 ENDED_BY_OTHERS = "a client recorded its end: Slurm did not know that its job ran"
+GONE = "its folder was removed"
 REASONS = ("cancel", "orphaned", "broken")
 """Facts that end the app: it judges one of them before it hears of the ends that follow from it."""
 
@@ -248,11 +254,13 @@ class Driver:
         self._run = run
         self._loop = loop
         self._clock = SteadyClock()
+        self._suspended_at = None  # type: Optional[float]
         loop.on_signals = self._take_signals
         self._steps = Steps(folder, settings, app, job, loop, run)
         self._steps.on_doubt = self._is_ended_by_slurm
         self._cancel = None  # type: Optional[Json]
         self._is_taken = False  # a client has recorded an end
+        self._is_gone = False  # the folder of the app was not there at the last look
         self._is_requeued = self._wants_quiet = False
         self._is_over = False  # whether Slurm leaves no time to wait for replicas
         self._look()
@@ -280,6 +288,7 @@ class Driver:
     def wait(self, deadline: "Optional[float]") -> "list[Json]":
         """The next facts. Raises Requeued once all replicas of a run that Slurm repeats have ended."""
         until = None if deadline is None else time.monotonic() + deadline - self.now()
+        is_late = False
         while True:
             self._steps.collect()
             if self._is_requeued and (self._is_over or not self._steps):
@@ -290,8 +299,10 @@ class Driver:
                 return facts if clock is None else [clock, *facts]
             if self._is_requeued:
                 until = None
-            elif until is not None and time.monotonic() >= until:
+            elif is_late:
                 return []
+            # One more turn then: the signal of a resumed job moves the deadline that has passed.
+            is_late = until is not None and time.monotonic() >= until
             self._loop.turn(until)
 
     def _take_facts(self) -> "list[Json]":
@@ -331,7 +342,17 @@ class Driver:
         self._loop.after(LOOK_S, self._look)
 
     def _look_for_requests(self) -> None:
-        names = os.listdir(self._folder)  # NFS reads a list from the server
+        try:
+            names = os.listdir(self._folder)  # NFS reads a list from the server
+        except OSError as error:
+            say(f"{self._folder}: {error.strerror}")
+            names = []
+        was_gone, self._is_gone = self._is_gone, not self._record.is_in_place()
+        if was_gone and self._is_gone:  # a look may fail
+            self._record.is_hurried = True
+            self._report("orphaned", why=GONE)
+        if self._is_gone:
+            return
         if "outcome" in names and not self._is_taken:
             self._is_taken = True
             self._report("orphaned", why=ENDED_BY_OTHERS)
@@ -342,6 +363,11 @@ class Driver:
             self._report("cancel", **{name: found[name] for name in names})
 
     def _take_signals(self, numbers: "list[int]") -> None:
+        if SUSPENDED in numbers:
+            self._suspended_at = self.now()
+        if RESUMED in numbers and self._suspended_at is not None:
+            self._report("clock", by=round(self.now() - self._suspended_at, 3))
+            self._suspended_at = None
         if signal.SIGUSR2 in numbers:
             self._look_for_requests()
         if signal.SIGUSR1 in numbers:

@@ -31,6 +31,7 @@ class Record:
 
     def __init__(self, folder: str, app: App, folders: "Optional[dict[str, str]]" = None) -> None:
         self._folder = folder
+        self._place = AppFolder(folder).__enter__()  # open as long as the conductor runs
         self._app = app
         self._folders = folders
         self._journal = JournalWriter(folder + "/events", size=_lines(folder).rfind(b"\n") + 1)
@@ -56,16 +57,21 @@ class Record:
     def is_written(self) -> bool:
         """Write the remaining events; returns whether all are written. After an end, the outcome suffices."""
         if not self._outcome:
-            return self._write()
-        self._is_linked = self._is_linked or self._link()
-        if self._is_linked:
-            self._write()
+            return self.is_in_place() and self._write()
+        if self.is_in_place():
+            self._is_linked = self._is_linked or self._link()
+            if self._is_linked:
+                self._write()
         return self._is_linked or self.is_hurried or time.monotonic() > self._ended_at + RECORD_LIMIT_S
+
+    def is_in_place(self) -> bool:
+        """Whether the folder is there: it was neither removed nor replaced by that of a later app."""
+        return self._place.is_in_place()
 
     def close(self) -> None:
         """Remove the files that are not needed after the end."""
         for name in ("spare", "secrets"):
-            AppFolder(self._folder).unlink(name)
+            self._place.unlink(name)
 
     def _write(self) -> bool:
         is_written = self._journal.is_written()
@@ -76,7 +82,7 @@ class Record:
     def _link(self) -> bool:
         while True:
             try:
-                AppFolder(self._folder).link("outcome", self._outcome)
+                self._place.link("outcome", self._outcome)
                 return True
             except OSError as error:
                 try:

@@ -35,6 +35,8 @@ BIG_PIPE_BYTES = 1024 * 1024
 F_SETPIPE_SZ = 1031
 FORWARDED = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGQUIT, signal.SIGUSR1, signal.SIGUSR2)
 AGAIN_S = 0.2  # Slurm may send the same signal to guardian and worker: the replica gets it once
+TERM_AGAIN_S = 3.0  # the conductor, whom Slurm signals too, may take so long to stop a replica that got TERM
+NEVER = float("-inf")
 MOST_ERROR_BYTES = 1 << 20
 PLACE = re.compile("\u0001host:(.*?)\u0001", re.DOTALL)
 
@@ -103,7 +105,6 @@ class Worker:
         self.secrets: tuple = ()
         self.error_path: Any = ""
         self.pipes: dict = {}
-        self.forwarded: dict = {}
         self.commands = b""
         self.is_over = False  # the worker leaves when its replica has ended
         self.again: Any = None  # (restart, stays) of the next run
@@ -116,6 +117,7 @@ class Worker:
 
     def _reset(self) -> None:
         self.leader = 0
+        self.sent: dict = {}  # signal → when the replica got it last
         self.status: Any = None
         self.probed: Any = None  # the probe of this run, if any
         self.errors = b""  # the end of its stderr, with one more byte where that is not all
@@ -208,13 +210,16 @@ class Worker:
             if os.getppid() != self.guardian:
                 self._abandoned("its wrapper was killed", 0.0)
                 continue
-            now = time.monotonic()
-            if now - self.forwarded.get(number, -1.0) > AGAIN_S:
-                self.forwarded[number] = now
-                if number == signal.SIGTERM:
-                    self.is_termed = self.is_over = True
-                if self.leader and self.status is None:
-                    node.kill(self.leader, number, os.killpg)
+            if number == signal.SIGTERM:
+                self.is_termed = self.is_over = True
+            self._send(number, AGAIN_S)
+
+    def _send(self, number: int, again_s: float) -> None:
+        """Send the replica a signal, unless it got that within the last `again_s` seconds."""
+        now = time.monotonic()
+        if self.leader and self.status is None and now - self.sent.get(number, NEVER) > again_s:
+            self.sent[number] = now
+            node.kill(self.leader, number, os.killpg)
 
     def _take_commands(self) -> None:
         try:
@@ -251,9 +256,8 @@ class Worker:
     def _terminate(self, grace_s: float) -> None:
         kill_at = time.monotonic() + grace_s
         self.kill_at = kill_at if self.kill_at is None else min(self.kill_at, kill_at)
-        if self.leader and self.status is None:
-            for number in (signal.SIGTERM, signal.SIGCONT):  # a suspended process does not handle TERM
-                node.kill(self.leader, number, os.killpg)
+        self._send(signal.SIGTERM, TERM_AGAIN_S)  # a program may take a second one for "at once"
+        self._send(signal.SIGCONT, 0.0)  # a suspended process does not handle TERM
 
     # -- start ---------------------------------------------------------------------------------------------
 
