@@ -36,6 +36,8 @@ if TYPE_CHECKING:
 _HOST = "localhost"
 _URI_SAFE = frozenset(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._~/")  # RFC 3986
 VERSION = 1
+_HELD = (*WAITING, "running", "lost")
+"""The states of an app that its supervisor holds, or has just held."""
 NOT_COMPARED = "its supervisor was killed before it compared the input files"
 LOST = "its supervisor ended without a word (killed, or the machine was restarted)"
 
@@ -134,6 +136,9 @@ def read_state(app_dir: str, *, ours: bool = False) -> AppView | None:
         if not locked:  # the app may have ended since the record was read
             record = _record(folder)
             view = fold(record, locked=False)
+    elif not locked and not ours and view.state in _HELD and _is_alive(view.supervisor):
+        locked = True  # its lock file was removed, or replaced
+        view = fold(record, locked=True)
     if not record and not os.path.isdir(app_dir):
         return None
     if view.state == "lost" or (view.state in WAITING and not locked):
@@ -150,7 +155,11 @@ def _record(folder: AppFolder) -> bytes:
     try:
         return folder.read(rundir.EVENTS) or b""
     except OSError as error:
-        raise StateError(f"cannot read {rundir.events(folder.path)}: {error.strerror}") from error
+        lock = os.path.join(folder.path, "lock")
+        raise StateError(
+            f"cannot read {rundir.events(folder.path)}: {error.strerror}",
+            hint=f"until then the app is left alone; `fuser -v {lock}` names the process that holds it",
+        ) from error
 
 
 def _end_as_asked(app_dir: str, view: AppView) -> None:
@@ -171,6 +180,10 @@ def _written_at(path: str) -> float | None:
         return os.lstat(path).st_mtime
     except OSError:
         return None
+
+
+def _is_alive(process: tuple[int, int, str] | None) -> bool:
+    return process is not None and pids.is_running(*process[:2]) and process[2] == pids.boot_id()
 
 
 def _outlasts(folder: AppFolder, process: tuple[int, int, str]) -> bool:

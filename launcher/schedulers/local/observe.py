@@ -169,12 +169,20 @@ class LocalApps(EngineApps):
         return app.attempt() or _of_row(row, view.state, view.owner)
 
     def records(self) -> list[AppRecord]:
-        """The apps of the scheduler, the newest first. Apps without a recorded end are read from folders."""
+        """The apps of the scheduler, the newest first. Apps without a recorded end are read from folders.
+
+        One whose record cannot be read is as last known, with a warning that says why.
+        """
         apps = self._asked(lambda store: store.apps(self._backend))
         out = []
         for app in apps:
             if app.is_live:
-                view = _read_state(paths.local_app(app.app_id))
+                try:
+                    view = _read_state(paths.local_app(app.app_id))
+                except StateError as error:
+                    app.warnings = [str(error)]
+                    out.append(app)
+                    continue
                 if view is None:
                     continue
                 in_state(app, view)
@@ -252,8 +260,8 @@ class LocalApps(EngineApps):
         return None
 
     def finished(self) -> list[AppRecord]:
-        """The apps of the scheduler that have ended. Writes nothing."""
-        found = [app for app in self.records() if app.has_ended]
+        """See `StagedScheduler.finished`. Writes nothing."""
+        found = [app for app in self.records() if app.has_ended or app.warnings]
         for app in found:
             app.ended_at = app.ended_at or app.created_at
             app.in_use = self._is_in_use(app)
@@ -281,7 +289,10 @@ class LocalApps(EngineApps):
                 store.remove_void(app_id, app_dir)
             return
         self._finish(app_id, view)
-        discard_ended(app_dir)
+        try:
+            discard_ended(app_dir)
+        except OSError as error:
+            raise paths.unusable(error, app_dir) from error
 
     def remove_logs(self, app_id: str, *, dry_run: bool = False) -> str:
         """See `StagedScheduler.remove_logs`. Error files, which lie beside the logs, stay."""
@@ -402,8 +413,8 @@ def _record(app_id: str) -> tuple[AppRecord, bool] | None:
     from launcher.schedulers.record import row_of
 
     app_dir = paths.local_app(app_id)
-    recorded = read_attempt(app_dir) or {}
     try:
+        recorded = read_attempt(app_dir) or {}
         view = _read_state(app_dir)
         made_at = os.stat(app_dir).st_mtime
     except (StateError, OSError):  # a newer version wrote it, or it was removed since the listing
