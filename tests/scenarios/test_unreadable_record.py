@@ -2,8 +2,11 @@
 
 import json
 import os
+import subprocess
 
 import pytest
+
+from tests import processes
 
 
 @pytest.fixture
@@ -158,3 +161,37 @@ def test_an_app_goes_on_whose_lock_file_was_removed(scenario, state):
     scenario.launcher("list")
     for name in ("job", "after"):
         assert [(each.number, each.state) for each in scenario.attempts(name)] == [(1, "succeeded")]
+
+
+def test_an_app_whose_folder_was_moved_is_no_lost_app_while_its_processes_run(scenario):
+    file = scenario.job("exec sleep 1000", top="lifecycle: {on_lost: rerun}")
+    scenario.apply(file)
+    [attempt] = scenario.attempts("job")
+    folder = scenario.home / "local" / "apps" / attempt.app_id
+    before = processes.of_app(str(scenario.home), attempt.app_id)
+    away = folder.rename(scenario.folder / "away")
+    gone = f"the folder of {attempt.app_id} is gone, and its processes run on: {folder}"
+    assert gone in scenario.launcher("list").err
+    assert gone in scenario.launcher("apply", file, "--yes", code=1).err
+    assert gone in scenario.launcher("gc", "--older-than", "0", code=1).err
+    err = scenario.launcher("cancel", "job", code=1).err
+    assert gone in err
+    assert all(os.path.exists(f"/proc/{pid}") for pid in before)
+    assert scenario.apps() == []
+    away.rename(folder)
+    assert scenario.actions(file) == {"job": "keep"}
+    folder.rename(away)
+    end = err.partition("or end the app: ")[2].strip()
+    subprocess.run(["sh", "-c", end], check=True)
+    scenario.launcher("list")
+    assert [each.state for each in scenario.attempts("job")] == ["lost"]
+
+
+def test_gc_removes_an_app_whose_record_was_lost_and_whose_end_is_in_the_ledger(scenario):
+    file = scenario.job("true")
+    scenario.run_to_end(file)
+    [app_id] = scenario.apps()
+    (scenario.home / "local" / "apps" / app_id / "events.jsonl").write_text("")
+    assert "1 app removed" in scenario.launcher("gc", "--older-than", "0").err
+    assert scenario.apps() == []
+    assert scenario.actions(file) == {"job": "keep"}

@@ -36,6 +36,7 @@ if TYPE_CHECKING:
 _HOST = "localhost"
 _URI_SAFE = frozenset(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._~/")  # RFC 3986
 VERSION = 1
+_SUPERVISOR = b"launcher.schedulers.local.supervisor"
 _HELD = (*WAITING, "running", "lost")
 """The states of an app that its supervisor holds, or has just held."""
 NOT_COMPARED = "its supervisor was killed before it compared the input files"
@@ -393,6 +394,27 @@ def leftovers(app_dir: str, view: AppView) -> list[Process]:
     found = {each.pid: each for each in everybody if each.session in sessions or _has(each, mark)}
     found.update({each.pid: each for each in pids.descendants(found, everybody)})
     return [each for each in found.values() if each.alive]
+
+
+def check_gone(app_dir: str) -> None:
+    """Raise StateError for an app without a folder whose processes run on, so that it does not start again.
+
+    The folder was removed or moved. Only an app that the ledger has as live is looked for.
+    """
+    app_id = os.path.basename(app_dir)
+    with open_store(readonly=True) as store:
+        row = store.app(app_id)
+    if row is None or not row.is_live:
+        return
+    left = leftovers(app_dir, AppView())
+    known = {each.pid for each in left}
+    above = sorted({each.parent for each in left} - known)
+    supervisors = [pid for pid in above if _SUPERVISOR in pids.read(f"/proc/{pid}/cmdline")]
+    if left:
+        raise StateError(
+            f"the folder of {app_id} is gone, and its processes run on: {app_dir}",
+            hint=f"put it back; or end the app: kill -9 {' '.join(map(str, (*supervisors, *sorted(known))))}",
+        )
 
 
 def _has(process: Process, mark: bytes) -> bool:

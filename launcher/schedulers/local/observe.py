@@ -284,11 +284,12 @@ class LocalApps(EngineApps):
 
         app_dir = paths.local_app(app_id)
         view = self._ended(app_id)
-        if view is None:
+        if view is not None:
+            self._finish(app_id, view)
+        elif not os.path.isdir(app_dir):
             with open_store(durable=False) as store:
                 store.remove_void(app_id, app_dir)
             return
-        self._finish(app_id, view)
         try:
             discard_ended(app_dir)
         except OSError as error:
@@ -313,11 +314,17 @@ class LocalApps(EngineApps):
         return ""
 
     def _ended(self, app_id: str) -> AppView | None:
-        """The app; None when there is no folder of it. Raises SchedulerError when it has not ended."""
+        """The app; None without a folder, and where its record was lost, but the ledger has its end.
+
+        Raises SchedulerError when it has not ended.
+        """
         view = _read_state(paths.local_app(app_id))
-        if view is not None and not view.has_ended:
-            raise SchedulerError(f"{app_id} has not ended: {view.state}", hint=f"launcher cancel {app_id}")
-        return view
+        if view is None or view.has_ended:
+            return view
+        row = self._asked(lambda store: store.app(app_id))
+        if row is not None and row.has_ended and not view.lock_held:
+            return None
+        raise SchedulerError(f"{app_id} has not ended: {view.state}", hint=f"launcher cancel {app_id}")
 
     def _finish(self, app_id: str, view: AppView) -> None:
         """Record the end, and wait until no process writes into the folder of the app."""
@@ -349,9 +356,12 @@ def _of_row(row: AppRecord, state: AttemptState | str, owner: str = "") -> Attem
 
 def _read_state(app_dir: str) -> AppView | None:
     # Not for apps that the ledger knows to have ended.
-    from launcher.schedulers.local.appview import read_state
+    from launcher.schedulers.local.appview import check_gone, read_state
 
-    return read_state(app_dir)
+    view = read_state(app_dir)
+    if view is None:
+        check_gone(app_dir)
+    return view
 
 
 def wait_for_end(app_dir: str, timeout_s: float | None = None) -> AppView | None:

@@ -19,8 +19,6 @@
 
 import os
 
-from launcher.schedulers.appfolder import AppFolder
-
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
@@ -74,6 +72,8 @@ def cancellation(app_dir: str) -> "dict[str, Any] | None":
     `by` is the first client, `grace_s` the shortest grace period of all clients, if one was given. Damaged
     text counts, too: the file is what asks. A folder or a pipe in its place does not.
     """
+    from launcher.schedulers.appfolder import AppFolder
+
     try:
         text = AppFolder(app_dir).text("cancel")
     except OSError:
