@@ -2,7 +2,9 @@
 
 import json
 import os
+import sqlite3
 import subprocess
+from contextlib import closing
 
 import pytest
 
@@ -195,3 +197,36 @@ def test_gc_removes_an_app_whose_record_was_lost_and_whose_end_is_in_the_ledger(
     assert "1 app removed" in scenario.launcher("gc", "--older-than", "0").err
     assert scenario.apps() == []
     assert scenario.actions(file) == {"job": "keep"}
+
+
+def damage_row(scenario, job):
+    """Damage the row of the job's attempt in the ledger, but not the file of the ledger."""
+    with closing(sqlite3.connect(scenario.home / "ledger.db")) as ledger, ledger:
+        assert ledger.execute("UPDATE attempts SET metadata = '{' WHERE job = ?", (job,)).rowcount == 1
+
+
+def test_a_damaged_row_of_the_ledger_is_read_from_the_folder_of_the_app(scenario):
+    files = [scenario.job("true", name="one"), scenario.job("true", name="two", top="needs: [one]")]
+    scenario.run_to_end(*files)
+    damage_row(scenario, "one")
+    assert scenario.actions(*files) == {"one": "keep", "two": "keep"}
+
+
+def test_a_damaged_row_holds_its_job_alone_until_it_is_asked_to_run_again(scenario):
+    one = scenario.job("true", name="one")
+    files = [one, scenario.job("true", name="two", top="needs: [one]"), scenario.job("true", name="other")]
+    scenario.run_to_end(*files)
+    scenario.launcher("gc", "--older-than", "0")
+    damage_row(scenario, "one")
+    changed = scenario.job("true; true", name="two", top="needs: [one]")
+    plan = {each["key"]["job"]: each for each in scenario.plan_document(*files)["jobs"]}
+    assert {job: each["action"] for job, each in plan.items()} == {
+        "one": "hold",
+        "two": "hold",
+        "other": "keep",
+    }
+    assert "default/one, attempt 1, is damaged" in plan["one"]["reasons"][0]["detail"]
+    shown = scenario.launcher("plan", one).out
+    assert "to run it again: --rerun one" in shown
+    scenario.launcher("apply", one, changed, "--rerun", "one", "--yes", "--wait")
+    assert scenario.actions(*files) == {"one": "keep", "two": "keep", "other": "keep"}
