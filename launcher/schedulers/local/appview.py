@@ -137,9 +137,10 @@ def read_state(app_dir: str, *, ours: bool = False) -> AppView | None:
         if not locked:  # the app may have ended since the record was read
             record = _record(folder)
             view = fold(record, locked=False)
-    elif not locked and not ours and view.state in _HELD and _is_alive(view.supervisor):
-        locked = True  # its lock file was removed, or replaced
-        view = fold(record, locked=True)
+    elif not locked and not ours and view.state in _HELD and view.supervisor is not None:
+        locked = _is_alive(view.supervisor)  # where its lock file was removed, or replaced
+        record = _record(folder)  # after that look: the app may have ended since the record was read
+        view = fold(record, locked=locked)
     if not record and not os.path.isdir(app_dir):
         return None
     if view.state == "lost" or (view.state in WAITING and not locked):
@@ -183,8 +184,8 @@ def _written_at(path: str) -> float | None:
         return None
 
 
-def _is_alive(process: tuple[int, int, str] | None) -> bool:
-    return process is not None and pids.is_running(*process[:2]) and process[2] == pids.boot_id()
+def _is_alive(process: tuple[int, int, str]) -> bool:
+    return pids.is_running(*process[:2]) and process[2] == pids.boot_id()
 
 
 def _outlasts(folder: AppFolder, process: tuple[int, int, str]) -> bool:
