@@ -5,6 +5,7 @@ from __future__ import annotations
 import _sqlite3 as sqlite3  # `sqlite3` also loads datetime, which takes longer than a query
 import errno
 import os
+import stat
 
 from launcher import paths
 from launcher.errors import DamagedError, StateError
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
 
     Fill = Callable[[sqlite3.Connection, int], None]
 
+_ELSEWHERE = "set LAUNCHER_HOME to a folder on a local disk that you can write"
 _BUSY_S = 30.0  # seconds that a writer waits for the writers before it
 _NETWORK = frozenset(
     {"nfs", "nfs4", "cifs", "smb3", "smbfs", "9p", "afs", "fuse.sshfs", "lustre", "gpfs", "ceph"}
@@ -102,12 +104,25 @@ def explain(error: sqlite3.Error | UnicodeError, path: str) -> StateError:
         return StateError(f"{path} stayed locked for {_BUSY_S:g} s", hint=hint)
     if "unable to open" in said and (limit := paths.out_of_files()) is not None:
         return paths.unusable(limit, path)
+    if ("unable to open" in said or "readonly" in said) and (beside := _unusable_beside(path)) is not None:
+        hint = "make it a file that you can read and write, or remove it while nothing runs"
+        return StateError(f"cannot use {beside.filename}: {beside.strerror}", hint=hint)
     if "full" in said or "disk I/O" in said or ("unable to open" in said and _is_full(os.path.dirname(path))):
         return StateError(f"cannot use {path}: {said}", hint="is the disk full, or over its quota?")
     if any(sign in said for sign in DAMAGE):
         return DamagedError(f"{path} is damaged: {said}")
-    hint = "set LAUNCHER_HOME to a folder on a local disk that you can write"
-    return StateError(f"cannot use {path}: {said}", hint=hint)
+    return StateError(f"cannot use {path}: {said}", hint=_ELSEWHERE)
+
+
+def _unusable_beside(path: str) -> OSError | None:
+    """The error of the -wal or -shm file that SQLite cannot open and does not name; None where it can."""
+    for beside in (path + "-wal", path + "-shm"):
+        if os.path.lexists(beside):
+            code = _no_file(os.stat(beside).st_mode) if os.path.exists(beside) else errno.ENOENT
+            code = code or (0 if os.access(beside, os.R_OK | os.W_OK) else errno.EACCES)
+            if code:
+                return OSError(code, os.strerror(code), beside)
+    return None
 
 
 def in_memory(schema: str, fill: Fill | None = None) -> sqlite3.Connection:
@@ -149,13 +164,20 @@ def _refuse_unwritable(path: str) -> None:
     Source: sqlite.org/howtocorrupt.html, 2.2.
     """
     inode = _inode(path)
-    code = errno.EISDIR if os.path.isdir(path) else 0
+    code = _no_file(os.stat(path).st_mode) if inode else 0
     asked, rights = (path, os.W_OK) if inode else (os.path.dirname(path), os.R_OK | os.W_OK | os.X_OK)
     if not os.access(asked, rights) and _inode(path) == inode:  # else another client has just moved it
         is_fixed = os.statvfs(os.path.dirname(path)).f_flag & os.ST_RDONLY
         code = code or (errno.EROFS if is_fixed else errno.EACCES)
     if code:
         raise paths.unusable(OSError(code, os.strerror(code)), path)
+
+
+def _no_file(mode: int) -> int:
+    """The error number for the mode of anything but a file, 0 for a file. SQLite would wait for a pipe."""
+    if stat.S_ISREG(mode):
+        return 0
+    return errno.EISDIR if stat.S_ISDIR(mode) else errno.EINVAL
 
 
 def _inode(path: str) -> int:
@@ -247,11 +269,13 @@ def lock_folder(path: str) -> int:
 
 def _for_reading(path: str, schema: str, fill: Fill | None) -> sqlite3.Connection:
     try:
-        os.stat(path)
+        code = _no_file(os.stat(path).st_mode)
     except FileNotFoundError:
         return in_memory(schema, fill)
     except OSError as error:
         raise StateError(f"cannot read {path}: {error.strerror or error}") from error
+    if code:
+        raise StateError(f"cannot use {path}: {os.strerror(code)}", hint=_ELSEWHERE)
     uri = uri_of(path) + "?mode=ro"
     try:
         connection = _probed(uri)

@@ -11,7 +11,7 @@ import os
 def is_file_locked(path: str) -> bool:
     """Whether a process holds the lock of a file; another user's file counts as locked."""
     try:
-        fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        fd = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     except PermissionError:  # another user's file: treated as locked
         return True
     except OSError:

@@ -178,6 +178,14 @@ def unusable(error: OSError, path: str) -> StateError:
     return StateError(f"cannot write {path}: {error.strerror or error}", hint=remedy(error, hint))
 
 
+def of_state_folder(error: OSError) -> StateError | None:
+    """The error for a file of the state folder that cannot be used, as on a disk that fails; else None."""
+    name = error.filename
+    if not isinstance(name, str) or not f"{name}/".startswith(f"{home()}/"):
+        return None
+    return StateError(f"cannot use {name}: {error.strerror}", hint=remedy(error))
+
+
 def remedy(error: OSError, otherwise: str = _ELSEWHERE) -> str:
     """Return the hint for a system error: about the limit of open files where that is the cause."""
     if error.errno == errno.EMFILE:
@@ -215,12 +223,15 @@ def token() -> str:
     """
     path = home_token()
     try:
-        with open(path, encoding="utf-8", errors="replace") as file:
-            found = file.read(64).strip()
+        fd = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)  # no wait for the writer of a pipe
+        try:
+            found = os.read(fd, 64).decode(errors="replace").strip()
+        finally:
+            os.close(fd)
     except (FileNotFoundError, NotADirectoryError):
         return ""
     except OSError as error:
-        raise unusable(error, path) from error
+        raise StateError(f"cannot read {path}: {error.strerror or error}") from error
     return found if found.isascii() and found.isalnum() else ""
 
 

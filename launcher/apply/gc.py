@@ -8,7 +8,7 @@ from typing import Any
 
 from launcher.apply.engines import Engines, record_ends
 from launcher.dataclass import dataclass, field
-from launcher.errors import LauncherError, SchedulerError
+from launcher.errors import LauncherError, SchedulerError, StateError
 from launcher.schedulers.staged import StagedScheduler
 from launcher.specs.attempt import ENDED_STATES, UNSTARTED_STATES
 from launcher.specs.outputs import job_of, own_output, read_outputs
@@ -212,8 +212,13 @@ class _Collection:
         return True
 
     def _chosen(self, found: Iterable[AppRecord]) -> list[AppRecord]:
-        """The ended apps that the rule does not keep, the oldest first. The others are reported as kept."""
-        concerned = [app for app in found if self._rule.concerns(app.project)]
+        """The ended apps that the rule does not keep, the oldest first. The others are reported as kept, and
+        those whose record cannot be read as problems."""
+        asked = [app for app in found if self._rule.concerns(app.project)]
+        concerned = [app for app in asked if app.has_ended]
+        for app in asked:
+            if not app.has_ended:
+                self._done.problems.append((app.handle, StateError("; ".join(app.warnings))))
         own = [app for app in concerned if self._is_ours(app)]
         unstarted = [each.app_id for each in self._store.live_attempts() if each.state in UNSTARTED_STATES]
         waiting = self._store.by_app_ids(unstarted).values()

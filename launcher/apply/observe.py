@@ -50,13 +50,18 @@ def observe(
     engines.expect(launches)
     jobs = list(dict.fromkeys((*keys, *_keys(launches))))
     wanted = set(jobs)
-    recorded = store.decisive(wanted)
+    recorded = store.decisive(wanted, all_whole=False)
     latest = {each.key: each for each in sorted(recorded, key=lambda each: each.number)}
     unsettled = (attempt.scheduler for attempt in recorded if attempt.is_live)
     names = dict.fromkeys([*(each.scheduler for each in launches), *schedulers, *unsettled])
     # Unsuccessful attempts are read from the engine once more: it knows manual changes, which no ledger
     # holds, and a lost attempt may turn out to have ended, or to be live.
-    settled = {attempt.app_id for attempt in latest.values() if attempt.state == "succeeded"}
+    # An engine may still know what a damaged row of the ledger has lost.
+    settled = {
+        attempt.app_id
+        for attempt in latest.values()
+        if attempt.state == "succeeded" and not attempt.unreadable
+    }
     beside = store.live_besides(wanted)
     settled.update(() if others else beside)
     known = [*recorded, *store.by_app_ids(beside if others else ()).values()]
@@ -91,7 +96,7 @@ def _at_engines(
 
     See `StagedScheduler.observe` for the other parameters.
     """
-    by_id = {attempt.app_id: attempt for attempt in known}
+    by_id = {attempt.app_id: attempt for attempt in known if not attempt.unreadable}
     seen = [attempt for name in names for attempt in engines.get(name).observe(jobs, settled, by_id)]
     listed = {attempt.app_id for attempt in seen}
     live = (each for each in by_id.values() if each.is_live and each.scheduler in names)
@@ -163,9 +168,12 @@ def merge(
 def _believed(ledger: Attempt | None, engine: Attempt | None, asked: bool) -> Attempt | None:
     """The engine decides about live attempts, the ledger about ended ones. None: the attempt never ran.
 
-    The end of a lost attempt was not observed, so the engine decides about it too.
+    The end of a lost attempt was not observed, so the engine decides about it too, as about one whose row in
+    the ledger is damaged.
     """
-    if engine is not None and (engine.is_live or ledger is None or ledger.state not in _SEEN_TO_END):
+    if ledger is not None and (ledger.state not in _SEEN_TO_END or ledger.unreadable) and engine is not None:
+        return engine
+    if engine is not None and (engine.is_live or ledger is None):
         return engine
     if engine is not None and ledger is not None:
         return replace(ledger, drift=engine.drift)

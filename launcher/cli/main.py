@@ -131,14 +131,11 @@ def main(argv: Sequence[str]) -> int:
         code = report(error, console)
     except OutputClosed:
         code = CLOSED
-    except FileNotFoundError as error:
-        if error.filename is not None:
+    except OSError as error:
+        if (known := _known(error)) is None:
             _print_json(error, console)
             raise
-        missing = LauncherError(  # os.getcwd() is the only call that fails without a file name
-            "the current directory no longer exists", hint="change to an existing directory and try again"
-        )
-        code = report(missing, console)
+        code = report(known, console)
     except (KeyboardInterrupt, Terminated) as interrupt:
         code = TERMINATED if isinstance(interrupt, Terminated) else INTERRUPTED
         _print_json(interrupt, console)
@@ -146,6 +143,17 @@ def main(argv: Sequence[str]) -> int:
         _print_json(error, console)
         raise
     return code
+
+
+def _known(error: OSError) -> LauncherError | None:
+    """The error for users where the system, and no fault of launcher, is its cause; else None."""
+    from launcher.paths import of_state_folder
+
+    if isinstance(error, FileNotFoundError) and error.filename is None:  # only os.getcwd() names no file
+        return LauncherError(
+            "the current directory no longer exists", hint="change to an existing directory and try again"
+        )
+    return of_state_folder(error)
 
 
 def _check_umask() -> None:

@@ -63,7 +63,8 @@ class _Decision:
     def step(self) -> Step:
         desired, history = self._desired, self._history
         last, leftover = history.judged, history.leftover
-        if (unread := history.unreadable) is not None:
+        unread = history.unreadable
+        if unread is not None and (unread.is_live or not desired.rerun):
             return replace(self._step("hold", [unreadable(unread)]), withdraws=(), leftovers=())
         if not desired.launch.enabled:
             return self._disabled()

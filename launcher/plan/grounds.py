@@ -139,8 +139,9 @@ class Grounds:
 
     def _recorded(self, need: Need, key: JobKey, note: str) -> Ground:
         latest, ran = self.snapshot.latest.get(key), self.snapshot.ran.get(key)
-        if latest is not None and latest.unreadable:
-            return self._nothing(need, key, latest.unreadable, note)
+        for attempt in (latest, ran):
+            if attempt is not None and attempt.unreadable:
+                return self._nothing(need, key, attempt.unreadable, note)
         if latest is not None and latest.is_live and not (is_unfinished(latest) or is_abandoned(latest)):
             return _stands(need, latest, note)
         if ran is not None and (ran.is_live or ran.state == "succeeded"):

@@ -365,7 +365,7 @@ REASONS: Final[dict[ReasonCode, str]] = {
     "disabled": "the job file says `enabled: false`",
     "protected": "the job file says `protect: true`, and its live attempt would have to be stopped",
     "over_capacity": "the job asks for more GPUs than there are, or for more cores than a replica can have",
-    "record_unreadable": "the record of an attempt that may be live cannot be read",
+    "record_unreadable": "the record of an attempt cannot be read",
     "refused": "the scheduler was asked with --check, and does not take the request",
     "unapproved": "no approval holds what the job would start or stop",
     "already_running": "an attempt of this document is running",

@@ -6,6 +6,7 @@ they undo a submission, so it imports next to nothing.
 
 import errno
 import os
+import stat
 import time
 
 from launcher.filelock import is_at, is_file_locked, try_lock
@@ -60,12 +61,20 @@ class AppFolder:
 
     def read(self, name: str) -> "bytes | None":
         """The bytes of a file; None where there is none. Raises OSError where it cannot be read."""
+        flags = os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC  # to open a pipe would wait for its writer
         try:
-            fd = os.open(self._at(name), os.O_RDONLY | os.O_CLOEXEC, dir_fd=self._fd)
+            fd = os.open(self._at(name), flags, dir_fd=self._fd)
         except (FileNotFoundError, NotADirectoryError):
             return None
         with open(fd, "rb", buffering=0) as file:
-            return file.readall()
+            try:
+                data = file.readall()
+            except OSError as error:  # it has no file name, as for a folder
+                error.filename = os.path.join(self.path, name)
+                raise
+            if not data and not stat.S_ISREG(os.fstat(fd).st_mode):
+                raise OSError(errno.EINVAL, "it is no regular file", os.path.join(self.path, name))
+            return data
 
     def text(self, name: str) -> "str | None":
         """The text of a file; None where there is none."""

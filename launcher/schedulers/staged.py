@@ -396,7 +396,10 @@ class StagedScheduler(Scheduler[T]):
     # Tidying up: nothing to do for schedulers that keep nothing of an app after its end
 
     def finished(self) -> list[AppRecord]:
-        """The ended apps that still have records, containers or logs."""
+        """The ended apps that still have records, containers or logs.
+
+        With them the apps that may have ended, and whose record cannot be read: a warning of each says why.
+        """
         return []
 
     def remove(self, app_id: str) -> None:

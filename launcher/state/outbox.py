@@ -114,10 +114,11 @@ def read(group: str, app_id: str) -> dict[str, Any] | None:
     """The content of a record; None without one. A damaged one is removed."""
     import json
 
+    from launcher.files import read_regular
+
     path = os.path.join(group, app_id)
     try:
-        with open(path, encoding="utf-8") as file:
-            found: dict[str, Any] = json.load(file)
+        found: dict[str, Any] = json.loads(read_regular(path))
         return found if found["version"] == VERSION else None
     except (ValueError, TypeError, KeyError):
         os.unlink(path)

@@ -185,10 +185,11 @@ def from_attempt(attempt: Attempt) -> tuple[Any, ...]:
     )
 
 
-def to_attempts(rows: Iterable[tuple[Any, ...]]) -> list[Attempt]:
+def to_attempts(rows: Iterable[tuple[Any, ...]], *, all_whole: bool = True) -> list[Attempt]:
     """The attempts of rows with the columns of COLUMNS.
 
-    Raises DamagedError for values that no version of launcher wrote.
+    Raises DamagedError for values that no version of launcher wrote. Without `all_whole`, the attempt of such
+    a row is `unreadable`, and lacks them.
     """
     import json
     from functools import cache, partial
@@ -217,7 +218,11 @@ def to_attempts(rows: Iterable[tuple[Any, ...]]) -> list[Attempt]:
                 )
             )
         except (ValueError, TypeError, RecursionError) as error:
-            raise _damaged(plain, error) from error
+            damage = _damaged(plain, error)
+            if all_whole:
+                raise damage from error
+            named = dict(zip(_FIELDS, plain[3:], strict=True))
+            made = Attempt(key=JobKey(*plain[:3]), **named, document={}, unreadable=str(damage))
         found.append(made)
     return found
 

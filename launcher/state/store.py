@@ -292,15 +292,16 @@ class Store(Reader):
         rows = self._rows(_LATEST) if keys is None else self._rows(_LATEST_OF, (json_rows(keys),))
         return {attempt.key: attempt for attempt in to_attempts(rows)}
 
-    def decisive(self, keys: Iterable[JobKey]) -> list[Attempt]:
+    def decisive(self, keys: Iterable[JobKey], *, all_whole: bool = True) -> list[Attempt]:
         """The latest attempt of each key, the latest that has run, and the latest success, in two queries.
 
-        A success is all three, and there is none before the first attempt.
+        A success is all three, and there is none before the first attempt. `all_whole`: see `to_attempts`.
         """
         rows = self._rows(_LATEST_OF, (json_rows(keys),))
         others = {row[:3] for row in rows if row[_STATE] != "succeeded" and row[_NUMBER] > 1}
         earlier = self._rows(_DECISIVE_OF, (json_rows(others),)) if others else ()
-        return to_attempts([*(row for row in rows if row[:3] not in others), *earlier])
+        decisive = [*(row for row in rows if row[:3] not in others), *earlier]
+        return to_attempts(decisive, all_whole=all_whole)
 
     def attempts(self, key: JobKey, limit: int | None = None) -> list[Attempt]:
         """The last `limit` attempts of a job (all when None), newest first."""

@@ -153,10 +153,15 @@ def read(path: str) -> bytes:
 def read_whole(path: str) -> bytes:
     """The contents of a file; b"" where there is none."""
     try:
-        with open(path, "rb") as file:
+        with open(path, "rb", opener=_without_waiting) as file:
             return file.read()
     except (FileNotFoundError, PermissionError):
         return b""
+
+
+def _without_waiting(path: str, flags: int) -> int:
+    """Open a file; a pipe in its place without waiting for its writer."""
+    return os.open(path, flags | os.O_NONBLOCK)
 
 
 def write(path: str, data: bytes) -> None:

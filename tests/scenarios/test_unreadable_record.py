@@ -1,8 +1,14 @@
 """A record that cannot be read holds its own job: the others are planned, applied and listed."""
 
 import json
+import os
+import sqlite3
+import subprocess
+from contextlib import closing
 
 import pytest
+
+from tests import processes
 
 
 @pytest.fixture
@@ -75,3 +81,152 @@ def test_a_file_of_the_record_that_cannot_be_read_is_named(scenario):
     saved.rename(record)
     assert scenario.launcher("status", "job").out
     scenario.cancel("job")
+
+
+def test_gc_keeps_the_app_alone_and_names_its_record(scenario, broken):
+    for name in ("first", "second"):
+        scenario.run_to_end(scenario.job("true", name=name))
+    dry = json.loads(scenario.launcher("gc", "--older-than", "0", "--dry-run", "--json", code=1).out)
+    assert {each["name"] for each in dry["removed"]} == {"first", "second"}
+    done = scenario.launcher("gc", "--older-than", "0", code=1)
+    [left] = scenario.apps()
+    assert left.startswith(broken)
+    assert f"not removed: cannot read {scenario.home}/local/apps/{left}/events.jsonl" in done.err
+    assert [attempt.state for attempt in scenario.attempts(broken)] == ["running"]
+
+
+def test_gc_keeps_what_a_waiting_app_needs_whose_record_cannot_be_read(scenario):
+    gate = scenario.gate()
+    first = scenario.job("true", name="first")
+    slow = scenario.job(gate.script, name="slow")
+    after = scenario.job("true", name="after", top="needs: [first, slow]")
+    scenario.run_to_end(first)
+    scenario.run_to_end(scenario.job("true", name="other"))
+    scenario.apply(first, slow, after)
+    gate.entered()
+    [attempt] = scenario.attempts("after")
+    record = scenario.home / "local" / "apps" / attempt.app_id / "events.jsonl"
+    saved = record.rename(record.with_name("saved"))
+    record.mkdir()
+    scenario.launcher("gc", "--older-than", "0", code=1)
+    assert {app.partition("-")[0] for app in scenario.apps()} == {"first", "slow", "after"}
+    record.rmdir()
+    saved.rename(record)
+    gate.open()
+    scenario.wait("after")
+
+
+def test_cancel_says_which_file_cannot_be_read_and_how_to_find_the_process(scenario, broken):
+    [attempt] = scenario.attempts(broken)
+    folder = scenario.home / "local" / "apps" / attempt.app_id
+    done = scenario.launcher("cancel", broken, code=1)
+    assert f"error: cannot read {folder}/events.jsonl: Is a directory" in done.err
+    assert f"`fuser -v {folder}/lock`" in done.err
+
+
+@pytest.mark.parametrize(
+    "name", ["attempt.json", "request.json", "events.jsonl", "lock", "cancel", "../../../token"]
+)
+def test_a_pipe_in_the_place_of_a_file_makes_no_command_wait(scenario, name):
+    file = scenario.job("exec sleep 1000")
+    scenario.apply(file)
+    [attempt] = scenario.attempts("job")
+    path = scenario.home / "local" / "apps" / attempt.app_id / name
+    saved = path.rename(path.with_name("saved")) if path.exists() else None
+    os.mkfifo(path)
+    for argv in (["list"], ["plan", file], ["status", "job"], ["describe", "job"], ["queue"]):
+        scenario.launcher(*argv, code=None, timeout_s=30)
+    path.unlink()
+    if saved:
+        saved.rename(path)
+    assert scenario.actions(file) == {"job": "keep"}
+    scenario.cancel("job")
+
+
+@pytest.mark.parametrize("state", ["running", "waiting"])
+def test_an_app_goes_on_whose_lock_file_was_removed(scenario, state):
+    gate = scenario.gate()
+    files = [scenario.job(gate.script), scenario.job("true", name="after", top="needs: [job]")]
+    scenario.apply(*files)
+    gate.entered()
+    name = "job" if state == "running" else "after"
+    [attempt] = scenario.attempts(name)
+    (scenario.home / "local" / "apps" / attempt.app_id / "lock").unlink()
+    for _ in range(2):
+        assert set(scenario.actions(*files).values()) == {"keep"}
+        shown = json.loads(scenario.launcher("list", "--json").out)
+        states = {each["name"]: each["attempt_state"] for each in shown}
+        assert states == {"job": "running", "after": "waiting"}
+        scenario.launcher("apply", *files, "--yes")
+    gate.open()
+    scenario.wait("after")
+    scenario.launcher("list")
+    for name in ("job", "after"):
+        assert [(each.number, each.state) for each in scenario.attempts(name)] == [(1, "succeeded")]
+
+
+def test_an_app_whose_folder_was_moved_is_no_lost_app_while_its_processes_run(scenario):
+    file = scenario.job("exec sleep 1000", top="lifecycle: {on_lost: rerun}")
+    scenario.apply(file)
+    [attempt] = scenario.attempts("job")
+    folder = scenario.home / "local" / "apps" / attempt.app_id
+    before = processes.of_app(str(scenario.home), attempt.app_id)
+    away = folder.rename(scenario.folder / "away")
+    gone = f"the folder of {attempt.app_id} is gone, and its processes run on: {folder}"
+    assert gone in scenario.launcher("list").err
+    assert gone in scenario.launcher("apply", file, "--yes", code=1).err
+    assert gone in scenario.launcher("gc", "--older-than", "0", code=1).err
+    err = scenario.launcher("cancel", "job", code=1).err
+    assert gone in err
+    assert all(os.path.exists(f"/proc/{pid}") for pid in before)
+    assert scenario.apps() == []
+    away.rename(folder)
+    assert scenario.actions(file) == {"job": "keep"}
+    folder.rename(away)
+    end = err.partition("or end the app: ")[2].strip()
+    subprocess.run(["sh", "-c", end], check=True)
+    scenario.launcher("list")
+    assert [each.state for each in scenario.attempts("job")] == ["lost"]
+
+
+def test_gc_removes_an_app_whose_record_was_lost_and_whose_end_is_in_the_ledger(scenario):
+    file = scenario.job("true")
+    scenario.run_to_end(file)
+    [app_id] = scenario.apps()
+    (scenario.home / "local" / "apps" / app_id / "events.jsonl").write_text("")
+    assert "1 app removed" in scenario.launcher("gc", "--older-than", "0").err
+    assert scenario.apps() == []
+    assert scenario.actions(file) == {"job": "keep"}
+
+
+def damage_row(scenario, job):
+    """Damage the row of the job's attempt in the ledger, but not the file of the ledger."""
+    with closing(sqlite3.connect(scenario.home / "ledger.db")) as ledger, ledger:
+        assert ledger.execute("UPDATE attempts SET metadata = '{' WHERE job = ?", (job,)).rowcount == 1
+
+
+def test_a_damaged_row_of_the_ledger_is_read_from_the_folder_of_the_app(scenario):
+    files = [scenario.job("true", name="one"), scenario.job("true", name="two", top="needs: [one]")]
+    scenario.run_to_end(*files)
+    damage_row(scenario, "one")
+    assert scenario.actions(*files) == {"one": "keep", "two": "keep"}
+
+
+def test_a_damaged_row_holds_its_job_alone_until_it_is_asked_to_run_again(scenario):
+    one = scenario.job("true", name="one")
+    files = [one, scenario.job("true", name="two", top="needs: [one]"), scenario.job("true", name="other")]
+    scenario.run_to_end(*files)
+    scenario.launcher("gc", "--older-than", "0")
+    damage_row(scenario, "one")
+    changed = scenario.job("true; true", name="two", top="needs: [one]")
+    plan = {each["key"]["job"]: each for each in scenario.plan_document(*files)["jobs"]}
+    assert {job: each["action"] for job, each in plan.items()} == {
+        "one": "hold",
+        "two": "hold",
+        "other": "keep",
+    }
+    assert "default/one, attempt 1, is damaged" in plan["one"]["reasons"][0]["detail"]
+    shown = scenario.launcher("plan", one).out
+    assert "to run it again: --rerun one" in shown
+    scenario.launcher("apply", one, changed, "--rerun", "one", "--yes", "--wait")
+    assert scenario.actions(*files) == {"one": "keep", "two": "keep", "other": "keep"}

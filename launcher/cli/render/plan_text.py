@@ -237,7 +237,7 @@ def _remedy(step: Step) -> str:
         if step.guard.state == "running":
             return f"to replace it, set `on_change: replace` in the job file, or {rerun}"
         return f"to run it, remove `on_change: hold` from the job file, or {rerun}"
-    if step.reasons[0].code == "record_unreadable":
+    if step.reasons[0].code == "record_unreadable" and (step.latest is None or step.latest.is_live):
         return "to go on, put its record right: until then nothing of the job is started or stopped"
     if any(reason.code == "unapproved" for reason in step.reasons):
         return "to carry it out, review a plan that shows it, and approve that one"

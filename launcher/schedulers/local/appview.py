@@ -36,6 +36,9 @@ if TYPE_CHECKING:
 _HOST = "localhost"
 _URI_SAFE = frozenset(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._~/")  # RFC 3986
 VERSION = 1
+_SUPERVISOR = b"launcher.schedulers.local.supervisor"
+_HELD = (*WAITING, "running", "lost")
+"""The states of an app that its supervisor holds, or has just held."""
 NOT_COMPARED = "its supervisor was killed before it compared the input files"
 LOST = "its supervisor ended without a word (killed, or the machine was restarted)"
 
@@ -134,6 +137,10 @@ def read_state(app_dir: str, *, ours: bool = False) -> AppView | None:
         if not locked:  # the app may have ended since the record was read
             record = _record(folder)
             view = fold(record, locked=False)
+    elif not locked and not ours and view.state in _HELD and view.supervisor is not None:
+        locked = _is_alive(view.supervisor)  # where its lock file was removed, or replaced
+        record = _record(folder)  # after that look: the app may have ended since the record was read
+        view = fold(record, locked=locked)
     if not record and not os.path.isdir(app_dir):
         return None
     if view.state == "lost" or (view.state in WAITING and not locked):
@@ -150,7 +157,11 @@ def _record(folder: AppFolder) -> bytes:
     try:
         return folder.read(rundir.EVENTS) or b""
     except OSError as error:
-        raise StateError(f"cannot read {rundir.events(folder.path)}: {error.strerror}") from error
+        lock = os.path.join(folder.path, "lock")
+        raise StateError(
+            f"cannot read {rundir.events(folder.path)}: {error.strerror}",
+            hint=f"until then the app is left alone; `fuser -v {lock}` names the process that holds it",
+        ) from error
 
 
 def _end_as_asked(app_dir: str, view: AppView) -> None:
@@ -171,6 +182,10 @@ def _written_at(path: str) -> float | None:
         return os.lstat(path).st_mtime
     except OSError:
         return None
+
+
+def _is_alive(process: tuple[int, int, str]) -> bool:
+    return pids.is_running(*process[:2]) and process[2] == pids.boot_id()
 
 
 def _outlasts(folder: AppFolder, process: tuple[int, int, str]) -> bool:
@@ -380,6 +395,27 @@ def leftovers(app_dir: str, view: AppView) -> list[Process]:
     found = {each.pid: each for each in everybody if each.session in sessions or _has(each, mark)}
     found.update({each.pid: each for each in pids.descendants(found, everybody)})
     return [each for each in found.values() if each.alive]
+
+
+def check_gone(app_dir: str) -> None:
+    """Raise StateError for an app without a folder whose processes run on, so that it does not start again.
+
+    The folder was removed or moved. Only an app that the ledger has as live is looked for.
+    """
+    app_id = os.path.basename(app_dir)
+    with open_store(readonly=True) as store:
+        row = store.app(app_id)
+    if row is None or not row.is_live:
+        return
+    left = leftovers(app_dir, AppView())
+    known = {each.pid for each in left}
+    above = sorted({each.parent for each in left} - known)
+    supervisors = [pid for pid in above if _SUPERVISOR in pids.read(f"/proc/{pid}/cmdline")]
+    if left:
+        raise StateError(
+            f"the folder of {app_id} is gone, and its processes run on: {app_dir}",
+            hint=f"put it back; or end the app: kill -9 {' '.join(map(str, (*supervisors, *sorted(known))))}",
+        )
 
 
 def _has(process: Process, mark: bytes) -> bool:

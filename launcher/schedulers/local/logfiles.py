@@ -41,15 +41,21 @@ _RECORD = 16
 
 
 def numbers(folder: str) -> list[int]:
-    """The existing segments, oldest first."""
+    """The existing segments, oldest first. Raises SchedulerError for a folder that cannot be read."""
     try:
         names = os.listdir(folder)
     except FileNotFoundError:
         return []
+    except OSError as error:
+        raise _unreadable(folder, error) from error
     found = [0] if rundir.INDEX in names or rundir.COMBINED in names else []
     front = rundir.INDEX + "."
     later = (name[len(front) :] for name in names if name.startswith(front))
     return found + sorted(int(number) for number in later if number.isdecimal())
+
+
+def _unreadable(path: str, error: OSError) -> SchedulerError:
+    return SchedulerError(f"cannot read {path}: {error.strerror}")
 
 
 def marker(dropped: int) -> bytes:
@@ -247,7 +253,10 @@ _known_folders: dict[str, tuple[tuple[int, int, int], dict[str, list[str]]]] = {
 
 
 def folders_of(app_dir: str) -> dict[str, list[str]] | None:
-    """Role → folder of each replica; None before the app was created. Reads the file when it has changed."""
+    """Role → folder of each replica; None before the app was created. Reads the file when it has changed.
+
+    Raises SchedulerError for a file that cannot be read.
+    """
     try:
         found = os.stat(os.path.join(app_dir, "request.json"))
     except OSError:
@@ -256,7 +265,10 @@ def folders_of(app_dir: str) -> dict[str, list[str]] | None:
     known = _known_folders.get(app_dir)
     if known is not None and known[0] == version:
         return known[1]
-    request = AppFolder(app_dir).read_json("request.json")
+    try:
+        request = AppFolder(app_dir).read_json("request.json")
+    except OSError as error:
+        raise _unreadable(os.path.join(app_dir, "request.json"), error) from error
     if request is None:
         return None
     if len(_known_folders) >= _MOST_APPS:

@@ -169,12 +169,20 @@ class LocalApps(EngineApps):
         return app.attempt() or _of_row(row, view.state, view.owner)
 
     def records(self) -> list[AppRecord]:
-        """The apps of the scheduler, the newest first. Apps without a recorded end are read from folders."""
+        """The apps of the scheduler, the newest first. Apps without a recorded end are read from folders.
+
+        One whose record cannot be read is as last known, with a warning that says why.
+        """
         apps = self._asked(lambda store: store.apps(self._backend))
         out = []
         for app in apps:
             if app.is_live:
-                view = _read_state(paths.local_app(app.app_id))
+                try:
+                    view = _read_state(paths.local_app(app.app_id))
+                except StateError as error:
+                    app.warnings = [str(error)]
+                    out.append(app)
+                    continue
                 if view is None:
                     continue
                 in_state(app, view)
@@ -252,8 +260,8 @@ class LocalApps(EngineApps):
         return None
 
     def finished(self) -> list[AppRecord]:
-        """The apps of the scheduler that have ended. Writes nothing."""
-        found = [app for app in self.records() if app.has_ended]
+        """See `StagedScheduler.finished`. Writes nothing."""
+        found = [app for app in self.records() if app.has_ended or app.warnings]
         for app in found:
             app.ended_at = app.ended_at or app.created_at
             app.in_use = self._is_in_use(app)
@@ -276,12 +284,16 @@ class LocalApps(EngineApps):
 
         app_dir = paths.local_app(app_id)
         view = self._ended(app_id)
-        if view is None:
+        if view is not None:
+            self._finish(app_id, view)
+        elif not os.path.isdir(app_dir):
             with open_store(durable=False) as store:
                 store.remove_void(app_id, app_dir)
             return
-        self._finish(app_id, view)
-        discard_ended(app_dir)
+        try:
+            discard_ended(app_dir)
+        except OSError as error:
+            raise paths.unusable(error, app_dir) from error
 
     def remove_logs(self, app_id: str, *, dry_run: bool = False) -> str:
         """See `StagedScheduler.remove_logs`. Error files, which lie beside the logs, stay."""
@@ -302,11 +314,17 @@ class LocalApps(EngineApps):
         return ""
 
     def _ended(self, app_id: str) -> AppView | None:
-        """The app; None when there is no folder of it. Raises SchedulerError when it has not ended."""
+        """The app; None without a folder, and where its record was lost, but the ledger has its end.
+
+        Raises SchedulerError when it has not ended.
+        """
         view = _read_state(paths.local_app(app_id))
-        if view is not None and not view.has_ended:
-            raise SchedulerError(f"{app_id} has not ended: {view.state}", hint=f"launcher cancel {app_id}")
-        return view
+        if view is None or view.has_ended:
+            return view
+        row = self._asked(lambda store: store.app(app_id))
+        if row is not None and row.has_ended and not view.lock_held:
+            return None
+        raise SchedulerError(f"{app_id} has not ended: {view.state}", hint=f"launcher cancel {app_id}")
 
     def _finish(self, app_id: str, view: AppView) -> None:
         """Record the end, and wait until no process writes into the folder of the app."""
@@ -338,9 +356,12 @@ def _of_row(row: AppRecord, state: AttemptState | str, owner: str = "") -> Attem
 
 def _read_state(app_dir: str) -> AppView | None:
     # Not for apps that the ledger knows to have ended.
-    from launcher.schedulers.local.appview import read_state
+    from launcher.schedulers.local.appview import check_gone, read_state
 
-    return read_state(app_dir)
+    view = read_state(app_dir)
+    if view is None:
+        check_gone(app_dir)
+    return view
 
 
 def wait_for_end(app_dir: str, timeout_s: float | None = None) -> AppView | None:
@@ -402,8 +423,8 @@ def _record(app_id: str) -> tuple[AppRecord, bool] | None:
     from launcher.schedulers.record import row_of
 
     app_dir = paths.local_app(app_id)
-    recorded = read_attempt(app_dir) or {}
     try:
+        recorded = read_attempt(app_dir) or {}
         view = _read_state(app_dir)
         made_at = os.stat(app_dir).st_mtime
     except (StateError, OSError):  # a newer version wrote it, or it was removed since the listing

@@ -28,6 +28,8 @@ class LocalOutputs(OutputFolders):
             return sorted(os.listdir(self.root))
         except FileNotFoundError:
             return []
+        except OSError as error:
+            raise SchedulerError(f"cannot read {self.root}: {error.strerror}") from error
 
     def path(self, name: str) -> str:
         return os.path.join(self.root, name)

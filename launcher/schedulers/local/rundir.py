@@ -69,21 +69,34 @@ def scratch(app_dir: str) -> str:
 def cancellation(app_dir: str) -> "dict[str, Any] | None":
     """The request to stop the app, as the fields of a `cancel` event; None where there is none.
 
-    `by` is the first client, `grace_s` the shortest grace period of all clients, if one was given.
+    `by` is the first client, `grace_s` the shortest grace period of all clients, if one was given. Damaged
+    text counts, too: the file is what asks. A folder or a pipe in its place does not.
     """
+    from launcher.schedulers.appfolder import AppFolder
+
     try:
-        fd = os.open(cancel(app_dir), os.O_RDONLY | os.O_CLOEXEC)
+        text = AppFolder(app_dir).text("cancel")
     except OSError:
         return None
-    lines = os.read(fd, 4096).decode(errors="replace").splitlines()
-    os.close(fd)
+    if text is None:
+        return None
+    lines = text.splitlines()
     by = lines[0].strip() if lines else ""
     found: dict[str, Any] = {"by": by.removeprefix(INTERRUPT)}
     if by.startswith(INTERRUPT):
         found["interrupt"] = True
-    if graces := [float(line[len(GRACE) :]) for line in lines if line.startswith(GRACE)]:
+    if graces := [grace for line in lines if (grace := _grace_s(line)) is not None]:
         found["grace_s"] = min(graces)
     return found
+
+
+def _grace_s(line: str) -> "float | None":
+    """The grace period in a line of the cancel file; None for another or a damaged line."""
+    try:
+        found = float(line[len(GRACE) :]) if line.startswith(GRACE) else -1.0
+    except ValueError:
+        return None
+    return found if found >= 0 else None
 
 
 def decide(app_dir: str, what: str) -> str:

@@ -194,6 +194,8 @@ class LocalScheduler(EngineScheduler["PopenRequest"]):
         for app_id in filter(is_id, app_ids):
             try:
                 view = appview.read_state(paths.local_app(app_id))
+                if view is None:
+                    appview.check_gone(paths.local_app(app_id))
             except StateError as error:
                 unread = unread or error
                 continue

@@ -136,7 +136,10 @@ class _Stop:
         return True
 
     def _until_let_go(self) -> Course[None]:
-        """Wake the process that holds the app, and wait until the end is recorded, or the app is let go."""
+        """Wake the process that holds the app, and wait until the end is recorded, or the app is let go.
+
+        Raises SchedulerError.
+        """
         since = time.monotonic()
         is_asked = False
         while (seen := self._view()) is not None and not seen.has_ended and seen.lock_held:
@@ -148,7 +151,11 @@ class _Stop:
             elif seen.holder is not None:
                 yield from self._until_it_answers(seen.holder, since)
             elif time.monotonic() > since + _OWNER_S:
-                break
+                lock = AppFolder(self._app_dir).lock
+                raise SchedulerError(
+                    f"cannot stop {self._app_id}: its record names no process, and one holds its lock",
+                    hint=f"it ends at its next step; `fuser -v {lock}` names the process",
+                )
             else:
                 yield Pause(0.5, path=rundir.events(self._app_dir))
 

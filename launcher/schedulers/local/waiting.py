@@ -175,7 +175,7 @@ def _value(line: bytes, name: bytes) -> bytes:
 
 def _read(folder: str, *, tail: bool = False) -> bytes:
     try:
-        fd = os.open(rundir.events(folder), os.O_RDONLY | os.O_CLOEXEC)
+        fd = os.open(rundir.events(folder), os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     except OSError:
         return b""
     try:

@@ -79,6 +79,19 @@ def test_a_lock_of_an_unknown_holder_is_waited_for_within_bounds(launcher_home, 
     stranger.wait()
 
 
+def test_the_holder_of_a_damaged_record_is_waited_for_within_bounds(launcher_home, monkeypatch):
+    monkeypatch.setattr(stop, "_OWNER_S", 0.2)
+    app_dir = Path(paths.local_app("app"))
+    app_dir.mkdir(parents=True)
+    damaged = lines(START).replace(b'"supervisor"', b'"sup\x00rvisor"')
+    Path(rundir.events(str(app_dir))).write_bytes(damaged + lines(event("starting"), spawn(0)))
+    with Path(AppFolder(str(app_dir)).lock).open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        with pytest.raises(SchedulerError, match="cannot stop app: its record names no process") as error:
+            cancel(str(app_dir))
+    assert f"fuser -v {app_dir}/lock" in str(error.value.hint)
+
+
 def test_a_supervisor_in_a_pid_namespace_below_ours_is_found_by_the_pid_that_it_has_there() -> None:
     begun = ["unshare", "--pid", "--fork", "--kill-child", "sh", "-c", "echo up; exec sleep 1000"]
     try:

@@ -157,6 +157,28 @@ def test_a_folder_in_the_place_of_the_ledger_is_one_clear_error(launcher_home: P
         Store.open(readonly=True)
 
 
+def test_a_pipe_in_the_place_of_the_ledger_is_one_clear_error_at_once(launcher_home: Path):
+    launcher_home.mkdir()
+    os.mkfifo(launcher_home / "ledger.db")
+    for readonly in (True, False):
+        with pytest.raises(StateError, match=r"cannot (use|write) .*ledger\.db: Invalid argument"):
+            Store.open(readonly=readonly)
+
+
+@pytest.mark.parametrize("suffix", ["-wal", "-shm"])
+def test_a_file_beside_the_ledger_that_cannot_be_opened_is_named(launcher_home: Path, suffix: str):
+    with Store.open() as store:
+        store.record(attempt())
+        kept = launcher_home / f"ledger.db{suffix}"
+        saved = kept.rename(launcher_home / "saved")
+    kept.symlink_to("nowhere/at-all")
+    for readonly in (True, False):
+        with pytest.raises(StateError, match=rf"cannot use .*ledger\.db{suffix}: No such file"):
+            Store.open(readonly=readonly)
+    kept.unlink()
+    saved.unlink()
+
+
 def test_a_ledger_on_a_read_only_file_system_can_be_read_and_not_written(launcher_home: Path):
     with Store.open() as store:
         store.record(attempt(number=7))

@@ -36,6 +36,8 @@ FIRST_CLIENT_S = 20.0
 PROCESS = "watcher.json"
 """The file below LAUNCHER_HOME that names the process."""
 _UP_S = 10.0
+"""How long, in seconds, a new watcher tries to reach an engine that refuses its connections. Its client,
+which waits for longer, then reports why. An engine that takes them and is slow to answer is waited for."""
 
 
 def main(container: str) -> None:
