@@ -54,8 +54,8 @@ def observe(
     latest = {each.key: each for each in sorted(recorded, key=lambda each: each.number)}
     unsettled = (attempt.scheduler for attempt in recorded if attempt.is_live)
     names = dict.fromkeys([*(each.scheduler for each in launches), *schedulers, *unsettled])
-    # Other attempts are read from the engine once more: it knows manual changes, which no ledger holds, a lost
-    # attempt may turn out to have ended, or to be live, and a row of the ledger may be damaged.
+    # Other attempts are read from the engine once more: it knows manual changes, which no ledger holds; a
+    # lost attempt may turn out to have ended, or to be live; and a row of the ledger may be damaged.
     successes = (each for each in latest.values() if each.state == "succeeded")
     settled = {each.app_id for each in successes if not each.unreadable}
     beside = store.live_besides(wanted)
