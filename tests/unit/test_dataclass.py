@@ -182,7 +182,9 @@ def test_a_default_that_instances_would_share_is_refused(default: Any) -> None:
             found: Any = default
 
 
-FROM_STANDARD = re.compile(r"^ *from dataclasses import .*\b(dataclass|field|fields|replace)\b", re.MULTILINE)
+FROM_STANDARD = re.compile(
+    r"^ *from dataclasses import (?:.*|\([^)]*)\b(dataclass|field|fields|replace)\b", re.MULTILINE
+)
 
 
 def test_no_class_is_made_by_the_standard_module_dataclasses() -> None:
