@@ -6,7 +6,7 @@ Theory of operation
     the record and the view of every client agree: a client folds the same record, by `AppState`.
 
     Facts come from outside, through the driver: `starting`, `spawn`, `ready`, `late`, `exit`, `quiet`,
-    `cancel`, `orphaned`, `requeued`, and `clock` where the clock was set, so that no time has passed.
+    `cancel`, `orphaned`, `requeued`, and `clock`: the clock was set, which is no passing of time.
     `decide` returns what follows from them as `restart`, `stopping` or `ended`, one at a time; the holder
     records it, takes it and asks again, until there is none. `to_start`, `to_stop` and `wants_quiet` are the
     work that the driver then does; the results are facts again.
@@ -69,7 +69,7 @@ class App(AppState):
         return found
 
     def decide(self, now: float) -> "Optional[Event]":
-        """The next decision, to be recorded and taken before the next call; or None. `now`: epoch seconds."""
+        """Return the next decision, if any; record and take it before the next call. `now`: epoch seconds."""
         if self.state != "running":
             return None if self.has_ended else self._decide_unstarted()
         decision = self._decide_running(now)
@@ -117,7 +117,7 @@ class App(AppState):
         return None
 
     def _decide_restart(self) -> "Optional[Event]":
-        """The restart whose replicas have all been stopped."""
+        """Return the restart event once all of its replicas have been stopped."""
         if self.restarting is not None:
             return None if self.active else self._restart("app", self.restarting)
         for role in self.roles.values():
@@ -132,7 +132,7 @@ class App(AppState):
         return None
 
     def _judge(self, replica: Replica) -> "Optional[Event]":
-        """The decision that follows from the end of a replica; None for none, or after a prevailing one."""
+        """The decision that follows from the end of a replica, if any; None while another one prevails."""
         restarting = self.restarting or replica.role.restarting
         if self.stop is not None or restarting is not None or self.is_done:
             return None

@@ -94,7 +94,7 @@ def needs_quiet(decision: "Event") -> bool:
     return decision["e"] == "ended" or (decision["e"] == "restart" and decision["scope"] == "app")
 
 
-# -- their sentences -----------------------------------------------------------------------------------------
+# -- sentences about events ----------------------------------------------------------------------------------
 
 
 STOPPED_AT_END = "stopped at the end of the app"
@@ -108,7 +108,7 @@ _SIGNALS = range(129, 193)  # exit codes by which a shell or an engine reports a
 
 
 def exited(code: object, said: str = "") -> str:
-    """`exited with 137 (128 + signal 9)`, `exited with 1: KeyError: …`; `said`: the last line of stderr."""
+    """Describe an exit: `exited with 1: KeyError: …`, which ends in `said`, the last line of stderr."""
     signal = f" (128 + signal {code - 128})" if isinstance(code, int) and code in _SIGNALS else ""
     return f"exited with {code}{signal}" + (f": {said}" if said else "")
 
@@ -129,10 +129,10 @@ def cause(
 
     Args:
         code: its exit code; 128 + signal after a signal.
-        late: `not ready after 60 s: …` of a replica that was stopped for that.
+        late: why a replica was stopped before it was ready: `not ready after 60 s: …`.
         why: why the replica could not be started.
         lost: why its scheduler did not report its end.
-        again: the replica was started before.
+        again: whether the replica had been started before.
         host: the machine on which it could not be started; "" for this machine.
     """
     if why:
@@ -156,7 +156,7 @@ def cancelled(cancel: "Mapping[str, Any]") -> str:
 
 
 def skipped(job: str, state: str) -> str:
-    """The message of an app whose need ended in this state: `train failed`, `train was cancelled`."""
+    """The message of an app whose needed job ended in this state: `train failed`, `train was cancelled`."""
     return f"{job} failed" if state == "failed" else f"{job} was {state}"
 
 
@@ -184,5 +184,5 @@ def waits_for_roles(missing: "Iterable[tuple[str, str]]") -> str:
 
 
 def seconds(number: float) -> str:
-    """`90 s`, `0.5 s`."""
+    """Return a duration as text: `90 s`, `0.5 s`."""
     return f"{int(number) if number == int(number) else number} s"

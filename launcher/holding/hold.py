@@ -26,7 +26,7 @@ if TYPE_CHECKING:
         """The processes of an app."""
 
         def now(self) -> float:
-            """Epoch seconds."""
+            """Return the present time in epoch seconds."""
 
         def stop(self, replicas: "Sequence[tuple[Replica, Optional[float]]]") -> None:
             """Stop these replicas, each with its grace period in seconds, None for the app's own."""
@@ -35,10 +35,10 @@ if TYPE_CHECKING:
             """Start these replicas. `wait` reports each as `spawn`, or as `exit` with `why`."""
 
         def quiet(self) -> None:
-            """End every process that is left of the app. `wait` reports `quiet` once none is."""
+            """End every process that is left of the app. `wait` reports `quiet` once no process is left."""
 
         def wait(self, deadline: "Optional[float]") -> "Iterable[dict[str, Any]]":
-            """The next facts, at the latest at `deadline` (epoch seconds): perhaps none."""
+            """Return the next facts, at `deadline` (epoch seconds) at the latest; there may be none."""
 
 
 STARTS = 8
@@ -48,7 +48,7 @@ AGAIN_S = 1.0
 
 
 def hold(app: App, record: "Record", driver: "Driver", starts: int = STARTS) -> None:
-    """Hold an app until its end is recorded, with at most `starts` new replicas between looks for facts."""
+    """Hold an app until its end is recorded; start at most `starts` replicas before each `wait`."""
     is_sweeping = False
     while True:
         decide(app, record, driver.now())

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     Event = dict[str, Any]
 
 _PREALLOCATE = 0x4030582A  # FS_IOC_RESVSP64 of <linux/falloc.h>: the size of the file stays
-_LEAST_ROOM, _MORE_ROOM = 1024, 64 * 1024  # bytes that stay allocated ahead; that are allocated at once
+_LEAST_ROOM, _MORE_ROOM = 1024, 64 * 1024  # bytes allocated ahead: at least; at a time
 _LEFT_OVER = 8192  # allocated bytes beyond its end that an ended record may keep: freeing blocks takes time
 _HEAD = 64 * 1024  # holds the events before the start, which name each role and each needed job
 _FLAGS = os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC
@@ -38,7 +38,7 @@ class JournalWriter:
     ) -> None:
         """
         Args:
-            ahead: the allocated bytes beyond its end, to be kept above a least number; None to allocate none.
+            ahead: the bytes that are allocated beyond its end now; None to allocate none.
             size: bytes of whole lines in the record; the rest is cut off. Unused for a shared record.
             fd: the record, open for appending. Without it each write opens and closes the file: NFS may
                 report a full disk only when the file is closed.
@@ -239,7 +239,7 @@ def from_json(text: str) -> "Any":
 def as_json(value: "Any") -> str:
     """JSON in ASCII. The module `json` would add a tenth to the memory of a supervisor."""
     kind = type(value)
-    if kind is int or kind is float:  # most values, each in each event of thousands of replicas
+    if kind is int or kind is float:  # most values of the events of thousands of replicas
         return repr(value)
     if isinstance(value, str):
         return _quoted(value)

@@ -280,7 +280,7 @@ def has_order(rules: "Rules") -> bool:
 
 
 def made_by_others(rules: "Rules") -> "set[str]":
-    """The roles that start after another role has succeeded, which may make their programs."""
+    """The roles that start after another role has succeeded: that role may make their programs."""
     found = set()  # type: set[str]
     grown = True
     while grown:

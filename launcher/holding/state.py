@@ -26,7 +26,7 @@ class AppState:
         order: the replicas that have yet to start.
         stop: the first final `stopping` event; None while there is none.
         stop_why, stop_by, stop_reason: fields of the last `stopping` event.
-        clock_s: seconds by which the clock of the events was set ahead since the start; back counts negative.
+        clock_s: seconds by which the clock of the events was set ahead since the start; negative for back.
         num_restarts: restarts of the app, of its roles and of single replicas, together.
         inputs_changed: its input files that changed while it waited or ran, as text.
         output_digest: the digest of its output folder at its end, or why there is none; "" for none.
@@ -63,7 +63,7 @@ class AppState:
         self.to_stop = {}  # type: dict[Replica, Optional[float]]
         self.wants_quiet = self.is_quiet = False
         self._over = {}  # type: dict[Replica, None]
-        self._left = self._counted = 0  # replicas of roles that are no services: not succeeded; all
+        self._left = self._counted = 0  # numbers of replicas, those of services aside: yet to succeed; all
 
     # -- the view ------------------------------------------------------------------------------------------
 
@@ -84,7 +84,7 @@ class AppState:
 
     @property
     def is_done(self) -> bool:
-        """Whether every replica of every role that is no service has succeeded."""
+        """Whether every replica has succeeded, those of services aside."""
         return self._counted > 0 and not self._left
 
     @property

@@ -105,7 +105,7 @@ def from_json(found: "Mapping[str, Mapping[str, Any]] | None") -> "dict[str, Use
         raise ValueError(f"no record of use: {error!r}") from error
 
 
-# -- as an event has it --------------------------------------------------------------------------------------
+# -- the field `use` of an event -----------------------------------------------------------------------------
 
 _UNIT = 1 if sys.platform == "darwin" else 1024  # bytes in a unit of ru_maxrss
 

@@ -1,6 +1,6 @@
-"""The way of an app to its start: it waits for others and for its turn. Python >= 3.6.
+"""The steps of an app before its start: it waits for other jobs and for its turn. Python >= 3.6.
 
-Most apps start at once: a holder loads this module for those that do not.
+Most apps start at once: a holder loads this module only for the apps that wait.
 """
 
 from launcher.holding.events import skipped

@@ -76,7 +76,7 @@ class Scheduler(ABC, Generic[T]):
     """How often, in seconds, a display of live apps may call `describe` for each of them."""
     in_turn = False
     """Whether the apps that `schedule` starts wait in line for their share of this machine, where apps take
-    turns; otherwise they take it at once, over capacity too."""
+    turns; otherwise each app takes its share at once, even beyond the capacity."""
 
     def __init__(self, backend: str, session_name: str) -> None:
         self.backend = backend
@@ -158,7 +158,7 @@ class Scheduler(ABC, Generic[T]):
     def workspace_notes(
         self, app: AppDef, cfg: Mapping[str, CfgVal], workspace: BoundWorkspace
     ) -> Sequence[str]:
-        """Notes for a plan on requests of the app that the workspace leaves without effect."""
+        """Notes for a plan: the requests of the app that have no effect because of its workspace."""
         return ()
 
     def log_iter(
@@ -187,7 +187,7 @@ class Scheduler(ABC, Generic[T]):
         return logs.filter_regex(regex, lines) if regex else lines
 
     def logs(self, app_id: str) -> AppLogs:
-        """The output of an app, and its restarts; see `AppLogs`. By default: none can be read.
+        """The output of an app, and its restarts; see `AppLogs`. By default no output can be read.
 
         Raises SchedulerError for an unknown app, here or when they are read.
         """
@@ -390,13 +390,13 @@ class Scheduler(ABC, Generic[T]):
 
 
 class SchedulerFactory(Protocol):
-    """Makes a scheduler: what an entry point of the group `launcher.schedulers` names."""
+    """A function that makes a scheduler; an entry point of the group `launcher.schedulers` names it."""
 
     def __call__(self, session_name: str, **kwargs: Any) -> Scheduler[Any]: ...
 
 
 def poll(ask: Callable[[], T | None], is_over: Callable[[T], bool], timeout_s: float | None) -> T | None:
-    """Ask at growing intervals; returns the first answer that is over or None, or the one at `timeout_s`."""
+    """Ask at growing intervals; return the first answer that is None or over, or that at `timeout_s`."""
     deadline = None if timeout_s is None else time.monotonic() + timeout_s
     interval = 0.05
     while True:

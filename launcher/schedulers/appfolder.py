@@ -29,14 +29,14 @@ def is_id(app_id: str) -> bool:
 
 
 class AppFolder:
-    """The folder of an app, by its path; in `with` by an open descriptor, so that no successor is touched."""
+    """The folder of an app by its path; within `with` by a descriptor, which never means a later folder."""
 
     def __init__(self, path: str) -> None:
         self.path = path
         self._fd: int | None = None
 
     def __enter__(self) -> "AppFolder":
-        """Raises FileNotFoundError."""
+        """Open the folder. Raises FileNotFoundError."""
         if self._fd is None:
             self._fd = os.open(self.path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         return self
@@ -56,7 +56,7 @@ class AppFolder:
     # -- reading -------------------------------------------------------------------------------------------
 
     def names(self) -> "set[str]":
-        """The names of its files and folders, by one listing: NFS caches that a single name is missing."""
+        """The names of its files and folders, by a listing: NFS caches the absence of a single name."""
         return set(os.listdir(self.path if self._fd is None else self._fd))
 
     def read(self, name: str) -> "bytes | None":
@@ -87,7 +87,7 @@ class AppFolder:
         return None if data is None else json_object(data)
 
     def age_s(self, name: str) -> float:
-        """Seconds since it was written, 0 when it has gone."""
+        """Seconds since a file was written; 0 for a missing file."""
         try:
             return time.time() - os.stat(self._at(name), dir_fd=self._fd, follow_symlinks=False).st_mtime
         except OSError:
@@ -134,7 +134,7 @@ class AppFolder:
             self.unlink(temp)
 
     def link_to(self, source: str, name: str) -> bool:
-        """Like `link`, with an existing file, which works on a full disk, too."""
+        """Link an existing file, as `link` does; this also works on a full disk."""
         try:
             os.link(self._at(source), self._at(name), src_dir_fd=self._fd, dst_dir_fd=self._fd)
         except FileExistsError:
@@ -213,7 +213,7 @@ class AppFolder:
         remove_tree(hidden)
 
     def is_in_place(self, path: str = "") -> bool:
-        """Whether the open folder is still the folder at its path, or is that at another path."""
+        """Whether the open folder is still at its path; or whether it is at the given path."""
         try:
             return self._fd is not None and os.path.samestat(os.fstat(self._fd), os.stat(path or self.path))
         except OSError:

@@ -1,4 +1,4 @@
-"""The base of schedulers that keep a record of each app: it implements all methods by a few.
+"""The base of schedulers that keep a record of each app: they implement a few methods, it does the rest.
 
 Three values have methods of their own: `BackendReservation` creates, starts and aborts an attempt, `SeenApp`
 (`record.py`) gives the attempt, record and description of an app, `AppLogs` (`readback.py`) reads its output.
@@ -47,7 +47,7 @@ class BackendReservation(Reservation, ABC):
 
 
 class BackendScheduler(StagedScheduler[T]):
-    """Implements the methods of a scheduler by the first ones. `detach`: apps outlive this object."""
+    """Implements a scheduler by means of its first few methods. `detach`: apps outlive this object."""
 
     longest_name = 48
     """How many characters of its name an app without a job has in its id."""
@@ -86,7 +86,7 @@ class BackendScheduler(StagedScheduler[T]):
     # To be implemented where the engine can do better
 
     def launch(self, app_id: str, info: AppDryRunInfo[T]) -> None:
-        """Start an app without a job; see `Scheduler.schedule`. Here: as the attempt number 0 of a job."""
+        """Start an app without a job; see `Scheduler.schedule`. By default it is attempt 0 of a job."""
         from launcher.schedulers.record import attempt_of_app
 
         attempt = attempt_of_app(info.app, info.cfg, self.backend, self.session_name, app_id)
@@ -182,7 +182,7 @@ class BackendScheduler(StagedScheduler[T]):
         return self._description(self._seen_ended(app_id, timeout_s, whole=True))
 
     def _description(self, seen: SeenApp | None) -> DescribeAppResponse | None:
-        """The description; None also for an app of another scheduler: the handle is not that app's."""
+        """The description; None also for an app of another scheduler, whose handle is another one."""
         is_ours = seen is not None and seen.recorded.get("scheduler", self.backend) == self.backend
         return seen.description() if seen is not None and is_ours else None
 
@@ -226,7 +226,7 @@ class BackendScheduler(StagedScheduler[T]):
 
 
 class EngineApps(ABC):
-    """The apps of an engine. The methods are those of the scheduler with these names.
+    """The apps of an engine. Its methods implement the scheduler's methods of the same names.
 
     A scheduler overrides the methods that only its engine has itself.
     """

@@ -32,7 +32,7 @@ def check_runnable(app: AppDef, own: Callable[[AppDef], Iterable[Problem]] | Non
 
 
 def check_problems(app: AppDef, problems: Iterable[Problem]) -> None:
-    """Raise RejectedAppError when there is any."""
+    """Raise RejectedAppError when there are problems."""
     if problems := list(problems):
         found = "\n".join(f"  {'.'.join(str(part) for part in p.path)}: {p.message}" for p in problems)
         raise RejectedAppError(f"app `{app.name}` cannot be run:\n{found}")
@@ -72,7 +72,7 @@ def unsupported(
 
 
 def role_option_problems(app: AppDef, opts: runopts) -> Iterator[Problem]:
-    """Yield the options in `cfg` of roles that no role may set, or that do not take their value."""
+    """Yield a problem for each option in a role's `cfg` that roles may not set, or whose value is wrong."""
     of_role = opts.of_role()
     for role in app.roles:
         for name, value in role.cfg.items():
@@ -92,7 +92,7 @@ def role_option_problems(app: AppDef, opts: runopts) -> Iterator[Problem]:
 
 
 HOSTS = "hosts"
-"""In `Scheduler.supports`: the scheduler fills in `$<rank0_host>` and `$<role.NAME.host>`."""
+"""An entry of `Scheduler.supports`: it fills in `$<rank0_host>` and `$<role.NAME.host>`."""
 
 
 def refuse_outputs(app: AppDef) -> None:

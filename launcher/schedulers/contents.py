@@ -43,7 +43,7 @@ def is_digest(text: str) -> bool:
 
 
 def output_digest(folder: str, most_s: float = MOST_S) -> str:
-    """The digest of the files of a folder, "" for none; or why there is none. Reads for at most `most_s`."""
+    """The digest of a folder's files, "" for no files; or why there is none. Reads for at most `most_s`."""
     deadline = time.monotonic() + most_s
 
     def check() -> None:
@@ -68,7 +68,7 @@ def output_digest(folder: str, most_s: float = MOST_S) -> str:
 
 
 def digest_of(prefix: str, entries: Iterable[Entry], about: "Callable[[Entry], bytes]") -> str:
-    """The digest of entries in any order, each with the bytes that `about` gives; "" for no entry."""
+    """The digest of entries in any order, with the bytes that `about` returns for each; "" for no entry."""
     whole, is_empty = hashlib.sha256(), True
     for entry in sorted(entries):
         data = about(entry)

@@ -11,7 +11,7 @@ from launcher.text import name_hint
 
 
 def to_devicemounts(num_devices: int, device_type: str) -> list[DeviceMount]:
-    """The files `device_type` with a number behind it, from 0 on."""
+    """The mounts of the device files named `device_type` and a number, counted from 0."""
     return [DeviceMount(f"{device_type}{n}", f"{device_type}{n}") for n in range(num_devices)]
 
 

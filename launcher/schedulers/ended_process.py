@@ -4,7 +4,7 @@ A line of stderr is for the message of its app, several lines are for a report. 
 """
 
 TAIL_BYTES = 8192
-"""How much of the end of stderr is enough to find the line."""
+"""The number of bytes at the end of stderr that suffice to find the line."""
 
 _WIDTH, _HEAD = 160, 60
 

@@ -101,7 +101,7 @@ class FolderScheduler(BackendScheduler["list[Role]"]):
         except BaseException:
             made.release()
             raise
-        made.release()  # a record under a held lock is one that is being started
+        made.release()  # the record of a locked app: the app is being started
         known = self.read(app_id)
         raise ReservedError(app_id, known.record.state if known else "gone")
 

@@ -1,4 +1,4 @@
-"""Start a process that holds apps, with a socket between it and its client, and pass descriptors over that.
+"""Start a process that holds apps, with a socket to its client, and pass descriptors over the socket.
 
 Such a process is a supervisor, a line holder or a watcher.
 """
@@ -24,7 +24,7 @@ NO_SIGPIPE = 0x4000 if sys.platform == "linux" else 0  # MSG_NOSIGNAL
 """Flag of `send`: without it a host program that restored SIGPIPE would die with the holder."""
 
 _KEPT = ("LANG", "LC_ALL", "LC_CTYPE", "LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH", "DYLD_FALLBACK_LIBRARY_PATH")
-"""Loader and locale, for an interpreter itself: all of the environment that a process of local apps gets."""
+"""The variables that a process of local apps gets: those of the loader and the locale alone."""
 
 _ABOVE = 10  # the client's copies lie above the descriptor numbers that the holder uses
 
@@ -38,7 +38,7 @@ def start_bare(
     descriptors: Mapping[int, int] = {},
     args: Sequence[str] = (),
 ) -> tuple[int, socket]:
-    """As `start_holder`, for a module, without site-packages and with only `_KEPT` of the environment."""
+    """Start a module as `start_holder` does; without site-packages, with only `_KEPT` of the environment."""
     return start_holder(
         name,
         paths.program(module),

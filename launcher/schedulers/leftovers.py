@@ -1,6 +1,6 @@
-"""Stand in line, and clear the shares of dead holders.
+"""Wait in line for a share of the machine, and clear the shares of dead holders.
 
-The first app in line starts a process for that, since supervisors load no parser and no engine's client. So
+The first app in line starts a process that clears: supervisors load no parser and no engine's client. So
 this module imports next to nothing, and the functions of that process import their modules.
 """
 
@@ -90,7 +90,7 @@ def main() -> None:
 
 
 def _left(path: str) -> Ticket | None:
-    """The ticket with this path, while the remains of its dead holder count."""
+    """The ticket with this path, while its dead holder's leftovers keep the share."""
     folder, name = os.path.split(path)
     return next((each for each in table.tickets(folder) if each.name == name and each.is_left), None)
 

@@ -42,7 +42,7 @@ def stream_of(name: str) -> Stream:
 
 
 def stream_name(stream: object) -> str:
-    """ "stdout", "stderr" or "combined" of a Stream, a text or None."""
+    """Return "stdout", "stderr" or "combined" for a Stream, a text or None."""
     return COMBINED if stream is None else str(getattr(stream, "value", stream))
 
 
@@ -331,7 +331,7 @@ class LogPart:
     Attributes:
         stream: stdout, stderr or combined.
         since, until: epoch seconds; the lines that began between them are selected.
-        tail: only so many lines at the end of the log as it is when reading starts; None for all.
+        tail: the number of lines to read, at the end of the log when reading starts; None for all.
         follow: read on until the app has ended.
     """
 

@@ -19,24 +19,24 @@ if TYPE_CHECKING:
     from typing import Any, Optional
 
 LONGEST_S = 2_000_000.0
-"""The longest wait that every system takes: who waits for longer waits again."""
+"""The longest wait in s that every system accepts: a longer wait is made of several."""
 
 
 CLOCK_SET_S = 1.0
-"""A smaller step of the system's clock is no event."""
+"""The smallest step of the system's clock, in s, that counts as a change of the clock."""
 
 
 class SteadyClock:
     """A clock that goes on, as time passes, from the time of the system at which it was made.
 
-    An app that is held by it keeps its time limit and its pauses when the system's clock is set.
+    With it, an app's time limit and pauses keep their length when the system's clock is set.
     """
 
     def __init__(self) -> None:
         self._booted_at = time.time() - _uptime_s()  # by the clock as it is set now
 
     def now(self) -> float:
-        """Epoch seconds, by the system's clock as it was set before the last fact `clock`."""
+        """Return epoch seconds, by the system's clock as it was set before the last fact `clock`."""
         return self._booted_at + _uptime_s()
 
     def set_since(self) -> "Optional[dict[str, Any]]":

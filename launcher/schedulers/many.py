@@ -40,7 +40,7 @@ def in_threads(act: Callable[[str], T], app_ids: Iterable[str]) -> Iterator[tupl
 
 
 def in_turn(act: Callable[[str], T], app_ids: Iterable[str]) -> Iterator[tuple[str, T | LauncherError]]:
-    """Call `act` with each app id, as `in_threads`, one at a time; no more after an UnreachableError."""
+    """Call `act` with each app id in turn, with results as `in_threads`; stop after an UnreachableError."""
     away: UnreachableError | None = None
     for app_id in app_ids:
         try:

@@ -74,7 +74,7 @@ def from_json(text: str) -> Owner | None:
 
 
 def of(about: Any) -> Owner | None:
-    """The owner with these fields, of which a record may have more; None for any other value."""
+    """The owner with these fields, others ignored; None for any other value."""
     try:
         texts = (str(about.get(name, "")) for name in ("user", "home"))
         return Owner(str(about["host"]), str(about["boot"]), int(about["pid"]), int(about["start"]), *texts)

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 LINUX = sys.platform == "linux"
 LONGEST_S = 2_000_000.0
-"""Of one wait, 23 days: the kernel counts milliseconds in 31 bits."""
+"""The longest single wait in s, 23 days: the kernel counts milliseconds in 31 bits."""
 
 POLL_S = 0.02  # pause between two looks where the kernel has no event
 

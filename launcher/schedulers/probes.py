@@ -16,8 +16,8 @@ if TYPE_CHECKING:
     from typing import Any
 
     Steps = Generator[tuple[int, float, str], None, str]
-    """The steps of a probe. Each says until when it waits: a descriptor that can be read (-1 for none), so
-    many seconds; and the request that it waits for, "" for none. The last one returns what is missing, ""
+    """The steps of a probe. Each step yields the descriptor to wait for (-1 for none), the longest wait in
+    seconds, and the request without an answer ("" for none). The last step returns what is missing, ""
     when the replica is ready."""
 
 HOSTS = ((_socket.AF_INET, "127.0.0.1"), (_socket.AF_INET6, "::1"))

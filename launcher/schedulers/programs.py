@@ -11,7 +11,7 @@ _FIRST_DAY = (1980, 1, 1, 0, 0, 0)
 
 
 def zipped(files: Mapping[str, bytes]) -> bytes:
-    """The zip of these files, by their paths; the same bytes each time."""
+    """The zip of files given as path → text; equal files give equal bytes."""
     buffer = io.BytesIO()
     with zipfile.ZipFile(buffer, "w") as file:
         for name, text in sorted(files.items()):
@@ -28,7 +28,7 @@ def modules(package: str) -> dict[str, bytes]:
 
 
 def files_of(names: Iterable[str]) -> dict[str, bytes]:
-    """These modules: path → text."""
+    """The sources of the named modules: path → text."""
     return {f"{name.replace('.', '/')}.py": text_of(name) for name in names}
 
 

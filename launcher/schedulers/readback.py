@@ -1,4 +1,4 @@
-"""Read the logs of an app, as they are or followed, with the restarts between."""
+"""Read the logs of an app, at present or as they grow, with reports of the restarts between."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class AppLogs(ABC):
         """The output of one replica: chunks of bytes with their time and stream."""
 
     def chunks(self, replicas: Sequence[Where], part: LogPart) -> Iterator[tuple[str, int, bytes]]:
-        """The output of replicas for copying on: (role, replica, bytes cut anywhere), one after the other."""
+        """The output of replicas, one after the other, to be copied: (role, replica, bytes cut anywhere)."""
         for where in replicas:
             found = (record.data for record in self.records(where, part))
             for data in found if part.tail is None or part.follow else tail(found, part.tail):

@@ -83,7 +83,7 @@ def attempt_of_app(app: AppDef, cfg: Mapping[str, Any], scheduler: str, session:
 
 
 def ask_of_run(app: AppDef, app_id: str, *, in_turn: bool, is_held_here: bool = True) -> Ask | None:
-    """The ask of an app, behind all earlier ones; None where it asks for nothing, or there are no turns.
+    """The app's request to this machine, behind earlier ones; None if it needs nothing, or without turns.
 
     Raises StateError where the tables cannot be written, UsageError for a LAUNCHER_GPUS that is no number.
 
@@ -115,7 +115,7 @@ def asks(app: AppDef) -> bool:
 
 
 def reserved(attempt: Attempt) -> dict[str, Any]:
-    """The contents of `attempt.json` for an attempt; number 0 is an app that no job file made."""
+    """The contents of `attempt.json` for an attempt; the number 0 means an app that no job file made."""
     recorded = attempt.to_json()
     if attempt.number:
         return recorded

@@ -1,6 +1,6 @@
 """Map names of schedulers to factories: built-in factories, imported on use, and those of entry points.
 
-Beside them: the options and rules of the named schedulers for the compiler, and their apps for the store.
+The module also gives the compiler the schedulers' options and rules, and the store their apps.
 A built-in name is looked up without a search for entry points, which takes longer than most commands.
 """
 
@@ -145,7 +145,7 @@ def get_scheduler(name: str, session_name: str, **params: Any) -> Scheduler[Any]
 
 
 class SchedulerRules(Mapping[str, "Callable[[], runopts]"]):
-    """Scheduler name → function that gives its run options. Makes a scheduler when a job file names it."""
+    """Scheduler name → function that returns its run options. Makes a scheduler when a job file names it."""
 
     def __init__(self) -> None:
         self._factories = get_scheduler_factories()

@@ -42,10 +42,10 @@ def host_variables(app: AppDef) -> dict[str, str]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Surroundings:
-    """The things that a scheduler gives to every replica of an app. Texts may hold macros of later phases.
+    """The paths, hosts and values that a scheduler gives to every replica. They may hold later macros.
 
     Attributes:
-        scratch, output: the folders that the replicas share, and of the app's output, "" for none.
+        scratch, output: the folder that the replicas share; the app's output folder, "" for none.
         hosts: variable → host, for variables of `host_variables` whose host the scheduler knows.
         values: macro → value, beside the macros that every scheduler fills in.
     """
@@ -114,7 +114,7 @@ def binder(app_id: str, values: Mapping[str, str] | None = None) -> Callable[[An
 
 
 def without_output(env: Mapping[str, Any], symbol: str = SYMBOLIC_OUTPUT) -> dict[str, Any]:
-    """The variables for an app without a job: without an output folder, if its value is the `symbol`."""
+    """The variables without that of the output folder, if its value is `symbol`: for an app without a job."""
     return {name: value for name, value in env.items() if (name, value) != (OUTPUT_VARIABLE, symbol)}
 
 
@@ -122,7 +122,7 @@ def without_output(env: Mapping[str, Any], symbol: str = SYMBOLIC_OUTPUT) -> dic
 
 
 def shown_value(name: str, value: str) -> str:
-    """The value of a variable for users: a secret as its reference, a value like a secret hidden."""
+    """The value of a variable as users see it: a secret as its reference; hidden if it may be one."""
     return f"(secret {value})" if isinstance(value, Secret) else hide(value, name)
 
 

@@ -195,5 +195,5 @@ def attempt_state(state: AppState) -> str:
 
 
 def _text(given: str) -> str:
-    """TorchX says "<NONE>" for no text."""
+    """The text without TorchX's mark "<NONE>" for no text."""
     return "" if given == NONE else given

@@ -15,7 +15,7 @@ from launcher.schedulers.logs import RESTART, LogRecord, Where
 Event = dict[str, Any]
 
 POLICIES: Final = {"replica": "REPLICA", "role": "ROLE", "app": "APPLICATION"}
-"""What is restarted → the retry policy that says so."""
+"""The scope of a restart → the retry policy that causes it."""
 
 _LAST_S = 1e-6  # log lines have times in microseconds: subtract this for the last time before another
 _CHUNK = 1 << 16
@@ -251,7 +251,7 @@ def run_between(starts: Sequence[tuple[int, float]], restart: int) -> tuple[floa
 def within(
     times: tuple[float, float | None], since: float | None, until: float | None
 ) -> tuple[float, float | None]:
-    """`since` and `until` for the output of a run, restricted to the given ones."""
+    """`since` and `until` for the output of a run, restricted to the given times."""
     began, ended = times
     if ended is not None:
         until = ended if until is None else min(until, ended)

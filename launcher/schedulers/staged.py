@@ -64,7 +64,7 @@ class Reservation:
 
 
 class Verdict:
-    """The answer of a scheduler that was asked whether it takes a request, where it is no plain yes.
+    """The answer of a scheduler that refuses a request, or cannot judge whether it takes the request.
 
     Attributes:
         refusal: why it does not take the request, in the words of its engine; "" where it did not judge.
@@ -154,7 +154,7 @@ class EngineTurns(ABC):
 
 
 class Member:
-    """A reserved app of a batch; see `StagedScheduler.create`."""
+    """An app of a batch with its reservation and options; see `StagedScheduler.create`."""
 
     __slots__ = ("app", "cfg", "reservation", "workspace")
 
@@ -204,7 +204,7 @@ class Batches(ABC):
 
     @abstractmethod
     def start(self, reservations: Sequence[Reservation]) -> list[LauncherError | None]:
-        """Start the apps; returns for each the error why it was not started, or None."""
+        """Start the apps; returns for each app None, or the error that kept it from starting."""
 
     @abstractmethod
     def abort(self, reservations: Sequence[Reservation]) -> None:
@@ -268,7 +268,7 @@ class StagedScheduler(Scheduler[T]):
     def check(self, requests: Mapping[str, AppDryRunInfo[T]]) -> Mapping[str, Verdict]:
         """Ask the engine whether it takes these requests, by app id, each for itself. Submits nothing.
 
-        Returns the verdicts on those that it does not take, or does not judge; {} for a scheduler that cannot
+        Returns the verdicts on requests that it refuses or does not judge; {} for a scheduler that cannot
         ask.
         """
         return {}
@@ -307,14 +307,14 @@ class StagedScheduler(Scheduler[T]):
         """One recorded attempt in its present state; None when it is unknown. Writes nothing."""
 
     def recorded(self, app_id: str) -> list[Recorded]:
-        """The attempt as each record of the engine has it, made apart from the others. Writes nothing."""
+        """The attempt read from each record of the engine separately, one result for each. Writes nothing."""
         from launcher.specs.attempt import Recorded
 
         found = self.attempt(app_id)
         return [] if found is None else [Recorded(f"the record of {self.backend}", found)]
 
     def images_now(self, names: Collection[str]) -> Mapping[str, ImageNow] | None:
-        """Name or id → the image that it means; without those that are gone. None without images at all."""
+        """Image name or id → the image that it means now, if any. None for a scheduler without images."""
         return None
 
     def ended_attempt(self, app_id: str, timeout_s: float | None = None) -> Attempt | None:

@@ -29,7 +29,7 @@ class BoundWorkspace:
 
 
 def bind_workspace(workspace: object) -> BoundWorkspace:
-    """A folder, absolute or not, with its digest. Raises WorkspaceError, SchedulerError for no path."""
+    """Bind a folder, absolute or not, to its digest. Raises WorkspaceError; SchedulerError for no path."""
     if isinstance(workspace, BoundWorkspace):
         return workspace
     if not isinstance(workspace, (str, os.PathLike)):

@@ -1,4 +1,4 @@
-"""The store, opened to read records from it. Attempts with their documents: see `Store`."""
+"""Read records from the store. `Store` reads attempts with their documents."""
 
 from __future__ import annotations
 

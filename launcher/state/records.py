@@ -116,7 +116,7 @@ class AppRecord:
 
     @property
     def key(self) -> tuple[str, str, str]:
-        """Equal to the JobKey, and hashes like it; three empty strings without a job."""
+        """A tuple that equals the JobKey, and has its hash; three empty strings without a job."""
         return self.project or "", self.target or "", self.job or ""
 
     @property

@@ -1,4 +1,4 @@
-"""Back the store up, and put a backup in the place of a damaged file."""
+"""Back up the store, and replace a damaged file by a backup."""
 
 from __future__ import annotations
 

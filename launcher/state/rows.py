@@ -120,7 +120,7 @@ ATTEMPT_RECORD = ", ".join(f"{_OF_ATTEMPT.get(name, name)} AS {name}" for name i
 APP_RECORD = ", ".join(f"{_OF_APP.get(name, name)} AS {name}" for name in _SHORT)
 """The columns to select from `apps` for `to_record`."""
 RECORD = ", ".join(_SHORT)
-"""The columns to select from the union of both."""
+"""The columns to select from the union of `attempts` and `apps`."""
 
 WORDS_OF = ("job", "project", "target", "app_id", "scheduler", "state", "message")
 """The columns, and fields of a record, in which words are searched."""
@@ -257,7 +257,7 @@ def _damaged(plain: Sequence[Any], error: Exception) -> DamagedError:
 
 
 def used_text(used: Mapping[str, Use]) -> str:
-    """The value of the column `used`; "" for nothing known."""
+    """The value of the column `used`; "" where no use is known."""
     if not used:
         return ""
     from launcher.holding import use

@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from launcher.state.records import AppRecord
 
     Keys = Collection[tuple[str, str, str]] | None
-    """(project, target, job) of each."""
+    """The keys of jobs: (project, target, job)."""
 
 _FULL = ", ".join(f"attempts.{name}" for name in COLUMNS)
 _DAY_S = 86400.0
@@ -237,7 +237,7 @@ class Store(Reader):
         return self._write(f"DELETE FROM attempts WHERE app_id = ? AND {LIVE}", (app_id,)) > 0
 
     def watch(self, app_id: str, trigger_digest: str) -> bool:
-        """Update the digest of an attempt's `rerun_on` files, as it did not watch all; True when changed."""
+        """Replace the digest of an attempt's `rerun_on` files, as it did not watch all; True when changed."""
         sql = "UPDATE attempts SET trigger_digest = ? WHERE app_id = ? AND trigger_digest <> ?"
         return self._write(sql, (trigger_digest, app_id, trigger_digest)) > 0
 
@@ -295,7 +295,7 @@ class Store(Reader):
     def decisive(self, keys: Iterable[JobKey], *, all_whole: bool = True) -> list[Attempt]:
         """The latest attempt of each key, the latest that has run, and the latest success, in two queries.
 
-        A success is all three, and there is none before the first attempt. `all_whole`: see `to_attempts`.
+        An attempt that is all three is returned once, as is a first attempt. `all_whole`: see `to_attempts`.
         """
         rows = self._rows(_LATEST_OF, (json_rows(keys),))
         others = {row[:3] for row in rows if row[_STATE] != "succeeded" and row[_NUMBER] > 1}
@@ -353,17 +353,17 @@ class Store(Reader):
     def window(self, limit: int, *, since: float | None, project: str | None, keys: Keys) -> list[AppRecord]:
         """The newest `limit` apps that were live at or after `since` (epoch seconds), newest first.
 
-        Of one project, or of the jobs `keys`; None for any.
+        Only apps of one project, or of the jobs `keys`; None for all.
         """
         values = {**_window(since, project, keys), "limit": limit}
         return [to_record(row) for row in self._rows(_WINDOW, values)]
 
     def tally(self, *, since: float | None, project: str | None, keys: Keys) -> dict[str, int]:
-        """State → the number of apps of that window, of all ages."""
+        """State → the number of apps that `window` would return without a limit."""
         return dict(self._rows(_TALLY, _window(since, project, keys)))
 
     def needs(self) -> dict[tuple[str, str, str], tuple[str, ...]]:
-        """(project, target, job) → the jobs that its latest attempt stands on, where there are some."""
+        """(project, target, job) → the jobs that its latest attempt needs, for jobs with needs."""
         from launcher.specs.attempt import needs_from_text
 
         found = {(project, target, job): text for project, target, job, text, _ in self._rows(_NEEDS) if text}

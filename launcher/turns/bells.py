@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 LOCK = "lock"
 _HIGH = (900, 100)
-"""The descriptor of a proof, at least: above those that programs use, below the usual limit."""
+"""The least descriptor of a proof: above those that programs use, below the usual limit."""
 _MOST_BYTES = 64 * 1024
 _PRIVATE = 0o600
 
@@ -48,7 +48,7 @@ class Locked:
 
 
 def make_bell(path: str) -> int:
-    """Make a FIFO, and hold it; returns the descriptor from which its holder reads the input of others."""
+    """Make and hold a bell, a FIFO; returns the descriptor from which its holder reads input of others."""
     unlink(path)
     os.mkfifo(path, _PRIVATE)
     fd = os.open(path, os.O_RDWR | os.O_NONBLOCK | os.O_CLOEXEC)

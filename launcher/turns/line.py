@@ -18,7 +18,7 @@ MACHINE = "machine"
 """The group of all apps that ask for something."""
 
 GPU_IDS = "$<gpus>"
-"""Stands in a request for the ids of a replica's GPUs, which are known when its turn comes."""
+"""The macro in a request for the ids of a replica's GPUs, which are known when the app's turn comes."""
 
 QUEUED, HOLDS, GONE = "queued", "holds", "gone"
 CPU, MEMORY, GPUS, APPS = "cpu", "memory_mb", "gpus", "apps"
@@ -26,7 +26,7 @@ RESOURCES = (CPU, MEMORY, GPUS, APPS)
 _BREAKS = {"\t", "\n"}
 _SEPARATOR = "\t"
 LINE = "line-"
-"""How the name of a line begins: the apps that one process holds, which share a FIFO (`queue.py`)."""
+"""The prefix of the name of a line: the apps that one process holds, which share a FIFO (`queue.py`)."""
 ALL = ".bell.all"
 """The end of the name of the file with the tickets of all apps of a line."""
 _END = b"\n"
@@ -43,7 +43,7 @@ class Limit:
         cpu: cores.
         memory_mb: MiB.
         apps: a number of apps.
-        label: the group in words, such as `sweep`; "" for the machine.
+        label: the name of the group for users, such as `sweep`; "" for the machine.
     """
 
     __slots__ = ("apps", "cpu", "gpus", "group", "label", "memory_mb")
@@ -77,7 +77,7 @@ class Limit:
 
 
 MARKS = ("home", "folder", "engine", "places")
-"""Facts on an app that travel as names of groups: older versions fail on a new field, not on a group."""
+"""Prefixes of facts that travel among the names of groups: older versions fail on a new field only."""
 
 
 def marked(groups: Iterable[str], app: Any) -> list[str]:
@@ -110,7 +110,7 @@ class Ask:
         table: the folder of tickets; gpu_table: the folder of GPU tickets, "" for an app without GPUs.
         at_once: it takes its share without waiting in line, even beyond the limits.
         home: the token of its state folder, since app ids of two folders may be equal; "" where unknown.
-        folder: the folder of a local app's records; engine: the URL of an app's Docker engine. Else "".
+        folder: the folder of a local app's records; engine: the URL of a Docker app's engine; "" for others.
     """
 
     __slots__ = (
@@ -206,7 +206,7 @@ class Ticket:
         places: the number of apps that the group which it lacks may have, as text; "" without such a limit.
         table, name: the table and the name of its file.
         home, folder, engine: see `Ask`.
-        is_left: its holder has died, and the remains of the app still count.
+        is_left: its holder has died, but the app may still have processes, so the ticket counts.
     """
 
     __slots__ = (
@@ -420,7 +420,7 @@ def app_ids(data: bytes, home: str) -> set[str]:
 
 
 def message(app: str) -> bytes:
-    """The rest of a message to the FIFO of a line about one of its apps."""
+    """The second part of a message to the FIFO of a line: the app that it is about."""
     return app.encode(errors="surrogateescape") + _END
 
 
@@ -431,7 +431,7 @@ def apps_named(said: bytes) -> list[str]:
 
 
 def amount(resource: str, value: float) -> str:
-    """`1 core`, `0.5 cores`, `512 MiB of memory`, `16 GiB of memory`, `2 GPUs`."""
+    """Return an amount as text: `1 core`, `0.5 cores`, `512 MiB of memory`, `16 GiB of memory`, `2 GPUs`."""
     if resource == MEMORY:
         return f"{memory(value)} of memory"
     count = f"{value:g}"

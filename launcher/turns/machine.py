@@ -1,4 +1,4 @@
-"""The machine that apps share: its resources, what an app asks of it, and the folders of its tables.
+"""The machine that apps share: its resources, the requests of apps to it, and the folders of its tables.
 
 There is a table for each boot of a machine: no ticket outlives its holder. The tables on the machine of an
 engine are reported to clients elsewhere by a process there.
@@ -181,7 +181,7 @@ def _read(path: str) -> str:
         return ""
 
 
-# -- what an app asks of it --------------------------------------------------------------------------------
+# -- the requests of apps ----------------------------------------------------------------------------------
 
 
 class Total(_Total):
@@ -222,9 +222,9 @@ def ask_of(
 
     Args:
         machine: this machine; None for that of the app's engine, where a process completes and holds the ask.
-            That one names no state folder, since app ids are unique on an engine. GPUs are dealt out where
+            Such an ask names no state folder, since app ids are unique on an engine. GPUs are dealt out where
             LAUNCHER_GPUS counts them; otherwise the engine chooses them, and no app waits for one.
-        limits: of its groups, beside the machine.
+        limits: the limits of its groups, beside the machine's.
     """
     wanted, limits = total(app), tuple(limits)
     if not wanted and not limits:

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     Others = dict[str, list[Ticket]]
 
 _SLACK = 256
-"""How many apps may have gone before the file of all apps is written anew."""
+"""The number of departed apps after which the file of all apps is written anew."""
 
 
 class Queue:
@@ -45,7 +45,7 @@ class Queue:
         self._at_once: dict[Position, Ask] = {}
         self._files: dict[str, LineFile] = {}  # table → the line in it
         self._gpu_tables: set[str] = set()
-        self._last = Decision()  # the decision on the first app of all
+        self._last = Decision()  # the last decision on the first app
 
     @property
     def bells(self) -> tuple[int, ...]:

@@ -71,7 +71,7 @@ if TYPE_CHECKING:
     from launcher.turns.line import Ask
 
 LOOK, NOW = b"l", b"n"
-"""Input of a bell: its holder is to look again; its app is to start at once."""
+"""The bytes that are written to a bell: look again; start the app at once."""
 
 _LAST, _BELL = "last", ".bell"
 _PATIENCE_S, _AGAIN_S = 5.0, 0.001

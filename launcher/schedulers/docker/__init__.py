@@ -8,12 +8,12 @@
     reserve, containers, submission, share   from a reserved app id to running replicas
     record, journal                          the record of an app on this machine
     labels, names, tombstones                the objects of an app at the engine
-    facts, status, apps, observe             the state of apps, from both
+    facts, status, apps, observe             the state of apps, from record and engine
     watching/    the process that restarts, stops and records an app, and its clients
-    watchers     such processes in containers of the engine, as all clients see them
-    turns        the turns of apps that these hold
+    watchers     the watchers in containers of the engine, as all clients see them
+    turns        the turns of apps that such watchers hold
     app_logs, log_reader                     the output of replicas
-    outputs, gc                              output folders, and the removal of the rest after the end
+    outputs, gc                              output folders, and the removal of an ended app's other objects
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ def config_folder(environ: Mapping[str, str]) -> str:
 
 
 def has_no_socket() -> bool:
-    """Whether the engine is to be on this machine, and its socket is missing: then none can answer."""
+    """Whether the engine should be on this machine, but its socket is missing, so that it cannot answer."""
     host = os.environ.get("DOCKER_HOST", "").strip()
     if not host:
         contexts = os.path.join(config_folder(os.environ), "contexts")

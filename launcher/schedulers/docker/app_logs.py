@@ -237,7 +237,7 @@ _BY_TIME = "select by time, with --since and --until"
 _OURS = "with `retry_delay: 1s` in its role, launcher restarts it and records when; or " + _BY_TIME
 
 Run = tuple[float | None, float | None, float]
-"""Of a run: its start, the end of the run before it, and when launcher was to start it; 0.0 for the first."""
+"""The times of a run: its start, the end of the previous run, when it was due; the last two 0.0 at first."""
 
 
 def starts_of(container: Container, journal: Journal) -> list[tuple[int, float]]:
@@ -253,7 +253,7 @@ def starts_of(container: Container, journal: Journal) -> list[tuple[int, float]]
 
 
 def _runs(journal: Journal, role: str, k: int) -> list[Run]:
-    """The recorded runs of a replica, and the run after them, without its start."""
+    """The recorded runs of a replica, and the next run, whose start is not recorded."""
     runs: list[Run] = []
     ended_at: float | None = None
     due_at = 0.0
@@ -272,7 +272,7 @@ def _runs(journal: Journal, role: str, k: int) -> list[Run]:
 
 
 def _begun(started_at: float, ended_at: float | None = None, due_at: float = 0.0) -> float:
-    """A time before the first output of a run, and after the last one of the run before it.
+    """A time between the last output of the previous run and the first output of this one.
 
     The engine takes the time of a start after the process began, on a busy machine long after. For its own
     restarts the watcher knows a better time, if its clock is the engine's.

@@ -46,7 +46,7 @@ class DockerApp:
         journal: None where there is no record of it here.
         owner: the process that submits the app, completes its start, or holds it while it waits; "" when
             there is none, or none is needed.
-        paused_by: the owner whose watcher may restart it, at once or after a pause, by a record that is not
+        paused_by: the owner whose watcher may restart the app, at once or after a pause; its record is not
             here.
         is_ending: the app has ended, and its watcher is about to judge and record that; no event follows.
         has_tombstone: its outcome was read from its tombstone.
@@ -134,7 +134,7 @@ def find_all(
     """Every app as the engine's list shows it, newest first: one read, without confirmation as in `find`.
 
     Args:
-        labels: labels that its containers have; of apps without containers, the record is checked for them.
+        labels: labels that the app's containers must have, or its record if it has no containers.
         stones: outcomes of attempts, by app id, where the caller has read them.
         take_over: see `find`.
     """
@@ -256,7 +256,7 @@ def _view(
 def _labels(
     engine: EngineView, app_id: str, found: Sequence[Container], stone: Tombstone | None
 ) -> Labels | None:
-    """The labels of a replica, if there is one: another client's reservation may exist for a moment.
+    """The labels of a replica, if any: beside it another client's reservation may exist for a moment.
 
     For an app of this engine without containers: the recorded labels.
     """

@@ -76,7 +76,7 @@ class ContainerSetup:
 
         Args:
             environ: the variables that `copy_env` selects from.
-            dealt: the ids of the app's GPUs; the engine chooses without them.
+            dealt: the ids of the app's GPUs; without them the engine chooses.
 
         Raises StartError or SchedulerError naming role and replica, with nothing left behind.
         """

@@ -50,7 +50,7 @@ EndOf = Callable[[Container], Mapping[str, Any]]
 """The facts of the end of a run for which launcher did not ask: code, oom, why, lost, hand, said."""
 
 UNNAMED = ""
-"""The role that stands for missing replicas of which only the number is known."""
+"""The name of a role for missing replicas of which only the number is known."""
 REMOVED = "its container was removed"
 ALL_REMOVED = "its containers were removed"
 ENGINE_STOPPED = "the Docker engine was stopped"
@@ -144,7 +144,7 @@ def has_begun(
 
 
 def alone(container: Container) -> Mapping[str, Any]:
-    """The facts of an end that the container alone shows."""
+    """The facts of an end, read from the container alone."""
     code = _UNKNOWN_CODE if container.exit_code is None else container.exit_code
     why = cause_of(container.error) if code and container.error else ""
     return {"code": code, "oom": container.oom, "why": why}

@@ -36,10 +36,10 @@ from launcher.workspace.archive import archive
 from launcher.workspace.context import unreadable
 
 BASES = "launcher.workspace-bases"
-"""Label with the ids of its base images: it is stale when the name of a base means another image."""
+"""The label with the ids of an image's bases: a base name that means another id makes the image stale."""
 
 NAME = "launcher.workspace-image"
-"""Label with the name that it is built for: two names can stand for equal files on one base image."""
+"""The label with the name that an image is built for: images with equal content may have two names."""
 
 FOLDER = "/workspace"
 """Folder of the files when neither `workdir` nor the image names a folder other than `/`."""
@@ -49,7 +49,7 @@ _WAITS = "waiting for another build of this image"
 _STEP_REMOVED = re.compile(
     "unknown parent image ID|failed to get digest sha256:.*no such file or directory|No such image: sha256:"
 )
-"""In the engine's error when another client removes the cached step that a build goes on from."""
+"""Text of the engine's error when another client removes the cached step that a build goes on from."""
 _LAYER = re.compile(r" ---> ([0-9a-f]{12})$")
 
 
@@ -406,7 +406,7 @@ def exclusive(name: str, waiting: Callable[[], None]) -> Iterator[None]:
 
 
 def _locked(path: str, waiting: Callable[[], None]) -> int:
-    """The open file, locked. Its holder removes it: then the next one locks another file."""
+    """The open file, locked. The holder removes the file, and the next process locks a new one."""
     while True:
         fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         if not try_lock(fd):

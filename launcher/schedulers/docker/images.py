@@ -19,7 +19,7 @@ from launcher.specs.attempt import ImageNow
 
 ALWAYS, MISSING, NEVER = "always", "missing", "never"
 WORKSPACE_REPOSITORY = "launcher-workspace"
-"""The repository of these images without the option `image_repo`: no registry has it."""
+"""The repository of workspace images without the option `image_repo`: no registry has it."""
 
 _HASH_TAG = re.compile(r":[0-9a-f]{20}\Z")  # a hash of its inputs, so that it never means another image
 _PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"  # the engine's default

@@ -157,14 +157,14 @@ def argv(command: str | Iterable[str]) -> list[str]:
 
 
 def environment(value: Mapping[str, Any] | Iterable[str]) -> dict[str, Any]:
-    """Variables by name; None removes one. A list has `NAME=value`. Numbers become text, secrets stay."""
+    """Variables by name, from a dict or a list of `NAME=value`. A variable with None is to be removed."""
     if not isinstance(value, Mapping):
         value = {name: text if sign else None for name, sign, text in (each.partition("=") for each in value)}
     return {name: each if isinstance(each, str | None) else str(each) for name, each in value.items()}
 
 
 def labels(value: Mapping[str, str] | Iterable[str]) -> dict[str, str]:
-    """Labels by name; a list has names alone."""
+    """Labels by name, from a dict or a list of names alone."""
     return dict(value) if isinstance(value, Mapping) else dict.fromkeys(value, "")
 
 
@@ -179,13 +179,13 @@ def size(value: str | int) -> int:
 
 
 def mount(value: Mapping[str, Any]) -> dict[str, Any]:
-    """The SDK's `Mount`, or plain data: type, source, target and read_only."""
+    """A mount, from the SDK's `Mount` or plain data: type, source, target and read_only."""
     known = ("type", "source", "target", "read_only")
     return {"ReadOnly": False, **_renamed(value, known, "docker.types.Mount has more")}
 
 
 def device(value: str | Mapping[str, Any]) -> dict[str, Any]:
-    """`source:destination:permissions`; destination and permissions may be left out."""
+    """A device, from `source:destination:permissions`; the last two parts may be left out."""
     if isinstance(value, Mapping):
         return dict(value)
     source, _, rest = value.partition(":")
@@ -219,7 +219,7 @@ def binds(value: Mapping[str, Any] | Iterable[str]) -> list[str]:
 
 
 def ports(value: Mapping[Any, Any]) -> dict[str, list[dict[str, str]]]:
-    """From `{"80/tcp": 8080}`, with a port of the host, None for any, (address, port), or a list of these."""
+    """Ports, from {"80/tcp": at}; at: a host port, None for any, (address, port), or a list of these."""
     return {
         key if "/" in key else f"{key}/tcp": [
             _binding(each) for each in (at if isinstance(at, list) else [at])
@@ -229,7 +229,7 @@ def ports(value: Mapping[Any, Any]) -> dict[str, list[dict[str, str]]]:
 
 
 def _binding(at: Any) -> dict[str, str]:
-    """An empty port lets the engine pick one."""
+    """One binding of a port; without a port the engine picks one."""
     if isinstance(at, Mapping):
         return dict(at)
     address, port = ("", at) if not isinstance(at, tuple) else (*at, None)[:2]
@@ -237,23 +237,23 @@ def _binding(at: Any) -> dict[str, str]:
 
 
 def tmpfs(value: Mapping[str, str] | Iterable[str]) -> dict[str, str]:
-    """Options by path; a list has `path:options`."""
+    """Options by path, from a dict or a list of `path:options`."""
     return dict(value) if isinstance(value, Mapping) else dict(each.partition(":")[::2] for each in value)
 
 
 def hosts(value: Mapping[str, str] | Iterable[str]) -> list[str]:
-    """`name:address` of each."""
+    """Hosts as a list of `name:address`."""
     return links(value) if isinstance(value, Mapping) else list(value)
 
 
 def links(value: Mapping[str, str] | Iterable[tuple[str, str]]) -> list[str]:
-    """`container:alias` of each."""
+    """Links as a list of `container:alias`."""
     pairs = sorted(value.items()) if isinstance(value, Mapping) else value
     return [f"{name}:{alias or name}" for name, alias in pairs]
 
 
 def names(value: str | Iterable[str]) -> list[str]:
-    """A list, or a text with commas."""
+    """Names as a list, from a list or a text with commas."""
     return value.split(",") if isinstance(value, str) else list(value)
 
 
@@ -405,7 +405,7 @@ def _given(fields: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _variables(env: Mapping[str, str | None]) -> list[str]:
-    """`NAME=value` of each; a variable without a value (None) is removed from those of the image."""
+    """Variables as a list of `NAME=value`; a name alone, for None, removes a variable of the image."""
     for name, value in env.items():
         if isinstance(value, Secret):  # its text is the reference, which would pass for the value
             raise ValueError(f"the secret that {name} names was not read")

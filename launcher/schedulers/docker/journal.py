@@ -103,7 +103,7 @@ class Journal:
 
     @property
     def adopted(self) -> bool:
-        """Whether an earlier record was lost: this one lacks the restarts before."""
+        """Whether an earlier record was lost, so that this record lacks the restarts before."""
         return self._has("adopted")
 
     @property
@@ -146,7 +146,7 @@ class HeldApp(App):
         self.nameless_ends: set[tuple[str, int]] = set()
         self.num_missing = 0
         self._halted: dict[str, float | None] = {}
-        self._contested: set[str] = set()  # ids in several stop requests: any of these may have ended them
+        self._contested: set[str] = set()  # ids in several stops: any may have ended them
         self._hands: dict[str, float | None] = {}
 
     def take(self, event: Event) -> None:
@@ -288,7 +288,7 @@ class OldJournal:
         yield {"e": "starting"}
 
     def _run(self, where: Where, container: str | None, start: float | None) -> Iterator[Event]:
-        """The start of a run that no earlier line named."""
+        """Yield the `spawn` of a run that no earlier line named."""
         if container is not None:
             self._where[container] = where
         if where in self._runs and start in (None, self._runs[where][1]):

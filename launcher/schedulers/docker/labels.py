@@ -34,7 +34,7 @@ REPLICA = PREFIX + "replica"
 RESERVATION_PART = "reservation"
 WAITING_PART = "waiting"
 HOLDER = PREFIX + "holder"
-"""Label of the container of a waiting or queued attempt: the watcher that holds it."""
+"""Label of the container of a waiting or queued attempt: the watcher that holds the attempt."""
 WAITS_FOR = PREFIX + "waits-for"
 """Label of that container: the attempts that it waited for at first, as `needs_to_json` has them."""
 IMAGES = PREFIX + "images"
@@ -66,7 +66,7 @@ OPTIONAL_TEXTS = (
     "home", "inputs", "effect", "approval", "review", "receivers", "pull_request", "run_url", "matrix",
     "reason",
 )  # fmt: skip
-"""Such fields without a label where they are empty."""
+"""Fields of an attempt that have no label where they are empty."""
 _CONDITIONS = ("started", "ready", "succeeded")
 
 
@@ -150,7 +150,7 @@ class Labels:
 
     @property
     def owner(self) -> Owner | None:
-        """The process that submits the app, or did; None where the label is missing."""
+        """The process that submits, or submitted, the app; None where the label is missing."""
         from launcher.schedulers.owner import from_json
 
         return from_json(self.text("owner"))
@@ -164,7 +164,7 @@ class Labels:
 
     @property
     def watcher(self) -> str:
-        """The container of its watcher, where that is on the engine; else ""."""
+        """The container of the app's watcher; "" where the watcher is not on the engine."""
         return self.text("watcher")
 
     @property
@@ -221,7 +221,7 @@ class Labels:
 
     @property
     def needs(self) -> tuple[StoodOn, ...]:
-        """The attempts of other jobs that this one stands on."""
+        """The attempts of other jobs that this attempt needs."""
         from launcher.specs.attempt import needs_from_text
 
         return self._read("needs", needs_from_text, ())
@@ -233,7 +233,7 @@ class Labels:
 
     @property
     def image_ids(self) -> Mapping[str, str]:
-        """Role → the id of the image that ran, as a tombstone has them."""
+        """Role → the id of the image that ran, from the labels of a tombstone."""
         return {role: str(image) for role, image in _mapping(self.text("image-ids")).items()}
 
     @property
@@ -298,7 +298,7 @@ def is_by_engine(rule: tuple[int, str, int], *, is_probed: bool) -> bool:
 
 
 def _is_rule(value: object) -> bool:
-    """Whether it is [max_retries, policy], or with a pause [max_retries, policy, seconds]."""
+    """Whether the value is [max_retries, policy], or with a pause [max_retries, policy, seconds]."""
     return (
         isinstance(value, list)
         and len(value) in (2, 3)

@@ -349,7 +349,7 @@ class FollowedApp:
                 self._changed.notify_all()
 
     def _apply(self, event: Event) -> bool:
-        """Apply an event. Returns whether the app may have ended by it."""
+        """Apply an event. Returns whether the event may be the end of the app."""
         container = event.container_id
         with self._changed:
             if event.action == "start":

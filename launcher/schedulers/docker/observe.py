@@ -1,4 +1,4 @@
-"""The apps of an engine: observed, listed, stopped and removed; their ends recorded, and verified."""
+"""Observe, list, stop and remove the apps of an engine; record and verify their ends."""
 
 from __future__ import annotations
 
@@ -242,7 +242,7 @@ class DockerApps(EngineApps):
 
 
 def _with_start(found: DockerApp) -> AppRecord:
-    """The app as a list shows it. An app of another state folder has its start in the record there."""
+    """The app as a list shows it, with its start, which may be in the record of another state folder."""
     app = found.to_record()
     if app.state == "running" and app.started_at is None:
         app.started_at = record.started_elsewhere(app.app_id, found.labels.owner)
@@ -272,7 +272,7 @@ def _attempt_of(found: DockerApp) -> Attempt | None:
 
 
 def _latest(found: Iterable[DockerApp], stones: Iterable[Tombstone], keys: Collection[JobKey]) -> set[str]:
-    """The app ids with the highest attempt number of each key, also among those that were not skipped."""
+    """The app ids with the highest attempt number of each key: of all attempts, and of those not skipped."""
     best: dict[tuple[object, ...], tuple[int, str]] = {}
     known = [(app.labels, app.view.state) for app in found]
     known += [(stone.labels, stone.outcome.state) for stone in stones]
@@ -335,7 +335,7 @@ def _published_ports(replica: DockerReplica, labels: Labels) -> str:
 
 
 def _by_labels(replicas: list[Container]) -> Iterator[tuple[str, Attempt]]:
-    """The attempt of containers by their labels; one for all containers that say the same."""
+    """The attempt of containers by their labels; the same object for all containers with equal labels."""
     shown = view(replicas, labels=Labels(replicas[0].labels)) if replicas else None
     images = {where(each)[0]: each.image_id for each in replicas}
     known: list[Attempt] = []

@@ -48,7 +48,7 @@ from launcher.specs.outputs import has_output, needs_variable, output_macro, own
 from launcher.unpacking import PieceReader, UnpackError
 
 LABEL = f"{PREFIX}output"
-"""Marks the volume of an output folder; its value is the volume's name."""
+"""The label of the volume of an output folder; its value is the volume's name."""
 LOCAL = ("local_cwd", "local_dir")
 """The schedulers whose output folders are folders of this machine."""
 _BLOCK = 1 << 20
@@ -145,9 +145,9 @@ def with_needs(engine: Engine, job: DockerJob) -> DockerJob:
 
 
 ARCHIVED = OUTPUT.rpartition("/")[2]
-"""The folder of an archive that has the files."""
+"""The folder in an archive that has the files."""
 _COPIER = f"{PREFIX}copier"
-"""Marks the container that an archive is read from; its value is the process that made it."""
+"""The label of a container that an archive is read from; its value is the process that made it."""
 
 
 def remove_copiers(engine: Engine) -> None:
@@ -184,7 +184,7 @@ class DockerOutputs(OutputFolders):
         return record.other_engine(self._engine(), attempt.app_id)
 
     def archive(self, attempt: Attempt, only: str = "") -> tuple[Iterator[bytes], str]:
-        """Archive the folder by a container of one of the attempt's images, else of any image."""
+        """Archive the folder through a container of one of the attempt's images, else of any image."""
         images = [str(role["image"]) for role in attempt.document.get("roles", ()) if role.get("image")]
         pieces = _archive(writable(self._engine()), own_output(attempt), images, only)
         return pieces, "" if only else ARCHIVED

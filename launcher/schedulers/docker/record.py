@@ -65,7 +65,7 @@ class RecordLock:
 
     @property
     def is_valid(self) -> bool:
-        """Whether it is still the lock of that folder: not when the folder was removed or made anew."""
+        """Whether it is still the lock of its folder: it is not once the folder was removed or made anew."""
         return self.fd >= 0 and is_at(self.fd, AppFolder(self.app_dir).lock)
 
     def release(self) -> None:
@@ -100,9 +100,9 @@ def is_locked(app_dir: str) -> bool:
 
 
 def locked_elsewhere(app_id: str, owner: Owner | None) -> str:
-    """The app's folder in its owner's state folder, another one on this machine, while a process locks it.
+    """The app's folder in the state folder of its owner, on this machine, while a process locks it.
 
-    "" where no process does, or that folder cannot be read.
+    "" where no process locks it, or where it cannot be read.
     """
     if owner is None or not owner.is_here or owner.home in ("", paths.home()):
         return ""
@@ -111,14 +111,14 @@ def locked_elsewhere(app_id: str, owner: Owner | None) -> str:
 
 
 def started_elsewhere(app_id: str, owner: Owner | None) -> float | None:
-    """The start of an app, in epoch seconds, by the record that `locked_elsewhere` finds; else None."""
+    """The start of an app, epoch seconds, from the record that `locked_elsewhere` finds; None without one."""
     there = locked_elsewhere(app_id, owner)
     recorded = journal(there) if there else None
     return recorded.app.started_at if recorded is not None else None
 
 
 def is_free(app_id: str, holder: Owner | None) -> bool:
-    """Whether a process of this machine has let the app go; a watcher of many apps may live on."""
+    """Whether a process of this machine has released the app; a watcher of many apps may live on."""
     if holder is None or not holder.is_here or not holder.home:
         return False
     there = AppFolder(folder_below(holder.home, app_id))
@@ -252,7 +252,7 @@ def watcher_log(app_dir: str) -> str:
 
 
 def note_failure(app_dir: str, text: str) -> None:
-    """Add the reason why the watcher gave the app up to the watcher's log."""
+    """Write into the watcher's log why the watcher gave up the app."""
     with suppress(OSError):
         fd = os.open(watcher_log(app_dir), os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
         with os.fdopen(fd, "w") as log:
@@ -275,7 +275,7 @@ def _read(app_dir: str, name: str) -> bytes:
     return b""
 
 
-# -- as schedulers show it ----------------------------------------------------------------------------------
+# -- apps from records -----------------------------------------------------------------------------------
 
 
 def of_labels(app_id: str, labels: Labels) -> AppRecord:
@@ -342,7 +342,7 @@ def add_row(labels: Mapping[str, str]) -> None:
 
 
 def remove_row(app_id: str) -> None:
-    """Remove the row of an app, unless it has a record (again)."""
+    """Remove the row of an app, unless the app has a record again."""
     # A row that stays is void, and the next call of `match_rows` removes it.
     with suppress(StateError), open_store(durable=False) as store:
         store.remove_void(app_id, folder(app_id))

@@ -113,7 +113,7 @@ def _surroundings(job: DockerJob, app: AppDef) -> Surroundings:
 
 
 def _replicas(role: Role, around: Surroundings) -> Iterator[tuple[int, Role]]:
-    """As `around.replicas`, but no source of a mount is a path in the container."""
+    """As `around.replicas`, but the sources of mounts keep the macros of output folders."""
     if not around.values:
         yield from around.replicas(role)
         return
@@ -330,7 +330,7 @@ def _check_edits(container: DockerContainer, name: str) -> None:
 
 
 def check_head(job: DockerJob, derived: DockerJob) -> None:
-    """Raise SchedulerError where an edit of the job itself would be lost.
+    """Raise SchedulerError where a user's edit of the job, outside of its containers, would be lost.
 
     Args:
         derived: the job as it was before any edit.

@@ -41,7 +41,7 @@ class DockerReservation(BackendReservation):
 
     Attributes:
         marker: id of the container with the app id as its name; "" when an app is resumed.
-        found: the app, when a dead owner had started a part of it, so that it is `resumed`.
+        found: the app, when a dead owner had started a part of it; `resumed` is set then.
         fresh: images that were pulled for the attempt; see `images.ensure_image`.
 
     Raises ReservedError, StateError, EngineError, with nothing left behind.
@@ -216,7 +216,7 @@ class DockerReservation(BackendReservation):
         return False
 
     def _image(self) -> tuple[str, Mapping[str, str]]:
-        """Name and labels of an image for a container that never runs: the first role's is needed anyway."""
+        """Name and labels of the first role's image, which the app needs, for a container that never runs."""
         document = self.attempt.document
         name = str(document["roles"][0].get("image", ""))
         found = self._engine.image(name) if name else None

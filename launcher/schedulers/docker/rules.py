@@ -38,7 +38,7 @@ def check(app: AppDef, cfg: Mapping[str, CfgVal]) -> None:
 
 
 def problems(app: AppDef, cfg: Mapping[str, CfgVal]) -> Iterator[Problem]:
-    """Parts of an app and its options that cannot run in containers. Paths of options begin with `cfg`."""
+    """Problems of an app and its options that cannot run in containers. Paths of options begin with `cfg`."""
     yield from _of_env(cfg.get("env"))
     yield from role_option_problems(app, options())
     for role in app.roles:
@@ -48,7 +48,7 @@ def problems(app: AppDef, cfg: Mapping[str, CfgVal]) -> Iterator[Problem]:
 
 
 def unpinned(app: AppDef) -> Iterator[Problem]:
-    """Images without tag and digest, for which Docker uses `latest`. A warning: they are not refused."""
+    """Warnings about images without tag and digest, for which Docker uses `latest`."""
     for role in app.roles:
         name = role.image.rpartition("/")[2]
         if name.strip() and not set(" :@") & set(name):
@@ -150,7 +150,7 @@ def _without_network(app: AppDef, network: str) -> Iterator[Problem]:
 
 
 def probed_from_here(app: AppDef, host: str) -> Iterator[Problem]:
-    """Probes that reach no replica, since the engine of the address `host` is on another machine."""
+    """Problems of probes that reach no replica, since the engine at `host` is on another machine."""
     for role in app.roles:
         if role.ready is not None and role.ready.port is not None:
             message = (
@@ -175,7 +175,7 @@ def shares_host_name(network: str) -> bool:
 
 
 def notes(app: AppDef, cfg: Mapping[str, CfgVal]) -> list[str]:
-    """Requests of the app that are fulfilled differently or not at all, without being refused."""
+    """Notes on requests of the app that are fulfilled differently or not at all, but not refused."""
     network, out = str(cfg.get("network") or NETWORK), []
     if network == "bridge" and sum(role.num_replicas for role in app.roles) > 1:
         out.append(

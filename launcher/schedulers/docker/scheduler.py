@@ -289,7 +289,7 @@ class DockerScheduler(EngineScheduler["DockerJob"]):
 
 
 def _out_of_reach(app: AppDef) -> Iterable[Problem]:
-    """Probes that reach no replica of the engine in use, by its address; sends nothing."""
+    """Problems of probes that reach no replica, judged by the address of the engine in use; sends nothing."""
     if all(role.ready is None or role.ready.port is None for role in app.roles):
         return []
     from launcher.schedulers.docker.client.configuration import is_on_this_host

@@ -20,7 +20,7 @@ from launcher.turns.table import Place, draw
 
 
 def take(ask: Ask, holder: str, *, later: bool = False) -> Place:
-    """Take the app's place, unless its watcher is to do that later.
+    """Take the app's place among the apps that share the machine, unless its watcher does that later.
 
     Raises StateError where its table cannot be written.
 
@@ -48,7 +48,7 @@ def take_from(label: str, holder: str) -> Place | None:
 
 
 def completed(given: Mapping[str, Any]) -> Ask:
-    """The ask that a client on another machine has made, for the tables and the resources of this one.
+    """The request of a client on another machine, completed for the tables and resources of this machine.
 
     It gets a number behind all earlier ones, unless it has the number of the app that it replaces. Raises
     StateError where the tables cannot be written.
@@ -96,7 +96,7 @@ def from_json(data: Mapping[str, Any], bells: Sequence[int]) -> Place:
 
 
 def taken_elsewhere(data: Mapping[str, Any]) -> Place:
-    """The place that a watcher on the engine has taken, by its answer: this process holds nothing of it."""
+    """The place that a watcher on the engine has taken, from its answer: this process holds no part of it."""
     place = Place(Ask.from_dict(data["ask"]))
     place.starts, place.dealt = data["dealt"] is not None, tuple(data["dealt"] or ())
     return place

@@ -32,7 +32,7 @@ from launcher.schedulers.docker.names import is_replica, is_reservation, queued_
 from launcher.specs.attempt import AttemptState
 
 GONE = "its reservation was removed"
-"""Why an attempt has ended whose container was removed while it waited."""
+"""The message of an attempt that ended because its container was removed while it waited."""
 RESTARTED = "waits to be restarted"
 _WAITS = {"paused": "paused", "restarting": RESTARTED}
 _NEVER = 0.0  # readers decide nothing by the clock
@@ -85,7 +85,7 @@ class DockerAppView:
         final: the outcome is final; no watcher is needed.
         live: ids of running containers.
         started: a container of the app was started at least once.
-        done: every replica of the roles that are no services has succeeded, so the services are stopped.
+        done: every replica, those of services aside, has succeeded, so the services are stopped.
         is_unrecorded: a run has ended without a request, and its end is not recorded.
     """
 
@@ -110,7 +110,7 @@ class DockerAppView:
 
     @property
     def code(self) -> int | None:
-        """The exit code, by the name that records use."""
+        """The exit code, under the name that records use."""
         return self.exit_code
 
     @property
@@ -119,7 +119,7 @@ class DockerAppView:
 
     @property
     def hangs_on_restart(self) -> bool:
-        """Whether its state depends on whether the engine was restarted."""
+        """Whether a restart of the engine, if there was one, decides the app's state."""
         return self.is_unrecorded or (self.state == "created" and self.started_at is not None)
 
     @property
@@ -142,7 +142,7 @@ def view(
         containers: as listed; those that do not run should be inspected for their times and the OOM mark.
         journal: None where there is no record here. Without a container, an app exists only if its journal
             has a start, an exit or an outcome.
-        expected_replicas: every (role, replica) it should have, where known: names the removed ones.
+        expected_replicas: every (role, replica) it should have, where known, to name the removed replicas.
         labels: the labels in its record, for an app without containers.
         engine_started_at: None where it does not matter, or is unknown; see `facts.py`.
     """

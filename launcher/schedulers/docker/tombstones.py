@@ -54,7 +54,7 @@ _KEY = ("project", "target", "job")
 
 @dataclass(frozen=True, slots=True)
 class Tombstone:
-    """The outcome of one attempt, as its volume has it.
+    """The outcome of one attempt, as the labels of a volume keep it.
 
     Attributes:
         volume: its name.
@@ -102,7 +102,7 @@ class Tombstone:
 
 
 def name_of(app_id: str) -> str:
-    """The name of the volume. App ids are made of job key and number, and have no dot."""
+    """The name of an attempt's volume. App ids are made of job key and number, and have no dot."""
     return f"{app_id}.ended"
 
 
@@ -153,7 +153,7 @@ def read(engine: EngineView, app_id: str) -> Tombstone | None:
 
 
 def read_all(engine: EngineView, key: JobKey | None = None) -> dict[str, Tombstone]:
-    """App id → outcome of that attempt: of all jobs, or of one. One request."""
+    """App id → outcome of that attempt, for all jobs or one job. Makes one request."""
     only = () if key is None else [f"{PREFIX}{part}={text}" for part, text in zip(_KEY, key, strict=True)]
     found = (parse(volume) for volume in engine.volumes(TOMBSTONE, *only))
     return {each.app_id: each for each in found if each is not None}
@@ -201,11 +201,11 @@ def _number(text: str) -> float | None:
 # or to submit it again, the next volume decides.
 
 START = "start"
-"""Its watcher starts it."""
+"""The decision that the attempt's watcher starts it."""
 RESUME = "resume"
-"""A client removes it, since its watcher is dead, and submits it again. Known until then."""
+"""The decision that a client submits the attempt again, after removing it: its watcher is dead."""
 OVER = ""
-"""It does not wait any more: its container is gone."""
+"""The answer that the attempt does not wait any more: its container is gone."""
 _BY = PREFIX + "by"
 
 
@@ -225,7 +225,7 @@ def is_end(decision: str) -> bool:
 
 
 def decide(engine: Engine, waiting: Container, decision: str, *, take_over: bool = False) -> str:
-    """Decide, unless another process has. Returns the valid decision, or OVER.
+    """Decide how a waiting attempt goes on, unless another process has. Returns the valid decision, or OVER.
 
     Args:
         waiting: the container that represents the attempt.

@@ -1,6 +1,6 @@
 """The turns of apps whose watcher is on the engine, for clients.
 
-The tables lie in a volume that all watchers of an engine have. So any running watcher answers for all of
+The tables are in a volume that all watchers of an engine have. So any running watcher answers for all of
 them; where none runs, no such app is in line.
 """
 

@@ -17,21 +17,21 @@ from launcher.schedulers.docker.labels import PART, WATCHER_PART, Labels
 from launcher.schedulers.owner import Owner, from_json
 
 PREFIX = "launcher-watcher-"
-"""How the names of their containers begin."""
+"""The prefix of the names of the watchers' containers."""
 HOME = "/launcher/home"
-"""The LAUNCHER_HOME of a watcher, in its container."""
+"""The path of LAUNCHER_HOME in the container of a watcher."""
 PROCESS = f"{HOME}/watcher.json"
-"""The file that names the process, in its container."""
+"""The path of the file that names the watcher's process, in its container."""
 TURNS = "launcher-turns"
 """The volume with the tables of turns, which all watchers of an engine have."""
 TURNS_FOLDER = "/launcher/turns"
 NO_ENGINE = "the watcher cannot reach its engine"
-"""How the last line of a watcher begins that has found no engine, or another one, at its socket."""
+"""The beginning of a watcher's last line when its socket leads to no engine, or to another engine."""
 _MOST_BYTES = 4096
 
 
 class OneLook:
-    """An engine whose watchers are looked at once, while many apps are read."""
+    """A view of an engine that looks at each watcher once, while many apps are read."""
 
     def __init__(self, engine: EngineView) -> None:
         self.inspect = cache(engine.inspect)
@@ -48,7 +48,7 @@ def is_alive(engine: Looks, process: Owner) -> bool:
     if container is None or container.state != "running" or file is None:
         return False
     if (file.written_at or 0.0) < (container.started_at or 0.0):
-        return False  # the file of a process before, which was killed
+        return False  # the file of an earlier process, which was killed
     text = engine.read_file(process.host, PROCESS, _MOST_BYTES)
     return text is not None and from_json(text.decode(errors="replace")) == process
 

@@ -1,4 +1,4 @@
-"""Read the folder of a local app: its state by its events, its record and description, its leftovers.
+"""Read the folder of a local app: its state from its events, its record and description, its leftovers.
 
 Imports no specs at the top.
 """
@@ -89,7 +89,7 @@ class AppView(AppState):
 
 
 def fold(record: bytes, *, locked: bool) -> AppView:
-    """The app's state by its record (the bytes of events.jsonl), and by whether it is locked.
+    """The app's state, from the bytes of its record events.jsonl and whether the app is locked.
 
     Raises StateError for a record that a newer version wrote.
     """
@@ -123,7 +123,7 @@ def fold(record: bytes, *, locked: bool) -> AppView:
 def read_state(app_dir: str, *, ours: bool = False) -> AppView | None:
     """The state of an app by its record and lock; None when there is no such folder. Writes nothing.
 
-    With `ours`, the caller holds the lock, so that no supervisor does.
+    `ours`: the caller holds the lock, so no supervisor holds it.
 
     Raises StateError for a record that cannot be read, or that a newer version wrote.
     """
@@ -166,7 +166,7 @@ def _record(folder: AppFolder) -> bytes:
 
 def _end_as_asked(app_dir: str, view: AppView) -> None:
     """End an app whose supervisor died while a client cancelled the app: it is cancelled, not lost. A waiting
-    app that was cancelled or withdrawn ends so, too."""
+    app that was cancelled or withdrawn ends in that state, too."""
     from launcher.holding.events import WITHDRAWN, cancelled
 
     if view.state in WAITING and rundir.decision(app_dir) == rundir.WITHDRAWN:
@@ -211,7 +211,7 @@ def _outlasts(folder: AppFolder, process: tuple[int, int, str]) -> bool:
     return True
 
 
-# -- what the client wrote before anything else ------------------------------------------------------------
+# -- attempt.json, the first file of a client --------------------------------------------------------------
 
 
 def read_attempt(app_dir: str) -> Record | None:
@@ -296,7 +296,7 @@ class LocalApp(SeenApp):
 
     @property
     def recorded(self) -> Recorded:
-        """Read on use: the end of an app needs none of it."""
+        """The content of attempt.json, read on use: the end of an app needs none of it."""
         if self._recorded is None:
             self._recorded = read_attempt(self._app_dir) or {}
         return self._recorded
@@ -347,7 +347,7 @@ def _add_errors(app_dir: str, view: AppView, replicas: list[ReplicaRecord]) -> N
         each.structured_error_msg = found.get((each.role, each.k), "")
 
 
-# -- what a dead supervisor has left ---------------------------------------------------------------------
+# -- the leftovers of a dead supervisor ------------------------------------------------------------------
 
 
 def visible_pid(pid: int, start: int, boot: str) -> int | None:

@@ -31,7 +31,7 @@ class Comparison:
             are empty for an app without input files.
 
     Attributes:
-        output_digest: as `contents.output_digest` has it, once an output folder was read; "" before.
+        output_digest: the result of `contents.output_digest` once an output folder was read; "" before.
     """
 
     def __init__(self, loop: Loop, asked: Mapping[str, list[str]]) -> None:
@@ -85,7 +85,7 @@ class Comparison:
 
 
 def main() -> None:
-    """Read the files, and print what the module says. It ends with the supervisor."""
+    """Read the files, and print digest and changes. The process ends with the supervisor."""
     from launcher.schedulers.contents import output_digest  # only this process needs it, not the supervisor
     from launcher.schedulers.local import kernel
 

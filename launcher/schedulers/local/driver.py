@@ -51,7 +51,7 @@ class Driver:
         grace_s: float,
         secrets: "Sequence[str]",
     ) -> None:
-        self._facts: list[Event] = []  # those that `wait` returns next
+        self._facts: list[Event] = []  # the facts that `wait` returns next
         self._has_started = False  # every replica that waits for no other
         self.on_spawn_error: Callable[[SpawnError], None]
         self.on_swept: Callable[[], None]
@@ -72,7 +72,7 @@ class Driver:
         self._clock = SteadyClock()
 
     def now(self) -> float:
-        """Epoch seconds, by a clock that was not set since `begin`, or since the last fact `clock`."""
+        """Return epoch seconds; a change of the system's clock counts only from its fact `clock` on."""
         return self._clock.now()
 
     def start(self, replicas: "Sequence[HeldReplica]") -> None:
@@ -229,7 +229,7 @@ class Preparation:
         return self._made, self._log_folders
 
     def made(self, folders: "list[str]", log_folders: "list[str]") -> None:
-        """Take over the folders of another process: its `to_undo`."""
+        """Take over the folders that another process made, from its `to_undo`."""
         self._made, self._log_folders = folders, log_folders
 
     def keep(self) -> None:

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     T = TypeVar("T")
     Course = Generator["Pause", bool | None, T]
-    """It yields a `Pause`, is sent whether the event has happened, and returns its result."""
+    """A generator that yields each `Pause`, is sent whether its event has happened, and returns a result."""
     Signature = tuple[Any, ...] | None
     Process = tuple[int, int, str]
 
@@ -267,7 +267,7 @@ def together(courses: Mapping[str, Course[T]]) -> Iterator[tuple[str, T | Launch
 
 
 class _Waiting:
-    """The pauses of courses, by their keys."""
+    """The present pauses of courses, by the keys of the courses."""
 
     def __init__(self) -> None:
         self.pauses: dict[str, Pause] = {}

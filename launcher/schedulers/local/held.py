@@ -1,6 +1,6 @@
-"""An app from the client's request to its start, or to its end before the start.
+"""Hold an app from the client's request until its start, or until its end before the start.
 
-A supervisor holds one app in this way, and goes on to run it; the holder of a line holds many apps, and has a
+A supervisor holds one app here, and goes on to run it; the holder of a line holds many apps, and has a
 supervisor started for each when its time comes. No import here may load more than a supervisor has.
 """
 
@@ -35,11 +35,11 @@ if TYPE_CHECKING:
 
 VERSION = 1
 AGAIN_S = 1.0
-"""How soon to try again where a full disk may get space."""
+"""The pause, in s, before the next try when the disk was full."""
 
 
 class Keeper:
-    """The process that holds an app, by its end of the socket to the app's client.
+    """The process that holds an app, with its end of the socket to the app's client.
 
     `kind` is the kind of the event that names the process, at the beginning of the record.
     """
@@ -72,7 +72,7 @@ class Keeper:
             os.close(self._control)
             self._control = -1
 
-    # -- what the app asks for -----------------------------------------------------------------------------
+    # -- requests of the app -------------------------------------------------------------------------------
 
     def answer(self, message: "Message") -> None:
         """Answer the client of the app, if it waits for an answer."""
@@ -83,13 +83,13 @@ class Keeper:
         """Have the app wait for others, and for its share of the machine, as its "go" says."""
 
     def accepted(self, app: "UnstartedApp") -> None:
-        """Let the client go, as it knows that the app waits."""
+        """Let the client go: it knows that the app waits."""
 
     def start(self, app: "UnstartedApp") -> None:
         """Start an app that no longer has to wait."""
 
     def over(self, app: "UnstartedApp") -> None:
-        """Let go of an app that has ended, or was removed."""
+        """Forget an app that has ended, or was removed."""
 
 
 class UnstartedApp:
@@ -99,7 +99,7 @@ class UnstartedApp:
         message: the client's "create".
 
     Attributes:
-        app: its state, by its events; `events`: the events before its start.
+        app: its state, folded from its events; `events`: the events before its start.
         roles, gpus: its roles; role → GPUs for each replica, where a role asks for any.
         is_created: its folders and its record are made.
         is_accepted: it waits or is in line, and no client waits for its start.
@@ -164,7 +164,7 @@ class UnstartedApp:
 
     @classmethod
     def taken(cls, keeper: "Keeper", loop: "Loop", message: "Message", spawner: "Spawner") -> "UnstartedApp":
-        """An app that another process has held, by its `to_hand_over` and by the app's request."""
+        """The app that another process has held, from that process's `to_hand_over` and the app's request."""
         app = cls(keeper, loop, message, spawner)
         app.events = list(message["events"])
         for event in app.events:
@@ -190,7 +190,7 @@ class UnstartedApp:
             "inputs": self.comparison.asked if self.comparison else None,
         }
 
-    # -- its way to the start ------------------------------------------------------------------------------
+    # -- until its start -----------------------------------------------------------------------------------
 
     def prepare_start(self, message: "Message") -> None:
         """Start the app, or hold it as long as it waits, as `message`, the client's "go", says."""
@@ -219,7 +219,7 @@ class UnstartedApp:
         self.events.append(event)
 
     def hold(self, needs: "Iterable[tuple[str, str]]", needed: "Needed") -> None:
-        """Go the way to the start (`launcher.holding.way`), which asks this object as its `Holder`.
+        """Hold the app until its start by `launcher.holding.way`, for which this object is the `Holder`.
 
         `needs` are job and folder of each app that has to succeed first; `needed` follows them.
         """
@@ -230,7 +230,7 @@ class UnstartedApp:
         self._go_on()
 
     def _go_on(self, happened: "Any" = None) -> None:
-        """Resume the way to the start, with the value that it waits for."""
+        """Resume the generator of `hold` with the value that it waits for."""
         if self.app.has_ended:
             return
         try:
@@ -328,7 +328,7 @@ class UnstartedApp:
         self._be_over()
 
     def leave(self) -> None:
-        """Let the app go once every event is written, which may have to wait for disk space."""
+        """Release the app once every event is written, which may have to wait for disk space."""
         if self._is_over:
             return
         self.give_up_place()

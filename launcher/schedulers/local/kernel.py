@@ -67,7 +67,7 @@ def kill_descendants() -> bool:
 
 
 def kill_children() -> None:
-    """KILL the children of this process, whose pids cannot be reused yet, without a look at all others.
+    """KILL the children of this process, whose pids cannot be reused yet, without reading all processes.
 
     Source: proc_pid_task_children(5); without that file nothing happens.
     """

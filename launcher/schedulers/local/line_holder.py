@@ -1,4 +1,4 @@
-"""The holder of a line: it holds the apps of an apply that wait for others, or for their share of a machine.
+"""The holder of a line: it holds apps of one apply that wait for others or for their share of a machine.
 
 With supervisors there would be a process for each app. The holder has each app's request in memory, takes the
 app's turn, and has a supervisor started when the time comes; from then on it no longer knows the app. It
@@ -86,7 +86,7 @@ class LineHolder:
     def _take_signals(self, numbers: list[int]) -> None:
         if _signal.SIGCHLD in numbers:
             try:
-                while os.waitpid(-1, os.WNOHANG)[0]:  # comparisons and the like
+                while os.waitpid(-1, os.WNOHANG)[0]:  # comparisons and other children
                     pass
             except ChildProcessError:
                 pass
@@ -150,7 +150,7 @@ class LineMember(Keeper):
         elif self._child < 0 and not (self._app.is_accepted or self._app.app.has_ended):
             self._app.undo()
 
-    # -- what the app asks of the process that holds it ----------------------------------------------------
+    # -- requests of the app to its holder -----------------------------------------------------------------
 
     def hold(self, app: UnstartedApp, message: Message) -> None:
         if ask := message.get("turn"):
@@ -190,7 +190,7 @@ class LineMember(Keeper):
     # -- the supervisor that takes the app over ------------------------------------------------------------
 
     def _has_taken(self) -> None:
-        """Let go of the app, if its supervisor has said that it has it."""
+        """Forget the app if its supervisor has confirmed the takeover."""
         if not os.read(self._child, 1):
             if self._control >= 0:
                 self._loop.watch(self._control, self._receive)

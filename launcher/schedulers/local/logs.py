@@ -1,4 +1,4 @@
-"""Read the logs of local replicas, followed or as they are; a stream of one log by offset, time or line."""
+"""Read logs of local replicas, now or as they grow; find places in one stream by offset, time or line."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The apps of the state folder: observed, listed, stopped; their ends recorded; removed; found again."""
+"""Observe, list, stop and remove the apps of the state folder; record their ends; restore their rows."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ class LocalApps(EngineApps):
     def read_ended(
         self, app_id: str, timeout_s: float | None = None, *, whole: bool = False
     ) -> LocalApp | None:
-        """The kernel wakes this call when the supervisor ends."""
+        """Read the app once it has ended: the kernel wakes this call when the supervisor ends."""
         return self._app(app_id, wait_for_end(paths.local_app(app_id), timeout_s), whole=whole, tidy=True)
 
     def _app(self, app_id: str, view: AppView | None, *, whole: bool, tidy: bool) -> LocalApp | None:
@@ -150,7 +150,7 @@ class LocalApps(EngineApps):
     def _attempt(self, row: AppRecord, known: Known = None) -> Attempt | None:
         """The attempt of a row; without a record it has no document. `known`: see `observe`.
 
-        One whose record cannot be read is as last known, and `unreadable`.
+        An attempt whose record cannot be read is returned as last known, with `unreadable` set.
         """
         from launcher.schedulers.local.appview import LocalApp
 

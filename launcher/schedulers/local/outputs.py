@@ -39,7 +39,7 @@ class LocalOutputs(OutputFolders):
         return self.path(own_output(attempt))
 
     def lost(self, attempts: Iterable[Attempt]) -> set[str]:
-        """An output folder that cannot be examined is not lost."""
+        """The lost output folders. A folder that cannot be examined does not count as lost."""
         return {each.app_id for each in attempts if each.output and _is_gone(self.path(own_output(each)))}
 
     def archive(self, attempt: Attempt, only: str = "") -> tuple[Iterator[bytes], str]:

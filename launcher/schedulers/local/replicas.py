@@ -109,7 +109,7 @@ class Replicas:
 
     @property
     def are_left(self) -> bool:
-        """Whether a replica has not ended."""
+        """Whether any replica has not ended yet."""
         return bool(self._by_pid or self._ending)
 
     def take_rest(self) -> "Measured":

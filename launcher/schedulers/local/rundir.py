@@ -41,7 +41,7 @@ ERROR_FILE = "error.json"
 
 GRACE, INTERRUPT = "grace ", "interrupt "
 START, WITHDRAWN = "start", "withdrawn"
-"""How an app goes on that waits for others."""
+"""The decisions about an app that waits for others."""
 
 
 def log_file(folder: str, name: str, segment: int = 0) -> str:

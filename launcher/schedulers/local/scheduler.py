@@ -205,7 +205,7 @@ class LocalScheduler(EngineScheduler["PopenRequest"]):
             raise unread
 
     def changed(self, app_ids: Collection[str], timeout_s: float = 0.0) -> Collection[str]:
-        """The kernel reports each event that an app writes. The death of a supervisor shows no change."""
+        """The apps with new events, as the kernel reports them. The death of a supervisor is no change."""
         from launcher.schedulers.local.filewatch import AppsWatch
 
         self._watch = self._watch or AppsWatch()

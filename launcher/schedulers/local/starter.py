@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 _FORK, _APP, _TAKEN = b"f", b"a", b"t"
 LOADED = waiting
-"""A module that a supervisor of an app in line loads: here once, for all forks."""
+"""A module that each supervisor of an app in line needs, loaded here once for all forks."""
 _LOG = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC
 
 

@@ -323,7 +323,7 @@ def _write_intent(app_dir: str, grace_s: float | None, interrupt: bool) -> bool:
 
 
 def _decide_for_dead(app_dir: str) -> None:
-    """Withdraw an app whose supervisor has died, maybe when it was about to start the app."""
+    """Withdraw an app whose supervisor has died, perhaps just before it started the app."""
     try:
         with hold_ownerless(app_dir):
             view = appview.read_state(app_dir, ours=True)

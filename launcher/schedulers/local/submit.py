@@ -33,10 +33,10 @@ if TYPE_CHECKING:
     from launcher.turns.line import Ask
 
     RequestOf = Callable[[AppDef, Mapping[str, CfgVal], str], PopenRequest]
-    """App, options and session to the request under the symbolic id."""
+    """A function of app, options and session that returns the request under the symbolic id."""
 
 _TAKE_BACK_S = 10.0
-"""How long a supervisor may take to remove what it made; it gives its replicas less (TAKE_BACK_GRACE_S)."""
+"""Seconds in which a supervisor must undo a submission; its replicas get less (TAKE_BACK_GRACE_S)."""
 
 _NOTICE_S = 2.0  # how long a supervisor may take to notice that its client has closed the socket
 

@@ -28,7 +28,7 @@ NO_INPUTS: "Mapping[str, list[str]]" = {"args": [], "env": []}
 
 
 class Left(Exception):
-    """The supervisor is to exit at once: its app has ended, and only the record is incomplete."""
+    """Raised to exit at once: the app has ended, and only its record is incomplete."""
 
 
 class Supervisor(Keeper):
@@ -191,7 +191,7 @@ class Supervisor(Keeper):
         taken()
         held.go()
 
-    # -- what the app asks of the process that holds it ----------------------------------------------------
+    # -- requests of the app to its holder -----------------------------------------------------------------
 
     def hold(self, app: "UnstartedApp", message: "Mapping[str, Any]") -> None:
         from launcher.schedulers.local.waiting import Needed, OwnPlace

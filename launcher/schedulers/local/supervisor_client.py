@@ -200,7 +200,7 @@ class SupervisorClient:
 
 
 class LineClient:
-    """The line holders that this client has started, another one when the last has too many open files."""
+    """The line holders that this client has started: a further one when the last has too many open files."""
 
     def __init__(self) -> None:
         self._socket: socket | None = None
@@ -304,7 +304,7 @@ def _role(
         return {**unbuffered, **own}
 
     def packed(param: ReplicaParam) -> bytes:
-        """Its start request: packed here, as the memory of the supervisor would keep the size of all."""
+        """A replica's packed start request. Packing in the supervisor would enlarge its memory for good."""
         argv = [_exact(arg) for arg in param.args]
         return pack_request({"argv": argv, "env": environment(param), "cwd": param.cwd or "/"}, common)
 

@@ -52,7 +52,7 @@ _AGAIN_S = 1.0
 _TAIL = 16 * 1024
 
 SUPERVISOR, HOLDER = "supervisor", "holder"
-"""The kinds of events that name the process of an app: of its own, and of a line."""
+"""The kinds of events that name the process of an app: its supervisor, and the holder of a line."""
 
 
 # -- other apps --------------------------------------------------------------------------------------------
@@ -205,7 +205,7 @@ class Wakings:
         self._fds = (*bells, *others)
 
     def end(self) -> None:
-        """Watch nothing more: the next look closes descriptors."""
+        """Watch no FIFO any more: the next look at the line closes descriptors."""
         for fd in self._fds:
             self._loop.remove(fd)
         self._fds = ()
@@ -239,7 +239,7 @@ class OwnPlace:
 
     @classmethod
     def taken(cls, loop: Loop, given: Mapping[str, Any], fds: Sequence[int]) -> OwnPlace:
-        """A share that another process has taken: the inverse of `to_hand_over`."""
+        """The place of an app whose share another process has taken: the inverse of `to_hand_over`."""
         ask = Ask.from_dict(given["ask"])
         ask.folder = given["folder"]
         count = len(ask.tables)

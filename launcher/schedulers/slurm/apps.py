@@ -1,4 +1,4 @@
-"""The apps of the clusters: observed, listed, stopped and removed; their ends recorded.
+"""Observe, list, stop and remove the apps of the clusters; record their ends.
 
 Each operation makes one request to each cluster, however many apps there are.
 """
@@ -42,9 +42,9 @@ if TYPE_CHECKING:
     from launcher.schedulers.record import SeenApp
 
 _MANY = 64
-"""So many apps are asked for by what the ledger has of them."""
+"""The number of apps from which on a request names the ledger's creation times of queued apps."""
 _BEING_MADE_S = 60.0
-"""An app that was noted here and is not on its cluster may be about to be reserved there for so long."""
+"""Seconds in which an app that is noted here, but missing on its cluster, may yet be reserved there."""
 
 
 class SlurmApps(EngineApps):
@@ -73,7 +73,7 @@ class SlurmApps(EngineApps):
         return whole_app(facts, take_over=self._take_over)
 
     def details(self, app_ids: Iterable[str]) -> Iterable[tuple[str, AppRecord | LauncherError | None]]:
-        """Ask each cluster once. Ends are recorded, as `read` does with `whole`."""
+        """Read apps with one request to each cluster. Ends are recorded, as `read` does with `whole`."""
         found: dict[str, AppRecord | LauncherError | None] = {}
         for cluster, ids in self._clusters.of_apps(app_ids):
             try:
@@ -104,7 +104,7 @@ class SlurmApps(EngineApps):
     def read_ended(
         self, app_id: str, timeout_s: float | None = None, *, whole: bool = False
     ) -> SeenApp | None:
-        """Wait with one request at a time for all threads of this process."""
+        """Wait for the end of the app; all threads of this process share one request at a time."""
         cluster = self._clusters.cluster_of(app_id)
         if cluster is None or (facts := self._clusters.waiter(cluster).until_end(app_id, timeout_s)) is None:
             return None

@@ -14,7 +14,7 @@ from launcher.schedulers.staged import Verdict
 from launcher.specs.app import AppDryRunInfo
 
 MOST = 100
-"""The different requests that a plan asks a cluster about: each occupies its controller for milliseconds."""
+"""The most different requests that a plan asks a cluster about: each takes its controller milliseconds."""
 
 _FIELDS = (
     (r"account", "account"),
@@ -31,7 +31,7 @@ _FIELDS = (
 """Pattern in a refusal → the option of sbatch that it may be about. Source: slurm_errno.c."""
 
 Alike = tuple[Place, str]
-"""The cluster and the options of a request: sbatch judges nothing else of it."""
+"""The cluster and the options of a request, the only parts that sbatch judges."""
 
 
 def verdicts(

@@ -1,4 +1,4 @@
-"""The clusters of a scheduler: connected on first use, asked for apps and output folders, and waited for."""
+"""Connect to the clusters of a scheduler on first use, ask for apps and output folders, wait for apps."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from launcher.state.records import LIVE
 T = TypeVar("T")
 
 Group = Mapping[str, Any]
-"""A group of apps that a cluster answers in short: see `queued_apps` of its agent."""
+"""A group of queued apps in the short form of an answer: see `queued_apps` of the agent."""
 
 _MOMENT_S = 2.0
 
@@ -74,7 +74,7 @@ class Clusters:
         return cluster.place in self._expected
 
     def is_needed(self, cluster: Cluster) -> bool:
-        """Whether a failure to ask it is an error: it is named, or got apps from this state folder."""
+        """Whether a cluster's failure to answer is an error: it is named, or got apps from this state folder."""
         named = bool(cluster.host) or self.is_expected(cluster) or cluster.place in self._recorded
         return named or cluster.place in known.clusters()
 
@@ -275,9 +275,9 @@ def outputs_of(
 
 
 _FIRST_S, _LAST_S = 2.0, 30.0
-"""How long the cluster keeps a request; grows while the same apps are waited for."""
+"""Seconds for which the cluster keeps a request: the first one, and the longest for the same apps."""
 _LOOK_S = 2.0
-"""The same while a thread waits for a start, which only the queue shows."""
+"""The same limits while a thread waits for a start, which only the queue shows."""
 
 
 class Waiter:

@@ -27,11 +27,11 @@ DEFAULT_JOB_DIR = "~/.launcher/slurm"
 HOST_VARIABLE = "LAUNCHER_SLURM_HOST"
 
 Place = tuple[str, str]
-"""Login node ("" for this machine) and `job_dir` as written: where apps are."""
+"""The place of apps: login node ("" for this machine), and `job_dir` as written."""
 
 _PLACES = "places"
 _EARLIER = "apps"
-"""The folder of the notes about apps that older versions have written."""
+"""The folder in which older versions kept the notes about apps."""
 _MANY = 8  # apps: one listing then takes less time than their notes
 
 

@@ -42,7 +42,7 @@ def found(clusters: Clusters, app_id: str) -> tuple[Cluster, Facts]:
 
 
 class Parser:
-    """Parses blocks of one log into records. `offset`, `index_offset`: the bytes read of it and its index."""
+    """Parses blocks of a log into records. `offset`, `index_offset`: bytes read of the log and its index."""
 
     def __init__(self) -> None:
         self.offset = 0
@@ -148,7 +148,7 @@ class _Blocks:
 
 
 class SlurmLogs(RecordedLogs):
-    """The logs of an app. `has_ended` waits so many seconds for its end; returns whether it has ended."""
+    """The logs of an app. `has_ended(seconds)` waits for the app's end; returns whether the app has ended."""
 
     def __init__(self, cluster: Cluster, facts: Facts, has_ended: Callable[[str, float], bool]) -> None:
         self.app_id = str(facts["attempt"]["app_id"])

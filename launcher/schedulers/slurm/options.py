@@ -25,7 +25,7 @@ _DURATION = r"(?=.)(?:[0-9]+w)?(?:[0-9]+d)?(?:[0-9]+h)?(?:[0-9]+m)?"
 
 
 def options() -> runopts:
-    """The run options, as a value of the caller's own: plug-ins add theirs to it."""
+    """A new copy of the run options, to which plug-ins may add options."""
     opts = runopts()
     opts.update(all_options())
     return opts
@@ -112,7 +112,7 @@ spread-job stepmgr switches test-only thread-spec threads-per-core time time-min
 tres-per-task uid umask usage use-min-nodes verbose version wait wait-all-nodes wckey wrap x11
 """
 KNOWN = frozenset(_LONG_OPTIONS.split())
-"""Of Slurm 20.11 to 24.11. Plug-ins of a site add more. Source: sbatch(1)."""
+"""The long options of sbatch in Slurm 20.11 to 24.11. Plug-ins of a site add more. Source: sbatch(1)."""
 
 _SAME_NAME = "account comment constraint gres nodes ntasks-per-node partition qos time"
 OWN_OPTION = {name: name.replace("-", "_") for name in _SAME_NAME.split()}
@@ -152,7 +152,7 @@ REFUSED = {
 """Option of sbatch → why it cannot be given."""
 
 MEMORY = ("mem", "mem-per-cpu", "mem-per-gpu")
-"""Options that exclude each other: any of them may stand where launcher gives none."""
+"""Groups of options that exclude each other: users may set one of a group that launcher does not set."""
 
 
 def minutes_of(time: str) -> int | None:
@@ -173,7 +173,7 @@ def minutes_of(time: str) -> int | None:
 
 
 def slurm_time(minutes: int) -> str:
-    """2880 + 90 → "2-01:30:00", 90 → "01:30:00"."""
+    """Return minutes in Slurm's form: 2880 + 90 → "2-01:30:00", 90 → "01:30:00"."""
     days, rest = divmod(minutes, 1440)
     clock = f"{rest // 60:02}:{rest % 60:02}:00"
     return f"{days}-{clock}" if days else clock

@@ -298,7 +298,7 @@ def batch_script(
 def array_script(request: SlurmRequest, name: str, size: int, at_once: int | None, program: str) -> str:
     """A script for sbatch that runs an app in each of `size` tasks of an array, `at_once` at the same time.
 
-    name: of the array's folder. program: see `bind_request`.
+    name: the name of the array's folder. program: see `bind_request`.
     """
     job_dir, tasks = request.job_dir, f"0-{size - 1}"
     tasks += f"%{at_once}" if at_once is not None and at_once < size else ""
@@ -374,12 +374,12 @@ def in_double_quotes(path: str) -> str:
 
 
 def _named(text: str) -> str:
-    """The text with names for values that only a node knows."""
+    """The text with readable names in place of values that only a node knows."""
     return _HOST_MARK.sub(r"(host of \1)", text).replace(APP_DIR, "$LAUNCHER_APP_DIR")
 
 
 def _without_values(line: str) -> str:
-    """A line of the script; `export TOKEN=abc` keeps its name only."""
+    """A line of the script without values: `export TOKEN=abc` keeps the name only."""
     found = re.match(r"\s*(?:export\s+)?(\w+)=", line)
     return f"{found[0]}{HIDDEN}" if found and is_sensitive(found[1]) else line
 

@@ -23,7 +23,7 @@ _EXACT_MB = 1024
 request is often a part of a node, and a little more would not fit."""
 
 MARK = "\x01"
-"""Stands around what only a node of the cluster can fill in; see `request`."""
+"""The character on both sides of a value that only a node of the cluster can fill in; see `request`."""
 
 
 def check(app: AppDef, cfg: Mapping[str, CfgVal]) -> None:
@@ -33,7 +33,7 @@ def check(app: AppDef, cfg: Mapping[str, CfgVal]) -> None:
 
 
 def problems(app: AppDef, cfg: Mapping[str, CfgVal]) -> Iterator[Problem]:
-    """Parts of an app and its options that cannot run on Slurm. Paths of options begin with `cfg`."""
+    """Problems of an app and its options that cannot run on Slurm. Paths of options begin with `cfg`."""
     yield from _of_setup(cfg.get("setup"))
     yield from _of_sbatch(app, cfg)
     yield from _of_nodes(app, cfg)
@@ -55,7 +55,7 @@ def _of_setup(lines: CfgVal) -> Iterator[Problem]:
 
 
 def _of_sbatch(app: AppDef, cfg: Mapping[str, CfgVal]) -> Iterator[Problem]:
-    """Options of sbatch that launcher sets itself, that break launcher, or that look like a typing error."""
+    """Problems of sbatch's options: those that launcher sets, that break launcher, or that seem mistyped."""
     given = cfg.get("sbatch")
     for name, value in given.items() if isinstance(given, dict) else ():
         path = ("cfg", "sbatch", name)
@@ -129,7 +129,7 @@ def _of_mount(mount: BindMount | VolumeMount | DeviceMount) -> str:
 
 
 def _of_hosts(role: Role, app: AppDef) -> Iterator[Problem]:
-    """Hosts of roles that start later: Slurm chooses their nodes when they start."""
+    """Problems of hosts of roles that start later: Slurm chooses their nodes when they start."""
     roles = {each.name: each for each in app.roles}
     for path, name, written in macros_in(role):
         named = app.roles[0].name if name == "rank0_host" else role_of_host(name)
@@ -140,7 +140,7 @@ def _of_hosts(role: Role, app: AppDef) -> Iterator[Problem]:
 
 
 def _of_gpus(app: AppDef, first: Role) -> Iterator[Problem]:
-    """Roles with another number of GPUs than the first one, or another kind than the first that names one."""
+    """Problems of roles whose number of GPUs differs from the first role's, or whose kind from the first."""
     remedy = (
         "and the replicas of a Slurm job get equal shares: request the GPUs of a node by the option `gres`,"
         " or make two jobs"
@@ -195,7 +195,7 @@ def _kind_of_gpus(app: AppDef) -> str:
 
 
 def notes(app: AppDef, cfg: Mapping[str, CfgVal]) -> list[str]:
-    """Requests of the app that are fulfilled differently or not at all, without being refused."""
+    """Notes on requests of the app that are fulfilled differently or not at all, but not refused."""
     return [*overridden(app), *_of_shares(app, cfg), *_of_options(cfg), *_of_roles(app)]
 
 

@@ -25,7 +25,7 @@ from launcher.text import path_names
 
 Facts = Mapping[str, Any]
 Outcome = Mapping[str, Any]
-"""What the file `outcome` of an app holds."""
+"""The content of the file `outcome` of an app."""
 
 _RUNNING = frozenset(
     ["RUNNING", "COMPLETING", "CONFIGURING", "SUSPENDED", "STAGE_OUT", "SIGNALING", "STOPPED", "RESIZING"]
@@ -85,7 +85,7 @@ def _is_given_up(facts: Facts) -> bool:
 
 
 def new_ends(apps: Mapping[str, Facts]) -> dict[str, Outcome]:
-    """The outcomes to record for apps that Slurm ended before they could; those of needs decide others."""
+    """The outcomes of apps that Slurm ended before they recorded one; outcomes of needs decide others."""
     left = {app_id: facts for app_id, facts in apps.items() if is_new_end(facts)}
     found: dict[str, Outcome] = {}
     while left:
@@ -163,7 +163,7 @@ def has_no_logs(facts: Facts) -> bool:
 
 
 def why_pending(row: Mapping[str, Any]) -> str:
-    """`waits in Slurm's queue: Priority; starts about 14:02`."""
+    """Say why a job is pending: `waits in Slurm's queue: Priority; starts about 14:02`."""
     reason = row.get("reason") or ""
     text = "waits in Slurm's queue" + (f": {reason}" if reason and reason != "None" else "")
     if row.get("held"):
@@ -179,7 +179,7 @@ def _why_suspended(row: Mapping[str, Any]) -> str:
 
 
 def _clock(at: float) -> str:
-    """Local time; with the date unless that is today's."""
+    """Return a time as local time, with its date unless that is today."""
     when = time.localtime(at)
     same_day = when[:3] == time.localtime()[:3]
     return time.strftime("%H:%M" if same_day else "%Y-%m-%d %H:%M", when)
@@ -278,7 +278,7 @@ def _node_failed(nodes: str) -> str:
 
 
 def _duration(seconds: float) -> str:
-    """`2 h`, `1 min`, `59 s`: Slurm's limits are whole minutes, and it ends jobs a little later."""
+    """Return a duration as `2 h`, `1 min`, `59 s`: Slurm's limits are whole minutes, jobs end a bit later."""
     minutes = round(seconds / 60)
     if seconds < 60:
         return f"{round(seconds)} s"
@@ -286,7 +286,7 @@ def _duration(seconds: float) -> str:
 
 
 def _exit(exit_code: str, reason: str) -> tuple[str, int | None]:
-    """Message and exit code of Slurm's `CODE:SIGNAL`."""
+    """Return the message and the exit code for Slurm's `CODE:SIGNAL`."""
     code, _, signal = exit_code.partition(":")
     if signal.isdecimal() and signal != "0":
         return f"killed by signal {signal}", 128 + int(signal)

@@ -107,8 +107,8 @@ class Stops:
             pause = min(pause * 1.5, _LAST_S)
 
     def _over(self, left: Mapping[str, Facts], *, waits: bool) -> list[str]:
-        """Look at the apps; returns those that are over. `waits`: before, only folders are read, for any
-        outcome."""
+        """Look at the apps; returns those that are over. `waits`: first wait for an outcome in any of their
+        folders."""
         ids = sorted(left)
         look = {"op": "observe", "app_ids": ids, "queue": True}
         wait = {"op": "wait", "app_ids": ids, "seconds": _NOTE_S, "queue": (60.0, 60.0)}
@@ -119,7 +119,7 @@ class Stops:
 
 
 def is_left_behind(app: SeenApp) -> bool:
-    """Whether the client that submitted the app has died before it had finished."""
+    """Whether the client that submitted the app died before it had finished the submission."""
     return app.record.state in PENDING and not app.owner
 
 

@@ -36,7 +36,7 @@ class SlurmReservation(BackendReservation):
 
     Attributes:
         resumed: it resumes an interrupted submission of the same document, whose job Slurm holds.
-        is_over: it was started, or taken back.
+        is_over: the app was started, or the reservation was taken back.
     """
 
     def __init__(self, cluster: Cluster, attempt: Attempt, nonce: str, *, resumed: bool) -> None:
@@ -57,7 +57,7 @@ class SlurmReservation(BackendReservation):
             self.cluster.put(self.app_id, archive(workspace.folder, digest=workspace.digest))
 
     def create(self, app: AppDef, cfg: Mapping[str, CfgVal]) -> None:
-        """Make files and held job. Raises StartError if refused."""
+        """Make the app's files and its held job. Raises StartError if Slurm refuses the job."""
         if self.resumed:
             return
         needs = self.needs()
@@ -117,19 +117,19 @@ class SlurmReservation(BackendReservation):
 
 
 def start_all(reservations: Sequence[SlurmReservation]) -> list[LauncherError | None]:
-    """Let Slurm run the apps; returns for each the error why it does not run it, or None."""
+    """Let Slurm run the apps; returns for each app None, or the error that keeps it from running."""
     for each in reservations:
         each.is_over = True
     ops = [{"op": "start", **each.owned()} for each in reservations]
     answers = reservations[0].cluster.call(*ops)
     for each, answer in zip(reservations, answers, strict=True):
-        each.is_over = answer.get("error") not in ("refused", "state")  # after these, nothing will run
+        each.is_over = answer.get("error") not in ("refused", "state")  # after these, the app will not run
         each.accepted = answer.get("state", each.accepted)
     return [error_of(answer) for answer in answers]
 
 
 def abort_all(reservations: Sequence[SlurmReservation]) -> None:
-    """Remove everything of the reservations but for those that were started. Raises SchedulerError."""
+    """Remove everything of the reservations, except started apps. Raises SchedulerError."""
     mine = [each for each in reservations if not each.is_over]
     if not mine:
         return

@@ -21,7 +21,7 @@ from launcher.schedulers.docker.client.errors import SHAPES, EngineError, Engine
 
 
 class Endpoint(NamedTuple):
-    """The address of an engine, and its TLS, {} without.
+    """The address of an engine, and its TLS options: {} without TLS.
 
     Attributes:
         tls: `client_cert` (certificate, key), None for none; `ca_cert`, None for those of this machine;
@@ -55,7 +55,7 @@ def endpoint(environ: Mapping[str, str] | None = None) -> Endpoint:
 def is_on_this_host(host: str) -> bool:
     """Whether the engine at this address runs on this machine, so that its containers can be reached.
 
-    Raises ValueError for an address that is none.
+    Raises ValueError for an invalid address.
     """
     name = urlsplit(host).hostname or ""
     numbers = name.replace(".", "").isdigit()

@@ -154,7 +154,7 @@ class Engine(EngineView):
         return self._wire.json("/networks", "list networks", ids, params=params)
 
     def connect(self, network: str, container: str) -> None:
-        """Connect a container to a network, by names or ids; replaces a connection to a network so named."""
+        """Connect a container to a network, by names or ids; replaces one to a network of that name."""
         path, doing = f"/networks/{quoted(network)}/connect", f"connect {container} to network {network}"
         self._do("POST", path, doing, json={"Container": container})
 

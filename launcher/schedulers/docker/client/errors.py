@@ -95,7 +95,7 @@ _HINTS = {
         "the engine cannot reach the registry; see whether the image's name and the network are right"
     ),
 }
-"""Part of a refusal that may pass → the remedy."""
+"""Part of the text of a refusal that may pass → the remedy."""
 _FINAL = {
     "could not select device driver": "this engine has no GPU support: install the NVIDIA container toolkit",
     "port is already allocated": _OTHER_PORT,
@@ -114,7 +114,7 @@ _FINAL = {
     "access denied": None,
     "manifest unknown": None,
 }
-"""Part of a refusal that is about the request, even with a status of the server's own errors → the remedy."""
+"""Part of the text of a refusal that the request causes, though its status may be 500 → the remedy."""
 _RESTARTED = "the engine may have been stopped or restarted: when `docker version` answers, try again"
 # What the engine puts before the cause when a container cannot start, from the outside in.
 _WRAPPINGS = re.compile(

@@ -33,16 +33,16 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 Report = Callable[[str, Mapping[str, Any]], None]
-"""Is called with a kind of progress, such as "pulling", and its facts."""
+"""A function that gets a kind of progress, such as "pulling", and its facts."""
 
 _PIECE = 1 << 18
 _ANSWER_S = 60.0
 _IDLE_S = 120.0  # then a stream is opened again: only that distinguishes silence from a peer that is gone
 # Without reuse: a late `close` could otherwise cut off another request on the same connection.
 OPTIONS: dict[str, Any] = {"stream": True, "timeout": (_ANSWER_S, None), "headers": {"Connection": "close"}}
-"""Of a request that takes the engine any time."""
+"""Options of a request that may take the engine any time."""
 LIVE: dict[str, Any] = {**OPTIONS, "timeout": _ANSWER_S, "idle_s": _IDLE_S}
-"""Of a stream that the engine begins at once."""
+"""Options of a stream that the engine begins at once."""
 
 
 class ItemStream(Generic[T]):

@@ -244,7 +244,7 @@ UPGRADE: Mapping[str, Any] = {
     "fresh": True,
     "headers": {"Connection": "Upgrade", "Upgrade": "tcp"},
 }
-"""Of a request after which the connection is a stream of bytes; see `Response.upgraded`."""
+"""Options of a request after which the connection is a stream of bytes; see `Response.upgraded`."""
 
 
 class Session:

@@ -1,1 +1,1 @@
-"""The watcher process of an app, its client, and waiting for the end of an app."""
+"""The watcher process of apps, and its client, which also waits for the end of an app."""

@@ -99,7 +99,7 @@ def _tell_watcher_on_engine(
 def _folder_of_watcher(app_id: str, containers: Sequence[Container]) -> str:
     """The folder of the app's record: in another state folder of this machine while a watcher holds it there.
 
-    What is not in the watcher's own record it takes for the doing of another program.
+    A watcher attributes every stop that is not in its own record to another program.
     """
     own = record.folder(app_id)
     if not containers or record.exists(own):

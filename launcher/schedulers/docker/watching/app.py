@@ -80,7 +80,7 @@ class WatchedApp:
         self._recorder = Recorder(self._app_dir, self._write_end)
         self._actions = Actions(self._engine, self._app_dir, self._recorder)
         self.since: float = (self._resumed and self._recorder.journal().app.started_at) or order["at"]
-        """From when on the events of the app count, epoch seconds."""
+        """The time from which on the events of the app count, in epoch seconds."""
         self._began_at = time.time()
         self._clock = SteadyClock()
         self._is_submitted = self._resumed
@@ -91,7 +91,7 @@ class WatchedApp:
         self._failed_since: float | None = None
 
     def taken(self) -> dict[str, Any]:
-        """The place that this process has taken for a client on another machine, as a part of the answer."""
+        """The fields of the answer with the place that this process took for a client on another machine."""
         if self.place is None or not self._is_placed_here:
             return {}
         from launcher.schedulers.docker import share
@@ -112,7 +112,7 @@ class WatchedApp:
         self._wake()
 
     def step(self) -> Rest | None:
-        """Go on as far as possible; None when the watch of the app is over."""
+        """Go on as far as possible; returns the conditions of the next step, None when the watch is over."""
         if not self._read_messages():
             return None
         if not self._is_submitted:
@@ -166,7 +166,7 @@ class WatchedApp:
         elif op == "abort":
             self._remove_app(force=True)
             return False
-        elif op == "forget":  # another watcher has the app by now, or this one is given it again
+        elif op == "forget":  # another watcher has the app by now, or a client hands it to this process again
             if self.place is not None and not self._is_placed_here:
                 self.place.release()
             return False

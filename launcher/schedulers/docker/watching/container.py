@@ -137,8 +137,8 @@ class EngineWatcher(WatcherClient):
     once it has recorded that.
 
     Args:
-        lock: of the record here, which stays the caller's.
-        labels: of a container of the app, which name the watcher.
+        lock: the lock of the record here, which the caller keeps.
+        labels: the labels of a container of the app, which name the watcher.
         turn: the app's request to the engine's machine, for a new app; None where it takes no turn.
         later: the app waits for others before it enters the line.
         policy: see `images.ensure_image`.
@@ -163,7 +163,7 @@ class EngineWatcher(WatcherClient):
             order |= {"ask": turn.to_dict(), "later": later}
         super().__init__(lock, order, None, labels[WATCHER])
         self.turn: dict[str, Any] = {}  # the place that the watcher has taken for `turn`, once it has the app
-        self._withdrawn: list[ExecSocket] = []  # whose orders the watcher may read late
+        self._withdrawn: list[ExecSocket] = []  # processes whose orders the watcher may read late
         image = image_of(Labels(labels).document.get("cfg") or {})
         self._find = partial(_connect, engine, labels[WATCHER], image, policy, report)
         self._reach()
@@ -239,7 +239,7 @@ class EngineWatcher(WatcherClient):
 
 
 def tell(engine: Engine, name: str, message: Mapping[str, Any]) -> dict[str, Any] | None:
-    """Give the watcher in this container a message; returns its answer. A dead one misses it: None."""
+    """Send the watcher in this container a message; returns its answer, None from a dead watcher."""
     with suppress(Conflict, NotFound, OSError), closing(engine.converse(name, _PUMP)) as stream:
         stream.sendall(json.dumps(message).encode() + b"\n")
         return answer_on(stream, ANSWER_S)
@@ -247,7 +247,7 @@ def tell(engine: Engine, name: str, message: Mapping[str, Any]) -> dict[str, Any
 
 
 def _connect(engine: Engine, name: str, image: str, policy: str, report: Report | None) -> ExecSocket:
-    """A connection to the watcher in this container, which is made or started where it does not run."""
+    """A connection to the watcher in this container. Makes or starts the container if it does not run."""
     began = time.monotonic()
     unstarted, since = "", began  # a container that a client has made and not started yet, seen since then
     while True:

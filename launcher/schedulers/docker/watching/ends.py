@@ -47,7 +47,7 @@ def write_end(
     The input files of a success are compared with those of its plan, and its output folder is hashed.
 
     Args:
-        containers: of the app; the labels of one are used for an app without a record here.
+        containers: the containers of the app; their labels replace a missing record here.
         is_late: see `changed_inputs`.
     """
     own = (record.read_attempt(app_dir) or {}).get("labels") or (containers[0].labels if containers else {})
@@ -125,13 +125,13 @@ def _end_of(engine: Engine, app: DockerApp) -> Attempt | None:
     return None
 
 
-# -- the end of an attempt that waits: nothing of it has run -----------------------------------------------
+# -- the end of a waiting attempt, which has run nothing ---------------------------------------------------
 
 
 def decide_all(engine: Engine, app_ids: Collection[str], state: AttemptState, message: str) -> None:
     """Decide that the waiting ones of these attempts end in this state, before `give_up` ends the first one.
 
-    Else the end of one might come first, and be the end of another one that needs it. A decision that fails
+    Otherwise the end of an attempt might first end another one that needs it. A decision that fails
     is left to `give_up`.
     """
     if len(app_ids) > 1:
@@ -160,7 +160,7 @@ def give_up(engine: Engine, app_id: str, state: AttemptState, message: str) -> b
 
 
 def _is_given_up(engine: Engine, app_id: str, state: AttemptState, message: str) -> bool:
-    """Whether an attempt without a container has ended so: its watcher may carry out the same decision."""
+    """Whether an attempt without a container has ended in this state, to which its watcher may bring it."""
     found = apps.find(engine, app_id)
     if found is not None and found.view.ended:
         return (found.view.state, found.view.message) == (state, message)
@@ -237,7 +237,7 @@ def remove_app(engine: Engine, app_id: str, *, force: bool) -> bool:
 
 
 def remove_objects(engine: Engine, app_id: str, *, force: bool) -> bool:
-    """As `remove_app`, without the record. The reservation is removed last: until then no client recreates
+    """As `remove_app`, but the record stays. The reservation is removed last: until then no client recreates
     the app, or takes it for a waiting one.
 
     Objects that a client with another state folder has made under the same id stay, and a volume that another

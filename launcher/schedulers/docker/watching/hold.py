@@ -180,7 +180,7 @@ class Hold:
         """See `Patience.persist`."""
         return Patience(self._engine.host, holds=True).persist(call)
 
-    # -- what the way asks for -----------------------------------------------------------------------------
+    # -- the methods of `way.Holder` -----------------------------------------------------------------------
 
     def note(self, kind: str, **fields: Any) -> None:
         record.append(self._app_dir, kind, **fields)
@@ -361,7 +361,7 @@ class Needs:
 
 
 class _Need:
-    """One attempt, and the apps that wait for it, each with its name of the job."""
+    """A needed attempt, and the apps that wait for it, each with its own name for the attempt's job."""
 
     def __init__(
         self, engine: Engine, process: WatchingProcess, need: StoodOn, forget: Callable[[], object]

@@ -41,7 +41,7 @@ which waits for longer, then reports why. An engine that takes them and is slow 
 
 
 def main(container: str) -> None:
-    """Be the watcher. `container`: the name of its container."""
+    """Run the watcher. `container`: the name of its container."""
     os.chdir("/")
     engine = connect()
     _own(paths.home(), TURNS_FOLDER)
@@ -69,14 +69,14 @@ def main(container: str) -> None:
 
 
 def _own(*volumes: str) -> None:
-    """Make volumes this user's own. User namespaces of the engine, or a folder of the image, decide else."""
+    """Give volumes to this user. Else user namespaces, or a folder of the image, decide who owns them."""
     for each in volumes:
         os.chown(each, os.geteuid(), -1)
         os.chmod(each, 0o755)
 
 
 def resume(engine: Engine, watcher: Watcher) -> None:
-    """Go on with the apps of the process before this one; forget those that have not begun, or have ended."""
+    """Go on with the apps of the previous process; forget apps that have not begun, or have ended."""
     record.sweep()
     for app_id in record.app_ids():
         app_dir = record.folder(app_id)

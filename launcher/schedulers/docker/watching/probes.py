@@ -29,7 +29,7 @@ ANSWER_S = 1.0
 """How long a connection and its answer may take, together."""
 
 _LEAST_LIMIT_S = 0.1
-_CUT_SHORT_S = 1.0  # a probe with less time than this says less than the one before
+_CUT_SHORT_S = 1.0  # a probe with less time than this says less than the previous probe
 _FIRST_PAUSE_S = 0.01
 _LONGEST_PAUSE_S = 0.25
 _EARLY_S = 10.0
@@ -241,7 +241,7 @@ def _why_no_answer(engine: Engine, seen: Container, probe: Mapping[str, Any], li
 
 
 def _addresses(engine: Engine, seen: Container) -> Iterable[tuple[int, str]]:
-    """(Family, address) in each network of a replica."""
+    """The (family, address) of a replica in each of its networks."""
     if seen.network == "host":
         return probes.HOSTS
     kind, _, other = seen.network.partition(":")

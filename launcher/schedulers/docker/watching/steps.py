@@ -40,7 +40,7 @@ class Rest(NamedTuple):
 
 
 OnEnd = Callable[["tuple[str, str] | Exception"], None]
-"""Takes the job of a need and the state in which it has ended. It is called in any thread."""
+"""A function that gets a needed job and the state in which it has ended, in any thread."""
 
 
 class WatchingProcess(Protocol):

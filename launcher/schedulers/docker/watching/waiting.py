@@ -25,7 +25,7 @@ _END_ACTIONS = frozenset({"die", "destroy", "rename"})
 
 
 def wait_for_end(engine: EngineView, app_id: str, deadline: float | None) -> DockerApp | None:
-    """The app when it and its watcher have ended, or as it is at `deadline` (monotonic).
+    """Return the app once it and its watcher have ended, or as it is at `deadline` (monotonic).
 
     A held app whose watcher dies is returned as it is. It waits for an engine that goes away meanwhile: see
     `Patience`.
@@ -108,7 +108,7 @@ def _is_left(found: DockerApp) -> bool:
 
 
 def _is_idle(found: DockerApp) -> bool:
-    """Whether it was started, and no container of it runs: one is being started, or waits for that."""
+    """Whether the app was started, but no container of it runs: one is being started, or waits for that."""
     return found.view.started and not found.view.live
 
 
@@ -122,7 +122,7 @@ def _next_look(found: DockerApp, deadline: float | None) -> float | None:
 
 
 def _wait_for_watchers(found: DockerApp, most_s: float) -> None:
-    """Wait until its watchers have exited, here and below another folder, for at most `most_s` each."""
+    """Wait until its watchers, here and of another state folder, have exited; at most `most_s` s for each."""
     wait_for_exit(found.app_dir, most_s)
     if there := record.locked_elsewhere(found.app_id, found.labels.owner):
         wait_for_exit(there, most_s)

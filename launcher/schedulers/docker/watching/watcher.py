@@ -46,7 +46,7 @@ if TYPE_CHECKING:
     from launcher.specs.attempt import StoodOn
 
 _OTHERS = ("exec_", "health_status", "top", "attach")
-"""What the actions begin with that tell nothing about the state of a container."""
+"""The prefixes of actions that say nothing about the state of a container."""
 _TIMER_S = 0.001
 _FDS_OF_APP = 16  # descriptors of an app in line behind several others; most apps have three
 _UNLIMITED = 1 << 20
@@ -256,7 +256,7 @@ class Watcher:
                 connection.task.awaits_hold |= message.get("op") == "wait" and self._owns_records
             if message.get("op") == "end":
                 self._loop.forget(connection.fileno())
-                self.post(partial(self._lose_client, connection))  # behind the step that its end causes
+                self.post(partial(self._lose_client, connection))  # after the step that the end causes
 
     def _lose_client(self, connection: Connection) -> None:
         """Close a connection that the client has closed, once the app goes on without the client."""
@@ -285,7 +285,7 @@ class Watcher:
         elif "op" in message or known is not None or len(self._tasks) >= self._most:
             if self._owns_records and known is not None and message.get("resumed"):
                 connection.answer({})  # another client has handed over this running app
-            self._leave(connection)  # so a client that waits for an answer begins anew
+            self._leave(connection)  # closed, so that a client that waits for an answer begins anew
             if known is not None:
                 self._wake(known)  # its record may have been removed
         else:
@@ -393,7 +393,7 @@ class Watcher:
 
 
 def _answer_about_turns(connection: Connection, message: Mapping[str, Any]) -> None:
-    """Answer a client about the tables of turns, and leave it. Then have the shares of dead holders cleared.
+    """Answer a client about the tables of turns, and hang up. Then have the shares of dead holders cleared.
 
     It may block.
     """
@@ -408,7 +408,7 @@ def _answer_about_turns(connection: Connection, message: Mapping[str, Any]) -> N
     finally:
         connection.close()
     if tickets := left_tickets():
-        with suppress(OSError):  # the first in line clears them
+        with suppress(OSError):  # the first app in line clears them
             os.waitpid(start_clearing(tickets), 0)
 
 

@@ -233,7 +233,7 @@ TERMED_S = 1.2  # how long replicas may take to end when Slurm ends the job; Slu
 ENDED_BY_OTHERS = "a client recorded its end: Slurm did not know that its job ran"
 GONE = "its folder was removed"
 REASONS = ("cancel", "orphaned", "broken")
-"""Facts that end the app: it judges one of them before it hears of the ends that follow from it."""
+"""The facts that end the app: the app judges such a fact before the ends of replicas that follow from it."""
 
 
 class Requeued(Exception):
@@ -268,7 +268,7 @@ class Driver:
         if end.isdigit() and int(end) - time.time() < WARNED_S:
             self._near_limit()
 
-    # -- what `hold` asks for ------------------------------------------------------------------------------
+    # -- the methods of a driver ---------------------------------------------------------------------------
 
     def now(self) -> float:
         return self._clock.now()

@@ -93,7 +93,7 @@ def over_limit(found: dict) -> str:
 
 
 def in_words(limit: str) -> str:
-    """A time limit in Slurm's form ("1-00:00:00", "02:00:00") in words: "1 d", "2 h", "90 min"."""
+    """Convert a time limit from Slurm's form ("1-00:00:00", "02:00:00") to "1 d", "2 h", "90 min"."""
     days, _, rest = limit.rpartition("-")
     try:
         hours, minutes, seconds = ([0, 0, 0] + [int(each) for each in rest.split(":")])[-3:]

@@ -21,7 +21,7 @@ PR_SET_PDEATHSIG = 1
 MOST_TEXT = 300  # bytes of a reason within an event
 
 
-_CGROUP_BYTES = 65536  # of a file that says where a process is, or how much it uses
+_CGROUP_BYTES = 65536  # bytes of a file with the cgroup of a process, or with its use
 
 
 def now_ns() -> int:

@@ -81,7 +81,7 @@ def record_death(folder: str, what: dict, code: int, number: int) -> None:
 
 
 class Worker:
-    """Runs the replica, and again at each command of the conductor."""
+    """Runs the replica, and runs it again at each command of the conductor."""
 
     def __init__(self, folder: str, what: dict, guardian: int) -> None:
         self.folder = folder

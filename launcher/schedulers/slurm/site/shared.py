@@ -38,7 +38,7 @@ def array_name(array: str) -> str:
 
 
 Owner = Tuple[str, str]
-"""The id of an app, and the generation of its folder: another folder of that name has another one."""
+"""The id of an app, and the generation of its folder, which differs for each folder of that name."""
 NONE: Owner = ("", "")
 
 
@@ -73,7 +73,7 @@ def read_tasks(folder: str) -> List[Owner]:
 
 
 def row(app: "AppState", replica: "Replica") -> Json:
-    """A replica as readers show it, which is a line of the outcome once the app has ended."""
+    """A replica as readers show it; the outcome of an ended app has such a row for each replica."""
     state, message = app.shown(replica)
     ended_at = replica.ended_at
     if app.has_ended and replica.started_at is not None:

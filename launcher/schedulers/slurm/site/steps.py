@@ -23,7 +23,7 @@ from launcher.schedulers.slurm.site.shared import Json, recorded_exit
 PIPE_BYTES = 64 * 1024
 LAST_LINES = 20
 NODE_FAILURE = re.compile(r"srun: error: Node failure on (\S+)")
-VAGUE = re.compile(r"\s*$|srun: (error: )?(Job step aborted|[Ff]orc(ing|e) |Terminating )")  # says no reason
+VAGUE = re.compile(r"\s*$|srun: (error: )?(Job step aborted|[Ff]orc(ing|e) |Terminating )")  # no reason
 VERDICT = re.compile(r"Node failure on | CANCELLED AT ")
 # The controller is away, or has not made the step in time: no process has begun.
 UNMADE = re.compile(
@@ -344,7 +344,7 @@ class Steps:
             self._over(step)
 
     def _over(self, step: SrunStep) -> None:
-        """End a step whose output is all read. Replicas without a reported end have no process any more."""
+        """End a step after its output was read. Its replicas without a reported end have no process left."""
         self._steps.remove(step)
         step.close()
         if step.live and self._is_open():

@@ -1,4 +1,4 @@
-"""Submit many apps as job arrays, mostly as one: a task for each of them, all held."""
+"""Submit many apps as held tasks of job arrays, mostly of one array."""
 
 import json
 import os
@@ -25,7 +25,7 @@ from launcher.schedulers.slurm.site.agent.submit import (
 )
 from launcher.schedulers.slurm.site.shared import ARRAY_SCRIPT, TASKS, Json, Owner, array_name
 
-NO_OWNER: Owner = ("-", "-")  # of a number without a task: no app has such a name
+NO_OWNER: Owner = ("-", "-")  # the name for a number without a task: no app has it
 LIMITED = re.compile(r"submit limit|QOS policy|QOSMaxSubmit|AssocMaxSubmit", re.IGNORECASE)
 
 
@@ -69,7 +69,7 @@ def create_array(site: Site, op: Json) -> Json:
 
 
 Array = Tuple[List[str], Dict[int, int]]
-"""Options of sbatch that say for which jobs it waits, and task → app."""
+"""The options of sbatch with the jobs that an array waits for, and task → app."""
 
 
 def arrays_of(behind: Sequence[Optional[Sequence[str]]], aftercorr: int) -> List[Array]:
@@ -128,7 +128,7 @@ def copy_workspace(site: Site, op: Json) -> Json:
 
 
 def _make_folder(site: Site, path: str, owners: Dict[int, Owner], script: str) -> None:
-    """Make the folder of arrays, which have no number of a task in common, as a whole."""
+    """Make, as a whole, the folder of arrays that have no task number in common."""
     temp = os.path.join(site.arrays, ".new-" + os.path.basename(path))
     os.makedirs(site.arrays, 0o700, exist_ok=True)
     os.mkdir(temp, 0o700)

@@ -1,4 +1,4 @@
-"""Ask Slurm whether it would take jobs, of which it gets none: `sbatch --test-only`.
+"""Ask Slurm whether it would take jobs, without submitting them: `sbatch --test-only`.
 
 That is a rehearsal of the scheduler on the nodes that are available now. So it refuses for lack of nodes also
 what sbatch would take and let wait for a node that is down or drained; every other refusal is sbatch's own.

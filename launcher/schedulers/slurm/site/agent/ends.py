@@ -39,7 +39,7 @@ class _Stop:
         self.jobs: List[str] = []
 
     def look(self, site: Site) -> None:
-        """Find its jobs."""
+        """Find the jobs of the app."""
         if self._is_submitted:
             rows = [row for row in site.rows(self._identity) if not row.is_over]
             self._rows = [row for row in rows if self._job in ("", row.job)]

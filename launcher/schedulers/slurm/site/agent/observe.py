@@ -155,7 +155,7 @@ def _is_queued_again(facts: Json) -> bool:
 
 
 def _cannot_start(facts: Json) -> bool:
-    """Whether an app waits for one that has not succeeded, which Slurm may notice only much later."""
+    """Whether an app waits for an app that did not succeed, which Slurm may notice only much later."""
     waits = facts["submitted"] is not None and facts["started"] is None and facts["outcome"] is None
     unmet = [state for state in facts["needs"].values() if state not in ("", "succeeded", "removed")]
     return bool(waits and unmet and facts["queue"]) and all(

@@ -94,7 +94,7 @@ def put_away(folder: Folder) -> None:
 
 
 KEPT = {"attempt.json", "id", "outcome"}
-"""The files that stay of an app whose outcome is kept."""
+"""The files that remain of an app whose outcome is kept."""
 UNUSED_S = 86400.0  # age of an unused program: a client that is submitting an app may be about to use it
 STALE_S = 3600.0  # temporary files of this age belong to no live agent
 
@@ -184,7 +184,7 @@ def _is_judged(site: Site, folder: Folder, others: Sequence[str]) -> bool:
 
 
 _listed: Dict[str, Tuple[float, Dict[Tuple[str, str], List[str]]]] = {}
-"""Folder of the apps → until when the list is used (s), and (job, hash) → attempts."""
+"""Folder of the apps → the time (s) until which the list is used, and (job, hash) → attempts."""
 _USES = 10  # a list is used for so many times the time that it took
 
 
@@ -287,7 +287,7 @@ def _sweep_programs(site: Site) -> List[str]:
 
 
 def _is_superfluous(site: Site, row: Row) -> bool:
-    """Whether a job has not started, and would find its app removed, ended, or another job's."""
+    """Whether a job has not started, and its app was removed, has ended, or belongs to another job."""
     if row.state != "PENDING" or not site.scripts(row):
         return False
     if not NAME.match(row.app_id):  # also an array that was removed while it was being submitted

@@ -24,7 +24,7 @@ from launcher.schedulers.slurm.site.shared import Json, Owner
 T = TypeVar("T")
 
 NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.+@-]{0,199}\Z")
-"""Of app ids, role folders, output folders and files: no path, no option, no hidden file."""
+"""The form of app ids and names of folders and files: no path, no option, no hidden file."""
 
 
 DECIDED = frozenset({"started", "cancel", "outcome"})
@@ -35,7 +35,7 @@ class Folder(AppFolder):
     """An open app directory. A directory that replaces it under its name is not touched through it."""
 
     def __init__(self, path: str) -> None:
-        """Raises FileNotFoundError."""
+        """Open the directory. Raises FileNotFoundError."""
         super().__init__(path)
         super().__enter__()
 
@@ -149,7 +149,7 @@ def replace(path: str, text: str) -> None:
 
 
 def is_sealed(path: str, created_at: float) -> bool:
-    """Whether the folder is that of the attempt, and no decision about it has been taken since `seal`."""
+    """Whether the folder belongs to the attempt, and no decision about it was taken since `seal`."""
     try:
         return os.stat(path).st_mtime == int(created_at)
     except OSError:
@@ -181,7 +181,7 @@ class Site:
         return os.path.join(self.apps, checked(app_id))
 
     def open(self, app_id: Any) -> Folder:
-        """Raises OpError unknown-app."""
+        """Open the folder of an app. Raises OpError unknown-app."""
         try:
             return Folder(self.path(app_id))
         except FileNotFoundError:
@@ -334,13 +334,13 @@ MODULES: Dict[str, str] = {
 }
 """Operation → the module with the function of its name."""
 TOGETHER = frozenset({"start", "abort", "cancel", "withdraw"})
-"""The operations whose functions take those of all apps."""
+"""The operations whose functions take the requests for all apps at once."""
 
 
 def answer(request: Json) -> Json:
     """Do the operations of a request in order; later operations run also after a failed one.
 
-    Of neighbours of one kind, each for an app, Slurm is asked once for all jobs.
+    For adjacent operations of one kind, each on an app, Slurm is asked once for all jobs.
     """
     site = Site(request["job_dir"])
     alike = (list(ops) for _, ops in groupby(request["ops"], itemgetter("op")))

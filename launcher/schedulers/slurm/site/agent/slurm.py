@@ -29,13 +29,13 @@ KEPT_VARIABLES = re.compile(
     r"(HOME|USER|LOGNAME|SHELL|PATH|LANG|LC_\w+|TZ|TMPDIR|LD_LIBRARY_PATH|SLURM_CONF|MODULE\w*|LMOD\w*"
     r"|__LMOD\w*|_ModuleTable\w*|LOADEDMODULES|BASH_ENV|BASH_FUNC_\S+|SSL_CERT_FILE|KRB5CCNAME)\Z"
 )
-"""What a job may inherit. SBATCH_PARTITION and such would override the script, SQUEUE_STATES hide jobs."""
+"""Variables that Slurm's commands inherit. Not SBATCH_PARTITION, which overrides scripts, nor the like."""
 WHOLE_LISTS = {"SLURM_BITSTR_LEN": "0"}
 """Makes squeue list all tasks of an array in one line. Source: squeue(1)."""
 
 
 class OpError(Exception):
-    """kind: reserved, refused, no-slurm, no-program, unreachable, full-disk, state, unknown-app, live."""
+    """kind: reserved, refused, no-slurm, no-program, unreachable, full-disk, state, unknown-app or live."""
 
     def __init__(self, kind: str, message: str, **detail: Any) -> None:
         super().__init__(message)
@@ -43,7 +43,7 @@ class OpError(Exception):
         self.detail = detail
 
 
-# -- what they print ---------------------------------------------------------------------------------------
+# -- their output ------------------------------------------------------------------------------------------
 
 
 OVER = {"BOOT_FAIL", "CANCELLED", "COMPLETED", "DEADLINE", "FAILED", "NODE_FAIL", "OUT_OF_MEMORY"}
@@ -152,7 +152,7 @@ def is_cut(text: str) -> bool:
 
 @lru_cache(maxsize=4096)  # the jobs of an array have the same times
 def parse_time(text: str) -> Optional[float]:
-    """`2026-11-23T00:55:42` in local time, as epoch seconds; None for N/A, Unknown and the like."""
+    """Convert local time, `2026-11-23T00:55:42`, to epoch seconds; None for N/A, Unknown and the like."""
     try:
         return time.mktime(time.strptime(text, "%Y-%m-%dT%H:%M:%S"))
     except ValueError:
@@ -160,13 +160,13 @@ def parse_time(text: str) -> Optional[float]:
 
 
 def parse_column(text: str) -> Dict[str, str]:
-    """Job id → the other field, of `squeue -O JobArrayID:24,FIELD:24`."""
+    """Job id → FIELD, from the output of `squeue -O JobArrayID:24,FIELD:24`."""
     lines = [line.strip().partition(" ") for line in text.splitlines()]
     return {job: found.strip() for job, _, found in lines}
 
 
 def code_and_signal(exit_code: str) -> str:
-    """`CODE:SIGNAL` of squeue's field exit_code, which in older versions is a wait status of wait(2)."""
+    """`CODE:SIGNAL` from squeue's field exit_code, which in older versions is a wait status of wait(2)."""
     if not exit_code.isdigit():
         return exit_code
     signal = int(exit_code) & 127
@@ -217,7 +217,7 @@ def _add_step(steps: Dict[str, List[float]], name: str, fields: Sequence[str]) -
 
 
 def _seconds(text: str) -> float:
-    """`01:02.345`, `03:01:02`, `1-03:01:02` in s; 0 for other text."""
+    """Convert `01:02.345`, `03:01:02` or `1-03:01:02` to seconds; 0 for other text."""
     if not re.match(r"(\d+-)?[\d:.]+\Z", text):
         return 0.0
     days, _, clock = text.rpartition("-")
@@ -373,7 +373,7 @@ def refusal(text: str) -> str:
 
 
 def _aftercorr(parameters: str) -> int:
-    """The number of tasks that Slurm puts behind the tasks of another array, each on its own.
+    """The number of tasks that Slurm makes wait, each for the task of the same number in another array.
 
     Later tasks wait until so many have left the queue, and are cancelled when Slurm has forgotten theirs.
     Source: slurm.conf(5), and build_job_queue in job_scheduler.c.

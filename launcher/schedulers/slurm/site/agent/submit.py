@@ -22,9 +22,9 @@ from launcher.schedulers.slurm.site.agent.slurm import FORGOTTEN, TRIES, OpError
 from launcher.schedulers.slurm.site.shared import Json, script_of
 
 Live = Callable[[], Set[Tuple[str, str]]]
-"""The live jobs, see `known`; asked once."""
+"""A function that returns the live jobs, see `known`; asks Slurm once."""
 Ask = Callable[[str], Tuple[str, str]]
-"""The state and the job of a needed app, see `need_of`."""
+"""A function that returns the state and the job of a needed app, see `need_of`."""
 
 
 def reserve(site: Site, op: Json) -> Json:
@@ -187,7 +187,7 @@ def _skip(folder: Folder, need: Json, state: str) -> Json:
 
 
 def _submit(site: Site, folder: Folder, op: Json, waits: Dict[str, str], again: bool) -> str:
-    """The app's held job, new or of an interrupted call. Raises OpError state when that one is gone."""
+    """The app's held job, new or of an interrupted call. Raises OpError state when an old job is gone."""
     argv, script = sbatch(op["argv"]), script_of(folder.text("id") or "")
     folder.write("submitting", json.dumps({"at": time.time()}))
     job = _adopt(site, folder) if again else None
@@ -234,7 +234,7 @@ def known(site: Site, over: bool = True) -> Set[Tuple[str, str]]:
 
 
 def after(jobs: Sequence[str], array: str = "") -> List[str]:
-    """The options of sbatch for a job behind these ones, each task also behind the task of that number."""
+    """The options of sbatch for a job that waits for `jobs`, each task also for its number in `array`."""
     parts = ["afterok:" + ":".join(jobs)] if jobs else []
     parts += ["aftercorr:" + array] if array else []
     return ["--dependency=" + ",".join(parts), "--kill-on-invalid-dep=yes"] if parts else []

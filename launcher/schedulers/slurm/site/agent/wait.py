@@ -113,7 +113,7 @@ def _held_by_mistake(site: Site, apps: Dict[str, Json]) -> List[str]:
 
 
 def _waits_in_vain(site: Site, facts: Json) -> bool:
-    """Whether Slurm has forgotten that the needs of an app have ended, which have succeeded a while ago.
+    """Whether Slurm has forgotten the ends of an app's needs, which succeeded a while ago.
 
     It shows their jobs as running until it asks their nodes, which may take half an hour. It then takes the
     jobs for failed, and would cancel the job of this app. The conductor of the app judges the needs again.
