@@ -6,7 +6,7 @@ Theory of operation
     the record and the view of every client agree: a client folds the same record, by `AppState`.
 
     Facts come from outside, through the driver: `starting`, `spawn`, `ready`, `late`, `exit`, `quiet`,
-    `cancel`, `orphaned`, `requeued`, and `clock`: the clock was set, which is no passing of time.
+    `cancel`, `orphaned`, `requeued`, and `clock`: the clock was set, and no time has passed.
     `decide` returns what follows from them as `restart`, `stopping` or `ended`, one at a time; the holder
     records it, takes it and asks again, until there is none. `to_start`, `to_stop` and `wants_quiet` are the
     work that the driver then does; the results are facts again.

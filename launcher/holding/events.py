@@ -57,7 +57,7 @@ def stopping(
     by: str = "",
     grace_s: "Optional[float]" = None,
 ) -> "Event":
-    """The event of a final stop, with the end that the app comes to.
+    """The event of a final stop, with the state and message in which the app ends.
 
     Args:
         why: cancel, parent, timeout, start, peer, hand, lost or end.
@@ -167,7 +167,7 @@ def stop_reason(stopping: "Mapping[str, Any]") -> str:
         return STOPPED_AT_END
     if stopping["why"] not in ("peer", "restart") or not stopping.get("by"):
         return message
-    if stopping.get("code") == 0:  # the replica ended too early, which is no failure of its own
+    if stopping.get("code") == 0:  # an early end with exit code 0 is not a failure of the replica
         return message.partition(",")[0]
     return "{} failed".format(stopping["by"])
 

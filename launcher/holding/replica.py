@@ -114,12 +114,12 @@ class Replica:
 
     @property
     def has_retries(self) -> bool:
-        """Whether it alone is started again when it fails next."""
+        """Whether the replica alone is started again after its next failure."""
         return self.role.policy == "REPLICA" and self.retries < self.role.retries
 
     @property
     def cause(self) -> str:
-        """Its failure as a predicate."""
+        """The failure of the replica as a predicate, such as `exited with 1`."""
         return cause(
             self.code,
             signal=self.signal,

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
             """End the app as skipped."""
 
         def has_share(self) -> bool:
-            """Whether the app has its share of this machine. If not, resume the way once that may change."""
+            """Whether the app has its share of this machine. If not, resume `Way` once that may change."""
 
         def compare(self) -> bool:
             """Compare the input files with those of the plan, and send the changed files, "" for none.

@@ -205,7 +205,7 @@ class Scheduler(ABC, Generic[T]):
 
     @property
     def shared_engine(self) -> str:
-        """The name of its engine, if that may have apps unknown to this state folder; else ""."""
+        """The name of its engine if the engine may have apps unknown to this state folder; "" otherwise."""
         return f"the engine of {self.backend}"
 
     def has_apps_here(self) -> bool:
@@ -312,7 +312,7 @@ class Scheduler(ABC, Generic[T]):
                 `launcher.workspace.Workspace`, or its text; "" is none.
 
         Raises InvalidRunConfigException for wrong run options, SchedulerError for a workspace where none
-        can be built, WorkspaceError for one that cannot be read.
+        can be built, WorkspaceError for a workspace that cannot be read.
         """
         if not workspace:
             return self.schedule(self.submit_dryrun(app, cfg))

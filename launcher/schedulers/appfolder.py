@@ -209,7 +209,7 @@ class AppFolder:
                 return
             except OSError as error:
                 if error.errno not in (errno.ENOTEMPTY, errno.EEXIST):
-                    raise  # else a newer folder is there: the owner of this one learns it at its next act
+                    raise  # else a newer folder is there, as this folder's owner notices at its next step
         remove_tree(hidden)
 
     def is_in_place(self, path: str = "") -> bool:

@@ -124,7 +124,7 @@ def _ask_engine(ticket: Ticket) -> None:
     from launcher.schedulers.docker.client.errors import EngineUnreachable
     from launcher.schedulers.docker.watchers import PREFIX
 
-    is_there = ticket.engine.startswith(PREFIX)  # its holder: this process is on the engine, too
+    is_there = ticket.engine.startswith(PREFIX)  # a watcher on the engine, as this process is
     if not is_there:
         os.environ["DOCKER_HOST"] = ticket.engine
         os.environ["LAUNCHER_HOME"] = os.path.abspath(os.path.join(ticket.folder, *[os.pardir] * 3))

@@ -200,7 +200,7 @@ class LineSearch:
         return found
 
     def spans(self, chunk: bytes) -> list[tuple[int, int]]:
-        """(begin, end) of each matching line of a chunk, with its newline."""
+        """The (begin, end) of each matching line of a chunk, with its newline."""
         spans = self._spans_in_bytes(chunk)
         if spans is None:
             lines, hits = self._hits(chunk)
@@ -209,7 +209,7 @@ class LineSearch:
         return spans
 
     def _spans_in_bytes(self, chunk: bytes) -> list[tuple[int, int]] | None:
-        """As `spans`, by a search that skips the lines between matches. None where that does not apply."""
+        """As `spans`, by a search that skips lines between matches; None where that search is not usable."""
         if self._in_bytes is None or self._dense or not chunk.isascii():
             return None
         return list(_found_in_chunk(chunk, self._in_bytes))
@@ -237,7 +237,7 @@ def _joined(lines: Sequence[str] | Sequence[bytes], hits: Sequence[int], *, is_e
 def _spans_of(
     lines: Sequence[str] | Sequence[bytes], hits: Sequence[int], size: int
 ) -> list[tuple[int, int]]:
-    """(begin, end) of some lines in their chunk of that size."""
+    """The (begin, end) of some lines in their chunk of that size."""
     if not hits:
         return []
     from itertools import accumulate

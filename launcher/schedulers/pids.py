@@ -175,7 +175,7 @@ def open_pid(pid: int, start: int) -> "int | None":
 
 
 def _watch_pid(pid: int, start: int) -> "int | None":
-    """As `open_pid`, by a thread that polls every few milliseconds and then closes its end of a pipe."""
+    """As `open_pid`, with a thread that polls every few milliseconds and at last closes its end of a pipe."""
     if not is_running(pid, start):
         return None
     import _thread

@@ -92,7 +92,7 @@ def imported(home: str) -> Callable[..., Any]:
 
 
 def _entry_points(group: str) -> dict[str, SchedulerFactory]:
-    """The factories of installed packages. A call raises SchedulerError for one that is broken."""
+    """The factories of installed packages. Calling a broken factory raises SchedulerError."""
     from importlib.metadata import entry_points
 
     def deferred(point: Any) -> SchedulerFactory:

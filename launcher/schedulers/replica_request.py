@@ -127,7 +127,7 @@ def shown_value(name: str, value: str) -> str:
 
 
 def alike(replicas: Sequence[object]) -> Iterator[tuple[int, int]]:
-    """(First, last) number of each sequence of equal replicas, which are shown once."""
+    """The (first, last) number of each sequence of equal replicas, which are shown once."""
     first = 0
     for k in range(1, len(replicas) + 1):
         if k == len(replicas) or replicas[k] != replicas[first]:

@@ -114,7 +114,7 @@ class OutputFolders:
             only: the name of one file in the folder, to be archived alone, at the top; without that file the
                 archive is empty, or cannot be read.
 
-        Raises SchedulerError; while the pieces are read, too.
+        Raises SchedulerError, also while the pieces are read.
         """
         raise SchedulerError(f"{self._scheduler} cannot copy output folders")
 
@@ -245,7 +245,7 @@ class StagedScheduler(Scheduler[T]):
         return None
 
     def on_this_machine(self) -> bool:
-        """Whether its apps use cores, memory and GPUs of this machine, and so take turns."""
+        """Whether the scheduler's apps use cores, memory and GPUs of this machine, and so take turns."""
         return False
 
     def is_held_here(self, cfg: Mapping[str, CfgVal]) -> bool:
@@ -299,7 +299,7 @@ class StagedScheduler(Scheduler[T]):
         return current((each for each in asked if each is not None), keys, settled)
 
     def remote_engine(self) -> str:
-        """The address of an engine on another machine whose apps a process on this machine holds; else ""."""
+        """The address of an engine on another machine whose apps a process here holds; "" for none."""
         return ""
 
     @abstractmethod

@@ -134,7 +134,7 @@ def write(group: str, app_id: str, record: Mapping[str, Any], due_at: float) -> 
     from launcher.files import write_whole
 
     path = os.path.join(group, app_id)
-    if os.path.exists(path):  # else an apply has just taken the attempt back
+    if os.path.exists(path):  # otherwise an apply has just undone the attempt
         write_whole(path, json.dumps(record), mode=0o600)
         os.utime(path, (due_at, due_at))
 

@@ -19,7 +19,7 @@ PENDING = ("reserved", "created")
 WAITING = ("waiting", "queued")
 """The states of an accepted app whose holder waits: nothing of it has run."""
 UNSTARTED = (*PENDING, *WAITING)
-"""The states of an app of which nothing has run."""
+"""The states of an app that has run no process."""
 LIVE = (*UNSTARTED, "running")
 """The states of an app that has not ended."""
 ENDED = ("succeeded", "failed", "cancelled", "skipped", "lost")
@@ -131,17 +131,17 @@ class AppRecord:
 
     @property
     def is_live(self) -> bool:
-        """Whether it has, or may soon have, processes or containers."""
+        """Whether the app has, or may soon have, processes or containers."""
         return self.state in LIVE
 
     @property
     def is_held(self) -> bool:
-        """Whether it is accepted and has not started; see `WAITING`. Its message says why."""
+        """Whether the app is accepted and has not started; see `WAITING`. Its message says why."""
         return self.state in WAITING
 
     @property
     def has_ended(self) -> bool:
-        """Whether its state is final. Only "lost" may still be replaced by a real outcome."""
+        """Whether the app's state is final. Only "lost" may still be replaced by a real outcome."""
         return self.state in ENDED
 
     @property

@@ -215,15 +215,15 @@ class Store(Reader):
         return bool(self.end_all((app,)))
 
     def end_all(self, apps: Iterable[AppRecord]) -> set[str]:
-        """`end` of several apps in one transaction; returns the ids of those whose outcome was new."""
+        """`end` several apps in one transaction; returns the ids of apps whose outcome was new."""
         return self._transact(lambda db: {app.app_id for app in apps if _end(db, app)})
 
     def end_and_tidy(self, app: AppRecord) -> bool:
-        """`end`, and note that the scheduler has tidied up after the app; True the first time."""
+        """`end` an app, and note that the scheduler has tidied up after it; True the first time."""
         return bool(self.end_and_tidy_all((app,)))
 
     def end_and_tidy_all(self, apps: Iterable[AppRecord]) -> set[str]:
-        """`end_and_tidy` of several apps in one transaction; returns the ids of those for the first time."""
+        """`end_and_tidy` several apps in one transaction; returns the ids of apps that were not tidied yet."""
 
         def is_first(db: sqlite3.Connection, app: AppRecord) -> bool:
             _end(db, app)
@@ -391,7 +391,7 @@ class Store(Reader):
         return [*map(to_record, self._app_rows(found))]
 
     def _app_rows(self, app_ids: list[str]) -> list[tuple[Any, ...]]:
-        """The rows of apps, in the order of `app_ids`, without those that have none."""
+        """The rows of apps that have one, in the order of `app_ids`."""
         return self._rows(APPS_OF, (json_rows((app_id,) for app_id in app_ids),)) if app_ids else []
 
     def is_tidied(self, app_id: str) -> bool:

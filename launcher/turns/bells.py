@@ -59,7 +59,7 @@ def make_bell(path: str) -> int:
 def make_proof(path: str) -> int:
     """Make and hold a FIFO for the processes of an app; returns its descriptor, for them to inherit.
 
-    Readers see its lock, and its hang-up when all have ended. It is no bell, whose input they could read.
+    Readers see its lock, and its hang-up when all have ended. A bell would not do: they could read its input.
     """
     unlink(path)
     os.mkfifo(path, _PRIVATE)

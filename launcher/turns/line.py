@@ -256,7 +256,7 @@ class Ticket:
         return self.number, self.app, self.home
 
     def is_of(self, home: str) -> bool:
-        """Whether its app may be of this state folder: older versions do not record the folder."""
+        """Whether the ticket's app may be of this state folder: older versions do not record the folder."""
         return self.home in ("", home)
 
     def asks(self, resource: str) -> float:
@@ -317,7 +317,7 @@ def decide(ask: Ask, others: Sequence[Ticket], gpu_others: Sequence[Ticket] = ()
 
 
 def of_app(app: str, home: str, tickets: Iterable[Ticket]) -> list[Ticket]:
-    """The tickets of an app of this state folder; else those that do not record a state folder."""
+    """The tickets of an app of this state folder; if there are none, its tickets without a state folder."""
     found = [each for each in tickets if each.app == app and each.is_of(home)]
     return [each for each in found if each.home] or found
 

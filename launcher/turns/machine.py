@@ -334,7 +334,7 @@ def start_at_once(app_ids: Sequence[str]) -> dict[str, Any]:
     """Make apps in line take their shares at once; the apps that were in line, as JSON."""
     try:
         return {"started": sorted(summon(slots_table(), app_ids))}
-    except FileNotFoundError:  # there is no table
+    except FileNotFoundError:  # the table is missing
         return {"started": []}
 
 

@@ -71,12 +71,12 @@ class DockerApp:
 
     @property
     def is_abandoned(self) -> bool:
-        """Whether it waits for others or for its turn, and its watcher has died."""
+        """Whether the app waits for others or for its turn, and its watcher has died."""
         return self.view.state in WAITING_STATES and not self.owner
 
     @property
     def has_no_logs(self) -> bool:
-        """Whether it has ended and its logs went with its containers, as `gc --logs` removes them."""
+        """Whether the app has ended and its containers, with their logs, are gone, as after `gc --logs`."""
         return self.view.ended and self.view.started_at is not None and not self.containers
 
     def to_record(self) -> AppRecord:

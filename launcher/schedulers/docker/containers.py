@@ -156,7 +156,7 @@ class ContainerSetup:
         except Conflict as error:
             text = f"cannot make the scratch volume {name}: {error.cause}"
             raise SchedulerError(text, hint="a container uses that of an earlier app: remove it") from error
-        # One without labels is of a killed engine, which made it for a try whose client has died, too.
+        # A volume without labels was made by a killed engine, at the request of a client that has died, too.
         if not self.engine.create_volume(name, common, since=0):
             raise SchedulerError(
                 f"cannot make the scratch volume {name}: one that is not launcher's has this name",

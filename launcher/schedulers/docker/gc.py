@@ -231,7 +231,7 @@ def _shared(engine: EngineView, now: float | None) -> list[_SharedObject]:
     waited_for = {name for each in ours for name in Labels(each.labels).images}
     for image in engine.images(WORKSPACE_LABEL):
         names = [name for name in image.tags if is_workspace_name(name)]
-        if names or not image.tags:  # else it is an image that a user has based on one of ours
+        if names or not image.tags:  # else a user has based this image on one of launcher's
             used = "containers were made from it" if image.id in used_images else ""
             if not waited_for.isdisjoint(image.tags):
                 used = "an app that waits for others needs it"

@@ -90,7 +90,7 @@ class Dockerfile(NamedTuple):
         return {word.partition("=")[0] for line in lines for word in line.split()}
 
     def bases(self, image: str) -> list[str]:
-        """Its base images, with `image` for IMAGE; without names that only the engine can expand."""
+        """The base images, with `image` for IMAGE; without names that only the engine can expand."""
         stages: set[str] = {"scratch"}
         found: list[str] = []
         for named, stage in _FROM.findall(self.text):
@@ -313,7 +313,7 @@ def _labels(work: _Work, on: list[Image]) -> dict[str, str]:
 
 
 def _is_current(image: Image | Labelled | None, labels: Mapping[str, str]) -> bool:
-    """Whether it was built from the same files, on the same base images."""
+    """Whether an image was built from the same files, on the same base images."""
     return image is not None and all(image.labels.get(key) == value for key, value in labels.items())
 
 

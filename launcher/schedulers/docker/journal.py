@@ -82,7 +82,7 @@ class Journal:
 
     @property
     def is_declared(self) -> bool:
-        """Whether it begins with the declaration of the app."""
+        """Whether the journal begins with the declaration of the app."""
         return bool(self.events) and self.events[0]["e"] == "created"
 
     @cached_property
@@ -114,7 +114,7 @@ class Journal:
 
     @property
     def is_before_start(self) -> bool:
-        """Whether it has no event of a start, a run or an end."""
+        """Whether the journal has no event of a start, a run or an end."""
         return not any(event["e"] in _OF_RUNS for event in self.events)
 
     def _has(self, kind: str) -> bool:

@@ -192,7 +192,7 @@ def split_timestamp(payload: bytes) -> tuple[int, bytes]:
     global _seen
     text, epoch = _seen
     try:
-        if payload[:_SECONDS] != text:  # most lines are of the same second as the one before
+        if payload[:_SECONDS] != text:  # most lines are of the same second as the line before
             day, hour = payload[:_SECONDS].split(b"T")
             epoch = calendar.timegm((*map(int, day.split(b"-")), *map(int, hour.split(b":"))))
             _seen = payload[:_SECONDS], epoch

@@ -132,7 +132,7 @@ def mark_of(container: Container) -> str:
 
 
 def has_own_name(container: Container) -> bool:
-    """Whether it has the name that launcher gave it."""
+    """Whether the container has the name that launcher gave it."""
     return container.name.removesuffix(mark_of(container)) == own_name(container)
 
 
@@ -152,7 +152,7 @@ def waiting_container(containers: Iterable[Container]) -> Container | None:
 
 
 def is_replica(container: Container) -> bool:
-    """Whether it is a replica's container: neither a reservation nor a waiting one, which never start."""
+    """Whether a replica runs in the container: reservations and waiting containers never start."""
     return not (is_reservation(container) or is_waiting(container))
 
 

@@ -260,7 +260,7 @@ def _brief(found: DockerApp) -> SeenApp:
 
 
 def _attempt_of(found: DockerApp) -> Attempt | None:
-    """As `apps.attempt_of`; the input files of a success that no watcher has compared yet are judged here."""
+    """As `apps.attempt_of`; also compares the input files of a success that no watcher has compared yet."""
     attempt, journal, view = apps.attempt_of(found), found.journal, found.view
     is_judged = view.inputs_changed or journal is None or journal.outcome is not None or view.final
     if attempt is None or attempt.state != "succeeded" or not attempt.inputs or is_judged:

@@ -215,7 +215,7 @@ def _archive(engine: Engine, name: str, images: Iterable[str], only: str) -> Ite
     A container that is never started mounts the volume: no image is pulled for it, and nothing runs.
 
     Args:
-        images: image names for the container: the first that the engine has is taken, else any image.
+        images: image names for the container: it uses the first that the engine has, else any image.
 
     Raises SchedulerError when the engine has no image.
     """
@@ -246,7 +246,7 @@ def digest_at_end(engine: Engine, containers: Iterable[Container]) -> str:
     """The digest of the files that an app has left in its output folder; see `contents.output_digest`.
 
     Args:
-        containers: replicas of the app, each of which mounts the folder; the first that is there is read.
+        containers: replicas of the app, each of which mounts the folder; the first that exists is read.
 
     Raises EngineUnreachable.
     """

@@ -65,7 +65,7 @@ class RecordLock:
 
     @property
     def is_valid(self) -> bool:
-        """Whether it is still the lock of its folder: it is not once the folder was removed or made anew."""
+        """Whether the lock still belongs to its folder: not once the folder was removed, or made again."""
         return self.fd >= 0 and is_at(self.fd, AppFolder(self.app_dir).lock)
 
     def release(self) -> None:

@@ -118,7 +118,7 @@ class DockerReservation(BackendReservation):
         if self._submission is not None:
             self._submission.abort()
             return
-        if self.marker:  # else a resumed app, which stays as it is
+        if self.marker:  # otherwise a resumed app stays as it is
             self._engine.remove_volume(scratch_volume(self.attempt.app_id))
             self._engine.remove(self.marker)
             self.lock.discard()

@@ -254,7 +254,7 @@ class DockerScheduler(EngineScheduler["DockerJob"]):
             found = {app.app_id: app for app in find_all(self._view)}
             for app_id in unwatched:
                 app = found.get(app_id)
-                if app is not None and not app.view.ended:  # else one read is not enough
+                if app is not None and not app.view.ended:  # otherwise one read is not enough
                     yield app.to_record()
 
     # Attached apps

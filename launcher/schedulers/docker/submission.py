@@ -227,7 +227,7 @@ class DockerSubmission:
             self.close()
 
     def _let_go(self) -> None:
-        """Release the lock; the record here goes, too, where the watcher on the engine has its own."""
+        """Release the lock; remove the record here if the watcher on the engine has its own."""
         if self._is_on_engine:
             self._lock.discard()
         self._lock.release()

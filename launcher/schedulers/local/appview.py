@@ -217,7 +217,7 @@ def _outlasts(folder: AppFolder, process: tuple[int, int, str]) -> bool:
 def read_attempt(app_dir: str) -> Record | None:
     """Read attempt.json; None when its client was killed before it wrote it, or the folder is missing.
 
-    Raises StateError for one that cannot be read.
+    Raises StateError for a file that cannot be read.
     """
     return _read_json(app_dir, "attempt.json")
 
@@ -390,7 +390,7 @@ def leftovers(app_dir: str, view: AppView) -> list[Process]:
     mark = b"LAUNCHER_SCRATCH=" + os.fsencode(rundir.scratch(app_dir))
     sessions = set()
     if view.supervisor is not None and view.supervisor[2] == pids.boot_id():
-        recorded = {each.run for each in view.replicas}  # else the number may have been reused
+        recorded = {each.run for each in view.replicas}  # otherwise the number may have been reused
         sessions = {each.pid for each in everybody if (each.pid, each.start) in recorded}
     found = {each.pid: each for each in everybody if each.session in sessions or _has(each, mark)}
     found.update({each.pid: each for each in pids.descendants(found, everybody)})

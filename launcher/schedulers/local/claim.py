@@ -56,7 +56,7 @@ class Claim:
             finally:
                 os.close(fd)
         except OSError as error:
-            if is_full(error):  # else the file system cannot
+            if is_full(error):  # otherwise the file system cannot allocate blocks
                 raise paths.unusable(error, self.app_dir) from error
 
     def release(self) -> None:

@@ -183,7 +183,7 @@ class Preparation:
         self._replicas = replicas
         self._spawner = spawner
         self._made: list[str] = []  # parents first
-        self._log_folders: list[str] = []  # with nothing else in them
+        self._log_folders: list[str] = []  # folders that hold nothing else
 
     @property
     def spare_files(self) -> int:

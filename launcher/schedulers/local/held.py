@@ -299,7 +299,7 @@ class UnstartedApp:
             self._keeper.start(self)
 
     def is_wanted(self, signum: int = 0) -> bool:
-        """Whether the app is still to be started; else its end is recorded."""
+        """Whether the app is still to be started; otherwise record its end."""
         if self.app.has_ended:
             return False
         if self.is_accepted and rundir.decision(self.app_dir) == rundir.WITHDRAWN:

@@ -1,4 +1,4 @@
-"""Kernel features that a supervisor uses, with portable substitutes where there is no Linux.
+"""Kernel features that a supervisor uses, with portable substitutes for other systems.
 
 Linux: adoption of orphans. Elsewhere (macOS) and on old kernels: process groups behind the same names. Only
 this module, `pids`, `filewatch` and the `Poller` of all loops depend on the operating system.

@@ -437,7 +437,7 @@ def _record(app_id: str) -> tuple[AppRecord, bool] | None:
     made.name = made.name or app_id
     made.created_at = made.created_at or view.created_at or made_at
     made.started_at = view.started_at
-    if view.has_ended and view.state != "lost" and not view.abandoned:  # else processes may be left
+    if view.has_ended and view.state != "lost" and not view.abandoned:  # otherwise processes may be left
         made.state, made.ended_at = view.state, view.ended_at
         made.message, made.exit_code = view.message, view.code
         return made, False

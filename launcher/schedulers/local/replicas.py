@@ -97,7 +97,7 @@ class Replicas:
         self._spawner = spawner
         self._logs = logs
         self._on_end = on_end
-        self.others: dict[int, Callable[[int], None]] = {}  # children that are no replicas, by pid
+        self.others: dict[int, Callable[[int], None]] = {}  # children other than replicas, by pid
         self._by_pid: dict[int, Replica] = {}  # pid of a leader whose exit status is not collected → replica
         self._pipes: tuple[dict[int, Replica], dict[int, Replica]] = ({}, {})  # by kind: stdout, stderr
         self._ending: dict[Replica, None] = {}
@@ -208,7 +208,7 @@ class Replicas:
     def _kill_descendants(self) -> bool:
         """KILL all descendants of this process; returns whether some may be left.
 
-        One that forks and exits again and again is gone before a scan has ended: its child is killed as soon
+        A process that keeps forking and exiting is gone before a scan has ended: its child is killed as soon
         as this process has adopted it.
         """
         kernel.kill_descendants()

@@ -250,7 +250,7 @@ class ImageProvider:
         return os.getcwd() if self._cwd is None else self._cwd
 
     def fetch(self, image: str) -> str:
-        """The folder that `$<img_root>` stands for."""
+        """The folder that replaces `$<img_root>`."""
         raise ImageError(f"{type(self).__name__} says nothing of where images are")
 
     def fetch_role(self, role: Role) -> str:

@@ -88,7 +88,7 @@ class LocalScheduler(EngineScheduler["PopenRequest"]):
         images = self._images(cfg)
         try:
             return images.get_cwd(image) or images.default_cwd
-        except ValueError:  # the image is no folder; the dry run reports that
+        except ValueError:  # the image is not a folder; the dry run reports that
             return None
 
     def _images(self, cfg: Mapping[str, CfgVal]) -> ImageProvider:

@@ -136,7 +136,7 @@ class _Stop:
         return True
 
     def _until_let_go(self) -> Course[None]:
-        """Wake the process that holds the app, and wait until the end is recorded, or the app is let go.
+        """Wake the process that holds the app, and wait until the end is recorded, or the app is released.
 
         Raises SchedulerError.
         """

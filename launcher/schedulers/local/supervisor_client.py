@@ -148,7 +148,7 @@ class SupervisorClient:
             return pids.start_time(self.pid) is None
 
     def ends(self, timeout_s: float) -> bool:
-        """Whether it ended within `timeout_s`. Its pid cannot be reused before `reap`."""
+        """Whether the supervisor ended within `timeout_s`. Its pid cannot be reused before `reap`."""
         start = pids.start_time(self.pid)
         return start is None or pids.wait_for_exit(self.pid, start, timeout_s)
 
@@ -262,7 +262,7 @@ class HeldClient(SupervisorClient):
         return accepted
 
     def close(self) -> None:
-        """Hang up: the holder removes an app that it has not accepted, and hangs up, too."""
+        """Close the socket: the holder removes an app that it has not accepted, and closes its end."""
         if self._control is not None:
             try:
                 self._control.shutdown(SHUT_WR)
@@ -273,7 +273,7 @@ class HeldClient(SupervisorClient):
         return True
 
     def ends(self, timeout_s: float) -> bool:
-        """Whether its holder let go of the app within `timeout_s`."""
+        """Whether the holder released the app within `timeout_s`."""
         if self._control is None:
             return True
         poll = select.poll()

@@ -199,7 +199,7 @@ class SlurmApps(EngineApps):
             self._clusters.waiter(cluster).until_start(app_id)
 
     def outcomes(self) -> list[Attempt]:
-        """The attempts of which only the outcome is left."""
+        """The removed attempts whose outcome is kept."""
         found = (seen_app(facts).attempt() for facts in self._everything() if is_removed(facts))
         return [attempt for attempt in found if attempt is not None]
 
@@ -289,7 +289,7 @@ class SlurmApps(EngineApps):
         """The apps of each cluster; and the other ids, with the error of a cluster that cannot be asked."""
         answers, found = Answers(), []
         for app_id in ids:
-            self._clusters.noted(app_id)  # true no longer
+            self._clusters.noted(app_id)  # the note is outdated
         for cluster, asked in self._clusters.of_apps(ids):
             part = answers if self._clusters.is_needed(cluster) else Answers()
             found.append((cluster, part.observe(cluster, app_ids=asked)[0]))

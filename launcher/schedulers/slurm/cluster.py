@@ -150,7 +150,7 @@ def checked(answer: Answer) -> Answer:
 
 
 def error_of(answer: Mapping[str, Any]) -> SchedulerError | StateError | None:
-    """The error of an answer; None for an answer that is no error."""
+    """The error in an answer; None for any other answer."""
     kind = answer.get("error")
     if kind is None:
         return None

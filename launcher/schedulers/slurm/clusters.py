@@ -74,7 +74,7 @@ class Clusters:
         return cluster.place in self._expected
 
     def is_needed(self, cluster: Cluster) -> bool:
-        """Whether a cluster's failure to answer is an error: it is named, or got apps from this state folder."""
+        """Whether an unreachable cluster is an error: it is named, or got apps from this state folder."""
         named = bool(cluster.host) or self.is_expected(cluster) or cluster.place in self._recorded
         return named or cluster.place in known.clusters()
 

@@ -54,7 +54,7 @@ class SlurmRequest:
 
     Attributes:
         app_id: `$<app_id>` until the request is bound to a real one.
-        argv: sbatch with its options that are no #SBATCH line; it runs in the app's directory.
+        argv: sbatch with the options that are not in #SBATCH lines; it runs in the app's directory.
         app: the instructions for the programs on the cluster, as plain data (`app.json`).
         notes: requests of the app that this scheduler fulfils differently or not at all.
         host, job_dir: login node, "" for this machine; folder on the cluster, as written.

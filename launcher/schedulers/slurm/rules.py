@@ -19,7 +19,7 @@ from launcher.text import nearest, plural
 OWN_MB = 25
 """MiB that launcher's own processes take beside a replica: they count against the memory of its job."""
 _EXACT_MB = 1024
-"""From here on a replica gets the memory that it asks for, of which launcher's processes take little: such a
+"""The MiB from which on a replica gets exactly the memory that it asks for, launcher's share included: such a
 request is often a part of a node, and a little more would not fit."""
 
 MARK = "\x01"

@@ -186,7 +186,7 @@ def _clock(at: float) -> str:
 
 
 def _needs(facts: Facts) -> list[tuple[str, str]]:
-    """(job, state of its outcome or "") of each attempt that the app's job depends on."""
+    """The (job, state of its outcome or "") of each attempt that the app's job needs."""
     names = {str(each[3]): str(each[0]) for each in (facts.get("attempt") or {}).get("needs") or ()}
     needs = facts.get("needs") or {}
     return [(names.get(each, each.rsplit("-", 2)[0]), state or "") for each, state in needs.items()]
@@ -226,7 +226,7 @@ def _derived(facts: Facts) -> Outcome:
 
 
 def _accounted(app: AppState, steps: Mapping[str, Sequence[Any]]) -> dict[str, Use]:
-    """The use by accounting, for roles with a run that was not measured: its wrapper was killed, too."""
+    """The use from accounting, for roles with an unmeasured run, whose wrapper was killed, too."""
     found: dict[str, Use] = {}
     for name, folder in zip(app.roles, path_names(list(app.roles)), strict=True):
         tasks, wall_s, *cpu_s, memory = steps.get(folder, (0, 0.0, 0.0, 0.0, 0))

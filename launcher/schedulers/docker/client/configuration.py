@@ -183,7 +183,7 @@ def login_headers(image: str, doing: str, environ: Mapping[str, str] | None = No
 
 
 def registry_of(image: str) -> str:
-    """`host:5000/web:1` → `host:5000`; `docker.io` for a name without a host."""
+    """The registry of an image name: `host:5000/web:1` → `host:5000`; `docker.io` where it has no host."""
     first, slash, _ = image.partition("/")
     is_host = slash and ("." in first or ":" in first or first == "localhost")
     return _host(first) if is_host else _HUB

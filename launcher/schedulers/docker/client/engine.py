@@ -139,7 +139,7 @@ class Engine(EngineView):
                 self._do("POST", "/networks/create", f"create network {name}", json=body)
             found = self._networks(name)
         for duplicate in found[1:]:
-            with suppress(Conflict):  # a network in use is no such duplicate
+            with suppress(Conflict):  # a network in use is not a duplicate
                 self.remove_network(duplicate)
 
     def _networks(self, name: str) -> list[str]:
@@ -159,7 +159,7 @@ class Engine(EngineView):
         self._do("POST", path, doing, json={"Container": container})
 
     def start_on(self, network: str, labels: Mapping[str, str], container: str) -> None:
-        """As `start`, and repair the network of this name if the container is on it; `labels`: of a new one.
+        """As `start`, and repair the container's network if it has this name. `labels`: those of a new network.
 
         Another client may have removed the network: it has no users while no container runs. A container
         that was never started joins the new network of that name by itself; a started one must be connected.
@@ -199,7 +199,7 @@ class Engine(EngineView):
 
         Args:
             since: the earliest time of the caller's first try, epoch seconds. A stopping engine makes a
-                volume without its labels, and answers that it failed: such a younger volume is made anew.
+                volume without its labels, and answers that it failed: a younger volume like that is replaced.
         """
         made = self._create_volume(name, labels)
         if not made.labels and (made.created_at or 0.0) >= since - _WHOLE_S:

@@ -27,7 +27,7 @@ class Container:
 
     Attributes:
         state: created, running, paused, restarting, removing, exited or dead; any other state counts as live.
-        exit_code: the exit code of an ended container, or of the last run of one that waits for its restart.
+        exit_code: the exit code of the last run, for a container that has ended or waits for a restart.
         inspected: whether inspect described it; else the fields that the list lacks have their defaults.
         oom: the kernel killed a process of its last run because it was out of memory.
         restarts: how often the engine's restart policy has started it again.
@@ -64,7 +64,7 @@ class Container:
 
     @property
     def was_started(self) -> bool:
-        """Whether it was ever started. A container whose start failed is still `created`.
+        """Whether the container was ever started. A container whose start failed is still `created`.
 
         The list does not show it for a container that is being removed.
         """
@@ -178,7 +178,7 @@ def _published(data: Mapping[str, Any]) -> dict[int, tuple[str, int]]:
     }
 
 
-_DIRECTORY, _SYMLINK = 1 << 31, 1 << 27  # of Go's FileMode
+_DIRECTORY, _SYMLINK = 1 << 31, 1 << 27  # bits of Go's FileMode
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

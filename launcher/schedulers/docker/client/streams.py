@@ -37,7 +37,7 @@ Report = Callable[[str, Mapping[str, Any]], None]
 
 _PIECE = 1 << 18
 _ANSWER_S = 60.0
-_IDLE_S = 120.0  # then a stream is opened again: only that distinguishes silence from a peer that is gone
+_IDLE_S = 120.0  # silence after which a stream is opened again: only that tells silence from a lost peer
 # Without reuse: a late `close` could otherwise cut off another request on the same connection.
 OPTIONS: dict[str, Any] = {"stream": True, "timeout": (_ANSWER_S, None), "headers": {"Connection": "close"}}
 """Options of a request that may take the engine any time."""

@@ -367,7 +367,7 @@ class _Connection(HTTPConnection):
 
     @property
     def is_usable(self) -> bool:
-        """Whether it is open and has no unread input."""
+        """Whether the connection is open and has no unread input."""
         poll = select.poll()
         poll.register(self.sock, select.POLLIN)
         return not poll.poll(0)

@@ -268,7 +268,7 @@ class WatchedApp:
     def _has_ended(self) -> bool:
         """Read the app once, record what is new, and carry out what follows; True when it has ended.
 
-        The state machine is made anew each time: clients add to the record, too, and an engine that comes
+        The state machine is rebuilt each time: clients add to the record, too, and an engine that comes
         back shows the events of the meantime.
         """
         self._found = found = self._observer.containers()

@@ -69,9 +69,8 @@ _DEFAULT_SOCKET = "/var/run/docker.sock"
 _UP_S = 60.0
 _AGAIN_S = 0.1
 _TRIES, _ENDING_S = 4, 15.0
-"""Tries to hand over an app to a watcher that says nothing, each more patient than the one before; tries with
-one that refuses it, at least, and the seconds of further ones: a busy engine takes as long to end a watcher
-whose last app has ended."""
+"""The number of ever longer tries to hand over an app to a silent watcher. For a watcher that refuses an app:
+the least number of tries, and seconds of further tries: a busy engine takes as long to end a watcher."""
 _LEAVE_S = 5.0
 _WANTED = "name an image with Python 3.10 or newer: the run option watcher_image"
 _ELSEWHERE = "name the engine's socket in the address: unix://PATH or ssh://HOST/PATH in DOCKER_HOST"
@@ -225,7 +224,7 @@ class EngineWatcher(WatcherClient):
         return None
 
     def close(self, timeout_s: float = 0.0) -> bool:
-        """See `WatcherClient.close`. It waits a moment: else the last message might be lost on its way."""
+        """See `WatcherClient.close`. It waits a moment, so that the last message is not lost."""
         try:
             return super().close(max(timeout_s, _LEAVE_S))
         finally:
@@ -287,7 +286,7 @@ def _make(engine: Engine, name: str, image: str, policy: str, report: Report | N
         engine.start(made)
     except EngineError as error:
         if isinstance(error, NotFound) and engine.inspect(made) is None:
-            return  # another client has taken it for one that was left behind: the engine is slow
+            return  # another client took it for a leftover and removed it: the engine is slow
         engine.remove(made, force=True)
         text = f"the watcher cannot run in the image {image}: {error.cause}"
         raise SchedulerError(text, hint=_WANTED) from error

@@ -228,7 +228,7 @@ def remove_app(engine: Engine, app_id: str, *, force: bool) -> bool:
     """Remove all of an app: containers, volumes, its record. False when a container of it runs.
 
     Args:
-        force: remove containers that were started meanwhile, too.
+        force: also remove containers that were started meanwhile.
     """
     if not remove_objects(engine, app_id, force=force):
         return False

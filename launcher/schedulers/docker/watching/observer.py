@@ -137,7 +137,7 @@ class EventQueue:
         self._queue.put(item)
 
     def replay(self, events: Iterable[Event]) -> None:
-        """Take the events before this process read the stream, before those that it has read."""
+        """Take the events from before this process read the stream, ahead of the events that it has read."""
         for event in events:
             self._past.add((event.time, event.action, event.container_id))
             self._note(event)

@@ -156,7 +156,7 @@ def _is_ours(connected: Any) -> bool:
 
 
 def reach(name: str, start: Callable[[int | None, str], tuple[socket, int]]) -> tuple[socket, int]:
-    """A connection to the watcher of this name, and its pid if this call has started it, else 0.
+    """A connection to the watcher of this name, and the watcher's pid if this call started it, else 0.
 
     Args:
         start: starts a watcher with a socket to listen to, if any, and a name.

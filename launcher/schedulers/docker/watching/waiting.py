@@ -103,7 +103,7 @@ def _is_given_up(found: DockerApp) -> bool:
 
 
 def _is_left(found: DockerApp) -> bool:
-    """Whether its watcher is about to record its end, which causes no event."""
+    """Whether the app's watcher is about to record the app's end, which causes no event."""
     return found.is_ending or _is_given_up(found)
 
 

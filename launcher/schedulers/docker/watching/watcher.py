@@ -97,7 +97,7 @@ class Watcher:
         self._reader: Thread | None = None
         self._needs: Needs | None = None
         self._tasks: dict[str, _Task] = {}
-        self._registry = Lock()  # for `_tasks`, which the thread that reads the stream looks at, too
+        self._registry = Lock()  # for `_tasks`, which the thread of the event stream also reads
         self._over: list[_Task] = []  # apps whose locks are yet to be released
         self._new: set[Connection] = set()  # connections without a message yet
         self._posted: deque[Callable[[], object]] = deque()

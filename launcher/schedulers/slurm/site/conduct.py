@@ -135,7 +135,7 @@ class Conductor:
         return self._hold(settings, app, record)
 
     def _claim(self) -> Optional[bool]:
-        """Become the one job that runs this app. Whether it has run the app before; None for another job."""
+        """Become the one job that runs the app. Returns whether it ran before; None if another job runs it."""
         path = self.folder + "/started"
         mine = {"job": self.job.id, "host": socket.gethostname(), "at": time.time()}
         with AppFolder(self.folder) as folder:
@@ -328,7 +328,7 @@ class Driver:
         return [{"e": "output", "digest": digest} for digest in digests if digest]
 
     def _grace_s(self, *given: float) -> float:
-        """The grace period of a stop: the app's own, or the shortest of those that clients have given."""
+        """The grace period of a stop: the shortest that clients have given, or the app's own."""
         grace_s: float = min(given) if given else self._settings["grace_s"]
         return min(grace_s, TERMED_S) if self._record.is_hurried else grace_s
 

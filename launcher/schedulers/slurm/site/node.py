@@ -201,7 +201,7 @@ def find_executable(name: bytes, path: bytes, cwd: bytes) -> bytes:
 
 
 def start_child(run: Any, problem: Any = None) -> None:
-    """In a child: call `run`, which ends this process; a failure writes its reason to `problem`."""
+    """Call `run`, which ends this child process; write the reason of a failure to `problem`."""
     try:
         worker = os.getppid()
         prctl(PR_SET_PDEATHSIG, signal.SIGKILL)

@@ -112,7 +112,7 @@ class Worker:
         self.loop = Loop((*FORWARDED, signal.SIGCHLD))
         self.loop.on_signals = self._take_signals
         self.loop.watch(0, self._take_commands)
-        self.others: dict = {}  # pid of a child that is no replica → callback for its exit code
+        self.others: dict = {}  # pid of a child other than the replica → callback for its exit code
         self._reset()
 
     def _reset(self) -> None:

@@ -311,7 +311,7 @@ class Slurm:
         raise OpError("refused", refusal(err or out))
 
     def cancel(self, job_ids: Sequence[str], options: Sequence[str] = ()) -> Set[str]:
-        """Cancel or signal jobs; returns those that had ended before, but for some tasks of an array."""
+        """Cancel or signal jobs; returns the jobs that had ended before, without some tasks of arrays."""
         words, over = listed(job_ids), set()  # type: List[str], Set[str]
         for first in range(0, len(words), WORDS):
             portion = words[first : first + WORDS]

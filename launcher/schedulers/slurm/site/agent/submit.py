@@ -50,7 +50,7 @@ def reserve(site: Site, op: Json) -> Json:
                 dismantle(site, folder)
             except FileNotFoundError:
                 if folder.is_in_place():
-                    raise  # else another client removes it
+                    raise  # otherwise another client removes it
     raise OpError("reserved", "other clients take {} at this moment".format(op["app_id"]), state="reserved")
 
 

@@ -104,7 +104,7 @@ def _held_by_mistake(site: Site, apps: Dict[str, Json]) -> List[str]:
     held: Dict[str, Json] = {}
     for app_id, facts in apps.items():
         rows = [row for row in facts["queue"] if row["held"] and row["state"] == "PENDING"]
-        if any(row["reason"] != "JobHeldAdmin" for row in rows):  # else its user may not release it
+        if any(row["reason"] != "JobHeldAdmin" for row in rows):  # otherwise its user may not release it
             held[app_id] = facts
     booted_at = site.slurm.booted_at() if held else None
     jobs = {each: facts["job"] for each, facts in held.items() if facts["submitted"] < (booted_at or 0.0)}
