@@ -199,7 +199,7 @@ def line(event: "Event") -> bytes:
 
 
 class _Plain:
-    """The settings of a scanner of JSON: those of `json.loads`."""
+    """The settings of a JSON scanner, equal to those of `json.loads`."""
 
     strict = True
     object_hook = object_pairs_hook = array_hook = None

@@ -206,7 +206,7 @@ class Order:
         return [each for each in role.depends_on.items() if not self._is_reached(*each)]
 
     def reach(self, replica: Replica, condition: str) -> bool:
-        """Count a replica that was started, is ready or has succeeded. Whether roles may be due now."""
+        """Count a replica that was started, is ready or has succeeded; return whether roles may be due."""
         replica.role.reached[condition] += 1
         if not self.waiting or any(each.of_app for each in self.paused):
             return False

@@ -46,7 +46,7 @@ if TYPE_CHECKING:
 
 
 def way_to_start(jobs: "Sequence[str]", holder: "Holder") -> "Way":
-    """Wait for these jobs, then in line, then for the comparison of the input files; then decide."""
+    """Wait for the jobs, then for the app's turn, then for the comparison of input files; then decide."""
     if jobs:
         if not holder.accept("waiting", **{"for": jobs}):
             return False

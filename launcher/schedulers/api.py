@@ -47,7 +47,7 @@ else:
     T, Protocol = None, object
 
     class Generic:
-        """The run-time part of `typing.Generic` without its import: `Scheduler[X]` is Scheduler."""
+        """A substitute for `typing.Generic` without the import of `typing`: `Scheduler[X]` is Scheduler."""
 
         def __class_getitem__(cls, _parameters: object) -> type:
             return cls
@@ -256,13 +256,13 @@ class Scheduler(ABC, Generic[T]):
         return record
 
     def details(self, app_ids: Iterable[str]) -> Iterable[tuple[str, AppRecord | LauncherError | None]]:
-        """As `record`, for many apps: each id with its record, or the error if the app cannot be read."""
+        """Yield each app id with the app's `record`, or with the error if the app cannot be read."""
         from launcher.schedulers.many import in_turn
 
         return in_turn(self.record, app_ids)
 
     def wait_record(self, app_id: str, timeout_s: float | None = None) -> AppRecord | None:
-        """As `wait`; whether the record has replicas is up to the scheduler."""
+        """`wait` for an app, and return its record; the scheduler decides whether the record has replicas."""
         from launcher.schedulers.responses import of_description
 
         answer = self.wait(app_id, timeout_s)
@@ -279,7 +279,7 @@ class Scheduler(ABC, Generic[T]):
         return ()
 
     def attempts_of(self, keys: Collection[JobKey], settled: Collection[str] = ()) -> Sequence[Attempt]:
-        """As `observe`, only to find attempts: an attempt that has ended may still be reported as live."""
+        """Find attempts as `observe` does; an attempt that has ended may still be reported as live."""
         return self.observe(keys, settled)
 
     def about(self, app_id: str) -> Mapping[str, Any]:

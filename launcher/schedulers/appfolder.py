@@ -195,7 +195,7 @@ class AppFolder:
     # -- its removal ---------------------------------------------------------------------------------------
 
     def remove(self) -> None:
-        """Remove it with its contents: atomically for other processes, even when this one is killed."""
+        """Remove the folder with its contents; atomic for other processes, even if this process is killed."""
         folder, name = os.path.split(self.path)
         hidden = os.path.join(folder, GONE + name + "-" + token())
         try:

@@ -34,7 +34,7 @@ else:
 
 
 class BackendReservation(Reservation, ABC):
-    """A reservation with these methods of `StagedScheduler`. `cfg` is resolved."""
+    """A reservation with `create`, `start` and `abort` as in `StagedScheduler`; `cfg` is resolved."""
 
     @abstractmethod
     def create(self, app: AppDef, cfg: Mapping[str, CfgVal]) -> None: ...

@@ -308,7 +308,7 @@ def number_in(path: str) -> int | None:
 
 
 def _conclude(record: AppRecord) -> None:
-    """Derive the state of a started app from those of its replicas; the first one to end decides."""
+    """Derive the state of a started app from its replicas' states; the first replica to end decides."""
     record.state = "running"
     if any(each.state in ("pending", "running") for each in record.replicas):
         return

@@ -58,7 +58,7 @@ def require_replica(app_id: str, counts: Mapping[str, int], role: str, k: int) -
 
 
 def since_ns(moment: float) -> int:
-    """The first nanosecond of "since `moment`" (epoch seconds): that of its microsecond, as it is shown."""
+    """The first nanosecond of "since `moment`" (epoch seconds): the start of its microsecond."""
     return max(0, round(moment * 1e6) * 1000)
 
 

@@ -41,7 +41,7 @@ class Reservation:
             `create`; with any, `start` returns when the app's holder has recorded that it waits for them.
         turn: the request of the app to this machine, or to that of its engine, see `is_held_here`; None where
             it has none, or waits for no turn. Set between `reserve` and `create`.
-        follow: returns when the turns before this one are taken. A scheduler whose `create` takes the turn
+        follow: waits until all earlier turns are taken. A scheduler whose `create` takes the turn
             calls it before that; it has been called before `start`.
         request: the request of the dry run, which a scheduler may use instead of deriving its own; None
             without one. Set between `reserve` and `create`.
@@ -314,7 +314,7 @@ class StagedScheduler(Scheduler[T]):
         return [] if found is None else [Recorded(f"the record of {self.backend}", found)]
 
     def images_now(self, names: Collection[str]) -> Mapping[str, ImageNow] | None:
-        """Image name or id → the image that it means now, if any. None for a scheduler without images."""
+        """Image name or id → the image that it means now, if any; None for a scheduler without images."""
         return None
 
     def ended_attempt(self, app_id: str, timeout_s: float | None = None) -> Attempt | None:

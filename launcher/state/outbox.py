@@ -79,8 +79,8 @@ def groups() -> list[str]:
 def wake(*, anew: Sequence[str] = ()) -> None:
     """Start a sender for each group with a record that is due, unless one runs. Never raises.
 
-    Those of the groups of `anew`, app ids that this process has submitted, are replaced: they get its
-    environment.
+    The senders of the groups of `anew`, ids of apps that this process submitted, are replaced by senders with
+    the environment of this process.
     """
     for group in groups():
         try:

@@ -223,7 +223,7 @@ class Store(Reader):
         return bool(self.end_and_tidy_all((app,)))
 
     def end_and_tidy_all(self, apps: Iterable[AppRecord]) -> set[str]:
-        """`end_and_tidy` several apps in one transaction; returns the ids of apps that were not tidied yet."""
+        """`end_and_tidy` several apps in one transaction; returns the ids of the apps not tidied before."""
 
         def is_first(db: sqlite3.Connection, app: AppRecord) -> bool:
             _end(db, app)

@@ -146,7 +146,7 @@ class Place:
     def adopt(
         cls, ask: Ask, bells: Sequence[int], proofs: Sequence[int] = (), *, dealt: Sequence[str] | None
     ) -> Place:
-        """A place that another process has taken, by the descriptors that this process has received.
+        """The place that another process has taken, whose descriptors this process has received.
 
         `dealt` are the ids of its GPUs; None while it is in line.
         """
@@ -157,7 +157,7 @@ class Place:
         return place
 
     def bequeath(self) -> None:
-        """Let the processes that this one starts from now on inherit the proofs."""
+        """Let every process that this process starts from now on inherit the proofs."""
         self._proofs = {table: bequeath(fd) for table, fd in self._proofs.items()}
 
     def look(self) -> Decision:
@@ -357,7 +357,7 @@ def remove_unused(table: str) -> None:
 
 
 def others_of(table: str, besides: str, app: tuple[str, str] = ("", "")) -> list[Ticket]:
-    """The tickets of a table but `besides`, in order; of each line the first. Call it under the table's lock.
+    """The tickets of a table but `besides`, in order; of a line, the first. Call it under the table's lock.
 
     A ticket that a watcher of `app` (app id, home) has left is removed.
     """

@@ -335,7 +335,7 @@ def list_containers(engine: EngineView, app_id: str) -> list[Container]:
 
 
 def inspect_app(engine: EngineView, app_id: str) -> tuple[DockerAppView | None, list[Container]]:
-    """The app by its containers and its record here, and its containers, all inspected."""
+    """The app, read from its containers and its record here, and the containers, all inspected."""
     found = engine.inspect_all(each.id for each in list_containers(engine, app_id))
     return view(found, record.journal(record.folder(app_id))), found
 

@@ -47,7 +47,7 @@ from launcher.schedulers.logs import Where
 
 Event = dict[str, Any]
 EndOf = Callable[[Container], Mapping[str, Any]]
-"""The facts of the end of a run for which launcher did not ask: code, oom, why, lost, hand, said."""
+"""The fields of the `exit` of a run that launcher did not stop: code, oom, why, lost, hand, said."""
 
 UNNAMED = ""
 """The name of a role for missing replicas of which only the number is known."""

@@ -57,7 +57,7 @@ def is_only_here(name: str, image: Image) -> bool:
 
 
 def is_workspace_name(name: str) -> bool:
-    """Whether the name is that of a workspace image: images that users base on one have the label, too."""
+    """Whether the name is of a workspace image; images based on such an image share its label only."""
     return bool(_HASH_TAG.search(name))
 
 

@@ -231,7 +231,7 @@ def _outcome(event: Event) -> RecordedOutcome:
 
 
 def fold(data: bytes) -> Journal:
-    """The journal of these lines. Torn lines are skipped."""
+    """Parse the lines of a journal. Torn lines are skipped."""
     return Journal(translated(lines.read_events(data), OldJournal()))
 
 

@@ -84,9 +84,9 @@ class DockerAppView:
         drift: a change that another program made to its containers; "" for none.
         final: the outcome is final; no watcher is needed.
         live: ids of running containers.
-        started: a container of the app was started at least once.
+        started: whether a container of the app was started at least once.
         done: every replica, those of services aside, has succeeded, so the services are stopped.
-        is_unrecorded: a run has ended without a request, and its end is not recorded.
+        is_unrecorded: whether a run ended without a request of launcher, and its end is not recorded.
     """
 
     state: AttemptState

@@ -103,7 +103,7 @@ class Needed:
             self._follow_record(folder)
 
     def _judge(self, folder: str, state: str) -> None:
-        """Judge an app without a process: by its record, or with a JSON parser, as every command does."""
+        """Judge an app without a process from its record; where needed with a JSON parser, as commands do."""
         if not state:
             from launcher.schedulers.local import appview
 

@@ -289,7 +289,7 @@ class SlurmApps(EngineApps):
         """The apps of each cluster; and the other ids, with the error of a cluster that cannot be asked."""
         answers, found = Answers(), []
         for app_id in ids:
-            self._clusters.noted(app_id)  # the note is outdated
+            self._clusters.noted(app_id)  # drops the outdated facts
         for cluster, asked in self._clusters.of_apps(ids):
             part = answers if self._clusters.is_needed(cluster) else Answers()
             found.append((cluster, part.observe(cluster, app_ids=asked)[0]))

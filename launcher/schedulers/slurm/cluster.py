@@ -194,7 +194,7 @@ def agent_modules() -> bytes:
 
 @cache
 def program_name() -> str:
-    """The name of `program` in the folder `programs` of a cluster, by its contents."""
+    """The name of `program` in the folder `programs` of a cluster: a hash of its contents, and `.zip`."""
     from hashlib import sha256
 
     return f"{sha256(program()).hexdigest()[:16]}.zip"

@@ -185,7 +185,7 @@ def mem_per_cpu(app: AppDef, cfg: Mapping[str, CfgVal]) -> int:
 
 
 def gpus_per_task(app: AppDef, cfg: Mapping[str, CfgVal]) -> str:
-    """GPUs for each replica, as `2` or `a100:2`; "" for none, or where `gres` requests those of a node."""
+    """GPUs for each replica, as `2` or `a100:2`; "" for none, or where `gres` requests them for each node."""
     count = max([0, *(int(role.resource.gpu) for role in app.roles)])
     return "" if cfg.get("gres") or not count else ":".join([*filter(None, [_kind_of_gpus(app)]), str(count)])
 

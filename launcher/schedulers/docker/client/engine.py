@@ -159,7 +159,7 @@ class Engine(EngineView):
         self._do("POST", path, doing, json={"Container": container})
 
     def start_on(self, network: str, labels: Mapping[str, str], container: str) -> None:
-        """As `start`, and repair the container's network if it has this name. `labels`: those of a new network.
+        """As `start`, and repair the container's network of this name. `labels`: the labels of a new network.
 
         Another client may have removed the network: it has no users while no container runs. A container
         that was never started joins the new network of that name by itself; a started one must be connected.

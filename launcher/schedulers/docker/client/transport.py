@@ -150,7 +150,7 @@ def _credentials(proxy: SplitResult) -> dict[str, str]:
 
 
 _ALIVE = ("-o", "ServerAliveInterval=15", "-o", "ServerAliveCountMax=4")
-"""Options with which ssh ends when the other machine is gone without a word."""
+"""Options that make ssh end when the other machine has vanished silently."""
 
 
 class SshDialer(Dialer):

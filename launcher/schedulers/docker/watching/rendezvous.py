@@ -150,7 +150,7 @@ def listen(name: str) -> socket | None:
 
 
 def _is_ours(connected: Any) -> bool:
-    """Whether the process at the other end is of this user, or of root."""
+    """Whether the process at the other end belongs to this user, or to root."""
     credentials = connected.getsockopt(SOL_SOCKET, _SO_PEERCRED, 12)
     return int.from_bytes(credentials[4:8], sys.byteorder) in (0, os.geteuid())
 

@@ -135,7 +135,7 @@ class Conductor:
         return self._hold(settings, app, record)
 
     def _claim(self) -> Optional[bool]:
-        """Become the one job that runs the app. Returns whether it ran before; None if another job runs it."""
+        """Become the one job that runs the app; returns whether it ran before, None if another job has it."""
         path = self.folder + "/started"
         mine = {"job": self.job.id, "host": socket.gethostname(), "at": time.time()}
         with AppFolder(self.folder) as folder:

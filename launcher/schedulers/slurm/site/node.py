@@ -366,7 +366,7 @@ class WorkerProbes(ProbedRun):
         return pid, ""
 
     def hosts(self) -> Iterator[Tuple[int, str]]:
-        """Localhost, then this node by its name."""
+        """The addresses of localhost, then those of this node's name."""
         yield from HOSTS
         for address in _addresses():
             yield socket.AF_INET, address

@@ -237,7 +237,7 @@ class Steps:
     # -- stop ----------------------------------------------------------------------------------------------
 
     def stop(self, replicas: "Sequence[Replica]", grace_s: float) -> None:
-        """Stop these replicas, all running ones of their roles: by a line, then by the end of srun."""
+        """Stop these replicas, all running ones of their roles: by a line to them, then by ending srun."""
         names = {each.role.name for each in replicas}
         for name in names.intersection(self._next):
             self.facts += [_exit(each, code=None, stopped=True) for each in self._next.pop(name)]

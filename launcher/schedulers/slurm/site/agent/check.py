@@ -12,9 +12,9 @@ from launcher.schedulers.slurm.site.shared import Json
 
 NO_NODES = "Requested node configuration is not available"
 UP = frozenset({"alloc", "comp", "idle", "mix", "plnd", "resv"})
-"""The states of nodes that a rehearsal counts on."""
+"""The states of the nodes that `--test-only` counts as available."""
 AT_REST = "~#-"
-"""Flags behind the state of such a node: it is powered down, or up in a moment, or planned for a job."""
+"""Flags after the state of an available node: it is powered down, coming up, or planned for a job."""
 
 
 def check(site: Site, op: Json) -> Json:

@@ -76,7 +76,7 @@ class Folder(AppFolder):
     # -- the state of the app --------------------------------------------------------------------------------
 
     def state(self) -> str:
-        """The state of the app, by its directory alone."""
+        """The state of the app, read from its directory alone."""
         outcome, started = self.json("outcome"), self.json("started")
         if outcome is not None:
             return str(outcome.get("state"))
