@@ -1,4 +1,4 @@
-"""The state of an app, folded from its recorded events. Pure; Python >= 3.6. `app.py` decides by it."""
+"""The state of an app, folded from its recorded events. Pure; Python >= 3.6. `app.py` adds decisions."""
 
 from launcher.holding.events import IN_LINE, STOPPED_AT_END, stop_reason, waits_for_jobs, waits_for_roles
 from launcher.holding.replica import ENDED, PENDING, RUNNING, Order, Replica, Role

@@ -19,7 +19,7 @@ _WEIGHT = {PROCESS: 1, SAMPLES: 2, ACCOUNTING: 3, CGROUP: 4}
 
 
 _SHORTEST_S = 0.01
-"""The duration of a run, in s, from which on its CPU time gives a number of cores. The start of a program,
+"""The least duration of a run, in s, for which its CPU time gives a number of cores. The start of a program,
 before its run is timed, counts as CPU time: a run of 1 ms would seem to have kept ten cores busy."""
 
 

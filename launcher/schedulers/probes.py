@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     when the replica is ready."""
 
 HOSTS = ((_socket.AF_INET, "127.0.0.1"), (_socket.AF_INET6, "::1"))
-"""Family and address of this machine: what listens on localhost may do so on either."""
+"""The families and addresses of localhost: a server may listen on either."""
 
 ANSWER_S = 5.0
 """How long a connection and its answer may take, together."""
@@ -32,7 +32,7 @@ UNDECIDED = (errno.EINPROGRESS, errno.EALREADY)
 SIGKILL = 9
 
 FIRST_S = 0.01
-"""The pause before the first probe; doubled from probe to probe up to the one that the role asks for."""
+"""The pause before the first probe; doubled from probe to probe up to the role's own pause."""
 
 UNPROBED = "it was not probed yet"
 
@@ -105,11 +105,11 @@ class ProbedRun(Probing):
         raise NotImplementedError
 
     def start(self, argv: "list[str]", then: "Callable[[int], None]") -> "tuple[int, str]":
-        """Start a command that calls `then` with its exit code, -N for signal N. Its pid, or 0 and why."""
+        """Start a command; call `then` with its exit code, -N for signal N. Returns its pid, or 0 and why."""
         raise NotImplementedError
 
     def hosts(self) -> "Iterable[tuple[int, str]]":
-        """(Family, address) of each host at which a port is probed."""
+        """The (family, address) of each host at which a port is probed."""
         return HOSTS
 
     # -- in the loop ---------------------------------------------------------------------------------------

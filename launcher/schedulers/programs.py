@@ -1,4 +1,4 @@
-"""Programs that travel: modules of launcher in one zip, which Python executes where nothing is installed."""
+"""Programs for other machines: a zip of launcher's modules, which Python runs without an installation."""
 
 from __future__ import annotations
 

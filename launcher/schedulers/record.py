@@ -150,7 +150,7 @@ def row_of(scheduler: str, app_id: str, recorded: Recorded, session: str = "") -
 
 
 def in_state(record: AppRecord, view: View) -> AppRecord:
-    """Set the state of an app in its record, but for its replicas; returns the record."""
+    """Set the state of an app in its record, except its replicas; returns the record."""
     record.state, record.message, record.exit_code = view.state, view.message, view.code
     record.started_at, record.ended_at = view.started_at, view.ended_at
     record.num_restarts, record.inputs_changed = view.num_restarts, view.inputs_changed

@@ -85,7 +85,7 @@ def _deferred(home: str) -> SchedulerFactory:
 
 
 def imported(home: str) -> Callable[..., Any]:
-    """The function named "module:function" in a table; loads its module."""
+    """Return the function that a table names as "module:function"; loads its module."""
     module, _, name = home.partition(":")
     found: Callable[..., Any] = getattr(__import__(module, fromlist=[name]), name)
     return found

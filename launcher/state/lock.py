@@ -34,7 +34,7 @@ def apply_lock(
     The kernel releases it when the process dies. Waiting causes no wakeups, and Ctrl-C ends it.
 
     Args:
-        timeout_s: how long to wait for the holder; 0 not at all, None for ever.
+        timeout_s: how long to wait for the holder; 0 for not at all, None for ever.
         on_wait: called once before waiting, with the holder ("user@host, pid 17, since 2025-03-01 12:00:05").
 
     Raises LockTimeoutError; StateError when LAUNCHER_HOME cannot be written.
@@ -56,7 +56,7 @@ def apply_lock(
 
 
 def file_name(project: str, target: str) -> str:
-    """The lock's file: `project.target`, with all but letters, digits, `-` and `_` escaped."""
+    """The name of the lock's file: `project.target`, with all but letters, digits, `-` and `_` escaped."""
     name = f"{_escaped(project)}.{_escaped(target)}"
     if len(name) <= _LONGEST_NAME:
         return name

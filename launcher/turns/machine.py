@@ -129,7 +129,7 @@ def _named_by_driver(path: str) -> tuple[str, ...] | None:
 
 
 def _cores() -> float:
-    """The processors that this process may run on, or fewer where its control group has a quota."""
+    """The number of cores that this process may use, or less where its control group has a quota."""
     is_bound = hasattr(os, "sched_getaffinity")
     count = float(len(os.sched_getaffinity(0)) if is_bound else os.cpu_count() or 1)
     quotas = [quota for folder in _folders("cpu") if (quota := _quota(folder))]
@@ -151,7 +151,7 @@ def _quota(folder: str) -> float | None:
 
 
 def _memory_mb() -> int:
-    """The memory of this machine, or less where its control group has a limit."""
+    """The memory of this machine in MiB, or less where the process's control group has a limit."""
     sizes = [os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")]
     for folder in _folders("memory"):
         for name in ("memory.max", "memory.limit_in_bytes"):

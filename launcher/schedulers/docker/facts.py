@@ -158,7 +158,7 @@ def why_lost(
     watched: bool = False,
     by_itself: bool = False,
 ) -> str:
-    """The reason why an ended, unrecorded run is lost; "" when it ended by its exit code, or by hand.
+    """The reason why an ended, unrecorded run is lost; "" if its exit code, or a stop by hand, explains it.
 
     Args:
         engine_started_at: None where that is not known; then the engine counts as never restarted.
@@ -289,7 +289,7 @@ def _stop_of_marks(containers: Iterable[Container]) -> Event | None:
 
 
 def _is_stopped(app: HeldApp, containers: Iterable[Container]) -> bool:
-    """Whether marks in names show a stop that no failure caused."""
+    """Whether marks in the names of containers show a stop that was not caused by a failure."""
     ends = (each for each in app.replicas if each.state == ENDED and not each.is_stopped)
     has_failed = any(each.has_failed or each.code is None for each in ends)
     return not has_failed and any(mark_of(each) == STOPPED for each in containers)

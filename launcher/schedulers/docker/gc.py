@@ -153,7 +153,7 @@ class _SharedObject(NamedTuple):
 
 
 def sweep(engine: Engine, *, now: float | None = None) -> list[str]:
-    """Remove scratch volumes without an app, and network and images if unused; returns the removed.
+    """Remove scratch volumes without an app, unused networks and images; returns the removed objects.
 
     A watcher that was killed is started: it removes itself when its apps have ended.
     """

@@ -1,4 +1,4 @@
-"""Read one container's log with times; each read continues after the last one.
+"""Read one container's log with times; each read continues after the last read.
 
 The engine ends a followed log with the run of the container, even if the container is started again. So a
 follower waits for the next event, and continues after the last record that it has read. All followers of an

@@ -44,7 +44,7 @@ def waiting_name(app_id: str) -> str:
 
 
 def queued_name(app_id: str) -> str:
-    """The name of that container once the attempt is in line for its turn."""
+    """The name of a waiting attempt's container once the attempt is in line for its turn."""
     return f"{app_id}.queued"
 
 

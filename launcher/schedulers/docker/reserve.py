@@ -1,4 +1,4 @@
-"""Reserve an app id: with the lock of its record here, and a container of that name that is never started.
+"""Reserve an app id by the lock of its record here, and by a container of that name, which never starts.
 
 The engine gives a name to one container only, which decides between machines. The lock decides between
 clients with one state folder, and names its holder.

@@ -193,7 +193,7 @@ def _number(text: str) -> float | None:
     return None
 
 
-# -- how a waiting attempt goes on -------------------------------------------------------------------------
+# -- decisions about waiting attempts ----------------------------------------------------------------------
 
 # Each decision is taken once, although the watcher and any client may decide at the same time: the engine
 # creates one volume of a name. The name has the id of the container that represents the attempt, so that the

@@ -24,7 +24,7 @@ COMBINED, INDEX = 2, 3
 RESOLUTION_NS = 1_000_000
 RECORD_BYTES = 16
 SEGMENTS = 4
-"""The segments of a log with a bound: one for its beginning, three for its end. The oldest of them goes."""
+"""The number of segments of a bounded log: one for its beginning, three for its end."""
 
 
 class ReplicaLog:

@@ -100,7 +100,7 @@ def _grace_s(line: str) -> "float | None":
 
 
 def decide(app_dir: str, what: str) -> str:
-    """Decide how a waiting app goes on, unless another process has; returns the valid decision.
+    """Decide whether a waiting app starts or is withdrawn, unless it is decided; returns the decision.
 
     Raises OSError where the folder cannot be written.
     """

@@ -1,4 +1,4 @@
-"""The client of a supervisor, or of the holder of a line: it starts them and sends them requests."""
+"""The client of a supervisor or a line holder: it starts such processes and sends them requests."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The waits of an unstarted app, in the loop of its holder: for other apps, then for its share of a machine.
+"""Let an unstarted app wait in its holder's loop: for other apps, then for its share of a machine.
 
 The process of a needed app is watched by a pidfd, and its record is read when it has ended. An app in the
 line of another process is followed by its record, too. An app in line is woken by the change or the death of

@@ -1,4 +1,4 @@
-"""Ask clusters whether they would take requests: alike ones once, and each cluster in one round trip."""
+"""Ask clusters whether they would take requests: equal requests once, each cluster in one round trip."""
 
 from __future__ import annotations
 

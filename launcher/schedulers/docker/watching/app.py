@@ -1,4 +1,4 @@
-"""One app of a watcher: the work that no engine does, and the record of the end.
+"""Watch one app: do the work that no engine does, and record the end of the app.
 
 It restarts by policy, keeps time limits, starts roles when their conditions hold, and stops services. All of
 its state is in the journal and at the engine: each step reads both, decides, does one action, and reads

@@ -242,7 +242,7 @@ class Hold:
             self._end_removed()
         return False
 
-    # -- how it goes on ------------------------------------------------------------------------------------
+    # -- the next step -------------------------------------------------------------------------------------
 
     def _end(self, state: AttemptState, why: str) -> None:
         if not self._persist(partial(ends.end, self._engine, self._waiting, state, why)):

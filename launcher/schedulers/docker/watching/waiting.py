@@ -1,4 +1,4 @@
-"""Wait for the start and the end of an app by the engine's events; start a watcher where it has none."""
+"""Wait for the start and the end of an app by the engine's events; start a watcher for an app without one."""
 
 from __future__ import annotations
 
@@ -113,7 +113,7 @@ def _is_idle(found: DockerApp) -> bool:
 
 
 def _next_look(found: DockerApp, deadline: float | None) -> float | None:
-    """When to look at a live app again, though no event has come (monotonic); None for never."""
+    """The monotonic time at which to look at a live app again without an event; None for never."""
     if _is_idle(found):  # a watcher that cannot start a replica again records the end, and causes no event
         return time.monotonic() + _left(deadline, _LOOK_S)
     if found.view.state in WAITING_STATES:

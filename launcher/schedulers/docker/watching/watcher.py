@@ -149,7 +149,7 @@ class Watcher:
             task.app.lock.release()
             self._leave(task.client)
 
-    # -- what apps ask for, in any thread ------------------------------------------------------------------
+    # -- requests of apps, in any thread -------------------------------------------------------------------
 
     def submit(self, call: Callable[[], object]) -> None:
         self.post(partial(self._pool.submit, call))

@@ -10,7 +10,7 @@ RUNNING = {"RUNNING", "RESIZING", "SIGNALING", "STOPPED", "SUSPENDED"}
 
 
 class SlurmJob:
-    """The job with this id, if it runs `script`, a part of a path: a controller may reuse ids."""
+    """The job with this id, if it runs `script` (a part of the path): a controller may reuse ids."""
 
     def __init__(self, job_id: str, script: str) -> None:
         self.id = job_id

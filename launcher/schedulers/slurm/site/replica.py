@@ -1,7 +1,7 @@
 """The program that srun starts for each replica: its process, its output, its probe. Python >= 3.6.
 
 Usage: `app.zip replica APP_DIR '{"role": index, "run": n, "ks": [...], "restarts": [...], "stays": [...]}'`,
-with the number, the restarts so far and whether it waits for another start, of each replica of the step.
+with the number of each replica of the step, its restarts so far, and whether it waits for another start.
 
 Two processes look after a replica: the guardian, which srun starts, and its child, the worker. Both adopt
 orphans, so that when either is killed, the other one kills the remaining processes.

@@ -1,4 +1,4 @@
-"""The facts of many apps, by one look at the queue."""
+"""Gather the facts of many apps with one look at the queue."""
 
 import json
 import os

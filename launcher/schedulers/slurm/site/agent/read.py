@@ -1,4 +1,4 @@
-"""Logs and events of an app."""
+"""Read the logs and the events of an app."""
 
 import base64
 import os

@@ -1,4 +1,4 @@
-"""The job directory of a user with the folders of apps; the answer to a request, whose operations it does.
+"""The job directory of a user with the folders of apps, and the answer to a request of operations on it.
 
 Loads only the modules of the requested operations.
 """

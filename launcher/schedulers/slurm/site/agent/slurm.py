@@ -1,4 +1,4 @@
-"""Slurm's commands, and what they print: jobs of squeue with their apps, rows of accounting."""
+"""Slurm's commands, and their output: jobs of squeue with their apps, rows of accounting."""
 
 import os
 import pwd
