@@ -63,12 +63,12 @@ class Goal:
     Attributes:
         keys: the jobs.
         schedulers: the names of the schedulers involved.
-        look: returns the present plan.
+        look: makes the present plan.
         approve: raises to stop the apply before its first write.
         allow_destructive: live attempts may be stopped, also where the job does not say so.
         take_over: attempts that other machines are submitting count as left behind.
         plan: the plan to apply as it was made; None when job files are applied.
-        holds_alone: a job that is protected, or can never start here, is held and blocks no other.
+        holds_alone: a job that is protected, or can never start here, is held and does not block the others.
         limits: the limits of the group of all jobs that it starts.
         notify: receivers of the outcomes of its attempts, beside those that the projects name.
         timeout_s: how long to wait for other clients; None for no limit.
@@ -105,10 +105,10 @@ def apply_launches(
     Args:
         approve: called with the plan, under the lock, before the first write; raises to stop.
         approvals: only starts and stops that they hold are carried out (`launcher.plan.approved`); the plan
-            that `approve` gets names the others in `unapproved`. None for no such limit.
+            that `approve` gets names the others in `unapproved`. None allows all.
         allow_destructive: live attempts may be stopped, also where the job does not say so.
         wait: follow every declared job until it has ended.
-        parallel: how many of the jobs that it starts run at once; None for as many as there is room for.
+        parallel: how many of the started jobs run at once; None for as many as there is room for.
         notify: receivers of the outcomes of its attempts, beside those that the projects name.
 
     Raises BlockedError when a step needs approval or a policy forbids it, LockTimeoutError.
@@ -146,7 +146,7 @@ def apply_plan(
     watching: Watching = UNWATCHED,
     lock_timeout_s: float | None = LOCK_TIMEOUT_S,
 ) -> Result:
-    """Carry out a plan as it was made, saved or not. It is approved by being passed.
+    """Carry out a plan as it was made, saved or not. The call itself is the approval.
 
     Everything is checked before the first write: age, engines, repository, and for every job that its latest
     attempt is still the one that the plan was made for. After a kill, the same plan continues.
@@ -226,7 +226,7 @@ def _hold_locks(goal: Goal, events: Events) -> Iterator[None]:
 
 
 def _plan_when_free(goal: Goal, at: Workplace) -> Plan:
-    """Make the plan, again while another client is submitting one of its jobs, and bind its launches.
+    """Make the plan and bind its launches. Repeats while another client is submitting one of its jobs.
 
     Raises LauncherError for a plan with problems, LockTimeoutError.
     """
@@ -248,7 +248,7 @@ def _plan_when_free(goal: Goal, at: Workplace) -> Plan:
 
 
 def _carry_out(todo: Plan, goal: Goal, at: Workplace) -> tuple[Outcome, ...]:
-    """Carry out a plan, and plan again the jobs whose attempt another client reserved first.
+    """Carry out a plan. Jobs whose attempt another client reserved first are planned again.
 
     Returns the outcome of each step. A step that would now do more than was approved is not carried out: its
     outcome is an error.

@@ -47,7 +47,7 @@ def check_approved(plan: Plan, *, allow_destructive: bool, holds_alone: bool = F
     budget, or when stopping a live attempt was not approved.
 
     Args:
-        holds_alone: a job that is protected or can never start is held, and blocks no other.
+        holds_alone: a job that is protected or can never start is held, and does not block the others.
     """
     check_plan(plan)
     if plan.is_estimated and (over := overruns(plan.steps)):
@@ -89,7 +89,7 @@ def check_capacity(lacks: Mapping[JobKey, Reason]) -> None:
 
 
 def unapproved_stops(plan: Plan) -> list[str]:
-    """The jobs whose running attempt the plan stops although the job file does not consent to that."""
+    """Return the jobs whose running attempt the plan stops although their job file does not consent."""
     return [str(step.key) for step in plan.steps if step.destructive and not step.consented]
 
 
@@ -147,7 +147,7 @@ def check_inputs(plan: Plan) -> None:
 
 
 class InputCheck:
-    """Compares the input files of a job just before it starts, after images were pulled and turns awaited.
+    """Compares the input files of a job just before it starts: pulls of images and turns may have taken long.
 
     Jobs that start within a moment share one reading of the files.
     """

@@ -30,7 +30,7 @@ class Batch(NamedTuple):
 
 
 def batches_of(steps: Sequence[Step], plan: Plan, engines: Engines, limits: Sequence[Limit]) -> list[Batch]:
-    """The batches among the steps, which may be a part of the plan's.
+    """Return the batches among the steps, which may be only a part of the plan's steps.
 
     Args:
         limits: the limits of groups that all jobs of the plan belong to.
@@ -44,7 +44,7 @@ def batches_of(steps: Sequence[Step], plan: Plan, engines: Engines, limits: Sequ
 
 
 def with_notes(plan: Plan, engines: Engines, limits: Sequence[Limit] = ()) -> Plan:
-    """The plan with notes on jobs of matrices that are submitted singly, and on limits without effect."""
+    """Return the plan with notes on matrix jobs that are submitted singly, and on limits without effect."""
     notes: dict[JobKey, tuple[str, ...]] = {}
     lines = list(plan.turns)
     for matrix in _matrices(plan.steps, engines):
@@ -58,7 +58,7 @@ def with_notes(plan: Plan, engines: Engines, limits: Sequence[Limit] = ()) -> Pl
 
 
 def _matrices(steps: Sequence[Step], engines: Engines) -> Iterable[_Matrix]:
-    """The matrices of which jobs start, where their scheduler submits many at once."""
+    """Return the matrices that have jobs to start on a scheduler which submits many at once."""
     found: dict[tuple[str, ...], list[Step]] = {}
     for step in steps:
         launch = step.launch
@@ -75,10 +75,10 @@ def _matrices(steps: Sequence[Step], engines: Engines) -> Iterable[_Matrix]:
 
 
 def _behind(step: Step, group_of: Mapping[JobKey, int]) -> tuple[JobKey | int, ...]:
-    """The part that jobs of one group share among the jobs that they wait for.
+    """Return the part of a step's needs that all jobs of its group share.
 
-    These are the same, except for one of them, which may be any job of a certain group. So groups can be
-    ordered like their jobs: each behind all the groups that one of its jobs waits for.
+    The jobs of a group wait for the same jobs, except for one, which may be any job of a certain group. So
+    groups can be ordered like jobs: each behind all the groups that one of its jobs waits for.
     """
     keys = keys_after(step)
     own = [key for key in keys if key in group_of]
@@ -100,7 +100,7 @@ class _Matrix:
         self._alike: dict[Any, list[Step]] = {}
 
     def put(self, step: Step, behind: tuple[JobKey | int, ...]) -> list[Step]:
-        """Put a job into its group, which is returned. `behind`: see `_behind`."""
+        """Put a job into its group, and return the group. `behind`: see `_behind`."""
         traits = (frozenset(self._traits[step.key].items()), behind)
         group = self._alike.setdefault(traits if self._most else step.key, [])
         group.append(step)
@@ -112,7 +112,7 @@ class _Matrix:
         return sorted(self._alike.values(), key=len, reverse=True)
 
     def why_alone(self, step: Step, group: Sequence[Step]) -> str:
-        """The reason why a job, unlike others of its matrix, is submitted singly; "" for any other job."""
+        """Return why a job of a matrix is submitted singly while others are not; "" for any other job."""
         if len(group) > 1 or len(self._steps) == 1:
             return ""
         if not self._most:
@@ -148,7 +148,7 @@ class _Matrix:
 
 
 def _traits(steps: Sequence[Step], batches: Batches, engines: Engines) -> dict[JobKey, Mapping[str, str]]:
-    """The traits of each job of a matrix. Jobs that are alike share a dry run, as in `dry_run_plan`."""
+    """Return the traits of each job of a matrix. Jobs alike share a dry run, as in `dry_run_plan`."""
     found: dict[JobKey, Mapping[str, str]] = {}
     first: Launch | None = None
     traits: Mapping[str, str] = {}
@@ -165,7 +165,7 @@ def _traits(steps: Sequence[Step], batches: Batches, engines: Engines) -> dict[J
 
 
 def _others(group: Sequence[Step], plan: Plan, matrix: str) -> list[Step]:
-    """The jobs outside the group that start or are live; with `matrix`, those of that matrix."""
+    """Return the jobs outside the group that start or are live; with `matrix`, only jobs of that matrix."""
     keys = {step.key for step in group}
     scope = group[0].key[:2]
     return [

@@ -15,9 +15,9 @@ from launcher.specs.launch import JobKey
 def ask_schedulers(
     plan: Plan, engines: Engines
 ) -> tuple[dict[JobKey, Reason], dict[JobKey, tuple[str, ...]]]:
-    """Ask about the requests of a dry-run plan; an attempt that is resumed has been submitted before.
+    """Ask about the requests of a dry-run plan, except for attempts to resume, which were submitted before.
 
-    Returns job → the reason why it is refused, and job → a note on the request that was not judged.
+    Returns job → why its request is refused, and job → a note on a request that was not judged.
     """
     asked: dict[str, dict[str, Step]] = {}  # scheduler → app id → step
     for step in plan.steps:

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 def bind_plan(plan: Plan, engines: Engines) -> Plan:
-    """The plan with every launch that it starts bound. Raises SchedulerError with every refusal.
+    """Bind every launch that the plan starts. Raises SchedulerError with every refusal.
 
     Steps that a dry run has bound stay as they are.
     """
@@ -43,13 +43,13 @@ def bind_plan(plan: Plan, engines: Engines) -> Plan:
 
 
 def dry_run_plan(plan: Plan, engines: Engines, *, requests: bool = False) -> Plan:
-    """The plan with the launches that it starts bound and dry-run, and with notes of the schedulers.
+    """Bind and dry-run the launches that the plan starts, and add the notes of the schedulers.
 
-    Of jobs of a matrix that are alike (`are_alike`), the first one answers for the others: these have its
-    notes, and are not bound.
+    Of jobs of a matrix that are alike (`are_alike`), only the first one is dry-run and bound; the others get
+    its notes.
 
     Args:
-        requests: every step that starts a job has its request.
+        requests: make a request for every step that starts a job.
 
     Raises SchedulerError with every refusal: of a request, or of a stop that a scheduler cannot reach.
     """
@@ -99,7 +99,7 @@ class _Rehearsal:
     """The dry runs of one plan.
 
     Args:
-        is_shared: jobs that are alike share one.
+        is_shared: jobs that are alike share one dry run.
     """
 
     def __init__(self, engines: Engines, *, is_shared: bool) -> None:
@@ -108,7 +108,7 @@ class _Rehearsal:
         self._first: dict[JobKey, tuple[Launch, tuple[str, ...]]] = {}  # matrix → its last dry run, and notes
 
     def of(self, step: Step) -> Step:
-        """The step with the notes of its dry run, and bound, unless another step answers for it."""
+        """Return the step with the notes of its dry run; bound, unless another dry run answers for it."""
         launch = step.launch
         if not step.starts or launch is None:
             return step
@@ -135,11 +135,11 @@ _SAME = attrgetter(
 _SAME_IN_ROLES = attrgetter(*(name for name in ROLE_FIELDS if name not in ("args", "env")))
 _PLAIN_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]*", re.ASCII)
 _LONGEST = 200
-"""Longer texts and names are judged on their own."""
+"""The length in characters from which a text or name is dry-run by itself."""
 
 
 def are_alike(one: Launch, other: Launch) -> bool:
-    """Whether two jobs of one matrix differ only in names, and in short plain texts of `args` and `env`.
+    """Return whether two matrix jobs differ only in names, and in short plain texts of `args` and `env`.
 
     No scheduler of ours refuses or notes such a text, whatever it is.
     """
@@ -154,7 +154,7 @@ def are_alike(one: Launch, other: Launch) -> bool:
 
 def _are_roles_alike(one: Role, other: Role) -> bool:
     return (
-        type(one) is type(other) is Role  # a class of a user's may edit its request
+        type(one) is type(other) is Role  # a user's subclass of Role may edit its request
         and _SAME_IN_ROLES(one) == _SAME_IN_ROLES(other)
         and len(one.args) == len(other.args)
         and one.env.keys() == other.env.keys()
@@ -177,19 +177,19 @@ def _check_needs(step: Step, engines: Engines) -> None:
 
 
 def _with_untracked(step: Step, engines: Engines) -> Step:
-    """The step, with the notes of `untracked_notes` where its workspace has changed."""
+    """Return the step, with the notes of `untracked_notes` if its workspace has changed."""
     if step.launch is None or not any(is_workspace_digest(change.path) for change in step.changes):
         return step
     try:
         workspace = (step.bound or engines.bind(step.launch)).workspace
-    except LauncherError:  # it is held, and would be refused
+    except LauncherError:  # the job is held, and would be refused
         return step
     notes = tuple(untracked_notes(workspace, step.changes)) if workspace is not None else ()
     return replace(step, notes=(*step.notes, *notes))
 
 
 def _workspace_notes(bound: BoundLaunch, engines: Engines) -> tuple[str, ...]:
-    """Notes on a large workspace, and on one that the scheduler neither builds into images nor runs in."""
+    """Return notes on a large workspace, and on one that the scheduler does not use at all."""
     launch = bound.launch
     if launch.workspace is None:
         return ()
@@ -210,7 +210,7 @@ def _workspace_notes(bound: BoundLaunch, engines: Engines) -> tuple[str, ...]:
 
 
 def _kept_notes(plan: Plan, engines: Engines) -> dict[JobKey, tuple[str, ...]]:
-    """The schedulers' notes on attempts that stay as they are. Each scheduler is called once."""
+    """Return the schedulers' notes on attempts that are kept. Each scheduler is called once."""
     kept: dict[str, dict[str, Step]] = {}
     for step in plan.steps:
         stays = step.kind in ("keep", "hold") and bool(step.guard.app_id)
@@ -270,9 +270,9 @@ def check_outputs(step: Step, engines: Engines) -> None:
 
 
 def untracked_notes(workspace: WorkspaceRef, changes: Iterable[Change]) -> Iterator[str]:
-    """Notes on workspaces in which only untracked files have changed, with the lines that ignore these files.
+    """Return notes on workspaces where only untracked files changed, with the lines that would ignore them.
 
-    Otherwise a job that writes into its own workspace runs again at each apply.
+    Without such lines, a job that writes into its own workspace runs again at each apply.
     """
     from launcher.workspace.manifest import changed_files, known
 
@@ -294,9 +294,9 @@ def untracked_notes(workspace: WorkspaceRef, changes: Iterable[Change]) -> Itera
 
 
 def _ignoring(folder: str, paths: Sequence[str]) -> list[str]:
-    """The ignore-file lines that match the untracked `paths` below a folder, whole folders if possible.
+    """Return the ignore lines that match the untracked `paths` below a folder, whole folders if possible.
 
-    No lines without git, or where git tracks one of the paths.
+    Returns no lines without git, or when git tracks one of the paths.
     """
     from launcher.workspace.manifest import ignore_line
 
@@ -312,7 +312,7 @@ def _ignoring(folder: str, paths: Sequence[str]) -> list[str]:
     tracked = {os.path.relpath(path, prefix) for path in found}
     if tracked.intersection(paths):
         return []
-    # The topmost folders that hold them, or the paths themselves where that folder has tracked files.
+    # The topmost folders with untracked files only, or the path itself when its folder has tracked files.
     shared = {path.partition("/")[0] for path in tracked}
     outermost = {top if (top := path.partition("/")[0]) not in shared else path: None for path in paths}
     return [ignore_line(each) for each in outermost]

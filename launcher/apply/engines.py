@@ -35,10 +35,9 @@ class Engines:
     """One detached scheduler per name and session (started apps outlive the apply), and the temporary folders
     of workspaces with several projects. A context manager.
 
-    Args:
-        store: the open ledger, which schedulers read, too.
-        readonly: the schedulers cannot change their engines, as far as they work without that.
-        take_over, on_progress, on_wait: see the attributes of StagedScheduler.
+    Args: store: the open ledger, which schedulers read, too. readonly: keep schedulers from changing their
+    engines, unless they cannot work otherwise. take_over, on_progress, on_wait: see the attributes of
+    StagedScheduler.
     """
 
     def __init__(
@@ -61,7 +60,7 @@ class Engines:
         self._lock = allocate_lock()
 
     def get(self, name: str, session: str = ANY_SESSION) -> StagedScheduler[Any]:
-        """The scheduler. Its session matters only for dry runs; attempts have their own.
+        """Return the scheduler. The session matters only for dry runs; attempts have their own.
 
         Raises UnknownSchedulerException, and SchedulerError for one that cannot be planned and applied.
         """
@@ -88,8 +87,10 @@ class Engines:
                 self.get(launch.scheduler).expect(launch.cfg)
 
     def bind(self, launch: Launch) -> BoundLaunch:
-        """The launch with this machine's paths, for its scheduler. Raises InvalidRunConfigException, and
-        SchedulerError for a workspace of several projects where the scheduler runs in one folder."""
+        """Return the launch bound to this machine's paths, for its scheduler. Raises
+        InvalidRunConfigException, and SchedulerError for several projects where the scheduler runs in one
+        folder.
+        """
         from launcher.specs.binding import bind_launch
 
         scheduler, workspace = self.get(launch.scheduler), launch.workspace
@@ -102,18 +103,18 @@ class Engines:
         return bind_launch(launch, opts=opts, home=os.path.expanduser("~"))
 
     def judges_fields_alone(self, launch: Launch) -> bool:
-        """Whether the scheduler's dry run judges no plain text; a class derived from one of ours may."""
+        """Whether the scheduler's dry run ignores plain texts. A user's subclass of ours may judge them."""
         return bool(vars(type(self.get(launch.scheduler))).get("judges_fields_alone", False))
 
     def options(self, launch: Launch) -> dict[str, Any]:
-        """The run options that `bind` gives the launch, without the options that a scheduler may refuse."""
+        """Return the run options that `bind` gives the launch, without those that a scheduler may refuse."""
         from launcher.specs.binding import bind_options
 
         opts = self.get(launch.scheduler).run_opts()
         return bind_options(launch, launch.cfg, opts=opts, home=os.path.expanduser("~"))
 
     def dry_run(self, bound: BoundLaunch) -> AppDryRunInfo[Any]:
-        """The request for the scheduler, under the symbolic app id. Raises the scheduler's refusal."""
+        """Make the request for the scheduler, under the symbolic app id. Raises the scheduler's refusal."""
         scheduler = self.get(bound.launch.scheduler, bound.launch.key.session)
         workspace = self.workspace(bound)
         if workspace is not None:
@@ -123,8 +124,8 @@ class Engines:
         return scheduler.submit_dryrun(bound.app, bound.cfg)
 
     def workspace(self, bound: BoundLaunch) -> BoundWorkspace | None:
-        """The folder to build into images; None without a workspace, or where the scheduler builds none.
-        Several projects are copied into one folder, once for all jobs with the same projects. Raises
+        """Return the folder to build into images; None without a workspace, or if the scheduler builds no
+        images. Several projects are copied into one folder, once for all jobs with the same projects. Raises
         WorkspaceError.
         """
         workspace = bound.workspace
@@ -164,7 +165,7 @@ class Engines:
 
 @contextmanager
 def opened(*, readonly: bool = False, **params: Any) -> Iterator[tuple[Store, Engines]]:
-    """The ledger and the engines, open for the body of a `with`. For the parameters see `Engines`."""
+    """Open the ledger and the engines for the body of a `with`. For the parameters see `Engines`."""
     with open_store(readonly=readonly) as store, Engines(store, readonly=readonly, **params) as engines:
         yield store, engines
 
@@ -174,15 +175,15 @@ _NEXT = {
     "queued": PENDING_STATES | {"waiting"},
     "running": UNSTARTED_STATES,
 }
-"""State → the states before it."""
+"""State → the states that may precede it."""
 GONE = "it started, and nothing of it or of its outcome is left"
 
 
 def record_ends(store: Store, engines: Engines, schedulers: Iterable[str]) -> list[Attempt]:
-    """Record every end that the ledger does not know, and remove what dead supervisors left.
+    """Record every end that the ledger lacks, and remove the remains of dead supervisors.
 
     Args:
-        schedulers: names of the engines to ask. Others are skipped, so one that is down does no harm.
+        schedulers: names of the engines to ask. The others are skipped, even when they are down.
 
     Returns the attempts whose end was recorded now.
     """
@@ -198,25 +199,25 @@ def record_ends(store: Store, engines: Engines, schedulers: Iterable[str]) -> li
         entries = [entry for entry in left if entry.scheduler == name]
         ids = [entry.app_id for entry in entries]
         states = {}
-        with suppress(StateError):  # of one of them, after all others
+        with suppress(StateError):  # an unreadable app comes after all others
             for seen in engines.get(name).refresh(ids) if ids else ():
                 states[seen.app_id] = seen.state
-        for entry in entries:  # most are as the ledger has them
+        for entry in entries:  # the ledger already agrees with most of them
             if states.get(entry.app_id) != entry.state:
                 recorded += record_end(store, engines, entry)
     return recorded
 
 
 def record_end(store: Store, engines: Engines, entry: AppRecord) -> list[Attempt]:
-    """Record the end of an attempt that is live in the ledger; returns it where this call has recorded it."""
+    """Record the end of an attempt that is live in the ledger; returns it if this call recorded the end."""
     import time
 
     try:
         attempt = engines.get(entry.scheduler).attempt(entry.app_id)
-    except StateError:  # its record cannot be read: it may be live, and plans name it
+    except StateError:  # its record cannot be read, so it may be live: plans name it
         return []
     if attempt is None and entry.state in UNSTARTED_STATES:
-        store.forget(entry.app_id)  # removed before any replica started
+        store.forget(entry.app_id)  # it was removed before any replica started
     elif attempt is None:
         entry.state, entry.ended_at, entry.message = "lost", time.time(), GONE
         store.end(entry)

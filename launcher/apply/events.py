@@ -69,16 +69,16 @@ UNWATCHED = Watching()
 
 IMAGE_FACTS = ("image", "done", "total", "line")
 TOGETHER_S = 0.05
-"""How long the report of a follower waits for those of the others, to be put in the order of their times."""
+"""How long a follower's report waits for reports of the others, so that all are sorted by time."""
 
 _OFTEN_S = 0.25  # the shortest time between two progress events of an image
 
 
 def event(name: EventName, *, at: float | None = None, **facts: Any) -> dict[str, Any]:
-    """One event as a JSON object; `EVENTS` lists the facts of each event.
+    """Return one event as a JSON object; `EVENTS` lists the facts of each event.
 
     Args:
-        at: when it happened, in epoch seconds; None for now. A clock of an engine may be ahead of ours.
+        at: when it happened, in epoch seconds; None for now. The clock of an engine may be ahead.
     """
     now = time()
     return {
@@ -91,7 +91,7 @@ def event(name: EventName, *, at: float | None = None, **facts: Any) -> dict[str
 
 
 class Events:
-    """Hands events to a callback, one at a time, whichever thread they come from.
+    """Hands events of all threads to a callback, one at a time.
 
     together_s: how long `report` waits for other threads.
     """
@@ -100,7 +100,7 @@ class Events:
         self.together_s = 0.0
         self._on_event = on_event
         self._lock = allocate_lock()
-        self._apps: dict[str, dict[str, Any]] = {}  # app id → the facts that its progress begins with
+        self._apps: dict[str, dict[str, Any]] = {}  # app id → the facts that begin its progress events
         self._told: dict[tuple[str, str, Any], float] = {}
         self._gathering = False
         self._reported: list[tuple[float, dict[str, Any]]] = []  # (time to sort by, event); not emitted yet
@@ -131,7 +131,7 @@ class Events:
 
     @contextmanager
     def together(self) -> Iterator[None]:
-        """Emit the events that are reported meanwhile at the end, by time."""
+        """At the end of the body, emit the events that it reported, sorted by time."""
         self._gathering = True
         try:
             yield
@@ -186,7 +186,7 @@ class Outcome:
         app: the job's attempt as it was when the apply returned; None when there is none.
         error: why the job could not be applied; "" when it was.
         code: the code of the error; see `LauncherError.code`.
-        overtaken: another client took the attempt's number first: the job's step is to be planned again.
+        overtaken: another client took the attempt's number first, so the job has to be planned again.
         disabled: nothing was done, because the job file says `enabled: false`.
         held: why a job that should run was not started, as the plan says; "" for any other job.
         has_retries: whether replicas of the app may be restarted; True where that is not known.
@@ -227,7 +227,7 @@ class Outcome:
 
     @property
     def is_live(self) -> bool:
-        """Whether the app has, or may soon have, processes or containers."""
+        """Whether the app has processes or containers, or may soon have them."""
         return self.app is not None and self.app.is_live
 
     @property
@@ -242,7 +242,7 @@ class Outcome:
 
     @property
     def output(self) -> str:
-        """The address of the output folder that the app has made; "" for none."""
+        """The address of the output folder of the app; "" when it has made none."""
         return self.app.made_output if self.app is not None else ""
 
     @property
@@ -250,7 +250,7 @@ class Outcome:
         return not self.error and self.state == "succeeded"
 
     def after(self, attempt: Attempt, message: str, warnings: tuple[str, ...]) -> Outcome:
-        """The outcome after the attempt was followed. `message`: the end of the attempt, with its cause."""
+        """Return the outcome after the attempt was followed. `message`: how the attempt ended, and why."""
         app = of_attempt(attempt)
         app.message = message
         return replace(self, app=app, warnings=warnings)
@@ -265,7 +265,7 @@ class Result:
 
     @property
     def exit_code(self) -> int:
-        """0 done; 1 some job could not be applied; 5 waited, and a job that is to run has not succeeded."""
+        """0: done; 1: a job was not applied; 5: apply waited, and a job that should run did not succeed."""
         if any(outcome.error for outcome in self.outcomes):
             return 1
         wanted = [outcome for outcome in self.outcomes if outcome.kind != "destroy" and not outcome.disabled]
@@ -383,7 +383,7 @@ EVENTS: Final[Mapping[EventName, tuple[str, Mapping[str, Any]]]] = {
 }
 """Every event: what it says, and its facts beside version, event, time and at.
 
-`time` is when it was noticed, `at` when it happened, both in seconds since the epoch.
+`time` is when the client noticed the event, `at` when it happened, both in epoch seconds.
 """
 
 

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from launcher.turns.line import Limit
 
 WORKERS, WORKERS_OF_LINE = 8, 3
-"""Jobs submitted at the same time: of any kind, and all in line for this machine."""
+"""How many jobs are submitted at the same time: jobs of any kind, and jobs that all go in line."""
 _Result = Callable[[], Outcome]
 """Waits for the submission of a job."""
 
@@ -46,7 +46,7 @@ def execute(
     interrupt.
 
     Args:
-        plan: recorded as the origin of new attempts; `steps` may be a part of it, `limits` are those of all.
+        plan: recorded as the origin of new attempts; `steps` may be a part of it. limits: of the whole plan.
     """
     turns, asking = None, [step.launch for step in steps if step.launch is not None and step.starts]
     if asking and (limits or any(launch.asks for launch in asking)):
@@ -79,7 +79,7 @@ class _Execution:
         self._done: dict[JobKey, Outcome] = {}
 
     def run(self, steps: Sequence[Step], batches: Sequence[Batch] = ()) -> tuple[Outcome, ...]:
-        """The outcomes of the steps, in their order."""
+        """Return the outcomes of the steps, in their order."""
         busy = [step for step in steps if step.has_effects]
         try:
             if len(busy) <= 1:
@@ -112,7 +112,7 @@ class _Execution:
                 raise
 
     def _at_once(self, busy: Sequence[Step]) -> int:
-        """The number of threads. The holder of a line accepts jobs so fast that more threads only contend."""
+        """Return the number of threads. A line holder accepts jobs so fast that more threads only contend."""
         turns = self._turns
         is_line = turns is not None and all(
             step.launch is not None
@@ -125,10 +125,10 @@ class _Execution:
     def _begin(
         self, order: Iterable[Step], batches: Sequence[Batch], pool: ThreadPoolExecutor
     ) -> dict[int, _Result]:
-        """Begin the steps in a pool of threads; id of each step → its result.
+        """Begin the steps in a pool of threads; returns id of each step → its result.
 
-        In this order, a thread waits only for steps that were begun before. A batch is begun with its first
-        step: the others wait for the same jobs, or for jobs of the same batch.
+        In this order, a thread waits only for steps that were begun before. A batch begins with its first
+        step, since its others wait for the same jobs, or for jobs of the batch.
         """
         of_job: dict[JobKey, _Result] = {}
         made: dict[int, _Result] = {}
@@ -193,7 +193,7 @@ class _Execution:
         return Outcome(key=step.key, kind=step.kind, overtaken=overtaken, **about)
 
     def _carry_out_batch(self, batch: Batch, needed: Sequence[Sequence[_Result]]) -> dict[JobKey, Outcome]:
-        """The outcomes of jobs that are submitted at once, behind those that each of them needs."""
+        """Submit jobs at once, behind those that each of them needs, and return their outcomes."""
         refused: dict[JobKey, Outcome] = {}
         of_key = {step.key: step for step in batch.steps}
         for step, found in zip(batch.steps, [*map(self._outcomes, needed)], strict=True):
@@ -226,7 +226,7 @@ class _Execution:
         return replace(_outcome(step, made.attempt), warnings=made.warnings)
 
     def _keep(self, step: Step) -> Outcome:
-        """Leave the latest attempt as it is: the ledger has it by now."""
+        """Leave the latest attempt as it is, and return the outcome. The ledger has that attempt by now."""
         self._at.clear(step)
         last, warnings = step.latest, tuple[str, ...]()
         if last is not None and not step.leftovers:
@@ -252,7 +252,7 @@ class _Execution:
 
 
 def _make_way(steps: Sequence[Step], at: Workplace) -> list[Step]:
-    """Withdraw waiting attempts, and stop running ones whose needs are stopped, the last ones first.
+    """Withdraw waiting attempts, and stop running ones whose needs are stopped, dependants first.
 
     Returns the steps without the stops that are done. Raises StaleError when a waiting attempt has
     started, and the errors of schedulers.
@@ -273,7 +273,7 @@ def _make_way(steps: Sequence[Step], at: Workplace) -> list[Step]:
 
 
 def _withdraw(steps: Iterable[Step], at: Workplace) -> None:
-    """Carry out the withdrawals of the steps, in this order and together for each scheduler."""
+    """Carry out the withdrawals of the steps in this order, with one request for each scheduler."""
     waiting = {old.app_id: (old, step) for step in steps for old in step.withdraws}
     for name in {old.scheduler: None for old, _ in waiting.values()}:
         scheduler = at.engines.get(name)
@@ -326,7 +326,7 @@ def _of(key: JobKey, outcomes: Callable[[], Mapping[JobKey, Outcome]]) -> Outcom
 
 
 def _without(step: Step, needed: Sequence[Outcome], events: Events) -> Outcome | None:
-    """The outcome of a step whose needs could not be submitted; None when they were."""
+    """Return the outcome of a step whose needs could not be submitted; None when all were."""
     missing = [each for each in needed if each.error]
     if not missing or not step.starts:
         return None

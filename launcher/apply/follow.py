@@ -28,13 +28,13 @@ if TYPE_CHECKING:
 
 _STACK_BYTES = 256 * 1024
 _SHOWN = 5
-"""Held apps of which a live table shows why they wait."""
+"""For how many held apps the live table shows the reason why they wait."""
 _LOOK_S = 2.0
-"""How often to look: at the cost of a record an app, or of a list of the engine."""
+"""Seconds between two looks, relative to their cost: the record of one app, or the list of an engine."""
 _SHARE = 20
 """Looks at many apps take at most 1/20 of the time."""
 _PAUSE_S = 5e-6
-"""Pause for each app after a change, to take the changes that follow together."""
+"""Seconds to wait after a change of an app, so that further changes are read together with it."""
 
 
 def follow(
@@ -85,7 +85,7 @@ class _Follower:
         self._keys = {outcome.app_id: outcome.key for outcome in live}
         self.failures: list[BaseException] = []
         self._started: set[str] = set()  # apps that were held
-        self._unread: dict[str, str] = {}  # app id → why its output could not be read to the end
+        self._unread: dict[str, str] = {}  # app id → why its output could not be read completely
         self.ended: dict[str, Outcome] = {}
         self.stranded: dict[str, Outcome] = {}
 
@@ -97,7 +97,7 @@ class _Follower:
         """
         import threading
 
-        for outcome in self._live:  # schedulers are made here, so that the threads only look them up
+        for outcome in self._live:  # schedulers are made here, so that threads only look them up
             self._scheduler(outcome)
         self.events.together_s = TOGETHER_S if len(self._live) > 1 else 0.0
         done = threading.Event()
@@ -126,7 +126,7 @@ class _Follower:
         self.ended_together((outcome,))
 
     def ended_together(self, outcomes: Sequence[Outcome]) -> None:
-        """Wait for the ends of apps that have ended, or end now; record and report them.
+        """Wait for apps that have ended, or are ending now; record and report their ends.
 
         An app that cannot be read counts as ended, too, and its error is noted.
         """
@@ -136,7 +136,7 @@ class _Follower:
                 ends.append((each, self._scheduler(each).ended_attempt(each.app_id)))
             except LauncherError as error:
                 self.failures.append(error)
-                self.ended[each.app_id] = each  # no other app waits for it
+                self.ended[each.app_id] = each  # no other app depends on it
         unwritten = None
         try:
             self._store.record_all([attempt for _, attempt in ends if attempt is not None])
@@ -157,7 +157,7 @@ class _Follower:
             self.ended[outcome.app_id] = replace(outcome, app=app)
 
     def _ended(self, outcome: Outcome, attempt: Attempt, unwritten: StateError | None) -> Outcome:
-        """Report the end of an app, and return its outcome. `unwritten`: why the ledger does not have it."""
+        """Report the end of an app, and return its outcome. `unwritten`: why the ledger lacks the end."""
         scheduler = self._scheduler(outcome)
         warnings = tuple(scheduler.warnings(outcome.app_id))
         if unwritten is not None:
@@ -169,14 +169,14 @@ class _Follower:
         about: dict[str, Any] = {"attempt": attempt.number, "app_id": outcome.app_id, "message": message}
         if attempt.state == "skipped":
             self.events.report("attempt_skipped", outcome.key, attempt.ended_at, **about)
-        elif not ended.is_live:  # else the process that held it has died
+        elif not ended.is_live:  # otherwise the process that held it has died
             about |= {"handle": ended.handle, "state": attempt.state, "exit_code": attempt.exit_code}
             about |= {"started_at": attempt.started_at, "ended_at": attempt.ended_at}
             self.events.report("ended", outcome.key, attempt.ended_at, **about)
         return ended
 
     def _parts(self) -> Iterator[tuple[Sequence[Outcome], Callable[[], None]]]:
-        """The apps that share a thread, and its work."""
+        """The groups of apps that share a thread, each with its work."""
         of_each: dict[str, list[Outcome]] = {}
         for outcome in self._live:
             of_each.setdefault(outcome.handle.partition("://")[0], []).append(outcome)
@@ -188,7 +188,7 @@ class _Follower:
                 yield from (((each,), partial(self._follow, each)) for each in outcomes)
 
     def _join(self, waiting: Sequence[tuple[Sequence[Outcome], Thread]]) -> None:
-        """Join the threads until those left wait for stranded apps."""
+        """Join the threads until the remaining ones wait for stranded apps."""
         looks, pause_s = _Stranded(self._engines), _LOOK_S
         while alive := [each for each in waiting if each[1].is_alive()]:
             left = [each for part, _ in alive for each in part if each.app_id not in self.ended]
@@ -228,7 +228,7 @@ class _Follower:
                 self._scheduler(outcome).wait_for_start(outcome.app_id)
                 attempt = self.report_start(outcome)
                 has_output = attempt is not None and (attempt.is_live or attempt.started_at is not None)
-                if self._on_log is not None:  # its output follows
+                if self._on_log is not None:  # its output is copied first
                     self.events.flush()
             if self._on_log is not None and has_output:
                 self._copy(self._on_log, outcome)
@@ -246,7 +246,7 @@ class _Follower:
         try:
             for role, k, data in logs.chunks(replicas, LogPart(follow=True)):
                 on_log(outcome.key, role, k, data)
-        except SchedulerError as error:  # the outcome of the app counts, as without its output
+        except SchedulerError as error:  # the outcome counts, even without the output
             self._unread[outcome.app_id] = str(error)
 
     def report_start(self, outcome: Outcome) -> Attempt | None:
@@ -280,7 +280,7 @@ class _Follower:
     def _report_progress(self, done: Event) -> None:
         """Poll the apps for a terminal, as often as their schedulers allow, and once more at the end.
 
-        Of the held apps, which may be thousands, the first ones are asked as often, the others less.
+        Only the first of the held apps, which may be thousands, are polled as often as running ones.
         """
         assert self._on_progress is not None
         every_s = max(self._scheduler(outcome).describe_every_s for outcome in self._live)
@@ -302,7 +302,7 @@ class _Follower:
             left = [outcome for outcome in left if outcome.app_id not in ended]
 
     def _has_news(self, outcome: Outcome) -> bool:
-        """Whether an app runs, or has run."""
+        """Return whether an app is running, or has run."""
         return not outcome.is_held or outcome.app_id in self._started or outcome.app_id in self.ended
 
 
@@ -332,7 +332,7 @@ class _Group:
             sleep(len(self._left) * _PAUSE_S)
 
     def _has_ended(self, app_id: str) -> bool:
-        """Report the news of an app; returns whether its record says that it has ended, or cannot be read."""
+        """Report the news of an app. Returns whether its record has an end, or cannot be read."""
         try:
             events = [*self._scheduler.logs(app_id).events()()]
         except LauncherError:
@@ -352,7 +352,7 @@ class _Group:
         return not events or "ended" in kinds
 
     def _dead(self) -> list[str]:
-        """The apps that are live no more, whatever their records say: a killed process reports no change.
+        """Return the apps that have died without a record of it: a killed process reports no change.
 
         Looks when it is time.
         """
@@ -362,7 +362,7 @@ class _Group:
         wanted = [app_id for app_id in self._left if began >= self._all_at or app_id not in self._held]
         try:
             live = {app.app_id for app in self._scheduler.refresh(wanted) if app.is_live}
-        except LauncherError:  # looked at again soon
+        except LauncherError:  # the next look follows soon
             live = {*wanted}
         self._running_at = monotonic() + _pause_after(began)
         if len(wanted) == len(self._left):
@@ -373,7 +373,7 @@ class _Group:
 class _Stranded:
     """The present records of held apps and of the apps that they wait for, directly or not.
 
-    An app is stranded only when two looks in a row find it so: a later apply may be replacing a dead holder.
+    An app counts as stranded after two such looks, since an apply may be replacing a dead holder.
     """
 
     def __init__(self, engines: Engines) -> None:
@@ -382,7 +382,7 @@ class _Stranded:
         self._before: frozenset[str] = frozenset()
 
     def look(self, apps: Iterable[AppRecord]) -> dict[str, AppRecord]:
-        """Return the stranded ones among `apps`, in their present state, by app id."""
+        """Return the stranded apps among `apps`, with their present states, by app id."""
         wanted = {app.app_id: app.scheduler for app in apps}
         seen: dict[str, AppRecord] = {}
         every = self._with_needs(wanted)
@@ -406,7 +406,7 @@ class _Stranded:
         return {app_id: seen[app_id] for app_id in both}
 
     def _with_needs(self, wanted: dict[str, str]) -> dict[str, str]:
-        """App id → scheduler of the apps and of all that they wait for."""
+        """Return app id → scheduler, for the apps and all apps that they wait for."""
         every: dict[str, str] = {}
         left = dict(wanted)
         while left:
@@ -424,7 +424,7 @@ class _Stranded:
 
 
 def _pause_after(began: float) -> float:
-    """Seconds from now to the next look, after one that began at this monotonic time."""
+    """Return the seconds from now to the next look, after a look that began at this monotonic time."""
     return max(_LOOK_S, (monotonic() - began) * _SHARE)
 
 

@@ -50,7 +50,7 @@ class Collected:
 def reasons(
     apps: Iterable[AppRecord], rule: Rule, *, now: float, needed: Collection[str] = ()
 ) -> list[tuple[AppRecord, str]]:
-    """Every app, the newest first, with the reason why `rule` keeps it; "" for one to remove.
+    """Return the apps, the newest first, each with the reason why `rule` keeps it; "" for an app to remove.
 
     Apps with the same name and session count as one job's. `needed`: ids of apps that other apps wait for.
     """
@@ -71,7 +71,7 @@ def reasons(
 
 
 def ended(app: AppRecord) -> float:
-    """The time of its end or, if that is unknown, of its creation."""
+    """Return the time of the app's end or, if that is unknown, of its creation."""
     return app.ended_at or app.created_at or 0.0
 
 
@@ -195,13 +195,13 @@ class _Collection:
         self._keep(stay, "output folder")
 
     def _keep(self, stay: Counter[str], what: str) -> None:
-        """Report the kept objects of a kind: reason → how many."""
+        """Report the kept objects of a kind; `stay`: reason → how many."""
         self._done.kept += [(plural(number, what), why) for why, number in stay.items()]
 
     def _is_ours(self, app: AppRecord) -> bool:
         """Whether this state folder has a record of the app's outcome, and so of its end time.
 
-        On a shared engine the containers of an app without a record here may be another user's only record.
+        Without one, the app's containers on a shared engine may be another user's only record of the app.
         """
         if app.own:
             return True
@@ -239,7 +239,7 @@ class _Collection:
                         last is not None
                         and last.state in ENDED_STATES - {"lost"}
                         and (bool(last.used) or last.started_at is None)
-                    )  # nothing more can become known of it
+                    )  # nothing more can be found out about it
                     attempt = None if is_complete else self._scheduler.attempt(app.app_id)
                     if attempt is not None and not attempt.is_live:
                         self._store.record(attempt)  # the last record of its outcome if the ledger was lost

@@ -38,7 +38,7 @@ def observe(
     schedulers: Iterable[str] = (),
     others: bool = False,
 ) -> Snapshot:
-    """The attempts of these jobs, and of the jobs that they need, in ledger and engines.
+    """Read the attempts of these jobs, and of the jobs that they need, from ledger and engines.
 
     Only the engines involved are asked: those that the jobs name and those of their latest attempts. For
     other attempts the ledger is used, so that an engine that a plan does not need cannot make it fail.
@@ -74,7 +74,7 @@ def observe(
 
 
 def _keys(launches: Sequence[Launch]) -> Iterator[JobKey]:
-    """The jobs, then the jobs that they need."""
+    """Return the jobs, then the jobs that they need."""
     yield from (launch.key for launch in launches)
     yield from (key for launch in launches for key in launch.needed)
 
@@ -87,8 +87,8 @@ def _at_engines(
     settled: Collection[str],
     known: Iterable[Attempt],
 ) -> list[Attempt]:
-    """The attempts that the named engines list, and the live ones of `known` that their lists miss: a row
-    was lost, or a container was made meanwhile. Those of another engine are left out once they are over.
+    """Return the attempts that the named engines list, and live ones of `known` that are in no list: a row
+    was lost, or a container was made meanwhile. Attempts of another engine are left out once they have ended.
 
     See `StagedScheduler.observe` for the other parameters.
     """
@@ -105,7 +105,7 @@ def _at_engines(
 def _without_lost(
     snapshot: Snapshot, launches: Sequence[Launch], engines: Engines, asked: Collection[str]
 ) -> Snapshot:
-    """The snapshot in which needs have lost output folders that are gone, here or at engines in `asked`."""
+    """Return the snapshot with the needs' `lost_outputs`, as found here and at the engines in `asked`."""
     needed = {key for launch in launches for key in launch.needed}
     by_scheduler: dict[str, list[Attempt]] = {}
     for attempt in (snapshot.ran[key] for key in needed if key in snapshot.ran):
@@ -162,7 +162,7 @@ def merge(
 
 
 def _believed(ledger: Attempt | None, engine: Attempt | None, asked: bool) -> Attempt | None:
-    """The engine decides about live attempts, the ledger about ended ones. None: the attempt never ran.
+    """Choose the engine's record for a live attempt, the ledger's for an ended one; None if it never ran.
 
     The end of a lost attempt was not observed, so the engine decides about it too, as about one whose row in
     the ledger is damaged.
@@ -176,7 +176,7 @@ def _believed(ledger: Attempt | None, engine: Attempt | None, asked: bool) -> At
     if ledger is None or not ledger.is_live or not asked:
         return ledger
     if ledger.state in _NEVER_RAN:
-        return None  # removed before any replica started
+        return None  # it was removed before any replica started
     return replace(ledger, state="lost", owner="", message="nothing of it is left")
 
 
@@ -196,9 +196,9 @@ def _is_over(store: Store, attempt: Attempt) -> bool:
 def _documents(
     latest: Mapping[JobKey, Attempt], seen: Sequence[Attempt], wanted: set[JobKey]
 ) -> list[tuple[JobKey, str]]:
-    """(job, digest) of the latest attempts, in the ledger or at engines, that automatic re-runs may repeat.
+    """Return (job, digest) of the latest attempts, in ledger or engines, that automatic re-runs may repeat.
 
-    None repeats a success, or an attempt that a process submits or holds.
+    They never repeat a success, or an attempt that a process submits or holds.
     """
     held = {attempt.app_id for attempt in seen if attempt.is_live and attempt.owner}
     repeated = (
@@ -210,7 +210,7 @@ def _documents(
 
 
 def _with_inputs(snapshot: Snapshot, launches: Iterable[Launch]) -> Snapshot:
-    """The snapshot with the recorded lists of changed input files, which the texts of reasons name."""
+    """Return the snapshot with the recorded lists of changed input files, for the texts of reasons."""
     digests: set[str] = set()
     for launch in launches:
         for last in (snapshot.latest.get(launch.key), snapshot.ran.get(launch.key)):
@@ -239,7 +239,7 @@ class CheckoutFiles:
         self._lock = allocate_lock()
 
     def of(self, launch: Launch) -> Seen:
-        """The checkout files that replicas of a job run; none for a job that runs elsewhere."""
+        """Return the checkout files that replicas of a job run; none for a job that runs elsewhere."""
         placed = ((role, *self._place(launch, role.image)) for role in launch.app.roles)
         commands = [
             _command(role, directory, where) for role, directory, where in placed if where is not None
@@ -250,7 +250,7 @@ class CheckoutFiles:
             return self._below(launch.root).of(commands)
 
     def _place(self, launch: Launch, image: str) -> tuple[str, str | None]:
-        """The folder of the job file, and the one that replicas of an image run in."""
+        """Return the folder of the job file, and the folder in which replicas of an image run."""
         key = (launch.scheduler, launch.root, launch.file, launch.workspace, repr(launch.cfg), image)
         if key not in self._places:
             directory, options = launch.directory, self._engines.options(launch)
@@ -260,7 +260,7 @@ class CheckoutFiles:
         return self._places[key]
 
     def edited(self, launch: Launch, attempt: Attempt, covered: Collection[str] = ()) -> tuple[str, ...]:
-        """The files that differ from those that an ended attempt of the job ran, by path below the root.
+        """Return files that differ from those that an ended attempt of the job ran, by path below the root.
 
         A file counts as output of the attempt when it is no code, git does not track it and it was written
         while the attempt ran.
@@ -290,7 +290,7 @@ class CheckoutFiles:
     def edited_of(
         self, launches: Iterable[Launch], attempts: Mapping[JobKey, Attempt]
     ) -> dict[JobKey, tuple[str, ...]]:
-        """Job → the files that differ from those that its attempt in `attempts` ran."""
+        """Return job → the files that differ from those that its attempt in `attempts` ran."""
         found = {
             launch.key: self.edited(launch, attempts[launch.key], _covered(launch))
             for launch in launches
@@ -300,14 +300,14 @@ class CheckoutFiles:
 
     def _below(self, root: str) -> SeenFiles:
         if root not in self._found:
-            from launcher.workspace.seen import SeenFiles  # a plan without such jobs does without
+            from launcher.workspace.seen import SeenFiles  # only plans with such jobs need it
 
             self._found[root] = SeenFiles(root)
         return self._found[root]
 
 
 def _covered(launch: Launch) -> set[str]:
-    """The files that `inputs` of the job names, by path below the root."""
+    """Return the files that `inputs` of the job names, by path below the root."""
     if not launch.inputs_digest:
         return set()
     from launcher.workspace.inputs import known

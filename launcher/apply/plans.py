@@ -1,4 +1,4 @@
-"""Make plans: of job files and of the rest of an earlier plan; explain what a success depends on."""
+"""Make plans from job files or the rest of an earlier plan, and explain what a success depends on."""
 
 from __future__ import annotations
 
@@ -45,11 +45,9 @@ def make_plan(
 ) -> Plan:
     """Plan what applying `launches` would start, stop and leave, and why. Writes nothing, takes no lock.
 
-    Args:
-        choices: which jobs are planned, what runs again, and what is stopped beside them.
-        parallel: as in `apply_launches`.
-        requests: every step that starts a job has its request to the scheduler; else jobs of a matrix that
-            are alike share one.
+    Args: choices: which jobs are planned, what runs again, and what is stopped beside them. parallel: as in
+    `apply_launches`. requests: make a request for every step that starts a job; else jobs of a matrix that
+    are alike share one.
 
     Raises SchedulerError when a scheduler refuses a request, with its reason for each job; StateError when
     LAUNCHER_HOME cannot be read; WrongArgumentError, a TypeError, for anything but launches.
@@ -70,7 +68,7 @@ def plan_launches(
     *,
     requests: bool = False,
 ) -> tuple[Plan, Snapshot]:
-    """Observe, decide, and check with the schedulers: the plan, and the attempts that it was made for.
+    """Observe, decide, and check with the schedulers; returns the plan and the attempts that it is based on.
 
     `limits`: of groups that all of its jobs belong to. `requests`: see `make_plan`.
     """
@@ -96,7 +94,7 @@ def plan_launches(
 
 
 def _in_sparse_checkouts(choices: Choices, launches: Sequence[Launch], snapshot: Snapshot) -> Choices:
-    """The choices whose scopes know the files of orphans that a sparse checkout has left out."""
+    """Return the choices, whose scopes then name the orphans' files that a sparse checkout has left out."""
     declared = {launch.key for launch in launches}
     others = [attempt for attempt in snapshot.live if attempt.key not in declared]
     roots = {launch.origin: launch.root for launch in launches}
@@ -110,7 +108,7 @@ def _in_sparse_checkouts(choices: Choices, launches: Sequence[Launch], snapshot:
 
 
 def _with_notes(plan: Plan, engines: Engines, limits: Sequence[Limit], launches: Sequence[Launch]) -> Plan:
-    """The plan with notes on the jobs of a matrix that an engine does not take as one batch."""
+    """Return the plan with notes on matrix jobs that an engine does not take as one batch."""
     if not any(engines.get(each.scheduler).batches for each in launches if each.matrix):
         return plan
     from launcher.apply.batches import with_notes
@@ -119,7 +117,7 @@ def _with_notes(plan: Plan, engines: Engines, limits: Sequence[Limit], launches:
 
 
 def approved_part(plan: Plan, approvals: Sequence[Approval], store: Store, engines: Engines) -> Plan:
-    """The part of the plan that approvals hold; see `launcher.plan.approved`."""
+    """Return the part of the plan that approvals hold; see `launcher.plan.approved`."""
     from launcher.plan.approved import judged
 
     def past(step: Step, number: int) -> Attempt | None:
@@ -142,7 +140,7 @@ def plan_rest(plan: Plan, schedulers: Iterable[str], store: Store, engines: Engi
     launches = [step.launch for step in plan.steps if step.launch is not None]
     keys = [step.key for step in plan.steps]
     snapshot = observe(store, engines, launches, keys=keys, schedulers=schedulers)
-    # Only a saved plan can expire, not one that was just made in this process.
+    # Only a saved plan can expire; this process has just made the others.
     checked = recheck(plan, snapshot, now=time.time() if plan.plan_id else 0)
     if refusal := checked.refusal():
         raise refusal
@@ -154,7 +152,7 @@ def plan_rest(plan: Plan, schedulers: Iterable[str], store: Store, engines: Engi
 
 
 def _with_estimates(plan: Plan, store: Store) -> Plan:
-    """The plan with estimates of the jobs that it starts; nothing is read where no job has run twice."""
+    """Return the plan with estimates of the jobs that it starts; reads nothing if no job has run twice."""
     if not any(step.guard.attempt > 1 and step.starts for step in plan.steps):
         return plan
     from launcher.plan.estimate import LEAST, MOST, Past, with_estimates
@@ -170,7 +168,7 @@ def explain_success(launches: Sequence[Launch], job: str, *, choices: Choices = 
 
     Writes nothing. Raises the errors of `make_plan`, and UsageError for a name of no job, or of several.
     """
-    from launcher.plan.explain import explain  # other plans do without
+    from launcher.plan.explain import explain  # other commands do not need it
 
     chosen = chosen_launches("explain_success", launches, choices)
     launch = one_named(chosen, job, "--explain")
@@ -183,7 +181,7 @@ def explain_success(launches: Sequence[Launch], job: str, *, choices: Choices = 
 
 
 def at_home(plan: Plan, root: str | None) -> Plan:
-    """A saved plan, bound to the checkout at `root`; a plan of this process is bound already."""
+    """Return a saved plan bound to the checkout at `root`; a plan of this process is bound already."""
     if not any(step.launch is not None and not step.launch.root for step in plan.steps):
         return plan
     from launcher.plan.recheck import located
@@ -197,7 +195,7 @@ def at_home(plan: Plan, root: str | None) -> Plan:
 
 
 def limits_of_apply(parallel: int | None) -> tuple[Limit, ...]:
-    """The limit of the group of all jobs that one apply starts. Raises UsageError."""
+    """Return the limit of the group of all jobs that one apply starts. Raises UsageError."""
     if parallel is None:
         return ()
     if isinstance(parallel, bool) or not isinstance(parallel, int) or parallel < 1:
@@ -208,7 +206,7 @@ def limits_of_apply(parallel: int | None) -> tuple[Limit, ...]:
 
 
 def chosen_launches(function: str, launches: Any, choices: Choices) -> list[Launch]:
-    """The launches that the caller has selected. Raises WrongArgumentError, UsageError for an unknown job."""
+    """Return the launches that the caller has selected. Raises WrongArgumentError, UsageError."""
     check_launches(function, launches)
     _check_choices(function, choices)
     return select(launches, choices.select)[0]
@@ -226,7 +224,7 @@ def check_launches(function: str, launches: Any) -> None:
 
 
 def _check_choices(function: str, choices: Any) -> None:
-    """Raise WrongArgumentError for anything but choices whose jobs are lists of names: a text is none."""
+    """Raise WrongArgumentError unless these are choices whose jobs are lists of names, not texts."""
     if not isinstance(choices, Choices):
         raise _wrong(function, "`Choices`", choices, 'such as launcher.Choices(rerun=("train",))')
     for field in ("select", "rerun"):
@@ -245,7 +243,7 @@ def check_is_plan(function: str, plan: Any) -> None:
 
 
 def _room(launches: Iterable[Launch], engines: Engines, limits: Sequence[Limit]) -> Room | None:
-    """The room of this machine; None, without an import, where no job takes turns."""
+    """Return the room of this machine; None, without an import, when no job takes turns."""
     asking = [launch for launch in launches if launch.enabled and (launch.asks or limits)]
     if not asking:
         return None

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Workplace:
-    """The engines, the ledger and the reports of an apply, and its look at input files. Threads share it.
+    """The engines, the ledger, the reports and the check of input files of an apply. Threads share it.
 
     Attributes:
         notify: receivers of the outcomes of all attempts, beside those that their projects name.
@@ -48,7 +48,7 @@ class Workplace:
     inputs: InputCheck = field(default_factory=InputCheck)
 
     def clear(self, step: Step) -> None:
-        """Remove unfinished submissions, except that of the same number, which the reservation removes."""
+        """Remove unfinished submissions. The reservation removes one of its own number by itself."""
         for leftover in step.leftovers:
             if leftover.app_id != step.app_id:
                 scheduler = self.engines.get(leftover.scheduler)
@@ -70,7 +70,7 @@ class Workplace:
         self.events.emit("stopped", step.key, **about)
 
     def has_succeeded(self, need: StoodOn) -> bool:
-        """Whether an attempt has succeeded, by the ledger or by its engine."""
+        """Return whether an attempt has succeeded, by the ledger or by its engine."""
         entry = self.store.app(need.app_id)
         if entry is not None and entry.state == "succeeded":
             return True
@@ -109,7 +109,7 @@ class Submission:
         return self.attempt.app_id
 
     def pending(self, *, as_planned: bool) -> tuple[StoodOn, ...]:
-        """The attempts among its needs that have not succeeded, or had not when the plan was made.
+        """Return the attempts among its needs that have not succeeded, now or, `as_planned`, in the plan.
 
         Raises SchedulerError for an attempt that the scheduler cannot wait for.
         """
@@ -117,7 +117,7 @@ class Submission:
         found = tuple(
             each for each in needs if (each.job in after if as_planned else not self._at.has_succeeded(each))
         )
-        if found:  # else the plan's check holds
+        if found:  # otherwise the check of the plan is valid
             check_held(self.step, found, self._at.engines)
         return found
 
@@ -126,13 +126,13 @@ class Submission:
         self._at.clear(self.step)
         guard = self.step.guard
         entry = self._at.store.attempt(guard.app_id) if guard.state in ENDED_STATES else None
-        if entry is not None and entry.is_live:  # it has ended since this apply recorded all ends
+        if entry is not None and entry.is_live:  # it has ended after this apply recorded all ends
             record_end(self._at.store, self._at.engines, entry)
         self._at.events.introduce(self.step.key, **self._about)
         self.emit("reserving")
 
     def took(self, reservation: Reservation, waits_for: Sequence[StoodOn]) -> None:
-        """Note in the reservation what it is for."""
+        """Note in the reservation which step it serves."""
         reservation.waits_for = tuple(waits_for)
         if self.turn is not None:
             reservation.turn, reservation.follow = self.turn.ask, self.turn.follow
@@ -161,15 +161,15 @@ class Submission:
             self._at.stop(old, self.step)
 
     def note_receivers(self) -> None:
-        """Note the receivers of the outcome; without any, remove the note of a client that was killed.
+        """Note the receivers of the outcome; without receivers, remove the note that a killed client left.
 
-        A client that finishes the submission later does so again.
+        A client that finishes the submission later writes the note again.
         """
         if self._receivers or os.path.isdir(paths.outbox()):
             outbox.add(self.app_id, self._receivers, self.bound.launch.root)
 
     def accepted(self, reservation: Reservation) -> Attempt:
-        """The attempt in the state that its scheduler accepted it in."""
+        """Return the attempt in the state in which its scheduler accepted it."""
         if reservation.waits_for:
             jobs = [each.job for each in reservation.waits_for]
             self.emit("attempt_waiting", needs=jobs)
@@ -188,7 +188,7 @@ class Submission:
 
 
 def _input_ref(step: Step, launch: Launch) -> InputRef | None:
-    """The input files of the attempt. A half-started attempt keeps the files of its first replicas."""
+    """Return the reference of the attempt's input files. A half-started attempt keeps its first one."""
     ref = launch.input_ref if launch.inputs_digest else None
     resumed = step.latest if step.kind == "resume" else None
     if ref is None or resumed is None or resumed.app_id != step.app_id or not resumed.inputs:
@@ -196,7 +196,7 @@ def _input_ref(step: Step, launch: Launch) -> InputRef | None:
     return ref._replace(digest=resumed.inputs)
 
 
-_LONGEST_REASON = 300  # labels of engines hold it
+_LONGEST_REASON = 300  # labels of engines hold the reason
 
 
 def attempt_of(step: Step, launch: Launch, provenance: Mapping[str, Any]) -> Attempt:
@@ -233,7 +233,7 @@ def attempt_of(step: Step, launch: Launch, provenance: Mapping[str, Any]) -> Att
 
 
 def provenance(plan: Plan, steps: Sequence[Step]) -> Mapping[str, Mapping[str, Any]]:
-    """Origin → the provenance fields of new attempts."""
+    """Return origin → the provenance fields of new attempts."""
     roots = {step.launch.origin: step.launch.root for step in steps if step.starts and step.launch}
     if not roots:
         return {}
@@ -251,7 +251,7 @@ def provenance(plan: Plan, steps: Sequence[Step]) -> Mapping[str, Mapping[str, A
 
 
 class Accepted(NamedTuple):
-    """An attempt in the state that its scheduler accepted it in, and why the ledger may lack that."""
+    """An attempt in the state in which its scheduler accepted it, and why the ledger may lack that state."""
 
     attempt: Attempt
     warnings: tuple[str, ...]
@@ -269,7 +269,7 @@ def submit(
     When a later stage fails, everything that the attempt made is removed.
 
     Args:
-        batches: takes each stage of all jobs, which are alike, at once; None for a single job.
+        batches: carries out each stage for all jobs, which are alike, at once; None for a single job.
         at_once: how many of them may run at once; None for any number.
 
     Returns for each job its accepted attempt, or its error, which affects no other job unless the scheduler
@@ -350,7 +350,7 @@ class _Order:
                 each.took(answer, needs[each.app_id])
 
     def _create(self, at_once: int | None) -> None:
-        """Create the apps from the requests of a dry run if there was one, else with the built workspace."""
+        """Create the apps: from the requests of a dry run if there are any, else from the built workspace."""
         members = []
         for app_id, each in self.open.items():
             made, bound, app = self._made[app_id], each.bound, each.bound.app
@@ -384,7 +384,7 @@ class _Order:
                 each.turn.follow()
 
     def _record(self) -> None:
-        """Record the attempts before they run: clients find them by name even when this process dies now."""
+        """Record the attempts before they run: clients find them by name even if this process dies now."""
         self._at.store.record_all([replace(each.attempt, state="created") for each in self.open.values()])
         for each in self.open.values():
             each.note_receivers()
@@ -399,7 +399,7 @@ class _Order:
         self.results |= {each.key: Accepted(made, warnings.get(each, ())) for each, made in started.items()}
 
     def _record_starts(self, started: Mapping[Submission, Attempt]) -> Mapping[Submission, tuple[str, ...]]:
-        """Record the accepted attempts; returns warnings when that fails, since the attempts go on anyway."""
+        """Record the accepted attempts. A failure becomes a warning, since the attempts go on anyway."""
         try:
             self._at.store.record_all(started.values())
         except StateError as error:
@@ -412,14 +412,14 @@ class _Order:
         return {}
 
     def _drop(self, errors: Sequence[LauncherError | None]) -> None:
-        """Take back the open jobs that have failed; each has its error or None. The other jobs go on."""
+        """Take back the open jobs whose entry in `errors` is not None. The other jobs go on."""
         failed = {app_id: error for app_id, error in zip(self.open, errors, strict=True) if error}
         self.take_back({app_id: self.open[app_id] for app_id in failed})
         for app_id, error in failed.items():
             self.results[self.open.pop(app_id).key] = error
 
     def take_back(self, submissions: Mapping[str, Submission]) -> None:
-        """Remove what is left of some jobs, from the engine and from the store."""
+        """Remove the remains of some jobs from the engine and from the store."""
         if not submissions:
             return
         self._stages.abort([self._made[app_id] for app_id in submissions])
@@ -430,10 +430,10 @@ class _Order:
                     self._at.store.forget(app_id)
                     outbox.remove(app_id)
                 elif found[app_id].is_live:
-                    self._at.store.record(found[app_id])  # the start had begun: it keeps running
+                    self._at.store.record(found[app_id])  # the start had begun, so the attempt keeps running
 
     def _left(self, submissions: Mapping[str, Submission]) -> Mapping[str, Attempt]:
-        """App id → what the engine still has of submissions that were taken back."""
+        """Return app id → the attempt that the engine still has of a submission that was taken back."""
         keys = [each.key for each in submissions.values()]
         found = (
             self._scheduler.observe(keys) if self._are_alike else map(self._scheduler.attempt, submissions)

@@ -1,4 +1,4 @@
-"""Take turns: the requests of an apply's steps to the machines that run them, and their order."""
+"""The turns of an apply: the requests of its steps to the machines that run them, and their order."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from launcher.turns.machine import ask_of, given_gpus, gpu_table, machine
 from launcher.turns.table import draw, stir, tickets
 
 SUPPORTED = sys.platform == "linux"
-"""Whether apps can take turns here: a ticket is held by the lock of a FIFO."""
+"""Whether apps can take turns on this system: a ticket is held through the lock of a FIFO."""
 
 
 class Turns:
@@ -58,11 +58,11 @@ class Turns:
         self._link([step for step in steps if step.key in asks.keys() - here.keys()])
 
     def of(self, step: Step) -> Turn | None:
-        """The turn of a step; None for a job that asks for nothing, and belongs to no group with a limit."""
+        """Return the turn of a step; None for a job that asks for nothing and is in no group with a limit."""
         return self._of.get(step.key) if step.starts else None
 
     def order(self, steps: Sequence[Step]) -> list[Step]:
-        """The steps by the numbers of their tickets, each behind the steps of the jobs that it needs.
+        """Sort the steps by the numbers of their tickets, each behind the steps of the jobs that it needs.
 
         The apps that take turns at an engine come last, in the order of the plan: they have no numbers yet.
         """
@@ -136,7 +136,7 @@ def _number(asks: Mapping[JobKey, Ask], steps: Sequence[Step]) -> bool:
 
 
 def _inherit(asks: Mapping[JobKey, Ask], steps: Sequence[Step], scheduler: StagedScheduler[Any]) -> None:
-    """Give each ask that takes over a ticket of an engine its number; the others draw a number there."""
+    """Give each ask the number of the ticket at its engine that it takes over, else a new number there."""
     heirs = [step for step in steps if step.key in asks and _takes_over(step)]
     turns = scheduler.engine_turns if heirs else None
     found = turns.tables() if turns is not None else None
@@ -155,7 +155,7 @@ def _keep_place(ask: Ask, step: Step, tickets_of: Mapping[str, Sequence[Ticket]]
 
 
 def _takes_over(step: Step) -> list[str]:
-    """The apps that the step replaces or resumes."""
+    """Return the ids of the apps that the step replaces or resumes."""
     return [guard.app_id for guard in (*step.stops, *step.withdraws)] + [step.app_id] * (
         step.kind == "resume"
     )

@@ -23,7 +23,7 @@ from launcher.specs.attempt import Attempt
 from launcher.specs.launch import JobKey
 
 Past = Callable[[Step, int], "Attempt | None"]
-"""Finds the attempt of a step's job that has a number; None for one of which nothing is known."""
+"""Returns the attempt of the step's job with that number; None when nothing is known of such an attempt."""
 
 _WORDS: Mapping[str, str] = {
     "workspace": "the files of its workspace changed",
@@ -35,11 +35,11 @@ _WORDS: Mapping[str, str] = {
     "path": "the job file has another path",
     "notify": "`[notify]` of launcher.toml changed",
 }
-"""Field of a start → the sentence for a start that differs in it; the first one that does is enough."""
+"""Field of a start → the sentence for a start that differs in it. The first difference is named."""
 
 
 def judged(plan: Plan, approvals: Sequence[Approval], past: Past) -> Plan:
-    """The plan without the effects that no approval holds: their jobs are held, and named in `unapproved`.
+    """Return the plan without unapproved effects: it holds their jobs, and names them in `unapproved`.
 
     Steps that start a job carry the approval of the start.
     """
@@ -113,7 +113,7 @@ class _Judge:
         return approval.starts[start]
 
     def _used_up(self, approval: Approval, after: int) -> str:
-        """The reason why an approval does not start the job; "" when it does."""
+        """Return the reason why an approval does not start the job; "" when it does."""
         latest = self.step.guard.attempt
         if latest < after:
             known = f"attempt {latest} is the latest on record" if latest else "no attempt is on record"
@@ -136,7 +136,7 @@ class _Judge:
 
 
 def _unheld(start: Start, approvals: Iterable[Approval]) -> Refusal:
-    """The refusal of a start that no approval holds, with the nearest approved start."""
+    """Return the refusal of a start that no approval holds, with the nearest approved start."""
     same_job = [(each, other) for each in approvals for other in each.starts if other.key == start.key]
     if not same_job:
         return Refusal(start, why=_elsewhere(start, approvals))
@@ -175,13 +175,13 @@ def _held(step: Step, refusals: Sequence[Refusal]) -> Step:
 
 
 def effects_json(plan: Plan) -> list[dict[str, Any]]:
-    """The effects of a plan, each with its digest; starts with the number of the job's latest attempt."""
+    """Return a plan's effects with their digests; starts also have the number of the job's latest attempt."""
     after = {step.key: step.guard.attempt for step in plan.steps}
     return [_effect_json(each, after[each.key]) for each in plan.effects]
 
 
 def approval_json(plan: Plan, *, pull_request: str = "") -> dict[str, Any]:
-    """The effects of a stamped plan as a JSON object that `to_approval` reads."""
+    """Return the approval of a stamped plan's effects as a JSON object that `to_approval` reads."""
     number = {"pull_request": pull_request} if pull_request else {}
     return {"version": EFFECTS_VERSION, "plan_id": plan.plan_id, **number, "effects": effects_json(plan)}
 
@@ -198,7 +198,7 @@ def approval_faults(data: Any) -> Iterator[Fault]:
 
 
 def to_approval(data: Mapping[str, Any], *, source: str) -> Approval:
-    """The approval that a list of effects without faults holds."""
+    """Return the approval that a list of effects without faults represents."""
     effects = [(_to_effect(item), item) for item in data["effects"]]
     return Approval(
         id=data["plan_id"],
@@ -210,7 +210,7 @@ def to_approval(data: Mapping[str, Any], *, source: str) -> Approval:
 
 
 def digest_of_v2(plan: Plan) -> str:
-    """The plan digest `lp2`, which plans of earlier versions carry."""
+    """Return the plan digest `lp2`, which plans of earlier versions carry."""
     effects = plan.effects
     digests = {step.key: step.digest for step in plan.steps}
     rows = sorted(

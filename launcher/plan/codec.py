@@ -51,12 +51,12 @@ class SealError(PlanFileError):
 
 
 def dumps(plan: Plan) -> str:
-    """The text of a saved plan, sealed. Stable for equal plans; ASCII, so that every string survives."""
+    """Return the text of a saved plan, with its seal. Equal plans have equal texts, in ASCII alone."""
     return seal(indented(encode(plan)) + "\n")
 
 
 def seal(text: str) -> str:
-    """The file of a plan: the ASCII text of a JSON object, indented by two, with `seal` as its last field."""
+    """Return the file of a plan: a JSON object in ASCII, indented by two, with `seal` as its last field."""
     body = text.removesuffix("\n}\n")
     return f'{body},\n  "seal": "sha256:{sha256(body.encode()).hexdigest()}"\n}}\n'
 
@@ -79,7 +79,7 @@ def loads(text: str | bytes, *, name: str = "plan.json") -> Plan:
 
 
 def loads_approval(raw: bytes, *, name: str = "plan.json") -> Approval:
-    """Read the effects of a saved plan, or a list of effects, as an approval; raises what `loads` does."""
+    """Read the effects of a saved plan, or a list of effects, as an approval. Raises what `loads` raises."""
     data = _parsed(raw, name)
     if not isinstance(data, dict) or data.get("version") != EFFECTS_VERSION:
         data = approval_json(loads(raw, name=name))
@@ -102,7 +102,7 @@ def _no_plan(name: str, why: str) -> PlanFileError:
 
 
 def _unsealed(raw: bytes, name: str) -> PlanFileError:
-    """The error for a text without a valid seal."""
+    """Return the error for a text without a valid seal."""
     edited = SealError(
         f"{name} was edited after it was saved: its checksum does not match",
         hint="make a new plan; a saved plan is applied byte for byte as `launcher plan --out` wrote it",
@@ -135,7 +135,7 @@ def _of_other_version(data: Mapping[str, Any], name: str) -> PlanFileError | Non
 def decode(data: Any, *, name: str = "plan.json") -> Plan:
     """Make a plan from a JSON object without checking its seal; `recheck.located` sets the root of its jobs.
 
-    Raises PlanFileError with every fault; also for a document or effects that do not match their digests.
+    Raises PlanFileError with every fault, also when a document or effects do not match their digests.
     """
     if isinstance(data, dict) and (other := _of_other_version(data, name)) is not None:
         raise other
@@ -286,7 +286,7 @@ def _to_launch(key: JobKey, launch: Mapping[str, Any]) -> Launch:
 
 
 def _seconds(moment: str) -> int | None:
-    """Seconds since the epoch; None for a moment that the calendar does not have."""
+    """Return a moment in seconds since the epoch; None for a date or time that does not exist."""
     try:
         time = datetime.fromisoformat(moment.removesuffix("Z"))
     except ValueError:
@@ -295,7 +295,7 @@ def _seconds(moment: str) -> int | None:
 
 
 def encode(plan: Plan) -> dict[str, Any]:
-    """Encode a plan as a JSON object. A plan to save has to be stamped first with an id and a time."""
+    """Encode a plan as a JSON object. `stamped` has to give a plan its id and time before it is saved."""
     orphans = [{"key": o.key._asdict(), "path": o.path, "guard": _guard(o.guard)} for o in plan.orphans]
     problems = [{**_fields(problem), "key": problem.key._asdict()} for problem in plan.problems]
     words = {name: list(getattr(plan.selection, name)) for name in ("select", "rerun")}
@@ -414,7 +414,7 @@ def _change(change: Change) -> dict[str, Any]:
 
 
 def _filled(optional: Mapping[str, Any]) -> dict[str, Any]:
-    """The fields without None, false, 0 and empty values."""
+    """Return the fields without None, false, 0 and empty values."""
     return {name: value for name, value in optional.items() if value}
 
 

@@ -1,8 +1,8 @@
 """Decide what happens to one job: the action table, with the job's policies and the command line's flags.
 
-The latest attempt decides. An unfinished submission has started nothing, so when it was made for another
-document than the desired one, or for attempts of its needs that are no longer the latest, the attempt before
-it decides instead. The attempt before a skipped one decides, too.
+The latest attempt decides. An unfinished submission has started nothing. When it was made for another
+document than the desired one, or its needs have later attempts by now, the attempt before it decides instead.
+The attempt before a skipped one decides, too.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _ENDED_BADLY: Final[dict[str, ReasonCode]] = {
     "lost": "last_lost",
 }
 _RETRIED: Final = frozenset({"failed", "lost"})
-"""The states that --retry-failed re-runs. A user cancelled on purpose; only naming the job re-runs it."""
+"""The states that --retry-failed re-runs. A cancelled job runs again only when the user names it."""
 _NO_REST: Final = "a job that writes to its own `inputs` never comes to rest: leave out what it writes"
 
 
@@ -53,7 +53,7 @@ def decide(desired: Desired, history: History) -> Step:
 
 
 class _Decision:
-    """The rows of the action table for one job: each returns the step, or goes on to another row."""
+    """The rows of the action table for one job. Each method returns the step, or goes on to another row."""
 
     def __init__(self, desired: Desired, history: History) -> None:
         self._desired = desired
@@ -69,7 +69,7 @@ class _Decision:
         if not desired.launch.enabled:
             return self._disabled()
         if leftover is not None and is_wanted(desired, leftover):
-            # Finish the interrupted submission of this document, and the replacement that it was part of.
+            # Finish the interrupted submission of this document, and the replacement that it began.
             detail = f"the submission of attempt {leftover.number} was interrupted"
             if leftover.state in WAITING_STATES:
                 detail = _without_holder(leftover)
@@ -81,7 +81,7 @@ class _Decision:
             return self._changed(last)
         if last.is_live:
             return self._live(last)
-        # Its input files have changed, its needs have moved, or `on_edit` follows the files of its checkout.
+        # The job's input files or needs have changed, or `on_edit` follows the files of its checkout.
         follows = self._lifecycle.on_edit == "rerun"
         outdated = [*inputs_changed(desired, last), *self._moved(last)]
         outdated += edited(desired.edited if follows else (), last)
@@ -118,7 +118,7 @@ class _Decision:
         return self._start("create", reasons, changes)
 
     def _again(self, last: Attempt, outdated: Sequence[Reason]) -> Step:
-        """Run a job again that ended, or is live, and whose attempt is out of date."""
+        """Run a job again whose attempt is out of date, whether the attempt is live or has ended."""
         ended = [Reason(_ENDED_BADLY[last.state], detail=ending(last))] if last.state in _ENDED_BADLY else []
         reasons = [*self._submitting(), *outdated, *ended]
         if self._desired.rerun:
@@ -160,7 +160,7 @@ class _Decision:
         return replace(step, notes=(*step.notes, *notes))
 
     def _start_the_rest(self, last: Attempt) -> Step:
-        """Start the missing replicas of a running attempt, whose other replicas keep running."""
+        """Start the missing replicas of a running attempt. Its other replicas keep running."""
         rest = tuple(attempt for attempt in self._history.live if attempt.app_id != last.app_id)
         missing = "replica was" if last.unstarted == 1 else "replicas were"
         detail = (
@@ -169,7 +169,7 @@ class _Decision:
         return _Decision(self._desired, replace(self._history, live=rest))._resume(last, detail)
 
     def _waiting(self, last: Attempt) -> Step:
-        """Keep a waiting or queued attempt of the same document; without a holder, it is made anew."""
+        """Keep a waiting or queued attempt of the same document, or make it anew if its holder has died."""
         if is_abandoned(last):
             return self._start("rerun", [Reason("interrupted", detail=_without_holder(last))])
         jobs = ", ".join(each.job for each in last.needs)
@@ -179,8 +179,9 @@ class _Decision:
         return self._step("keep", [Reason("already_running", detail=detail)])
 
     def _moved(self, last: Attempt) -> list[Reason]:
-        """The reasons why an ended job runs again: its needs have changed, or have run since its latest
-        attempt was skipped."""
+        """Return why an ended job runs again: its needs have changed, or have run since its latest attempt
+        was skipped.
+        """
         desired, history = self._desired, self._history
         if not desired.follows:
             return []
@@ -253,7 +254,7 @@ class _Decision:
         number: int,
         edition: int,
     ) -> Step:
-        """The step is a replace whenever running attempts have to be stopped first."""
+        """Return the step that starts an attempt: a replace if running attempts have to be stopped first."""
         if stops := _guards(self._history.running):
             kind = "replace"
         consented = kind == "replace" and self._lifecycle.on_change == "replace"
@@ -261,7 +262,7 @@ class _Decision:
         return replace(step, consented=True) if consented else step
 
     def _edition(self) -> int:
-        """The next attempt's own number when something has changed, else the edition that it repeats."""
+        """Return the next attempt's number if something has changed, else the edition that it repeats."""
         desired, history = self._desired, self._history
         last = history.judged
         if last is None or not desired.is_of(last) or inputs_changed(desired, last) or desired.edited:
@@ -323,7 +324,7 @@ class _Decision:
         return Reason("requested", detail=f"asked for with {option}")
 
     def _submitting(self) -> list[Reason]:
-        """The reason `in_progress` while another client submits the job: the plan is made again then."""
+        """Return the reason `in_progress` while another client submits the job: plan again afterwards."""
         busy = next(filter(submitter, self._history.live), None)
         if busy is None:
             return []
@@ -335,7 +336,7 @@ def _guards(attempts: Sequence[Attempt]) -> tuple[Guard, ...]:
 
 
 def inputs_changed(desired: Desired, last: Attempt) -> list[Reason]:
-    """The reason to run a job again because of its input files; [] for none."""
+    """Return the reason to run a job again because of its input files; [] for none."""
     if not desired.has_inputs_of(last):
         return [_other_inputs(desired, last)]
     if not _changed_under(desired, last):
@@ -349,7 +350,7 @@ def _changed_under(desired: Desired, last: Attempt) -> bool:
 
 
 def fired(launch: Launch, last: Attempt) -> list[Reason]:
-    """The triggers that re-run the finished job.
+    """Return the reasons of the triggers that re-run the finished job.
 
     A glob that the attempt did not watch has no digest to compare with, so it does not fire: editing
     `rerun_on` re-runs nothing by itself.
@@ -372,7 +373,7 @@ def fired(launch: Launch, last: Attempt) -> list[Reason]:
 
 
 def never_ran(latest: Attempt | None, *, other_document: bool) -> Reason:
-    """The reason for a job that has never run; `latest` was left behind, or skipped."""
+    """Return the reason for a job that never ran: its `latest` attempt is unfinished, or was skipped."""
     if latest is None:
         return Reason("no_attempt")
     if latest.state == "skipped":
@@ -382,7 +383,7 @@ def never_ran(latest: Attempt | None, *, other_document: bool) -> Reason:
 
 
 def _other_inputs(desired: Desired, last: Attempt) -> Reason:
-    """The reason to run a job again whose attempt was made with other input files."""
+    """Return the reason to run a job again whose attempt was made with other input files."""
     launch = desired.launch
     old, new = desired.files.get(last.inputs), desired.files.get(launch.inputs_digest)
     detail = f"the files are not those of attempt {last.number}"
@@ -396,7 +397,7 @@ def _other_inputs(desired: Desired, last: Attempt) -> Reason:
 
 
 def edited(files: Sequence[str], last: Attempt) -> list[Reason]:
-    """The reason `files_edited` when files of the checkout differ from those that an attempt ran."""
+    """Return the reason `files_edited` when checkout files differ from those that an attempt ran."""
     if not files:
         return []
     verb = "differs" if len(files) == 1 else "differ"
@@ -417,7 +418,7 @@ def spec_changed(changes: Sequence[Change], last: Attempt) -> Reason:
 
 
 def unreadable(attempt: Attempt) -> Reason:
-    """The reason to leave a job alone: whether the attempt is live, and what it has done, is not known."""
+    """Return the reason to leave a job alone when its attempt's record cannot be read."""
     return Reason("record_unreadable", detail=f"the record of attempt {attempt.number}: {attempt.unreadable}")
 
 

@@ -33,7 +33,7 @@ _SIZES: Final = (("GiB", 2**30), ("MiB", 2**20), ("KiB", 2**10), ("B", 1))
 
 
 def field(path: str) -> str:
-    """The path of a document as job files write it: `timeout_s` → `timeout`.
+    """Return a path of a document in the notation of job files: `timeout_s` → `timeout`.
 
     The digest of a workspace has no field in a job file and is called `workspace files`.
     """
@@ -49,13 +49,13 @@ def field(path: str) -> str:
 
 
 def is_workspace_digest(path: str) -> bool:
-    """Whether the path of a document is that of the digest of a workspace or of one of its projects."""
+    """Return whether a document's path leads to the digest of a workspace or of one of its projects."""
     part = re.match(_WORKSPACE, path)
     return part is not None and part[2] == "digest"
 
 
 def show_at(path: str, value: Any) -> str:
-    """The value at a path as job files write it there: `3m`, `1.5`, `4GiB`; elsewhere as `show` writes it."""
+    """Return the value at a path as job files do: `3m`, `1.5`, `4GiB`; elsewhere as `show` writes it."""
     if isinstance(value, int) and not isinstance(value, bool):
         if path == "timeout_s":
             return _duration(value)
@@ -70,13 +70,13 @@ def show_at(path: str, value: Any) -> str:
 
 
 def show_both(path: str, old: Any, new: Any) -> tuple[str, str]:
-    """Two values at a path. Two spellings of one macro remain distinct."""
+    """Return the texts of two values at a path. Two spellings of one macro remain distinct."""
     both = show_at(path, old), show_at(path, new)
     return both if both[0] != both[1] else (_plain(old), _plain(new))
 
 
 def show(value: Any) -> str:
-    """A value as plans print it: JSON on one line, so that `3` and `"3"` differ, and safe on a terminal.
+    """Return a value as plans print it: one line of JSON, so that `3` and `"3"` differ, safe on a terminal.
 
     Macros are spelled as in job files, `$<rank0_env>`.
     """
@@ -108,7 +108,7 @@ def _cores(millis: int) -> str:
 
 
 def _memory(size: int) -> str:
-    """A size in the largest unit that leaves it whole."""
+    """Return a size in the largest unit that divides it evenly."""
     unit, many = next((unit, many) for unit, many in _SIZES if size % many == 0)
     return f"{size // many}{unit}"
 
@@ -144,7 +144,7 @@ class Change:
         if self.op == "+":
             return f"+ {path} = {show_at(self.path, self.new)}"
         if isinstance(self.old, Mapping) and not reference_in(self.old):
-            # a whole role or mount is shown by its name alone
+            # A whole role or mount is represented by its name alone.
             return f"- {path}"
         return f"- {path} = {show_at(self.path, self.old)}"
 
@@ -161,9 +161,9 @@ def _mappings(old: Mapping[str, Any], new: Mapping[str, Any], path: str) -> Iter
 
 
 def _values(old: Any, new: Any, name: str, path: str) -> Iterator[Change]:
-    """`name` is the key of both values; either value may be _NOTHING."""
+    """Yield the changes between two values. `name` is the key of both; either value may be _NOTHING."""
     before, after = _branch(old), _branch(new)
-    emptied = before and new == {}  # an empty mapping is not the same as none
+    emptied = before and new == {}  # an empty mapping differs from an absent one
     if (
         before is not None
         and after is not None
@@ -224,7 +224,7 @@ def _role(old: Mapping[str, Any], new: Mapping[str, Any], path: str) -> Iterator
 
 
 def _by(items: Sequence[Mapping[str, Any]], key: str) -> dict[str, Mapping[str, Any]]:
-    """The items by name or destination: a normal form holds each of them once."""
+    """Return the items by name or destination. A normal form holds each name or destination once."""
     return {item[key]: item for item in items}
 
 
@@ -247,7 +247,7 @@ _CELLS_MAX = 1_000_000  # beyond this the exact table costs more than a smaller 
 
 
 def atom(value: Any) -> str:
-    """A text, equal only for equal JSON values of the same type: 1, 1.0, true and "1" are four values."""
+    """Return a text that is equal only for equal JSON values of one type: 1, 1.0, true and "1" all differ."""
     return json.dumps(value, sort_keys=True)
 
 
@@ -318,7 +318,7 @@ Piece = tuple[Literal["+", "-"], str]
 """The removed and the added text, each on one line; `…` stands for omitted context."""
 _Range = tuple[int, int]
 MOST: Final = 30
-"""The differences to show, and the number of lines of those left out."""
+"""How many differences are shown, before a line that counts the omitted ones."""
 _LEFT_OUT = "…"
 _LEAST_CONTEXT = 4  # words and blanks between two differences that are shown as one
 _AROUND = 12  # characters around a difference inside a word
@@ -331,7 +331,7 @@ def differences(old: str, new: str, width: int) -> list[Piece]:
     Macros are spelled as in job files.
     """
     before, after = with_brackets(old), with_brackets(new)
-    if before == after:  # two spellings of one macro
+    if before == after:  # the texts differ only in the spelling of a macro
         before, after = old, new
     found = list(_differences(before.split("\n"), after.split("\n"), width))
     left = len(found) - MOST
@@ -362,7 +362,7 @@ def _of_words(old: Sequence[str], new: Sequence[str], width: int) -> Iterator[Pi
 
 
 def _hunks(old: Sequence[str], new: Sequence[str], width: int) -> list[tuple[_Range, _Range]]:
-    """Ranges of differing words; ranges that are close together are joined as far as they fit."""
+    """Return ranges of differing words. Ranges close to each other are joined as far as they fit a line."""
     found: list[tuple[_Range, _Range]] = []
     for op, i, j in align(old, new):
         here = (i, i + (op != "+")), (j, j + (op != "-"))
@@ -405,7 +405,7 @@ def _middle(text: str, other: str) -> str:
 
 
 def _seen(line: str) -> str:
-    """The text, quoted where blanks at its end would be invisible."""
+    """Return the text, in quotes when blanks at its end would be invisible."""
     return show(line) if not line or line != line.rstrip() else printable(line)
 
 

@@ -22,10 +22,10 @@ _OLD_PREFIXES: Final = ("lp1:", "lp2:")
 class Start(NamedTuple):
     """The start of one job: everything that determines its run.
 
-    `review` is the review digest of its document, in which values of `$<git.…>` are left symbolic. Origin
-    and path count because relative paths, scripts and workspace are found from the folder of the job file.
-    Whether the plan calls it create, replace, rerun or resume is left out, and so are times, commits and
-    numbers.
+    `review` is the review digest of its document, in which values of `$<git.…>` are left symbolic. Origin and
+    path count because relative paths, scripts and workspace are found from the folder of the job file. The
+    digest leaves out whether the plan calls the start create, replace, rerun or resume; also times, commits
+    and numbers.
 
     Attributes:
         workspace: digest of the files that travel with the job, also part of the document; "" for none.
@@ -98,7 +98,7 @@ class Refusal(NamedTuple):
 
     Attributes:
         approved: the effects of the job that approvals hold instead; "" for none.
-        why: the reason, as a phrase.
+        why: the reason for the refusal, as a phrase.
     """
 
     effect: Effect
@@ -111,7 +111,7 @@ class Refusal(NamedTuple):
 
 
 def start_of(launch: Launch, digest: str = "") -> Start:
-    """The effect of starting a launch.
+    """Return the effect of starting a launch.
 
     Args:
         digest: the digest of its document, where the caller knows it; else it is computed.
@@ -132,14 +132,14 @@ def start_of(launch: Launch, digest: str = "") -> Start:
 
 
 def started_by(step: Step) -> Start | None:
-    """The start among the effects of a step; None for a step that starts nothing."""
+    """Return the start among the effects of a step; None for a step that starts nothing."""
     if not step.starts or step.launch is None:
         return None
     return start_of(step.launch, step.digest)
 
 
 def effects_of(steps: Iterable[Step]) -> tuple[Effect, ...]:
-    """The effects of steps, starts before stops, each kind in order."""
+    """Return the effects of steps: all starts, then all stops, each kind sorted."""
     effective = [step for step in steps if step.has_effects]
     starts = [start for step in effective if (start := started_by(step)) is not None]
     stops = {Stop(step.key, stop.app_id) for step in effective for stop in step.stops}
@@ -160,14 +160,14 @@ def plan_digest(effects: Iterable[Effect]) -> str:
 
 
 def covers(approved: str, digest: str) -> bool:
-    """Whether approving one plan digest approves another: the same starts, no stop beyond the approved."""
+    """Return whether approval of one plan digest covers another: the same starts, and no additional stop."""
     approved_starts, *approved_stops = approved.strip().split("+")
     starts, *stops = digest.split("+")
     return starts == approved_starts and set(stops) <= set(approved_stops)
 
 
 def is_superseded(digest: str) -> bool:
-    """Whether an older version made this plan digest; such a digest approves nothing today."""
+    """Return whether an older version made this plan digest; such a digest approves nothing today."""
     return digest.strip().startswith(_OLD_PREFIXES)
 
 
@@ -179,7 +179,7 @@ def _digest(*values: object) -> str:
 
 
 def shared_lines(steps: Sequence[Step]) -> tuple[str, ...]:
-    """Sentences about lines of shared files that change several jobs: `launcher.toml:12 changes 104 jobs`."""
+    """Return sentences about shared lines that change several jobs: `launcher.toml:12 changes 104 jobs`."""
     jobs: dict[str, dict[JobKey, str]] = {}
     for step in steps:
         for path in (field_at(change.path) for change in step.changes):
@@ -213,7 +213,7 @@ _PARTS = {"trigger": "rerun_on", "inputs": "inputs", "needs": "needs", "origin":
 
 
 def compared(head: Sequence[Launch], base: Sequence[Launch]) -> Compared:
-    """Compare launches with launches; neither ledger nor engine is asked."""
+    """Compare the launches of two commits. Neither the ledger nor an engine is read."""
     before = {launch.key: launch for launch in base if launch.enabled}
     now = {launch.key: launch for launch in head if launch.enabled}
     changed = []

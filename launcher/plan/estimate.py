@@ -21,15 +21,15 @@ from launcher.specs.launch import JobKey, Launch
 from launcher.turns.machine import total
 
 MOST: Final = 10
-"""The last successes of a job that are looked at."""
+"""How many of a job's last successes are read."""
 LEAST: Final = 2
 _FADING: Final = 0.85
-"""The weight of an attempt, relative to that of the next newer one."""
+"""The weight of an attempt, relative to that of the next newer attempt."""
 _USUAL_DEVIATION: Final = 0.15
 _USUAL_WEIGHT: Final = 2.0
-"""How many attempts the usual deviation of logarithms counts for."""
+"""The number of attempts that the usual deviation of logarithms weighs as much as."""
 _TENTH: Final = 1.2815515655446004
-"""The normal distribution leaves a tenth above it."""
+"""The quantile of the normal distribution that a tenth of its values exceed."""
 _SHORTEST_S: Final = 1e-3
 
 
@@ -42,7 +42,7 @@ class Past(NamedTuple):
 
 
 def with_estimates(plan: Plan, history: Mapping[JobKey, Sequence[Past]]) -> Plan:
-    """The plan with an estimate of each job that it starts, where there is one.
+    """Return the plan with an estimate for each job that it starts, if there are enough successes.
 
     Args:
         history: the last successes of jobs, each the newest first.
@@ -57,7 +57,7 @@ def with_estimates(plan: Plan, history: Mapping[JobKey, Sequence[Past]]) -> Plan
 
 
 def estimate(launch: Launch, digest: str, past: Sequence[Past]) -> Estimate | None:
-    """The estimate of an attempt of a document with that digest; None with fewer than two successes.
+    """Estimate an attempt of the document with that digest; None with fewer than two successes.
 
     Args:
         past: the last successes, the newest first.
@@ -93,7 +93,7 @@ def _core_hours(
         return None
 
     def core_s(each: Past) -> float:
-        """Core-seconds of a success, scaled where another document had another number of replicas."""
+        """Return the core-seconds of a success, scaled when its document had another number of replicas."""
         uses = ((each.used[role], replicas) for role, replicas in others.items())
         used = sum(use.cpu_s if is_same else use.cpu_s / max(use.runs, 1) * count for use, count in uses)
         return cores * each.took_s + used
@@ -102,7 +102,7 @@ def _core_hours(
 
 
 def range_of(values: Sequence[float]) -> Spread:
-    """The range of the next value, by at least two earlier ones, the newest first."""
+    """Return the range of the next value, estimated from two or more earlier values, the newest first."""
     logs = [log(max(value, _SHORTEST_S)) for value in values]
     weights, count = _weights(len(logs))
     mean = sum(map(mul, weights, logs))
@@ -117,14 +117,14 @@ def range_of(values: Sequence[float]) -> Spread:
 
 @cache
 def _weights(number: int) -> tuple[tuple[float, ...], float]:
-    """The weights of `number` attempts, summing to 1, and the equivalent number of equal weights."""
+    """Return the weights of `number` attempts, with the sum 1, and the equivalent number of equal weights."""
     weights = [_FADING**age for age in range(number)]
     whole = sum(weights)
     return tuple(each / whole for each in weights), whole**2 / sum(each**2 for each in weights)
 
 
 def _student(freedom: float) -> float:
-    """The 90 % quantile of Student's distribution; off by less than 1 % from 2 degrees of freedom on.
+    """Return the 90 % quantile of Student's distribution; off by less than 1 % from 2 degrees of freedom on.
 
     Source: Cornish and Fisher's expansion; Abramowitz and Stegun, 26.7.5.
     """

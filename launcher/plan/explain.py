@@ -92,7 +92,7 @@ def _workspace(step: Step, success: Attempt) -> Iterator[Basis]:
 
 
 def _folders(document: Any) -> dict[str, str]:
-    """The folders of a document's workspace with their digests; "" for a single one."""
+    """Return the folders of a document's workspace with their digests; a single folder has the name ""."""
     workspace = document.get("workspace") or {}
     projects = workspace.get("projects")
     if projects is None:

@@ -19,9 +19,9 @@ if TYPE_CHECKING:
 _State = Literal["succeeded", "pending", "starts", "none"]
 _T = TypeVar("_T")
 Knows = Callable[[Attempt, StoodOn], bool]
-"""Whether what an attempt has on record of a need can be compared here: `Snapshot.knows`."""
+"""Whether an attempt's record of a need can be compared in this state folder: see `Snapshot.knows`."""
 _SHOWN = 8
-"""Jobs in the words of a reason."""
+"""How many jobs the text of a reason names."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,10 +33,10 @@ class Ground:
         state: the state of `stands`: it succeeded, is "pending" (live already), or "starts" with this plan.
         edition: the edition of `stands`, else of the need's latest success; 0 for none.
         trouble: why there is no such attempt, as in `prepare: failed`.
-        submitter: the client that is submitting `stands` at the moment; "" for none.
-        is_routine: this plan starts `stands` for nothing but its trigger `every_apply`.
+        submitter: the client that is submitting the attempt `stands` now; "" for none.
+        is_routine: the trigger `every_apply` is the only reason why this plan starts `stands`.
         note: the deciding fact for a need that no job file declares or that is disabled; "" for others.
-        unresolved: why it is unknown which jobs its name means; "" for a need that is one job.
+        unresolved: why it is unknown which jobs the need's name means; "" for a need that is one job.
         warning: why the new attempt may find less of the need than it expects; "" for none.
     """
 
@@ -57,7 +57,7 @@ class Ground:
 
     @property
     def is_pending(self) -> bool:
-        """Whether an attempt that uses this need has to wait."""
+        """Whether an attempt that uses this need has to wait for it."""
         return self.state in ("pending", "starts")
 
     def has_moved(self, old: StoodOn) -> bool:
@@ -65,7 +65,7 @@ class Ground:
         return bool(self.edition) and self.edition != old.edition
 
     def moved(self) -> Reason:
-        """The reason to run a job again that used an earlier attempt or edition of the need."""
+        """Return the reason to run a job again that used an earlier attempt or edition of the need."""
         if self.state == "starts":
             return Reason("needs_changed", detail=f"{self.job} will run")
         if self.state == "pending":
@@ -86,13 +86,13 @@ class Grounds:
     steps: dict[JobKey, Step] = field(default_factory=dict)
 
     def of(self, launch: Launch) -> tuple[Ground, ...]:
-        """One ground for each need of the job."""
+        """Return one ground for each need of the job."""
         if not launch.needs:
             return ()
         return tuple(self._with_output(self._ground(need, launch), launch) for need in launch.needs)
 
     def _with_output(self, ground: Ground, launch: Launch) -> Ground:
-        """The ground, without its attempt where the job reads an output folder that is gone."""
+        """Return the ground, without its attempt when the job reads an output folder that is gone."""
         stands = ground.stands
         if stands is None or ground.is_pending or stands.app_id not in self.snapshot.lost_outputs:
             return ground
@@ -155,12 +155,12 @@ class Grounds:
 
 
 def key_of(launch: Launch, need: Need) -> JobKey:
-    """The job that a need names."""
+    """Return the key of the job that a need names."""
     return launch.key._replace(job=need.job)
 
 
 def in_order(launches: Mapping[JobKey, _T], needs: Mapping[JobKey, Iterable[JobKey]]) -> list[_T]:
-    """The jobs, each behind those that it needs. Raises CycleError; its second argument is the cycle."""
+    """Sort the jobs, each behind those that it needs. Raises CycleError; its second argument is the cycle."""
     if not any(needs.values()):
         return list(launches.values())
     from graphlib import TopologicalSorter
@@ -170,7 +170,7 @@ def in_order(launches: Mapping[JobKey, _T], needs: Mapping[JobKey, Iterable[JobK
 
 
 def cycle_in(launches: Sequence[Launch]) -> list[JobKey]:
-    """A cycle among the needs of the jobs, the first one also last; [] without one."""
+    """Return a cycle among the needs of the jobs, with its first job also at the end; [] without one."""
     needs = needs_of(launches)
     if not any(needs.values()):
         return []
@@ -188,7 +188,7 @@ def needs_of(launches: Iterable[Launch]) -> dict[JobKey, list[JobKey]]:
 
 
 def goes_on(attempt: Attempt, grounds: Sequence[Ground]) -> bool:
-    """Whether every need is still the attempt that an unfinished attempt was bound to."""
+    """Return whether an unfinished attempt was bound to the attempts that its needs have now."""
     stands = {ground.job: ground.stands and ground.stands[1:3] for ground in grounds if not ground.unresolved}
     bound = {each.job: each[1:3] for each in attempt.needs}  # number and edition
     if len(stands) < len(grounds):
@@ -197,7 +197,7 @@ def goes_on(attempt: Attempt, grounds: Sequence[Ground]) -> bool:
 
 
 def moved(attempt: Attempt, grounds: Sequence[Ground], knows: Knows) -> list[Reason]:
-    """The reason why an attempt does not match today's needs: the jobs differ, or their editions.
+    """Return why an attempt does not match the present needs: other jobs, or other editions of them.
 
     `rerun: never` takes a need out of the comparison. The file decides that for a need that it names, the
     record for a need that the file no longer names. So removing that policy runs nothing again by itself; it
@@ -210,7 +210,7 @@ def moved(attempt: Attempt, grounds: Sequence[Ground], knows: Knows) -> list[Rea
 
 
 def running_again(attempt: Attempt, grounds: Sequence[Ground], knows: Knows) -> list[Reason]:
-    """The reason why a live attempt is made anew: its needs move or run again meanwhile.
+    """Return why a live attempt is made anew: its needs have changed, or run again meanwhile.
 
     For a waiting attempt, further changes count: a need that `every_apply` repeats, although its edition
     stays, and a need that was added or removed. A waiting attempt has run nothing and is bound to exact
@@ -236,7 +236,7 @@ def running_again(attempt: Attempt, grounds: Sequence[Ground], knows: Knows) -> 
 
 
 def other_needs(attempt: Attempt, grounds: Sequence[Ground], *, order_too: bool = False) -> list[Reason]:
-    """The needs in the file that the attempt lacks, and the needs of the attempt that the file lacks.
+    """Return the needs that only the file has, and those that only the attempt has.
 
     None where a name among the needs may mean jobs that are not known here.
 
@@ -274,7 +274,7 @@ def run_since(attempt: Attempt, grounds: Sequence[Ground], knows: Knows) -> list
 
 
 def _on_record(attempt: Attempt, knows: Knows) -> dict[str, StoodOn]:
-    """The recorded needs by job, without needs whose numbers and editions are of another state folder."""
+    """Return the recorded needs by job, without needs that another state folder has numbered."""
     return {each.job: each for each in attempt.needs if knows(attempt, each)}
 
 
@@ -284,7 +284,7 @@ def _other_editions(attempt: Attempt, grounds: Iterable[Ground], knows: Knows) -
 
 
 def failed(grounds: Iterable[Ground]) -> Reason | None:
-    """The reason to hold a job that would start, with every need that offers no attempt."""
+    """Return the reason to hold a job that would start, with every need that offers no attempt."""
     troubles = [ground.trouble for ground in grounds if ground.stands is None]
     return Reason("needs_failed", detail=", ".join(troubles)) if troubles else None
 
@@ -308,8 +308,8 @@ class Desired:
         grounds: the offers of its needs, one for each.
         follows: the job runs again when its needs have.
         room: the room of this machine; None where no job asks for a share of it.
-        refusal: why its scheduler does not take its request; None where it does, and where it was not asked.
-        judges_inputs: its input files count.
+        refusal: why its scheduler refuses its request; None when the request was taken or not shown to it.
+        judges_inputs: whether changed input files run the job again.
         files: input files by their digest, for the texts of reasons.
         edited: the files of its checkout that differ from those that its latest attempt ran.
         place: see `Step`.
@@ -331,7 +331,7 @@ class Desired:
 
     @classmethod
     def of(cls, launch: Launch, **choices: Any) -> Desired:
-        """The job in normal form; `choices` are further fields."""
+        """Make the job from a launch in normal form; `choices` are further fields."""
         if launch.digest:
             document: Mapping[str, Any] = late_document(launch)
             return cls(launch=launch, document=document, digest=launch.digest, **choices)
@@ -342,7 +342,7 @@ class Desired:
 
     @property
     def lack(self) -> Reason | None:
-        """The reason why it can never start where it is to run; None when it can."""
+        """Return the reason why the job can never start where it is to run; None when it can."""
         return self.refusal or (self.room.lack(self.launch) if self.room is not None else None)
 
     def is_of(self, attempt: Attempt) -> bool:
@@ -356,7 +356,7 @@ class Desired:
         return self.digest == canonical.digest(canonical.renormalise(attempt.document))
 
     def has_inputs_of(self, attempt: Attempt) -> bool:
-        """Whether the attempt was made with the present input files, as far as these were read."""
+        """Whether the attempt was made with the present input files, as far as these files were read."""
         is_unread = bool(self.launch.inputs) and not self.launch.inputs_digest
         return not self.judges_inputs or is_unread or attempt.inputs == self.launch.inputs_digest
 
@@ -406,10 +406,10 @@ class History:
 
 
 def history_of(desired: Desired, snapshot: Snapshot, live: Sequence[Attempt]) -> History:
-    """Collect the job's history; `live` holds the snapshot's live attempts of this job."""
+    """Collect the job's history; `live` holds the live attempts that the snapshot has of this job."""
     key = desired.launch.key
     latest = snapshot.latest.get(key)
-    # A wanted waiting attempt without a holder is a leftover, too; any other one keeps its number.
+    # A waiting attempt without a holder is a leftover, too, when it is wanted; any other keeps its number.
     is_leftover = latest is not None and (
         is_unfinished(latest) or (is_abandoned(latest) and is_wanted(desired, latest))
     )
@@ -426,5 +426,5 @@ def history_of(desired: Desired, snapshot: Snapshot, live: Sequence[Attempt]) ->
 
 
 def is_wanted(desired: Desired, leftover: Attempt) -> bool:
-    """Whether a begun submission is one of the desired job: the next apply finishes it."""
+    """Return whether an unfinished submission belongs to the desired job: the next apply finishes it."""
     return desired.is_of(leftover) and desired.has_inputs_of(leftover) and goes_on(leftover, desired.grounds)

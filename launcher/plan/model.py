@@ -104,25 +104,25 @@ class Plan:
 
     @property
     def is_estimated(self) -> bool:
-        """Whether the cost of a job is known, so that the plan may exceed a budget."""
+        """Whether the cost of any job is known, so that the plan may exceed a budget."""
         return any(step.estimate is not None for step in self.steps)
 
     @property
     def is_in_order(self) -> bool:
-        """Whether the jobs that start are in the order of their turns, too."""
+        """Whether the jobs that start are also in the order of their turns."""
         places = [step.place for step in self.steps if step.starts]
         return places == sorted(places)
 
     @property
     def effects(self) -> tuple[Effect, ...]:
-        """Everything that it starts and stops."""
+        """All starts and stops of the plan."""
         from launcher.plan.effects import effects_of
 
         return effects_of(self.steps)
 
     @property
     def receivers(self) -> tuple[Destination, ...]:
-        """The receivers of the outcomes of the attempts that it starts, as their projects name them."""
+        """The receivers that the projects name for the outcomes of the attempts that the plan starts."""
         starting = (step.launch for step in self.steps if step.starts and step.launch is not None)
         return tuple(dict.fromkeys(each for launch in starting for each in launch.notify))
 
@@ -146,13 +146,13 @@ class Plan:
         lifetime_s: float = 24 * 3600,
         commits: Mapping[str, str] | None = None,
     ) -> Plan:
-        """The plan with an id and an expiry time, ready to be saved."""
+        """Return the plan with an id and an expiry time, ready to be saved."""
         start, end = int(created_at), int(created_at) + int(lifetime_s)
         known = dict(self.commits if commits is None else commits)
         return replace(self, plan_id=plan_id, created_at=start, expires_at=end, commits=known)
 
     def with_notes(self, notes: Mapping[JobKey, Sequence[str]]) -> Plan:
-        """The plan with further notes on steps, by job key."""
+        """Return the plan with further notes on steps, by job key."""
         steps = (
             replace(step, notes=(*step.notes, *more)) if (more := notes.get(step.key)) else step
             for step in self.steps
@@ -174,7 +174,7 @@ class Plan:
         return "Plan: " + ", ".join(parts)
 
     def __str__(self) -> str:
-        """One line per job that is not kept, its changes below it; the counts; the plan digest."""
+        """Return a line per job that is not kept, with its changes below; then the counts and the digest."""
         shown = [str(step) for step in self.steps if not step.is_quiet]
         shown += [f"?   {orphan}\n" for orphan in self.orphans]
         shown += [f"error: {problem}\n" for problem in self.problems]
@@ -187,14 +187,14 @@ class Plan:
 
 
 def approves(approved_digest: str, plan: Plan) -> bool:
-    """Whether the plan's effects are the approved ones; stopping fewer attempts than approved is fine."""
+    """Return whether the plan's effects are the approved ones; fewer stops than the approved are fine."""
     from launcher.plan.effects import covers
 
     return covers(approved_digest, plan.plan_digest)
 
 
 def attributed(plan: Plan, base: Sequence[Launch], name: str, here: str) -> Plan:
-    """The plan with the origin of each effect: already pending on the base called `name`, or from `here`.
+    """Return the plan with the origin of each effect: pending on the base `name` already, or from `here`.
 
     A start is pending when the base declares the same start; a stop, when the base does not declare its job.
     """
@@ -221,7 +221,7 @@ FAIL_ON: Final[dict[FailOn, str]] = {
 
 
 def matches(plan: Plan, fail_on: Collection[str]) -> dict[FailOn, list[JobKey]]:
-    """The conditions of `fail_on` that the plan meets, each with its jobs."""
+    """Return the conditions of `fail_on` that the plan meets, each with its jobs."""
     if not fail_on:
         return {}
     found: dict[FailOn, list[JobKey]] = {
@@ -236,7 +236,7 @@ def matches(plan: Plan, fail_on: Collection[str]) -> dict[FailOn, list[JobKey]]:
 def plan_exit_code(plan: Plan, *, detailed: bool = False, fail_on: Collection[str] = ()) -> int:
     """1 with problems, 3 over a budget or when `fail_on` matches, 2 for changes when `detailed`, else 0.
 
-    A job that is held is no change.
+    A held job is not a change.
     """
     if plan.problems:
         return 1
@@ -306,7 +306,7 @@ class Overrun(NamedTuple):
 
 
 def total_of(steps: Iterable[Step]) -> PlanTotal:
-    """The sum over the steps that start."""
+    """Return the sum over the steps that start a job."""
     starting = [step.estimate for step in steps if step.starts]
     known = [each for each in starting if each is not None]
     return PlanTotal(
@@ -318,7 +318,7 @@ def total_of(steps: Iterable[Step]) -> PlanTotal:
 
 
 def overruns(steps: Iterable[Step]) -> list[Overrun]:
-    """The budgets that the medians of the steps that start exceed, by project and target.
+    """Return the budgets that the sum of the medians exceeds, by project and target.
 
     Where files of one project and target have different budgets, the smallest counts.
     """
@@ -341,7 +341,7 @@ def _overrun(scope: tuple[str, str], unit: str, steps: Sequence[Step]) -> Overru
 
 
 def _sum(ranges: Iterable[Spread | None]) -> Spread | None:
-    """The sum of independent amounts: their deviations partly cancel out."""
+    """Return the sum of independent amounts, whose deviations partly cancel each other out."""
     known = [each for each in ranges if each is not None]
     if not known:
         return None

@@ -102,7 +102,8 @@ def _checked(plan: Plan, snapshot: Snapshot) -> list[tuple[Step, _Today]]:
 
 
 def located(plan: Plan, *, root: str, origin: str) -> Plan:
-    """The plan with its job files bound to the repository at `root`. Raises StaleError for others.
+    """Return the plan with its job files bound to the repository at `root`. Raises StaleError for another
+    one.
 
     A job without a git remote has a folder as its origin. It belongs only to a checkout that has no remote
     either, and whose folder contains that folder or lies in it.
@@ -134,7 +135,7 @@ def _is_at_home(job_origin: str, origin: str) -> bool:
 
 
 def _unfit(plan: Plan, snapshot: Snapshot, now: float) -> tuple[Stale, ...]:
-    """The reasons to refuse the whole plan."""
+    """Return the reasons to refuse the whole plan."""
     if now > plan.expires_at:
         detail = f"the plan expired at {_utc(plan.expires_at)}"
         return (Stale(reason=Reason("expired", detail=detail)),)
@@ -151,7 +152,7 @@ def _unfit(plan: Plan, snapshot: Snapshot, now: float) -> tuple[Stale, ...]:
 
 
 def _today(step: Step, plan: Plan, grounds: Grounds, asked: Collection[JobKey]) -> _Today:
-    """The step as it would be carried out now, and why it is stale."""
+    """Return the step as it would be carried out now, and why it is stale."""
     assert step.launch is not None
     latest = grounds.snapshot.latest.get(step.key)
     desired = Desired(
@@ -171,7 +172,7 @@ def _today(step: Step, plan: Plan, grounds: Grounds, asked: Collection[JobKey]) 
     launch = step.launch if step.has_effects else _untriggered(step.launch)
     retry = plan.selection.retry_failed
     desired = replace(desired, launch=launch, rerun=step.key in asked, retry_failed=retry)
-    if step.blocked in LACKING:  # still so: the plan may not be applied
+    if step.blocked in LACKING:  # still lacking: the plan may not be applied
         return step, None
     today = _decided(step, desired, grounds.snapshot)
     if _stands(step, today) or _waits_in_vain(step, today, plan, grounds):
@@ -180,8 +181,8 @@ def _today(step: Step, plan: Plan, grounds: Grounds, asked: Collection[JobKey]) 
 
 
 def _own_today(step: Step, desired: Desired, latest: Attempt, snapshot: Snapshot) -> Step:
-    """A step whose attempt this plan has made: resumed when unfinished, else done."""
-    # Without automatic re-runs: a plan starts a job once, whatever the outcome.
+    """Return the step of an attempt that this plan has made: resumed when unfinished, else done."""
+    # No automatic re-run: a plan starts a job once, whatever the outcome.
     holds: dict[str, Any] = {"on_failed": "hold", "on_cancelled": "hold", "on_lost": "hold"}
     lifecycle = replace(desired.launch.lifecycle, **holds)
     quiet = _untriggered(replace(desired.launch, lifecycle=lifecycle))
@@ -200,7 +201,7 @@ def _decided(step: Step, desired: Desired, snapshot: Snapshot) -> Step:
 
 
 def _waits_in_vain(step: Step, today: Step, plan: Plan, grounds: Grounds) -> bool:
-    """Whether the job is held because a need that this plan itself has started did not succeed."""
+    """Return whether the job is held because a need that this plan has started did not succeed."""
     if today.reasons[0].code != "needs_failed" or step.launch is None:
         return False
     started = {each.key: each for each in plan.steps if each.starts}
@@ -216,12 +217,12 @@ def _waits_in_vain(step: Step, today: Step, plan: Plan, grounds: Grounds) -> boo
 
 
 def _is_own(latest: Attempt | None, step: Step, plan: Plan) -> bool:
-    """Whether this saved plan made the latest attempt."""
+    """Return whether this saved plan made the latest attempt."""
     return latest is not None and plan.plan_id != "" and latest.plan_id == plan.plan_id and step.starts
 
 
 def _untriggered(launch: Launch) -> Launch:
-    """The launch without its triggers: a job that was kept while it ran stays kept once it has succeeded."""
+    """Return the launch without triggers: a job that was kept while it ran stays kept after its success."""
     return replace(launch, lifecycle=replace(launch.lifecycle, rerun_on=(), on_edit="note"))
 
 
@@ -247,7 +248,7 @@ def _editions(step: Step) -> set[tuple[str, int]]:
 
 
 def _stop_today(step: Step, snapshot: Snapshot) -> _Today:
-    """A step that only stops. It counts as done once the attempt has ended, for whatever reason."""
+    """Return a step that only stops an attempt. The step counts as done once the attempt has ended."""
     latest = snapshot.latest.get(step.key)
     if step.reasons[0].code == "orphan" and latest is not None and latest.number > step.guard.attempt:
         return step, _moved(step, latest)
@@ -261,7 +262,7 @@ def _stop_today(step: Step, snapshot: Snapshot) -> _Today:
 
 
 def _moved(step: Step, latest: Attempt | None, today: Step | None = None) -> Reason:
-    """The expected attempt, the one found, and the user who made it."""
+    """Describe the expected attempt, the one found, and the user who made that."""
     by = f" made by {latest.actor}" if latest is not None and latest.actor else ""
     detail = f"expected {step.guard}, found {Guard.of(latest)}{by}"
     if today is not None and today.kind != step.kind:

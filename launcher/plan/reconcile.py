@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 DeclaredIn = Callable[[Launch, str], str]
-"""A launch, and the name of a job that it needs → the file that declares that job; "" for none."""
+"""Maps a launch and the name of a job that it needs to the file that declares that job; "" for none."""
 NOTHING: Final[Mapping[JobKey, Any]] = MappingProxyType({})
 
 
@@ -43,10 +43,10 @@ class Choices:
         rerun: jobs to run again whatever their outcome, each as `job` or `project/job`, or all jobs of a
             matrix by its name; with `+` behind it, also every job that needs them.
         retry_failed: run every job again whose latest attempt failed or was lost.
-        prune: destroy orphans, which `scopes` say where to look for, instead of reporting them.
+        prune: destroy the orphans within `scopes` instead of reporting them.
         take_over: jobs of another origin become jobs of this one.
         declared_in: finds the file of a need that neither the jobs nor the snapshot have.
-        check: the schedulers that can are asked whether they take the request of each new attempt.
+        check: ask schedulers that support it whether they take the request of each new attempt.
     """
 
     select: tuple[str, ...] = ()
@@ -60,7 +60,7 @@ class Choices:
 
     @property
     def selection(self) -> Selection:
-        """The flags, for the record."""
+        """The flags, as plans record them."""
         return Selection(
             select=tuple(sorted(self.select)),
             rerun=tuple(sorted(self.rerun)),
@@ -83,13 +83,13 @@ def reconcile(
     edited: Mapping[JobKey, tuple[str, ...]] = NOTHING,
     refused: Mapping[JobKey, Reason] = NOTHING,
 ) -> Plan:
-    """Make the plan that turns the snapshot into the desired jobs, which are those that were selected.
+    """Make the plan that turns the snapshot into the desired jobs, which are the selected ones.
 
     Args:
         others: jobs that are declared and not selected; they are no orphans, and are left as they are.
         room: the room of this machine; None where no job asks for a share of it.
         edited: job → the files of its checkout that differ from those that its latest attempt ran.
-        refused: job → why its scheduler does not take its request, where that was asked.
+        refused: job → why its scheduler refuses its request; {} when no scheduler was asked.
 
     Raises UsageError when `rerun` names no job, several, or one that is disabled.
     """
@@ -143,7 +143,7 @@ def _shared_lines(steps: Sequence[Step]) -> tuple[str, ...]:
 
 
 def _steps(job: Desired, snapshot: Snapshot, live: Sequence[Attempt]) -> list[Step]:
-    """The job's step; where that has no effects, also the stops of older attempts beside the newest one."""
+    """Return the job's step. Without effects of its own, the stops of superseded live attempts follow it."""
     history = history_of(job, snapshot, live)
     step = decide(job, history)
     if step.has_effects or history.judged is None or history.unreadable or job.launch.lifecycle.protect:
@@ -158,7 +158,7 @@ def _steps(job: Desired, snapshot: Snapshot, live: Sequence[Attempt]) -> list[St
 
 
 def _with_note(step: Step, others: Sequence[Launch]) -> Step:
-    """A step that starts a job, with a note on the jobs that need it and are not selected."""
+    """Return the step, with a note on jobs that were not selected but need the job that it starts."""
     left = [each.key.job for each in others if step.key in each.needed] if step.starts else []
     if not left:
         return step
@@ -167,7 +167,7 @@ def _with_note(step: Step, others: Sequence[Launch]) -> Step:
 
 
 def _place(step: Step) -> tuple[Any, ...]:
-    """The sort key: job key, with numbers in names in numeric order; then the older attempt first."""
+    """Return the sort key: the job key, with numbers in numeric order; then the older attempt first."""
     project, target, job = step.key
     return project, target, natural(job), job, step.guard.attempt
 
@@ -188,7 +188,7 @@ def asked_for(desired: Sequence[Launch], rerun: Collection[str]) -> set[JobKey]:
 def _named(desired: Sequence[Launch], name: str) -> set[JobKey]:
     found = named(desired, name, "--rerun")
     job = name.rpartition("/")[2]
-    meant = {launch.key._replace(job=job) for launch in found}  # for a matrix, its name
+    meant = {launch.key._replace(job=job) for launch in found}  # the matrix's name stands for its jobs
     if len(meant) > 1:
         hint = f"say which one: {', '.join(sorted(map(str, meant)))}"
         raise UsageError(f"--rerun {name}: several jobs have this name", hint=hint)
@@ -228,7 +228,7 @@ def _problems(
 def _unmet(
     desired: Sequence[Launch], others: Sequence[Launch], snapshot: Snapshot, declared_in: DeclaredIn
 ) -> list[PlanProblem]:
-    """The needs that no job meets: a cycle, or a name that no file declares and that never ran."""
+    """Return the problems of needs: a cycle, or a name that no file declares and that never ran."""
     if circle := cycle_in(desired):
         around = " → ".join(key.job for key in circle)
         hint = "remove one of these `needs`"
@@ -271,12 +271,12 @@ def _unknown(
 
 
 def has_other_origin(launch: Launch, latest: Attempt | None) -> bool:
-    """Whether the job's attempts belong to another repository. A job without an origin belongs to all."""
+    """Return whether another repository owns the job's attempts. A job without an origin belongs to all."""
     return latest is not None and latest.origin not in ("", launch.origin)
 
 
 def _engines(steps: Iterable[Step], fingerprints: Mapping[str, str]) -> dict[str, str]:
-    """The fingerprints of the schedulers that the steps start or stop something on."""
+    """Return the fingerprints of the schedulers on which the steps start or stop something."""
     touched = {step.launch.scheduler for step in steps if step.launch is not None}
     touched |= {guard.scheduler for step in steps for guard in (*step.stops, *step.withdraws)}
     return {name: fingerprint for name, fingerprint in sorted(fingerprints.items()) if name in touched}
@@ -284,7 +284,7 @@ def _engines(steps: Iterable[Step], fingerprints: Mapping[str, str]) -> dict[str
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Scope:
-    """A place of orphans: attempts of one origin and target whose recorded path is below a directory.
+    """Where to look for orphans: attempts of one origin and target whose path is below a directory.
 
     Attributes:
         target: None where orphans of every target count.
@@ -312,9 +312,9 @@ def report(attempt: Attempt) -> Orphan:
 
 
 def stop(attempt: Attempt, reason: Reason) -> Step:
-    """Stop an attempt, of which a job may have several; one that waits for others is withdrawn.
+    """Return the step that stops one attempt of a job; a waiting attempt is withdrawn.
 
-    One whose record cannot be read is held: nothing can be asked of its holder.
+    An attempt whose record cannot be read is held, since its holder cannot be asked to stop it.
     """
     if attempt.unreadable:
         reasons = (unreadable(attempt), reason)
@@ -334,7 +334,7 @@ def stop(attempt: Attempt, reason: Reason) -> Step:
 
 
 def select(launches: Sequence[Launch], words: Collection[str]) -> tuple[list[Launch], list[Launch]]:
-    """The jobs that --select names, and the other jobs; without words all are selected.
+    """Return the jobs that --select names, and the other jobs; without words all are selected.
 
     Raises UsageError for a name of no job.
     """
@@ -351,7 +351,7 @@ def select(launches: Sequence[Launch], words: Collection[str]) -> tuple[list[Lau
 
 
 def named(launches: Sequence[Launch], name: str, option: str) -> list[Launch]:
-    """The jobs with a name, `job` or `project/job`; all jobs of a matrix by the name of the matrix.
+    """Return the jobs called `job` or `project/job`; the name of a matrix means all of its jobs.
 
     Raises UsageError when there is none.
     """
@@ -365,7 +365,7 @@ def named(launches: Sequence[Launch], name: str, option: str) -> list[Launch]:
 
 
 def one_named(launches: Sequence[Launch], name: str, option: str) -> Launch:
-    """The job with a name. Raises UsageError when there is none, or several."""
+    """Return the job with a name. Raises UsageError when there is none, or several."""
     found = named(launches, name, option)
     if len(found) > 1:
         hint = f"say which one: {', '.join(sorted(str(launch.key) for launch in found))}"
@@ -381,7 +381,7 @@ def _names(launch: Launch) -> tuple[str, ...]:
 def reached(
     launches: Sequence[Launch], start: Collection[JobKey], way: Literal["needs", "dependents"]
 ) -> set[JobKey]:
-    """The jobs at `start` and every job that they need, or that needs them, directly or not."""
+    """Return the jobs at `start` and, by `way`, all that they need or that need them, directly or not."""
     edges = [(key, need) for key, needs in needs_of(launches).items() for need in needs]
     if way == "dependents":
         edges = [(need, key) for key, need in edges]

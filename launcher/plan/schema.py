@@ -29,7 +29,7 @@ from launcher.specs.notify import OUTCOMES
 VERSION: Final = "launcher.plan/v3"
 READ: Final = ("launcher.plan/v1", "launcher.plan/v2", VERSION)
 EFFECTS_VERSION: Final = "launcher.effects/v1"
-"""The versions that can be applied."""
+"""The versions of a list of effects that can be applied."""
 MOMENT: Final = r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ"
 
 _DIGEST = text(
@@ -416,7 +416,7 @@ PLAN: Final = record(
 
 
 def plan_schema() -> dict[str, Any]:
-    """The JSON Schema of a saved plan."""
+    """Return the JSON Schema of a saved plan."""
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "$id": "urn:launcher:plan-v3",

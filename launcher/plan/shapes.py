@@ -1,6 +1,6 @@
-"""JSON Schemas of JSON values, and a check that finds every fault of a value by its schema.
+"""Build JSON Schemas, and find every fault of a value by its schema.
 
-The functions that are named like a value return its schema: the part of JSON Schema that `faults_in` reads.
+Functions named after a kind of value return its schema, in the part of JSON Schema that `faults_in` reads.
 """
 
 from __future__ import annotations
@@ -14,22 +14,22 @@ from launcher.text import nearest
 _TOO_LARGE = 1e15
 Schema = dict[str, Any]
 Fault = tuple[str, str]
-"""A path (`jobs[0].guard.state`) and the fault there."""
+"""A path (`jobs[0].guard.state`) and the fault of the value at that path."""
 
 
 def text(doc: str = "", *, pattern: str = "", choices: Collection[str] = ()) -> Schema:
-    """A string: one of `choices`, or a full match of `pattern`."""
+    """Return the schema of a string: one of `choices`, or a full match of `pattern`."""
     given = {"enum": list(choices)} if choices else {}
     return _of("string", doc, **given, **({"pattern": f"^(?:{pattern})$"} if pattern else {}))
 
 
 def whole(doc: str = "", *, least: int | None = None) -> Schema:
-    """An integer of at least `least`."""
+    """Return the schema of an integer of at least `least`."""
     return _of("integer", doc, **({} if least is None else {"minimum": least}))
 
 
 def number(doc: str = "") -> Schema:
-    """A finite number that is not negative."""
+    """Return the schema of a finite number that is not negative."""
     return _of("number", doc, minimum=0, exclusiveMaximum=_TOO_LARGE)
 
 
@@ -38,28 +38,28 @@ def flag(doc: str = "") -> Schema:
 
 
 def anything(doc: str = "") -> Schema:
-    """Any JSON value."""
+    """Return the schema of any JSON value."""
     return {"description": doc} if doc else {}
 
 
 def items(item: Schema, doc: str = "") -> Schema:
-    """A list with items of one schema."""
+    """Return the schema of a list whose items have one schema."""
     return _of("array", doc, items=item)
 
 
 def table(value: Schema, doc: str = "") -> Schema:
-    """An object with arbitrary keys and values of one schema."""
+    """Return the schema of an object with arbitrary keys and values of one schema."""
     return _of("object", doc, additionalProperties=value)
 
 
 def record(fields: Mapping[str, Schema], optional: Mapping[str, Schema], doc: str = "") -> Schema:
-    """An object with known fields; those in `optional` may be absent, unknown ones are faults."""
+    """Return the schema of an object with known fields; `optional` ones may be absent."""
     known = {**fields, **optional}
     return _of("object", doc, properties=known, required=list(fields), additionalProperties=False)
 
 
 def either(first: Schema, second: Schema, doc: str = "") -> Schema:
-    """A value of one of two schemas: of the second for a record that has its fields."""
+    """Return the schema of a value of one of two schemas: `second` for a record that has its fields."""
     return {**anything(doc), "anyOf": [first, second]}
 
 
@@ -68,7 +68,7 @@ def _of(kind: str, doc: str, **more: Any) -> Schema:
 
 
 def faults_in(schema: Schema, value: Any, path: str) -> Iterator[Fault]:
-    """Every fault of a value, by a schema that the functions above have made."""
+    """Return every fault of a value, by a schema that the functions above have made."""
     if "anyOf" in schema:
         schema = _chosen(schema["anyOf"], value)
     check = _CHECKS.get(schema.get("type", ""))
@@ -147,7 +147,7 @@ _CHECKS = {
 
 
 def _kind(value: Any) -> str:
-    """The kind of a JSON value as messages name it."""
+    """Return the kind of a JSON value in the words of messages."""
     if value is None:
         return "null"
     if isinstance(value, bool):

@@ -1,4 +1,4 @@
-"""The observed attempts, of the ledger and the engines in one view."""
+"""The observed attempts: ledger and engines joined in one view."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ OUTPUT_GONE = "its output folder is gone"
 
 
 def missing_output(engine: str) -> str:
-    """Why an output folder cannot be read. `engine`: the address of another engine that has it, if any."""
+    """Return why an output folder cannot be read. `engine`: address of another engine that has it, or ""."""
     return f"its output folder is at the engine {engine}" if engine else OUTPUT_GONE
 
 
@@ -23,7 +23,7 @@ class Snapshot:
 
     Attributes:
         latest, succeeded: the latest attempt, and the latest success, per job.
-        ran: the latest attempt per job that has run anything: none that was skipped, is submitted or waits.
+        ran: per job the latest attempt that has run anything; skipped, submitted and waiting ones have not.
         live: the live attempts, also of other jobs where those were asked for, by job and number.
         counts: recorded attempts per (job, digest); they bound automatic re-runs.
         inputs: the input files by their digest, where they are recorded and plans have to name them.
@@ -46,17 +46,17 @@ class Snapshot:
     lost_outputs: Mapping[str, str] = field(default_factory=dict)
 
     def knows(self, attempt: Attempt, need: StoodOn) -> bool:
-        """Whether the edition of a need on record can be compared with those in this state folder.
+        """Whether an attempt's recorded edition of a need can be compared with editions of this state folder.
 
-        It cannot when another state folder has made the attempt on a shared engine, and the need ran on an
-        engine of that folder alone: there, numbers and editions count other attempts. An older version has
-        not recorded the folder; such an attempt counts as made by this folder.
+        It cannot when another state folder made the attempt on a shared engine and the need ran on an engine
+        of that folder alone, since each folder numbers such attempts itself. Attempts of older versions,
+        which lack the folder, count as made by this folder.
         """
         foreign = attempt.home not in ("", self.home) and attempt.scheduler in self.shared
         return not foreign or need.scheduler in self.shared
 
     def without_outputs(self, lost: Mapping[str, str]) -> Snapshot:
-        """The snapshot with these `lost_outputs`."""
+        """Return the snapshot with these `lost_outputs`."""
 
         def marked(attempts: Mapping[JobKey, Attempt]) -> dict[JobKey, Attempt]:
             made = dict(attempts)

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 ActionKind = Literal["keep", "create", "replace", "rerun", "resume", "destroy", "hold"]
 Blocked = Literal["protected", "on_change_hold", "over_capacity", "refused"]
 LACKING: Final[tuple[Blocked, ...]] = ("over_capacity", "refused")
-"""A job that is held for one of these could never start: no plan with it is applied."""
+"""The holds of jobs that could never start: a plan with one of them is not applied."""
 GuardState = Literal[
     "none",
     "unfinished",
@@ -44,7 +44,7 @@ MARKS: Final[dict[ActionKind, str]] = {
 }
 STARTING: Final[frozenset[str]] = frozenset({"create", "replace", "rerun", "resume"})
 EFFECTIVE: Final[frozenset[str]] = STARTING | {"destroy"}
-"""The kinds that start or stop something; a plan with none of them is empty."""
+"""The kinds that start or stop something. A plan without such a step is empty."""
 
 
 UNITS: Final[Mapping[str, str]] = {"gpu_hours": "GPU-hours", "core_hours": "core-hours"}
@@ -62,7 +62,7 @@ class Spread(NamedTuple):
         return Spread(*(factor * each for each in self))
 
     def rounded(self) -> Spread:
-        """The range with the digits that saved plans keep."""
+        """Return the range with the digits that saved plans keep."""
         return Spread(*(round(each, 6) for each in self))
 
 
@@ -70,7 +70,7 @@ class Estimate(NamedTuple):
     """The duration, core-hours and GPU-hours of an attempt, estimated by its job's last successes.
 
     Attributes:
-        attempts: the number of successes, at least two, which ran the `same_document`, or others.
+        attempts: the number of successes used, at least two. same_document: all of them ran this document.
         duration_s: the time from its start to its end, without waiting and time in line.
         core_hours: cores that its roles ask for, times the duration, and the CPU time of roles that ask for
             none; None where that is not on record.
@@ -89,7 +89,7 @@ class Estimate(NamedTuple):
 
 
 def to_estimate(found: Mapping[str, Any]) -> Estimate:
-    """The inverse of `Estimate.to_json`."""
+    """Make an estimate from the result of `Estimate.to_json`."""
     ranges = {name: Spread(**part) for name, part in found.items() if isinstance(part, dict)}
     return Estimate(found["attempts"], found["same_document"], **ranges)
 
@@ -105,7 +105,7 @@ def in_hours(value: float) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Guard:
-    """An attempt as the plan saw it. Without an attempt: number 0, edition 0, state "none".
+    """The state of an attempt when the plan was made. Without an attempt: number 0, edition 0, state "none".
 
     `state` is the attempt's. An attempt that has not started completely is "submitting" while its owner
     lives, and "unfinished" when its owner died before any replica ran.
@@ -145,7 +145,7 @@ def guard_state(attempt: Attempt) -> GuardState:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Step:
-    """The step of a plan for one job. Fields from `latest` on are not saved, but for `estimate`.
+    """The step of a plan for one job. Of the fields from `latest` on, only `estimate` is saved.
 
     Attributes:
         reasons: the deciding one first; never empty.
@@ -154,11 +154,11 @@ class Step:
             until `located` has bound it to a repository.
         document, digest: the normal form of `launch`; {} and "" without one.
         number, edition: of the attempt to make or to resume; 0 for none.
-        needs: the exact attempts that it will use, sorted by job; of one that this plan starts, its step's.
+        needs: the exact attempts that it will use, sorted by job, those that this plan starts included.
         after: the jobs among `needs` whose attempts have not succeeded yet: the attempt waits for them.
         withdraws: waiting attempts to withdraw first; nothing of them has run. Outside the plan digest.
         stops: the live attempts that have to be stopped: by replace before the new one starts, by destroy.
-        leftovers: unfinished submissions, to be removed first; one of that `number` by its reservation.
+        leftovers: unfinished submissions to remove first; the reservation removes one of that `number`.
         guard: the latest attempt that this step was decided on.
         consented: the job itself says `on_change: replace`, so that replacing it needs no further approval.
         blocked: which policy or lack turned a step with effects into this hold; None for every other step.
@@ -167,10 +167,10 @@ class Step:
         place: the position among the jobs of the files, which is the order of their turns.
         notes: notes for the user, such as on fields that the scheduler cannot enforce.
         latest: the attempt that decided: that of `guard`, or the one before a leftover of another document.
-        bound: `launch` bound to this machine and dry-run, unless another job's dry run answers for it.
+        bound: `launch` bound to this machine and dry-run; None when another job's dry run answers for it.
         approval, pull_request: the approval of the start (`launcher.plan.approved`).
-        attribution: the commit that its effects are from (`attributed`), "" where that was not asked.
-        estimate: its duration and hours, by its last successes; None where there are too few.
+        attribution: the commit that its effects are from (`attributed`); "" when the plan was not compared.
+        estimate: its duration and hours, by the job's last successes; None when there are too few.
     """
 
     key: JobKey
@@ -215,17 +215,17 @@ class Step:
 
     @property
     def is_edited(self) -> bool:
-        """Whether the job is kept although files that it runs differ from those that its success ran."""
+        """Whether the job is kept although its files differ from those that its latest success ran."""
         return self.kind == "keep" and any(reason.code == "files_edited" for reason in self.reasons)
 
     @property
     def is_quiet(self) -> bool:
-        """Whether the job is kept without remarks: plans count it and print no line."""
+        """Whether the job is kept without remarks. Plans count such a job and print no line about it."""
         return self.is_settled and not self.notes and not self.is_edited
 
     @property
     def is_settled(self) -> bool:
-        """Whether the job is kept, its attempt was not changed by hand, and no client is submitting it."""
+        """Whether the job is kept, its attempt is as launcher left it, and no client is submitting it."""
         drifted = any(reason.code == "drift" for reason in self.reasons)
         return self.kind == "keep" and not self.waits_for and not drifted
 
@@ -240,7 +240,7 @@ class Step:
         return attempt_id(self.key, self.number) if self.starts else ""
 
     def why(self, changed: str = "") -> str:
-        """The reasons in one line; `changed` replaces the first difference from the attempt before."""
+        """Return the reasons in one line; `changed` replaces the first difference from the attempt before."""
         reasons = [
             changed if changed and reason.code == "spec_changed" and self.changes else str(reason)
             for reason in self.reasons
@@ -249,7 +249,7 @@ class Step:
 
     @property
     def why_in_brief(self) -> str:
-        """The reasons in one line, with the names of changed fields and without their values."""
+        """Return the reasons in one line, with the names of changed fields and without their values."""
         if not self.changes:
             return self.why()
         paths = dict.fromkeys(diff.field(change.path) for change in self.changes)
@@ -271,22 +271,22 @@ class Step:
 
 
 def submitter(attempt: Attempt) -> str:
-    """The client that is submitting the attempt; "" when there is none."""
+    """Return the client that is submitting the attempt; "" for none."""
     return attempt.owner if guard_state(attempt) == "submitting" else ""
 
 
 def is_abandoned(attempt: Attempt) -> bool:
-    """Whether the attempt waits, for others or in line, and its holder has died."""
+    """Return whether the attempt waits, for others or in line, and its holder has died."""
     return attempt.state in WAITING_STATES and not attempt.owner
 
 
 def is_unfinished(attempt: Attempt) -> bool:
-    """Whether the attempt is a begun submission whose owner has died."""
+    """Return whether the attempt is an unfinished submission whose owner has died."""
     return guard_state(attempt) == "unfinished"
 
 
 def in_order(steps: Sequence[Step]) -> list[Step]:
-    """The steps, each behind the steps of the jobs that it needs."""
+    """Return the steps, each behind the steps of the jobs that it needs."""
     from graphlib import TopologicalSorter
 
     of_job = {step.key: index for index, step in enumerate(steps) if step.launch is not None}
@@ -297,7 +297,7 @@ def in_order(steps: Sequence[Step]) -> list[Step]:
 
 
 def keys_after(step: Step) -> list[JobKey]:
-    """The keys of the jobs that the step waits for."""
+    """Return the keys of the jobs that the step waits for."""
     return [JobKey(step.key.project, step.key.target, job) for job in step.after]
 
 
@@ -384,7 +384,7 @@ REASONS: Final[dict[ReasonCode, str]] = {
     "other_origin": "the plan was made for another repository",
 }
 _NAMED: Final = frozenset({"needs_changed", "needs_failed"})
-"""Codes that stand in the phrase: the detail speaks of another job."""
+"""Codes whose text the phrase includes, because the detail is about another job."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -405,7 +405,7 @@ class Reason:
     detail: str = ""
 
     def __str__(self) -> str:
-        """One phrase: the path with its values and the detail, else the text of the code."""
+        """Return one phrase: the path with its values and the detail, else the text of the code."""
         if self.code in _NAMED and self.detail:
             return f"{self.code} ({self.detail})"
         path = self.path and diff.field(self.path)
@@ -414,7 +414,7 @@ class Reason:
 
 
 def _values(path: str, old: Any, new: Any) -> str:
-    """`old → new`; `= new` where nothing was before, `(was old)` where nothing comes after."""
+    """Return `old → new`; `= new` when no value was before, `(was old)` when none follows."""
     if HIDDEN in (old, new) and all(value in (HIDDEN, None) for value in (old, new)):
         return HIDDEN
     if new is None:

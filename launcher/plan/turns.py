@@ -43,15 +43,15 @@ class Room:
     most_cores: Mapping[str, float] = field(default_factory=dict)
 
     def is_of(self, launch: Launch) -> bool:
-        """Whether the job shares this machine, and not that of an engine."""
+        """Return whether the job shares this machine rather than that of an engine."""
         return launch.scheduler in self.schedulers and launch.key not in self.on_engine
 
     def takes_turns(self, launch: Launch) -> bool:
-        """Whether the job takes its turn, on this machine or at its engine."""
+        """Return whether the job takes its turn, on this machine or at its engine."""
         return launch.lifecycle.queue and (self.is_of(launch) or launch.key in self.on_engine)
 
     def lack(self, launch: Launch) -> Reason | None:
-        """The reason why the job could never start: it asks for more than there is."""
+        """Return the reason why the job could never start: it asks for more than its machine has."""
         return self._lack_of_gpus(launch) or self._lack_of_cores(launch)
 
     def _lack_of_gpus(self, launch: Launch) -> Reason | None:
@@ -79,7 +79,7 @@ class Room:
         return None
 
     def want(self, launch: Launch) -> Want | None:
-        """The request of the job; None where it asks for nothing, and belongs to no group with a limit."""
+        """Return the request of the job; None when it asks for nothing and no group of it has a limit."""
         if not self.takes_turns(launch):
             return None
         wanted, groups = total(launch.app), (*limits_of(launch), *self.limits)
@@ -95,7 +95,7 @@ class Room:
 
 
 class Want(NamedTuple):
-    """The request of one job, and the limits of the groups that it belongs to, the machine's first."""
+    """The request of one job, and the limits of its groups, those of the machine first."""
 
     total: Total
     limits: tuple[Limit, ...]
@@ -121,7 +121,7 @@ class Crowd(NamedTuple):
 
 
 def limits_of(launch: Launch) -> Iterator[Limit]:
-    """The limits that the job's launcher.toml and matrix set, where they concern the job."""
+    """Return the limits from launcher.toml and from the matrix that concern the job."""
     key, caps = launch.key, launch.caps
     if caps.max_parallel is not None or (caps != NO_CAPS and total(launch.app)):
         name = f"project {key.project}"
@@ -133,9 +133,9 @@ def limits_of(launch: Launch) -> Iterator[Limit]:
 
 
 def crowds(wants: Sequence[Want]) -> list[Crowd]:
-    """The jobs that cannot all run at once: for each group, by the limit that allows the fewest of them.
+    """Return the jobs that cannot all run at once: for each group, by the limit that allows the fewest.
 
-    A group is left out where another group with the same jobs allows as few.
+    A group is left out when another group with the same jobs allows as few.
     """
     groups: dict[str, tuple[Limit, list[int]]] = {}
     for index, want in enumerate(wants):
@@ -170,7 +170,7 @@ def _crowd(resource: str, limit: Limit, totals: Mapping[int, Total]) -> Crowd | 
 
 
 def with_turns(plan: Plan, room: Room) -> Plan:
-    """The plan with notes on the jobs that it starts: which run alone, and where they take turns."""
+    """Return the plan with notes on the jobs that it starts: which run alone, and where they take turns."""
     wants = {
         step.key: room.want(step.launch) for step in plan.steps if step.starts and step.launch is not None
     }
