@@ -20,11 +20,11 @@ _KEY = "key"
 _KEY_BYTES = 32
 _SEAL_BYTES = 16
 _OPEN = os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
-_FRESH_S = 3600  # an entry that was used within this time is not marked as used again
+_FRESH_S = 3600  # an entry used within these seconds is not marked as used again
 
 
 def path() -> str:
-    """$XDG_CACHE_HOME/launcher, else ~/.cache/launcher; "" where neither is an absolute path."""
+    """Return $XDG_CACHE_HOME/launcher, else ~/.cache/launcher; "" if neither is an absolute path."""
     cache = os.environ.get("XDG_CACHE_HOME", "")
     if not os.path.isabs(cache):
         cache = os.path.join(os.path.expanduser("~"), ".cache")
@@ -34,9 +34,8 @@ def path() -> str:
 class CacheFolder:
     """The folder, held open: another folder in its place is never read or written.
 
-    Attributes:
-        key: random bytes that were made with the folder. Digests made with the key tell nothing to readers
-            without it. An entry that is not sealed with the key was not written by this user.
+    Attributes: key: random bytes that were made with the folder. Without the key, digests made with it reveal
+    nothing. An entry that is not sealed with the key was not written by this user.
     """
 
     def __init__(self, descriptor: int, key: bytes) -> None:
@@ -73,7 +72,7 @@ class CacheFolder:
         return data if seal == self._seal(name, data) else None
 
     def mark_used(self, name: str, now: float) -> None:
-        """Keep an entry longer than those that were used before."""
+        """Record that an entry was used, so that entries used earlier are removed first."""
         try:
             if now - os.stat(name, dir_fd=self._folder, follow_symlinks=False).st_mtime > _FRESH_S:
                 os.utime(name, dir_fd=self._folder, follow_symlinks=False)

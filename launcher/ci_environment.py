@@ -17,17 +17,17 @@ _TRACKING = {
 
 
 def inherited() -> dict[str, str]:
-    """The environment for processes that outlive this one: its own, without the marks of a CI job."""
+    """Return this process's environment for processes that outlive it, without the marks of a CI job."""
     return {name: value for name, value in os.environ.items() if name not in _TRACKING}
 
 
 def is_runner(environ: Mapping[str, str]) -> bool:
-    """Whether a CI system runs this process: CI is set."""
+    """Return whether a CI system runs this process: the variable CI is set."""
     return environ.get("CI", "").lower() not in ("", "0", "false")
 
 
 def run_url(environ: Mapping[str, str]) -> str:
-    """The page of the run that this process belongs to, on GitHub or GitLab; "" outside of CI."""
+    """Return the page of the run that this process belongs to, on GitHub or GitLab; "" outside of CI."""
     if environ.get("GITHUB_ACTIONS") == "true":
         server, repository = environ.get("GITHUB_SERVER_URL", ""), environ.get("GITHUB_REPOSITORY", "")
         run = environ.get("GITHUB_RUN_ID", "")
@@ -49,7 +49,7 @@ def pull_request(number: str, run: str) -> tuple[str, str]:
 
 
 def branch(environ: Mapping[str, str]) -> str:
-    """The branch that a runner has checked out without naming it to git; "" where there is none."""
+    """Return the branch that a runner has checked out without naming it to git; "" for none."""
     if environ.get("GITHUB_ACTIONS") == "true":
         pushed = environ.get("GITHUB_REF_NAME", "") if environ.get("GITHUB_REF_TYPE") == "branch" else ""
         return _line(environ.get("GITHUB_HEAD_REF") or pushed)
@@ -60,5 +60,5 @@ def branch(environ: Mapping[str, str]) -> str:
 
 
 def _line(text: str) -> str:
-    """The text, if it is one printable line of a sensible length; else ""."""
+    """Return the text if it is one printable line of a sensible length; else ""."""
     return text if text.isprintable() and len(text) <= _LONGEST else ""

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
     from subprocess import Popen
 
-_SHOWN = 4_000  # characters of each output stream in an error: a build log is too long for it
+_SHOWN = 4_000  # characters of each output stream in an error, since build logs are too long
 
 
 def run(
@@ -64,7 +64,7 @@ def _ctrl_c_held_back() -> Iterator[Callable[[], None]]:
 
     before = signal.getsignal(signal.SIGINT)
     if not callable(before) or threading.current_thread() is not threading.main_thread():
-        yield lambda: None  # Python raises no KeyboardInterrupt here
+        yield lambda: None  # Python raises KeyboardInterrupt only in the main thread
         return
     came: list[int] = []
 

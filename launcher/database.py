@@ -27,7 +27,7 @@ DATABASE_ERRORS = (sqlite3.Error, UnicodeDecodeError)
 DAMAGE = (
     "not a database", "malformed", "unsupported file format", "no such column", "no such table", "decode",
 )  # fmt: skip
-"""Messages of SQLite and `sqlite3` for wrong bytes in the header of a file, its schema, pages or texts."""
+"""Messages of SQLite and `sqlite3` that mean wrong bytes in a file's header, schema, pages or texts."""
 
 
 def connect(
@@ -97,7 +97,7 @@ def _way_back(path: str, version: int) -> str:
 
 
 def explain(error: sqlite3.Error | UnicodeError, path: str) -> StateError:
-    """The error for a message of SQLite about `path`. Python 3.10 has no error codes, only texts."""
+    """Return the error for a message of SQLite about `path`. Python 3.10 has only texts, no error codes."""
     said = str(error)
     if "locked" in said:
         hint = "another process is writing to it and does not end"
@@ -166,7 +166,7 @@ def _refuse_unwritable(path: str) -> None:
     inode = _inode(path)
     code = _no_file(os.stat(path).st_mode) if inode else 0
     asked, rights = (path, os.W_OK) if inode else (os.path.dirname(path), os.R_OK | os.W_OK | os.X_OK)
-    if not os.access(asked, rights) and _inode(path) == inode:  # else another client has just moved it
+    if not os.access(asked, rights) and _inode(path) == inode:  # another client has just moved the file
         is_fixed = os.statvfs(os.path.dirname(path)).f_flag & os.ST_RDONLY
         code = code or (errno.EROFS if is_fixed else errno.EACCES)
     if code:
@@ -221,7 +221,7 @@ def upgraded(
         connection.execute("COMMIT")
         connection.execute(f"PRAGMA query_only={int(readonly)}")
     except BaseException:
-        connection.close()  # the close rolls back
+        connection.close()  # closing rolls the transaction back
         raise
     return connection
 
@@ -239,7 +239,7 @@ def copy(path: str, to: str) -> None:
 
 
 def _create(connection: sqlite3.Connection, path: str, schema: str, version: int, fill: Fill | None) -> None:
-    """Make the tables, one process at a time: entering WAL mode does not wait for others, as writing does."""
+    """Make the tables, one process at a time, because entering WAL mode does not wait for others."""
     lock = lock_folder(path)
     try:
         if version_of(connection) == 0:
@@ -287,7 +287,7 @@ def _for_reading(path: str, schema: str, fill: Fill | None) -> sqlite3.Connectio
             raise
         _refuse_unread_log(path)
         connection = _probed(uri + "&immutable=1")
-    if version_of(connection) == 0:  # another process is just making it
+    if version_of(connection) == 0:  # another process is creating it now
         connection.close()
         return in_memory(schema, fill)
     connection.execute("PRAGMA query_only=1")

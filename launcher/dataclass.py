@@ -36,7 +36,7 @@ else:
     _set = object.__setattr__
 
     class _Missing:
-        """No default. The signature of a constructor shows it where each instance gets a new value."""
+        """Stands for a missing default. Signatures show it for fields with a new value per instance."""
 
         def __repr__(self):
             return "<factory>"
@@ -121,7 +121,7 @@ else:
 
     @cache
     def filler(cls, names, *, convert=None):
-        """A function from the values of these fields to an instance, in half the time of the constructor.
+        """Return a function from the values of these fields to an instance, twice as fast as the constructor.
 
         It has a statement for each field; the other fields get their defaults, and `__post_init__` is not
         called.
@@ -149,8 +149,9 @@ else:
 
     @cache
     def _arguments(cls):
-        """Names of the fields that a constructor takes, a function from an instance to their values, and the
-        names of the other fields."""
+        """Return the names of the fields that a constructor takes, a function from an instance to their
+        values, and the names of the other fields.
+        """
         names = [field.name for field in fields(cls) if field.init]
         fixed = frozenset(field.name for field in fields(cls) if not field.init)
         return names, _values_of(names), fixed
@@ -219,7 +220,7 @@ else:
 
         def __get__(self, instance, cls):
             if cls.__init__ is not self._cls.__init__:
-                raise AttributeError("__signature__")  # of a class that is derived from this one
+                raise AttributeError("__signature__")  # the class is derived from this one
             from inspect import signature
 
             whole = signature(_constructor(self._cls, frozen=False))
@@ -246,7 +247,7 @@ else:
             if field.init:
                 (keywords if field.kw_only else parameters).append(parameter)
             if frozen and name in slots:
-                names[f"_set_{name}"] = vars(cls)[name].__set__  # half the time of `_set`
+                names[f"_set_{name}"] = vars(cls)[name].__set__  # takes half the time of `_set`
                 body.append(f"_set_{name}(self, {value})")
             else:
                 body.append(f"_set(self, {name!r}, {value})" if frozen else f"self.{name} = {value}")
@@ -263,11 +264,11 @@ else:
 
     @cache
     def _compared(cls):
-        """A function from an instance to the values that are compared."""
+        """Return a function from an instance to the values that are compared."""
         return _values_of([field.name for field in cls.__own_fields__ if field.compare])
 
     def _values_of(names):
-        """A function from an instance to a tuple of the values of these fields."""
+        """Return a function from an instance to a tuple of the values of these fields."""
         if len(names) < 2:
             return lambda given: tuple(getattr(given, name) for name in names)
         return attrgetter(*names)
@@ -295,7 +296,7 @@ else:
         object.__delattr__(self, name)
 
     def _check_derived(self, name, act):
-        """Raise FrozenInstanceError, but for a name that a class of the user's adds."""
+        """Raise FrozenInstanceError, except for a name that a user's subclass adds."""
         if "__own_fields__" in vars(self.__class__) or any(each.name == name for each in self.__own_fields__):
             from dataclasses import FrozenInstanceError
 

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 
 NOT_SUCCEEDED = 5
-"""Exit code of commands that waited for an app that did not succeed. It is no error, so none has it."""
+"""Exit code of commands that waited for an app which did not succeed. No exception has this code."""
 
 
 class LauncherError(Exception):
@@ -61,11 +61,11 @@ class LauncherError(Exception):
 
 
 class Interruption(BaseException):
-    """A signal asks this process to end. Like KeyboardInterrupt, it is no error of the running code."""
+    """A signal asks this process to end. Like KeyboardInterrupt, this is no error of the running code."""
 
 
 class Terminated(Interruption):
-    """SIGTERM was received by a command that turns it into this (`launcher.cli.main`)."""
+    """SIGTERM was received by a command that turns the signal into this exception (`launcher.cli.main`)."""
 
 
 class UsageError(LauncherError):

@@ -37,7 +37,7 @@ def try_lock(fd: int) -> bool:
 
 
 def is_at(fd: int, path: str) -> bool:
-    """Whether the locked file is still the one at `path`, and not one of a removed folder."""
+    """Return whether the locked file is still at `path`, rather than in a removed folder."""
     try:
         return os.path.samestat(os.fstat(fd), os.stat(path))
     except OSError:

@@ -35,7 +35,7 @@ def read_regular(path: str, limit: int = -1) -> bytes:
     Raises OSError: also for a folder, pipe, socket or device, without opening it.
     """
     with open_regular(path) as file:
-        # To read up to a limit takes memory for all of it at first, and longer than to read a small file.
+        # To read with a limit allocates memory for all of it, and takes longer for a small file.
         is_small = 0 < os.fstat(file.fileno()).st_size < limit
         return file.read(-1 if is_small else limit)
 
@@ -149,7 +149,7 @@ def remove_leftovers(before: str, after: str) -> None:
         path, ids = os.path.join(folder, name), name[len(start) : len(name) - len(after)]
         try:
             is_ours = name == start + ids + after and ids.replace("-", "").isdigit()
-            if is_ours and time.time() - os.lstat(path).st_mtime > 60:  # no process still writes it
+            if is_ours and time.time() - os.lstat(path).st_mtime > 60:  # no process writes it any more
                 os.unlink(path)
         except OSError:
             pass  # the file is another user's, or another process has removed it
@@ -170,7 +170,7 @@ def new_file(path: str, mode: int) -> int:
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
     try:
         return os.open(path, flags, mode)
-    except FileExistsError:  # left by a killed process with the same id
+    except FileExistsError:  # a killed process with the same id has left it
         os.unlink(path)
         return os.open(path, flags, mode)
 
@@ -183,7 +183,7 @@ def allow_open_files(count: int) -> bool:
     import resource
 
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    wanted = count + 64  # this process opens some for other purposes
+    wanted = count + 64  # this process opens some files for other purposes
     if soft == resource.RLIM_INFINITY or wanted <= soft:
         return True
     if hard != resource.RLIM_INFINITY and wanted > hard:

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 _EXPORT = "launcher-base-"
 _TIMEOUT_S = 60.0  # seconds: a slow disk takes its time; a longer call hangs
-_LOCKED_AFTER_S = 60.0  # a folder this old has its lock, if its process lives
+_LOCKED_AFTER_S = 60.0  # in seconds: an older folder is locked, if its process lives
 _PATHS = 500
 _SAFE = tuple(
     word
@@ -38,7 +38,7 @@ _SAFE_ENV = {
     "GIT_NO_REPLACE_OBJECTS": "1",  # `refs/replace` gives the id of a commit to other contents
     "GIT_TERMINAL_PROMPT": "0",
 }
-_TRUST = "git config --global --add safe.directory "  # so git's own advice begins
+_TRUST = "git config --global --add safe.directory "  # the beginning of git's own advice
 _OF_CHECKOUT = ("local", "worktree", "submodule")  # scopes of git-config(1)
 _NOT_OURS = ("DIR", "WORK_TREE", "INDEX_FILE", "PREFIX", "COMMON_DIR", "OBJECT_DIRECTORY")
 
@@ -71,7 +71,7 @@ class Repository:
         Raises CommandError when git refuses to read the repository.
         """
         urls = {}
-        for line in self._git("remote", "-v").splitlines():  # `name<TAB>url (fetch)`, rewriting rules applied
+        for line in self._git("remote", "-v").splitlines():  # `name<TAB>url (fetch)`, after rewriting rules
             name, _, rest = line.partition("\t")
             url, mark, _ = rest.rpartition(" (fetch)")  # the URL ends here: a partial clone adds its filter
             if mark:
@@ -85,7 +85,7 @@ class Repository:
         if not os.path.isfile(os.path.join(self.root, ".git")):
             return None
         own, common = self._git("rev-parse", "--git-dir", "--git-common-dir").splitlines()
-        if own == common:  # a submodule
+        if own == common:  # true for a submodule
             return None
         folder = os.path.normpath(os.path.join(self.root, common))
         return os.path.dirname(folder) if os.path.basename(folder) == ".git" else folder
@@ -142,7 +142,8 @@ class Repository:
         return tuple(self._listed(paths))
 
     def left_out(self, paths: Iterable[str]) -> set[str]:
-        """The files among `paths` that the commit has and a sparse checkout leaves out of the work tree.
+        """Return the files among `paths` that the commit has, but a sparse checkout leaves out of the work
+        tree.
 
         Relative to the root, as the paths are.
         """
@@ -151,7 +152,7 @@ class Repository:
     def _listed(self, paths: Iterable[str], *options: str) -> Iterator[str]:
         """The lines of `git ls-files` on these paths; none without paths."""
         given = [f":(literal){path}" for path in paths]
-        for at in range(0, len(given), _PATHS):  # more would exceed what a command line takes
+        for at in range(0, len(given), _PATHS):  # more would exceed the length of a command line
             found = self._git("ls-files", *options, "-z", "--", *given[at : at + _PATHS])
             yield from filter(None, found.split("\0"))
 
@@ -174,7 +175,7 @@ class Repository:
         return found[0] if len(found) == 1 else ""  # git fails for a range, and prints both ends
 
     def why_missing(self, revision: str) -> str:
-        """The advice for a revision that `commit_of` does not find: the name that is meant, or a fetch."""
+        """Return the advice for a revision that `commit_of` does not find: the probable name, or a fetch."""
         if self.is_shallow():
             fetch = "git fetch --unshallow origin '+refs/heads/*:refs/remotes/origin/*'"
             return f"fetch all commits: `{fetch}`, or `fetch-depth: 0` of actions/checkout"
@@ -189,7 +190,7 @@ class Repository:
         return self._git("merge-base", revision, "HEAD", ok=(0, 1, 128)).strip()
 
     def is_shallow(self) -> bool:
-        """Whether this clone lacks commits before a certain one."""
+        """Whether this clone lacks old commits."""
         return self._git("rev-parse", "--is-shallow-repository").strip() == "true"
 
     def text_at(self, commit: str, path: str) -> str:
@@ -274,7 +275,7 @@ def _clear_left_behind() -> None:
     from launcher.filelock import is_file_locked
 
     for folder in glob(os.path.join(gettempdir(), f"{_EXPORT}*")):
-        with suppress(OSError):  # its process has just removed it, or nothing can be locked here
+        with suppress(OSError):  # its process has just removed it, or the file system has no locks
             found = os.lstat(folder)
             is_own = stat.S_ISDIR(found.st_mode) and found.st_uid == os.getuid()
             if is_own and time() - found.st_mtime > _LOCKED_AFTER_S and not is_file_locked(folder):

@@ -1,7 +1,7 @@
 """The hash functions of the standard library for short data, without `hashlib`, which loads OpenSSL.
 
-That takes as long as a fifth of a bare interpreter. OpenSSL is faster for files: those are hashed with
-`hashlib`.
+To load OpenSSL takes a fifth of the start of a bare interpreter. OpenSSL is faster for files, so these are
+hashed with `hashlib`.
 """
 
 from __future__ import annotations

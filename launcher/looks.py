@@ -26,8 +26,9 @@ Question = tuple[str, tuple[object, ...]]
 
 _functions: dict[str, Callable[..., object]] = {}
 _notes: Notes | None = None
-"""The notes of the present computation. None also while a noted function runs: its own questions are part
-of its answer."""
+"""The notes of the present computation. None also while a noted function runs, because that function's own
+questions are part of its answer.
+"""
 
 
 class Notes:
@@ -36,8 +37,7 @@ class Notes:
     Inside a `with`, each question is asked once, and repeated questions get the same answer: the digest
     belongs to the very bytes that were compiled.
 
-    Args:
-        key: the key of the digests, which without it tell nothing of an answer.
+    Args: key: the key of the digests; without it they reveal nothing of an answer.
     """
 
     def __init__(self, key: bytes) -> None:
@@ -67,7 +67,7 @@ class Notes:
                 error = found
                 answer = repr((type(found).__name__, found.errno, found.strerror, found.filename))
             except Exception:
-                self.is_repeatable = False  # a failure of git or a too large folder may be gone next time
+                self.is_repeatable = False  # a failure of git, or a too large folder, may be gone next time
                 raise
             finally:
                 _notes = self

@@ -111,14 +111,14 @@ def notification_schema() -> dict[str, Any]:
 
 
 GIVE_UP_S, _LEAST_TRIES = 3 * 86400.0, 20
-_KEPT_S: Final = 3 * 86400.0  # how long a record stays of which nothing is left to be sent
-_FIRST_S, _LONGEST_S = 5.0, 3600.0  # between two tries of one delivery
+_KEPT_S: Final = 3 * 86400.0  # how long a finished record stays
+_FIRST_S, _LONGEST_S = 5.0, 3600.0  # seconds between two tries of one delivery
 _LOOKS: Final = 20  # the longest pause between two looks at an app, in pauses of its scheduler
 _GROWTH: Final = 1.3
 _COST: Final = 30  # the shortest pause between two looks, in CPU times of a look
-_AGAIN_S: Final = 3600.0  # between looks whether a real outcome has replaced `lost`
+_AGAIN_S: Final = 3600.0  # seconds between looks whether a real outcome has replaced `lost`
 _AT_ONCE: Final = 8
-_STUCK_S: Final = 60.0  # between looks at apps whose client, or holder, has died before they started
+_STUCK_S: Final = 60.0  # seconds between looks at unstarted apps whose client or holder has died
 _REPLACE_S: Final = 120.0
 _PROBE_S: Final = 0.5  # a command that looks whether a sender runs holds the lock for a moment
 _POLL_S: Final = 0.05
@@ -252,7 +252,7 @@ class Sender:
                 return
 
     def _rests(self, seconds: float) -> bool:
-        """Wait for the next look; True when the bell rings."""
+        """Wait for the next look. Returns True when the bell rings."""
         return bool(select.select([self._bell], [], [], seconds)[0])
 
     def _round(self) -> float | None:
@@ -275,7 +275,8 @@ class Sender:
         return min(times, default=None)
 
     def _pause(self, live: Sequence[AppRecord], look_s: float) -> float:
-        """Seconds until the next look at live apps: longer from look to look, and where looks take long.
+        """Return the seconds until the next look at live apps: longer after each look, and if looks take
+        long.
 
         Args:
             look_s: CPU time of the last look.
@@ -299,7 +300,7 @@ class Sender:
             fresh |= {"since": time.time(), "given_up": False, "unreadable": False}
             record["left"] = [*record.get("left", ()), *({**fresh, "to": each} for each in wanted)]
             record["taken"] = [*record.get("taken", ()), app.state]
-            self._pause_s = 0.0  # others end at about the same time
+            self._pause_s = 0.0  # other apps end at about the same time
             self._keep(app_id, record)
 
     def _send(self, records: Mapping[str, Record]) -> None:
@@ -373,7 +374,7 @@ def main() -> None:
     group, replaces, *path = sys.argv[1:]
     sys.path += [each for each in path if each not in sys.path]
     os.chdir("/")
-    kernel.close_from(3)  # a reader of a pipe that the command has inherited waits for its end
+    kernel.close_from(3)  # a reader of a pipe that the command has inherited waits for the pipe's end
     deadline = time.monotonic() + (_REPLACE_S if replaces == "1" else _PROBE_S)
     while not _lock(f"{group}.lock"):
         if time.monotonic() >= deadline:
@@ -389,7 +390,7 @@ def main() -> None:
     except Exception:
         traceback.print_exc()
     sys.stderr.flush()
-    os._exit(0)  # threads of tries without an answer do not count; the kernel releases the lock
+    os._exit(0)  # threads of unanswered tries do not keep it alive; the kernel releases the lock
 
 
 def _lock(path: str) -> bool:

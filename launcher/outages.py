@@ -8,7 +8,7 @@ from _thread import allocate_lock
 from collections.abc import Callable
 
 report: Callable[[str], None] | None = None
-"""Shows a line to the user; set by commands that follow apps. It is called from any thread."""
+"""Shows a line to the user. Commands that follow apps set it; any thread may call it."""
 _away: set[str] = set()
 _ended: dict[str, float] = {}
 """Engine → monotonic time at which its last outage ended."""

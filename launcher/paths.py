@@ -110,7 +110,7 @@ def ensure(folder: str) -> str:
 
 
 def ensure_private(root: str, folder: str, variable: str) -> str:
-    """As `ensure`, for a folder below any root, which the environment variable `variable` gives."""
+    """Create a private folder like `ensure`, below a root that the environment variable `variable` gives."""
     below = os.path.relpath(folder, root).split(os.sep)
     try:
         root.encode()
@@ -139,12 +139,12 @@ def _own(path: str, root: str, variable: str) -> int:
         _make(path)
     except FileNotFoundError:
         os.makedirs(os.path.dirname(path), exist_ok=True)
-        _make(path)  # retried once only: below /proc a folder cannot be made although its parent exists
+        _make(path)  # retried only once, since below /proc a folder cannot be made although its parent exists
     found = os.lstat(path)
     if stat.S_ISLNK(found.st_mode):
         target = os.path.realpath(path)
         what = "it is a symbolic link"
-        if path == runtime():  # for folders below the one that the variable names
+        if path == runtime():  # below runtime() the variable names another folder
             raise _unsafe(path, what, f"remove it, or set {variable} to a folder of your own")
         if path == root:
             raise _unsafe(path, what, f"set {variable} to where it leads: {target}")
@@ -169,7 +169,7 @@ def _unsafe(path: str, why: str, hint: str) -> StateError:
 
 
 def unusable(error: OSError, path: str) -> StateError:
-    """The error for a state folder that cannot be written."""
+    """Return the error for a state folder that cannot be written."""
     hint = _ELSEWHERE
     of_slots = slots() if os.environ.get("LAUNCHER_SLOTS") else ""
     for variable, root in (("XDG_RUNTIME_DIR", runtime()), ("LAUNCHER_SLOTS", of_slots)):

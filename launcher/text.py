@@ -33,7 +33,7 @@ _UNITS_S = {"w": 604800, "d": 86400, "h": 3600, "m": 60, "s": 1, "ms": 0.001}
 DURATION_PATTERN = "^(?=.)" + "".join(rf"([0-9]+(\.[0-9]+)?{unit})?" for unit in _UNITS_S) + "$"
 """The grammar of `seconds_in` as a regular expression for JSON schemas."""
 
-_LONGEST_PATH_NAME = 100  # well below the 255 bytes of a file name, with room for suffixes
+_LONGEST_PATH_NAME = 100  # well below the 255 bytes of a file name, to leave room for suffixes
 _LONGEST_ARGUMENT = 131_071  # bytes: MAX_ARG_STRLEN of Linux, less the end of the text
 _LONGEST_DURATION = 100  # characters, so that long texts are refused at once
 
@@ -58,7 +58,7 @@ def unusable_in(text: str) -> str:
     if "\0" in text:
         return "a NUL character"
     try:
-        # Surrogates that stand for the bytes of a name that is not UTF-8 may pass.
+        # Surrogates that represent the bytes of a name that is not UTF-8 may pass.
         size = len(text) if text.isascii() else len(text.encode("utf-8", "surrogateescape"))
     except UnicodeEncodeError:
         return "half a character (a lone surrogate)"
@@ -86,7 +86,7 @@ def fenced(text: str, language: str) -> str:
 
 
 FEW = 10
-"""The most lines of a kind that tables and plans show singly; more lines are folded or counted."""
+"""The most lines of one kind that tables and plans show; beyond that, lines are folded or counted."""
 
 
 def plural(count: int, one: str, many: str | None = None) -> str:
@@ -96,7 +96,7 @@ def plural(count: int, one: str, many: str | None = None) -> str:
 
 def unlinked(markdown: str) -> str:
     """Markdown in which `@team` mentions no user, and `#1` no issue: on GitHub a backslash does not help."""
-    pairs = zip(f" {markdown}", markdown, strict=False)  # `train@2` is no mention
+    pairs = zip(f" {markdown}", markdown, strict=False)  # `train@2` is not a mention
     return "".join(
         f"{sign}<!-- -->" if sign == "#" or (sign == "@" and not before.isalnum()) else sign
         for before, sign in pairs
@@ -238,7 +238,7 @@ def _natural(part: str) -> tuple[tuple[int, float, str], ...]:
 
 
 def did_you_mean(name: str, known: Iterable[str]) -> str | None:
-    """A hint with the nearest of the known names, None when none is near."""
+    """Return a hint with the nearest of the known names, None when none is near."""
     near = nearest(name, known)
     return f"did you mean `{near}`?" if near else None
 
@@ -337,5 +337,5 @@ def fold(
 
 
 def named(names: Sequence[str]) -> str:
-    """`sweep-1`, or `sweep-1 and 11 more`."""
+    """Return `sweep-1`, or `sweep-1 and 11 more`."""
     return names[0] if len(names) == 1 else f"{names[0]} and {len(names) - 1:,} more"

@@ -114,7 +114,7 @@ def check_free(folder: str) -> None:
 def _beside(folder: str) -> Iterator[str]:
     """Make a folder on the same disk, in a hidden folder that is locked while this process lives."""
     parent, name = os.path.split(folder)
-    made = []  # the lowest first
+    made = []  # the deepest folder comes first
     missing = parent
     while not os.path.lexists(missing):
         made.append(missing)
@@ -131,7 +131,7 @@ def _beside(folder: str) -> Iterator[str]:
         rmtree(hidden, ignore_errors=True)
         os.close(fd)
         for each in made:
-            with suppress(OSError):  # the folder has files now
+            with suppress(OSError):  # the folder contains files now
                 os.rmdir(each)
 
 
@@ -142,7 +142,7 @@ def _locked(parent: str, prefix: str) -> tuple[str, int]:
         fd = os.open(hidden, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         if try_lock(fd) and is_at(fd, hidden):
             return hidden, fd
-        os.close(fd)  # another process took the folder for a dead process's
+        os.close(fd)  # another process believed that the folder's owner had died
     raise UnpackError(f"other processes remove the folders that this one makes in {parent}")
 
 

@@ -191,7 +191,7 @@ def _carry_out(apply: Callable[..., Result], agreed: Plan | None, args: Any, con
 
 
 def _receivers(args: Any) -> list[Destination]:
-    """The receivers that the command line names. Raises UsageError."""
+    """Return the receivers that the command line names. Raises UsageError."""
     option = "--notify-secret"
     try:
         secret = str(Secret.parse(args.notify_secret)) if args.notify_secret else ""
@@ -227,7 +227,7 @@ def _agreed(launches: Sequence[Launch], choices: Any, args: Any, console: Consol
 
 
 def _check(plan: Plan, agreed: Plan | None, args: Any) -> None:
-    """Raises StaleError if `plan`, made under the lock, is not the approved one; BlockedError."""
+    """Raise StaleError if `plan`, made under the lock, is not the approved one; BlockedError."""
     if plan.unapproved:
         lines = "\n".join(map(str, plan.unapproved)).replace("\n", "\n  ")
         raise StaleError(

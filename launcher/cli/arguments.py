@@ -1,4 +1,4 @@
-"""The arguments of a command: declared as argparse would take them, read from a command line, and explained.
+"""Declare the arguments of a command in argparse's way, parse a command line, and write the help.
 
 argparse is not used: it takes longer to load than the quickest commands run. The tests compare both parsers.
 """
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from typing import Any
 
 _MOST_MEANT = 3
-_LAST = 253_402_214_400.0  # the end of the year 9999: calendars go no further
+_LAST = 253_402_214_400.0  # the end of the year 9999, the last one of calendars
 
 
 class HelpRequested(Exception):
@@ -32,7 +32,7 @@ class Values:
 
 
 class Argument:
-    """One `add_argument`.
+    """One declared argument.
 
     Attributes:
         group: the title of the section of the help.
@@ -86,7 +86,7 @@ class ArgumentGroup:
 
         Args:
             usage: the option as the help shows it: `-n, --limit N`. One without a metavar is a flag.
-            repeats: whether the option may be repeated; its value is the list of the given ones.
+            repeats: whether the option may be repeated; its value is then a list.
         """
         *names, last = usage.split(", ")
         name, _, metavar = last.partition(" ")
@@ -128,7 +128,7 @@ class Arguments(ArgumentGroup):
                 positional.append(word)
                 continue
             name, equals, text = word.partition("=")
-            if name not in options and word[:2] in options:  # -n5, -fa
+            if name not in options and word[:2] in options:  # -n5, or several flags: -fa
                 name, equals, text = word[:2], "", word[2:]
             argument = options.get(name)
             if argument is None:
@@ -210,11 +210,11 @@ def _is_option(word: str, options: dict[str, Argument]) -> bool:
     return is_known or not (" " in word or is_number(word[1:]))
 
 
-_COLUMN = 26  # where help begins, at most
+_COLUMN = 26  # the largest column in which help begins
 
 
 def help_text(module: Any, arguments: Arguments) -> str:
-    """The usage of a command, its description, its arguments by group, and examples."""
+    """Return the help of a command: usage, description, arguments by group, and examples."""
     import sys
 
     width = min(terminal_width(sys.stdout), 100) - 1
@@ -231,7 +231,7 @@ def help_text(module: Any, arguments: Arguments) -> str:
 
 
 def _filled(text: str, width: int) -> str:
-    """The text with paragraphs filled anew where they are too wide; tables and examples stay."""
+    """Refill the paragraphs of a text that are too wide; tables and examples stay."""
     from textwrap import fill
 
     return "\n\n".join(
@@ -293,11 +293,11 @@ def choose_format(args: Any) -> None:
     args.json = args.format == "json"
 
 
-# Functions for `type=`: each raises ValueError with a text for the user.
+# Functions for `type=`. Each raises ValueError with a text for the user.
 
 
 def one_of(*allowed: str) -> Callable[[str], str]:
-    """A type that accepts one of these words; its error suggests the nearest one."""
+    """Return a type that accepts one of these words; its error suggests the nearest one."""
 
     def word(text: str) -> str:
         if text in allowed:
@@ -309,7 +309,7 @@ def one_of(*allowed: str) -> Callable[[str], str]:
 
 
 def several_of(*allowed: str) -> Callable[[str], tuple[str, ...]]:
-    """A type that accepts a comma-separated list of these words."""
+    """Return a type that accepts a comma-separated list of these words."""
     single = one_of(*allowed)
 
     def words(text: str) -> tuple[str, ...]:
@@ -319,18 +319,18 @@ def several_of(*allowed: str) -> Callable[[str], tuple[str, ...]]:
 
 
 _MOST = 10**9
-"""The highest count: there is no more of anything, and every database and buffer takes this number."""
+"""The highest count, which every database and buffer accepts; no command needs a higher one."""
 
 
 def count(text: str) -> int:
-    """A whole number, 0 or more; those above `_MOST` count as that."""
+    """Parse a whole number, 0 or more; numbers above `_MOST` become `_MOST`."""
     if not text.isascii() or not text.isdigit():
         raise ValueError(f"expected a whole number, got `{text}`")
     return min(int(text), _MOST)
 
 
 def positive(text: str) -> int:
-    """A whole number, 1 or more."""
+    """Parse a whole number, 1 or more."""
     number = count(text)
     if number < 1:
         raise ValueError(f"expected at least 1, got `{text}`")
@@ -338,7 +338,7 @@ def positive(text: str) -> int:
 
 
 def attempts(text: str) -> tuple[tuple[int, int], ...]:
-    """The first and the last number of each range in `3`, `1,3`, `1..5`, `3..` (from 3 on)."""
+    """Return the first and the last number of each range in `3`, `1,3`, `1..5`, `3..` (from 3 on)."""
     found = []
     for part in text.split(","):
         first, dots, last = part.strip().partition("..")
@@ -368,7 +368,7 @@ _SIZES = {
 
 
 def size(text: str) -> int:
-    """Bytes, from `60000`, `500kB`, `5MB`, `2MiB`."""
+    """Parse a size into bytes: `60000`, `500kB`, `5MB`, `2MiB`."""
     digits = text.rstrip("BGKMik ")
     unit = text[len(digits) :].strip()
     if not is_number(digits) or unit not in _SIZES:
@@ -377,7 +377,7 @@ def size(text: str) -> int:
 
 
 def key_value(text: str) -> tuple[str, str]:
-    """`KEY=VALUE`; the value may be empty and may hold further `=`."""
+    """Parse `KEY=VALUE`; the value may be empty and may contain further `=`."""
     key, equals, value = text.partition("=")
     if not equals or not key:
         raise ValueError(f"expected KEY=VALUE, got `{text}`")
@@ -385,7 +385,7 @@ def key_value(text: str) -> tuple[str, str]:
 
 
 def duration(text: str) -> float:
-    """Seconds, from `90`, `1.5`, `250ms`, `10s`, `2m`, `1h30m`, `7d`."""
+    """Parse a duration into seconds: `90`, `1.5`, `250ms`, `10s`, `2m`, `1h30m`, `7d`."""
     seconds = float(text) if is_number(text) else seconds_in(text)
     if seconds is None:
         meant = duration_meant(text)

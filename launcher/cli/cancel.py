@@ -48,7 +48,7 @@ def add_arguments(parser: Any) -> None:
 
 
 def run(args: Any, console: Console, *, always_asks: bool = False) -> int:
-    """`always_asks`: whether to ask also before a single app is stopped."""
+    """Cancel apps. `always_asks`: whether to ask also before a single app is stopped."""
     from launcher.inventory.find import find_each
 
     terminate_with_exception()
@@ -107,7 +107,7 @@ def _inspected(apps: Sequence[AppRecord], problems: list[Problem], console: Cons
 
 
 def _ask(apps: Sequence[AppRecord], console: Console) -> None:
-    """Raises BlockedError unless the user agrees."""
+    """Raise BlockedError unless the user agrees."""
     from launcher.text import plural
 
     if len(apps) > FEW:

@@ -103,13 +103,13 @@ class StepRun(NamedTuple):
         self.console.print(github.shielded(text) if is_github else text, flush=True)
 
     def warn(self, text: str, word: str = "warning") -> None:
-        """Print a line that stands out. `word`: "error" where the run is to fail."""
+        """Print a highlighted line. `word`: "error" where the run is to fail."""
         is_github = self.runner.provider == "github"
         self.console.print(github.annotation(word, text) if is_github else f"{word}: {text}")
 
     @contextmanager
     def degraded(self, instead: str) -> Iterator[None]:
-        """Turn a missing permission into a warning that names it."""
+        """Turn a missing permission into a warning, which names the permission."""
         try:
             yield
         except ForgeError as error:
@@ -119,17 +119,15 @@ class StepRun(NamedTuple):
 
 
 def compiled_launches(args: Any, run: StepRun) -> tuple[tuple[Launch, ...], Choices]:
-    """Compile the job files, with annotations of what is wrong. Raises JobFileError."""
+    """Compile the job files, with annotations of their problems. Raises JobFileError."""
     result = jobs.compiled(args.files, args)
-    # The change that removes the last job file is one like any other.
+    # A change that removes the last job file is planned like any other.
     found = [each for each in result.diagnostics if each.code != "no-job-files"]
     if text := findings(found, "github" if run.runner.provider == "github" else "text"):
         run.console.print(text)
     if exit_code(found, strict=args.strict):
         github.publish_refusal(found, in_short(found))
-        raise JobFileError(
-            in_short(found), diagnostics=found if args.json else ()
-        )  # as text, they were shown
+        raise JobFileError(in_short(found), diagnostics=found if args.json else ())  # already shown, as text
     jobs.note_left_out(result, args, run.console)
     scopes = orphan_scopes(result.launches, args.files or ["."])
     choices = Choices(prune=result.prunes, check=args.check, scopes=scopes, declared_in=jobs.declared_in)
@@ -145,7 +143,7 @@ def plan_pull_request(args: Any, run: StepRun) -> tuple[int, dict[str, Any]]:
     For a fork's pull request, the result is what `launcher plan --offline` shows.
     """
     runner, tree = run.runner, work_tree()
-    # The commit of the target that the checkout holds: a job of GitLab may have merged a newer one.
+    # The commit of the target that the checkout contains: a job of GitLab may have merged a newer one.
     merged = tree.merge_base(f"refs/remotes/origin/{runner.base_ref}") if runner.provider == "gitlab" else ""
     base_sha = merged or runner.base_sha
     args.no_components = args.no_components or not _allows_components(tree, base_sha)
@@ -163,7 +161,7 @@ def plan_pull_request(args: Any, run: StepRun) -> tuple[int, dict[str, Any]]:
     for scope in scopes_of(plan):
         part = part_of(plan, scope)
         with run.degraded("the effects of this plan are approved by hand"):
-            # Of a merge queue, the commit that it tests becomes the commit on the branch.
+            # The commit that a merge queue tests becomes the commit on the branch.
             for check in effect_checks(part, scope, str(runner.pull_request or "")):
                 run.forge.add_check(check, sha=runner.head_sha)
         if runner.pull_request is not None:
@@ -184,7 +182,7 @@ def _clear_comments(args: Any, run: StepRun, scopes: Collection[ApprovalScope]) 
     number, target = run.runner.pull_request, args.target or DEFAULT_TARGET
     if number is None or args.files or not os.path.samefile(work_tree().root, os.curdir):
         return
-    with suppress(ForgeError):  # as said for the comments that show plans
+    with suppress(ForgeError):  # comments that show plans have reported this already
         for scope in commented(run.forge, number) - set(scopes):
             if scope.target == target:
                 text = f"{mark_of(scope)}\n### No job of {scope.project} is left\n"
@@ -237,7 +235,7 @@ def apply_merged(args: Any, run: StepRun) -> tuple[int, dict[str, Any]]:
     outcomes: list[Outcome] = []
     refused: list[Problem] = []
     scopes = {ApprovalScope(*launch.key[:2]) for launch in launches}
-    if choices.prune:  # a project whose last job file was removed has jobs to stop
+    if choices.prune:  # a project whose last job file was removed may have jobs to stop
         scopes.update(scopes_of(make_plan(launches, choices=choices)))
     history = _history(args, run, {scope.target for scope in scopes})
     for scope in sorted(scopes):
@@ -245,7 +243,7 @@ def apply_merged(args: Any, run: StepRun) -> tuple[int, dict[str, Any]]:
         try:
             merged = by_hand or history.merged(scope)
             ended, done = _carry_out(mine, _choices_in(scope, choices), merged, scope, run)
-        except LauncherError as error:  # one project holds up no other
+        except LauncherError as error:  # the other projects go on
             run.console.error(error)
             refused.append((str(scope), error))
             code = max(code, error.exit_code)
@@ -253,7 +251,7 @@ def apply_merged(args: Any, run: StepRun) -> tuple[int, dict[str, Any]]:
         outcomes += done
         code = max(code, ended)
     if code == StaleError.exit_code:
-        # The unapproved effects of all projects, with the digest that approves them by hand.
+        # The unapproved effects of all projects, with the digest that approves them manually.
         plan = make_plan(launches, choices=choices)
         run.show(plan_text(plan).rstrip("\n"))
         words = run.forge.words
@@ -264,7 +262,7 @@ def apply_merged(args: Any, run: StepRun) -> tuple[int, dict[str, Any]]:
 
 
 def _history(args: Any, run: StepRun, targets: Iterable[str]) -> CommitHistory:
-    """The history of the branch. Raises StaleError where a later commit was applied for a target."""
+    """Return the history of the branch. Raises StaleError if a later commit was applied for a target."""
     tree, branch = work_tree(), run.runner.default_branch
     commits, has_jobs = tree.first_parents(MOST_COMMITS), partial(_has_jobs, args)
     advice = tree.why_missing("") if tree.is_shallow() else ""
@@ -283,7 +281,7 @@ def _has_jobs(args: Any, commit: str, scope: ApprovalScope) -> bool:
 
 
 def _by_hand(launches: Sequence[Launch], choices: Choices, digest: str, runner: CiRunner) -> Merged:
-    """Return an approval of the whole plan. Raises StaleError where its digest is not the given one."""
+    """Return an approval of the whole plan. Raises StaleError unless its digest is the given one."""
     plan = make_plan(launches, choices=choices).stamped(
         plan_id=f"by hand: {runner.run_url}", created_at=time()
     )
@@ -297,7 +295,7 @@ def _by_hand(launches: Sequence[Launch], choices: Choices, digest: str, runner: 
 
 
 def _choices_in(scope: ApprovalScope, choices: Choices) -> Choices:
-    """The choices for the jobs of one project: those of others are no orphans of it."""
+    """Return the choices for the jobs of one project, so that no job of another project is an orphan."""
     return replace(choices, scopes=tuple(replace(each, project=scope.project) for each in choices.scopes))
 
 
@@ -340,7 +338,7 @@ def _carry_out(
 
 
 def _remote_engines(launches: Sequence[Launch]) -> dict[JobKey, str]:
-    """Job → address of its engine, where that is on another machine and its apps are held on this one."""
+    """Return job → address of its engine, for engines of other machines whose apps this machine holds."""
     asked = {name: get_scheduler(name, "") for name in dict.fromkeys(each.scheduler for each in launches)}
     return {
         each.key: found.remote_engine()
@@ -350,7 +348,7 @@ def _remote_engines(launches: Sequence[Launch]) -> dict[JobKey, str]:
 
 
 def report_ends(args: Any, run: StepRun) -> tuple[int, dict[str, Any]]:
-    """Comment on pull requests how the jobs that their merges started ended. The result has the lines."""
+    """Comment on pull requests how the jobs of their merges ended. The result has the lines."""
     commits = [sha for sha, _ in work_tree().first_parents(report.MOST_COMMITS)]
 
     def look(entries: Sequence[Mapping[str, Any]]) -> Sequence[report.EndedJob]:
@@ -366,7 +364,7 @@ def report_ends(args: Any, run: StepRun) -> tuple[int, dict[str, Any]]:
 
 
 def diagnose(args: Any, run: StepRun) -> tuple[int, list[dict[str, Any]]]:
-    """Show what is missing; the exit code is 1 where something is. The result has every finding."""
+    """Show missing parts of the setup; the exit code is 1 if there are any. The result has every finding."""
     launches = jobs.launches(args.files, args, run.console)
     choices = Choices(declared_in=jobs.declared_in)
     found = doctor.findings(
@@ -409,7 +407,7 @@ def run(args: Any, console: Console) -> int:
     if args.step != "plan" and args.check:
         raise UsageError("--check is for `launcher ci plan`")
     runner = runner_of(os.environ)
-    for name in TOKENS:  # jobs of this machine inherit the environment
+    for name in TOKENS:  # the environment is inherited by jobs of this machine
         os.environ.pop(name, None)
     is_gitlab = runner.provider == "gitlab"
     forge = GitLab(runner) if is_gitlab else GitHub(runner.api_url, runner.repository, runner.token)

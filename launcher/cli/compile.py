@@ -64,7 +64,7 @@ _WIDEST = 60  # longer values do not widen the column of values
 
 
 def job_fields(launch: Launch) -> dict[str, Any]:
-    """The fields of a launch under their names in job files: with defaults, without empty fields.
+    """Return the fields of a launch under their names in job files: with defaults, without empty fields.
 
     Hides literals under sensitive-looking names, as plans do.
     """
@@ -114,7 +114,7 @@ def job_text(launch: Launch, trace: Trace) -> str:
 
 
 def origins(launch: Launch, trace: Trace) -> dict[str, Any]:
-    """Path of each value → its origin, as JSON."""
+    """Return path of each value → its origin, as JSON."""
     return {
         dotted(path): {"layer": "target"} if path == ("target",) else trace.origin(path).to_json()
         for path, _ in leaves(job_fields(launch), ())
@@ -134,7 +134,7 @@ def leaves(value: Any, path: tuple[str | int, ...]) -> Iterator[tuple[tuple[str 
 
 
 def role_fields(role: Role) -> dict[str, Any]:
-    """The fields of a role under their names in job files."""
+    """Return the fields of a role under their names in job files."""
     values = {name: getattr(role, name) for name in RoleSpec.model_fields if hasattr(role, name)}
     values |= {
         "env": {

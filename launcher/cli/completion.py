@@ -100,7 +100,7 @@ def _functions(shell: str) -> str:
 
 
 def _whole_parser() -> argparse.ArgumentParser:
-    """The arguments of all commands as argparse knows them, for shtab."""
+    """Return the arguments of all commands as an argparse parser, for shtab."""
     import argparse
 
     top = argparse.ArgumentParser(prog="launcher", add_help=False)
@@ -181,7 +181,7 @@ def _codes() -> Iterable[str]:
 
 
 def _targets() -> list[str]:
-    """Targets of the job files here and one folder below, found by a scan of lines: parsing is too slow."""
+    """Yield targets of the job files here and one folder below, by a scan of lines: parsing is too slow."""
     found: list[str] = []
     from glob import iglob
 

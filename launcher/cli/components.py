@@ -76,5 +76,5 @@ def _arguments(function: Any) -> list[dict[str, Any]]:
 
 
 def _plain(value: Any) -> Any:
-    """A default as a JSON value; values of other types as text."""
+    """Return a default as a JSON value; values of other types become text."""
     return value if isinstance(value, str | int | float | list | dict) or value is None else str(value)

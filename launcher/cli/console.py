@@ -38,7 +38,7 @@ _ESCAPED = "launcher-escaped"
 
 
 def _escape(error: UnicodeError) -> tuple[str, int]:
-    """Escape what an encoding lacks as JSON does; `backslashreplace` would write `\xe9`, which is no JSON."""
+    """Escape characters that an encoding lacks like JSON; `backslashreplace` would write `\\xe9` for `é`."""
     if not isinstance(error, UnicodeEncodeError):
         raise error
     units = error.object[error.start : error.end].encode("utf-16-be", "surrogatepass").hex()
@@ -123,13 +123,13 @@ class Console:
                 stream.reconfigure(errors=_ESCAPED)
 
     def aside(self) -> Console:
-        """Return a console whose data goes to stderr, too: for what is shown beside a JSON document."""
+        """Return a console that also writes data to stderr, for texts beside a JSON document."""
         other = Console(self._err, self._err)
         other._out, other._silent = self._err, self._err is None
         return other
 
     def keep(self, *values: object) -> None:
-        """Hold values until the process ends: freeing the plan of 10,000 jobs would take it 60 ms."""
+        """Keep values until the process ends: to free the plan of 10,000 jobs would take 60 ms."""
         _kept[:] = values
 
     @property

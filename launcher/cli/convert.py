@@ -144,7 +144,7 @@ def _common(args: Any, scheduler: str) -> dict[str, Any]:
 
 
 def _roles(app: AppDef) -> dict[str, Any]:
-    """The fields of the job with the app's roles written out."""
+    """Return the fields of the job, with the app's roles written out."""
     roles = {role.name: _said(role_fields(role)) for role in app.roles}
     return {"roles": roles, **({"metadata": dict(app.metadata)} if app.metadata else {})}
 
@@ -174,7 +174,7 @@ def _said(role: dict[str, Any]) -> dict[str, Any]:
 
 
 def _canonical(text: str) -> str:
-    """The text as `launcher fmt` writes it; an invalid text unchanged, for `_disproof` to report."""
+    """Return the text as `launcher fmt` writes it; an invalid text unchanged, for `_disproof` to report."""
     source = source_of("job.launcher.yaml", text.encode())
     if not isinstance(source, Source):
         return text

@@ -55,7 +55,7 @@ def run(args: Any, console: Console) -> int:
 def _text(value: Any) -> str:
     if isinstance(value, dict):
         return ", ".join(f"{key}={text}" for key, text in value.items())
-    if isinstance(value, list):  # states of needs
+    if isinstance(value, list):  # a list has the states of needs
         return ", ".join(
             f"{each['job']}@{each['attempt']} (edition {each['edition']}"
             f"{', rerun: never' if 'rerun' in each else ''})"

@@ -58,7 +58,7 @@ def _difference(args: Any, console: Console) -> Difference:
 
 
 def difference_text(found: Difference, *, color: bool) -> str:
-    """The differences of two attempts, one a line; a sentence where there are none."""
+    """Return the differences of two attempts, one a line; a sentence when there are none."""
     lines = [paint(f"{found.old} → {found.new}", "bold", color)]
     lines += [f"  {change}" for change in found.changes]
     lines += [

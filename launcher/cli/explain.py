@@ -79,7 +79,7 @@ def run(args: Any, console: Console) -> int:
 
 
 def _answers(word: str) -> list[dict[str, Any]]:
-    """The meanings of a word of another tool."""
+    """Return the meanings of a word of another tool."""
     return [
         {"word": word, "mapping": kind, "tools": tools, "example": example, "answer": answer}
         for kind, tools, example, answer in meanings(word)
@@ -87,7 +87,7 @@ def _answers(word: str) -> list[dict[str, Any]]:
 
 
 def _words(answers: list[dict[str, Any]]) -> str:
-    """A paragraph for each meaning: where the word stands, and the text to write in its place."""
+    """Return a paragraph for each meaning: where the word is used, and the text to write instead."""
     paragraphs = []
     for each in answers:
         written = f"`{entry(each['word'], each['example'], 'yaml')}`"
@@ -120,7 +120,7 @@ def _document(code: str, summary: str) -> dict[str, Any]:
 
 
 def _text(code: str, summary: str, console: Console) -> str:
-    """The explanation of one code."""
+    """Return the explanation of one code."""
     styles = {"error": "bold red", "warning": "bold yellow", "reason": "bold cyan"}
     head = paint(f"{_kind(code)}[{code}]", styles[_kind(code)], console.color)
     text = f"{head}: {summary}\n"

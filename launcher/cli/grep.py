@@ -98,7 +98,7 @@ def _query(args: Any) -> Query:
         raise UsageError("-l and -c cannot be combined", hint="-c names the attempts that match, too")
     around = args.context or 0
     try:
-        # `re.escape` has needless escapes, which would slow the search down.
+        # `re.escape` escapes more than necessary, which would slow the search down.
         regex = re.sub(r"([.\[\](){}*+?|^$\\])", r"\\\1", args.pattern) if args.fixed else args.pattern
         found = LineSearch(regex, ignore_case=args.ignore_case)
     except UsageError as error:
@@ -262,7 +262,7 @@ def _terminal_text(text: str) -> bytes:
 
 
 def json_lines(app: AppRecord, role: str, k: int, line: FoundLine, pattern: Pattern[str]) -> str:
-    """An object for each line."""
+    """Yield an object for each line."""
     about = _about(app) | {"role": role, "replica": k, "time": iso(line.time_ns / 1e9), "stream": line.stream}
     texts = _frames(line.text.removesuffix(b"\n"), pattern).decode("utf-8", "replace").split("\n")
     return "\n".join(dumps(about | {"text": text, "match": line.is_match}) for text in texts)

@@ -60,7 +60,7 @@ def run(args: Any, console: Console) -> int:
 def history_text(
     attempts: Sequence[Attempt], *, with_jobs: bool, color: bool, columns: int | None = None
 ) -> str:
-    """A line for each attempt: number, state, action, times, commit, pull request, actor, reason."""
+    """Return a line for each attempt: number, state, action, times, commit, pull request, actor, reason."""
     now = time.time()
     names = ("JOB",) if with_jobs else ()
     headings = (*names, "ATTEMPT", "STATE", "ACTION", "CREATED", "TOOK", "COMMIT", "PULL", "BY", "WHY")

@@ -52,7 +52,7 @@ _IGNORE_FILE = ".launcherignore"
 SCHEMA = ".launcher/job-v1.schema.json"
 PROJECT_SCHEMA = ".launcher/project-v1.schema.json"
 SKILL = ".agents/skills/launcher/SKILL.md"
-"""Where agents of several vendors look for skills, and read one only when its description fits their task."""
+"""Where agents of several vendors look for skills. They read a skill when its description fits."""
 
 YAML_JOB = """\
 version: 1
@@ -139,7 +139,7 @@ AGENTS = f"""\
 Jobs are declared in `*.launcher.yaml` and `*.launcher.toml` files. Before you write, plan, start or look at
 one, read `{SKILL}`; `launcher skill` prints it for the installed version.
 """
-"""A section of an AGENTS.md, which agents read whole for each task: it links to the skill."""
+"""A section of an AGENTS.md, which agents read as a whole for each task. It links to the skill."""
 
 HOOKS = """\
 - repo: local
@@ -261,13 +261,10 @@ def _ci_files(provider: str, setup: Setup, top: str) -> Iterator[_File]:
 class _File(NamedTuple):
     """One file that init writes, or adds to.
 
-    Attributes:
-        path: absolute.
-        text: the content of a new file.
-        addition: what to add to an existing file of the user, which is never overwritten.
-        marks: words; an existing file that holds all of them needs no addition.
-        own_mark: a word of every version of a file that only launcher writes; a newer one replaces it.
-        is_optional: whether an existing file with other content is left alone without an error.
+    Attributes: path: absolute. text: the content of a new file. addition: what to add to an existing file of
+    the user, which is never overwritten. marks: words; an existing file that contains all of them needs no
+    addition. own_mark: a word in every version of a file that only launcher writes; launcher replaces older
+    versions. is_optional: whether an existing file with other content is left alone without an error.
     """
 
     path: str
@@ -330,7 +327,7 @@ def _modeline(path: str, top: str, schema: str) -> str:
 
 
 def _top_of(folder: str) -> str:
-    """The root of the work tree around a folder, which may not exist yet; else the folder itself."""
+    """Return the root of the work tree around a folder, which may not exist yet; else the folder itself."""
     there = folder
     while not os.path.isdir(there):
         there = os.path.dirname(there)
@@ -339,7 +336,7 @@ def _top_of(folder: str) -> str:
 
 
 def label(text: str) -> str:
-    """The nearest valid name of a job or project: "My Project_2" → "my-project-2"."""
+    """Return the nearest valid name of a job or project: "My Project_2" → "my-project-2"."""
     return re.sub(r"[^a-z0-9]+", "-", text.lower()).strip("-")[:63].strip("-") or "default"
 
 
@@ -364,7 +361,7 @@ _Action = Literal["write", "keep", "add by hand", "differs", "taken"]
 
 
 def _steps(files: Sequence[_File], folder: str, *, force: bool) -> list[tuple[_Action, _File]]:
-    """Return each file with its action. Raises LauncherError for one that is not ours to overwrite."""
+    """Return each file with its action. Raises LauncherError for a file of the user's in the way."""
     steps = [(_action(file, folder, force=force), file) for file in files]
     taken = [os.path.relpath(file.path) for action, file in steps if action == "taken"]
     if taken:
@@ -411,7 +408,7 @@ def _write_files(files: Sequence[_File], args: Any, console: Console) -> None:
 
 
 def _kept(action: _Action, file: _File, folder: str) -> str:
-    """The message about a file that is left as it is."""
+    """Return the message about a file that is left as it is."""
     is_config = os.path.basename(file.path) == PROJECT_FILE
     path = project_file(folder) or file.path if is_config else file.path
     kept = f"left {os.path.relpath(path)} unchanged"
@@ -436,7 +433,7 @@ def _advise_for_jobs(
 
 
 def _next_steps(args: Any, name: str, path: str, setup: Setup | None) -> list[str]:
-    """Commands, and notes of what is left to do."""
+    """Return commands, and notes on the steps that are left to the user."""
     file = typed(os.path.relpath(path))
     lines = [f"launcher plan {file}"]
     if name:

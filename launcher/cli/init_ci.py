@@ -13,7 +13,7 @@ from launcher.cli.console import Console
 from launcher.errors import LauncherError, UsageError
 
 PROVIDERS = {"github": ("GITHUB_",), "gitlab": ("CI_", "GITLAB_")}
-"""Provider → the beginnings of variables that belong to it."""
+"""Provider → the beginnings of environment variables that identify its runners."""
 WORKFLOW = ".github/workflows/launcher.yml"
 KEY, KNOWN_HOSTS = "LAUNCHER_SSH_KEY", "LAUNCHER_KNOWN_HOSTS"
 """The names of the repository secrets, or variables of type file, with which a runner reaches an engine."""
@@ -62,7 +62,7 @@ class Setup(NamedTuple):
         host: the engine's address as ssh knows it; "" for a self-hosted runner.
         secrets: names of the secrets that jobs read from the environment.
         branch: the default branch, whose pushes are applied.
-        requirement: what pip installs; "" if unknown.
+        requirement: the argument of `pip install`; "" if unknown.
     """
 
     engine: EngineChoice
@@ -118,7 +118,7 @@ def _answer(console: Console, question: str, default: str) -> str:
 
 
 def github_steps(setup: Setup) -> list[str]:
-    """Commands and notes for what the workflow lacks: the engine's key, and the secrets of jobs."""
+    """Return commands and notes on missing parts of the workflow: the engine's key, and secrets of jobs."""
     lines = [] if setup.requirement else [f"set LAUNCHER in {WORKFLOW} to what pip should install"]
     if not setup.host:
         lines.append("register a runner: Settings, Actions, Runners, New self-hosted runner")
@@ -129,7 +129,7 @@ def github_steps(setup: Setup) -> list[str]:
 
 
 def _checked_host(text: str, engine: EngineChoice) -> str:
-    """The address of an engine, without its scheme. Raises UsageError."""
+    """Return the address of an engine, without its scheme. Raises UsageError."""
     host = text.removeprefix("ssh://")
     if not _HOST.fullmatch(host) or (":" in host and not engine.scheme):
         port = "[:PORT]" if engine.scheme else ""
@@ -138,7 +138,7 @@ def _checked_host(text: str, engine: EngineChoice) -> str:
 
 
 def _checked_secrets(names: Iterable[str], reserved: tuple[str, ...]) -> tuple[str, ...]:
-    """Names of secrets in their order, each once. Raises UsageError."""
+    """Return names of secrets in their order, each once. Raises UsageError."""
     for name in names:
         if not _SECRET.fullmatch(name) or name.upper().startswith(reserved):
             raise UsageError(
@@ -155,7 +155,7 @@ def _secrets_in(texts: Iterable[str], reserved: tuple[str, ...]) -> tuple[str, .
 
 
 def workflow(setup: Setup) -> str:
-    """The text of the workflow file."""
+    """Return the text of the workflow file."""
     engine = setup.engine
     is_local = not engine.variable
     address = "" if is_local else f'  {engine.variable}: "{engine.scheme}{setup.host}"\n'

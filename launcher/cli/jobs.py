@@ -22,20 +22,20 @@ if TYPE_CHECKING:
 
 
 OF_FILES = ("job", "target", "var", "var_file", "allow_dirty", "no_components", "no_env_vars", "strict")
-"""The options of `run` that are for job files."""
+"""The options of `run` that only job files have."""
 
 
 def is_saved_plan(path: str) -> bool:
-    """Whether `path` is a saved plan and no job file: each `.json` file is, and each file of `plan --out`."""
+    """Whether `path` is a saved plan and no job file: any `.json` file, or a file of `plan --out`."""
     if path.endswith(".json"):
         return True
-    if not os.path.isfile(path):  # a pipe can be read once
+    if not os.path.isfile(path):  # a pipe can be read only once
         return False
     try:
         with open(path, "rb") as file:
             return b'"version": "launcher.plan/' in file.read(64)
     except OSError:
-        return False  # the compiler reports it
+        return False  # the compiler reports the problem
 
 
 def add_arguments(
@@ -206,7 +206,7 @@ def compiled_at(revision: str, files: Sequence[str], args: Any) -> Compiled:
             return Compiled((), ())
         checkout = Checkout(root, tree.origin or tree.root, commit, revision)
         known = copy(args)
-        # The commit's version of a file of variables, else the file of the working tree.
+        # Use the commit's version of a file of variables, else the file of the working tree.
         known.var_file = [
             path if os.path.exists(os.path.join(cwd, path)) else os.path.abspath(path)
             for path in args.var_file

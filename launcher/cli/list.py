@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 _MOST = 50
 _LEAST = 10
 _SEARCHED = 1000  # newest apps whose projects are suggested for a misspelt project
-_AROUND = 4  # lines of the terminal for headings, the note below, and prompts
+_AROUND = 4  # terminal lines for headings, the note below the table, and prompts
 
 USAGE = "list [OPTIONS]"
 HELP = """\
@@ -93,7 +93,7 @@ def show_table(apps: Sequence[AppRecord], console: Console, *, in_full: bool) ->
 
 
 def _none(args: Any) -> str:
-    """The message for an empty list with --state or --project."""
+    """Return the message for an empty list with --state or --project."""
     from launcher.inventory.recorded import newest
     from launcher.text import did_you_mean
 

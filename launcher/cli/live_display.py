@@ -1,4 +1,4 @@
-"""The live table of one command on stderr: images that are pulled or built, and apps that run."""
+"""The live table of one command on stderr: images that are pulled or built, and running apps."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def image_line(kind: str, facts: Mapping[str, Any], job: str) -> str | None:
 
 
 def image_progress(kind: str, facts: Mapping[str, Any]) -> str:
-    """`pulling python:3.12 12 of 48 MB`, for a terminal; "" when done."""
+    """Return `pulling python:3.12 12 of 48 MB`, for a terminal; "" when done."""
     if kind not in BEGINNINGS:
         return ""
     done, total = facts.get("done") or 0, facts.get("total") or 0

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     Logs = list[tuple[AppRecord, "LogRequest"]]
 
-_FILES = 2  # open files of the reader of one replica's log
+_FILES = 2  # open files for each replica's log
 
 
 class LogRequest:
@@ -181,7 +181,7 @@ def _of_runs(app: AppRecord, request: LogRequest) -> Iterator[bytes]:
 
 
 def _records(app: AppRecord, where: tuple[str, int], request: LogRequest) -> Iterator[LogRecord]:
-    """The output of one replica with times: all of it, or that of one run."""
+    """Yield the output of one replica with times: all of it, or that of one run."""
     stream, times = request.stream, (request.since, request.until)
     if request.runs is None:
         part = LogPart(stream, *times, follow=request.follow)
@@ -194,7 +194,7 @@ def _records(app: AppRecord, where: tuple[str, int], request: LogRequest) -> Ite
 
 
 def _single(chunks: Iterable[bytes], request: LogRequest) -> Iterator[bytes]:
-    """One replica, byte for byte; split into lines only for a pattern."""
+    """Yield the output of one replica, byte for byte; split into lines only for a pattern."""
     if request.regex is None:
         yield from chunks
         return
@@ -205,7 +205,7 @@ def _single(chunks: Iterable[bytes], request: LogRequest) -> Iterator[bytes]:
 
 
 def _several(app_id: str, chunks: Iterable[tuple[str, int, bytes]], request: LogRequest) -> Iterator[bytes]:
-    """Several replicas, in the order of their chunks."""
+    """Yield the output of several replicas, in the order of their chunks."""
     from launcher.cli.render.log_lines import Shaper, last_lines
 
     shapers = {
@@ -236,7 +236,7 @@ def _several(app_id: str, chunks: Iterable[tuple[str, int, bytes]], request: Log
 
 
 def _with_times(logs: Logs) -> Iterator[bytes]:
-    """Logs by record: merged by time, or with the time of each line."""
+    """Return logs by record: merged by time, or with the time of each line."""
     from launcher.cli.render.log_lines import last_lines, shaped
 
     sources: list[Iterator[tuple[int, bytes]]] = []

@@ -161,7 +161,7 @@ def _held(found: SelectedApps, console: Console, *, follow: bool) -> set[str]:
     held = set()
     for selected in list(found.selected):
         app = selected.app
-        if app.is_held:  # as recorded; it may have started since
+        if app.is_held:  # as recorded; the app may have started since
             from launcher.inventory.status import inspect
 
             app = selected.app = inspect(app)

@@ -116,7 +116,7 @@ def overview(color: bool) -> str:
     return "\n".join(lines) + "\n"
 
 
-CLOSED = 141  # as a shell reports a program killed by SIGPIPE
+CLOSED = 141  # the exit code with which a shell reports a program killed by SIGPIPE
 INTERRUPTED = 130
 TERMINATED = 143
 
@@ -158,7 +158,7 @@ def _known(error: OSError) -> LauncherError | None:
 
 def _check_umask() -> None:
     """Raise LauncherError for a umask by which not even this user could use the files that it makes."""
-    mask = os.umask(0o077)  # it cannot be read otherwise
+    mask = os.umask(0o077)  # the umask can only be read by setting it
     os.umask(mask)
     if mask & 0o700:
         problem = f"with the umask {mask:04o}, you could not use files of your own"
@@ -223,7 +223,7 @@ def dispatch(argv: Sequence[str], console: Console) -> int:
     return code
 
 
-_JSON = ("json", "jsonl")  # values of --format
+_JSON = ("json", "jsonl")  # values of --format that mean JSON
 _FOR_JSON = {"--json", *(f"--format={format}" for format in _JSON)}
 
 
@@ -236,7 +236,7 @@ def _ask_for_json(words: Sequence[str]) -> bool:
 
 def _warn_of_damage(command: str, console: Console) -> None:
     """Warn if a damaged ledger was found and replaced. Completion prints no warnings."""
-    restore = sys.modules.get("launcher.state.restore")  # not loaded: none was damaged
+    restore = sys.modules.get("launcher.state.restore")  # not loaded unless a damaged ledger was found
     if restore is not None and command != "completion":
         for text in restore.notices:
             console.warn(text)
@@ -292,7 +292,7 @@ def _print_json(error: BaseException, console: Console) -> None:
     try:
         console.print(dumps(failure(error), ensure_ascii=False), flush=True)
     except (LauncherError, OutputClosed):
-        console.silence()  # the error of the command is reported, not that of its output
+        console.silence()  # the error of the command counts, not that of its output
 
 
 def _help(argv: Sequence[str], console: Console) -> int:

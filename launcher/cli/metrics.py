@@ -76,7 +76,7 @@ def add_arguments(parser: Any) -> None:
 
 
 def label(text: str) -> tuple[str, str]:
-    """Parse a further label, `NAME=VALUE`."""
+    """Parse an additional label, `NAME=VALUE`."""
     name, value = key_value(text)
     if not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", name) or name.startswith("__"):
         raise ValueError(f"`{name}` is no name of a label: use letters, digits and `_`")
@@ -106,7 +106,7 @@ def run(args: Any, console: Console) -> int:
 
 
 def _check(path: str) -> None:
-    """Raises UsageError for a file that the collector would not read."""
+    """Raise UsageError for a file that the collector would not read."""
     if os.path.isdir(path):
         place = os.path.join(path, f"launcher{_SUFFIX}")
         raise UsageError(f"{path} is a folder", hint=f"name a file in it: `--textfile {place}`")
@@ -122,7 +122,7 @@ _MiB = 1024 * 1024
 
 
 def metrics_json(families: Iterable[Metric], labels: Labels = ()) -> list[dict[str, Any]]:
-    """The same as JSON objects, one for each metric."""
+    """Return the metrics as JSON objects, one for each metric."""
     return [
         {
             "name": PREFIX + each.name,
@@ -166,7 +166,7 @@ def _family(family: Metric, labels: Labels) -> str:
 
 
 def _labels(labels: Labels) -> str:
-    """`{project="vision",target=""}`; quotes and newlines in names are escaped."""
+    """Return `{project="vision",target=""}`; quotes and newlines in names are escaped."""
     escaped = ((name, printable(value).replace("\\", "\\\\").replace('"', '\\"')) for name, value in labels)
     inside = ",".join(f'{name}="{value}"' for name, value in escaped)
     return f"{{{inside}}}" if inside else ""

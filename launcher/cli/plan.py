@@ -160,7 +160,7 @@ def _write_files(text: str, args: Any) -> None:
 
 
 def _base(args: Any, console: Console) -> tuple[Launch, ...]:
-    """The launches of the commit that --base names."""
+    """Return the launches of the commit that --base names."""
     base = jobs.compiled_at(args.base, args.files, args)
     if base.errors:
         from launcher.cli.render.findings import in_short
@@ -255,7 +255,7 @@ def _launches(args: Any, console: Console) -> tuple[Launch, ...]:
 
 def _show(plan: Plan, text: str, args: Any, console: Console) -> None:
     """Print the plan in its format; to stderr if stdout is for diagnostics only."""
-    # With the symbolic app id.
+    # The request is shown with the symbolic app id.
     bound = [step.bound for step in plan.steps if step.bound is not None and args.show_request]
     requests = "".join(f"\n{each.launch.key}:\n{each.info!r}\n" for each in bound)
     if args.format == "json":
@@ -314,7 +314,7 @@ def orphan_scopes(launches: Sequence[Launch], paths: Sequence[str]) -> tuple[Sco
 
 
 def matched(plan: Plan, fail_on: Sequence[str]) -> list[str]:
-    """The conditions of `--fail-on` that hold for the plan, as phrases."""
+    """Return the conditions of `--fail-on` that hold for the plan, as phrases."""
     return [f"{word}: {', '.join(map(str, keys))}" for word, keys in matches(plan, fail_on).items()]
 
 
@@ -368,7 +368,7 @@ def read_approval(path: str) -> Approval:
 
 
 def document(plan: Plan) -> str:
-    """The text of the saved plan, with an id, the time and the commits of its job files."""
+    """Return the text of the saved plan, with an id, the time and the commits of its job files."""
     from uuid import uuid4
 
     from launcher.plan.codec import dumps

@@ -75,7 +75,7 @@ def _json(tables: Tables) -> dict[str, Any]:
 
 
 def _machine(tables: Tables) -> Machine:
-    """Return the machine of the tables; of an engine's one, the GPUs are those that were dealt out."""
+    """Return the machine of the tables. For an engine's machine, its GPUs are those in use."""
     from launcher.turns.machine import machine
 
     if tables.machine is None:
@@ -87,7 +87,7 @@ def _machine(tables: Tables) -> Machine:
 def _cleared(tables: Tables) -> dict[tuple[int, str, str], list[int]]:
     """Return the processes that keep the shares of dead holders, and have those shares cleared.
 
-    An engine has had those of its machine looked at when it was asked.
+    An engine has already cleared the shares of its machine when it was asked.
     """
     if tables.engine:
         return {}
@@ -113,8 +113,8 @@ def notes(tables: Tables) -> list[str]:
 
 _OPTIONAL = (3, 4, 2)  # columns of the line that are dropped on a narrow terminal, in this order
 _REASON = 30  # columns reserved for reasons
-_LEAST = 12  # shorter reasons are omitted
-_MOST_IDS = 24  # characters; more GPUs are only counted
+_LEAST = 12  # reasons get no fewer columns
+_MOST_IDS = 24  # characters of GPU ids; longer lists of ids become a number
 _ELSEWHERE = "another table"
 _OF_OTHERS = "another state folder"
 _UNSEEN = "processes that cannot be seen from here"
@@ -129,7 +129,7 @@ def queue_text(
     color: bool,
     columns: int | None = None,
 ) -> str:
-    """Slots, holders and line, without a newline at the end.
+    """Return slots, holders and line, without a newline at the end.
 
     Args:
         families: app id → its job file; the many apps of one file with the same request share a line.
@@ -232,7 +232,7 @@ def _fit(headings: Sequence[str], rows: list[list[Cell]], columns: int) -> None:
 
 
 def _asks(ticket: Ticket) -> list[str]:
-    """Cores, memory, and the ids of GPUs or their number."""
+    """Return the cores, the memory, and the GPUs of a request by ids or number."""
     return [
         f"{ticket.cpu:g}" if ticket.cpu else "",
         memory(ticket.memory_mb) if ticket.memory_mb else "",
@@ -255,13 +255,13 @@ def _note(ticket: Ticket, tables: Tables, left: Left) -> str:
 
 
 def _ids(gpus: Sequence[str]) -> str:
-    """`2 (0, 1)`; without ids where they are long, as UUIDs are."""
+    """Return `2 (0, 1)`; only the number if ids are long, like UUIDs."""
     text = ", ".join(gpus)
     return f"{len(gpus)} ({text})" if text and len(text) <= _MOST_IDS else str(len(gpus))
 
 
 def _held(tables: Tables) -> tuple[float, int]:
-    """Cores and MiB that apps of this table hold."""
+    """Return the cores and MiB that apps of this table hold."""
     own = [each for each in tables.holders if not tables.is_elsewhere(each)]
     return sum(each.cpu for each in own), sum(each.memory_mb for each in own)
 

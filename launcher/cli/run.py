@@ -1,4 +1,4 @@
-"""`launcher run`: run one job file or component attached to this terminal.
+"""`launcher run`: run one job file or component, attached to this terminal.
 
 Submits the app, shows its output, and cancels it on Ctrl-C.
 """
@@ -81,7 +81,7 @@ def add_arguments(parser: Any) -> None:
     parser.option("--json", text)
 
 
-divide = jobs.words_of  # splits the words of this command from those of its component
+divide = jobs.words_of  # splits the command line into words for this command and for its component
 
 
 def run(args: Any, console: Console) -> int:
@@ -107,7 +107,7 @@ def _request(launch: Launch, args: Any, runner: Runner) -> Any:
 
 
 def _launch(args: Any, console: Console) -> Launch:
-    """The launch that FILE and --job select. Raises UsageError that lists names."""
+    """Return the launch that FILE and --job select. Raises UsageError that lists names."""
     if args.file is None:
         raise UsageError("run needs FILE, COMPONENT or --stdin", hint="see `launcher run --help`")
     if args.workspace:
@@ -127,7 +127,7 @@ def _launch(args: Any, console: Console) -> Launch:
 
 
 SIGNALLED = 128
-"""The exit code of a command that a signal has ended is this number plus the signal's."""
+"""The exit code of a command that a signal has ended is this number plus the signal's number."""
 
 
 def _submit(info: Any, name: str, args: Any, runner: Runner, console: Console) -> int:
@@ -227,7 +227,7 @@ class Attached:
     cancellation is raised in the main thread; a third signal raises KeyboardInterrupt or Terminated.
 
     Attributes:
-        exit_code: of an interrupted command; 0 if no signal was received.
+        exit_code: the exit code of the interrupted command; 0 if no signal was received.
     """
 
     def __init__(self, app: AppRecord, note: Callable[[str], None]) -> None:
@@ -256,7 +256,7 @@ class Attached:
         self.exit_code = self.exit_code or 128 + number
         if self._count > 2:
             raise Terminated if number == 15 else KeyboardInterrupt
-        # Not one of `threading`: the main thread may hold the lock that this needs to start a thread.
+        # Not from `threading`: to start such a thread takes a lock that the main thread may hold.
         start_new_thread(self._cancel, (self._count > 1,))
 
     def _cancel(self, at_once: bool) -> None:

@@ -1,4 +1,4 @@
-"""The app of a component: of a command line, or of a request on standard input."""
+"""The app of a component, which a command line or a request on standard input describes."""
 
 from __future__ import annotations
 
@@ -32,8 +32,8 @@ _OF_RUN = ("scheduler", "cfg", "dryrun", "detach", "queue", "workspace", "parent
 def submission(args: Any, console: Console) -> tuple[str, Callable[[Runner], Any]] | None:
     """Return the name of a component's app, and the function that makes the request for it.
 
-    Component and options are those of the command line, or with --stdin those of the object there. Returns
-    None where the help of the component is printed.
+    Component and options come from the command line or, with --stdin, from the JSON object on standard input.
+    Returns None when the help of the component was printed instead.
     """
     asked = _on_stdin(args) if args.stdin else None
     if asked is not None:
@@ -100,7 +100,7 @@ def called(
     try:
         arguments = component_args_from_str(component.fn, words, defaults, values)
     except ComponentArgumentException as error:
-        # Options of `run` go before the component.
+        # Options of `run` must come before the component.
         problems = [
             problem._replace(hint=f"options of `run` go before the component: run --{problem.name} …")
             if problem.code == "unknown-field" and problem.name in _OF_RUN
@@ -115,12 +115,10 @@ def called(
 class RunRequest:
     """The fields of the object.
 
-    Attributes:
-        scheduler_args: run options; `scheduler_cfg` takes precedence.
-        component_args: parameter → value; `component_args_str` takes precedence.
-        dryrun, detach, queue: as the options with these names.
-        workspace, parent_run_id: as the options; None if absent.
-        wait, log, tee_logs: accepted and ignored: `run` waits and shows output unless it detaches.
+    Attributes: scheduler_args: run options; `scheduler_cfg` takes precedence. component_args: parameter →
+    value; `component_args_str` takes precedence. dryrun, detach, queue: see the options with these names.
+    workspace, parent_run_id: likewise; None if absent. wait, log, tee_logs: accepted and ignored: `run` waits
+    and shows output unless it detaches.
     """
 
     component_name: str

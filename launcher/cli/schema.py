@@ -91,7 +91,7 @@ def findings_schema() -> dict[str, Any]:
 
 
 def _document(name: str, description: str, optional: str = "", /, **properties: Any) -> dict[str, Any]:
-    """The schema of a document; the published file is this one, byte for byte."""
+    """Return the schema of a document, which is byte for byte the published file."""
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "$id": f"urn:launcher:{name}-v1",

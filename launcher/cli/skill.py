@@ -56,7 +56,7 @@ EXIT_CODES: dict[int, str] = {
 
 
 _IN_FULL = (JobFile, RoleSpec)
-"""The mappings whose fields have a line each; for other mappings, only the names are listed."""
+"""The mappings whose fields have a line each; of other mappings, only the fields' names are listed."""
 
 
 def skill_page() -> str:
@@ -74,7 +74,7 @@ def skill_page() -> str:
 
 
 def _fields() -> Iterator[str]:
-    others: dict[str, dict[str, None]] = {}  # place → the fields of all mappings that may stand there
+    others: dict[str, dict[str, None]] = {}  # place → the fields of all mappings that are possible there
     for _, where, cls in PARTS:
         if cls in _IN_FULL:
             yield f"{where}\n"

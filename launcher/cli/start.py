@@ -39,7 +39,7 @@ def add_arguments(parser: Any) -> None:
 
 
 def run(args: Any, console: Console, *, always_asks: bool = False) -> int:
-    """`always_asks`: whether to ask before apps are started."""
+    """Start apps. `always_asks`: whether to ask before apps are started."""
     from launcher.errors import LauncherError, UsageError
     from launcher.inventory.find import find_each
 
@@ -101,7 +101,7 @@ def _start(seen: list[AppRecord], console: Console, *, always_asks: bool) -> lis
 
 
 def _seen(apps: list[AppRecord]) -> list[AppRecord]:
-    """The apps as they are now, with their places in line."""
+    """Return the present apps, with their places in line."""
     from launcher.inventory.listing import current, say_why_held
     from launcher.inventory.status import inspect
 
@@ -132,7 +132,7 @@ def _say_why_not(app: AppRecord, console: Console, *, is_picked: bool) -> None:
 
 
 def _show_starts(apps: list[AppRecord], console: Console) -> list[AppRecord]:
-    """Print the apps as they leave the line; return the apps that have not started in time."""
+    """Print the apps when they leave the line; return the apps that have not started in time."""
     import time
 
     from launcher.inventory.listing import current

@@ -129,7 +129,7 @@ def _watch(args: Any, console: Console) -> int:
 
     if args.app is not None:
         return watch(find_apps(args.app, args.target).apps, list, console, as_json=args.json)
-    apps = _running(args, None)  # the watch warns about apps that it cannot read, once
+    apps = _running(args, None)  # the watch warns once about apps that it cannot read
     if not apps:
         console.note(_NONE_RUNNING)
     if not apps and not args.json:

@@ -24,7 +24,7 @@ More = Callable[[], Sequence[AppRecord]]
 
 _INTERVAL_S = 0.25
 _AGAIN_S = 2.0
-_AWAY_S = 600.0  # seconds that an engine may be away after it has answered
+_AWAY_S = 600.0  # seconds that an engine may be unreachable after it has answered
 _SHARE = 4  # refreshing takes at most 1/4 of the time: many apps are refreshed less often
 
 
@@ -75,7 +75,7 @@ def _refresh(
 
     Args:
         show: called with each refreshed app, and whether its state has changed.
-        warn: called with a message about an app that cannot be read, once.
+        warn: called once, with a message about an app that cannot be read.
 
     Returns whether some apps could not be read when all others had ended.
     """

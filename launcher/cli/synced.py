@@ -72,7 +72,7 @@ def run(args: Any, console: Console) -> int:
 def _last_applied(
     launches_at: Callable[[str], Sequence[Launch]], history: Sequence[Commit], branch: str, tree: Repository
 ) -> str:
-    """The last commit that `ci apply` has applied for every project and target, by its check runs."""
+    """Return the last commit that `ci apply` has applied for every project and target, by its check runs."""
 
     def scopes_at(commit: str) -> set[ApprovalScope]:
         return {ApprovalScope(*launch.key[:2]) for launch in launches_at(commit)}
@@ -86,7 +86,7 @@ def _last_applied(
 
 
 def _commit(tree: Repository, branch: str) -> str:
-    """The newest commit of a branch as it was fetched, else of the local branch."""
+    """Return the newest commit of the fetched branch, else of the local branch."""
     names = (f"refs/remotes/origin/{branch}", f"refs/heads/{branch}", branch)
     commit = next(filter(None, map(tree.commit_of, names)), "")
     if not commit:

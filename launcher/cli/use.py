@@ -64,7 +64,7 @@ def run(args: Any, console: Console) -> int:
     if args.json and args.write:
         raise UsageError("--json and --write cannot be combined")
     keys = _keys(args) if args.jobs else None
-    present(recorded.live, warn=console.warn)  # records the ends that are not on record yet
+    present(recorded.live, warn=console.warn)  # records the ends that are not recorded yet
     since = time.time() - _WEEK_S if args.since is None else args.since
     limit = None if args.jobs else args.limit
     found, total = uses(since, keys, target=args.target, project=args.project, limit=limit)
@@ -138,7 +138,7 @@ _HEADINGS = ("JOB", "ROLE", "AMOUNT", "ASKED", "MEDIAN", "HIGHEST", "OF", "SOURC
 
 
 def _rows(use: JobUse) -> list[list[Cell]]:
-    """A line for each amount: asked for, median and highest of the attempts, suggestion."""
+    """Return a row for each amount: asked for, median and highest of the attempts, suggestion."""
     title = f"{use.name} ({plural(len(use.keys), 'job')})" if len(use.keys) > 1 else use.name
     rows: list[list[Cell]] = []
     role = ""

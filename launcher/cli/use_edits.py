@@ -25,16 +25,16 @@ from launcher.specs.jobkey import DEFAULT_TARGET, JobKey
 from launcher.text import typed
 
 _VALUE = re.compile(r"(?P<lead>(?:&\S+\s+)?)(?P<quote>[\"']?)(?P<value>[\w.]+(?: \w+)?)(?P=quote)\s*")
-"""A number, or a text on one line, behind its anchor; no alias and no reference."""
+"""Matches a number, or a text on one line, behind its anchor; no alias and no reference."""
 _MIB = 2**20
 
 Documents = dict[JobKey, dict[str, Any]]
 Reader = tuple[str, JobKey, str]
-"""A target, a job and the path of an amount in its document."""
+"""A target, a job, and the path of an amount in the job's document."""
 
 
 class Refused(LauncherError):
-    """A value that cannot be edited where it is."""
+    """A value cannot be edited in its place."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,7 +92,7 @@ def _title(use: JobUse, amount: Amount) -> str:
 
 
 class _Wanted(NamedTuple):
-    """The value of an amount that is to be edited, and its readers."""
+    """The value to write for an amount, and the readers of that value."""
 
     title: str
     suggested: int
@@ -155,7 +155,7 @@ class _File:
         keys = [
             each.key
             for each in compiled.launches
-            # Also those of the matrix that have not run.
+            # Matrix jobs that have not run read the value too.
             if each.key in asking
             or (
                 each.key not in judged

@@ -99,7 +99,7 @@ def _of_plan(path: str) -> Sequence[Diagnostic]:
 
 
 def _syntax_error(path: str, raw: bytes) -> Diagnostic | None:
-    """Return what keeps a file from being JSON, with line and column; None for JSON."""
+    """Return where and why a file is not JSON, with line and column; None for JSON."""
     span, text = None, ""
     try:
         json.loads(raw.decode())

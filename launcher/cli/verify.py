@@ -59,7 +59,7 @@ _WIDTH = 14
 
 
 def chain_text(chain: Chain, *, color: bool, columns: int | None = None) -> str:
-    """The links, one below the other, and how many are of which mark.
+    """Return the links, one below the other, and how many have each mark.
 
     Args:
         columns: the width of the terminal; None does not wrap.

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 
 _HELD_S = 1.0  # seconds between two checks why an app is held
-_MOST_ROWS = 20  # unchanged jobs listed in the result; more are only counted
+_MOST_ROWS = 20  # the most unchanged jobs that the result lists; the others are counted
 _DETACHED = "detached: the jobs keep running; to watch them: launcher status --watch"
 _NOT_BEGUN = "interrupted: no job was started or stopped"
 
@@ -67,7 +67,7 @@ class Watch:
         self._frames: LiveFrames | None = None
         self._held_apps: dict[str, tuple[float, AppRecord | None]] = {}
         self._begun = False  # whether the apply has looked at a job under the lock
-        self._interrupted = False  # while it worked on the jobs
+        self._interrupted = False  # whether an interrupt came while it worked on the jobs
 
     def __enter__(self) -> Watch:
         outages.report = self._display.say
@@ -118,7 +118,7 @@ class Watch:
                 )
                 self._console.print(text + "\n", flush=True)
             except OutputClosed:
-                pass  # the reader of stdout has exited, and --yes needs no approval
+                pass  # the reader of stdout has exited, and with --yes no approval is needed
 
     def finish(self, result: Result) -> int:
         """Show the result, and return the exit code."""
@@ -267,7 +267,7 @@ class Watch:
         self._write(dumps(value, indent=indent, ensure_ascii=False))
 
     def _write(self, text: str | bytes) -> None:
-        """Write launcher's text or lines of replicas; replicas' lines are escaped on a terminal alone."""
+        """Write text of launcher or lines of replicas; the latter are escaped only on a terminal."""
         with self._lock:
             try:
                 if isinstance(text, bytes):

@@ -1,6 +1,6 @@
 """Job files: from text to launches, or to diagnostics that name file, line and remedy.
 
-Parts, each of which imports only earlier ones: `diagnostic` (problems and their places), `text` (bytes →
+The parts, each of which imports only earlier parts: `diagnostic` (problems and their places), `text` (bytes →
 values with positions), `model` (the language), `messages` (problems in words), `compile` (values → launches),
 and beside it `schema` and `format`. In `compile`, `files`, `one_file` and `one_job` run the phases in order:
 `discover`, `variants`, `variables`, `matrix`, `references`, the models, `build`; `compiled` keeps outcomes.

@@ -32,8 +32,8 @@ class Span:
         return asdict(self)
 
 
-_WIDTH = 110  # columns of source text shown; longer lines are cut around the range
-_LEAD = 30  # columns shown before the range of a line that is cut
+_WIDTH = 110  # columns of source text to show; longer lines are cut around the range
+_LEAD = 30  # columns to show before the range when a line is cut
 _TAB = "    "
 _HEAD = re.compile(r"""(?<![\w.-])["']?-{0,2}([A-Za-z_][\w.-]*)["']?\s*[:=]\s*""")
 _VALUE = re.compile(r""""(?:[^"\\]|\\.)*"|'[^']*'|[^\s"',\[\]{}#][^,\]}#]*""")
@@ -47,7 +47,7 @@ _REFERENCES = ("$", "&", "*", "|", ">", "env:", "file:")
 def code_frame(
     file: str, span: Span | None, source_line: str, label: str, shade: str, color: bool
 ) -> list[str]:
-    """The lines `--> file:line:column`, the source line, and the carets with the label behind them."""
+    """Return the lines `--> file:line:column`, the source line, and the carets with the label behind them."""
     arrow = paint("-->", "bold blue", color)
     if span is None:
         return [f"  {arrow} {printable(file)}"]
@@ -64,7 +64,7 @@ def code_frame(
     ]
 
 
-# A file of one long line may have a problem every few characters of it.
+# A file of one long line may have very many problems.
 @lru_cache(maxsize=4)
 def without_secrets(line: str) -> str:
     """Return a line with its secrets starred out, as long as before: literals under sensitive-looking names,
@@ -81,7 +81,7 @@ def without_secrets(line: str) -> str:
 
 
 def _without_values(line: str) -> Iterator[str]:
-    """The pieces of a line, values behind `NAME:` and `NAME=` starred out where the name looks sensitive."""
+    """Yield the pieces of a line, with stars for values behind a sensitive `NAME:` or `NAME=`."""
     done = 0
     for head in _HEAD.finditer(line):
         value = _VALUE.match(line, head.end()) if head.start() >= done and is_sensitive(head[1]) else None
@@ -258,7 +258,7 @@ class Diagnostic:
 
     @property
     def has_file(self) -> bool:
-        """Whether `file` names a file: an undeclared variable of the command line has no place in any."""
+        """Whether `file` names a file, unlike in a problem with a variable of the command line."""
         return self.span is not None or self.code != "unknown-variable"
 
     @property

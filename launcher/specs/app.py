@@ -32,8 +32,8 @@ class Resource:
 
     `cpu` counts cores and may be a fraction, `memMB` is in MiB. A value of -1 leaves that part to the
     scheduler. `capabilities` constrain the machine: `gpu_type` is the kind of its GPUs. `devices` counts
-    special devices by name, `tags` are for users and tools. Nothing is checked here (`launcher.specs.check`
-    does).
+    special devices by name, `tags` are for users and tools. The constructor checks nothing;
+    `launcher.specs.check` does.
     """
 
     cpu: float
@@ -54,11 +54,11 @@ class Resource:
 
 
 NULL_RESOURCE = Resource(cpu=-1, gpu=-1, memMB=-1)
-"""No resource: the default of every Role. One shared instance, never to be edited."""
+"""No resource: the default of every Role. All roles share this instance, which is never edited."""
 
 
 class RetryPolicy(str, Enum):
-    """The restart after a failure of a replica: of that replica, of its role, or of the whole app."""
+    """The restart policy: a failed replica restarts alone, with its role, or with the whole app."""
 
     REPLICA = "REPLICA"
     APPLICATION = "APPLICATION"
@@ -69,7 +69,7 @@ class RetryPolicy(str, Enum):
 
 Condition = Literal["started", "ready", "succeeded"]
 CONDITIONS: Final = ("started", "ready", "succeeded")
-"""The conditions of another role to wait for: all its replicas were started, are ready, or ended with 0."""
+"""The states of an awaited role: all its replicas were started, are ready, or have ended with 0."""
 
 PROBE_EVERY_S: Final = 1.0
 PROBE_TIMEOUT_S: Final = 60.0
@@ -82,12 +82,12 @@ class Probe:
     """The probe that tells when a replica is ready: `port`, `http` with `port`, `file` or `command`.
 
     Attributes:
-        port: of this replica; something listens there.
+        port: a port of the replica on which a program listens.
         http: path that answers a plain GET with 2xx or 3xx.
-        file: relative to the replica's working directory; made or written since the replica was started.
-        command: its exit code is 0; run as the replica is, in its working directory.
+        file: a path, relative to the replica's working directory, that was written since the replica started.
+        command: a command whose exit code is 0; run like the replica, in its working directory.
         every: seconds between two probes; the first ones follow faster.
-        timeout: seconds from the start of the replica; then it has failed.
+        timeout: seconds from the start of the replica until the replica counts as failed.
     """
 
     port: int | None = None
@@ -150,7 +150,7 @@ def _plain(value: Any) -> Any:
 
 
 def at_least(number: int) -> dict[str, Any]:
-    """For the `metadata` of a field: no number below this one."""
+    """Return the `metadata` of a field whose numbers have this lower bound."""
     return {"least": number}
 
 
@@ -172,7 +172,7 @@ class Role:
     `cfg` has the options of the scheduler that a role may set (`runopt.is_of_role`): they win over those of
     the app. `entrypoint`, `args`, the values of `env`, `metadata` and the sources of `mounts` may hold macros
     (`launcher.specs.macros`); values of `env` may be references to secrets (`launcher.specs.secret`).
-    `min_replicas` informs schedulers that can do with less. `base_image` is
+    `min_replicas` is for schedulers that can start with fewer replicas. `base_image` is
     deprecated and kept for its place among the positional arguments. `retry_delay` is the pause before the
     first restart in seconds; it doubles with each further one, up to `LONGEST_DELAY_S`.
 
@@ -213,9 +213,9 @@ class Role:
 class AppDef:
     """An app: roles that run together. `metadata` is for people and tools, no part of what runs.
 
-    `output` asks for an output folder of its job also where no role speaks of one.
+    `output` asks for an output folder of its job even if no role mentions one.
 
-    A value: launcher never edits a caller's. Nothing is checked here (`check_app` does).
+    Launcher never edits the AppDef of a caller. The constructor checks nothing; `check_app` does.
     """
 
     name: str
@@ -312,10 +312,10 @@ class RoleField:
 
     Attributes:
         kind: its type in `Role` without the option of None: "int", "list[str]".
-        default: the value that a document leaves out; None where there is no default.
+        default: a document leaves the field out at this value; None for a field without a default.
         least, most: the bounds of a number; None for no bound.
         by_capability: whether only some schedulers take a value for it.
-        takes_macros: whether the run fills in `$<app_id>` and its like.
+        takes_macros: whether the run fills in macros such as `$<app_id>`.
     """
 
     __slots__ = ("by_capability", "default", "kind", "least", "most", "name", "takes_macros")
@@ -351,7 +351,7 @@ ROLE_FIELDS = _read_off()
 """Name → field, in the order of the arguments of `Role`."""
 
 ALWAYS = ("name", "entrypoint")
-"""The fields that every role of a document has."""
+"""The fields that every role in a document has."""
 
 _ORDER = "args env image base_image resource mounts port_map num_replicas min_replicas max_retries"
 _ORDER += " retry_policy metadata"
@@ -359,4 +359,4 @@ DOCUMENT_FIELDS = [ROLE_FIELDS[name] for name in dict.fromkeys((*ALWAYS, *_ORDER
 """The fields in the order in which documents have them since `lr1`; fields of later versions follow."""
 
 CAPABILITIES = [each for each in ROLE_FIELDS.values() if each.by_capability]
-"""The fields that a scheduler may leave to others; see `Scheduler.supports`."""
+"""The fields that a scheduler may leave unsupported; see `Scheduler.supports`."""

@@ -30,7 +30,7 @@ _SECRET = "secret"
 
 
 def to_json(app: AppDef) -> dict[str, Any]:
-    """All fields of an app without problems (`check_app`). Subclasses become the plain classes.
+    """Return all fields of an app that `check_app` has accepted. Subclasses become the plain classes.
 
     Raises UnstorableValueError for metadata that JSON cannot hold.
     """
@@ -43,9 +43,9 @@ def to_json(app: AppDef) -> dict[str, Any]:
 
 
 def from_json(value: Any) -> AppDef:
-    """The app of a value that `to_json` made.
+    """Make the app from a value of `to_json`.
 
-    Raises ValueError or TypeError for a value of another shape; what the fields hold is for `check_app`.
+    Raises ValueError or TypeError for a value of another shape; `check_app` checks the fields' contents.
     """
     parts = _parts(value, AppDef)
     roles = [_to_role(role) for role in _list(parts["roles"])]
@@ -115,7 +115,7 @@ def _to_mount(value: Any) -> Mount:
     return made
 
 
-# How a field of a role crosses, by its kind; all others as they are.
+# Kind of a role's field → how a value is converted from JSON; other kinds need no conversion.
 _WRITERS: Mapping[str, Callable[[Any, str], Any]] = {
     VARIABLES: lambda value, _: {
         key: {_SECRET: str(text)} if isinstance(text, Secret) else text for key, text in value.items()
@@ -158,7 +158,7 @@ def plain(value: Any) -> Any:
 
 
 def first_difference(one: Any, other: Any, path: str = "") -> str | None:
-    """The path of the first value that differs in two `plain` apps, `roles.trainer.args[3]`, or None."""
+    """Return the path of the first difference of two `plain` apps, `roles.trainer.args[3]`, or None."""
     if isinstance(one, dict) and isinstance(other, dict):
         pairs = [(f"{path}.{key}", key) for key in {**one, **other}]
         found = (_difference(one, other, key, below) for below, key in pairs)

@@ -45,9 +45,9 @@ _APPROVED = ("pull_request", "approval", "effect", "run_url")
 
 
 class StoodOn(NamedTuple):
-    """The attempt of a need that an attempt stands on: bound when it is reserved, never re-bound.
+    """The attempt of a need that an attempt uses: bound when the attempt is reserved, never bound again.
 
-    `edition` is the need's: the number of the attempt of the need that was the last to change something.
+    `edition` is the number of the last attempt of the need that changed something.
     """
 
     job: str
@@ -63,7 +63,7 @@ class StoodOn(NamedTuple):
 
 
 def needs_to_json(needs: Iterable[StoodOn]) -> list[list[Any]]:
-    """`[[job, number, edition, app id, scheduler], …]`, sorted by job."""
+    """Return `[[job, number, edition, app id, scheduler], …]`, sorted by job."""
     return [list(each) for each in sorted(needs)]
 
 
@@ -76,7 +76,7 @@ def needs_from_json(data: Sequence[Sequence[Any]]) -> tuple[StoodOn, ...]:
 
 
 def needs_to_text(needs: Iterable[StoodOn]) -> str:
-    """The text that labels and the ledger hold; "" for none."""
+    """Return the text of needs for labels and the ledger; "" without needs."""
     listed = needs_to_json(needs)
     return json.dumps(listed, separators=(",", ":")) if listed else ""
 
@@ -87,7 +87,7 @@ def needs_from_text(text: str) -> tuple[StoodOn, ...]:
 
 
 class LateDocument(Mapping[str, Any]):
-    """A document that is made, or read, once something looks into it: plans compare most jobs by digest."""
+    """A document that is made, or read, at its first use: plans compare most jobs by digest alone."""
 
     __slots__ = ("_document", "_make")
 
@@ -114,7 +114,7 @@ class LateDocument(Mapping[str, Any]):
 
 
 def late_document(launch: Launch) -> LateDocument:
-    """The document of a launch, made once something looks into it."""
+    """Return the document of a launch, which is made at its first use."""
 
     def make() -> dict[str, Any]:
         from launcher.specs import canonical
@@ -143,11 +143,11 @@ class Attempt:
         trigger_digest: content hash of the files that `rerun_on` names, as they were; "" without any.
         edition: the number of the attempt that was the last to change something: its own, or that of the
             attempt that it repeats. 0 in the constructor stands for its own.
-        needs: the attempts of other jobs that it stands on, sorted by job.
+        needs: the attempts of other jobs that it uses, sorted by job.
         order_only: the jobs among `needs` with `rerun: never`.
         effect: digest of its start (`launcher.plan.effects`); review: review digest of its document.
         receivers: the receivers of its outcome that the project names, as JSON, one a line.
-        approval: id of the approved plan that it was started under, or that its repeats go back to.
+        approval: id of the approved plan that started it, or started the attempt that it repeats.
         pull_request: number of the pull request that showed that plan; "" without one.
         run_url: address of the CI run that applied it; "" outside of CI.
         matrix: the name that means all jobs of its matrix; "" for a job of its own.
@@ -164,9 +164,9 @@ class Attempt:
         output_digest: digest of the files in its output folder after a success, or why there is none
             (`launcher.schedulers.contents`); "" for no file.
         images: role → id of the image that its containers were made of, once they ran; {} without images.
-        used: role → what its runs have used; "" → what processes have used that outlived their replica. {}
+        used: role → the use of its runs; "" → the use of processes that outlived their replica. {}
             where that is unknown.
-        unstarted: replicas that were never started, of an attempt of which others were; never recorded.
+        unstarted: replicas not started yet, although others of the attempt were; never recorded.
         drift: a change of its objects by other programs, such as "main/1 was removed by hand"; not recorded.
         elsewhere: address of its engine, if that is not the one that was asked; never recorded. The other
             fields are then the last known ones.
@@ -231,7 +231,7 @@ class Attempt:
 
     @property
     def is_live(self) -> bool:
-        """Whether it has, or may soon have, processes or containers."""
+        """Whether it has processes or containers, or may soon have them."""
         return self.state in LIVE_STATES
 
     @property
@@ -246,7 +246,7 @@ class Attempt:
         return {"LAUNCHER_ATTEMPT": str(self.number), "LAUNCHER_EDITION": str(self.edition)}
 
     def about(self) -> dict[str, Any]:
-        """Its origin, its edition with what it stands on, and its document."""
+        """Its origin, its edition with the attempts that it uses, and its document."""
         return {
             "origin": self.origin,
             "path": self.path,
@@ -292,7 +292,7 @@ class Attempt:
 
 
 class Recorded(NamedTuple):
-    """An attempt as one of an engine's records has it.
+    """An attempt as read from one of an engine's records.
 
     Attributes:
         name: of the record, such as "its containers".

@@ -32,7 +32,7 @@ _ROOTED = frozenset({"job.dir", "img_root", "base_img_root", OUTPUT_DIR})
 """Macros that stand for an absolute folder, beside the output folders of needs."""
 
 _PATH_OPTIONS = ("cwd", "log_dir")
-"""Scheduler options that are folders, relative to the job file's."""
+"""Scheduler options whose values are folders, relative to the folder of the job file."""
 
 
 class BoundLaunch(NamedTuple):
@@ -80,7 +80,7 @@ def bind_launch(
 def bind_options(
     launch: Launch, cfg: Mapping[str, Any], *, opts: runopts, home: str, timeout_s: int | None = None
 ) -> dict[str, Any]:
-    """The run options `cfg` of a launch as `bind_launch` gives them, with its time limit if given."""
+    """Return the run options `cfg` of a launch as `bind_launch` makes them, with its time limit if given."""
     workspace = launch.workspace
     return bind_cfg(
         cfg,
@@ -132,7 +132,7 @@ def _bind_role(
 
 
 def _rooted(source: str, home: str) -> str:
-    """A bind source with `~` replaced, and with `$<job.dir>` in front when it is relative."""
+    """Return a bind source with `~` replaced, and with `$<job.dir>` in front when it is relative."""
     if source == "~" or source.startswith("~/"):
         return escape(home) + source[1:]
     if source.startswith("/") or any(
@@ -146,7 +146,7 @@ def _fixed_mount(
     mount: BindMount | VolumeMount | DeviceMount, fixed_text: Callable[[str], str]
 ) -> BindMount | VolumeMount | DeviceMount:
     mount = replace(mount, dst_path=fixed_text(mount.dst_path))
-    # A path that starts with a macro stays: `$<img_root>/..` is known only at the run.
+    # A path that starts with a macro stays: only the run knows the folder of `$<img_root>/..`.
     if isinstance(mount, BindMount) and mount.src_path.startswith("/"):
         return replace(mount, src_path=posixpath.normpath(mount.src_path))
     return mount
@@ -161,7 +161,7 @@ def bind_cfg(
     home: str | None = None,
     workspace: str | None = None,
 ) -> dict[str, Any]:
-    """The `cfg` for a scheduler with these options: with `timeout_s` and `cwd`, folders absolute.
+    """Return the `cfg` for a scheduler with these options: with `timeout_s` and `cwd`, folders absolute.
 
     `cwd` is the `workspace` (relative to the job file's `directory`), else that directory, unless the options
     say otherwise. `home` replaces a leading `~`.
@@ -185,7 +185,7 @@ def bind_cfg(
 
 
 def bind_workspace(path: str, *, directory: str, home: str) -> str:
-    """The absolute folder of a workspace that a job file in `directory` names as `path`."""
+    """Return the absolute folder of a workspace that a job file in `directory` names as `path`."""
     return _absolute(substitute(path, {"job.dir": directory}), directory, home)
 
 

@@ -140,7 +140,7 @@ def to_workspace(fields: Mapping[str, Any] | None) -> WorkspaceRef | None:
 
 
 def _from_options(cfg: Mapping[str, Any], path: str) -> Any:
-    # 10 and 10.0 are one value of an option, which is resolved by the option's type.
+    # 10 and 10.0 are one value of an option: both are converted to the option's type.
     given = {
         key: int(value) if isinstance(value, float) and value.is_integer() else value
         for key, value in cfg.items()
@@ -153,7 +153,7 @@ _EMPTY: tuple[Any, ...] = (None, {}, [])
 
 
 def _compact(fields: Mapping[str, Any]) -> dict[str, Any]:
-    """The value without nulls and empty containers."""
+    """Return the fields without nulls and empty containers."""
     return {key: value for key, value in fields.items() if value not in _EMPTY}
 
 
@@ -230,7 +230,7 @@ def _to_mount(fields: Mapping[str, Any]) -> Mount:
 
 
 def json_value(value: Any, path: str) -> Any:
-    """A copy as JSON would give it back: lists for tuples.
+    """Return a copy of the value as read back from JSON: lists for tuples.
 
     Raises UnstorableValueError for what JSON cannot hold.
     """
@@ -249,7 +249,7 @@ def json_value(value: Any, path: str) -> Any:
     raise UnstorableValueError(f"{path}: want text, numbers, lists and mappings, got {value!r}")
 
 
-# Kind of a field of a role → how a document stores and restores it; other kinds stay as they are.
+# Kind of a role's field → how a document stores and restores a value; other kinds need no conversion.
 _WRITERS: Mapping[str, Callable[[Any, str], Any]] = {
     # A reference to a secret is encoded differently from the same text as a literal.
     VARIABLES: lambda value, _: {

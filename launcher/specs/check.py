@@ -1,4 +1,4 @@
-"""Rules over several fields of an app, for job files and for Python alike. They yield all problems."""
+"""Rules that involve several fields of an app, for job files and for Python. Checks report all problems."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ from launcher.text import name_hint, unusable_in
 Path = tuple[str | int, ...]
 
 MAX_REPLICAS = 10_000
-"""The most replicas of one app: plans, requests and supervisors hold each of them."""
+"""The most replicas of one app: plans, requests and supervisors keep all of them in memory."""
 
 SET_FOR_REPLICAS = ("LAUNCHER_JOB_ID", "LAUNCHER_RANK0_HOST", "LAUNCHER_SCRATCH", "LAUNCHER_OUTPUT_DIR")
 """Variables that every scheduler sets for every replica, whatever its role says."""
@@ -92,7 +92,7 @@ def macros_in(role: Role, word: str = "$") -> Iterator[tuple[Path, str, str]]:
 def _texts_in(path: Path, value: object) -> Iterator[tuple[Path, str]]:
     if isinstance(value, str):
         yield path, value
-    elif isinstance(value, (dict, Mapping)):  # a dict is seen at once, other mappings are not
+    elif isinstance(value, (dict, Mapping)):  # a dict is recognised faster than other mappings
         for key, inner in value.items():
             if isinstance(inner, str):
                 yield (*path, str(key)), inner
@@ -111,7 +111,7 @@ def _texts_in(path: Path, value: object) -> Iterator[tuple[Path, str]]:
 
 
 def _check_size(app: AppDef) -> Iterator[Problem]:
-    """Yield roles that are too large together; a role that is too large alone is reported elsewhere."""
+    """Yield roles that are too large together; another check reports a role that is too large alone."""
     total = 0
     for role in app.roles:
         if _is_int(role.num_replicas) and role.num_replicas <= MAX_REPLICAS:
@@ -274,7 +274,7 @@ def _check_options(at: Path, cfg: Mapping[Any, Any]) -> Iterator[Problem]:
 
 
 def _check_order(app: AppDef) -> Iterator[Problem]:
-    """Every problem of the services and the conditions of roles."""
+    """Yield every problem of services and of the conditions between roles."""
     roles = {role.name: role for role in app.roles}
     services = [role for role in app.roles if role.service]
     if app.roles and len(services) == len(app.roles):
@@ -335,7 +335,7 @@ def _circles(roles: Mapping[str, Role]) -> Iterator[Sequence[str]]:
 
 
 def _check_hosts(role: Role, roles: Collection[str]) -> Iterator[Problem]:
-    """Yield a problem for each host of a missing role in the texts of a role."""
+    """Yield a problem for each macro in a role's texts that names the host of a missing role."""
     for path, name, written in macros_in(role, "$<role."):
         other = role_of_host(name)
         if other is not None and other not in roles:
@@ -361,7 +361,7 @@ def _check_text(path: Path, text: object) -> Iterator[Problem]:
 
 
 def _check_fixed(path: Path, text: object) -> Iterator[Problem]:
-    """Check that text that is fixed before the run holds no run macro."""
+    """Check that a text which is fixed before the run contains no run macro."""
     yield from _check_text(path, text)
     if not isinstance(text, str):
         return
@@ -422,7 +422,7 @@ def _check_texts(rule: Rule, path: Path, texts: Sequence[Any]) -> Iterator[Probl
 
 
 _APART = ("name", "entrypoint", "base_image")
-"""Fields with their own rule, and a field that nothing reads."""
+"""Fields with a rule of their own, and a field that no scheduler reads."""
 
 
 @cache

@@ -17,7 +17,7 @@ from launcher.text import printable
 
 PREFIX = "in1:sha256:"
 MOST_NAMED = 10
-"""Changed files that a reason names; more are counted."""
+"""How many changed files a reason names; it counts the others."""
 
 
 class InputFiles(NamedTuple):
@@ -39,7 +39,7 @@ class InputFiles(NamedTuple):
 
 
 UNDER = "while it waited or ran"
-"""The time of a change that a holder found, in a message."""
+"""The time of a change that the holder of an app found, in a message."""
 
 
 def changes(old: InputFiles, new: InputFiles, when: str = "") -> str:
@@ -64,7 +64,7 @@ def changes(old: InputFiles, new: InputFiles, when: str = "") -> str:
 
 
 def named(names: Sequence[str]) -> str:
-    """`a, b and c`; of more than MOST_NAMED, the first ones and the number of the others."""
+    """Return `a, b and c`; for more than MOST_NAMED names, the first ones and the number of the others."""
     shown, left = list(names[:MOST_NAMED]), len(names) - MOST_NAMED
     if left > 0:
         shown.append(f"{left} more")
@@ -76,7 +76,7 @@ _MOST_GLOBS = 8
 
 
 def combine(digests: Mapping[str, str]) -> str:
-    """The trigger digest of globs, each with the hash (hex) of what its files hold; "" for none."""
+    """Return the trigger digest of globs, each with the hash (hex) of its files' contents; "" for none."""
     if not digests:
         return ""
     return _join({_mark(glob): content for glob, content in digests.items()})
@@ -99,7 +99,7 @@ def adopted(before: str, now: str) -> str:
 
 
 def earlier(digest: str) -> Iterator[str]:
-    """The trigger digests that `adopted` may have made this one of: of the same files or fewer."""
+    """Return the trigger digests from which `adopted` may have made this one: of the same files or fewer."""
     contents = _split(digest)
     yield digest
     for count in range(len(contents)) if len(contents) <= _MOST_GLOBS else ():
@@ -124,10 +124,10 @@ def _split(text: str) -> dict[str, str]:
 
 
 DIGITS = 16
-"""Hex digits of a recorded digest."""
+"""The number of hexadecimal digits in a recorded digest."""
 
 MORE = ""
-"""The key that marks an incomplete record. No path is empty."""
+"""The key that marks an incomplete record; no file has an empty path."""
 
 
 class Seen(NamedTuple):
@@ -154,8 +154,8 @@ def recorded_paths(record: Mapping[str, str]) -> list[str]:
 def differing(record: Mapping[str, str], now: Seen) -> tuple[str, ...]:
     """Return the sorted files that differ from those an attempt ran: changed, gone, or newly imported.
 
-    A new file that the words of a job name does not count, as the job may have written it. A new module does
-    not count where a limit cut the record or the search short. An attempt without a record has no
+    A new file that the command of a job names does not count, because the job may have written it. A new
+    module does not count where a limit cut the record or the search short. An attempt without a record has no
     differences.
     """
     if not record:

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
         session_name: str
         app_id: str
 
-else:  # typing.NamedTuple would cost every command the import of typing
+else:  # importing typing.NamedTuple would slow down every command
     _Fields = namedtuple("_Fields", "project target job")
     ParsedAppHandle = namedtuple("ParsedAppHandle", "scheduler_backend session_name app_id")
     ParsedAppHandle.__doc__ = "The three parts of a handle."
@@ -91,9 +91,9 @@ class MalformedAppHandleException(UsageError, ValueError):
 
 
 class UnknownSchedulerException(UsageError, KeyError, ValueError):
-    """There is no scheduler of that name. `known` are the names that do.
+    """No scheduler has that name. `known` are the names of schedulers.
 
-    A KeyError and a ValueError: TorchX's runner raises the one, its `config.dump` the other.
+    A KeyError and a ValueError: TorchX's runner raises the first, its `config.dump` the second.
     """
 
     def __init__(self, scheduler_backend: str, known: Iterable[str] = ()) -> None:
@@ -117,7 +117,7 @@ class UnknownAppException(AppNotFoundError):
 def parse_app_handle(app_handle: AppHandle) -> ParsedAppHandle:
     """Take a handle apart: "local_cwd://vision.prod/train-7-k3fwx".
 
-    The session may be empty; neither it nor the app id holds a slash, and there is no blank around a handle.
+    The session may be empty. Session and app id contain no slash, and no blank surrounds a handle.
     Raises MalformedAppHandleException.
     """
     if not isinstance(app_handle, str) or app_handle != app_handle.strip():

@@ -20,7 +20,7 @@ TriggerKind = Literal["every_apply", "files"]
 class Need(NamedTuple):
     """A job that must have succeeded before another one of the same project and target starts (`needs:`).
 
-    `rerun` is False for `{rerun: never}`: the order is kept, and a new edition of the need re-runs nothing.
+    `rerun` is False for `{rerun: never}`: the need still runs first, but its new editions re-run nothing.
     """
 
     job: str
@@ -40,8 +40,8 @@ class Trigger(NamedTuple):
 class ProjectRef(NamedTuple):
     """One of several projects of a workspace: a folder or a file, and its target.
 
-    `path` and `digest` as in WorkspaceRef; `target` is the folder of the workspace that it, or what it holds,
-    goes into: relative, with forward slashes, "." for the root.
+    `path` and `digest` as in WorkspaceRef; `target` is the folder in the workspace for the file, or for the
+    contents of the folder: relative, with forward slashes, "." for the root.
     """
 
     path: str
@@ -52,8 +52,8 @@ class ProjectRef(NamedTuple):
 class WorkspaceRef(NamedTuple):
     """The files that travel with a job: one folder, or several `projects`.
 
-    `path` is as written, relative to the job file's folder; `digest` is the hash of what it holds
-    (`launcher.workspace.context`), which is what the job's digest speaks of. Both are "" for several.
+    `path` is as written, relative to the job file's folder; `digest` is the hash of its contents
+    (`launcher.workspace.context`), which the job's digest covers. Both are "" for several.
     """
 
     path: str
@@ -62,7 +62,7 @@ class WorkspaceRef(NamedTuple):
 
     @property
     def name(self) -> str:
-        """For messages: as the job file has it."""
+        """The workspace as the job file names it, for messages."""
         if not self.projects:
             return self.path
         return f"{{{', '.join(f'{each.path}: {each.target}' for each in self.projects)}}}"
@@ -74,7 +74,7 @@ class WorkspaceRef(NamedTuple):
 
 
 class InputRef(NamedTuple):
-    """The place of the input files of an attempt, to compare them with those of its plan.
+    """The input files of an attempt: where they are, and their planned digest, to compare them later.
 
     `digest` is of the files as the plan saw them; `directory` is the absolute folder of the job file, `root`
     the folder that the globs may not leave.
@@ -88,13 +88,13 @@ class InputRef(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Lifecycle:
-    """Policies of a job (`lifecycle:`). Outside the digest: editing one never re-runs anything by itself.
+    """Policies of a job (`lifecycle:`). The digest leaves them out: editing a policy alone re-runs nothing.
 
-    `on_change` is None where the file does not say: then a live attempt is replaced, but only with approval.
-    `max_attempts` bounds automatic re-runs per digest; those that `rerun_on` causes were asked for and are
-    not bounded. With `on_edit: rerun` a job that has ended runs again when a file of the checkout that it
-    runs has changed (`launcher.specs.inputs`); else plans say so. Without `queue` the job takes its share of
-    the machine at once, instead of in its turn.
+    `on_change` is None when the file has none: a live attempt is then replaced only with approval.
+    `max_attempts` bounds automatic re-runs per digest, except for those that `rerun_on` causes. With
+    `on_edit: rerun` a job that has ended runs again when a file of the checkout that it runs has changed
+    (`launcher.specs.inputs`); else plans say so. Without `queue` the job takes its share of the machine at
+    once, instead of in its turn.
     """
 
     on_change: OnChange | None = None
@@ -124,8 +124,9 @@ NO_CAPS = Caps()
 
 
 class Budget(NamedTuple):
-    """The limits of what the jobs that one plan starts for a project and target may take together
-    (`[budget]` of launcher.toml); None for no limit."""
+    """The limits of the hours that one plan's jobs of a project and target may take together
+    (`[budget]` of launcher.toml); None for no limit.
+    """
 
     gpu_hours: float | None = None
     core_hours: float | None = None
@@ -138,10 +139,10 @@ NO_BUDGET = Budget()
 class Launch:
     """One job, compiled: an AppDef with everything that is needed to run it.
 
-    `app` keeps what only binding can know as text: `$<app_id>` and the other run macros, `$<job.dir>`,
-    `~`, relative mount sources. `cfg` holds the scheduler options that differ from their defaults.
-    `root` is the absolute folder that `file` (the job file, with forward slashes) is relative to: the
-    git work tree that holds it, else the folder of its launcher.toml, else its own folder.
+    `app` keeps as text what only `launcher.specs.binding` can resolve: `$<app_id>` and the other run macros,
+    `$<job.dir>`, `~`, relative mount sources. `cfg` holds the scheduler options that differ from their
+    defaults. `root` is the absolute folder that `file` (the job file, with forward slashes) is relative to:
+    the git work tree that holds it, else the folder of its launcher.toml, else its own folder.
     """
 
     key: JobKey
@@ -152,11 +153,11 @@ class Launch:
     workspace: WorkspaceRef | None = None
     lifecycle: Lifecycle = Lifecycle()
     needs: tuple[Need, ...] = ()
-    """Jobs of the same project and target that must have succeeded first, sorted; of a matrix all."""
+    """Jobs of the same project and target that must have succeeded first, sorted; all jobs of a matrix."""
     unresolved: Mapping[str, str] = field(default_factory=dict)
-    """Names among `needs` that may mean unknown jobs, each with the reason."""
+    """Names among `needs` that may mean jobs not known here, each with the reason."""
     matrix: str = ""
-    """The name of the matrix that it is a job of; "" for a job by itself."""
+    """The name of the matrix that the job belongs to; "" for a job outside of matrices."""
     max_parallel: int | None = None
     """The most jobs of its matrix that run at once; None for any number."""
     caps: Caps = NO_CAPS
@@ -168,19 +169,19 @@ class Launch:
     trigger_digest: str = ""
     """Hash of all files that the globs of `lifecycle.rerun_on` match; "" where there are none."""
     inputs: tuple[str, ...] = ()
-    """Globs, relative to the job file's folder; a change of what they match makes a new edition."""
+    """Globs, relative to the job file's folder; a change of matching files makes a new edition."""
     inputs_digest: str = ""
-    """Hash of `inputs` and of all files that they match; "" without any, and where they were not read."""
+    """Hash of `inputs` and of all matching files; "" without inputs, or when the files were not read."""
     review_digest: str = ""
-    """Digest of the document with `$<git.…>` left symbolic, for approvals; "" where it is the document's."""
+    """Digest of the document with `$<git.…>` left symbolic, for approvals; "" if it equals the document's."""
     enabled: bool = True
     description: str = ""
     notes: tuple[str, ...] = ()
-    """Remarks of the compiler that a plan shows beside its start. Outside the document."""
+    """Remarks of the compiler that a plan shows when it starts the job. Not in the document."""
     shared_line: Callable[[str], str] = field(default=lambda path: "", compare=False, repr=False)
-    """`roles.main.env.LR` → `launcher.toml:12` where other jobs stand on that file; else "". Not saved."""
+    """`roles.main.env.LR` → `launcher.toml:12` if other jobs use that file too; else "". Not saved."""
     digest: str = field(default="", init=False, compare=False, repr=False)
-    """Digest of its document, where the cache of compiles knows it; a copy with `replace` has none."""
+    """Digest of its document, if the cache of compiles has it; a copy made by `replace` has none."""
     root: str
     file: str
     origin: str
@@ -198,14 +199,14 @@ class Launch:
 
     @property
     def input_ref(self) -> InputRef | None:
-        """The place of its input files; None without any."""
+        """The place and digest of its input files; None without inputs."""
         if not self.inputs_digest:
             return None
         return InputRef(self.inputs_digest, self.directory, self.root, self.inputs)
 
     @property
     def asks(self) -> bool:
-        """Whether it asks for a share of a machine, or belongs to a group that limits parallel runs."""
+        """Whether the job asks for a share of a machine, or is in a group that limits parallel runs."""
         declared = (
             value > 0
             for role in self.app.roles

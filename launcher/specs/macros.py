@@ -28,22 +28,22 @@ SYMBOLIC_APP_ID = "$<app_id>"
 """The app id of a dry run."""
 
 ESTABLISHED = ("img_root", "app_id", "replica_id", "rank0_env", "base_img_root")
-"""The names that `${name}` is read for."""
+"""The names that are also macros when written as `${name}`."""
 
 OUTPUT_DIR = "output_dir"
 
 RUN_MACROS = (*ESTABLISHED, "role", "num_replicas", "rank0_host", OUTPUT_DIR)
-"""The names that the run fills in: `rank0_host` where the scheduler gives hosts, `output_dir` for jobs."""
+"""The names that the run fills in; `rank0_host` only if the scheduler gives hosts, `output_dir` for jobs."""
 
 _NAME = r"[A-Za-z_][A-Za-z0-9_.\-]*"
 _FIVE = "|".join(ESTABLISHED)
-# Text that reads as a macro gets one more `$`. So does what already reads as an escape, `$${`; a lone `${` of
-# the shell is no macro and stays.
+# Text that reads as a macro gets one more `$`, and so does text that already reads as an escape, `$${`. A
+# lone `${` of the shell is no macro and stays.
 _NEEDS_ESCAPE = rf"\$(?=<{_NAME}>|\{{(?:{_FIVE})\}})|(?<!\$)\$(?=\$+\{{(?!(?:{_FIVE})\}}))"
 
 
 class MacroError(LauncherError, ValueError):
-    """A text with open macros cannot be written."""
+    """A text with open macros cannot be spelled out."""
 
 
 def role_of_host(name: str) -> str | None:
@@ -57,14 +57,14 @@ def needs_host(name: str) -> bool:
 
 
 def hosts_of(hosts: Mapping[str, str]) -> dict[str, str]:
-    """The values of the macros that name hosts, from role → host of its replica 0, the first role first."""
+    """Return the values of host macros, from role → host of its replica 0; the first role comes first."""
     values = {f"role.{role}.host": host for role, host in hosts.items()}
     first = next(iter(hosts.values()), None)
     return values if first is None else {**values, "rank0_host": first}
 
 
 def job_of_output(name: str) -> str | None:
-    """The job whose output folder a macro names ("needs.prepare.output_dir" → "prepare"), or None."""
+    """Return the job whose output folder a macro names ("needs.prepare.output_dir" → "prepare"), or None."""
     return _between("needs.", name, f".{OUTPUT_DIR}")
 
 
@@ -106,7 +106,7 @@ _kept_macros = lru_cache(2048)(_macros_of)
 
 
 def substitute(text: str, values: Mapping[str, str]) -> str:
-    """`text` with the macros named in `values` filled in and escapes resolved: the last phase."""
+    """Fill in the macros of `text` that `values` names, and resolve escapes: the last phase."""
     if "$" not in text:
         return text
 
@@ -119,17 +119,17 @@ def substitute(text: str, values: Mapping[str, str]) -> str:
 
 
 def substitute_partial(text: str, values: Mapping[str, str]) -> str:
-    """`text` with only the macros named in `values` filled in, for a later phase to fill the rest.
+    """Fill in only the macros of `text` that `values` names, and leave the rest to a later phase.
 
     Escapes stay, and what the values contain is escaped where the later phase would read it as a macro.
-    Raises MacroError for a value that ends in `$` straight before a macro which stays: that has no spelling.
+    Raises MacroError for a value that ends in `$` right before a macro that stays: it cannot be spelled.
     """
     return "".join(_respelt(text, values)) if "$" in text else text
 
 
 def _respelt(text: str, values: Mapping[str, str]) -> Iterator[str]:
-    """`text` in pieces: runs of text for the later phase, and the macros that stay."""
-    run = raw = ""  # the run of text as it will read, and as it was written
+    """Split `text` into runs of text for the later phase, and the macros that stay."""
+    run = raw = ""  # the run of text as it will read, and as the user wrote it
     filled = False
     at = 0
     for token in _tokens().finditer(text):
@@ -166,7 +166,7 @@ def with_brackets(text: str) -> str:
 
 
 def map_text(value: Any, change: Callable[[str], str]) -> Any:
-    """A copy of plain data with every string in it changed; keys and references to secrets stay."""
+    """Return a copy of plain data with every string changed, except for keys and references to secrets."""
     if isinstance(value, str):
         return value if isinstance(value, Secret) else change(value)
     if isinstance(value, Mapping):
@@ -178,7 +178,7 @@ def map_text(value: Any, change: Callable[[str], str]) -> Any:
 
 
 def _copied(value: Any, _: object = None) -> Any:
-    """A deep copy of a field of a role. Most of them are empty, and `deepcopy` takes long for each."""
+    """Return a deep copy of a role's field. Most fields are empty, and `deepcopy` is slow even for these."""
     if not value:
         return value.copy() if isinstance(value, (dict, list)) else value
     if type(value) is Resource and not (value.devices or value.tags or value.capabilities):
@@ -189,7 +189,7 @@ def _copied(value: Any, _: object = None) -> Any:
 
 
 def map_role(role: Role, change: Callable[[str], str]) -> Role:
-    """Return a new role with each text changed that takes macros. Nothing mutable is shared.
+    """Return a new role in which every text that takes macros is changed. Nothing mutable is shared.
 
     References to secrets are names, not text: they stay.
     """
@@ -241,7 +241,7 @@ class macros:
         base_img_root: str = "DEPRECATED"
 
         def substitute(self, arg: str) -> str:
-            """The text with the five macros filled in and escapes resolved.
+            """Fill in the five macros and resolve escapes. Raises TypeError for anything but text.
 
             Raises TypeError for anything but text.
             """
@@ -252,14 +252,14 @@ class macros:
         def apply(
             self, role: Role, *, partial: Collection[str] = (), hosts: Mapping[str, str] | None = None
         ) -> Role:
-            """A new role with the macros filled in, `$<role>` and `$<num_replicas>` too.
+            """Return a new role with the macros filled in, `$<role>` and `$<num_replicas>` too.
 
             In: entrypoint, args, values of env, sources of mounts, and metadata at any depth.
             With `partial={"app_id"}` these names stay open and escapes stay as they are, for a later
             `substitute` (see `substitute_partial`).
 
             Args:
-                hosts: what `hosts_of` gives; without it the macros that name hosts stay.
+                hosts: the values of `hosts_of`; without them the macros that name hosts stay.
             """
             values = {
                 **(hosts or {}),
@@ -273,5 +273,5 @@ class macros:
             return map_role(role, lambda text: substitute_partial(text, known))
 
         def to_dict(self) -> dict[str, str]:
-            """Macro name to value."""
+            """Return macro name → value."""
             return {name: getattr(self, name) for name in ESTABLISHED}

@@ -79,12 +79,12 @@ _BOOLEANS = {"": True, "true": True, "1": True, "false": False, "0": False}
 def parse_mounts(opts: Iterable[str], *, expand_home: bool = True) -> list[Mount]:
     """Read mounts from tokens: ["type=bind", "src=~/data", "dst=/data", "readonly", "type=volume", …].
 
-    Each token is `key` or `key=value`; `type` starts the next mount, and may bring the rest of it along:
+    Each token is `key` or `key=value`; `type` starts the next mount, whose options may be in the same token:
     "type=bind,src=~/data,dst=/data". A leading `~` of a bind source becomes
     the home folder unless `expand_home` is off. Raises InvalidMountException (a KeyError and a ValueError).
     """
     found: list[dict[str, str]] = []
-    # No type has a comma in its name: what follows one is the next option.
+    # No type has a comma in its name, so a comma ends it and an option follows.
     tokens = (opt.split(",") if opt.lstrip().startswith("type=") else [opt] for opt in opts)
     for opt in chain.from_iterable(tokens):
         key, _, value = opt.partition("=")
@@ -128,7 +128,7 @@ def _required(fields: Mapping[str, str], key: str) -> str:
 
 
 def _read_only(fields: Mapping[str, str]) -> bool:
-    """The key alone means yes; `readonly=false` means no."""
+    """Read the option `readonly`: the key alone means yes, `readonly=false` means no."""
     value = fields.get("read_only")
     if value is None:
         return False

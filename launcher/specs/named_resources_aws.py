@@ -11,7 +11,7 @@ MEM_TAX = 0.96
 """The part of an instance's memory that containers can use."""
 
 GiB = int(1024 * MEM_TAX)
-"""The usable MiB of a nominal GiB."""
+"""The usable part, in MiB, of a nominal GiB."""
 
 K8S_ITYPE = "node.kubernetes.io/instance-type"
 EFA_DEVICE = "vpc.amazonaws.com/efa"

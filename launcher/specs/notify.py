@@ -45,7 +45,7 @@ class Destination(NamedTuple):
         return {name: text for name, text in (("url", url), ("secret", self.secret)) if text}
 
     def wants(self, state: str) -> bool:
-        """Whether it gets this outcome."""
+        """Return whether the receiver gets this outcome."""
         return not self.on or state in self.on
 
     def to_json(self) -> dict[str, Any]:
@@ -54,7 +54,7 @@ class Destination(NamedTuple):
         return {key: each for key, each in found.items() if each}
 
     def __str__(self) -> str:
-        """The URL, or "the command `…`"; with the outcomes where it gets only some."""
+        """The URL, or "the command `…`"; followed by the outcomes if it gets only some."""
         from shlex import join
 
         what = self.url or f"the command `{' '.join(join(self.command).split())}`"
@@ -68,7 +68,7 @@ def from_json(value: Mapping[str, Any]) -> Destination:
 
 
 def check_address(text: str) -> str:
-    """Return `text` where it is an http or https URL without a password, or the reference of a secret.
+    """Return `text` if it is an http or https URL without a password, or the reference of a secret.
 
     Raises MalformedAddressError.
     """
@@ -81,7 +81,7 @@ def check_address(text: str) -> str:
 
 
 def check_url(text: str) -> str:
-    """Return `text` where it is an http or https URL without a password. Raises MalformedAddressError."""
+    """Return `text` if it is an http or https URL without a password. Raises MalformedAddressError."""
     if re.match(_WITH_PASSWORD, text, re.IGNORECASE):
         hint = "remove it: `secret` proves who sends"
         raise MalformedAddressError("the URL holds a user name or a password", hint=hint)
@@ -105,7 +105,7 @@ def key_bytes(key: str) -> bytes:
 
 
 def parse(text: str, *, secret: str = "", folder: str) -> Destination:
-    """The destination that a command line names: a URL, the reference of one, or a command with arguments.
+    """Read a destination of a command line: a URL, the reference of one, or a command with arguments.
 
     Args:
         secret: as `Destination.secret`; unused by a command.

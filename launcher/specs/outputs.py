@@ -19,13 +19,13 @@ from launcher.specs.macros import OUTPUT_DIR, job_of_output
 OUTPUT_VARIABLE = "LAUNCHER_OUTPUT_DIR"
 NEEDS_VARIABLE = "LAUNCHER_NEEDS"
 SYMBOLIC_OUTPUT = f"$<{OUTPUT_DIR}>"
-"""The value of OUTPUT_VARIABLE in a request, until the folder is known."""
+"""The value of OUTPUT_VARIABLE in a request whose output folder is not known yet."""
 
 _LONGEST = 128 * 1024 - len(f"{NEEDS_VARIABLE}=\0")  # bytes; the kernel takes no longer string (execve(2))
 
 
 class Reference(NamedTuple):
-    """A reference of an app to an output folder: of a job that it needs, or its own (`job` is "")."""
+    """A reference of an app to an output folder: of a job that it needs, or its own (then `job` is "")."""
 
     path: tuple[str | int, ...]
     written: str
@@ -47,7 +47,7 @@ def has_output(app: AppDef) -> bool:
 
 
 def mentions(variable: str, app: AppDef) -> bool:
-    """Whether the app's roles mention a variable, such as the one that lists its needs with their folders."""
+    """Whether the app's roles mention a variable, such as the list of needs with their folders."""
     return any(variable in text for role in app.roles for _, text in macro_texts(role))
 
 
@@ -57,7 +57,7 @@ def jobs_read(app: AppDef) -> list[str]:
 
 
 def unneeded(named: Iterable[Reference], needs: Collection[str]) -> list[Problem]:
-    """The references among `named` to output folders of jobs that are not among `needs`."""
+    """Return the references among `named` to output folders of jobs that are not among `needs`."""
     return [
         Problem(path, "unknown-reference", f"`{written}`: job `{job}` is not among this job's `needs`")
         for path, written, job in named
@@ -71,7 +71,7 @@ def own_output(attempt: Attempt) -> str:
 
 
 def read_outputs(attempt: Attempt) -> Mapping[str, str]:
-    """Job → the name of the output folder of each need that the attempt stands on."""
+    """Return job → the name of the output folder, for each need that the attempt uses."""
     return {need.job: attempt_id(attempt.key._replace(job=need.job), need.edition) for need in attempt.needs}
 
 

@@ -11,25 +11,27 @@ TABLES = ("schedulers", "components", "cli")
 """The sections with defaults for `launcher run`; job files use only `schedulers`."""
 
 SHARED = ("vars", "defaults", "targets")
-"""The tables of a project's launcher.toml that are a layer below its job files."""
+"""The tables of a project's launcher.toml that its job files inherit."""
 
 FIELDS = ("project", "target", "lifecycle", *SHARED, "queue", "budget", "notify", "ci", "exclude", *TABLES)
 DEFAULTS = ("role", "scheduler", "workspace", "timeout", "metadata")
 """The keys of the table `[defaults]`: fields of every job that does not set them."""
 
 QUEUE = ("cpu", "memory", "gpus", "max_parallel")
-"""The keys of the table `[queue]`: how much of a machine the jobs of the project take together."""
+"""The keys of the table `[queue]`: limits of what the project's jobs use of a machine together."""
 
 BUDGET = ("gpu_hours", "core_hours")
-"""The keys of the table `[budget]` and of its tables for single targets: how much the jobs that one plan
-starts may take together."""
+"""The keys of the table `[budget]` and of its tables for single targets: limits of the hours that the jobs
+which one plan starts may take together.
+"""
 
 NOTIFY = ("url", "secret", "command", "on")
 """The keys of the table `[notify]`: the receivers of the outcomes of attempts."""
 
 CI = ("prune", "components")
 """The keys of the table `[ci]`: whether merges stop the apps of removed jobs, and whether plans of pull
-requests call components of the repository."""
+requests may call components of the repository.
+"""
 
 COMMANDS: Mapping[str, tuple[str, ...]] = {"run": ("scheduler", "workspace")}
 """Command → the keys of its table `[cli.COMMAND]`."""
@@ -100,7 +102,7 @@ def _of_table(name: str, fields: tuple[str, ...], table: Any) -> Iterator[Fault]
 
 
 def _of_budget(table: Any) -> Iterator[Fault]:
-    """Yield the faults of `[budget]`, in which every table has the amounts of a target."""
+    """Yield the faults of `[budget]`, in which a table has the limits of one target."""
     if not isinstance(table, dict):
         yield from _of_table("budget", BUDGET, table)
         return

@@ -19,14 +19,14 @@ from launcher.text import printable
 
 _WIDTH = 160
 _MOST = 4096  # characters of a message that are searched for its first line
-_YEAR_10000 = 253_402_300_800.0  # where calendars end
+_YEAR_10000 = 253_402_300_800.0  # calendars end here
 
 MOST_BYTES = 1 << 20
 """The most bytes of an error file that are read."""
 
 
 class ReplicaError(NamedTuple):
-    """One error. `time` is in seconds since the epoch; what the file does not say is None or ""."""
+    """One error. `time` is in seconds since the epoch. Facts missing from the file are None or ""."""
 
     message: str
     exit_code: int | None = None
@@ -42,7 +42,7 @@ class ReplicaError(NamedTuple):
 
 
 def read_error(text: str) -> ReplicaError | None:
-    """The error in the text of an error file; None for NONE and for nothing at all."""
+    """Read the error in the text of an error file; None for the text NONE and for an empty text."""
     if not text.strip() or text == NONE:
         return None
     try:
@@ -65,7 +65,7 @@ def read_error(text: str) -> ReplicaError | None:
 
 
 def error_text(start: bytes) -> str:
-    """Return the text of an error file. `start` is what was read of it, at most MOST_BYTES.
+    """Return the text of an error file from its `start`, which has at most MOST_BYTES.
 
     JSON is put on one line. JSON that was cut at the limit is closed there, so that its message ends at the
     cut.
@@ -110,13 +110,13 @@ _CUT_ESCAPE = re.compile(r"(?<!\\)((?:\\\\)*)\\(?:u[0-9a-fA-F]{0,3})?\Z")
 
 
 def _time(value: Any) -> float | None:
-    """Return seconds since the epoch; None outside of the calendar, as programs write anything."""
+    """Return seconds since the epoch; None outside of the calendar, because programs may write any number."""
     found = _number(value, float)
     return found if found is not None and 0 < found < _YEAR_10000 else None
 
 
 def _number(value: Any, kind: type) -> Any:
-    """A number, also one written as text; None for anything else."""
+    """Return a number, also if it is written as text; None for anything else."""
     try:
         found = kind(value) if value and not isinstance(value, bool) else None
         return found if found is None or isfinite(found) else None

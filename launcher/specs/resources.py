@@ -22,7 +22,7 @@ GPU_TYPE_FORM = r"^[A-Za-z0-9]([A-Za-z0-9_.-]{0,61}[A-Za-z0-9])?$"
 
 
 def gpu_type(resource: Resource) -> str:
-    """The kind of the GPUs that a replica asks for; "" for any, and for a replica without GPUs."""
+    """Return the kind of the GPUs that a replica asks for; "" for any kind, and for no GPUs."""
     return str(resource.capabilities.get(GPU_TYPE) or "") if resource.gpu > 0 else ""
 
 
@@ -57,11 +57,11 @@ class _NamedResources:
     """`named_resources["gpu.small"]`: a new Resource at each access. `in`, `len` and iteration work."""
 
     def __getitem__(self, name: str) -> Resource:
-        """Raises UnknownResourceException, which is a KeyError, with the nearest name."""
+        """Raises UnknownResourceException, a KeyError, with the nearest name."""
         try:
             make = _factories()[name]
         except KeyError:
-            # In the message, not as a hint: callers that catch a KeyError print its text.
+            # The suggestion is in the message, because callers that catch a KeyError print only its text.
             known = name_hint(str(name), _factories()) or ""
             message = f"there is no named resource `{name}`"
             raise UnknownResourceException(f"{message}. {known[:1].upper()}{known[1:]}") from None

@@ -23,7 +23,7 @@ _BOOLEANS = {
 
 
 def _texts(value: CfgVal) -> Iterator[tuple[Place, str]]:
-    """Yield the texts in a value with their places: itself, items of a list, `key=value` of a mapping."""
+    """Yield the texts in a value with their places: the value, list items, `key=value` of a mapping."""
     if isinstance(value, str):
         yield (), value
     elif isinstance(value, list):
@@ -39,7 +39,7 @@ class OptionFault(NamedTuple):
     """Attributes:
     code: the code of its diagnostic.
     wanted: a description of valid values.
-    at: the place of the fault in the value: (index,) of a list, (key,) of a mapping.
+    at: the place of the fault in the value: (index,) in a list, (key,) in a mapping.
     """
 
     code: str
@@ -52,8 +52,8 @@ class runopt:
     """One option: default, type (`str`, `int`, `float`, `bool`, `list[str]`, `dict[str, str]`) and help.
 
     Attributes:
-        choices: the texts that are allowed, or a mapping with the meaning of each; all where there are none.
-        minimum: of a number.
+        choices: the allowed texts, or a mapping with the meaning of each; empty to allow all.
+        minimum: the least number.
         pattern: what a text must match as a whole, a regular expression; so must each item of a list, and
             each `key=value` of a mapping.
         wants: a description of the pattern: "a size such as 100m".
@@ -83,7 +83,7 @@ class runopt:
         return _plain(value)
 
     def fault(self, value: CfgVal) -> OptionFault | None:
-        """The problem of a value of the right type; None for a valid one."""
+        """Return the problem of a value of the right type; None for a valid value."""
         if self.choices and value not in self.choices:
             return OptionFault("unknown-variant", f"one of {', '.join(self.choices)}")
         if self.minimum is not None and isinstance(value, (int, float)) and value < self.minimum:
@@ -171,7 +171,7 @@ __all__ = ["InvalidRunConfigException", "get_type_name", "runopt", "runopts"]
 
 
 class InvalidRunConfigException(UsageError, ValueError):
-    """Scheduler options are wrong. `cfg_key` names the one that is."""
+    """Scheduler options are wrong. `cfg_key` names the wrong option."""
 
     def __init__(
         self, invalid_reason: str, cfg_key: str, cfg: Mapping[str, Any] | str, *, hint: str | None = None
@@ -196,7 +196,7 @@ class runopts:
     def is_type(obj: CfgVal, tp: Any) -> bool:
         """Whether `obj` is valid for the type `tp`: an int also for a float, a bool only for bool.
 
-        A list must hold nothing but text, and so must a mapping's keys and values. None is of no type.
+        A list must hold nothing but text, and so must a mapping's keys and values. None has no valid type.
         """
         origin = get_origin(tp) or tp
         if origin is list:
@@ -227,7 +227,7 @@ class runopts:
         example: CfgVal = None,
         is_of_role: bool = False,
     ) -> None:
-        """Add an option, or replace the one of that name. What its values must be: see `runopt`.
+        """Add an option, or replace the one of that name. The parameters are the attributes of `runopt`.
 
         Raises ValueError for a required option with a default, TypeError for a default of another type.
         """
@@ -240,7 +240,7 @@ class runopts:
         self._opts[cfg_key] = runopt(default, type_, required, help, *more)
 
     def get(self, name: str) -> runopt | None:
-        """The option of that name; None when there is none."""
+        """Return the option of that name; None when there is none."""
         return self._opts.get(name)
 
     def plain(self, cfg: Mapping[str, Any]) -> dict[str, Any]:
@@ -258,7 +258,7 @@ class runopts:
         self._opts.update(other)
 
     def resolve(self, cfg: Mapping[str, Any]) -> dict[str, CfgVal]:
-        """A copy of `cfg` with the defaults filled in. None means "the default".
+        """Return a copy of `cfg` with the defaults filled in. None means "the default".
 
         Raises InvalidRunConfigException for an unknown option, a missing required one, a wrong type, and a
         value that the option does not take.
@@ -281,7 +281,7 @@ class runopts:
         return float(value) if opt.opt_type is float and isinstance(value, int) else value
 
     def check_values(self, cfg: Mapping[str, Any]) -> None:
-        """Raises InvalidRunConfigException for a value that its option does not take; types pass."""
+        """Raise InvalidRunConfigException for a value that its option does not take, whatever its type."""
         for key, opt in self:
             if cfg.get(key) is not None:
                 self._check(key, opt, cfg[key])
@@ -375,5 +375,5 @@ class runopts:
 
 
 def _text_of(item: object) -> object:
-    """A JSON scalar as text; anything else as it is, for the type check to refuse."""
+    """Return a JSON scalar as text, and anything else unchanged, so that the type check refuses it."""
     return str(item) if isinstance(item, (str, int, float)) else item

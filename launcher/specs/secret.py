@@ -1,4 +1,4 @@
-"""Secret: a reference to a confidential value. The reference is data; the value never is."""
+"""Secret: a reference to a confidential value. Data holds the reference, and never the value."""
 
 from __future__ import annotations
 
@@ -10,18 +10,18 @@ from typing import Any, Final
 from launcher.errors import LauncherError
 
 HIDDEN: Final = "(value not shown)"
-"""Stands for a literal under a sensitive-looking name."""
+"""The text shown in place of a literal under a sensitive-looking name."""
 
 SHORTEST_LITERAL: Final = 8
-"""The fewest characters of such a literal that messages mask: a shorter one may be a common word."""
+"""The least length of such a literal that messages mask: a shorter one may be a common word."""
 
-# Whole words, so that MAX_TOKENS, TOKENIZERS_PARALLELISM and AUTHOR stay readable.
+# Only whole words are sensitive, so that MAX_TOKENS, TOKENIZERS_PARALLELISM and AUTHOR stay readable.
 _SENSITIVE: Final = (
     r"(^|_)(secrets?|token|passwords?|passwd|pwd|passphrase|credentials?|auth|apikey)(_|$)"
     r"|(api|access|private|secret|encryption|signing|ssh)_?key"
 )
 _FOLDERS = ("PWD", "OLDPWD")
-"""Variables that every shell sets to folders."""
+"""Variables whose values are folders in every shell."""
 _CAMEL: Final = r"(?<=[a-z0-9])(?=[A-Z])"
 
 
@@ -74,14 +74,14 @@ class Secret(str):
     """A reference to a secret, `env:NAME` or `file:PATH`, as the value of a variable in `Role.env`.
 
     Its text is the reference, so that printing, comparing and storing use the reference.
-    `launcher.secrets` reads the value while submitting, and never before. Macros mean nothing inside.
+    `launcher.secrets` reads the value while submitting, and never before. Macros are not resolved inside.
     """
 
     __slots__ = ()
 
     @classmethod
     def parse(cls, text: str) -> Secret:
-        """The reference that `text` is.
+        """Read `text` as a reference.
 
         Raises MalformedSecretException, which does not repeat the text: it may be the secret itself.
         """
@@ -118,7 +118,7 @@ class Secret(str):
 
 
 def reference_in(value: object) -> Secret | None:
-    """The reference that a value of a document stands for, `{"secret": "env:NAME"}`; None for any other."""
+    """Return the reference in a document's value `{"secret": "env:NAME"}`; None for any other value."""
     if not isinstance(value, Mapping) or value.keys() != {"secret"}:
         return None
     try:

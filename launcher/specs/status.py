@@ -42,12 +42,12 @@ _STARTED_STATES = [*_TERMINAL_STATES, AppState.RUNNING]
 
 
 def is_terminal(state: AppState) -> bool:
-    """Whether it has ended."""
+    """Whether the app or replica has ended."""
     return state in _TERMINAL_STATES
 
 
 def is_started(state: AppState) -> bool:
-    """Whether it runs or has ended, so that there may be logs."""
+    """Whether the app or replica runs or has ended, so that there may be logs."""
     return state in _STARTED_STATES
 
 
@@ -55,8 +55,8 @@ def is_started(state: AppState) -> bool:
 class ReplicaStatus:
     """One replica. `id` is its index within the role; times are seconds since the epoch.
 
-    `state` is CANCELLED for one that its scheduler stopped, for whatever reason (cancel, a timeout, a peer
-    that failed) and with whatever exit code; SUCCEEDED and FAILED are for those that ended by themselves.
+    `state` is CANCELLED when its scheduler stopped it, for whatever reason (cancel, a timeout, a peer that
+    failed) and with whatever exit code; SUCCEEDED and FAILED are for those that ended by themselves.
     `structured_error_msg` is the JSON text that the replica left behind (`error.json`), or NONE.
     """
 
@@ -91,10 +91,10 @@ class AppStatus:
     """The state of an app, and the facts about its outcome.
 
     Attributes:
-        num_restarts: of all its replicas together; -1 where it is unknown.
+        num_restarts: the restarts of all its replicas together; -1 when unknown.
         msg: the reason of the outcome, in a short sentence, or "".
         structured_error_msg: the JSON text of the replica's error that came first (`error.json`), or NONE.
-        ui_url: a page with more about the app; None for none.
+        ui_url: the address of a page about the app; None without one.
         roles: the replicas, by role in the order of the AppDef.
     """
 
@@ -171,7 +171,7 @@ class AppStatusError(LauncherError):
 
 
 def roll_up(replicas: Iterable[ReplicaStatus]) -> AppState:
-    """The state of an app whose replicas are in these states.
+    """Return the state of an app whose replicas are in these states.
 
     A failed replica decides, then a cancelled one; success needs all replicas to succeed. Without any replica
     the state is unknown, never a success.
@@ -188,7 +188,7 @@ def roll_up(replicas: Iterable[ReplicaStatus]) -> AppState:
 
 
 def _parsed(structured_error_msg: str) -> object:
-    """Return the error as data, or as text when it is no JSON (half written, or of another program)."""
+    """Return the error as data, or as text when it is not JSON: it may be cut, or of another program."""
     if structured_error_msg == NONE:
         return NONE
 
@@ -211,7 +211,7 @@ def _format_replica(replica: ReplicaStatus) -> str:
 
 
 def _format_error(replica: ReplicaStatus) -> str:
-    """The text after the state of a replica with an error, even a malformed one."""
+    """Return the text that follows the state of a replica with an error, even a malformed one."""
     import textwrap
     from datetime import datetime
 

@@ -17,7 +17,7 @@ def command(words: Sequence[str]) -> str:
 
 
 def split_command(text: str) -> str:
-    """Return several words in place of a program as a job file writes them; "" for a single word.
+    """Return a program that has several words as a job file would write it; "" for a single word.
 
     A text that the shell could not split is split at its blanks.
     """
@@ -26,7 +26,7 @@ def split_command(text: str) -> str:
 
 
 def shell_words(text: str) -> list[str] | None:
-    """The words that a shell makes of a text; None where a quote is never closed."""
+    """Return the words that a shell makes of a text; None when a quote is never closed."""
     import shlex
 
     try:
@@ -60,7 +60,7 @@ def to_dict(text: str) -> dict[str, str]:
 
 
 def _cut_value(key: str, rest: str) -> tuple[str, str, str]:
-    """Split what follows `key=` into the value, the delimiter behind it ("" at the end) and the rest."""
+    """Split the text behind `key=` into the value, the delimiter after it ("" at the end) and the rest."""
     start = _end_of_quoted(rest)
     equals = rest.find("=", start)
     if equals < 0:
@@ -101,16 +101,16 @@ _SHORT = {"\n": "\\n", "\t": "\\t", "\r": "\\r", "\0": "\\0", "\x1b": "\\e"}
 
 
 def to_yaml(value: object, *, sort: bool = True) -> str:
-    """Block style, one final newline. Mappings, sequences, text, numbers, booleans and None.
+    """Return YAML in block style, with one final newline, for plain data: mappings, lists and scalars.
 
     Args:
-        sort: whether keys are sorted, or stay as they come.
+        sort: whether keys are sorted or keep their order.
     """
     return "\n".join(_block(value, sort)) + "\n"
 
 
 def to_flow(value: str | Sequence[str]) -> str:
-    """A text, or a list of texts, on one line."""
+    """Return the YAML of a text, or of a list of texts, on one line."""
     return _text(value) if isinstance(value, str) else f"[{', '.join(map(_text, value))}]"
 
 

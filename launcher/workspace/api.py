@@ -50,7 +50,7 @@ class Workspace:
 
     @classmethod
     def from_str(cls, workspace: str) -> Workspace:
-        """A plain text is the path of one project; a YAML mapping holds several: "{./a: , ../b: lib}".
+        """Read a text: the path of one project, or a YAML mapping of several, "{./a: , ../b: lib}".
 
         Raises WorkspaceError for anything else.
         """
@@ -74,11 +74,11 @@ class Workspace:
         return cls({str(source): "" if target is None else str(target) for source, target in found.items()})
 
     def is_unmapped_single_project(self) -> bool:
-        """Whether one project becomes the whole workspace."""
+        """Whether a single project forms the whole workspace."""
         return len(self.projects) == 1 and not next(iter(self.projects.values()))
 
     def __str__(self) -> str:
-        """For messages: the path of a single project, else `source:target` joined by `;`."""
+        """The path of a single project, else `source:target` joined by `;`, for messages."""
         if self.is_unmapped_single_project():
             return next(iter(self.projects))
         pairs = self.projects.items()
@@ -97,7 +97,7 @@ def in_order(projects: Mapping[str, str]) -> Workspace:
 
 @noted
 def place_of(path: str, target: str) -> str:
-    """The place of a project with the target folder `target`: a folder becomes it, a file is put into it.
+    """Return the place of a project with the target folder `target`: a folder replaces it, a file goes in.
 
     Raises WorkspaceError for a target that leaves the workspace.
     """
@@ -109,7 +109,7 @@ def copy_into(workspace: Workspace, folder: str, digests: Mapping[str, str] = Ma
     """Copy every project to its place below `folder`, in their order; later ones win.
 
     Contents, links as written, and whether a file may be executed are kept; ignored files are left out.
-    `digests`: source → expected digest (`project_digest`). Raises WorkspaceError, also for another digest.
+    `digests`: source → expected digest (`project_digest`). Raises WorkspaceError, also when a digest differs.
     """
     for source, target in workspace.projects.items():
         path = source_path(source)
@@ -135,7 +135,7 @@ def copy_into(workspace: Workspace, folder: str, digests: Mapping[str, str] = Ma
 
 @contextmanager
 def merged(workspace: Workspace, digests: Mapping[str, str] = MappingProxyType({})) -> Iterator[str]:
-    """A temporary folder with all projects of a workspace, copied by `copy_into`."""
+    """Return a temporary folder with all projects of a workspace, copied by `copy_into`."""
     folder = tempfile.mkdtemp(prefix=TMP_PREFIX)
     try:
         copy_into(workspace, folder, digests)
@@ -156,9 +156,9 @@ def target_path(target: str) -> str:
 
 
 def source_path(source: str) -> str:
-    """The absolute path of a project: of a path or a `file://` address.
+    """Return the absolute path of a project, from a path or a `file://` address.
 
-    Raises WorkspaceError for another scheme, and when there is nothing.
+    Raises WorkspaceError for another scheme, and for a path that does not exist.
     """
     scheme, address, rest = source.partition("://")
     if address and scheme != "file" and scheme.isalnum():
@@ -201,7 +201,7 @@ class WorkspaceMixin(Generic[T]):
     def build_workspace_and_update_role2(
         self, role: Role, workspace: Workspace | str, cfg: Mapping[str, CfgVal]
     ) -> None:
-        """The same for any workspace: several projects are copied into one temporary folder first."""
+        """Build any workspace into the role's image; several projects are first copied into one folder."""
         given = Workspace.from_str(workspace) if isinstance(workspace, str) else workspace
         if given.is_unmapped_single_project():
             self.build_workspace_and_update_role(role, str(given), cfg)
@@ -212,7 +212,7 @@ class WorkspaceMixin(Generic[T]):
     def build_workspace_and_update_roles(
         self, roles: Sequence[Role], workspace: Workspace | str, cfg: Mapping[str, CfgVal]
     ) -> None:
-        """The same for all roles of an app; several projects are combined once."""
+        """Build the workspace into the images of all roles of an app; several projects are combined once."""
         given = Workspace.from_str(workspace) if isinstance(workspace, str) else workspace
         if given.is_unmapped_single_project():
             for role in roles:
@@ -223,9 +223,9 @@ class WorkspaceMixin(Generic[T]):
                 self.build_workspace_and_update_role2(role, Workspace({folder: ""}), cfg)
 
     def dryrun_push_images(self, app: AppDef, cfg: Mapping[str, CfgVal]) -> T:
-        """The images that `push_images` would push. Raises NotImplementedError if it pushes none."""
+        """Return the images that `push_images` would push. Raises NotImplementedError if it pushes none."""
         raise NotImplementedError(f"{type(self).__name__} pushes no images")
 
     def push_images(self, images_to_push: T) -> None:
-        """Push the images of `dryrun_push_images`."""
+        """Push the images that `dryrun_push_images` returned."""
         raise NotImplementedError(f"{type(self).__name__} pushes no images")

@@ -24,7 +24,7 @@ _PAD = tarfile.BLOCKSIZE
 def archive(
     folder: str, *, digest: str | None = None, below: str = "", extra: Mapping[str, bytes] | None = None
 ) -> Iterator[bytes]:
-    """The bytes of a tar archive, with the files `below` a folder of it; few pieces are in memory at a time.
+    """Yield a tar archive, with the files in its folder `below`; only a few pieces are in memory at a time.
 
     Args:
         digest: the expected digest of the folder (`content_digest`).
@@ -74,7 +74,7 @@ def _member(folder: str, entry: ContextFile, name: str) -> Generator[bytes, None
 def _file(
     name: str, file: io.RawIOBase | io.BytesIO, size: int, *, program: bool
 ) -> Generator[bytes, None, bytes]:
-    """Yield a file's pieces; returns the hash of its contents."""
+    """Yield a file's contents in pieces; returns the hash of the contents."""
     yield _header(name, tarfile.REGTYPE, 0o755 if program else 0o644, size=size)
     content, left = sha256(), size
     while left:
@@ -105,7 +105,7 @@ def _header(name: str, kind: bytes, mode: int, *, size: int = 0, link: str = "")
 
 
 def _blocks(pieces: Iterable[bytes]) -> Iterator[bytes]:
-    """The same bytes in larger pieces, to save system calls."""
+    """Yield the same bytes in larger pieces, to save system calls."""
     held, size = [], 0
     for piece in pieces:
         held.append(piece)

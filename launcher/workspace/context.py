@@ -1,7 +1,7 @@
 """The contents of a workspace: the files that count, in one order, and their digest.
 
 Equal for equal contents in every checkout: paths, contents, links as written, and whether a file may
-be executed. Not owners, times, other modes, empty folders; nor sockets, pipes and devices.
+be executed. Owners, times, other modes, empty folders, sockets, pipes and devices do not count.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 def walk_workspace(path: str | os.PathLike[str]) -> Iterator[tuple[str, list[str], list[str]]]:
-    """The files that count in a local folder, from the top: (folder, folders, files), like os.walk.
+    """Yield the files that count in a local folder, from the top: (folder, folders, files), like os.walk.
 
     Ignored files and folders without files that count are left out; links are among the files, and not
     followed. Names come in the order of their bytes; a folder that the caller removes from the list is not
@@ -44,7 +44,7 @@ def walk_workspace(path: str | os.PathLike[str]) -> Iterator[tuple[str, list[str
 
 
 def _add(found: dict[str, tuple[list[str], list[str]]], folder: str) -> None:
-    """Add the folder and those that hold it. Uses a loop: folders may be nested deeper than calls."""
+    """Add the folder and the folders above it. Uses a loop, since folders may be nested deeper than calls."""
     missing = []
     while folder not in found:
         missing.append(folder)
@@ -68,7 +68,7 @@ _THREADS = 4
 
 
 class ContextFile(NamedTuple):
-    """A file that counts. `path` is relative, with forward slashes; `program` is a file that may be run."""
+    """A file that counts. `path` is relative, with forward slashes; `program`: it is executable."""
 
     path: str
     kind: Literal["file", "program", "link"]
@@ -76,7 +76,7 @@ class ContextFile(NamedTuple):
 
 
 def content_digest(folder: str) -> str:
-    """ "ws1:sha256:<hex>" of the files of a folder. Raises WorkspaceError when it cannot be read."""
+    """Return "ws1:sha256:<hex>" of the files of a folder. Raises WorkspaceError when it cannot be read."""
     return digest_of(folder, entries(folder))
 
 
@@ -90,11 +90,11 @@ def project_digest(path: str) -> str:
 
 
 def digest_of(folder: str, found: list[ContextFile]) -> str:
-    """The same for some entries of a folder."""
+    """Return "ws1:sha256:<hex>" of some entries of a folder."""
     whole = sha256()
     files: dict[str, File] = {}
     for entry, content in zip(found, _hashes(folder, found), strict=True):
-        if content:  # the file was removed meanwhile by another program
+        if content:  # otherwise another program has removed the file meanwhile
             fed(whole, entry, content)
             files[entry.path] = File(entry.kind, entry.size, content[:_HASH_BYTES].hex())
     digest = PREFIX + whole.hexdigest()
@@ -180,7 +180,7 @@ def file_hash(path: str) -> bytes:
 
 
 def _looked_at(path: str, item: os.DirEntry[str]) -> ContextFile | None:
-    """Return the entry; None for anything but a file or link, and for a file that was just removed."""
+    """Return the entry; None if it is neither file nor link, or a file that was just removed."""
     try:
         return _entry(path, item.stat(follow_symlinks=False))
     except FileNotFoundError:

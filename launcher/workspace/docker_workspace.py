@@ -67,7 +67,7 @@ class DockerWorkspaceMixin(WorkspaceMixin[dict[str, tuple[str, str]]]):
     def dryrun_push_images(self, app: AppDef, cfg: Mapping[str, CfgVal]) -> dict[str, tuple[str, str]]:
         """Set the pushed names of workspace images in their roles. Returns local image → (repository, tag).
 
-        Asks no engine. Raises InvalidRunConfigException without `image_repo`.
+        Contacts no engine. Raises InvalidRunConfigException without `image_repo`.
         """
         found: dict[str, tuple[str, str]] = {}
         for role in app.roles:
@@ -87,7 +87,7 @@ class DockerWorkspaceMixin(WorkspaceMixin[dict[str, tuple[str, str]]]):
         return found
 
     def push_images(self, images_to_push: Mapping[str, tuple[str, str]]) -> None:
-        """Tag and push what `dryrun_push_images` found. Raises EngineError."""
+        """Tag and push the images that `dryrun_push_images` returned. Raises EngineError."""
         for image, (repo, tag) in images_to_push.items():
             self._docker_engine.tag(image, f"{repo}:{tag}")
             self._docker_engine.push(f"{repo}:{tag}")

@@ -19,7 +19,7 @@ from launcher.errors import LauncherError
 from launcher.files import read_regular
 
 FILES = (".dockerignore", ".launcherignore")
-"""Read in this order, so that the second one decides."""
+"""The names of ignore files, read in this order, so that the second one decides."""
 
 ALWAYS = (
     *(f"**/{name}" for name in (".git", ".hg", ".svn", ".jj", ".bzr")),
@@ -29,7 +29,7 @@ ALWAYS = (
 )
 """Files that no run reads. A line with `!` includes them again.
 
-Job files are among them: otherwise a comment or a policy in one would change the job of its workspace.
+Job files are among them: otherwise a comment or a policy in a job file would change the workspace of its job.
 """
 
 MAX_IGNORE_BYTES = 256 << 10
@@ -38,7 +38,7 @@ MAX_WILDCARDS = 2
 
 MAX_SLOW = 64
 MAX_SLOW_LENGTH = 256
-"""The limits of number and length for patterns with more wildcards than that."""
+"""Limits of the number and the length of patterns with more wildcards than MAX_WILDCARDS."""
 
 _ANY, _FOLDERS, _NAME = ".*", "(?:.*/)?", "[^/]*"
 _WILDCARDS = frozenset({_ANY, _FOLDERS, _NAME})
@@ -95,7 +95,7 @@ class Ignore:
 
 
 def read_ignore(folder: str) -> Ignore:
-    """The ignore files of a folder, after the fixed patterns. Raises WorkspaceError."""
+    """Read the ignore files of a folder, after the fixed patterns. Raises WorkspaceError."""
     lines = list(ALWAYS)
     for name in FILES:
         path = os.path.join(folder, name)
@@ -125,7 +125,7 @@ def _lines(path: str) -> list[str]:
 
 
 def _cleaned(line: str) -> str:
-    """The pattern of a line, "" for none: without blanks around it, a leading slash, `.` and `..` inside."""
+    """Return the pattern of a line, without outer blanks, leading slash, `.` and `..`; "" for no pattern."""
     if line.startswith("#"):
         return ""
     text = line.strip()
@@ -210,7 +210,7 @@ def _translated(text: str) -> Iterator[str]:
             start, at = at, at + 2
             slash = text.startswith("/", at)
             at += slash
-            # `**/` is any number of folders, none included; without the slash in front it is any text.
+            # `**/` is any number of folders, or none; `**` without a slash behind it is any text.
             yield _ANY if at == len(text) or (start == 0 and not slash) else _FOLDERS
             continue
         if char == "[":
@@ -232,7 +232,7 @@ def _translated(text: str) -> Iterator[str]:
 
 
 def _members(text: str, members: str) -> Iterator[str]:
-    """The contents of a class of characters: single ones and ranges, escaped for `re`."""
+    """Return the contents of a character class, single characters and ranges, escaped for `re`."""
     for first, last in _MEMBER.findall(members):
         if last and last[-1] < first[-1]:
             raise BadPatternError(f"`{text}` has a range that runs backwards: `{first}-{last}`")

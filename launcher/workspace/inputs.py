@@ -34,7 +34,7 @@ _known: dict[str, InputFiles] = {}
 
 @dataclass(slots=True)
 class InputReader:
-    """Reads the inputs of the jobs of one plan: each glob of a folder is walked once, each file read once."""
+    """Reads the input files of a plan's jobs: walks each glob of a folder once, reads each file once."""
 
     hashes: FileHashes = field(default_factory=FileHashes)
     _matched: dict[tuple[str, str], list[str]] = field(default_factory=dict)
@@ -43,7 +43,7 @@ class InputReader:
 
     def paths(self, directory: str, glob: str, root: str) -> list[str]:
         """The files that one glob matches below the absolute `directory`. Raises WorkspaceError."""
-        if leaves(directory, glob, root):  # the glob of a saved plan was not checked by the compiler here
+        if leaves(directory, glob, root):  # a saved plan's glob was not checked by a compiler on this machine
             raise WorkspaceError(f"the input `{glob}` leaves the repository")
         if (directory, glob) not in self._matched:
             self._matched[directory, glob] = matches(directory, glob, root, _NO_RECORDS)
@@ -57,9 +57,9 @@ class InputReader:
         return self._files[directory, glob]
 
     def read(self, directory: str, globs: Iterable[str], root: str) -> tuple[str, InputFiles]:
-        """(Digest, files) of the files that any of the globs matches.
+        """Read the files that any of the globs matches, and return (digest, files).
 
-        From then on, `known` finds them by the digest. Raises WorkspaceError.
+        Afterwards, `known` finds them by the digest. Raises WorkspaceError.
         """
         key = directory, tuple(globs)
         if key not in self._read:
@@ -74,7 +74,7 @@ class InputReader:
 
 @noted
 def input_paths(directory: str, glob: str, root: str, *, reader: InputReader | None = None) -> list[str]:
-    """As `InputReader.paths`."""
+    """Return the files that one glob matches, like `InputReader.paths`."""
     return (reader or InputReader()).paths(directory, glob, root)
 
 
@@ -109,10 +109,9 @@ def changed_since(
 ) -> str:
     """Return the files that have changed since `ref` was made, as a phrase: "train.py changed"; "" for none.
 
-    Args:
-        when: text that follows "changed".
-        late_since: the time of the submission, epoch seconds, for a look that comes after the end: a file
-            that was written since may have had another content meanwhile, and counts as changed.
+    Args: when: text that follows "changed". late_since: the time of the submission in epoch seconds, when
+    this is called after the end: a file that was written since then counts as changed, as it may have had
+    another content meanwhile.
     """
     try:
         digest, now = (reader or InputReader()).read(ref.directory, ref.globs, ref.root)
@@ -128,7 +127,7 @@ def changed_since(
 def _written_since(directory: str, files: InputFiles, since: float) -> str:
     found = []
     for path in sorted(files.files):
-        with suppress(OSError):  # a file that has gone meanwhile is for the next comparison
+        with suppress(OSError):  # the next comparison reports a file that has gone meanwhile
             absolute = os.path.join(directory, path)
             if max(os.stat(absolute).st_ctime, os.lstat(absolute).st_ctime) > since:
                 found.append(printable(path))
@@ -142,14 +141,14 @@ MAX_STEPS = 500_000
 """The most names that one glob is compared with; that takes about a second."""
 
 _ALL = Ignore()
-_LINK_STEPS = 100  # steps that following a link costs: links in a circle double the tree with each level
+_LINK_STEPS = 100  # steps that following a link costs: links in a circle double the tree at each level
 
 
 @noted
 def trigger_digest(
     directory: str, globs: Iterable[str], root: str | None = None, *, hashes: FileHashes | None = None
 ) -> str:
-    """The digest of everything that `globs` match, below the absolute `directory`; "" for no globs.
+    """Return the digest of everything that `globs` match, below the absolute `directory`; "" for no globs.
 
     Globs are those of `glob.glob`, with `**`; names that start with a dot match only where the glob has the
     dot. A glob that names a folder means all files below it. Links are followed, except below such a folder.
@@ -218,7 +217,7 @@ def leaves(directory: str, pattern: str, root: str) -> bool:
 
 
 class _Walk:
-    """One glob below one folder. Each pair of a folder and a part of the glob is visited once."""
+    """Evaluates one glob below one folder. Each pair of a folder and a part of the glob is visited once."""
 
     def __init__(self, directory: str, pattern: str, root: str | None) -> None:
         self._directory = directory
@@ -255,7 +254,7 @@ class _Walk:
                     waiting.append(found)
 
     def _next(self, path: str, at: int) -> Iterator[tuple[str, int]]:
-        """The paths that the next part of the glob matches in a folder: (path, number of parts used)."""
+        """Return the paths that the glob's next part matches in a folder: (path, number of parts used)."""
         part, last = self._parts[at], at + 1 == len(self._parts)
         if part == "**":
             if not last:
@@ -288,7 +287,7 @@ class _Walk:
         return self._names[path]
 
     def check_inside(self, path: str) -> None:
-        """Raises WorkspaceError when a path leads out of the root."""
+        """Raise WorkspaceError when a path leads out of the root."""
         if self._root is None:
             return
         if not is_below(os.path.realpath(os.path.join(self._directory, path)), self._root):

@@ -40,7 +40,7 @@ class File(NamedTuple):
 
 
 Manifest = Mapping[str, File]
-"""Path → entry. Paths are relative to the workspace, with forward slashes."""
+"""Path relative to the workspace, with forward slashes → its entry."""
 
 _known: dict[str, Manifest] = {}
 
@@ -71,7 +71,7 @@ def keep(digest: str) -> None:
 
 
 def stored(digest: str, field: str) -> Any:
-    """A field of the stored list of files with this digest; None where there is none."""
+    """Return a field of the stored list of files with this digest; None when there is none."""
     with suppress(OSError, ValueError, KeyError, TypeError, RecursionError):
         found = json.loads(read_regular(_path(digest), _MOST_BYTES))
         if (found["version"], found["digest"]) == (_VERSION, digest):
@@ -89,7 +89,7 @@ def store(digest: str, fields: Mapping[str, Any]) -> None:
         paths.ensure(paths.workspaces())
         write_whole(path, json.dumps({"version": _VERSION, "digest": digest, **fields}), mode=0o600)
         with os.scandir(paths.workspaces()) as found:
-            # All files count: leftovers of killed processes grow old as well.
+            # All kinds of files count here, since leftovers of killed processes grow old as well.
             by_age = sorted((item.stat().st_mtime, item.path) for item in found)
         for _, old in by_age[:-MOST_KEPT]:
             with suppress(FileNotFoundError):
@@ -101,7 +101,7 @@ def _path(digest: str) -> str:
 
 
 def changed_files(old: Manifest, new: Manifest) -> list[tuple[Literal["+", "-", "~"], str]]:
-    """The changes of the files of a workspace, by path."""
+    """Return the changes of a workspace's files, by path."""
     differing = sorted(path for path in {*old, *new} if old.get(path) != new.get(path))
     return [("+" if path not in old else "-" if path not in new else "~", path) for path in differing]
 
@@ -116,7 +116,7 @@ def is_large(files: Manifest) -> bool:
 
 
 def largest(files: Manifest) -> tuple[str, str]:
-    """The largest file or folder at the top of a workspace, and the line that ignores it.
+    """Return the largest file or folder at the top of a workspace, and the line that ignores it.
 
     By bytes, or by the number of files when those make it large: (".venv/ (820 MB)", ".venv").
     """
@@ -131,7 +131,7 @@ def largest(files: Manifest) -> tuple[str, str]:
 
 
 def ignore_line(name: str) -> str:
-    """A line of an ignore file that matches only this path, and what is below it."""
+    """Return a line of an ignore file that matches only this path and everything below it."""
     text = "".join(f"\\{char}" if char in "*?[\\" else char for char in name)
     return f"\\{text}" if text.startswith(("#", "!")) else text
 

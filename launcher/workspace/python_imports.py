@@ -1,4 +1,4 @@
-"""Read the imports of a Python file from its text. Nothing is executed; a syntax error hides only itself."""
+"""Read the imports of a Python file from its text. Runs nothing; a syntax error hides only its statement."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _FROM = re.compile(
     rf"from ?(?P<dots>\.*)(?P<module>(?!import\b){_DOTTED})? ?import ?"
     rf"(?P<names>\*|{_NAMES.format(_NAME)}|\({_NAMES.format(_NAME)},?\))"
 )
-"""Statements whose blanks are one space between two words, and none elsewhere."""
+"""Matches import statements, with single spaces between words and no other blanks."""
 
 
 class Import(NamedTuple):
@@ -63,7 +63,7 @@ def _without_aliases(names: str) -> tuple[str, ...]:
 
 
 def _statements(text: str) -> Iterator[str]:
-    """The texts that begin with `import` or `from` where a statement may begin."""
+    """Yield the texts that begin with `import` or `from` where a statement may begin."""
     at = 0
     while found := _TOKEN.search(text, at):
         at = found.end()

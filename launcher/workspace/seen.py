@@ -25,11 +25,11 @@ if TYPE_CHECKING:
 MOST_FILES = 256
 MOST_BYTES = 1 << 20
 MOST_TOTAL_BYTES = 16 << 20
-"""Limits of one job: its number of files, and bytes of one file and of all. A larger file is left out."""
+"""Limits of one job: its number of files, bytes of one file, bytes of all. Larger files are left out."""
 _MOST_WORDS = 2_000  # words of one command
-_MOST_IMPORTS = 2_000  # of one file
-_MOST_STEPS = 200_000  # of one pass over all jobs: the names that it looks up
-_MOST_READ = 1 << 30  # of one pass: bytes
+_MOST_IMPORTS = 2_000  # imports of one file
+_MOST_STEPS = 200_000  # names that one pass over all jobs looks up
+_MOST_READ = 1 << 30  # bytes that one pass reads
 _SPLIT = re.compile(r"[\s;|&()<>'\"`=]+")
 _MODULE = re.compile(r"[^\W\d]\w*(?:\.[^\W\d]\w*)*\Z")
 _PYTHON = (".py", ".pyw")
@@ -123,7 +123,7 @@ class SeenFiles:
         return begin <= file.mtime <= end and not self._start(file).startswith(b"#!")
 
     def _digests(self, paths: Iterable[str]) -> tuple[dict[str, str], bool]:
-        """Path below the root → digest, and whether no limit was met."""
+        """Return path below the root → digest, and whether all files were within the limits."""
         out: dict[str, str] = {}
         total = 0
         for path in paths:
@@ -201,7 +201,7 @@ class SeenFiles:
     # Imports
 
     def _follow(self, script: _Script) -> tuple[list[str], bool]:
-        """The Python files of a script and of everything that it imports, and whether no limit was met."""
+        """Return the Python files of a script and of all its imports, and whether no limit was met."""
         found = dict.fromkeys(script.files)
         waiting = list(script.files)
         is_complete = True
@@ -219,14 +219,14 @@ class SeenFiles:
         return list(found), is_complete
 
     def _statements(self, path: str) -> tuple[Sequence[Import], bool]:
-        """The imports of a file, and whether these are all."""
+        """Return the imports of a file, and whether these are all of its imports."""
         if path not in self._imports:
             file = self._file(path)
             try:
                 source = read_regular(file.real, MOST_BYTES) if file is not None else b""
             except OSError:
                 source = b""
-            from launcher.workspace.python_imports import imports_of  # few jobs of a plan are read
+            from launcher.workspace.python_imports import imports_of  # only a few jobs of a plan need it
 
             found = list(islice(imports_of(source), _MOST_IMPORTS + 1))
             self._imports[path] = found[:_MOST_IMPORTS], len(found) <= _MOST_IMPORTS
@@ -235,7 +235,7 @@ class SeenFiles:
     def _resolved(
         self, folder: str, search: Sequence[str], level: int, module: str, names: Sequence[str]
     ) -> Iterator[str]:
-        """The files of the repository that an import in a file of `folder` loads; see `Import`."""
+        """Yield the files of the repository that an import in a file of `folder` loads; see `Import`."""
         parts = module.split(".") if module else []
         if level:
             folders: Sequence[str] = (os.path.normpath(os.path.join(folder, *[".."] * (level - 1))),)
@@ -252,7 +252,8 @@ class SeenFiles:
                 return
 
     def _walk(self, folder: str, parts: Sequence[str]) -> tuple[list[str], str]:
-        """The files that importing `parts` below a folder loads, and the folder of its submodules or "".
+        """Return the files loaded by importing `parts` below a folder, and the folder of its submodules or
+        "".
 
         A folder without `__init__.py` is a package as well.
         """
@@ -279,7 +280,7 @@ def _pieces(words: Iterable[str]) -> Iterator[str]:
 
 
 _SETTLED_NS = 2_000_000_000
-"""The least age of a change when a file is read: some file systems have steps of two seconds."""
+"""The least age of a change at the time of reading: some file systems count in steps of two seconds."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -294,7 +295,7 @@ class _Stamp:
     content: str
 
     def is_of(self, found: os.stat_result) -> bool:
-        """Whether the file is unchanged, and was already at rest when it was read."""
+        """Return whether the file is unchanged, and had been at rest for long enough when it was read."""
         now = found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns
         is_same = now == (self.inode, self.size, self.mtime_ns, self.ctime_ns)
         return is_same and max(self.mtime_ns, self.ctime_ns) + _SETTLED_NS < self.read_ns

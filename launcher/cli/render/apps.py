@@ -31,7 +31,7 @@ _APP_STATES = {
     "unknown": "UNKNOWN",
 }
 _REASON = 24  # columns reserved for reasons
-_LEAST = 12  # shorter reasons are omitted
+_LEAST = 12  # reasons get no fewer columns
 
 
 def apps_table(

@@ -126,7 +126,7 @@ def counts(found: Sequence[Diagnostic]) -> str:
 
 
 def in_short(found: Sequence[Diagnostic]) -> str:
-    """A summary of why job files were rejected: `2 problems in 1 file`."""
+    """Return a summary of why job files were rejected: `2 problems in 1 file`."""
     wrong = [diagnostic for diagnostic in found if diagnostic.severity == "error"]
     files = plural(len({diagnostic.file for diagnostic in wrong or found}), "file")
     if wrong:

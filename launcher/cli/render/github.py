@@ -18,7 +18,7 @@ from launcher.plan.model import Plan
 from launcher.text import fenced
 
 MOST = 9  # GitHub shows 10 annotations of a severity per step, and drops the rest silently
-_SUMMARY = 50  # diagnostics in a step's summary
+_SUMMARY = 50  # the most diagnostics in a step's summary
 
 
 def report(found: Sequence[Diagnostic]) -> str:
@@ -44,7 +44,7 @@ def annotation(severity: str, text: str) -> str:
 
 def shielded(text: str) -> str:
     """Return `text` with workflow commands disabled: text of a job file must not control the runner."""
-    word = token_hex(16)  # enables them again, so it must be unguessable
+    word = token_hex(16)  # the word enables commands again, so it must be unguessable
     return f"::stop-commands::{word}\n{text}\n::{word}::"
 
 
@@ -55,7 +55,7 @@ def _annotation(diagnostic: Diagnostic) -> str:
         where["file"] = _in_workspace(diagnostic.file)
     if span is not None:
         where |= {"line": span.line, "endLine": span.end_line}
-        if span.line == span.end_line:  # columns of a range over lines are refused
+        if span.line == span.end_line:  # columns of a range over several lines are refused
             where |= {"col": span.column, "endColumn": span.end_column}
     where["title"] = diagnostic.code
     escaped = (

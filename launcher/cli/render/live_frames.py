@@ -45,7 +45,7 @@ class LiveFrames:
         self._size = size
         self._lock = threading.RLock()
         self._frames: dict[Hashable, bytes] = {}
-        self._rows = 0  # drawn below the lines
+        self._rows = 0  # rows drawn below the lines
         self._drawn_at = -INTERVAL_S
         self._timer: threading.Timer | None = None
 
@@ -59,7 +59,7 @@ class LiveFrames:
         with self._lock:
             changed = frame != self._frames.get(where, b"")
             if changed:
-                self._frames[where] = frame  # an ended progress bar keeps its row
+                self._frames[where] = frame  # a finished progress bar keeps its row
             if lines:
                 self._draw(lines if self._raw else terminal_text(lines))
             elif changed:
@@ -85,7 +85,7 @@ class LiveFrames:
             if self._timer is threading.current_thread():
                 with suppress(
                     OutputClosed, OutputError
-                ):  # the next line raises the error again, and there it is handled
+                ):  # the next line raises the same error, and its caller handles it
                     self._draw()
 
     def _draw(self, lines: bytes = b"") -> None:
@@ -128,7 +128,7 @@ def cut(frame: bytes, columns: int) -> bytes:
         if _PIECES.fullmatch(piece):
             piece = " " if piece == "\t" else ""
         size = width(piece)
-        while size > left:  # a wide character may be halved otherwise
+        while size > left:  # a wide character may be only half visible
             piece = piece[: max(0, len(piece) - max(1, (size - left) // 2))]
             size = width(piece)
         pieces.append(piece)

@@ -42,7 +42,7 @@ class Shaper:
         self._partial: dict[str, list[bytes]] = {}  # joined once: a line may come in many small pieces
 
     def feed(self, time_ns: int, stream: str, data: bytes) -> bytes:
-        """The lines that `data` completes."""
+        """Return the lines that `data` completes."""
         end = data.rfind(b"\n") + 1
         if not end:
             if data:
@@ -80,7 +80,7 @@ class Shaper:
         return b"".join(self._shape(time_ns, text + b"\n") for text in rest)
 
     def _shape(self, time_ns: int, text: bytes) -> bytes:
-        """`text` holds whole lines."""
+        """Return the text to show for `text`, which consists of whole lines."""
         if self._prefix and b"\r" in text:
             text = last_frames(text)
         if self._search is not None:
@@ -149,7 +149,7 @@ def stamp(time_ns: int) -> bytes:
 
 
 def shaped(records: Iterable[LogRecord], shaper: Shaper) -> Iterator[tuple[int, bytes]]:
-    """(time, whole lines) of one replica."""
+    """Yield (time, whole lines) of one replica."""
     time_ns = 0
     for record in records:
         time_ns = record.time_ns

@@ -26,14 +26,14 @@ from launcher.text import fenced, plural, unlinked
 MAX_BYTES = 60_000  # GitHub refuses comments beyond 65,536 characters
 
 _COLUMNS = 100
-"""Width of diff lines of long texts."""
+"""The width in columns at which the diff cuts long texts."""
 
 _TABLE_HEAD = ("| | Job | Action | Engine | Asks for | Why |", "|---|---|---|---|---|---|")
 _WITH_ESTIMATES = ("| | Job | Action | Engine | Asks for | Takes | Why |", "|---|---|---|---|---|---|---|")
 
 
 def plan_markdown(plan: Plan, *, max_bytes: int = MAX_BYTES, in_full: bool = False) -> str:
-    """The plan in at most `max_bytes` bytes of UTF-8; what does not fit is dropped from the end.
+    """Return the plan in at most `max_bytes` bytes of UTF-8; lines that do not fit are dropped from the end.
 
     The hidden first line identifies the projects and targets, so that a bot can find and replace its comment.
 

@@ -24,7 +24,7 @@ _DONE = {
 
 _HEADINGS = ("JOB", "DONE", "STATE", "APP", "WHY")
 _BAD = ("failed", "lost", "cancelled", "skipped")
-_LEAST = 24  # shorter reasons are omitted
+_LEAST = 24  # reasons get no fewer columns
 
 
 def outcomes_text(

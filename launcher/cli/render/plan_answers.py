@@ -21,7 +21,7 @@ _COLUMNS = 100
 
 
 class _Line(NamedTuple):
-    """A job, or the jobs of a matrix with the same changes: their line shows the changes of the first."""
+    """A job, or matrix jobs with equal changes, which share a line with the changes of the first job."""
 
     key: JobKey
     mark: str
@@ -30,7 +30,7 @@ class _Line(NamedTuple):
 
 
 def _lines(found: Compared, *, in_full: bool) -> list[list[_Line]]:
-    """The jobs that share a line, for each line."""
+    """Return the groups of jobs that share a line."""
     lines = [_Line(key, "+", "added") for key in found.added]
     lines += [_Line(key, "~", _words(changes, others), changes) for key, changes, others in found.changed]
     lines += [_Line(key, "-", "removed") for key in found.removed]
@@ -63,7 +63,7 @@ def comparison_text(found: Compared, base: str, *, color: bool = False, in_full:
 
 
 def comparison_markdown(found: Compared, base: str, *, max_bytes: int, in_full: bool = False) -> str:
-    """The same as Markdown of at most `max_bytes` bytes; jobs that do not fit are counted."""
+    """Return the comparison as Markdown of at most `max_bytes` bytes; jobs that do not fit are counted."""
     lines, parts = _lines(found, in_full=in_full), []
     for jobs in lines:
         first = jobs[0]
@@ -82,7 +82,7 @@ def comparison_markdown(found: Compared, base: str, *, max_bytes: int, in_full: 
 
 
 def comparison_json(found: Compared, base: str) -> dict[str, Any]:
-    """The same as a JSON object."""
+    """Return the comparison as a JSON object."""
     return {
         "version": "launcher.comparison/v1",
         "base": base,
@@ -123,7 +123,7 @@ _STANDING: dict[bool | None, Cell] = {
     None: ("not compared", "dim"),
 }
 _SHA = re.compile(r":sha256:([0-9a-f]{8})[0-9a-f]{56}\Z")
-"""The end of a digest, which the table shows by its first digits."""
+"""Matches the end of a digest, which the table shortens to its first digits."""
 
 
 def explanation_text(found: Explanation, *, color: bool = False) -> str:
@@ -142,7 +142,7 @@ def explanation_text(found: Explanation, *, color: bool = False) -> str:
 
 
 def explanation_json(found: Explanation) -> dict[str, Any]:
-    """The same as a JSON object. `is_current` is null for a part that is not compared."""
+    """Return the explanation as a JSON object. `is_current` is null for a part that is not compared."""
     [job] = encode(Plan(steps=(found.step,)))["jobs"]
     success = found.success
     attempt = success and {

@@ -87,7 +87,7 @@ MOST_FILES = 10
 
 
 class ChangeLine(NamedTuple):
-    """`op`: "+" added, "-" removed, "~" changed, "" several. `depth`: 0 or 1."""
+    """A line about a change. `op`: "+" added, "-" removed, "~" changed, "" several. `depth`: 0 or 1."""
 
     op: str
     text: str
@@ -125,7 +125,7 @@ def diff_lines(change: Change, columns: int) -> Iterator[str]:
 
 
 def _workspace(change: Change) -> Iterator[ChangeLine]:
-    """The changed files, if the earlier ones are recorded, and the present size."""
+    """Return the changed files, if the earlier ones are recorded, and the present size."""
     name = field(change.path)
     from launcher.workspace.manifest import amount, changed_files, known
 
@@ -178,12 +178,10 @@ _WORDS = {"keep": "unchanged", "hold": "held"}
 class Family:
     """The steps of one matrix, most of which a plan shows together.
 
-    Attributes:
-        name: of the matrix.
-        counts: kind of step → number of such members, quiet ones included.
-        alike: groups of steps that differ in values alone; each group has one line.
-        alone: the steps that stop something or are held; each has a line of its own.
-        further: steps beyond the first FEW of `alone`, which are only counted.
+    Attributes: name: of the matrix. counts: kind of step → number of such members, quiet ones included.
+    alike: groups of steps that differ in values alone; each group has one line. alone: steps that stop
+    something or are held; each has its own line. further: steps beyond the first FEW of such steps, which are
+    only counted.
     """
 
     name: str
@@ -204,7 +202,7 @@ class Family:
 
     @property
     def members(self) -> Iterator[Step]:
-        """The steps that plans show, quiet ones left out."""
+        """The steps that plans show, without quiet ones."""
         return chain(*self.alike, self.alone, self.further)
 
     @property
@@ -349,7 +347,7 @@ def _rerun(group: Sequence[Step], plan: Sequence[Step]) -> str:
 
 
 _LEAST_CORE_HOURS = 0.1
-"""Fewer core-hours are not shown."""
+"""The fewest core-hours that are shown."""
 
 
 def about(estimate: Estimate) -> str:
@@ -388,5 +386,5 @@ def _hours(cost: Estimate | PlanTotal) -> list[str]:
 
 
 def sent_to(receivers: Sequence[Destination]) -> str:
-    """The sentence that names the receivers of outcomes; "" without one."""
+    """Return the sentence that names the receivers of outcomes; "" without receivers."""
     return f"Outcomes are sent to {listing([str(each) for each in receivers])}" if receivers else ""

@@ -53,12 +53,12 @@ def plan_text(plan: Plan, *, color: bool = False, columns: int | None = None, in
     """
     name = namer(plan)
     shared = _shared_notes(plan.steps)
-    # Unchanged, without a note of its own.
+    # An unchanged job without a note of its own.
     quiet = {step.key for step in plan.steps if step.is_settled and not _own_notes(step, shared)}
     shown = [step for step in plan.steps if step.key not in quiet]
     folded = {} if in_full else families(plan.steps, shown, lambda step: _own_notes(step, shared))
     rows = list(folded_rows(_tree(shown), folded, name))
-    # A name of more than half a line would push the words of all others out of it.
+    # A name longer than half a line does not widen the column of names.
     sizes = (len(label) for _, label in rows if len(label) <= (columns or COLUMNS) // 2)
     page = _Page(name, max(sizes, default=0), shared, color, columns, folded)
     lines = [line for shows, label in rows for line in page.row(shows, label)]
@@ -94,7 +94,7 @@ def _costs(plan: Plan, color: bool, columns: int | None) -> Iterator[str]:
 
 
 def _tree(steps: Sequence[Step]) -> list[tuple[Step, int]]:
-    """Each step with its depth: a step that waits for others is below the last of them."""
+    """Yield each step with its depth: a step that waits for others is below the last of them."""
     if not any(map(keys_after, steps)):
         return [(step, 0) for step in steps]
     by_job = {step.key: step for step in steps if step.launch is not None}
@@ -173,7 +173,7 @@ class _Page:
         return f"{plural(len(step.changes), 'change')} since {since}"
 
     def _below(self, step: Step, first: Step) -> Iterator[tuple[str, str]]:
-        """Texts and their styles."""
+        """Return the texts below a step, with their styles."""
         if step.starts and any(reason.code == "no_attempt" for reason in step.reasons):
             yield from ((line, "") for line in role_lines(step.document, self._columns))
         if first is step:
@@ -248,7 +248,7 @@ def _remedy(step: Step) -> str:
 
 
 def _unchanged(steps: Sequence[Step], name: Callable[[Step], str], color: bool) -> Iterator[str]:
-    """Unchanged jobs: a line with their number and names per reason. A matrix with many has one name."""
+    """Return lines on unchanged jobs: number and names per reason. A large matrix has one name."""
     by_reason: dict[str, dict[object, list[Step]]] = {}
     for step in steps:
         code = step.reasons[0].code

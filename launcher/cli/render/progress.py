@@ -28,9 +28,9 @@ RECENT_S = 60.0
 """How long a job that has ended keeps its row."""
 
 _INDENT = "  "
-_BESIDE = 3  # rows beside jobs: two headings, and the count of jobs without a row
+_BESIDE = 3  # rows for other lines: two headings, and the count of jobs without a row
 _LEAST = 2
-"""The fewest jobs with a common beginning of their names that count as a family: the jobs of a matrix."""
+"""The fewest jobs with a common beginning of their names that form a family, like the jobs of a matrix."""
 
 
 @dataclass(frozen=True, slots=True)

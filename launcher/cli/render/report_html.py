@@ -41,11 +41,11 @@ from launcher.text import FEW, listing, plural
 
 LEAST_BYTES = 64_000
 BYTES_PER_APP = 900
-"""The fewest bytes that an app takes in all sections; it limits how many apps can be shown."""
+"""The fewest bytes that an app needs in all sections together; limits how many apps can be shown."""
 
 _MOST_LANES = 12
 _LARGE = 500
-"""Attempts of a page from which on browsers lay out only the sections on the screen."""
+"""The number of attempts from which on browsers lay out only the visible sections of the page."""
 _LEGEND = {
     "before": "being submitted", "needs": "waits for jobs or roles", "line": "in line", "running": "running",
     "succeeded": "succeeded", "failed": "failed", "pause": "pause before a restart", "stop": "being stopped",
@@ -230,7 +230,7 @@ _STEPS_S = (
 )  # fmt: skip
 _MOST_TICKS = 8
 _DAY_S = 86400
-_LEAST = 0.25  # percent: a shorter bar would not be seen
+_LEAST = 0.25  # percent of the width: a shorter bar would be invisible
 
 _KINDS = {
     "before": "being submitted",
@@ -245,7 +245,7 @@ _KINDS = {
 
 
 class Scale:
-    """The stretch of time that bars are drawn on, with a little room at its end.
+    """The period of time that bars are drawn on, with a little room at its end.
 
     Args:
         start, end: epoch seconds.
@@ -253,7 +253,7 @@ class Scale:
 
     @classmethod
     def of(cls, report: Report) -> Scale:
-        """The stretch of all phases of a report."""
+        """Return the period that covers all phases of a report."""
         spans = [span for entry in report.entries for span in entry.timeline.phases]
         now = report.made_at
         starts, ends = [span.start for span in spans], [span.end or now for span in spans]
@@ -300,7 +300,7 @@ def _timeline(report: Report, budget: Shares, scale: Scale) -> str:
 
 
 def _lines(entry: ReportedApp, scale: Scale, now: float) -> str:
-    """Return a line for an attempt, and a line for each replica that has more to show."""
+    """Return a line for an attempt, and a line for each replica that differs from it."""
     state = state_of(entry)
     took_ = ran_for(entry.app, now)
     name = html(entry.name)
@@ -334,7 +334,7 @@ def _axis(scale: Scale) -> str:
 
 
 def _grid_rule(scale: Scale) -> str:
-    """The style of the grid behind bars: one gradient, since a line for each bar takes browsers long."""
+    """Return the style of the grid behind bars: one gradient, because browsers draw many lines slowly."""
     stops = ", ".join(
         f"transparent {x:.2f}%, var(--line) {x:.2f}%, var(--line) calc({x:.2f}% + 1px), "
         f"transparent calc({x:.2f}% + 1px)"

@@ -51,14 +51,14 @@ def html(text: str) -> str:
 
 
 class Shares:
-    """The bytes that are left for sections."""
+    """The bytes that are left for the sections of a page."""
 
     def __init__(self, size: int) -> None:
         self._left = size
         self._weights = dict(_SHARES)
 
     def take(self, section: str, pieces: Iterable[str]) -> tuple[list[str], bool]:
-        """Return the first pieces that fit the part of a section, and whether those are all."""
+        """Return the first pieces that fit into a section, and whether those are all."""
         room = self._left * self._weights[section] // sum(self._weights.values())
         del self._weights[section]
         taken: list[str] = []
@@ -159,7 +159,7 @@ def _use(name: str, use: RoleUse) -> str:
 
 
 def _gauge(used: float, asked: float) -> str:
-    """A bar of use against what was asked for, full at both; the part beyond what was asked for is marked."""
+    """Return a bar of used and asked amounts; the part beyond the asked amount is marked."""
     most = max(used, asked) or 1.0
     share, limit = used / most * 100, asked / most * 100
     parts = [("track", 0.0, 100.0), ("running", 0.0, min(share, limit)), ("failed", limit, share - limit)]

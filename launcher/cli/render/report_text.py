@@ -29,7 +29,7 @@ def title_of(report: Report) -> str:
 
 
 def scope_of(report: Report) -> str:
-    """`12 attempts of 5 jobs, 2026-11-19 12:00:00 to …`."""
+    """Return `12 attempts of 5 jobs, 2026-11-19 12:00:00 to …`."""
     total = sum(report.counts.values())
     moments = [each.app.created_at for each in report.entries if each.app.created_at]
     jobs = plural(len(report.latest), "job")
@@ -39,7 +39,7 @@ def scope_of(report: Report) -> str:
 
 
 def counted(folded: Mapping[str, int]) -> str:
-    """`97,000 older attempts are counted only: 95,000 succeeded, 2,000 failed`; "" for none."""
+    """Return `97,000 older attempts are counted only: 95,000 succeeded, 2,000 failed`; "" for none."""
     if not folded:
         return ""
     total = sum(folded.values())
@@ -174,7 +174,7 @@ def _failure(failure: Failure) -> str:
 
 
 def report_json(report: Report) -> dict[str, Any]:
-    """The model, with the names of `history --json` and `status --json`."""
+    """Return the report in JSON, with the field names of `history --json` and `status --json`."""
     choice = report.choice
     return {
         "made_at": iso(report.made_at),

@@ -30,9 +30,9 @@ if TYPE_CHECKING:
     from launcher.state.records import AppRecord, ReplicaRecord
 
 
-_GOOD = ("running", "succeeded")  # in these states, messages of replicas are notes, such as their ports
-_COLUMNS = 80  # the table of replicas drops the column of use where it would be wider than this
-_MOST_REPLICAS = 100  # where there are more replicas, only those in other states are listed
+_GOOD = ("running", "succeeded")  # in these states, messages of replicas are only notes, such as their ports
+_COLUMNS = 80  # a wider table of replicas drops the column of use
+_MOST_REPLICAS = 100  # above this number, only replicas in other states are listed
 
 
 def status_text(app: AppRecord, *, more: Mapping[str, str] | None = None, color: bool = False) -> str:

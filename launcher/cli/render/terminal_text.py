@@ -18,14 +18,14 @@ class TerminalText:
 
     Colours pass, and so do newlines, tabs, backspaces and carriage returns. Any other control character is
     escaped, and with it every sequence that moves the cursor, sets a title or fills the clipboard. Bytes that
-    are no UTF-8 stay.
+    are not UTF-8 stay unchanged.
     """
 
     __slots__ = ("_begun", "_decoder")
 
     def __init__(self) -> None:
         self._decoder = codecs.getincrementaldecoder("utf-8")("surrogateescape")
-        self._begun = ""  # a sequence whose end has not arrived yet
+        self._begun = ""  # an escape sequence that is not complete yet
 
     def feed(self, data: bytes) -> bytes:
         if not self._begun and not self._decoder.getstate()[0] and not _MAY_DRIVE.search(data):

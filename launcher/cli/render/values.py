@@ -33,7 +33,7 @@ STATE_STYLES = {
 
 
 WAITING = "waiting "
-"""The message of a pending replica begins with it when the replica waits for another role."""
+"""The beginning of a pending replica's message while the replica waits for another role."""
 
 
 def is_waiting(message: str) -> bool:
@@ -67,7 +67,7 @@ def duration(seconds: float) -> str:
 
 
 def ago(moment: float | None, now: float) -> str:
-    """The time since then, in one unit: `just now`, `12s ago`, `3m ago`, `2h ago`, `4d ago`; "" for None."""
+    """Return the time since then, in one unit: `just now`, `12s ago`, `3m ago`, `2h ago`; "" for None."""
     if moment is None or moment <= 0:
         return ""
     seconds = int(now - moment)
@@ -180,7 +180,7 @@ def asked_and_used(asked: Mapping[str, Any], use: Use | None) -> tuple[str, ...]
 
 
 def named(attempt: Attempt) -> dict[str, Any]:
-    """The fields of a JSON object that say which attempt it is about."""
+    """Return the fields of a JSON object that identify an attempt."""
     return {
         "handle": attempt.handle,
         "app_id": attempt.app_id,
@@ -225,7 +225,7 @@ _LEAST = 20
 
 
 def _lines(row: Sequence[Cell], columns: int) -> Iterator[Sequence[Cell]]:
-    """Yield the row with the first line of its last cell, and a row for each further line."""
+    """Yield the row with the first line of its last cell, and a row for each further line of that cell."""
     before, last = row[:-1], row[-1]
     for text in wrapped(text_of(last), columns):
         yield [*before, text if isinstance(last, str) else (text, last[1])]
@@ -233,7 +233,7 @@ def _lines(row: Sequence[Cell], columns: int) -> Iterator[Sequence[Cell]]:
 
 
 def room(headings: Sequence[str], rows: Sequence[Sequence[Cell]], columns: int) -> int:
-    """The columns that a table of this width leaves for the cells of its last column."""
+    """Return the columns that a table of this width leaves for the cells of its last column."""
     cells = [[text_of(row[k]) for row in rows] for k in range(len(headings) - 1)]
     sizes = [
         max(map(width, (heading, *each))) for heading, each in zip(headings, cells, strict=False) if any(each)

@@ -45,7 +45,7 @@ def run(args: Any, console: Console) -> int:
         arguments = Arguments("launcher status")
         status.add_arguments(arguments)
         return status.run(arguments.parse(["--watch"]), console)
-    gc.disable()  # or collections take a tenth of the start
+    gc.disable()  # otherwise collections take a tenth of the start
     from launcher.cli.top.app import Top
 
     gc.freeze()

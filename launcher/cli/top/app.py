@@ -36,7 +36,7 @@ _LOG_S, _SHARE = 1.0, 100
 
 
 class Top(App[None]):
-    """See `launcher top --help`. `words`: the words of the first filter."""
+    """The screen; see `launcher top --help`. `words`: the words of the first filter."""
 
     ENABLE_COMMAND_PALETTE = False
     TITLE = "launcher top"
@@ -73,7 +73,7 @@ class Top(App[None]):
     ]
 
     class Posted(Message):
-        """A function that another thread wants called in the thread of the screen."""
+        """Carries a function that another thread wants called in the thread of the screen."""
 
         def __init__(self, act: Callable[[], None]) -> None:
             super().__init__()
@@ -85,7 +85,7 @@ class Top(App[None]):
         self._pane, self._stream, self._replica = PANES[0], STREAMS[0], 0
         self._in_full = False
         self._said = ""
-        self._doing: list[str] = []  # commands that have yet to end
+        self._doing: list[str] = []  # commands that have not ended
         self._present: Present | None = None
         self._shown: Asked | None = None
         self._answer: Answer | None = None
@@ -155,7 +155,7 @@ class Top(App[None]):
             self._find()
 
     def _find(self) -> None:
-        """Request the places of ended apps for another filter."""
+        """Request the places of the ended apps that match another filter."""
         chosen = self._filter
 
         def found(places: object) -> None:
@@ -182,7 +182,7 @@ class Top(App[None]):
         self._post(show)
 
     def _draw_lines(self) -> None:
-        """The lines above and below the list, and the last one."""
+        """Draw the lines above and below the list, and the last line."""
         live = self._present.live if self._present else ()
         ended = len(self.jobs.jobs.recent) + len(self.jobs.jobs.places)
         title = [
@@ -229,7 +229,7 @@ class Top(App[None]):
         self._read()
 
     def _read(self, *, again: bool = False) -> None:
-        """Request the text below the list, where it has changed or with `again`."""
+        """Request the text below the list if it has changed, or in any case with `again`."""
         asked = Asked(
             pane=self._pane,
             app=self.jobs.app_here,

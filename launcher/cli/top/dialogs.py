@@ -24,8 +24,8 @@ from launcher.inventory.recorded import files
 from launcher.specs.jobkey import DEFAULT_TARGET
 from launcher.state.records import AppRecord
 
-FRAME = 8  # columns of a dialog beside its text
-_LINES = 6  # lines of a dialog beside its text
+FRAME = 8  # columns of a dialog around its text
+_LINES = 6  # lines of a dialog above and below its text
 
 
 KEYS = "space mark  c cancel  r re-run  s start now  / filter  tab below  ? help  q quit"
@@ -129,7 +129,7 @@ class DialogConsole(Console):
         is_yes = self._ask(self.text, question.strip())
         self.is_declined = not is_yes
         self._kept.seek(0)
-        self._kept.truncate()  # from here on, the text tells what is done
+        self._kept.truncate()  # from here on, the text is the command's report
         return is_yes
 
     @property
@@ -152,10 +152,9 @@ def run_command(
 ) -> None:
     """Run a command of launcher in a thread; it asks before it changes anything.
 
-    Args:
-        words, options: its command line, and parameters for its `run`.
-        ask: called in the thread of the screen.
-        done: called there at the end, with the output since the question, and whether it failed.
+    Args: words, options: its command line, and parameters for its `run`. ask: called in the thread of the
+    screen. done: called in that thread at the end, with the output since the question, and whether the
+    command failed.
     """
 
     def asked(text: str, question: str) -> bool:

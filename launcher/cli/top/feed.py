@@ -42,8 +42,8 @@ _SHARE = 4  # refreshing takes at most 1/4 of the time
 _ASKING_SHARE = 200  # asking all apps of a scheduler takes at most 1/200 of the time
 _LONGEST_S = 90.0
 _DEAD_S = 5.0
-"""Seconds between queries of apps that report changes themselves: a killed holder reports nothing."""
-_NEWEST = 50  # apps that may have started and ended between two checks
+"""Seconds between queries of apps that report changes themselves, since a killed holder reports nothing."""
+_NEWEST = 50  # the newest apps, which may have started and ended between two checks
 _MOST_RECENT = 500  # once so many apps have ended, the places of ended apps are read again
 
 Post = Callable[[Callable[[], None]], None]
@@ -54,7 +54,7 @@ class RequestThread:
 
     Args:
         post: calls a function in the thread of the screen.
-        failed: called there with the message of an error.
+        failed: called in that thread with the message of an error.
     """
 
     def __init__(self, post: Post, failed: Callable[[str], None]) -> None:
@@ -131,7 +131,7 @@ class Present:
 
 
 class _Changes:
-    """Tells what may have changed since the last check. For one thread.
+    """Finds out what may have changed since the last check. For one thread.
 
     Every app is asked again from time to time. An app of a scheduler that knows of changes without its engine
     (`Scheduler.changed`) is asked when it has changed, too.
@@ -152,7 +152,7 @@ class _Changes:
         return self._differs("turns", [slots_table(), gpu_table()])
 
     def among(self, apps: Iterable[AppRecord]) -> list[AppRecord]:
-        """The live apps that are to be asked now."""
+        """Return the live apps to ask now."""
         of_each: dict[str, list[AppRecord]] = {}
         for app in apps:
             of_each.setdefault(app.scheduler, []).append(app)
@@ -218,7 +218,7 @@ class Feed(RequestThread):
 
     def find(self, chosen: Filter, show: Callable[[object], None]) -> None:
         """Read the places of the ended apps that a filter takes; called as a request."""
-        self._read()  # an app that is live here is not among the places
+        self._read()  # otherwise an app that is live here would be missing among the places
         at = time.time()
         places = recorded.ended(chosen.words, chosen.states)
         self._recent, self._read_at = {}, at
@@ -295,7 +295,7 @@ PANES = ("status", "log", "use", "queue")
 LAST_LINES = 2000
 """Lines of a log that are shown and searched."""
 _FEW_LINES = 10
-"""Lines of a log below the status of an app that has failed."""
+"""Log lines to show below the status of a failed app."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -338,7 +338,7 @@ class Answer:
 def answer(asked: Asked) -> Answer:
     """Read what a pane shows. Raises LauncherError."""
     began = time.monotonic()
-    app = copy(asked.app)  # reading updates a record, and only the feed may update the list's
+    app = copy(asked.app)  # reading updates a record, and the list's record belongs to the feed
     if asked.pane == "queue":
         tables = Tables.read()
         text = queue.as_text(tables, in_full=asked.in_full, color=asked.color, columns=asked.columns)

@@ -28,7 +28,7 @@ VIEWS: Mapping[str, Collection[str]] = {
 HEADINGS = ("PROJECT", "JOB", "STATE", "TOOK", "WHEN", "WHY")
 _PROJECT, _JOB, _TOOK, _WHEN, _WHY = 0, 1, 3, 4, 5
 _YIELDS = {_WHEN: 60, _TOOK: 30, _PROJECT: 12}
-"""Column → it is dropped while reasons have less room than they need, up to this many columns."""
+"""Column → the room for reasons, in columns, below which it is dropped."""
 _GAP = 2
 _RANK = {"running": 0, "created": 1, "reserved": 1, "queued": 2, "waiting": 3}
 
@@ -45,7 +45,7 @@ class Filter:
         return VIEWS[self.view]
 
     def takes(self, app: AppRecord) -> bool:
-        """As `Reader.ended` decides it for apps that have ended."""
+        """Whether the filter takes an app, by the rules of `Reader.ended`."""
         if self.states and app.state not in self.states:
             return False
         if not self.words:
@@ -79,7 +79,7 @@ class Jobs:
         chosen: Filter,
         families: Mapping[str, Hashable],
     ) -> None:
-        """Take the present apps. `families`: app id → what apps that may share a row have in common."""
+        """Take the present apps. `families`: app id → a value that is equal for apps that may share a row."""
         shown = sorted(filter(chosen.takes, live), key=_order)
         self.live = fold(
             shown,
@@ -128,7 +128,7 @@ class Jobs:
         yield from ([app] for page in self._pages.values() for app in page)
 
     def index(self, handle: str) -> int | None:
-        """Return the row of an app, among the rows that are known."""
+        """Return the row of an app, among the known rows."""
         for number, apps in enumerate(self.live):
             if any(app.handle == handle for app in apps):
                 return number
@@ -148,7 +148,7 @@ def _order(app: AppRecord) -> tuple[object, ...]:
 
 
 def name_of(app: AppRecord) -> str:
-    """`train@3`, as commands take it; the id of an app without a job."""
+    """Return `train@3`, the form that commands take; the id for an app without a job."""
     return f"{app.job}@{app.number}" if app.job else app.app_id
 
 
@@ -200,7 +200,7 @@ class Layout:
         self._projects: set[str] = set()
 
     def fit(self, rows: Iterator[list[Cell]]) -> None:
-        """Widen the columns for these rows."""
+        """Widen the columns so that these rows fit."""
         for row in rows:
             self._projects.add(row[_PROJECT][0])
             self.widths = [max(known, width(text)) for known, (text, _) in zip(self.widths, row, strict=True)]
@@ -226,7 +226,7 @@ class Layout:
         return self.columns - sum(sizes.values()) - _GAP * len(sizes)
 
     def line(self, row: Sequence[Cell]) -> Iterator[Cell]:
-        """The cells of a row as they are shown, with the spaces between them."""
+        """Return the cells of a row as shown, with the spaces between them."""
         for column, size in self.shown():
             text = shortened(row[column][0], size)
             yield text, row[column][1]

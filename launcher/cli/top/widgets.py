@@ -80,7 +80,7 @@ class JobList(ScrollView, can_focus=True):
         """Another app is under the cursor, or its record has changed."""
 
     class Missing(Message):
-        """Rows are visible whose page has not been read."""
+        """Some visible rows are of a page that has not been read."""
 
     def __init__(self) -> None:
         super().__init__(id="jobs")
@@ -199,7 +199,7 @@ class TextPane(ScrollView, can_focus=True):
         self._rows: list[Text] = []
         self._pattern: re.Pattern[str] | None = None
         self._is_tail = False
-        self._is_at_end = True  # as of the last scroll: a change of size or text leaves the place alone
+        self._is_at_end = True  # as of the last scroll, since a change of size or text does not scroll
 
     def show(self, lines: Sequence[str], *, is_new: bool = True, is_tail: bool = False) -> None:
         """Show lines that are safe for a terminal.
@@ -299,7 +299,7 @@ def _wrapped(line: str, width: int) -> Sequence[Text]:
 
 
 def _hanging(text: Text, width: int, indent: int) -> list[Text]:
-    """Wrap a long line into rows, all indented as the first one."""
+    """Wrap a long line into rows, all with the indentation of the first one."""
     first, *rest = text.wrap(_PLAIN, width, tab_size=4)
     pad = Text(" " * indent)
     again = text.blank_copy().join(rest) if rest else Text()

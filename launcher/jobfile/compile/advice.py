@@ -26,7 +26,7 @@ from launcher.specs.text import shell_words
 _PAIRS = {"“": "”", "„": "“”", "”": "”", "‘": "’", "‚": "‘’"}
 _DOUBLE = "“”„"
 _PROSE = frozenset({"description", "metadata", "help", "tags"})
-"""Keys whose text is for people: a quote there is a quote."""
+"""Keys whose text is for people, so that a quote in it means nothing else."""
 
 
 def advise_text(document: Document, problems: Collector) -> None:
@@ -46,7 +46,7 @@ def advise_text(document: Document, problems: Collector) -> None:
 
 _ESCAPE = re.compile(r"\\[nt\"]")
 _OTHER_ESCAPE = re.compile(r"\\[^nt\"]|[*+?\[(|^%]")
-"""Signs of a pattern, a path or a format, where `\\n` is meant for the program that reads it."""
+"""Signs of a pattern, path or format, whose program gives `\\n` a meaning of its own."""
 
 
 def _advise_escapes(document: Document, problems: Collector) -> None:
@@ -78,10 +78,10 @@ def _advise_characters(path: Path, text: str, problems: Collector) -> None:
 
 
 def _looks_quoted(text: str) -> bool:
-    """Whether a text stands in typographic quotes, or has a double one at one end and no other."""
+    """Whether a text is in typographic quotes, or has a double one at only one of its ends."""
     doubles = sum(char in _DOUBLE for char in text)
     if len(text) > 1 and text[-1] in _PAIRS.get(text[0], ""):
-        return doubles in (0, 2)  # “a” or “b” is a sentence
+        return doubles in (0, 2)  # “a” or “b” may be a sentence
     # `[“a, b”]` in brackets is two texts. A single quote alone is an apostrophe.
     return doubles == 1 and (text[0] in "“„" or text[-1] == "”")
 
@@ -89,12 +89,12 @@ def _looks_quoted(text: str) -> bool:
 _VALUE = r"""(?:'[^']*'|"[^"]*"|[^\s'"-]\S*)"""
 _OPTION = r"--?[A-Za-z][\w-]*"
 _OPTIONS = re.compile(rf"{_OPTION}[ \t]+{_VALUE}(?:[ \t]+{_OPTION}(?:[ \t]+{_VALUE})?)*")
-"""Options, each with at most one value: no sentence reads like that."""
+"""Matches options that each have at most one value; a sentence never looks like this."""
 
 _SHELL_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _WINDOWS_PATH = re.compile(r"[A-Za-z]:\\|\\\\")
 _PROGRAM_NAME = re.compile(r"[^\W\d][\w.:-]*")
-"""`discovery.type`, `ConnectionStrings:Main`: names that some programs look for, and shells drop."""
+"""`discovery.type`, `ConnectionStrings:Main`: variable names that some programs read, and shells drop."""
 
 
 def advise_variables(specs: Mapping[str, AnyVar], value: Any, problems: Collector) -> None:
@@ -120,7 +120,7 @@ def advise_variables(specs: Mapping[str, AnyVar], value: Any, problems: Collecto
 
 
 def _further(value: Mapping[str, Any]) -> dict[str, Path]:
-    """Return name → first place of the further values that `include` gives, also in targets."""
+    """Return name → first place of the values that `include` gives beside the axes, also in targets."""
     targets = value.get("targets")
     above: list[tuple[Path, Any]] = [((), value)]
     above += (
@@ -151,7 +151,7 @@ def advise(
     written = (problems.document.value or {}).get("roles", {})
     for name, role in job.roles.items():
         args = written[name].get("args")
-        # Arguments as written, with their references; each with the argument before it.
+        # Arguments as written, with their references, each with the argument before it.
         texts = [item if isinstance(item, str) else "" for item in args] if isinstance(args, list) else []
         pairs = [*zip(["", *texts], texts, strict=False)]
         _advise_entrypoint(name, role.entrypoint or "", folder, problems)
@@ -199,7 +199,7 @@ def _takes_items(text: str, path: Path, problems: Collector) -> bool:
 
 
 def _advise_unused(role: str, fields: Set[str], common: Collection[str], problems: Collector) -> None:
-    """Note fields that modify what the role does not have. Fields in `common` are for other roles too."""
+    """Note fields that have no effect in their role. Fields in `common` are meant for other roles too."""
     own = fields - set(common)
     if "shell" in own and "run" not in fields:
         message = f"`shell` of role `{role}` has no effect: it names the shell of `run`, and there is none"
@@ -291,7 +291,7 @@ _SHELL_VALUE = re.compile(
 """The whole value of a variable that a shell would expand: `/opt/bin:$PATH`, `${HOME}/data`, `$(nproc)`."""
 
 _SECRET = re.compile(r"\$\{\{\s*secrets\.(?P<name>\w+)\s*\}\}")
-"""An expression that GitHub Actions fills in, in its workflows only."""
+"""An expression that GitHub Actions replaces, in its workflow files only."""
 
 _CODE_FOLLOWS = frozenset({"-c", "-e", "--eval", "--expression"})
 _MACROS = "app_id|replica_id|num_replicas|rank0_host|rank0_env"
@@ -303,19 +303,19 @@ _OTHER_SPELLING = re.compile(
 """A macro as other tools would write it: `$app_id`, `{{ app_id }}`, `<app_id>`."""
 
 _GOES_ON = ("&&", "||", "|", ";", "(", "{", " do", " then", " else")
-"""The end of a line of a script after which a blank is as good as a new line."""
+"""The end of a script line that may continue on the next line: there, a blank equals a line end."""
 
 _FOLLOWS_ON = ("-", "&&", "|", ";", ")", "}")
 _WORD = re.compile(r"[\w./-]+")
 _VALUE_FOLLOWS = frozenset({"-o", "+o", "-O", "+O", "--init-file", "--rcfile"})
 _LONGEST = 60
-"""Characters of a value that a label repeats."""
+"""The most characters of a value that a label repeats."""
 
 
 def advise_shell_text(
     role: str, spec: RoleSpec, written: Mapping[str, Any], folder: str, problems: Collector
 ) -> None:
-    """Note texts for a shell in a role, `written` in the file, that do not reach a shell as they look."""
+    """Note texts for a shell in a role, `written` in the file, that a shell does not get as they look."""
     path: Path = ("roles", role)
     args = written.get("args")
     texts = [item if isinstance(item, str) else "" for item in args] if isinstance(args, list) else []
@@ -348,7 +348,7 @@ def _advise_unexpanded(role: str, spec: RoleSpec, texts: Sequence[str], problems
 
 
 def _advise_value(role: str, name: str, value: str, problems: Collector) -> None:
-    """Note a variable whose value a shell would expand, or GitHub: replicas get it as it is written."""
+    """Note a variable whose value a shell or GitHub would expand, since replicas get the value as written."""
     path: Path = ("roles", role, "env", name)
     if (secret := _SECRET.search(value)) is not None:
         message = f"`{name}` of role `{role}` is `{secret[0]}` itself: only workflows of GitHub fill that in"

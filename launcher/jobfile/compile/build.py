@@ -39,7 +39,7 @@ from launcher.specs.resources import (
     named_resources,
 )
 
-# Imported with the first component: a job file without one does not pay for what calls them.
+# Imported with the first component, since job files without one need no code that calls components.
 if TYPE_CHECKING:
     from launcher.components.call import ArgumentProblem
     from launcher.components.calls import Calls
@@ -48,7 +48,7 @@ if TYPE_CHECKING:
 _COMPONENT: Path = ("component",)
 _ARGS: Path = ("args",)
 UNKNOWN = "unknown"
-"""Stands for the program of a role whose program is missing or wrong."""
+"""A stand-in for a missing or wrong program of a role."""
 
 _COMMANDS: Mapping[str, Sequence[str]] = {
     "sh": ("sh", "-euc"),
@@ -182,7 +182,7 @@ def build_app(job: JobFile, name: str, problems: Collector) -> AppDef:
     app = AppDef(name=name, roles=roles, metadata=dict(job.metadata), output=job.output)
     for found in as_written(check_app(app), job):
         if problems.holds_assumed(found.path[:2]) or problems.holds_broken(found.path):
-            continue  # a placeholder takes part in the problem, or it was reported already
+            continue  # a placeholder is part of the problem, or the problem was reported already
         code = "constraint" if found.path[-1:] == ("min_replicas",) else code_of(found)
         is_of_order = found.path[2:3] == ("depends_on",) and found.code != "constraint"
         at_key = is_of_order or found.code in ("missing-field", "unusable-name", "duplicate-role")
@@ -219,7 +219,7 @@ def _says_gpu_type(role: str, job: JobFile) -> bool:
 
 
 def build_lifecycle(spec: LifecycleSpec) -> Lifecycle:
-    """The policies of a job."""
+    """Return the policies of a job."""
     plain = {name: getattr(spec, name) for name in LifecycleSpec.model_fields if name != "rerun_on"}
     triggers = (
         Trigger("every_apply") if isinstance(item, str) else Trigger("files", tuple(item.files))
@@ -229,13 +229,13 @@ def build_lifecycle(spec: LifecycleSpec) -> Lifecycle:
 
 
 def with_project(spec: LifecycleSpec, project: LifecycleSpec) -> LifecycleSpec:
-    """The policies of a job file over those of its project."""
+    """Return the policies of a job file, with those of its project as defaults."""
     given = {name: getattr(spec, name) for name in spec.model_fields_set}
     return project.model_copy(update=given) if given else project
 
 
 _ALIKE = [key for key in RoleSpec.model_fields if key in ROLE_FIELDS]
-"""The fields that a role of a file and one of an app have in common."""
+"""The fields that are equal in a role of a file and in a role of an app."""
 
 
 def _role(name: str, role: RoleSpec, job: JobFile, problems: Collector) -> Role:
@@ -310,7 +310,7 @@ def _named_resource(name: str, path: Path, problems: Collector) -> Resource:
     try:
         return get_named_resources(name)
     except UnknownResourceException as error:
-        if name in named_resources:  # its plug-in cannot be loaded
+        if name in named_resources:  # fails when the plug-in of the resource cannot be loaded
             problems.add(path, "invalid-value", str(error))
         else:
             known = [*named_resources]

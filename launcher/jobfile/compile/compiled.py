@@ -43,15 +43,15 @@ class Compiled(NamedTuple):
     launches: tuple[Launch, ...]
     diagnostics: tuple[Diagnostic, ...]
     traces: Mapping[JobKey, Trace] = MappingProxyType({})
-    """Where the values of each launch come from. Empty for a kept outcome."""
+    """Traces of the origins of each launch's values. Empty for a kept outcome."""
     prunes: bool = False
     """Whether `launcher ci` stops apps that no file declares any more."""
     parents: int = 0
-    """How many of the files are only parents of others, and no jobs."""
+    """How many of the files are only parents of other files, and declare no jobs."""
     left_out: tuple[str, ...] = ()
-    """The files with jobs that lack the requested target."""
+    """The files whose jobs lack the requested target."""
     jobs: int = 0
-    """The number of launches; a kept outcome of `placeholders` has no launches themselves."""
+    """The number of launches. A kept outcome with placeholders has this number, and no launches."""
 
     @property
     def errors(self) -> tuple[Diagnostic, ...]:
@@ -71,7 +71,7 @@ _SETTINGS = ("HOME", "XDG_STATE_HOME", "LAUNCHER_")
 """The prefixes of environment variables with settings of launcher."""
 
 _ABOVE = frozenset({"apply", "apps", "ci", "cli", "convert", "inventory", "runner", "__pycache__"})
-"""Folders of modules above those whose outcomes are cached: the cached code never calls them."""
+"""Folders of modules above the cached code, which never calls them."""
 
 _INSTALLED = (".dist-info", ".egg-info")
 
@@ -85,7 +85,7 @@ def kept(question: tuple[Any, ...], compile: Callable[[], Compiled], *, is_count
 
     Raises what `compile` raises.
     """
-    # A CI system has a new machine each time.
+    # a CI system has a new machine each time
     folder = None if ci_environment.is_runner(os.environ) else CacheFolder.opened()
     if folder is None:
         return compile()
@@ -151,7 +151,7 @@ def _packages() -> Iterator[tuple[object, ...]]:
 
 
 def _record(path: str) -> tuple[int, int]:
-    """Return a value that changes when the package is installed again, in whatever version."""
+    """Return a value that changes whenever the package is installed again, in any version."""
     for name in ("RECORD", "SOURCES.txt", ""):
         try:
             about = os.stat(os.path.join(path, name))
@@ -170,8 +170,8 @@ def _entry_points(path: str) -> bytes:
 
 
 def _read(folder: CacheFolder, name: str) -> tuple[dict[Question, bytes], Any]:
-    """The questions of a kept outcome, and its data; None for the data where none is kept."""
-    found = folder.read(name)  # sealed by this user: `marshal` reads no others
+    """Return the questions of a kept outcome, and its data; None for the data when none is kept."""
+    found = folder.read(name)  # sealed by this user, since `marshal` may read no other data
     if found is None:
         return {}, None
     asked, data = marshal.loads(found)
@@ -188,13 +188,13 @@ def _write(
         launches = [] if is_counted else packed([*map(_with_digest, outcome.launches)])
         data = (launches, packed([*outcome.diagnostics]), rest, has_layers)
         kept = marshal.dumps(([(*question, digest) for question, digest in asked.items()], data))
-    except (NotPlainError, LauncherError, RecursionError, ValueError):  # the last two: nested too deeply
+    except (NotPlainError, LauncherError, RecursionError, ValueError):  # the last two come from deep nesting
         return
     folder.write(name, kept)
 
 
 def _with_digest(launch: Launch) -> Launch:
-    """The launch, which now holds its digest: plans then need no documents of jobs that are unchanged."""
+    """Return the launch with its digest, so that plans need no documents of unchanged jobs."""
     from launcher.specs import canonical
 
     object.__setattr__(launch, "digest", canonical.digest_of(launch))
@@ -205,7 +205,7 @@ def _outcome(data: Any, compile: Callable[[], Compiled]) -> Compiled:
     launches, diagnostics, (prunes, parents, left_out, jobs), has_layers = data
     found = unpacked(launches)
     if has_layers:
-        # Not kept: only plans with changes ask for the lines of shared files.
+        # The lines of shared files are not kept, since only plans with changes ask for them.
         lines = cache(lambda: {each.key: each.shared_line for each in compile().launches})
         for each in found:
             object.__setattr__(each, "shared_line", partial(_line, lines, each.key))
@@ -213,7 +213,7 @@ def _outcome(data: Any, compile: Callable[[], Compiled]) -> Compiled:
 
 
 def _line(lines: Callable[[], Mapping[JobKey, Callable[[str], str]]], key: JobKey, path: str) -> str:
-    """The line of a shared file that a value comes from."""
+    """Return the line of a shared file in which a value is written."""
     return lines()[key](path) if key in lines() else ""
 
 
@@ -236,13 +236,13 @@ _PLAIN = frozenset({type(None), bool, int, float, str})
 _SHARED = frozenset(
     _NUMBERS[each] for each in _CLASSES if each[1] in ("Budget", "Caps", "Lifecycle", "RetryPolicy")
 )
-"""Classes of few different values that cannot change: equal ones become one object."""
+"""Classes with few different, unchangeable values: equal values become one object."""
 _LEFT_OUT = ("shared_line",)
 """Fields that hold functions."""
 
 
 class NotPlainError(Exception):
-    """A value is of a class that is not listed here."""
+    """The class of a value is not among those listed here."""
 
 
 def packed(value: Any) -> Any:
@@ -274,7 +274,7 @@ def packed(value: Any) -> Any:
 
 
 def unpacked(data: Any) -> Any:
-    """The value that `packed` made this of. It takes over the lists and mappings in the data."""
+    """Return the value that `packed` made this data of. It uses the data's own lists and mappings."""
     return _maker(data[0])(data) if type(data) is tuple and data else data
 
 
@@ -284,7 +284,7 @@ def _parts(data: tuple[Any, ...]) -> list[Any]:
 
 @cache
 def _maker(number: int) -> Callable[[tuple[Any, ...]], Any]:
-    """The function that makes a value of its data, without the constructor of a dataclass."""
+    """Return the function that makes a value from its data, without the constructor of a dataclass."""
     if number == _DICT:
         return lambda data: dict(zip(data[1], _parts(data)[1:], strict=True))
     if number <= _TUPLE:
@@ -309,7 +309,7 @@ def _class(number: int) -> Any:
 
 @cache
 def _fields(number: int) -> tuple[str, ...] | None:
-    """The fields of a dataclass; None for tuples with names, enumerations and texts."""
+    """Return the fields of a dataclass; None for named tuples, enumerations and texts."""
     kept = _class(number)
     if issubclass(kept, (str, tuple)):
         return None

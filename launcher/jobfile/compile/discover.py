@@ -32,7 +32,7 @@ class _Rule(NamedTuple):
 
 
 class Excluded(NamedTuple):
-    """The patterns that apply in a folder: of its launcher.toml and of each one above in the work tree.
+    """The patterns that apply in a folder, from its launcher.toml and from each one above in the work tree.
 
     Patterns are those of `.dockerignore`, relative to the folder of their launcher.toml.
     """
@@ -41,7 +41,7 @@ class Excluded(NamedTuple):
 
     @classmethod
     def above(cls, folder: str) -> Excluded:
-        """Return the rules of the folders above, without one that excludes `folder`: the user named it."""
+        """Return the patterns of the folders above, without any that exclude `folder`: the user named it."""
         above = (rule for outer in islice(upwards(folder), 1, None) for rule in _rules_of(outer))
         return cls(tuple(rule for rule in above if not rule.leaves_out(folder)))
 
@@ -50,11 +50,11 @@ class Excluded(NamedTuple):
         return Excluded((*self.rules, *_rules_of(folder)))
 
     def takes_file(self, path: str) -> bool:
-        """Whether the file at an absolute path is left out."""
+        """Whether the patterns leave out the file at an absolute path."""
         return any(rule.leaves_out(path) for rule in self.rules)
 
     def takes_folder(self, path: str) -> bool:
-        """Whether everything in the folder at an absolute path is left out."""
+        """Whether the patterns leave out everything in the folder at an absolute path."""
         return any(rule.leaves_out(path, whole=True) for rule in self.rules)
 
 

@@ -45,16 +45,13 @@ from launcher.specs.secret import hide, is_sensitive
 class Environment:
     """The inputs of compiling that lie outside the files.
 
-    Attributes:
-        schedulers: name → its run options. None: unknown here; `cfg` is checked when planning.
-        rules: further rules of schedulers. None: unknown here; the plan reports violations.
-        reach: tells which schedulers' output folders a scheduler can read. None: as for `rules`.
-        cwd: where relative paths begin; "" is the current directory.
-        environ: for variables with `from_env`; None is the process environment.
-        components: whether job files may call components that are not built in; None is what
-            LAUNCHER_COMPONENTS says.
-        reads_environ: whether variables may take values from the environment.
-        checkout: the folder of the files when they are another commit's.
+    Attributes: schedulers: name → its run options. None: unknown here; `cfg` is checked when planning. rules:
+    further rules of schedulers. None: unknown here; the plan reports violations. reach: tells which
+    schedulers' output folders a scheduler can read. None: as for `rules`. cwd: where relative paths begin; ""
+    is the current directory. environ: for variables with `from_env`; None is the process environment.
+    components: whether job files may call components that are not built in; None: as LAUNCHER_COMPONENTS
+    says. reads_environ: whether variables may take values from the environment. checkout: the folder of the
+    files when they are another commit's.
     """
 
     schedulers: Schedulers | None = None
@@ -69,7 +66,7 @@ class Environment:
 
 @contextmanager
 def _no_collections() -> Iterator[None]:
-    """Pause the collection of garbage: compiling makes no cycles, and each collection reads all launches."""
+    """Pause garbage collection: compiling makes no cycles, and each collection visits all launches."""
     is_enabled = gc.isenabled()
     gc.disable()
     try:
@@ -120,7 +117,7 @@ def compile_files(
     homes = Homes(cwd, not placeholders, allow_dirty, schedulers, calls.is_allowed, checkout)
     folders = Folders(not placeholders)
     files, missing = find_files(paths, cwd)
-    if not files:  # whether to prune is asked all the same
+    if not files:  # without files, whether to prune is still asked
         for folder in filter(looks.is_folder, (os.path.join(cwd, path) for path in paths)):
             homes.of(os.path.abspath(folder))
     parents = Parents(checkout is None, {found.path: found.file for found in files})
@@ -163,7 +160,7 @@ def compile_files(
 
 
 def _each_once(results: Sequence[FileResult]) -> Iterator[FileResult]:
-    """Yield the results. A problem of a file that several job files share is kept once, with their count."""
+    """Yield the results. A problem in a file shared by several job files is kept once, with their count."""
     jobs = [result for result in results if not result.is_abstract]
     reach = Counter(place for result in jobs for place in {_place(found) for found in result.problems})
     shared = {_place(found) for result in results for found in result.problems if found.file != result.file}
@@ -289,7 +286,7 @@ def compile_text(
     rules: Rules | None = None,
     placeholders: bool = False,
 ) -> Compiled:
-    """Compile a job file that is not on disk yet, as if it stood at `path`, which is absolute.
+    """Compile a text as if it were the job file at the absolute `path`, which need not exist.
 
     Its declared inputs must exist, and are not read. Raises CommandError when git refuses.
 
@@ -321,14 +318,14 @@ def _compile_file(found: FoundFile, work: Callable[[str], Work]) -> FileResult |
             message, hint = "its path is no UTF-8 text", "rename the file, or the folder that it lies in"
             source = of_whole_file(found.file, "unreadable", message, hint=hint)
     if isinstance(source, Diagnostic):
-        # The error decides, since a file of that name may exist again.
+        # The error decides, since a file of that name may exist again by now.
         is_gone = found.walked and source.code == "no-such-file" and not looks.is_link(found.path)
         return None if is_gone else FileResult(file=found.file, problems=(source,))
     return compile_document(parse(source), job)
 
 
 def _is_unicode(text: str) -> bool:
-    """Whether text can be recorded: a path with bytes that are no UTF-8 cannot."""
+    """Whether text can be recorded, unlike a path with bytes that are not UTF-8."""
     try:
         return text.isascii() or bool(text.encode())
     except UnicodeEncodeError:
@@ -345,7 +342,7 @@ def _undeclared(
     """Return a diagnostic for each variable with a given value that no file declares.
     Files may leave the `shared` variables, of launcher.toml, unused."""
     if not results or any(result.declared is None for result in results):
-        return []  # a file that could not be read may declare it
+        return []  # the unreadable file may declare it
     known = sorted(frozenset(shared).union(*(result.declared or () for result in results)))
     return [
         Diagnostic(

@@ -90,8 +90,8 @@ class Parents:
         return self._read[path]
 
     def _is_known(self, path: str, notes: Collector) -> bool:
-        """Whether git does not ignore the file: an ignored file may hold secrets, and plans show values."""
-        if path not in self._ignored:  # git is asked once, however many files extend it
+        """Whether git does not ignore the file. An ignored file may hold secrets, which plans would show."""
+        if path not in self._ignored:  # one question to git serves all files that extend it
             root = looks.work_tree(os.path.dirname(path)) if self.is_asked else None
             self._ignored[path] = root is not None and bool(looks.ignored(root, (path,)))
         if not self._ignored[path]:
@@ -117,7 +117,7 @@ def _stamped(document: Document) -> Document:
 
 
 def _is_parent(given: Any, path: str, seen: Sequence[str], root: str, notes: Collector) -> bool:
-    """Whether `extends` may name a file; else the reason is noted."""
+    """Whether `extends` may name a file; notes the reason if not."""
     known = len(notes.found)
     if not isinstance(given, str) or not given:
         message = f"`extends` names one job file, not {got(given)}"
@@ -222,7 +222,7 @@ def layered(
 
 
 def _has_choices(value: Mapping[str, Any]) -> bool:
-    """Whether the targets of a file name some of the project's, or remove anything."""
+    """Whether a file's targets select some of the project's targets, or remove anything."""
     targets = value.get("targets")
     if not isinstance(targets, dict):
         return isinstance(targets, list)
@@ -261,7 +261,7 @@ def _has_jobs(jobs: Any, problems: Collector) -> bool:
 
 
 def _is_job(name: str, value: Any, problems: Collector) -> bool:
-    """Whether an entry of `jobs` can be compiled. Also notes the fields that an entry cannot have."""
+    """Whether an entry of `jobs` can be compiled. Notes the fields that an entry cannot have."""
     path: Path = ("jobs", name)
     if not (re.fullmatch(LABEL[1:-1], name) or is_pattern(name)):
         bad_label(path, name, "job", problems, at_key=True)
@@ -310,7 +310,7 @@ def _cleaned(whole: Placed, targets: Set[str]) -> Placed:
 
 
 def _layer(document: Document, dropped: Sequence[str], problems: Collector) -> Placed:
-    """The fields of a document, with marks for each `remove`, and a list of targets as empty overlays."""
+    """Return a document's fields, with marks for each `remove`, and a list of targets as empty overlays."""
     node = without(Placed(document.value, document.root()), *dropped)
     if "targets" in node.value:
         node = replaced(node, "targets", _overlays(node.part("targets"), document, problems))
@@ -357,7 +357,7 @@ def _marked(node: Placed, at: Path, document: Document, problems: Collector) -> 
 
 
 def _with_mark(node: Placed, keys: Sequence[str], at: Range, spot: Spot) -> Placed | None:
-    """Return `node` with a mark at the path `keys`; None where `node` has a value there."""
+    """Return `node` with a mark at the path `keys`; None when `node` has a value at that path."""
     key, *rest = keys
     place = (spot.start, spot.end, spot)
     inner = node.part(key) if key in node.value else Placed({} if rest else None, spot)

@@ -25,14 +25,15 @@ from launcher.specs.secret import hide
 
 MAX_NAME = 63
 MARK, LONG_MARK = 5, 13
-"""Characters of a hash in a name. The long hash is for the few jobs of a large matrix that the short hash
-does not tell apart."""
+"""The lengths of hashes in names. The long one is for the few jobs of a large matrix whose short hashes are
+equal.
+"""
 _SIMPLE = re.compile(r"[a-z0-9]{1,24}\Z")
 _LIKE_NUMBER = re.compile(r"m?[0-9]+(p[0-9]+)?(em?[0-9]+)?\Z|(true|false)\Z")
 
 
 def slug(value: Any, mark: int = MARK) -> str:
-    """Letters and digits for a value: 0.1 → "0p1", -3 → "m3", 1e-05 → "1em05", "bf16" → "bf16".
+    """Spell a value in letters and digits: 0.1 → "0p1", -3 → "m3", 1e-05 → "1em05", "bf16" → "bf16".
 
     Text that is no plain word, or reads like a number, gets a hash: "B F/16" → "bf16-k3fwx".
 
@@ -51,7 +52,7 @@ def slug(value: Any, mark: int = MARK) -> str:
 
 
 def job_name(name: str, values: list[Any], mark: int = MARK) -> str:
-    """`<name>-<slugs>`, fitted."""
+    """Return `<name>-<slugs>`, shortened by `fitted`."""
     return fitted("-".join([name, *(slug(value, mark) for value in values)]), mark)
 
 
@@ -71,14 +72,14 @@ _MOST_COMBINATIONS = 1 << 16
 """The most combinations before `exclude`: three ranges make millions."""
 
 GROUP = "group"
-"""The key of a matrix with the name that means all of its jobs."""
+"""The key of a matrix whose value is the name for all of its jobs."""
 
 _AT: Path = ("matrix",)
 
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """A value of a combination: the value, its text, and its place in the file."""
+    """A value of a combination, with its text and its place in the file."""
 
     value: Any
     text: str
@@ -91,12 +92,12 @@ class Cell:
 
 @dataclass(frozen=True, slots=True)
 class Combination:
-    """The values of one job of a matrix; without any where there is no matrix.
+    """The values of one job of a matrix; no values without a matrix.
 
     Attributes:
         axes: axis → its value, in alphabetical order.
         further: name → a value that `include` gives and that belongs to no axis.
-        lacks: the names of values that other combinations have, and this one does not.
+        lacks: the names of values that only other combinations have.
         mark: the length of the hashes in the job's name, MARK or LONG_MARK.
     """
 
@@ -109,7 +110,7 @@ class Combination:
         return bool(self.axes or self.further)
 
     def __str__(self) -> str:
-        """Its values in a message: "lr: 0.1, seed: 2"; values of `include` only where it has no axes."""
+        """The values in a message, "lr: 0.1, seed: 2"; values of `include` only if there are no axes."""
         shown = {name: str(hide(cell.text, name)) for name, cell in (self.axes or self.further).items()}
         return ", ".join(f"{name}: {text[:40]}{'…' * (len(text) > 40)}" for name, text in shown.items())
 
@@ -240,13 +241,13 @@ class Matrix:
             yield self._cell(value, at)
 
     def _cell(self, value: Any, path: Path) -> Cell:
-        """A value with its text as it was written: 0.10 stays "0.10"."""
+        """Return a value with its text as written: 0.10 stays "0.10"."""
         if isinstance(value, str) or path in self.problems.sources:
             return Cell(value, show_text(value), path)
         return Cell(value, self.problems.document.raw(path), path)
 
     def _range(self, path: Path, given: Mapping[str, Any]) -> list[Cell]:
-        """`{range: [0, 4]}`: 0, 1, 2, 3. A third number is the step."""
+        """Return the values of a range: `{range: [0, 4]}` is 0, 1, 2, 3. A third number is the step."""
         example = self.problems.written({"range": [0, 4]})
         for key in given:
             if key != "range" and not key.startswith("x-"):
@@ -265,7 +266,7 @@ class Matrix:
             self._wrong(at, "`range` takes two whole numbers, and a step other than 0", "such as [0, 4]")
             return []
         start, stop, step = (*numbers, 1)[:3]
-        count = max(0, -((start - stop) // step))  # len() refuses ranges beyond 2**63
+        count = max(0, -((start - stop) // step))  # len() refuses a range of more than 2**63
         if not count:
             self._wrong(at, f"axis `{path[-1]}` has no values: the range is empty", code="out-of-range")
         if count > _MOST_COMBINATIONS:
@@ -318,7 +319,7 @@ class Matrix:
         return made
 
     def _is_guessed(self, *paths: Path) -> bool:
-        """Whether a placeholder is among the values at these paths, which may then be equal or differ."""
+        """Whether a placeholder is among the values at these paths: such values may be equal or differ."""
         return any(map(self.problems.is_assumed, paths))
 
     def _of(self, item: Mapping[str, Any], names: Iterable[str], index: int) -> dict[str, Cell]:
@@ -366,7 +367,7 @@ class Matrix:
                 yield index, part
 
     def _may_be_further(self, key: str, name: str, at: Path) -> bool:
-        """Whether a name that is no axis can name a further value; a name that cannot is noted."""
+        """Whether a name that is no axis can name a further value. Notes a name that cannot."""
         is_misspelt = f"matrix.{name}" not in self.used and nearest(name, self.axes) is not None
         if key == "include" and not is_misspelt:
             return _is_name(name) or self._bad_name((*at, name), "a value of the matrix")
@@ -424,6 +425,6 @@ def _is_int(value: Any) -> bool:
 
 
 def _axes_of_list(given: Any) -> dict[str, Any]:
-    """Return the axes that a list of mappings means; empty for other values."""
+    """Return the axes that are meant by a list of mappings; empty for other values."""
     is_meant = isinstance(given, list) and all(isinstance(each, dict) for each in given)
     return {name: values for each in given for name, values in each.items()} if is_meant else {}

@@ -31,7 +31,7 @@ def declaration(launch: Launch) -> Declaration:
 
 
 def declared_elsewhere(name: str, launch: Launch, cwd: str = "") -> str:
-    """The job file that declares the job or matrix `name` in the project and target of a launch.
+    """Return the job file that declares the job or matrix `name` in the project and target of a launch.
 
     The path is relative to `cwd`, "" for the current directory. "" if no job file of the project declares it.
     """
@@ -64,9 +64,9 @@ def resolve_elsewhere(launches: Sequence[Launch], neighbours: Neighbours) -> lis
 
 
 class Meaning(NamedTuple):
-    """The jobs that a name among `needs` stands for.
+    """The jobs that a name among `needs` means.
 
-    `unresolved` says why they are unknown, and `jobs` is then the name itself; "" where they are known.
+    `unresolved` is the reason why they are unknown, and `jobs` is then the name itself; "" if they are known.
     """
 
     jobs: frozenset[str]
@@ -139,7 +139,7 @@ class Neighbours:
         return self._declared[key]
 
     def meaning(self, launch: Launch, name: str) -> Meaning:
-        """Return the jobs that a name among a launch's needs stands for; the name of a single job wins."""
+        """Return the jobs that a name among a launch's needs means; a single job of that name comes first."""
         itself = Meaning(frozenset({name}))
         files = [each for each in self.of(launch) if each.declares(name)]
         if any(name in each.jobs and each.is_whole for each in files):
@@ -169,7 +169,7 @@ class Neighbours:
         return self._paths[folder]
 
     def _read(self, path: str, target: str) -> list[Declared] | None:
-        """The declarations of a file; None where they cannot be read."""
+        """Return the declarations of a file; None when they cannot be read."""
         home = self._homes.of(os.path.dirname(path))
         if path not in self._documents:
             shown = os.path.relpath(path, self.cwd)
@@ -182,7 +182,7 @@ class Neighbours:
             return []
         try:
             return declared_in(document, path, target, self.inputs, home, self.parents) or None
-        except CommandError:  # from git
+        except CommandError:  # raised by git
             return None
 
 
@@ -191,7 +191,7 @@ _SHOWN = 8
 
 
 class Circle(NamedTuple):
-    """Jobs that need each other, each with the need that leads to the next job, as its file has it."""
+    """Jobs that need each other, each with the need, as written in its file, that leads to the next job."""
 
     steps: tuple[tuple[Launch, Need], ...]
 
@@ -208,7 +208,7 @@ class Circle(NamedTuple):
         return f"jobs need each other: {' -> '.join([*shown, jobs[0]])}{count}"
 
     def diagnostic(self, traces: Mapping[JobKey, Trace]) -> Diagnostic:
-        """The circle at the need of its first job."""
+        """Return the diagnostic of the circle, at the need of its first job."""
         (launch, need), *others = self.steps
         related = tuple(
             Collector(trace.document).place(trace.facts.needs[need.job][0], "and this one")
@@ -224,8 +224,8 @@ class Circle(NamedTuple):
 def resolve_needs(launches: Sequence[Launch]) -> tuple[list[Launch], list[Circle]]:
     """Replace each name of a matrix among `needs` by the names of its jobs; find the circles.
 
-    A job's name takes precedence over a matrix's. A name that none of the launches has stays as it is. One
-    circle is found for the same declarations.
+    A job's name takes precedence over a matrix's. A name that none of the launches has stays as it is. Equal
+    declarations have only one circle.
     """
     names = Names(launches)
     known: dict[tuple[str, str, tuple[Need, ...]], tuple[Need, ...]] = {}
@@ -254,7 +254,7 @@ class Names:
         return [self._jobs[key]] if key in self._jobs else self._matrices.get(key, ())
 
     def resolved(self, launch: Launch) -> tuple[Need, ...]:
-        """The needs of a launch by the names of jobs, sorted."""
+        """Return the needs of a launch as names of single jobs, sorted."""
         jobs = {
             need: [self.launches[each].key.job for each in self.of(launch, need.job)] for need in launch.needs
         }

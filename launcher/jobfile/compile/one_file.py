@@ -40,11 +40,11 @@ MAX_JOBS = 40_000
 """The most jobs of one file under all of its targets."""
 
 MAX_TEXT = 128 << 20
-"""Jobs under all targets, times the characters of the file: each job is compiled from all but its matrix."""
+"""The most characters to compile: jobs under all targets, times the file's length without its matrix."""
 
 _COMMON_ROLE: Path = ("defaults", "role")
 _HIDES_USES = frozenset({"yaml-syntax", "toml-syntax", "unknown-reference", "lookalike-reference"})
-"""Codes beside which unused variables are not reported: the faulty text may be the reference to one."""
+"""Codes that hide unused variables: the faulty text may be the variable's only reference."""
 _OF_CHILDREN = frozenset(
     {
         "missing-field",
@@ -55,7 +55,7 @@ _OF_CHILDREN = frozenset(
         "unused-variable",
     }
 )
-"""Codes that mean nothing in an abstract file: its children may have the missing parts."""
+"""Codes that are ignored in an abstract file, since its children may have the missing parts."""
 
 
 class Made(NamedTuple):
@@ -99,7 +99,7 @@ class _Outcome:
     made: list[Made] = field(default_factory=list)
 
     def take(self, more: Iterable[Diagnostic]) -> None:
-        """Add the problems whose place has none of their kind yet."""
+        """Add those problems that are the first of their kind at their place."""
         self.problems += unreported(more, self.problems)
 
 
@@ -145,7 +145,7 @@ def declared_in(
 
 
 def _declared(job: Layered, target: str, inputs: Inputs, home: Home, is_whole: bool) -> Declared | None:
-    """The declarations of one job; None where its name cannot be read."""
+    """Return the declarations of one job; None when its name cannot be read."""
     document = job.document
     name = (document.value or {}).get("name")
     if not isinstance(name, str):
@@ -204,9 +204,9 @@ def _is_abstract(value: Mapping[str, Any], problems: Collector) -> bool:
 
 
 def _completed(job: Layered) -> Layered:
-    """Return an abstract file as a job: with stand-ins for fields that its children add and for a component.
+    """Return an abstract file as a job, with stand-ins for a component and for fields that its children add.
 
-    A component may be in a file beside the children.
+    The component may be in a file beside the children.
     """
     node = job.marked or Placed(job.document.value, job.document.root())
     node = without(node, "abstract", *(("component", "args") if "component" in node.value else ()))
@@ -218,7 +218,7 @@ def _completed(job: Layered) -> Layered:
 def _unused(
     specs: Mapping[str, AnyVar], document: Document, found: Sequence[Diagnostic]
 ) -> Sequence[Diagnostic]:
-    """Warnings of variables that nothing uses, unless their definitions are wrong."""
+    """Return warnings of variables that nothing uses, unless their definitions are wrong."""
     keys = ("vars", "matrix", "name") if found else ()
     inside = [text for key in keys for text in document.extents((key,))]
     if any(text.holds(each) for each in found for text in inside):
@@ -244,7 +244,7 @@ def _compile_job(job: Layered, work: Work, above: Collector) -> FileResult:
         found.append(problems.found[-1])
     else:
         for other in (name for name in variants.targets if name != target):
-            # Another target does not lack a value that only the chosen target needs.
+            # A value that only the chosen target needs is not missing in another target.
             lenient = replace(work, inputs=replace(work.inputs, placeholders=True))
             outcome = _compile_variant(variants.of(other), lenient, problems)
             found += unreported(_problems_of_other(outcome, document), found)
@@ -281,7 +281,7 @@ def _with_review_digests(made: Sequence[Made], variant: Variant, work: Work) -> 
 
 
 def _is_too_much(jobs: int, field: str, document: Document, problems: Collector) -> bool:
-    """Whether a file makes too many jobs to compile while a user waits; such a file is noted."""
+    """Whether a file makes too many jobs to compile while a user waits. Notes such a file."""
     if jobs <= MAX_TEXT // MAX_BYTES:
         return False
     axes = sum(len(each.text) for each in document.extents(("matrix",)) if each.source is document.source)
@@ -294,7 +294,7 @@ def _is_too_much(jobs: int, field: str, document: Document, problems: Collector)
 
 
 def unreported(more: Iterable[Diagnostic], known: Sequence[Diagnostic]) -> list[Diagnostic]:
-    """Return the problems whose place has none of their kind yet: a mistake may show under many targets."""
+    """Return the problems that are the first of their kind at their place: many targets repeat a mistake."""
     seen = {(found.span, found.code) for found in known}
     return [diagnostic for diagnostic in more if (diagnostic.span, diagnostic.code) not in seen]
 
@@ -380,7 +380,7 @@ def _expanded(variant: Variant, inputs: Inputs, home: Home, problems: Collector)
 
 
 def _combinations(matrix: Any, whole: Expanded, home: Home, problems: Collector) -> Sequence[Combination]:
-    """Return the combinations. A wrong matrix has none, and references to its axes are not checked."""
+    """Return the combinations. A wrong matrix has none, and its references are then not checked."""
     name, project = whole.value.get("name"), whole.value.get("project", home.config.project)
     group = group_of(name, matrix)
     whole.group = group if isinstance(group, str) else ""
@@ -415,13 +415,13 @@ def _definitions(value: Any, problems: Collector) -> dict[str, AnyVar]:
 def _check_common_role(references: References) -> Collection[str]:
     """Check `defaults.role` of the references' document by itself; return the names of its fields.
 
-    A value that each role overrides is in no role, and may be wrong, too.
+    This finds wrong values that every role overrides.
     """
     given = (references.document.value or {})["defaults"]["role"]
     role = references.resolve(given, ROLE, _COMMON_ROLE)
     job = {"version": VERSION, "name": "job", "roles": {"role": {"entrypoint": "program", **role}}}
     try:
-        # Checked as part of a job, whose model is built already; a model of the role alone is not.
+        # It is checked as part of a job, whose model exists already, unlike a model of the role alone.
         JobFile.model_validate(job)
     except ValidationError as error:
         found = [{**each, "loc": each["loc"][2:]} for each in error.errors(include_url=False)]

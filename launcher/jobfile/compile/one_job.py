@@ -52,7 +52,7 @@ class Work:
     Attributes:
         path: of the file, absolute.
         target: the requested target, or None.
-        home: the settings that it shares with the files of its folder.
+        home: the settings that the job files of its folder share.
         folders: hashes the files that the job file declares as inputs.
         rules: the rules of schedulers; None where they are unknown.
         built: job → the app that its component has made, so that it is not called again.
@@ -101,7 +101,7 @@ class Expanded:
                 yield f"nothing refers to `$<matrix.{axis}>`: the jobs of its {count} values are alike"
 
     def is_in_names(self, path: Path) -> bool:
-        """Whether the value at a path decides which jobs the matrix makes, or their names."""
+        """Whether the value at a path decides which jobs the matrix makes, or how they are called."""
         if path[:1] != ("matrix",) or path[1:2] != ("include",) or len(path) < 4:
             return path[:1] == ("matrix",)
         in_pattern = names_in(self.value.get("name"))
@@ -112,7 +112,7 @@ class Expanded:
         name = self.value.get("name")
         full = named(name, combination) if isinstance(name, str) else None
         if is_pattern(full):
-            full = None  # a value is missing, which is reported for the name
+            full = None  # the missing value is reported for the name
         values = {**self.known, **matrix_values(combination), "job.name": Value(full, full or "")}
         first = References(problems, values, home.git)
         project = first.resolve(
@@ -152,7 +152,7 @@ def compile_job(
 
 
 def _check_outputs(app: AppDef, needs: Collection[str], job: JobFile, problems: Collector) -> None:
-    """Note references to output folders of jobs that are not needed; remember the other ones."""
+    """Note references to output folders of jobs that are not needed; remember the other references."""
     others = [each for each in references(app) if each.job]
     for found in as_written(unneeded(others, needs), job):
         problems.add(found.path, found.code, found.message, label="add it to `needs`")
@@ -220,7 +220,7 @@ def _launch(
 
 
 def _sound_part(value: dict[str, Any], wrong: Iterable[Path]) -> dict[str, Any]:
-    """A copy of the job file `value` without what is `wrong`: whole fields of the job and of its roles."""
+    """Return a copy of the job file `value` without the `wrong` fields of the job and of its roles."""
     out = dict(value)
     roles = value.get("roles")
     if isinstance(roles, dict):
@@ -317,7 +317,7 @@ class Trace:
         if path[-1:] == ("gpu_type",) and not _holds(self.document.value, path):
             path = (*path[:-1], "capabilities", "gpu_type")
         if path[:1] == ("needs",):
-            # A matrix stands for its jobs.
+            # A matrix in `needs` means all of its jobs.
             path = path[:2] if _holds(self.document.value, path[:2]) else ("needs",)
         if path[:1] == ("roles",) and path[2:3] in (("entrypoint",), ("args",)):
             script = (*path[:2], "run")

@@ -24,7 +24,7 @@ Schedulers = Mapping[str, Callable[[], runopts]]
 _KINDS = {**KINDS, "list": "a list of texts", "dict": "a mapping of texts"}
 
 Rules = Callable[[str, AppDef, Mapping[str, Any], bool], Sequence[Problem]]
-"""(scheduler, app with this machine's paths, its options, whether it has a workspace) → the problems."""
+"""Maps scheduler, app with this machine's paths, its options, and whether it has a workspace, to problems."""
 
 
 def check_options(
@@ -62,7 +62,7 @@ def _options_of_job(
     scheduler, cfg = job.scheduler, opts.plain(job.cfg)
     if job.timeout is not None:
         _check_timeout(scheduler, cfg.get("timeout_s"), job.timeout, opts, problems)
-    # The rules of the scheduler read these, and expect the types that it declares.
+    # The scheduler's rules read these options, and expect the types that it declares.
     valid = {
         key: value
         for key, value in cfg.items()
@@ -127,7 +127,7 @@ def _check_role_option(
         problems.add(path, "unknown-option", message, at="key", label=label, hint=hint)
         return False
     if not len(of_role):
-        return True  # the rules say which schedulers have options for roles
+        return True  # the rules report schedulers that have no options for roles
     return check_option(scheduler, key, value, of_role, problems, path, "a role may set")
 
 
@@ -166,7 +166,7 @@ def check_option(
 
 
 def _found(value: Any, at: Path, problems: Collector) -> str:
-    """Return the value, or its wrong item, as a message names it."""
+    """Return the value, or its wrong item, in the words of messages."""
     if not at:
         return got(value)
     part = value[at[0]]
@@ -184,7 +184,7 @@ def _check_rules(
     try:
         bound = bind(app, directory=folder, home=looks.expanded("~"))
     except MacroError:
-        return  # a text that cannot be written in this folder; the submission reports that
+        return  # the submission reports a text that cannot be written in this folder
     has_workspace = job.workspace is not None or problems.holds_assumed(("workspace",))
     refused = rules(job.scheduler, bound, cfg, has_workspace)
     if not refused:
@@ -200,7 +200,7 @@ def _check_rules(
                 message = f"component `{job.component}` makes an app that {job.scheduler} refuses: {where}: "
                 problems.add(("component",), "invalid-value", message + found.message)
             continue
-        # A placeholder may take part in the problem. A contradiction of fields concerns the whole role.
+        # A placeholder may be part of the problem. A contradiction of fields concerns the whole role.
         part = found.path[:2] if found.code == "constraint" else found.path
         if not (problems.holds_assumed(part) or problems.holds_broken(found.path)):
             _note(found, problems)

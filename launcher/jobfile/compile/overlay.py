@@ -33,11 +33,9 @@ class Placed(NamedTuple):
 
 @dataclass(slots=True, eq=False)
 class Removed:
-    """Marks a key that `null` or `remove` has removed, so that no default laid under it returns.
+    """Marks a key that `null` or `remove` has removed, so that no default brings it back.
 
-    Attributes:
-        at: the place of the item of `remove`; None for a `null`.
-        is_found: whether there was anything to remove.
+    Attributes: at: the place of the item of `remove`; None for a `null`. is_found: whether the key existed.
     """
 
     at: Range | None = None
@@ -45,7 +43,7 @@ class Removed:
 
 
 OVERLAY = PlaceKind(fields=dict(JOB_FIELDS))
-"""The place of an overlay. It has the scheduler of the job below it unless it names one."""
+"""The place of an overlay. Unless it names a scheduler, it has that of the job below it."""
 WHOLE = PlaceKind(fields={**JOB_FIELDS, "targets": PlaceKind(each=OVERLAY)})
 """The place of a job file."""
 
@@ -58,7 +56,7 @@ _EXCLUDED: Mapping[str, tuple[str, ...]] = {
     "component": ("roles", "defaults"),
     "roles": ("component", "args"),
 }
-"""Field → the fields of a lower layer's same mapping that it displaces."""
+"""Field → the fields that it displaces in the same mapping of a lower layer."""
 
 
 def laid_over(

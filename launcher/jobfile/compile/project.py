@@ -31,7 +31,7 @@ from launcher.specs.notify import Destination
 from launcher.specs.projectfile import BUDGET, DEFAULTS, NOTIFY, QUEUE, faults
 
 GIT_NAMES = ("git.sha", "git.short_sha", "git.branch")
-_SHORT = 7  # fixed, as git's short ids grow with the repository: one commit has one digest everywhere
+_SHORT = 7  # fixed, because git's short ids grow with the repository: a commit has one digest
 _DIRTY = "-dirty"
 
 
@@ -59,7 +59,7 @@ class GitFacts:
     _head: Head | Trouble | None = field(default=None)
 
     def look_up(self, name: str) -> Value | Trouble:
-        """The value of one of GIT_NAMES."""
+        """Return the value of one of GIT_NAMES."""
         if self._head is None:
             self._head = self._ask()
         head = self._head
@@ -94,7 +94,7 @@ class GitFacts:
 
 
 STAND_INS = GitFacts(None, _head=Head("0" * 40, "branch", False))
-"""The commit and branch that a document gets when it is compared between commits."""
+"""The commit and branch in a document that is compared between commits."""
 
 T = TypeVar("T", bound=Model)
 
@@ -132,8 +132,9 @@ class Config:
 def read_config(
     file: str, path: str, schedulers: Schedulers | None, *, root: str = "", components: bool = True
 ) -> Config:
-    """The configuration at `path`, shown to the user as `file`, which no link may lead out of the real path
-    `root`. With `components` the defaults of components are checked, which imports their packages."""
+    """Read the configuration at `path`, shown to the user as `file`. No link may lead out of the real path
+    `root`. With `components` the defaults of components are checked, which imports their packages.
+    """
     source = read_source(file, path, root)
     if isinstance(source, Diagnostic):
         return Config(problems=(source,))
@@ -166,7 +167,7 @@ def _known(table: Any, keys: tuple[str, ...]) -> dict[str, Any]:
 
 
 def _budgets(table: Any, problems: Collector) -> Iterator[tuple[str, Budget]]:
-    """Yield the common budget, under "", and those of targets: they have its amounts where they name none."""
+    """Yield the common budget, under "", and those of targets, which take missing amounts from it."""
     parts = {"": table, **table} if isinstance(table, dict) else {}
     common = NO_BUDGET
     for target, part in parts.items():

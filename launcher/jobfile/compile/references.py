@@ -29,10 +29,10 @@ from launcher.specs.secret import hide, is_sensitive
 
 JOB_DIR = "job.dir"
 MAX_GROWTH = 1 << 20
-"""Characters that references may add to one job: a long variable may be used in ten thousand places."""
+"""The most characters that references may add to one job: a long variable may be used very often."""
 
 _NAME = r"[A-Za-z_][A-Za-z0-9_.\-]*"
-# A `$` in front makes it text: `$${var.lr}`.
+# A second `$` in front makes a reference plain text: `$${var.lr}`.
 _NEAR = re.compile(
     rf"(?<!\$)\$(?:<[ \t]*(?P<open>{_NAME})(?:[ \t]*>)?|\{{\{{?[ \t]*(?P<brace>{_NAME})[ \t]*\}}?\}}"
     rf"|\((?P<paren>{_NAME})\))"
@@ -173,12 +173,12 @@ class References:
         if is_alone and not place.as_written and place.mode != "matrix":
             value = values[known[0]]
             self.problems.spelt[path] = value.text
-            # The value of a reference that stands alone, with its type.
+            # Return the value of a reference that is the whole text, with its type.
             is_text = isinstance(value.value, str) and place.mode != "plain"
             return substitute_partial("$<value>", {"value": value.value}) if is_text else value.value
         if not place.job_names:
             return self._filled(text, {name: value.text for name, value in values.items()}, place, path)
-        # Spelt as in names of the matrix's jobs. A text that is no value of an axis may be a job's name.
+        # Values are spelled as in the names of matrix jobs. A text that is no axis value may be a job's name.
         mark = self.combination.mark if path == ("name",) else MARK
         parts = {name: _part_of_name(name, value, mark) for name, value in values.items()}
         return fitted(self._filled(text, parts, place, path), mark) if parts else text
@@ -224,7 +224,7 @@ class References:
         return result, tuple(dict.fromkeys(names))
 
     def _is_part(self, name: str, written: str, place: PlaceKind, path: Path) -> bool:
-        """Whether the value of a name can be a part of another name; a name whose value cannot is noted."""
+        """Whether the value of a name can be a part of another name. Notes a name whose value cannot."""
         if is_run_macro(name) or name == JOB_DIR:
             message = f"`{written}` is known only when the job runs, and cannot be a part of a name"
             hint = "variables and axes of the matrix can"
@@ -272,7 +272,7 @@ class References:
             return text
 
     def _is_known(self, name: str, written: str, place: PlaceKind, path: Path) -> bool:
-        """Whether the value of a name is filled in now; a name that cannot be used here is noted."""
+        """Whether the value of a name is filled in now. Notes a name that cannot be used here."""
         if place.mode == "never" or (place.mode == "matrix" and not name.startswith("matrix.")):
             message = f"references cannot stand in {place_name(path)}"
             hint = f"but {_NAMES_VALUES}" if place.mode == "matrix" else ""
@@ -348,7 +348,7 @@ class References:
         self._note(path, "unknown-reference", message, written, label=label, hint=hint)
 
     def _lacking(self, name: str) -> str:
-        """Return the label on how to add to `include` a value that no axis has."""
+        """Return the label that tells how `include` can give a value that no axis has."""
         axes = {axis: hide(cell.value, axis) for axis, cell in self.combination.axes.items()}
         if not axes:
             return f"add `{name}` to its item of `include`"
@@ -385,7 +385,7 @@ def _part_of_name(name: str, value: Value, mark: int = MARK) -> str:
 
 
 def names_in(value: Any) -> set[str]:
-    """The names of all references in a value, also below `x-` keys: they may be anchors."""
+    """Return the names of all references in a value, also below `x-` keys, which may be anchors."""
     names: set[str] = set()
     parts = [value]
     while parts:
@@ -394,7 +394,7 @@ def names_in(value: Any) -> set[str]:
             if "$" in part:
                 names.update([name for name, _, _ in find_macros(part)])
         elif isinstance(part, dict):
-            parts += part  # `needs` has them in keys
+            parts += part  # keys of `needs` hold references, too
             parts += part.values()
         elif isinstance(part, list):
             parts += part

@@ -128,11 +128,9 @@ _NO_CHOICE = "none of its choices"
 class Value:
     """The value of a variable for this compile.
 
-    Attributes:
-        value: None when it is missing or wrong, which was noted.
-        text: its text as written, for use inside longer text and in `env` and `args`.
-        is_assumed: a placeholder of the right type.
-        origin: where it came from, for messages: "from --var".
+    Attributes: value: None when it is missing or wrong, which was noted. text: as written, for use inside
+    longer text and in `env` and `args`. is_assumed: a placeholder of the right type. origin: where it came
+    from, for messages: "from --var".
     """
 
     value: Any
@@ -172,7 +170,7 @@ def resolve_variables(specs: Mapping[str, AnyVar], inputs: Inputs, problems: Col
 
 
 def reads_secret(name: str, spec: AnyVar) -> bool:
-    """Whether the value of a variable should be hidden, judged by its names."""
+    """Return whether the value of a variable should be hidden, judged by the names it has."""
     return is_sensitive(name) or (spec.from_env is not None and is_sensitive(spec.from_env))
 
 
@@ -190,7 +188,7 @@ def without_secrets(
                 (inputs.environ or {}).get(spec.from_env or ""),
             )
             texts |= {str(each).strip() for each in outside if each is not None}
-    # A text of three letters is part of many words, and no secret. Messages show long values cut.
+    # A text of three letters is part of many words, and no secret. Messages cut long values.
     patterns = [re.escape(text[:40]) + r"[^\s`'\"]*" * (len(text) > 40) for text in texts if len(text) > 3]
     if not patterns:
         return [*found]

@@ -78,7 +78,7 @@ class Variants:
 
     @property
     def declared(self) -> list[str]:
-        """The names of all targets of the file, wrong ones included."""
+        """The names of all targets of the file, including wrong ones."""
         found = (self.document.value or {}).get("targets")
         return [*found] if isinstance(found, dict) else []
 
@@ -147,7 +147,7 @@ class Variants:
         for key, inner in overlay.items():
             here = (*at, key)
             if key.startswith("x-") or (*path, key) == ("vars",):
-                continue  # variables are checked by themselves
+                continue  # variables are checked elsewhere
             if isinstance(inner, dict):
                 self._check_removals(here, inner, known.get(key), (*path, key))
             elif inner is None and key not in known and fields and key not in fields:
@@ -159,7 +159,7 @@ class Variants:
                 self.problems.add(here, "unknown-field", message, at="key", label=label)
 
     def _is_free(self, path: Path) -> bool:
-        """Whether users choose the names in the mapping at `path`, and defaults add none."""
+        """Whether the keys of the mapping at `path` are the user's choice, and defaults add none."""
         place = place_at(path)
         is_role_part = len(path) > 1 and path[0] == "roles" and "defaults" in (self.document.value or {})
         return place is not None and place.fields is None and not place.nulls and not is_role_part
@@ -277,7 +277,7 @@ def check_names(
     _check_group(name, matrix, made, problems)
     names = [named(name, each) for each in made]
     if any(map(is_pattern, names)):
-        return made  # a value is missing, which is reported for the job that lacks it
+        return made  # a value is missing; that is reported for the job that lacks it
     if len(counts := Counter(names)) < len(names):
         made = [
             replace(each, mark=LONG_MARK) if counts[full] > 1 else each

@@ -32,7 +32,7 @@ def format_text(source: Source, document: Document) -> str:
     text = source.text.replace("\r\n", "\n")
     known = PROJECT if source.file.replace("\\", "/").rpartition("/")[2] == PROJECT_FILE else JOB
     problem: Odd | None = None
-    # An alias must follow its anchor. Where sorted keys would break that, the order stays.
+    # An alias must follow its anchor, so the order stays when sorted keys would break that.
     for reorder in (True, False):
         try:
             result = _stable(source, text, known, reorder)
@@ -51,7 +51,7 @@ def format_text(source: Source, document: Document) -> str:
 
 
 def _stable(source: Source, text: str, known: Sequence[str], reorder: bool) -> str | None:
-    """Format the text until it no longer changes; None when that does not end."""
+    """Format the text until it no longer changes; None when it never settles."""
     for _ in range(4):
         before, text = text, _once(source, text, known, reorder)
         if text == before:
@@ -60,7 +60,7 @@ def _stable(source: Source, text: str, known: Sequence[str], reorder: bool) -> s
 
 
 def _once(source: Source, text: str, known: Sequence[str], reorder: bool) -> str:
-    # Imported by format: a TOML file does not wait for the YAML library.
+    # imported only for its format, so that a TOML file does not wait for the YAML library
     if source.format == "toml":
         from launcher.jobfile.format.toml_text import format_toml
 
@@ -84,8 +84,9 @@ def same_meaning(before: Document, text: str) -> bool:
 
 
 def _ordered(value: Any, path: Path) -> Any:
-    """Return the value with its types (`1`, `1.0` and `true` are equal in Python), and with the order of keys
-    where the user chooses it."""
+    """Return the value with its types, since `1`, `1.0` and `true` are equal in Python, and with the order of
+    keys that users choose.
+    """
     if isinstance(value, list):
         return [_ordered(item, (*path, ITEM)) for item in value]
     if not isinstance(value, dict):

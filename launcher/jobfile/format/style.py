@@ -14,7 +14,7 @@ from launcher.dataclass import dataclass
 from launcher.jobfile.model import fields as places
 
 ITEM = "[]"
-"""Stands in a path for any item of a list."""
+"""The part of a path that means any item of a list."""
 
 JOB = (*places.JOB_FIELDS,)
 PROJECT = ("project", "target", "vars", "defaults", "targets", "schedulers", "lifecycle", "queue")
@@ -25,7 +25,7 @@ T = TypeVar("T")
 
 
 def fields(path: Path) -> Sequence[str] | None:
-    """The keys of the mapping at `path` in their order; None where their order is the user's.
+    """Return the keys of the mapping at `path` in canonical order; None when users choose the order.
 
     A target and an entry of `jobs` have the fields of a job file.
     """
@@ -67,7 +67,7 @@ MIN_GAP = 2
 
 
 class Odd(Exception):
-    """Valid text without a canonical form, at the offset `at`."""
+    """Signals valid text without a canonical form, at the offset `at`."""
 
     def __init__(self, at: int, what: str) -> None:
         super().__init__(what)
@@ -80,7 +80,7 @@ class Comment:
     """A comment behind other text of a line: its text from `#` on, and its place.
 
     Attributes:
-        column: the column of the comment; `indent`: of the line; `gap`: spaces before the comment.
+        column: the column of the comment; indent: that of the line; gap: spaces before the comment.
     """
 
     text: str

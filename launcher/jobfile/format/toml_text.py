@@ -35,7 +35,7 @@ class _Statement:
 
 @dataclass(slots=True)
 class _Table:
-    """A header and the statements under it; the first one of a file has no header."""
+    """A header and the statements below it. The first table of a file has no header."""
 
     header: _Statement | None
     path: Path

@@ -91,9 +91,9 @@ class _Reader:
     def root(self) -> Node:
         for event in self.events:
             if isinstance(event, StreamStartEvent | DocumentStartEvent):
-                continue  # `---` at the start and `...` at the end mean nothing, and are left out
+                continue  # `---` at the start and `...` at the end have no meaning here, and are left out
             node = self._node(event, 0)
-            for _ in self.events:  # read to the end: later text can be wrong as well
+            for _ in self.events:  # reads all events, since later text can be wrong as well
                 pass
             return node
         raise Odd(0, "an empty file")
@@ -139,7 +139,7 @@ class _Reader:
             elif not node.is_flow:
                 gap = COMMENT.sub(lambda found: " " * len(found[0]), self.text[self.last : at])
                 dashes = [found.start() for found in re.finditer(r"-(?=\s|\Z)", gap)]
-                at = self.last + dashes[-1] if dashes else at  # the last dash not read yet
+                at = self.last + dashes[-1] if dashes else at  # the last dash that was not read yet
                 column = self._column(at)
             node.parts.append(Part(key, self._node(event, column), at))
         node.end = event.end_mark.index if node.is_flow else self.last
@@ -219,7 +219,7 @@ class _Comments:
             self.contents.append(first)
             if leaf.kind in ("mapping", "sequence") and "#" in self.text[leaf.start : leaf.end]:
                 raise Odd(leaf.start, "a comment between empty brackets")
-            if leaf.kind == "block":  # a comment may stand behind its `|`
+            if leaf.kind == "block":  # a comment may follow its `|`
                 header = leaf.start + len(leaf.literal)
                 self._gap(header, max(header, self._end_of(first)))
             if leaf.end > leaf.start:

@@ -20,7 +20,7 @@ class _Line:
     text: str
     comment: Comment | None = None
     fixed: bool = False
-    """Whether the line is part of a text block, whose white space is content."""
+    """Whether the line is part of a text block, where white space is content."""
     is_open: bool = False
     """Whether the line ends a text block with `+`: an empty line behind it would become content."""
 
@@ -76,7 +76,7 @@ class _Printer(NamedTuple):
     reorder: bool
 
     def entries(self, root: Node, known: Sequence[str] | None) -> Iterator[tuple[list[_Line], bool]]:
-        """The lines of each entry of the file, and whether it is a collection with lines of its own."""
+        """Return the lines of each entry of the file, and whether it is a collection on several lines."""
         for part in self._arranged(root, (), known):
             yield self._entry(part, 0, ()), self._is_written_out(part.value)
 
@@ -137,7 +137,7 @@ class _Printer(NamedTuple):
         return _indented(value.lines, depth, fixed=True)
 
     def _is_written_out(self, node: Node) -> bool:
-        """Whether a collection has its parts on lines of their own."""
+        """Whether each part of a collection is on lines of its own."""
         if node.kind not in ("mapping", "sequence") or not node.parts:
             return False
         return not node.is_flow or "\n" in self.text[node.start : node.end]

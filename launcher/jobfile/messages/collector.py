@@ -1,4 +1,4 @@
-"""The problems of one file, placed by field path as they are found; names and values in their messages.
+"""Collect the problems of one file, placed by field path; write names and values in their messages.
 
 Secrets in source lines are masked. A single line is not enough to judge that: the name may be on the line
 before, `--token` in the item before.
@@ -21,7 +21,7 @@ from launcher.text import nearest as _nearest
 
 _SHOWN = 60
 
-# Names in other tools → our values.
+# Values of other tools → our values.
 _FOREIGN_VALUES: Mapping[str, str] = {
     "boolean": "bool",
     "completed": "succeeded",
@@ -98,7 +98,7 @@ def _owner(path: Path) -> str:
     if not path or path in (("roles",), ("vars",)):
         return ""
     if path[0] == "roles" and len(path) > 2:
-        # Two levels suffice: "`LR` in `env` of role `trainer`".
+        # Two levels are enough: "`LR` in `env` of role `trainer`".
         return f" {'in' if len(path) == 3 else 'of'} {place_name(path)}"
     return f" {'in' if path in (('metadata',), ('cfg',), ('lifecycle',)) else 'of'} {place_name(path)}"
 
@@ -180,10 +180,10 @@ class Collector:
 
     Attributes:
         found: everything so far.
-        broken: paths whose value is known to be wrong; further problems there would be noise.
-        assumed: paths whose value holds a placeholder: they cannot be judged.
+        broken: paths whose value is known to be wrong, so that further problems are not reported.
+        assumed: paths whose value holds a placeholder, and so cannot be judged.
         sources: path → names of the references in its value: "var.epochs", "matrix.lr".
-        spelt: path → the text of the value of a reference that is alone there.
+        spelt: path of a value that is a single reference → the text of the referenced value.
         definitions: name of a reference → the place of its value, and a sentence about it.
         needs: job or matrix that `needs` names → its place.
         outputs: a job whose output folder is named, the path of the text, and the reference as written.
@@ -264,19 +264,19 @@ class Collector:
         self.add(path, code, message, at=at, label=label, hint=hint)
 
     def written(self, value: Any) -> str:
-        """A value on one line, as the file's format writes it."""
+        """Return a value on one line, in the file's format."""
         return written(value, self.document.source.format)
 
     def entry(self, key: str, value: Any) -> str:
-        """A key and its value on one line, as the file's format writes them."""
+        """Return a key and its value on one line, in the file's format."""
         return entry(key, value, self.document.source.format)
 
     def secret(self, name: str) -> str:
-        """A reference to the secret in an environment variable, in the place of its value."""
+        """Return a reference to a secret in an environment variable, to write in place of a value."""
         return self.written({"secret": f"env:{name}"})
 
     def command(self, words: Sequence[str]) -> str:
-        """A command, as the fields of a role: "`entrypoint: sh`, `args: ['-c', ls]`"."""
+        """Return a command as fields of a role: "`entrypoint: sh`, `args: ['-c', ls]`"."""
         if self.document.source.format == "yaml":
             return command(words)
         args = f", `{self.entry('args', words[1:])}`" if words[1:] else ""

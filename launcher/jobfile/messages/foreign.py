@@ -15,11 +15,10 @@ from launcher.jobfile.text.document import Path
 class Word(NamedTuple):
     """A field of another tool.
 
-    Attributes:
-        tools: the tools that have the field; "" for many.
-        example: a value that the field takes there. A value of another type means something else.
-        answer: the keys of our field for the same value, from the same mapping on; else what makes our fields
-            of the value; a sentence where there are none.
+    Attributes: tools: the tools that have the field; "" for many. example: a value that the field takes
+    there. A value of another type means something else. answer: the path of our field with the same value,
+    from the same mapping on; or a function that makes our fields from the value; or a sentence when we have
+    no such field.
     """
 
     tools: str
@@ -28,16 +27,16 @@ class Word(NamedTuple):
 
     @property
     def reason(self) -> str:
-        """Why there is no such field of ours; "" where there is one."""
+        """The reason why there is no such field of ours; "" when there is one."""
         return self.answer if isinstance(self.answer, str) else ""
 
     @property
     def name(self) -> str:
-        """The field of ours that it means; "" for none."""
+        """Our field with the same meaning; "" for none."""
         return next(iter(self.fields(self.example) or ("",)))
 
     def fields(self, value: Any) -> Fields | None:
-        """Our fields that mean the same as this value; None where they are unknown, or there are none."""
+        """Return our fields with the same meaning as this value; None if they are unknown or do not exist."""
         if isinstance(self.answer, str):
             return None
         if callable(self.answer):
@@ -322,7 +321,7 @@ WORDS: Mapping[str, Mapping[str, tuple[Word, ...]]] = {
 
 
 def kind_of(path: Path) -> str:
-    """Return the kind of the mapping at a path of a job file; "" for a mapping that no other tool has."""
+    """Return the kind of the mapping at a path of a job file; "" for a mapping that other tools lack."""
     if path[:1] in (("targets",), ("jobs",)):
         path = path[2:]
     match path:
@@ -342,14 +341,14 @@ def kind_of(path: Path) -> str:
 
 
 def word_for(path: Path, key: str, value: Any) -> Word | None:
-    """Return the meaning of another tool's key in the mapping at `path`: for such a value, else any."""
+    """Return the meaning of another tool's key in the mapping at `path`, for this value if possible."""
     meanings = WORDS.get(kind_of(path), {}).get(_plain(key), ())
     alike = (each for each in meanings if type(each.example) is type(value))
     return next(alike, meanings[0] if meanings else None)
 
 
 def near_word_for(path: Path, key: str, value: Any) -> Word | None:
-    """As `word_for`, for a word that is misspelt."""
+    """Return the result of `word_for` for a misspelt word."""
     near = spelt_alike(_plain(key), (*WORDS.get(kind_of(path), {}),))
     return word_for(path, near, value) if near else None
 

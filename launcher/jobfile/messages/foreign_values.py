@@ -43,7 +43,7 @@ def script(value: Any) -> Fields | None:
 
 
 def variables(value: Any) -> Fields | None:
-    """`[A=1]` of Compose, `[{name: A, value: "1"}]` of Kubernetes."""
+    """Convert `[A=1]` of Compose, or `[{name: A, value: "1"}]` of Kubernetes."""
     pairs: list[Any] = [
         (each.get("name"), each.get("value")) if isinstance(each, dict) else str(each).split("=", 1)
         for each in value
@@ -53,7 +53,7 @@ def variables(value: Any) -> Fields | None:
 
 
 def memory(value: Any) -> Fields | None:
-    """`--mem` of Slurm in binary units: `4G` is 4 GiB, and a number is of MiB."""
+    """Convert `--mem` of Slurm, in binary units: `4G` is 4 GiB, and a plain number is MiB."""
     amount, unit = (value, "M") if value.isdecimal() else (value[:-1], value[-1:].upper())
     is_plain = amount.isdecimal() and unit in ("K", "M", "G", "T")
     return {"memory": f"{amount}{unit}iB"} if is_plain else None
@@ -75,13 +75,13 @@ def timeout(value: Any) -> Fields:
 
 
 def mounts(value: Any) -> Fields | None:
-    """`[./a:/b]` of Compose."""
+    """Convert `[./a:/b]` of Compose."""
     texts = [compose_mount(each) if isinstance(each, str) else "" for each in value]
     return {"mounts": texts} if texts and all(texts) else None
 
 
 def named_volumes(value: Any) -> Fields | None:
-    """`[{name: a, mountPath: /a}]` of Kubernetes."""
+    """Convert `[{name: a, mountPath: /a}]` of Kubernetes."""
     items = [each for each in value if isinstance(each, dict) and {"name", "mountPath"} <= each.keys()]
     mounts = [{"type": "volume", "src": each["name"], "dst": each["mountPath"]} for each in items]
     if len(items) < len(value):
@@ -94,7 +94,7 @@ def devices(value: Any) -> Fields | None:
 
 
 def ports(value: Any) -> Fields | None:
-    """`["8080:80", 443]` of Compose: the ports in the container. Their names are guessed."""
+    """Convert `["8080:80", 443]` of Compose: the ports in the container, with guessed names."""
     ports = [str(each).rpartition(":")[2].partition("/")[0] for each in value]
     if not ports or not all(port.isdecimal() for port in ports):
         return None
@@ -108,7 +108,7 @@ def times(given: Fields, **names: str) -> Fields:
 
 
 def healthcheck(value: Any) -> Fields | None:
-    """`{test: …, interval: 5s}` of Compose: a command for a shell, or `[CMD, …]`."""
+    """Convert `{test: …, interval: 5s}` of Compose: a command for a shell, or `[CMD, …]`."""
     test = value.get("test")
     words = shell_words(test) if isinstance(test, str) else test
     if not words or not isinstance(words, list) or not all(isinstance(word, str) for word in words):
@@ -119,7 +119,7 @@ def healthcheck(value: Any) -> Fields | None:
 
 
 def probe(value: Any) -> Fields | None:
-    """`{httpGet: {path: …, port: 80}}`, `{tcpSocket: …}`, `{exec: …}` of Kubernetes."""
+    """Convert `{httpGet: {path: …, port: 80}}`, `{tcpSocket: …}` or `{exec: …}` of Kubernetes."""
     given = [value.get(kind) for kind in ("httpGet", "tcpSocket", "exec")]
     http, tcp, command = (each if isinstance(each, dict) else {} for each in given)
     fields = {"http": http.get("path"), "port": http.get("port", tcp.get("port")), **command}
@@ -128,7 +128,7 @@ def probe(value: Any) -> Fields | None:
 
 
 def resources(value: Any) -> Fields | None:
-    """`{requests: …, limits: …}` of Kubernetes: one amount, which is also the limit. Other values stay."""
+    """Convert `{requests: …, limits: …}` of Kubernetes to one amount, also the limit. Other values stay."""
     amounts = value.get("limits") or value.get("requests")
     if amounts is None:
         return {"resource": value} if value.keys() <= {"cpu", "memory", "gpu"} else None
@@ -142,18 +142,18 @@ def resources(value: Any) -> Fields | None:
 
 
 def accelerators(value: Any) -> Fields | None:
-    """`A100:2` of SkyPilot: the number of GPUs."""
+    """Convert `A100:2` of SkyPilot to the number of GPUs."""
     _, _, count = value.partition(":")
     return {"gpu": int(count or 1)} if (count or "1").isdecimal() else None
 
 
 def replicas(value: Any) -> Fields | None:
-    """`deploy` of Compose with nothing but replicas."""
+    """Convert `deploy` of Compose that contains only `replicas`."""
     return {"num_replicas": value["replicas"]} if value.keys() == {"replicas"} else None
 
 
 def retries(value: Any) -> Fields | None:
-    """`restart` of Compose: `on-failure:3` says how often, `no` never."""
+    """Convert `restart` of Compose: `on-failure:3` is the number of restarts, `no` is never."""
     policy, _, count = value.partition(":")
     return {"max_retries": int(count)} if policy == "on-failure" and count.isdecimal() else None
 
@@ -171,7 +171,7 @@ def matrix(value: Any) -> Fields | None:
 
 
 def array(value: Any) -> Fields | None:
-    """`--array=0-9` of Slurm: a job for each number."""
+    """Convert `--array=0-9` of Slurm: one job for each number."""
     found = re.fullmatch(r"(\d{1,6})-(\d{1,6})", value)
     return {"matrix": {"index": {"range": [int(found[1]), int(found[2]) + 1]}}} if found else None
 

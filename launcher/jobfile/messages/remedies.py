@@ -68,7 +68,7 @@ def list_remedy(path: Path, value: Any, problems: Collector) -> str:
     label = _write(items, problems) if items else ""
     if field == "args" and isinstance(value, str) and problems.document.source.format == "yaml":
         written = problems.document.value_range(path).text
-        # The lines `-m` and `- train` became one text, as the first has no blank behind its hyphen.
+        # The lines `-m` and `- train` became one text, because no blank follows the hyphen of the first.
         if re.match(r"-[^\W_].* - ", value, re.DOTALL):
             return "write a space after each `-`"
         if len(written.splitlines()) > 1 and all(line.strip()[:1] == "-" for line in written.splitlines()):
@@ -103,7 +103,7 @@ def _triggers(value: Any) -> list[Any] | None:
 
 
 def _choices(value: Any) -> list[Any] | None:
-    """Return the meant choices. Numbers stay numbers: the variable decides their type."""
+    """Return the meant choices. Numbers stay numbers, since the variable decides their type."""
     if not isinstance(value, str):
         return None if isinstance(value, dict) else [value]
     parts = _parted(value) or []
@@ -112,7 +112,7 @@ def _choices(value: Any) -> list[Any] | None:
 
 
 def _parted(value: Any) -> list[Any] | None:
-    """The items of a text, separated by commas or blanks, or of a mapping that holds one list."""
+    """Return the items of a text with commas or blanks between them, or of a mapping that holds one list."""
     if isinstance(value, dict) and len(value) == 1:
         (value,) = value.values()
         return value if isinstance(value, list) else None
@@ -215,7 +215,7 @@ def _text(path: Path, value: Any, problems: Collector) -> Advice:
 
 
 def _component(value: Any, problems: Collector) -> Advice:
-    """Return a label with the component's name and its arguments, which the job has beside it."""
+    """Return a label with the component's name, and its arguments as fields of the job."""
     name, args = "", None
     if isinstance(value, dict) and isinstance(value.get("name"), str):
         others = {key: each for key, each in value.items() if key != "name"}
@@ -268,7 +268,7 @@ def _env(value: Any) -> Any:
 
 
 def _roles(value: Any) -> Any:
-    """`[{name: a, …}]`, or `[{a: {…}}]`."""
+    """Return the roles in `[{name: a, …}]` or `[{a: {…}}]`."""
     roles: dict[str, Any] = {}
     for item in value if isinstance(value, list) else [value]:
         if isinstance(item, dict) and isinstance(item.get("name"), str):

@@ -1,4 +1,4 @@
-"""Word the errors of pydantic: every type that the models can raise, with its place and a remedy."""
+"""Word the errors of pydantic: every error type of the models, with its place and a remedy."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def report(errors: list[ErrorDetails], value: Any, problems: Collector, below: P
         wrong.append((*full, *rest) if kind == "missing" else full)
         is_key = "[key]" in error["loc"]
         if problems.is_assumed(full) and kind not in WANTED and not is_key:
-            continue  # only its type is known
+            continue  # only the type of the error is known
         _say(kind, full, rest, is_key, error, problems)
     return wrong
 
@@ -192,7 +192,7 @@ def _out_of_range(path: Path, value: Any, context: Mapping[str, Any], problems: 
 
 
 def _not_usable(path: Path, value: Any, context: Mapping[str, Any], problems: Collector) -> None:
-    """Note an error of a type that only a later pydantic has."""
+    """Note an error of a type that only later versions of pydantic have."""
     problems.add(path, "invalid-value", f"{place_name(path)} cannot be {got(value)}")
 
 

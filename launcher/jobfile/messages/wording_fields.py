@@ -30,7 +30,7 @@ _NEEDED: Mapping[str, str] = {
 
 
 def wrongly_indented(path: Path, problems: Collector) -> tuple[str, str]:
-    """Return label and hint for `roles: {trainer: …, image: x}`: the last name is a field of a role."""
+    """Return label and hint for `roles: {trainer: …, image: x}`, where `image` is a field of a role."""
     if path[-1] in fields_at(path[:-1]):
         return "", ""
     if above := _empty_above(path[:-1], str(path[-1]), problems):
@@ -129,7 +129,7 @@ def _in_new_role(mapping: Mapping[str, Any], problems: Collector) -> str:
 def missing_field(path: Path, field: str, problems: Collector) -> None:
     """Report a missing field. A misspelt field is reported once, at its key."""
     misspelt = _misspelt(path, field, problems)
-    if field == "roles" and misspelt is None:  # the mapping may hold fields of a role without its name
+    if field == "roles" and misspelt is None:  # the mapping may be the fields of a role without its name
         pairs = _value_at(path, problems.document.value).items()
         misspelt = next((key for key, value in pairs if _of_role(key, value)), None)
     if misspelt is not None:
@@ -144,7 +144,7 @@ def missing_field(path: Path, field: str, problems: Collector) -> None:
         hint = f"add `{problems.entry('version', VERSION)}`, the version of the language"
     else:
         hint = _NEEDED.get(field, f"add `{field}`")
-    # In a list, only the item itself has a place.
+    # In a list, only a whole item has a place.
     message = f"{place_name(path)} has no `{field}`"
     label, hint = hint, ""
     if other := _other_role(path, field, problems):
@@ -163,7 +163,7 @@ def _misspelt(path: Path, field: str, problems: Collector) -> str | None:
 
 
 def _may_be(path: Path, key: str, value: Any, field: str) -> bool:
-    """Whether an unknown key of the mapping at `path` may mean the field."""
+    """Whether an unknown key of the mapping at `path` may be a misspelling of the field."""
     word = word_for(path, key, value)
     if word is None:
         return nearest(key, fields_at(path)) == field
@@ -172,7 +172,7 @@ def _may_be(path: Path, key: str, value: Any, field: str) -> bool:
 
 
 def _nested(path: Path, problems: Collector) -> bool:
-    """Whether an environment variable has a mapping as its value, which is noted."""
+    """Whether an environment variable has a mapping as its value. Notes such a variable."""
     mapping = _value_at(path, problems.document.value)
     if not isinstance(mapping, dict) or not mapping:
         return False
@@ -229,7 +229,7 @@ def _field_remedy(parent: Path, key: str, mapping: Mapping[str, Any], problems: 
         return _foreign(word, mapping, key, problems)
     is_slip = near is not None and (_plain(near) == _plain(key) or (near == "roles" and _are_roles(value)))
     if is_slip or (near in (*_NEEDED, "version") and near not in mapping):
-        # Without such a field the mapping is wrong whatever the key means.
+        # Without such a field the mapping is wrong, whatever the key means.
         return suggest(key, fields), "" if near in (*_NEEDED, "version") else listing("fields here", fields)
     if found is not None and sum(part != "*" for part in found[len(parent) :]) < 2:
         return _other(near, _belongs(parent, key, found, problems))
@@ -255,7 +255,7 @@ _HOMES = {"job": ("role",), "role": ("job", "resource", "ready"), "resource": ("
 
 
 def _are_roles(value: Any) -> bool:
-    """Whether a value can be the roles of a job: mappings by names that are no fields of a role."""
+    """Whether a value can be the roles of a job: names, which are no fields of a role, with mappings."""
     is_named = isinstance(value, dict) and not value.keys() & fields_at(("roles", "*"))
     return is_named and bool(value) and all(isinstance(each, dict) for each in value.values())
 
@@ -271,7 +271,7 @@ def _other(near: str | None, advice: tuple[str, str]) -> tuple[str, str]:
 
 
 def _order(parent: Path, key: str, value: Any, problems: Collector) -> tuple[str, str]:
-    """Advice for `needs` in a role and `depends_on` in a job, by the names that it holds: roles or jobs."""
+    """Return advice for `needs` in a role and `depends_on` in a job, by the names in it: roles or jobs."""
     roles = (problems.document.value or {}).get("roles")
     names = [value] if isinstance(value, str) else value if isinstance(value, list | dict) else []
     are_roles = isinstance(roles, dict) and bool(names) and all(str(name) in roles for name in names)

@@ -1,1 +1,1 @@
-"""The language: pydantic models, and the one table of fields that is read off them."""
+"""The language: pydantic models, and one table of fields that is derived from them."""

@@ -18,7 +18,7 @@ JOB = PlaceKind(fields=JOB_FIELDS)
 
 
 def place_at(path: Path) -> PlaceKind | None:
-    """Return the place of a path; None below an unknown field."""
+    """Return the place that a path leads to; None below an unknown field."""
     place: PlaceKind | None = JOB
     for segment in path:
         if place is None:
@@ -28,7 +28,7 @@ def place_at(path: Path) -> PlaceKind | None:
 
 
 def fields_at(path: Path) -> Mapping[str, PlaceKind]:
-    """The fields of the mapping at a path; empty where keys are free."""
+    """Return the fields of the mapping at a path; empty when its keys are free."""
     place = place_at(path)
     return place.fields if place is not None and place.fields is not None else {}
 
@@ -50,7 +50,7 @@ def elsewhere(path: Path, key: str) -> Path | None:
 
 
 def around(path: Path, key: str) -> Path | None:
-    """The nearest mapping around `path` that has the field `key`."""
+    """Return the nearest mapping around `path` that has the field `key`."""
     found: Path | None = None
     place: PlaceKind | None = JOB
     for size, segment in enumerate(path):

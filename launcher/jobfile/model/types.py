@@ -33,7 +33,7 @@ Replicas = Annotated[int, Field(ge=1, le=MAX_REPLICAS)]
 Attempts = Annotated[int, Field(ge=1, le=1_000_000)]
 Count = Annotated[int, Field(ge=0, le=1_000_000)]
 MiB = Annotated[int, Field(ge=1, le=1_000_000_000)]
-"""Memory: up to about a PB, as `memory` takes it; the largest named resource has 1.1 TiB."""
+"""The most memory, in MiB: about a PB. The largest named resource has 1.1 TiB."""
 Port = Annotated[int, Field(ge=1, le=65535)]
 
 
@@ -51,7 +51,7 @@ class Traits:
         mode: which references its texts take.
         as_written: numbers and truth values are taken as the text in the file.
         nulls: `null` means something here.
-        job_names: its texts, and its keys, are names of jobs: what references add to them is slugged.
+        job_names: its texts and keys are names of jobs, in which values of references become slugs.
         after: the field that `launcher fmt` puts it behind; "" for the one before it in the model.
         choices: what each of its values means, for editors.
     """
@@ -65,7 +65,7 @@ class Traits:
 
 
 def traits_of(info: FieldInfo) -> Traits:
-    """The traits of a field; those of most fields where it names none."""
+    """Return the traits of a field; default traits when it names none."""
     return next((each for each in info.metadata if isinstance(each, Traits)), _USUAL)
 
 
@@ -94,7 +94,7 @@ def without_plugins() -> Iterator[None]:
 
 
 class Model(BaseModel):
-    # Deferred: a model that is part of another one is then built once, with it (a tenth of `validate`).
+    # Deferred, so that a model within another one is built once, with that (a tenth of `validate`).
     model_config = ConfigDict(strict=True, extra="forbid", frozen=True, defer_build=True)
 
     @classmethod
@@ -105,11 +105,11 @@ class Model(BaseModel):
 
 @dataclass(frozen=True, slots=True)
 class PlaceKind:
-    """One kind of place. The attributes that are not described here are those of Traits.
+    """One kind of place in a job file. Attributes that are not described here are those of Traits.
 
     Attributes:
         fields: of a mapping with fixed keys; keys that begin with `x-` are free there.
-        each: of a list, or of a mapping by name: the place of every part.
+        each: the place of every part of a list, or of a mapping by name.
     """
 
     mode: Mode = "plain"
@@ -126,7 +126,7 @@ class PlaceKind:
 
 
 def _alternatives(annotation: Any) -> Iterator[Any]:
-    """The types that a value may have, without `Annotated` and None."""
+    """Return the types that a value may have, without `Annotated` and None."""
     if get_origin(annotation) is Annotated:
         yield from _alternatives(get_args(annotation)[0])
     elif get_origin(annotation) in (Union, UnionType):
@@ -137,7 +137,7 @@ def _alternatives(annotation: Any) -> Iterator[Any]:
 
 
 def _place(annotation: Any, traits: Traits) -> PlaceKind:
-    """The place of a value of a type whose texts have these traits."""
+    """Return the place of a value of a type whose texts have these traits."""
     text = PlaceKind(
         traits.mode, as_written=traits.as_written, nulls=traits.nulls, job_names=traits.job_names
     )
@@ -155,7 +155,7 @@ def _place(annotation: Any, traits: Traits) -> PlaceKind:
 
 
 def fields_of(models: Sequence[type[Model]]) -> dict[str, PlaceKind]:
-    """The fields of a mapping that any of these models may read, in their order."""
+    """Return the fields of a mapping that any of these models may read, in their order."""
     found = {name: info for model in models for name, info in model.model_fields.items()}
     names = [*found]
     for name, info in found.items():
@@ -170,7 +170,7 @@ MOUNT_TYPES = ("bind", "volume", "device")
 
 
 def kind_tag(value: Any) -> str | None:
-    """The tag of a mapping with a `type`: in angle brackets, so that it never equals a key."""
+    """Return the tag of a mapping with a `type`, in angle brackets, so that it never equals a key."""
     if isinstance(value, str):
         return "<text>"
     kind = value.get("type") if isinstance(value, dict) else None
@@ -178,14 +178,14 @@ def kind_tag(value: Any) -> str | None:
 
 
 def model_classes(cls: type[Model] = Model) -> Iterator[type[Model]]:
-    """All models of the language that are defined so far."""
+    """Return all models of the language that are defined so far."""
     for below in cls.__subclasses__():
         yield below
         yield from model_classes(below)
 
 
 def mapping_tag(value: Any) -> str:
-    """Return the tag of a mapping, else the tag of text: for fields whose other form is a text."""
+    """Return the tag of a mapping, else the tag of text. For fields that take a mapping or a text."""
     return "<mapping>" if isinstance(value, dict) else "<text>"
 
 
@@ -242,7 +242,7 @@ MEMORY_PATTERN = r"^[0-9]+(\.[0-9]+)? ?(([KMGT]i|[kKMGT])B|[KMGT]i|[Bbkmgt])$"
 ADDRESS_PATTERN = rf"^(env:[A-Za-z_][A-Za-z0-9_]*|file:[\s\S]*\S[\s\S]*|{URL_PATTERN})$"
 SECRET_PATTERN = r"^(env:[A-Za-z_][A-Za-z0-9_]*|file:[\s\S]*\S[\s\S]*)$"
 _LONGEST_NUMBER = 15
-"""The most digits of a number that advice repeats; a longer number is no sensible amount."""
+"""The most digits of a number that advice repeats, since no sensible amount has more."""
 
 PROBE_TIME: dict[str, Any] = {
     "type": ["string", "number"],
@@ -250,13 +250,13 @@ PROBE_TIME: dict[str, Any] = {
     "maximum": LONGEST_PROBE_S,
     "pattern": DURATION_PATTERN,
 }
-"""The schema of a time of a probe."""
+"""The schema of the times of a probe."""
 
 MAX_SECONDS = 10 * 365 * 86400
 
 
 def problem(code: str, message: str, label: str = "", hint: str = "") -> PydanticCustomError:
-    """An error of ours that pydantic carries to where errors are placed; see `wording`."""
+    """Make an error of ours that pydantic carries to the code that places errors; see `wording`."""
     texts = {"message": message, "label": label, "hint": hint}
     return PydanticCustomError(f"job:{code}", "{message}", texts)
 
@@ -302,7 +302,7 @@ def _memory_meant(text: str) -> str:
 
 
 def seconds(value: Any) -> int:
-    """The timeout of an app: "1h30m" → 5400; a whole number is seconds."""
+    """Convert the timeout of an app: "1h30m" → 5400; a whole number is seconds."""
     total = _duration(value)
     if not 1 <= total <= MAX_SECONDS:
         raise problem(
@@ -312,7 +312,7 @@ def seconds(value: Any) -> int:
 
 
 def switched(value: Any) -> Any:
-    """ "on" → True, "off" → False: YAML 1.2 reads them as text. Anything but text stays as it is."""
+    """Convert "on" → True, "off" → False, which are text in YAML 1.2. Anything but text stays as it is."""
     if not isinstance(value, str):
         return value
     if value not in ("on", "off"):
@@ -321,7 +321,7 @@ def switched(value: Any) -> Any:
 
 
 def pause(value: Any) -> int:
-    """The pause before a restart, in seconds."""
+    """Convert the pause before a restart to seconds."""
     total = _duration(value)
     if not 0 <= total <= LONGEST_DELAY_S:
         raise problem("out-of-range", "a pause before a restart is at most 5 minutes", 'such as "2s" or "1m"')
@@ -329,7 +329,7 @@ def pause(value: Any) -> int:
 
 
 def interval(value: Any) -> float:
-    """A time of a probe in seconds, which may be a part of one: "500ms" → 0.5."""
+    """Convert a time of a probe to seconds, which may be a fraction: "500ms" → 0.5."""
     if isinstance(value, bool) or not isinstance(value, str | int | float):
         raise problem("wrong-type", "a duration is text or a number of seconds", 'such as "1s" or "500ms"')
     found = float(value) if not isinstance(value, str) else seconds_in(value.strip())
@@ -382,7 +382,7 @@ def _no_duration(text: str) -> PydanticCustomError:
 
 
 def mount_of(text: str) -> Mount:
-    """A mount in one line: "type=bind,src=./data,dst=/data,readonly"."""
+    """Read a mount in one line: "type=bind,src=./data,dst=/data,readonly"."""
     meant = compose_mount(text)
     if meant:
         raise problem("invalid-value", f"`{text}` is how Compose writes a mount", f'write "{meant}"')
@@ -405,7 +405,7 @@ def mount_of(text: str) -> Mount:
 
 
 def secret_of(text: str) -> Secret:
-    """Where a secret is: "env:NAME" or "file:PATH"."""
+    """Read the place of a secret: "env:NAME" or "file:PATH"."""
     try:
         return Secret.parse(text)
     except MalformedSecretException as error:
@@ -417,7 +417,7 @@ def secret_of(text: str) -> Secret:
 
 
 def address_of(text: str) -> str:
-    """An http or https URL, or the reference of a secret that is one."""
+    """Check an http or https URL, or the reference of a secret that is a URL."""
     try:
         return check_address(text)
     except MalformedAddressError as error:

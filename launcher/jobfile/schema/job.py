@@ -59,7 +59,7 @@ from launcher.jobfile.schema.words import (
 
 Schema = dict[str, Any]
 
-ID = "urn:launcher:job-v1"  # absolute: engines refuse a relative one where they cannot tell the base
+ID = "urn:launcher:job-v1"  # absolute, since engines refuse a relative id whose base is unknown
 _AS_WRITTEN = {"type": ["string", "number", "boolean"]}
 _BOUNDS = ("minimum", "maximum", "exclusiveMinimum", "minItems")
 _KEPT = ("type", "const", "enum", "pattern", *_BOUNDS, "items", "$ref")
@@ -117,7 +117,7 @@ def whole(identifier: str, title: str, top: Schema, models: Mapping[str, Schema]
         "title": title,
         "$defs": dict(sorted(models.items())),
     }
-    return dressed(deepcopy(made))  # some parts are constants of the modules here
+    return dressed(deepcopy(made))  # some parts are constants of these modules
 
 
 def plain_model(cls: type[Model]) -> Schema:
@@ -194,12 +194,12 @@ def _value(key: str, made: Schema) -> Schema:
 
 
 def _plain(value: Any) -> Any:
-    """5.0 → 5."""
+    """Convert a float without a fraction to an integer: 5.0 → 5."""
     return int(value) if isinstance(value, float) and value.is_integer() else value
 
 
 def _mapping(made: Schema) -> Schema:
-    """A mapping by name; nested mappings of any shape are left open."""
+    """Return the schema of a mapping by name; nested mappings of any shape are left open."""
     named = made.get("patternProperties")
     if named:
         pattern, inner = next(iter(named.items()))

@@ -1,4 +1,4 @@
-"""The schemas of what is chosen by name: the options of schedulers, and the arguments of components.
+"""The schemas of scheduler options and component arguments, which depend on the name that a job gives.
 
 Options of unknown schedulers and arguments of components that are not built in are free. Arguments are read
 from the signatures when the schema is made.
@@ -103,7 +103,7 @@ def _property(name: str, opt: runopt, or_reference: Callable[[Schema], Schema] |
     value = _shape(opt)
     if or_reference:
         value = nullable(or_reference(value))
-    # The default is only in the texts: editors would write every default below a new `cfg`.
+    # The default is only in the texts, because editors would write every default below a new `cfg`.
     return {**described(name, f"{opt.help[:1].upper()}{opt.help[1:]}.", _example(opt), opt.default), **value}
 
 
@@ -144,12 +144,12 @@ def _example(opt: runopt) -> Any:
 
 
 _OF_ARGUMENTS = _EXAMPLES | {bool: True, dict: {"NAME": "v"}}
-_TEXT: Schema = {"type": ["string", "number", "boolean"]}  # taken as written
+_TEXT: Schema = {"type": ["string", "number", "boolean"]}  # values that are taken as written
 _TEXT_OR_SECRET: Schema = {"anyOf": [_TEXT, {"$ref": "#/$defs/SecretRef"}]}
 
 
 def builtins() -> list[Component]:
-    """The components that come with launcher, in the order of their modules."""
+    """Return the components that come with launcher, in the order of their modules."""
     return [
         component
         for home in HOMES
@@ -191,7 +191,7 @@ def arguments(or_reference: Callable[[Schema], Schema]) -> Iterator[tuple[str, S
         named = {"component": {"const": component.name}}
         rules = [_rule(named, {"args": {"$ref": f"#/$defs/{name}"}})]
         if required:
-            alone = {**named, "extends": False, "abstract": False}  # other layers may have the rest
+            alone = {**named, "extends": False, "abstract": False}  # other layers may have the other fields
             rules.append(_rule(alone, {"args": {"required": required}}, "args"))
         yield name, model, rules
 

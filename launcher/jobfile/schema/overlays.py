@@ -25,9 +25,9 @@ Schema = dict[str, Any]
 
 _FIXED = ("version", "name", "targets", "extends", "abstract", "jobs")
 _OWN = ("version", "name", "extends", "abstract", "remove", "jobs")
-"""Fields that come from no other layer, so that `null` would remove nothing."""
+"""Fields that no other layer gives, so that `null` would remove nothing."""
 _LAID_OVER = ("RoleSpec", "Resources", "LifecycleSpec", "NeedSpec", "ProbeSpec")
-"""Models that a layer may hold in part. Variables and secrets may be partial in every layer."""
+"""Models that a layer may have in part. Every layer may have parts of variables and secrets."""
 
 _NOTES = {"^x-": {"description": "Free for anchors and notes."}}
 _CELL = {"type": ["string", "number", "boolean"]}
@@ -184,7 +184,7 @@ def _not_null(fields: Mapping[str, Schema]) -> dict[str, Schema]:
 def _kinds(value: Schema) -> set[str]:
     if "anyOf" in value:
         return {kind for each in value["anyOf"] for kind in _kinds(each)}
-    kinds = value.get("type", "object")  # a reference to a model is a mapping
+    kinds = value.get("type", "object")  # a reference to a model means a mapping
     return {kinds} if isinstance(kinds, str) else {*kinds}
 
 
@@ -210,7 +210,7 @@ def overlays(job: Schema, models: Mapping[str, Schema]) -> dict[str, Schema]:
 
 
 def filled_in(role: Schema) -> Schema:
-    """Return a role that `defaults` may complete: no field is required, and `null` removes a default."""
+    """Return a role that `defaults` may complete: it requires no field, and `null` removes a default."""
     out = _overlay(role)
     out |= {"title": role["title"], "type": ["object", "null"]}
     for key, value in role["properties"].items():

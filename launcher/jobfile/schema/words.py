@@ -103,7 +103,7 @@ _ROLES_SNIPPET = {
     "body": {"${1:main}": _ROLE},
 }
 _ROLE_SNIPPET = {"label": "role", "description": "A program and its arguments.", "body": _ROLE}
-# Of type array, so that the server adds a missing dash.
+# Of type array, so that the server adds the missing dash.
 _MOUNT_SNIPPETS = [
     {
         "label": "bind mount",
@@ -218,7 +218,7 @@ def nullable(value: Schema) -> Schema:
 
 
 def or_reference(value: Schema) -> Schema:
-    """A scalar may also be text with a reference in it."""
+    """Return a scalar's schema that also takes text with a reference."""
     kinds = value.get("type")
     if "enum" in value:
         return {"anyOf": [value, dict(A_REFERENCE)]}

@@ -1,4 +1,4 @@
-"""A job file that was read: its text within limits, plain values, and the place of each of them."""
+"""A job file after reading: its text within limits, its plain values, and the place of each value."""
 
 from __future__ import annotations
 
@@ -69,13 +69,13 @@ class Source:
         starts = self._line_starts()
         if number > len(starts):
             return ""
-        if number not in self._lines:  # shared by all problems of a line: it may be long
+        if number not in self._lines:  # all problems of a line share its text, which may be long
             end = starts[number] if number < len(starts) else len(self.text)
             self._lines[number] = self.text[starts[number - 1] : end].rstrip("\r\n")
         return self._lines[number]
 
     def has_secret(self, offset: int) -> bool:
-        """Whether the line of an offset holds a literal that looks like a secret: no advice may repeat it."""
+        """Whether the line of an offset has a literal that looks like a secret, for no advice to repeat."""
         line = self.line(self.position(offset)[0])
         return without_secrets(line) != line or may_hold_secret(line)
 
@@ -91,7 +91,7 @@ class Source:
         severity: Severity | None = None,
         related: tuple[Related, ...] = (),
     ) -> Diagnostic:
-        """A diagnostic at two offsets of this file, with the severity of its code unless one is given."""
+        """Return a diagnostic at two offsets of this file; by default with the severity of its code."""
         span = self.span(start, end)
         return Diagnostic(
             file=self.file,
@@ -106,12 +106,12 @@ class Source:
         )
 
     def related(self, start: int, end: int, message: str) -> Related:
-        """A second place in this file."""
+        """Return a second place in this file."""
         span = self.span(start, end)
         return Related(file=self.file, span=span, message=message, source_line=self.line(span.line))
 
     def _line_starts(self) -> list[int]:
-        # Computed on first use: a file without problems never asks for a line.
+        # Computed on first use, since a file without problems needs no line.
         if not self._starts:
             self._starts.append(0)
             self._starts.extend(match.end() for match in _LINE_END.finditer(self.text))
@@ -140,7 +140,7 @@ def read_source(file: str, path: str, root: str = "") -> Source | Diagnostic:
 
 
 def source_of(file: str, data: bytes) -> Source | Diagnostic:
-    """The source for the bytes of a file."""
+    """Return the source for the bytes of a file."""
     if len(data) > MAX_BYTES:
         hint = "a job file says what to run; keep data in files of its own"
         return of_whole_file(file, "too-large", "the file is larger than 1 MiB", hint=hint)
@@ -150,7 +150,7 @@ def source_of(file: str, data: bytes) -> Source | Diagnostic:
         if data[:2] in (b"\xff\xfe", b"\xfe\xff"):
             return of_whole_file(file, "encoding", "the file is UTF-16 text", hint="save it as UTF-8")
         body = data.removeprefix(b"\xef\xbb\xbf")
-        offset = error.start  # offset in the body: the codec drops a byte order mark before it counts
+        offset = error.start  # in the body: the codec drops a byte order mark before it counts
         good = Source(file, "yaml", body[:offset].decode("utf-8") + "\ufffd")
         at = len(good.text) - 1
         message = f"byte 0x{body[offset]:02x} is no UTF-8 text"
@@ -203,7 +203,7 @@ def blank_name(char: str) -> str:
 
 
 def blank_after_colon(text: str) -> str:
-    """Return the first such white space directly behind a colon; "" for none."""
+    """Return the first non-ASCII white space directly behind a colon; "" for none."""
     return next((after for before, after in pairwise(text) if before == ":" and after in BLANKS), "")
 
 
@@ -300,7 +300,7 @@ class Document:
     Attributes:
         source: the text of the file; of merged layers, the text of the uppermost one.
         value: None when the text could not be parsed at all, or is no mapping.
-        root: returns the spots; called only when a problem has to be placed.
+        root: returns the spots. It is called only when a problem has to be placed.
         problems: the problems found while parsing.
         layers: the documents that it was merged from, the lowest first; empty for a single file.
     """
@@ -347,7 +347,7 @@ class Document:
 
     def _ranges(self, path: Path) -> tuple[Range, Range]:
         spot = root = self.root()
-        written: tuple[int, int] | None = None  # the key, where the last segment is one
+        written: tuple[int, int] | None = None  # the key, if the last part of the path is one
         for segment in path:
             if isinstance(segment, str) and spot.entries and segment in spot.entries:
                 start, end, spot = spot.entries[segment]
@@ -384,7 +384,7 @@ def _last(spot: Spot) -> int:
 
 
 def leaves(value: Any, path: Path = ()) -> Iterator[tuple[Path, Any]]:
-    """The texts, numbers, truth values, dates and nulls in a value, each with its path."""
+    """Yield the texts, numbers, truth values, dates and nulls in a value, each with its path."""
     if isinstance(value, dict | list):
         for key, inner in value.items() if isinstance(value, dict) else enumerate(value):
             yield from leaves(inner, (*path, key))

@@ -13,10 +13,10 @@ from launcher.specs.secret import hide, may_hold_secret
 from launcher.text import typed
 
 _UNKEPT = ("component", "secret", "token", "passw", "pwd", "passphrase", "credential", "auth", "key", "\\")
-"""Texts with a component or a sensitive name hold one of these; an escape may hide one in a key."""
+"""Texts with a component or a sensitive name contain one of these; an escape may hide one in a key."""
 
 _LONGEST = 1 << 16
-"""The most characters of a text that is tried in the other format too: faulty YAML is parsed slowly."""
+"""The most characters of a text that is also tried in the other format: faulty YAML is parsed slowly."""
 
 
 def parse(source: Source) -> Document:
@@ -52,7 +52,7 @@ def parse_values(source: Source) -> Document:
 
 
 def _parsed(source: Source) -> Document:
-    # Imported by format: a TOML file does not wait for the YAML library.
+    # imported only for its format, so that a TOML file does not wait for the YAML library
     if source.format == "toml":
         from launcher.jobfile.text.toml import parse_toml
 
@@ -63,7 +63,7 @@ def _parsed(source: Source) -> Document:
 
 
 def _without_reference(value: Any) -> Any:
-    """The values of a file without the name of the key in `[notify]`: no value of a secret."""
+    """Return the values of a file without the key's name in `[notify]`, which is no value of a secret."""
     table = value.get("notify") if isinstance(value, dict) else None
     if not isinstance(table, dict) or not str(table.get("secret")).startswith(("env:", "file:")):
         return value

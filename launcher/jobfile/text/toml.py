@@ -69,7 +69,7 @@ def _nowhere() -> Spot:
 
 
 class _Over(NamedTuple):
-    """The first value that is over a limit."""
+    """The first value that exceeds a limit."""
 
     said: Callable[[Source, int], Diagnostic]
     path: Path
@@ -122,7 +122,7 @@ def _duplicate(
     related: tuple[Related, ...]
     keys, inside = statement.keys, (path[:size] for size in range(1, len(path)))
     closed = next((each for each in inside if each in seen and _is_inline(seen[each])), None)
-    if closed is not None:  # the table or key extends an inline table that ended above
+    if closed is not None:  # the table or key extends an inline table that has ended above
         dotted, first = ".".join(map(str, closed)), seen[closed]
         message = f"`{dotted}` ends with its braces: nothing can be added to it here"
         hint = f"or begin `{dotted}` with [{dotted}] instead of braces, and write a line for each of its keys"
@@ -249,11 +249,11 @@ _AT_A_KEY = (
 )
 
 _WHOLE = re.compile(r""" "[^"]*" | '[^']*' | (?:[^\[{"'\#:]|:(?!\s))* """, re.VERBOSE)
-"""A YAML value, quoted or of several words, that no comma cuts off."""
+"""A YAML value, in quotes or of several words, that no comma ends."""
 
 
 def _bare_key(source: Source, at: int, said: str) -> Diagnostic | None:
-    """A key without quotes that has another letter than A to Z."""
+    """Describe a key without quotes that has other letters than A to Z."""
     before = re.search(r"[A-Za-z0-9_-]*\Z", source.text[max(at - 100, 0) : at])
     rest = re.match(r"[\w-]+", source.text[at:])
     if before is None or rest is None or rest[0][0].isascii() or not said.startswith(_AT_A_KEY):
@@ -266,7 +266,7 @@ def _bare_key(source: Source, at: int, said: str) -> Diagnostic | None:
 
 
 def _colon(source: Source, at: int, said: str) -> Diagnostic | None:
-    """`key: value` of YAML."""
+    """Describe `key: value` of YAML."""
     found = re.match(r":[ \t]*([^,}\n]*[^,}\s])?", source.text[at:])
     key = re.search(r"[\w.-]+[ \t]*\Z", source.text[max(at - 100, 0) : at])
     if found is None or key is None or not said.startswith("Expected '='"):
@@ -280,7 +280,7 @@ def _colon(source: Source, at: int, said: str) -> Diagnostic | None:
 
 
 def _comment(source: Source, at: int, said: str) -> Diagnostic | None:
-    """A comment of another language."""
+    """Describe a comment of another language."""
     found = re.compile(r"//|/\*|--(?= )|;").match(source.text, at)
     if found is None or not said.startswith(("Invalid statement", "Expected newline", "Invalid initial")):
         return None
@@ -289,7 +289,7 @@ def _comment(source: Source, at: int, said: str) -> Diagnostic | None:
 
 
 def _literal_quote(source: Source, at: int, said: str) -> Diagnostic | None:
-    """`'it\\'s'`: a text in single quotes ends at the next one, and knows no escapes."""
+    """Describe `'it\\'s'`: text in single quotes ends at the next single quote, without escapes."""
     begin = source.text.rfind("\n", 0, at) + 1
     found = re.search(r"'([^'\n]*)\\'([^'\n]*)'", source.text[begin:].split("\n", 1)[0])
     if found is None:
@@ -303,7 +303,7 @@ def _literal_quote(source: Source, at: int, said: str) -> Diagnostic | None:
 
 
 def _leading_zero(source: Source, at: int, said: str) -> Diagnostic | None:
-    """`010`: no number of TOML begins so; `at` is behind the zero."""
+    """Describe `010`: no number of TOML begins with 0; `at` is behind the zero."""
     begin = re.search(r"(?<![\w.+-])[+-]?0\Z", source.text[max(at - 3, 0) : at])
     rest = re.match(r"[\d_]+(?![\w.:-])", source.text[at:])
     if begin is None or rest is None or not said.startswith(("Expected newline", "Unclosed")):
@@ -318,7 +318,7 @@ def _leading_zero(source: Source, at: int, said: str) -> Diagnostic | None:
 
 
 def _two_values(source: Source, at: int, said: str) -> Diagnostic | None:
-    """Two values of a list without a comma between them."""
+    """Describe two values of a list without a comma between them."""
     before = source.text[source.text.rfind("\n", 0, at) + 1 : at]
     if not said.startswith("Unclosed") or not re.match(
         r"[\"']|\w" if before.strip() else r"[\"']", source.text[at:]

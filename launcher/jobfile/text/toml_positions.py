@@ -1,6 +1,6 @@
 """Find the places of keys and values in a TOML text, and of parts that need TOML 1.1.
 
-This scanner reads text that tomli has accepted, just enough to find the ends of keys and values. It runs only
+This scanner reads text that tomli has accepted, only to find the ends of keys and values. It runs only
 when a problem has to be placed, or the original text of a number is needed.
 """
 
@@ -177,7 +177,7 @@ def _after_entry(text: str, at: int, closing: str) -> int:
 
 
 def _open(root: Spot, header: Statement) -> Spot:
-    """The table that a header opens."""
+    """Return the table that a header opens."""
     *parents, last = header.keys
     table = _descend(root, parents)
     entries = table.entries if table.entries is not None else {}

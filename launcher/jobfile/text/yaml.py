@@ -63,7 +63,7 @@ MAX_DIGITS = 400
 
 
 def resolve_plain(text: str) -> str | int | float | bool | None:
-    """The value of a scalar written without quotes or tag."""
+    """Return the value of a scalar without quotes and tag."""
     if text in _WORDS:
         return _WORDS[text]
     if text[0] not in _NUMBER_STARTS or len(text) > MAX_DIGITS:
@@ -104,7 +104,7 @@ class TreeBuilder:
         self.next_event = next_event
         self.problems: list[Diagnostic] = []
         self.nodes = 0
-        # name → (value, spot, nodes in it, levels in it); None while the anchored value is still open.
+        # name → (value, spot, nodes in it, levels in it); None while the anchor's value is not complete.
         self.anchors: dict[str, tuple[Any, Spot, int, int] | None] = {}
 
     def document(self) -> Document:
@@ -168,7 +168,7 @@ class TreeBuilder:
     def _scalar(self, event: Any) -> Any:
         if event.tag and event.tag != _STR:
             self._bad_tag(event)
-        # "\ud800" is half of a UTF-16 pair: no file, argument or digest can hold it.
+        # "\ud800" is half of a UTF-16 pair, which no file, argument or digest can hold.
         if event.style == '"' and any("\ud800" <= char <= "\udfff" for char in event.value):
             start, end = event.start_mark.index, event.end_mark.index
             hint = "write the character itself, or \\U with eight digits"
@@ -230,14 +230,14 @@ class TreeBuilder:
     def _key(self, event: Any, depth: int) -> str | None:
         """Return the text of a key; None for a key that is no text, which is noted."""
         if type(event) is ScalarEvent and not event.anchor:
-            # The usual case, without a spot.
+            # The usual case needs no spot.
             is_plain = event.ctag is None and event.implicit[0]
             key = resolve_plain(event.value) if is_plain else self._scalar(event)
         else:
             key, _, _ = self._node(event, depth + 1)
         if isinstance(key, str):
             is_odd = not key.isascii() and (key[0] in BLANKS or key[-1] in BLANKS)
-            if is_odd and not (event.style or event.anchor):  # YAML takes such white space for a letter
+            if is_odd and not (event.style or event.anchor):  # YAML treats such white space like a letter
                 is_first = key[0] in BLANKS
                 start = event.start_mark.index if is_first else event.end_mark.index - 1
                 name = blank_name(key[0] if is_first else key[-1])
@@ -277,7 +277,7 @@ class TreeBuilder:
     def _alias(self, event: Any, depth: int) -> tuple[Any, Spot, int]:
         start, end = event.start_mark.index, event.end_mark.index
         known = self.anchors.get(event.anchor, False)
-        if known is False:  # usually a file pattern without quotes
+        if known is False:  # usually a file pattern that lacks quotes
             shown = self.source.text[start:end]
             message = f"`{shown}` repeats the value marked `&{event.anchor}`, and none is marked so above"
             label, hint = f'put text in quotes: "{shown}"', ""
@@ -298,7 +298,7 @@ class TreeBuilder:
         return value, spot, levels
 
     def _bad_tag(self, event: Any) -> None:
-        """Note any tag but !!str, !!seq and !!map where they belong."""
+        """Note any tag but !!str, !!seq and !!map in their proper places."""
         start, end = event.start_mark.index, event.end_mark.index
         shown = self.source.text[start:end].split(maxsplit=1)[0] if end > start else str(event.tag)
         hint = "job files know !!str, !!seq and !!map; put text with a leading `!` in quotes"
@@ -326,7 +326,7 @@ class TreeBuilder:
 
 try:
     from _ruamel_yaml import CParser  # type: ignore[import-not-found]
-except ImportError:  # without the C library on this platform, parsing is only slower
+except ImportError:  # without the C library, parsing is only slower
     CParser = None
 
 # Where the C parser is known to differ from the pure one without an error: tabs, the exotic line breaks,
@@ -364,7 +364,7 @@ def _pure_events(text: str) -> Iterator[Any]:
 
 
 def _unparsable(source: Source, error: Exception) -> Diagnostic:
-    """An error without a mark: a character that YAML does not allow."""
+    """Describe an error without a mark: a character that YAML does not allow."""
     at = getattr(error, "position", None)
     start = at if isinstance(at, int) and at < len(source.text) else 0
     char = source.text[start : start + 1]

@@ -14,11 +14,11 @@ if TYPE_CHECKING:
 
 
 _HEADER = re.compile(r"(?:^|[\s:-])[|>][-+0-9]{0,2}(?:\s+#.*)?\s*$")
-"""The end of a line after which a block of text begins."""
+"""The end of a line that begins a block of text."""
 
 
 class _Trouble(NamedTuple):
-    """The parser's error: the position (`at`), the beginning of the construct (`began`), and the message."""
+    """The parser's error: its position (`at`), the beginning of the construct (`began`), and its message."""
 
     source: Source
     at: int
@@ -106,7 +106,7 @@ def _assigned(trouble: _Trouble) -> Diagnostic | None:
 
 
 def _quoted(trouble: _Trouble, text: str) -> str:
-    """Return ": " and a text in quotes of the kind that it lacks; "" where it has both, or may be secret."""
+    """Return ": " and the text in the quotes that it lacks; "" when it has both, or may be secret."""
     if trouble.source.has_secret(trouble.at) or ("'" in text and ('"' in text or "\\" in text)):
         return ""
     return f": '{text}'" if '"' in text or "\\" in text else f': "{text}"'
@@ -116,7 +116,7 @@ _IN_BLOCK = re.compile(r" *(?:- +)*(?:[\w.-]+: +)?")
 
 
 def _whole_value(trouble: _Trouble, at: int) -> str:
-    """The value from an offset to the end of its line; within brackets the word there."""
+    """Return the value from an offset to the end of its line; within brackets, the word at the offset."""
     before = trouble.source.text[trouble.source.text.rfind("\n", 0, at) + 1 : at]
     line = trouble.source.line(trouble.source.position(at)[0])
     if not _IN_BLOCK.fullmatch(before):
@@ -125,7 +125,7 @@ def _whole_value(trouble: _Trouble, at: int) -> str:
 
 
 def _as_lines(trouble: _Trouble, start: int) -> str:
-    """A hint: the value of a key as a text of lines."""
+    """Return a hint: the value of a key as a text of several lines."""
     key = re.match(r" *(?:- +)?([\w.-]+): ", trouble.source.line(trouble.source.position(start)[0]))
     return f"or write `{key[1]}: |`, and the text on the line below, indented" if key else ""
 
@@ -261,7 +261,7 @@ def _dedented(trouble: _Trouble, start: int) -> Diagnostic | None:
     number, column = source.position(start)
     written = source.line(number).strip()
     indent = _text_above(source, number, column)
-    if indent is None or " " not in written:  # a single word is probably a key without its colon
+    if indent is None or " " not in written:  # a single word is probably a key whose colon is missing
         return None
     message = "this line is indented less than the text that it belongs to"
     label = f"indent it by {indent} spaces, like the text above"
