@@ -157,7 +157,7 @@ else:
         return names, _values_of(names), fixed
 
     def _declared(cls, kw_only):
-        """The fields that a class declares, with names, types and defaults. Takes defaults off the class."""
+        """Return a class's declared fields, with names, types and defaults. Takes defaults off the class."""
         found = []
         for name, kind in vars(cls).get("__annotations__", {}).items():
             if str(kind).startswith(("ClassVar", "typing.ClassVar")):

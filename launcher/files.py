@@ -30,7 +30,7 @@ _KINDS = (
 
 
 def read_regular(path: str, limit: int = -1) -> bytes:
-    """The first `limit` bytes of a regular file; all of it with -1.
+    """Return the first `limit` bytes of a regular file; all of them with -1.
 
     Raises OSError: also for a folder, pipe, socket or device, without opening it.
     """

@@ -142,8 +142,7 @@ class Repository:
         return tuple(self._listed(paths))
 
     def left_out(self, paths: Iterable[str]) -> set[str]:
-        """Return the files among `paths` that the commit has, but a sparse checkout leaves out of the work
-        tree.
+        """Return the files among `paths` that the commit has, but a sparse checkout leaves out.
 
         Relative to the root, as the paths are.
         """

@@ -275,8 +275,7 @@ class Sender:
         return min(times, default=None)
 
     def _pause(self, live: Sequence[AppRecord], look_s: float) -> float:
-        """Return the seconds until the next look at live apps: longer after each look, and if looks take
-        long.
+        """Return the seconds to the next look at live apps: longer after each look, and if looks take long.
 
         Args:
             look_s: CPU time of the last look.

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 AppliedJobs = Mapping[str, Sequence[Mapping[str, Any]]]
 """Pull request → its jobs that an apply has started: `job`, `attempt`, `app_id` and `handle` of each."""
 _SAME: Final = "*"
-"""In a compressed record: the job's name in an app id, and the app id in a handle."""
+"""In a compressed record: stands for the job's name in an app id, and for the app id in a handle."""
 
 
 def applied_check(
@@ -26,8 +26,8 @@ def applied_check(
 ) -> Check:
     """Return the check run that records what was applied for a commit.
 
-    It succeeds when no approved effect is left to carry out, and none that a missing list of effects might
-    approve: then later applies begin after this commit. It names the apps that no earlier one names.
+    It succeeds when no effect is left that is approved, or that a missing list of effects might approve: then
+    later applies begin after this commit. It names the apps that no earlier check run names.
     """
     recorded = _recorded(merged, scope)
     started = [each for each in _started(plan, outcomes, merged) if each[0].app_id not in recorded]
@@ -60,7 +60,7 @@ def applied_check(
 
 
 def _text(data: Mapping[str, Any]) -> str:
-    """The record as JSON; compressed where it is too long, without the repeats of names within an entry."""
+    """Return the record as JSON; compressed if it is too long, without names repeated within an entry."""
     text = f"```json\n{json.dumps(data, indent=1)}\n```"
     if len(text) <= MOST_CHARACTERS:
         return text
@@ -95,8 +95,8 @@ def _title(counts: Mapping[str, int], unapproved: int) -> str:
 def _started(plan: Plan, outcomes: Sequence[Outcome], merged: Merged) -> Iterator[tuple[Outcome, str]]:
     """Yield the apps that applies of these merges have started, each with its pull request.
 
-    An apply that was killed has recorded none of those that it started: the next one finds them running, or
-    ended, by their commit and their approval.
+    A killed apply has not recorded the apps that it started. The next apply finds these, running or ended, by
+    their commit and approval.
     """
     ids = {each.id for each in merged.approvals}
 
@@ -117,7 +117,7 @@ def _started(plan: Plan, outcomes: Sequence[Outcome], merged: Merged) -> Iterato
 
 
 def applied_words(number: str, plan: Plan, outcomes: Sequence[Outcome], merged: Merged, short: str) -> str:
-    """The sentence for the comment of one pull request."""
+    """Return the sentence for the comment of one pull request."""
     mine = {step.key for step in plan.steps if step.pull_request == number}
     own = [each for each in merged.approvals if each.pull_request == number]
     stops = {app_id for each in own for app_id in each.stops}
@@ -142,7 +142,7 @@ def applied_words(number: str, plan: Plan, outcomes: Sequence[Outcome], merged: 
 
 
 def applied_in(check: CheckRun) -> tuple[ApprovalScope | None, AppliedJobs]:
-    """The jobs that a check run of an apply names, by pull request; (None, {}) for any other check run."""
+    """Return the jobs in an apply's check run, by pull request; (None, {}) for any other check run."""
     scope = applied_scope(check)
     data_block = re.fullmatch(r"```(json)?\n(.*)\n```", check.text, re.DOTALL)
     if scope is None or data_block is None:

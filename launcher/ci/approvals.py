@@ -1,4 +1,4 @@
-"""Approvals: the plan of a pull request becomes one when it is merged, and an apply of the branch finds it.
+"""Approvals: the plan of a merged pull request is an approval, which an apply of the branch finds.
 
 A check run on the head of a pull request holds the effects of its plan, compressed. Only a GitHub app may
 write check runs, and the token of a workflow belongs to one; every user who may push can write a commit
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
 
 _MOST: Final = 16 << 20
-"""Bytes of a decompressed list of effects."""
+"""The most bytes of a decompressed list of effects."""
 _LISTED: Final = 50
 _NAMED: Final = 8
 MOST_COMMITS: Final = 200
@@ -48,14 +48,14 @@ _TRIES = 4
 _PAUSE_S = 2.0
 
 Commit = tuple[str, str]
-"""Id and subject."""
+"""The id and the subject of a commit."""
 
 Forge = GitHub | GitLab
 """The server of a repository."""
 
 
 class ApprovalScope(NamedTuple):
-    """The project and target that comments, check runs and approvals are about."""
+    """The project and target of comments, check runs and approvals."""
 
     project: str
     target: str
@@ -77,7 +77,7 @@ def scopes_of(plan: Plan) -> list[ApprovalScope]:
 
 
 def part_of(plan: Plan, scope: ApprovalScope) -> Plan:
-    """The plan for one project and target."""
+    """Return the part of the plan for one project and target."""
     return replace(
         plan,
         steps=tuple(step for step in plan.steps if step.key[:2] == scope),
@@ -139,7 +139,7 @@ def approval_in(checks: Iterable[CheckRun], scope: ApprovalScope) -> Approval | 
 
 
 def packed(value: Any) -> str:
-    """A JSON value, compressed, in characters that Markdown leaves alone."""
+    """Return a JSON value, compressed, in characters that have no meaning in Markdown."""
     text = json.dumps(value, separators=(",", ":"))
     return base64.b64encode(zlib.compress(text.encode(), 9)).decode()
 
@@ -164,12 +164,12 @@ def _unreadable(scope: ApprovalScope, why: str) -> LauncherError:
 
 
 def plain(text: str) -> str:
-    """A text that Markdown shows as it is, on one line."""
+    """Return a text, on one line, that Markdown shows unchanged."""
     return unlinked(re.sub(r"([\\`*_{}\[\]<>#@|~&!()])", r"\\\1", " ".join(text.split())))
 
 
 def names(values: Sequence[str]) -> str:
-    """`a`, `a and b`, `a, b and c`; of a hundred, the first ones `and 92 more`."""
+    """Return `a`, `a and b`, `a, b and c`; of a hundred, the first ones `and 92 more`."""
     if len(values) > _NAMED + 1:
         values = [*values[:_NAMED], f"{len(values) - _NAMED:,} more"]
     return " and ".join(filter(None, [", ".join(values[:-1]), *values[-1:]]))
@@ -258,7 +258,7 @@ class CommitHistory:
         return self._commits[len(self._since_applied(scope))][0]
 
     def check_is_newest(self, later: Iterable[Commit], target: str) -> None:
-        """Raise StaleError where a later commit was applied for a target: this one would undo its jobs."""
+        """Raise StaleError if a later commit was applied for a target: this commit would undo its jobs."""
         for sha, _ in later:
             found = filter(None, map(applied_scope, self._check_runs(sha)))
             if any(scope.target == target for scope in found):
@@ -268,7 +268,7 @@ class CommitHistory:
                 )
 
     def _since_applied(self, scope: ApprovalScope) -> Sequence[Commit]:
-        """The commits after the last applied one, newest first."""
+        """Return the commits after the last applied one, newest first."""
         for_others = []
         for at, (sha, _) in enumerate(self._commits):
             done = [check for check in self._check_runs(sha) if check.conclusion in ("success", "neutral")]
@@ -277,7 +277,7 @@ class CommitHistory:
                 return self._commits[:at]
             if found:
                 for_others.append(at)
-        # Of a project that is new: all of its jobs came after the last commit that was applied without any.
+        # In a new project, all jobs came after the last commit that was applied without any of them.
         without_jobs = bisect_left(
             for_others, True, key=lambda at: not self._has_jobs(self._commits[at][0], scope)
         )
@@ -307,7 +307,7 @@ class CommitHistory:
             if named is None:
                 return None
             if tried + 1 < _TRIES:
-                self._sleep(_PAUSE_S * 2**tried)  # GitHub links a squashed commit a moment after the merge
+                self._sleep(_PAUSE_S * 2**tried)  # GitHub links a squashed commit shortly after the merge
         if named is None:
             return None
         pull = self._forge.pull(named)
@@ -315,7 +315,7 @@ class CommitHistory:
 
 
 def withheld(launches: Iterable[Launch], remote: Mapping[JobKey, str]) -> dict[JobKey, str]:
-    """The jobs that a runner which goes away must not start, each with the reason.
+    """Return the jobs that a temporary runner must not start, each with the reason.
 
     Args:
         remote: job → address of its engine on another machine, if a process of the runner watches its apps,
@@ -338,7 +338,7 @@ def without(merged: Merged, keys: Collection[JobKey]) -> list[Approval]:
 
 
 def explained(plan: Plan, kept: Mapping[JobKey, str]) -> Plan:
-    """Return the plan with the reasons why jobs were withheld, which no approval can mend."""
+    """Return the plan with the reasons why jobs were withheld; no approval can change these."""
     refusals = (each._replace(why=kept.get(each.effect.key, each.why)) for each in plan.unapproved)
     return replace(plan, unapproved=tuple(refusals))
 
@@ -373,7 +373,7 @@ def _pull(pull: Pull | None) -> dict[str, Any]:
 
 
 def _approval(chain: Chain, pull: Pull | None, github: GitHub) -> dict[str, Any]:
-    """The judgement on the approval: one of the lists of effects must hold that of the attempt."""
+    """Judge the approval: one of the lists of effects must contain the attempt's effect."""
     attempt = chain.attempt
     if pull is None or not attempt.effect:
         return {}

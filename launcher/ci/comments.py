@@ -15,9 +15,7 @@ _APPLIED: Final = "<!-- launcher applied -->"
 def publish_plan(forge: Forge, number: int, scope: ApprovalScope, text: str, *, is_news: bool) -> None:
     """Write the one comment of a project and target, or replace the plan in it.
 
-    Args:
-        text: begins with the mark of the scope.
-        is_news: whether a comment is written where there is none.
+    Args: text: begins with the mark of the scope. is_news: whether a missing comment is written.
     """
     for comment in reversed(forge.comments(number)):
         if not comment.body.startswith(mark_of(scope)):
@@ -31,7 +29,7 @@ def publish_plan(forge: Forge, number: int, scope: ApprovalScope, text: str, *, 
 
 
 def publish_applied(forge: Forge, number: int, scope: ApprovalScope, words: str) -> None:
-    """Write below the plan of a project and target what was applied of it."""
+    """Write below the plan of a project and target which parts of the plan were applied."""
     for comment in forge.comments(number):
         if comment.body.startswith(mark_of(scope)):
             forge.edit_comment(number, comment.id, _with_applied(comment.body, words))
@@ -42,7 +40,7 @@ def _with_applied(body: str, words: str) -> str:
 
 
 def commented(forge: Forge, number: int) -> set[ApprovalScope]:
-    """The projects and targets that the comments of a pull request show plans of."""
+    """Return the projects and targets whose plans the comments of a pull request show."""
     found = (_MARK.match(comment.body) for comment in forge.comments(number))
     return {ApprovalScope(mark[1], mark[2] or DEFAULT_TARGET) for mark in found if mark}
 

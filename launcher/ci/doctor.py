@@ -1,4 +1,4 @@
-"""Find what plans and applies in CI, on GitHub and GitLab, still need, in the order of use."""
+"""Find the missing parts of plans and applies in CI, on GitHub and GitLab, in the order of use."""
 
 from __future__ import annotations
 
@@ -37,11 +37,8 @@ _LOOKED_BACK: Final = 30
 class Finding(NamedTuple):
     """One line of the doctor.
 
-    Attributes:
-        subject: what was looked at.
-        state: `unknown` where the token may not read it.
-        detail: what was found.
-        remedy: what to do; "" for `ok`.
+    Attributes: subject: the checked part. state: `unknown` if the token may not read it. detail: the facts
+    found. remedy: the next step for the user; "" for `ok`.
     """
 
     subject: str
@@ -75,7 +72,7 @@ class Checks(NamedTuple):
     """The findings on the server and in the files of its CI system.
 
     Attributes:
-        requirement: what the jobs install; None where no file runs `launcher ci apply`.
+        requirement: the launcher that the jobs install; None if no file runs `launcher ci apply`.
         pin, deepen, secret: remedies for a version that is not pinned, a shallow clone, a missing secret.
     """
 
@@ -134,7 +131,7 @@ def _findings(facts: Facts, checks: Checks, tree: Repository) -> Iterator[Findin
 
 
 def of_branch(facts: Facts, branch: str, is_queued: Callable[[], bool]) -> Finding:
-    """Judge whether two merges may change the workspace of one job, which no plan has shown together."""
+    """Judge whether two merges may change the workspace of one job although no plan has shown both."""
     shared = sorted({launch.key.job for launch in facts.launches if _shares_tree(launch)})
     if not shared:
         return Finding("branch", "ok", "no job has a workspace that others change, too")
@@ -188,7 +185,7 @@ def _shares_tree(launch: Launch) -> bool:
 
 
 def _why_unreachable(scheduler: Scheduler[Any]) -> str:
-    """Ask a scheduler for its apps, and return why that failed; "" where it did not."""
+    """Ask a scheduler for its apps, and return why that failed; "" if it succeeded."""
     try:
         scheduler.list()
     except LauncherError as error:
@@ -197,7 +194,7 @@ def _why_unreachable(scheduler: Scheduler[Any]) -> str:
 
 
 def _was_applied(forge: GitHub | GitLab, tree: Repository) -> bool | None:
-    """Whether a commit of the branch was applied; None where that cannot be asked."""
+    """Whether a commit of the branch was applied; None if the server cannot be asked."""
     try:
         for sha, _ in tree.first_parents(_LOOKED_BACK):
             if any(map(applied_scope, forge.check_runs(sha))):
@@ -208,7 +205,7 @@ def _was_applied(forge: GitHub | GitLab, tree: Repository) -> bool | None:
 
 
 def _files(tree: Repository, places: Sequence[str]) -> dict[str, Mapping[str, Any]]:
-    """Return the parsed YAML files of the checkout in some places, without files that are not YAML."""
+    """Return the parsed YAML files at some places of the checkout, without files that are not YAML."""
     found: dict[str, Mapping[str, Any]] = {}
     paths: list[str] = []
     for place in (os.path.join(tree.root, each) for each in places):
@@ -291,7 +288,7 @@ def _of_group(workflow: Mapping[str, Any]) -> Finding:
 
 
 def _is_queued(github: GitHub, branch: str) -> bool:
-    """Whether each merge is planned as it lands: in a merge queue, or on an up-to-date branch."""
+    """Whether each merge is planned as it will land: in a merge queue, or on an up-to-date branch."""
     return any(
         rule.get("type") == "merge_queue"
         or (
@@ -303,7 +300,7 @@ def _is_queued(github: GitHub, branch: str) -> bool:
 
 
 def _job_of(workflow: Mapping[str, Any], step: str) -> Mapping[str, Any] | None:
-    """The job of a workflow that runs a step of `launcher ci`."""
+    """Return the job of a workflow that runs a step of `launcher ci`."""
     jobs = workflow.get("jobs")
     for job in jobs.values() if isinstance(jobs, dict) else ():
         steps = job.get("steps") if isinstance(job, dict) else None
@@ -342,7 +339,7 @@ def gitlab_checks(facts: Facts, gitlab: GitLab, branch: str, sha: str) -> Checks
 
 
 def _jobs(facts: Facts, file: Mapping[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
-    """The jobs of a file, each with what it extends."""
+    """Return the jobs of a file, each with the parts that it extends."""
     every = {name: job for each in facts.files.values() for name, job in each.items()}
     for name, job in file.items():
         if isinstance(job, dict) and "script" in job:
@@ -358,7 +355,7 @@ def _extended(job: Mapping[str, Any], every: Mapping[str, Any], depth: int) -> d
 
 
 def _merged(below: Mapping[str, Any], above: Mapping[str, Any]) -> dict[str, Any]:
-    """The mapping that GitLab makes of two: mappings are merged, other values replaced."""
+    """Merge two mappings like GitLab: mappings within them are merged, other values replaced."""
     made = dict(below)
     for name, value in above.items():
         old = made.get(name)
@@ -374,7 +371,7 @@ def _of_comments(gitlab: GitLab) -> Finding:
     try:
         facts = gitlab.token()
     except ForgeError as error:
-        if error.permission == TOKEN:  # a pipeline is complete without comments
+        if error.permission == TOKEN:  # a pipeline also works without comments
             detail = f"{TOKEN} is not set: plans are in the widget of merge requests, ends in the log"
             return Finding("comments", "ok", detail, f"for comments, {error.hint}")
         return Finding("comments", "missing", str(error), error.hint or "")
@@ -440,6 +437,6 @@ def _asked(subject: str, judge: Callable[[], Finding], what: str) -> Finding:
 
 
 def _merges_in_turn(gitlab: GitLab) -> bool:
-    """Whether each merge is planned as it lands: in a merge train, or on a branch that is up to date."""
+    """Whether each merge is planned as it will land: in a merge train, or on an up-to-date branch."""
     project = gitlab.get("")
     return bool(project.get("merge_trains_enabled") or project.get("merge_method") in ("ff", "rebase_merge"))

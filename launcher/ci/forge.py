@@ -20,10 +20,10 @@ from launcher.dataclass import dataclass
 from launcher.errors import LauncherError
 
 MOST_CHARACTERS: Final = 60_000
-"""The longest text that is written; GitHub takes at most 65,536 in a comment and 65,535 in a check run."""
+"""The most characters of a written text; GitHub takes 65,536 in a comment and 65,535 in a check run."""
 _TIMEOUT_S: Final = 30.0
 _PATIENCE_S: Final = 300.0
-"""Seconds that one request may take with all of its repeats."""
+"""The most seconds for one request, with all of its repeats."""
 _MOST_BYTES: Final = 64 << 20
 _MOST_PAGES: Final = 100
 
@@ -45,7 +45,7 @@ class ForgeError(LauncherError):
 
     @property
     def is_forbidden(self) -> bool:
-        """Whether the token may not do this."""
+        """Whether the token lacks the permission for the request."""
         return bool(self.permission)
 
 
@@ -80,7 +80,7 @@ class Pull:
 
 
 class Check(NamedTuple):
-    """A check run to write."""
+    """A check run to be written."""
 
     name: str
     conclusion: str
@@ -93,10 +93,8 @@ class Check(NamedTuple):
 class Words(NamedTuple):
     """The words of a server.
 
-    Attributes:
-        request: the name of a pull request.
-        sign: before the number of one.
-        by_hand: how a plan is applied by hand, followed by its digest.
+    Attributes: request: the name of a pull request. sign: the sign before its number. by_hand: how a user
+    applies a plan manually, followed by its digest.
     """
 
     request: str
@@ -105,7 +103,7 @@ class Words(NamedTuple):
 
 
 class _Redirects(HTTPRedirectHandler):
-    """Follows the redirect of a download without the token, which is for one address, and refuses others."""
+    """Follows the redirect of a download without the token, which is for one address. Refuses others."""
 
     def redirect_request(
         self, req: Request, fp: Any, code: int, msg: str, headers: Any, newurl: str
@@ -157,10 +155,8 @@ class HttpRefusal(NamedTuple):
 class Api:
     """The API of one repository. Subclasses name the server, and judge its refusals.
 
-    Args:
-        url: of the API; the token is sent to this address alone.
-        base: of the repository, below it.
-        sleep: waits between repeats, in seconds.
+    Args: url: address of the API; the token is sent to this address alone. base: address of the repository,
+    below it. sleep: waits between repeats, in seconds.
 
     Attributes:
         error: the errors of this server.
@@ -182,7 +178,7 @@ class Api:
         raise NotImplementedError
 
     def _pages(self, path: str, key: str = "") -> Iterator[dict[str, Any]]:
-        """The items of every page of a list."""
+        """Yield the items of every page of a list."""
         url = f"{self._base}{path}{'&' if '?' in path else '?'}per_page=100"
         for _ in range(_MOST_PAGES):
             value, headers = self._request("GET", url)
@@ -221,7 +217,7 @@ class Api:
                 if wait is None or time.monotonic() + wait > deadline:
                     raise (self.refused(refusal, method, url) or self._error(refusal, method, url)) from None
             except (URLError, HTTPException, OSError) as error:
-                # The answer was lost: the request may have taken effect.
+                # The answer was lost, so the request may have taken effect.
                 if not repeats or time.monotonic() + pause > deadline:
                     why = getattr(error, "reason", error)
                     raise self.error(f"{urlsplit(url).netloc} does not answer: {why}") from error

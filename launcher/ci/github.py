@@ -36,7 +36,7 @@ _PERMISSIONS: Final = (
     (r"/rules/", "metadata"),
 )
 AUTHOR: Final = f"{APP}[bot]"
-"""The author of the workflow's comments; comments of users may hold any text."""
+"""The author of the workflow's comments; comments of other authors may contain any text."""
 
 
 class GitHubError(ForgeError):
@@ -100,7 +100,7 @@ class GitHub(Api):
         return self.check_runs(pull.head_sha)
 
     def add_check(self, check: Check, *, sha: str) -> None:
-        """Write a check run that is complete. Of two equal ones, the newest counts."""
+        """Write a completed check run. Of equal ones, the newest counts."""
         self._send(
             "POST",
             "/check-runs",
@@ -120,7 +120,7 @@ class GitHub(Api):
         try:
             return [_pull(each) for each in self._pages(f"/commits/{quote(sha)}/pulls")]
         except GitHubError as error:
-            if error.status == 422:  # the commit is not known yet
+            if error.status == 422:  # the server does not know the commit yet
                 return []
             raise
 

@@ -1,7 +1,7 @@
 """A client of GitLab's REST API: merge requests, their notes, and checks that lie in the artifacts of jobs.
 
-A job writes its checks into one file, which GitLab keeps as its artifact. Those of a merge request are found
-by its ref; those of an apply by the deployment that GitLab records for the job.
+A job writes its checks into one file, which GitLab keeps as its artifact. The checks of a merge request are
+found by its ref, those of an apply by the deployment that GitLab records for the job.
 
 https://docs.gitlab.com/api/rest/ (version 4), https://docs.gitlab.com/ci/jobs/ci_job_token/
 """
@@ -55,8 +55,7 @@ class GitLabError(ForgeError):
 class GitLab(Api):
     """The API of one project.
 
-    Reads go with the token of the job, and with the own token where GitLab refuses the first; writes go
-    with the own token.
+    Reads use the token of the job, and the own token if GitLab refuses the first; writes use the own token.
     """
 
     error = GitLabError
@@ -132,7 +131,7 @@ class GitLab(Api):
         return [_pull(each) for each in found]
 
     def number_in(self, subject: str) -> None:
-        """GitLab knows the merge request of a commit at once: no subject has to be read."""
+        """Return None: GitLab knows the merge request of a commit at once, so no subject has to be read."""
 
     def pull(self, number: int) -> Pull | None:
         """A merge request; None where there is none of that number."""
@@ -144,7 +143,7 @@ class GitLab(Api):
             raise
 
     def get(self, path: str) -> Any:
-        """Return what lies at a path below the project."""
+        """Return the JSON at a path below the project."""
         return self._read(lambda: self._request("GET", self._base + path)[0])
 
     def token(self) -> Mapping[str, Any]:
@@ -178,7 +177,7 @@ class GitLab(Api):
         return GitLabError(words, status=status, permission=TOKEN, hint=HINT)
 
     def _read(self, ask: Callable[[], Any]) -> Any:
-        """Ask with the token of the job, and again with the own one where GitLab refuses it."""
+        """Ask with the token of the job, and again with the own token if GitLab refuses it."""
         try:
             return ask()
         except GitLabError as error:
@@ -205,7 +204,7 @@ class GitLab(Api):
 
     @cached_property
     def _applies(self) -> list[tuple[int, str]]:
-        """The jobs that have applied the default branch, the newest first, and their commits.
+        """Yield the jobs that have applied the default branch, the newest first, and their commits.
 
         A deployment that a user has made has no job.
         """
@@ -251,6 +250,6 @@ def _pull(value: Mapping[str, Any]) -> Pull:
         head_sha=head,
         base_ref=value.get("target_branch") or "",
         merged=value.get("state") == "merged",
-        # After a fast-forward the head itself is on the branch.
+        # After a fast-forward, the head itself is on the branch.
         merge_commit_sha=value.get("merge_commit_sha") or value.get("squash_commit_sha") or head,
     )

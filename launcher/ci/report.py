@@ -35,7 +35,7 @@ class EndedJob(NamedTuple):
         asked: the resources of the job file, as text.
         message: the root cause.
         output: the last lines of a failed job; "" where they must not be shown.
-        results: the numbers in its metrics.json, beside those of the previous success.
+        results: the numbers in its metrics.json, each with that of the previous success.
     """
 
     job: str
@@ -65,7 +65,7 @@ def report(
     """Write the comments that are due; returns a line for each.
 
     Args:
-        refused: called where the token may not comment. The line is returned all the same.
+        refused: called if the token may not comment; the line is still returned.
     """
     lines = []
     for sha in commits[:MOST_COMMITS]:
@@ -95,9 +95,9 @@ def report(
 def _unreported(
     checks: Sequence[CheckRun],
 ) -> dict[ApprovalScope, list[tuple[CheckRun, AppliedJobs]]]:
-    """The applies of a commit that a report is due for: those that have started jobs, the oldest first.
+    """Return the applies of a commit whose report is due: those that started jobs, the oldest first.
 
-    Each names the jobs that no earlier one names. A report is due again after a later apply. A scope whose
+    Each names the jobs that no earlier apply names. A report is due again after a later apply. A scope whose
     applies have started nothing has an empty list.
     """
     newest = {check.name: check.id for check in reversed(checks)}
@@ -113,7 +113,7 @@ def _unreported(
 
 
 def _mark(scope: ApprovalScope, sha: str, order: int) -> str:
-    """The hidden line that a comment begins with: the first, second or later one for the jobs of a commit."""
+    """Return the hidden first line of a comment: of the first, second or later one on a commit's jobs."""
     return f"<!-- launcher report {scope} {sha}{f' {order + 1}' if order else ''} -->"
 
 
@@ -125,7 +125,7 @@ def _is_due(jobs: Sequence[EndedJob]) -> bool:
 def _tell(
     forge: Forge, scope: ApprovalScope, due: Mapping[str, Sequence[EndedJob]], check: CheckRun, mark: str
 ) -> list[str]:
-    """Write the comments that are due and not there yet; returns a line for each."""
+    """Write the missing comments that are due; returns a line for each."""
     new = {}
     for number, jobs in due.items():
         if not number or not _is_due(jobs):
@@ -161,7 +161,7 @@ def comment_text(mark: str, sha: str, jobs: Sequence[EndedJob], url: str = "") -
     first, others = [group[0] for group in groups], [job for group in groups for job in group[1:]]
     parts = chain(map(_results, first), map(_last_lines, first), map(_results, others))
     room = MOST_CHARACTERS - sum(map(len, lines)) - len(lines)
-    for part in parts:  # as many as fit; no part is cut
+    for part in parts:  # adds whole parts as long as they fit
         if part and (room := room - len(part) - 1) > 0:
             lines.append(part)
     return "\n".join(lines) + "\n"

@@ -128,7 +128,7 @@ def _of_event(event: str, payload: Mapping[str, Any], repository: str, sha: str)
 
 
 _SOURCES = {"merge_request_event": "pull_request", "web": "workflow_dispatch"}
-"""How GitLab has started a pipeline → the event of GitHub."""
+"""How GitLab has started a pipeline → the name of that event on GitHub."""
 
 
 def _of_gitlab(environ: Mapping[str, str]) -> CiRunner:
@@ -137,7 +137,7 @@ def _of_gitlab(environ: Mapping[str, str]) -> CiRunner:
     job, folder = environ.get("CI_JOB_ID", ""), environ.get("CI_PROJECT_DIR", "")
     more: dict[str, Any] = {}
     if source == "merge_request_event":
-        # The commits of source and target have names of their own only where the job runs on their merge.
+        # The commits of source and target have their own variables only if the job runs on their merge.
         head = environ.get("CI_MERGE_REQUEST_SOURCE_BRANCH_SHA") or sha
         of_diff = environ.get("CI_MERGE_REQUEST_DIFF_BASE_SHA", "")
         base = environ.get("CI_MERGE_REQUEST_TARGET_BRANCH_SHA") or of_diff

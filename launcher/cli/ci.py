@@ -127,7 +127,7 @@ def compiled_launches(args: Any, run: StepRun) -> tuple[tuple[Launch, ...], Choi
         run.console.print(text)
     if exit_code(found, strict=args.strict):
         github.publish_refusal(found, in_short(found))
-        raise JobFileError(in_short(found), diagnostics=found if args.json else ())  # already shown, as text
+        raise JobFileError(in_short(found), diagnostics=found if args.json else ())  # shown as text
     jobs.note_left_out(result, args, run.console)
     scopes = orphan_scopes(result.launches, args.files or ["."])
     choices = Choices(prune=result.prunes, check=args.check, scopes=scopes, declared_in=jobs.declared_in)

@@ -141,9 +141,9 @@ _PLAIN = re.compile(r"[A-Za-z0-9_.:/@=+,%-]+").fullmatch
 
 
 def names(kind: str) -> list[str]:
-    """The names of a kind of `KINDS`; empty on any error, since completion has no place to show one.
+    """Return the names of a kind of `KINDS`; empty on any error, since completion cannot show errors.
 
-    Keys of job files are among them: names that a shell would not take as they are, are left out.
+    Some are keys of job files, so names that a shell would not take literally are left out.
     """
     try:
         return sorted(name for name in set(KINDS[kind]()) if _PLAIN(name))

@@ -232,7 +232,7 @@ class _File:
 
 
 def _compiled(path: str, target: str) -> Compiled:
-    """The jobs of one file. Unset variables get placeholders; no component of the checkout is called."""
+    """Return the jobs of one file. Unset variables get placeholders; the checkout's components do not run."""
     environment = Environment(components=False)
     return compile_files([path], target=target, environment=environment, placeholders=True)
 

@@ -1,9 +1,9 @@
-"""Call a component with arguments from a command line, a document and configuration: all typed and checked.
+"""Call a component with typed and checked arguments from a command line, a document and configuration.
 
 A command line wins over a document (`config`), that over defaults from configuration files
-(`cmpnt_defaults`), and those over the defaults of the signature. On a command line: `--name value`
-and `--name=value`; a unique prefix of a name suffices; parameters of one letter also as `-x value`. The first
-bare word, and all behind it, are for `*args`; so is all behind `--`.
+(`cmpnt_defaults`), and those over the defaults of the signature. On a command line: `--name value` and
+`--name=value`; a unique prefix of a name suffices; parameters of one letter also as `-x value`. The first
+bare word and all words behind it are for `*args`, as are all words behind `--`.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class ArgumentProblem(NamedTuple):
     """A problem of the arguments of a component.
 
     Attributes:
-        name: the parameter, or the text in its place.
+        name: the parameter, or the text in place of a parameter's name.
         code: `unknown-field`, `missing-field` or `wrong-type`.
         path: of a wrong value in a document, from the parameter on: ("env", "LR").
     """
@@ -55,7 +55,7 @@ class ComponentArgumentException(UsageError, ValueError):
     """Arguments of a component are wrong; the message names each.
 
     Attributes:
-        problems: all that was found.
+        problems: all problems found.
     """
 
     def __init__(self, component: str, problems: Sequence[ArgumentProblem]) -> None:
@@ -258,7 +258,7 @@ class CallArguments:
 
 
 def _own(value: Any) -> Any:
-    """Lists and mappings for one call: a component that changes its arguments changes those of no other."""
+    """Copy lists and mappings for one call: a component may change its arguments without harm to others."""
     if type(value) is dict:
         return {key: _own(inner) for key, inner in value.items()}
     if type(value) in (list, tuple, set):
@@ -315,7 +315,7 @@ def _take_option(word: str, queue: deque[str], options: list[str], found: Comman
         if meant:
             message, hint = f"`--{name}` fits more than one argument", _listed(meant)
         found.problems.append(ArgumentProblem(name, "unknown-field", message, hint))
-        # The word after an unknown option is taken for its value.
+        # The word after an unknown option is treated as its value.
         if value is None and queue and not queue[0].startswith("-"):
             queue.popleft()
         return
@@ -340,7 +340,7 @@ def _split(word: str, options: list[str]) -> tuple[str, str | None]:
 
 
 def _meant(name: str, options: list[str]) -> list[str]:
-    """The options that a name or prefix, with `-` for `_` too, may stand for."""
+    """Return the options that a name or prefix may mean, with `-` for `_` too."""
     spelt = name.replace("-", "_")
     for exact in (name, spelt):
         if exact in options:
@@ -349,7 +349,7 @@ def _meant(name: str, options: list[str]) -> list[str]:
 
 
 def _is_option(word: str, options: list[str]) -> bool:
-    """Whether a word is the full name of a parameter, so no value. A negative number is a value."""
+    """Whether a word is the full name of a parameter, and so no value. A negative number is a value."""
     if word == _HELP and "help" not in options:
         return True
     name = word.partition("=")[0]

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from launcher.errors import UsageError
 from launcher.text import DURATION_EXAMPLES, is_number, seconds_in
 
-# Imported with the first component: job files without components do not need it.
+# Imported with the first component, since job files without components do not need it.
 if TYPE_CHECKING:
     from launcher.components.evaluate import Call, Evaluation
     from launcher.components.process import ComponentProcess
@@ -25,7 +25,7 @@ _LONGEST_S = 86400.0
 
 
 def are_allowed(environ: Mapping[str, str]) -> bool:
-    """Whether job files may call components that are not built in: LAUNCHER_COMPONENTS.
+    """Whether LAUNCHER_COMPONENTS lets job files call components that are not built in.
 
     Raises UsageError for anything but `always`, `never` and "".
     """
@@ -39,7 +39,7 @@ class Calls:
     """The calls of one compile. A process is started for the first component that is not built in.
 
     Args:
-        is_allowed: False refuses those, and imports none of them.
+        is_allowed: False refuses such components, and imports none of them.
     """
 
     def __init__(self, is_allowed: bool = True) -> None:
@@ -125,7 +125,7 @@ def _outside(name: str, folder: str, root: str) -> str:
     try:
         real = os.path.realpath(locate(path, folder))
     except (FileNotFoundError, ValueError):
-        return ""  # the finder says so
+        return ""  # the finder reports the problem
     for top in (os.path.realpath(root), os.path.realpath(PACKAGE)):
         if real.startswith(top.rstrip(os.sep) + os.sep):
             return ""

@@ -41,7 +41,7 @@ _away = _Away()
 
 @contextmanager
 def stdout_to_stderr() -> Iterator[None]:
-    """Redirect output to stderr meanwhile: of sys.stdout, descriptor 1 and child processes.
+    """For the body of a `with`, redirect output of sys.stdout, descriptor 1 and child processes to stderr.
 
     This affects the whole process: while one thread is inside, the others print to stderr too, and the last
     one to leave restores both. A closed descriptor 1 stays closed; where sys.stdout does not write to it (a
@@ -75,7 +75,7 @@ def _send_away() -> None:
         return
     try:
         os.dup2(2, 1)
-    except OSError:  # nor is there a stderr
+    except OSError:  # stderr is closed, too
         nowhere = os.open(os.devnull, os.O_WRONLY)
         os.dup2(nowhere, 1)
         os.close(nowhere)
@@ -90,7 +90,7 @@ def _flush() -> None:
 
 
 NOT_THEIRS = (KeyboardInterrupt, GeneratorExit, Interruption)
-"""Exceptions that pass through a user's code and are not its errors."""
+"""Exceptions that pass through a user's code but are not errors of that code."""
 
 
 class ComponentNotFoundException(UsageError):
@@ -102,13 +102,13 @@ class ComponentValidationException(LauncherError):
 
 
 class ComponentFailedException(LauncherError):
-    """A component raised instead of returning an AppDef; the message says what and where."""
+    """A component raised an exception instead of returning an AppDef; the message says which and where."""
 
 
 class Component:
     """A component that was found: `name`, `description`, `fn_name`, `validation_errors`, and `fn` itself.
 
-    `fn` is loaded on first access; that runs the code of its module.
+    The first access to `fn` runs the code of its module.
     """
 
     def __init__(
@@ -151,7 +151,7 @@ class Component:
         return parameters_of(self.fn, self.name)
 
     def build(self, arguments: ComponentArgs) -> AppDef:
-        """The app that it makes. Its output goes to stderr: stdout may be a document.
+        """Return the app that the component makes. Its output goes to stderr: stdout may be a document.
 
         Raises only LauncherError, and the exceptions of signals.
         """
@@ -166,7 +166,7 @@ class Component:
             raise ComponentFailedException(message, hint=_import_hint(error)) from error
 
     def _why(self, error: BaseException) -> str:
-        """The error and its line in the user's file: `KeyError: 'x', line 3 of …/train.py`.
+        """Return the error and its line in the user's file: `KeyError: 'x', line 3 of …/train.py`.
 
         A ValueError mostly describes wrong arguments completely, so its class is left out. Built-in
         components have no line, as users do not edit them.
@@ -207,12 +207,12 @@ def spec_of(module: str) -> ModuleSpec | None:
     try:
         with stdout_to_stderr():
             return find_spec(module)
-    except ValueError:  # an empty name, a module that was made by hand
+    except ValueError:  # an empty name, or a module that no import has made
         return None
     except NOT_THEIRS:
         raise
     except BaseException as error:
-        # A package that misses another one is broken; one that misses itself is not there.
+        # A package that cannot import another one is broken; one that cannot be imported itself is absent.
         if isinstance(error, ModuleNotFoundError) and f"{module}.".startswith(f"{error.name}."):
             return None
         why = f"{type(error).__name__}: {error}"
@@ -271,7 +271,7 @@ def executing(parsed: ComponentFile, function: str) -> Load:
             module = ModuleType(name)
             module.__file__ = parsed.path
             module.__package__ = ""
-            # Dataclasses and typing look their module up by name, while it is being executed too.
+            # Dataclasses and typing look the module up by its name even while it is executed.
             sys.modules[name] = module
             try:
                 with beside.importable():
@@ -303,7 +303,7 @@ def _defined(namespace: Mapping[str, Any], function: str, where: str) -> Callabl
 class NeighbourModules:
     """The modules in the folder of one component file, importable only while the component's code runs.
 
-    Each file has its own, as another folder may have a `common.py` too.
+    Each component file has its own modules, as another folder may have a `common.py` too.
     """
 
     def __init__(self, folder: str) -> None:
@@ -339,7 +339,7 @@ class NeighbourModules:
                 self._modules[name] = sys.modules.pop(name)
 
     def _holds(self, module: ModuleType) -> bool:
-        """Whether a top-level module stands in the folder itself: a `.venv` below it does not count."""
+        """Whether a top-level module is in the folder itself; modules in a `.venv` below do not count."""
         file = getattr(module, "__file__", None)
         places = [file] if file else list(getattr(module, "__path__", ()))
         if file and hasattr(module, "__path__"):

@@ -23,7 +23,7 @@ class ComponentTestCase(unittest.TestCase):
     """Checks components, and runs them. Tests run in the folder above the built-in components."""
 
     def setUp(self) -> None:
-        """Change to the folder above the built-in components, and back at the end."""
+        """Change to the folder above the built-in components; the end of the test changes back."""
         self.addCleanup(os.chdir, os.getcwd())
         os.chdir(PACKAGE)
 

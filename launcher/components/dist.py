@@ -68,7 +68,7 @@ def ddp(
         raise ValueError("exactly one of --script and -m must be given")
     min_nnodes, max_nnodes, nproc, nnodes = parse_nnodes(j)
     named = StructuredNameArgument.parse_from(name, m=m, script=script)
-    host = f"$${{{macros.rank0_env}:=localhost}}"  # for the shell: ${THAT_VARIABLE:=localhost}
+    host = f"$${{{macros.rank0_env}:=localhost}}"  # for the shell, which reads ${THAT_VARIABLE:=localhost}
     endpoint = "localhost:0" if max_nnodes == 1 else f"{host}:{rdzv_port}"
     options = {
         "rdzv_backend": rdzv_backend,
@@ -83,7 +83,7 @@ def ddp(
     }
     words = ["torchrun"]
     for option, value in options.items():
-        # The shell is to read the endpoint, and nothing else.
+        # The shell expands the endpoint, and nothing else.
         words += [f"--{option}", value if option == "rdzv_endpoint" else shlex.quote(value)]
     words += map(shlex.quote, [*([script] if script else ["-m", m or ""]), *script_args])
     return specs.AppDef(

@@ -22,10 +22,9 @@ from launcher.specs.mounts import InvalidMountException, parse_mounts
 class Call(NamedTuple):
     """The call of a component in a document.
 
-    Attributes:
-        folder: a relative component file is relative to it.
-        spelt: the text of each number and truth value in `args`, by its path.
-        is_called: False when some arguments are unknown: then they are only checked.
+    Attributes: folder: a relative component file is relative to it. spelt: the text of each number and truth
+    value in `args`, by its path. is_called: False if some arguments are unknown; the known ones are then only
+    checked.
     """
 
     component: str
@@ -115,7 +114,7 @@ def evaluate(find: Callable[[], Component], call: Call) -> Evaluation:
 
 
 def _refused_mounts(args: Mapping[str, Any], error: LauncherError) -> ArgumentProblem | None:
-    """The argument whose texts are no mounts, if that made the component fail."""
+    """Return the argument whose texts are not mounts, if such texts made the component fail."""
     texts = args.get("mounts")
     if not isinstance(error, InvalidMountException) or not isinstance(texts, list):
         return None

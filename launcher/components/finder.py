@@ -1,4 +1,4 @@
-"""Find components by name: of installed packages, built-in ones, and those of files.
+"""Find components by name: those of installed packages, built-in ones, and those of files.
 
 Files are parsed to list their components; a module is imported only when its component is called.
 """
@@ -41,21 +41,21 @@ BUILTIN = "launcher.components"
 """The package of the built-in components."""
 
 HOMES = ("utils", "dist", "metrics", "serve")
-"""Its modules that hold components; the others find and call them."""
+"""The built-in modules that contain components; the other modules find and call them."""
 
 Validators = Sequence[ComponentFunctionValidator] | None
 
 
 class ComponentsFinder(ABC):
-    """Looks for components in one place."""
+    """Looks for components in one place: a module, or a file."""
 
     @abstractmethod
     def find(self, validators: Validators = None) -> list[Component]:
-        """The components there, including those with mistakes. Raises ComponentNotFoundException."""
+        """The components of the place, with mistakes or without. Raises ComponentNotFoundException."""
 
 
 class ModuleComponentsFinder(ComponentsFinder):
-    """The components of a module or package and all below it.
+    """Finds the components of a module or package and of all modules below it.
 
     Args:
         module: the module, or its dotted name.
@@ -78,7 +78,7 @@ class ModuleComponentsFinder(ComponentsFinder):
         ]
 
     def find_one(self, name: str) -> Component | None:
-        """The component of that full name; private functions and those with mistakes too."""
+        """Return the component of that full name, even if the function is private or has mistakes."""
         prefix = f"{self._group}." if self._group else ""
         if not name.startswith(prefix):
             return None
@@ -91,7 +91,7 @@ class ModuleComponentsFinder(ComponentsFinder):
         return _component(name, parsed, function, importing(module, function), None)
 
     def unreadable(self) -> Iterator[str]:
-        """The files that cannot be parsed: `FILE:LINE: WHY`."""
+        """Return the files that cannot be parsed: `FILE:LINE: WHY`."""
         for _, path in self._files():
             error = read_component_file(path).error
             if error is not None:
@@ -108,10 +108,10 @@ class ModuleComponentsFinder(ComponentsFinder):
 
 
 class CustomComponentsFinder(ComponentsFinder):
-    """One component of one file.
+    """Finds one component of one file.
 
     Args:
-        folder: what a relative path is relative to; else the current directory.
+        folder: the base of a relative path; by default the current directory.
     """
 
     def __init__(self, filepath: str, function_name: str, *, folder: str | None = None) -> None:
@@ -187,7 +187,7 @@ def get_component(name: str, *, folder: str | None = None) -> Component:
     """The component of that name: `utils.echo`, one of an installed package, or `path/to/file.py:function`.
 
     Args:
-        folder: what a relative path is relative to; else the current directory.
+        folder: the base of a relative path; by default the current directory.
 
     Raises ComponentNotFoundException, with the nearest name, and ComponentValidationException.
     """
@@ -223,7 +223,7 @@ def builtin_component(name: str) -> Component | None:
 
 
 def get_builtin_source(name: str) -> str:
-    """The source of a component with the imports it needs, to begin a component file with."""
+    """Return the source of a component with its imports, as the beginning of a new component file."""
     component = get_component(name)
     parsed = read_component_file(component.path)
     function = parsed.functions[component.fn_name]
@@ -245,7 +245,7 @@ def module_relname(module: str | ModuleType, relative_to: str | ModuleType) -> s
 def unknown_defaults(tables: Mapping[str, Any]) -> Iterator[Fault]:
     """Check the tables `[components."NAME"]` of a launcher.toml: unknown components and arguments.
 
-    Components of files are checked when called: only `launcher run` can resolve a relative path.
+    Components of files are checked at their call, since only `launcher run` can resolve relative paths.
     """
     for name, table in tables.items():
         if isinstance(table, dict) and ":" not in name:

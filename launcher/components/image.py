@@ -7,7 +7,7 @@ of a committed job from one laptop to the next. Local schedulers ignore them.
 from __future__ import annotations
 
 IMAGE = "python:3.12-slim"
-"""Has sh, echo, touch, cp and Python. Not launcher: `utils.copy` and `utils.booth` need an image with it."""
+"""An image with sh, echo, touch, cp and Python. `utils.copy` and `utils.booth` need one with launcher."""
 
 TORCH_IMAGE = "pytorch/pytorch:2.5.1-cuda12.4-cudnn9-runtime"
-"""Has torchrun."""
+"""An image with torchrun."""

@@ -1,4 +1,4 @@
-"""Component files as text: each is read and parsed once and checked by rules, and not executed."""
+"""Component files as text: each is read and parsed once, checked by rules, and never executed."""
 
 from __future__ import annotations
 
@@ -23,10 +23,9 @@ Function = ast.FunctionDef | ast.AsyncFunctionDef
 class ComponentFile:
     """A file as parsed.
 
-    Attributes:
-        functions: the functions at its top level, below `if`, `try` and `with` too, the last of a name, in
-            the order of the file.
-        error: the syntax error of the file; then there are no functions.
+    Attributes: functions: the top-level functions, also below `if`, `try` and `with`, in the order of the
+    file; of several with one name, the last. error: the syntax error of the file; then there are no
+    functions.
     """
 
     path: str
@@ -74,7 +73,7 @@ def _read(path: str, *_version: int) -> ComponentFile:
         return ComponentFile(path, text, {}, (), error)
     except ValueError as error:  # a null byte, before Python 3.12
         return ComponentFile(path, text, {}, (), SyntaxError(str(error)))
-    except (MemoryError, RecursionError):  # the parser's stack overflowed; either error is possible
+    except (MemoryError, RecursionError):  # the parser's stack overflowed, which raises either error
         return ComponentFile(path, text, {}, (), SyntaxError("an expression is nested too deeply"))
     functions = {node.name: node for node in _statements(tree.body) if isinstance(node, Function)}
     imports = tuple(node for node in tree.body if isinstance(node, (ast.Import, ast.ImportFrom)))
@@ -86,7 +85,7 @@ def _statements(body: list[ast.stmt]) -> Iterator[ast.stmt]:
     for node in body:
         yield node
         if isinstance(node, ast.If) and {"__name__", "TYPE_CHECKING"} & {*_names(node.test)}:
-            yield from _statements(node.orelse)  # the rest is for scripts and for type checkers
+            yield from _statements(node.orelse)  # scripts and type checkers alone read the rest
         elif isinstance(node, (ast.If, ast.Try, ast.With)):
             for part in ("body", "handlers", "orelse", "finalbody"):
                 for each in getattr(node, part, ()):
@@ -120,10 +119,10 @@ class ComponentFunctionValidator(ABC):
 
     @abstractmethod
     def validate(self, app_specs_func_def: ast.FunctionDef) -> list[LinterMessage]:
-        """The violations of the rule by a function."""
+        """Return the function's violations of the rule."""
 
     def message(self, description: str, node: ast.AST) -> LinterMessage:
-        """A message at the place of `node`."""
+        """Return a message at the place of `node`."""
         line, char = getattr(node, "lineno", 1), getattr(node, "col_offset", 0)
         return LinterMessage(type(self).__name__, description, line, char)
 
@@ -142,7 +141,7 @@ class ArgTypeValidator(ComponentFunctionValidator):
 
 
 class DefaultValidator(ComponentFunctionValidator):
-    """A default that is written out is of its argument's type. None is always one."""
+    """A literal default has the type of its argument. None is always allowed."""
 
     def validate(self, app_specs_func_def: ast.FunctionDef) -> list[LinterMessage]:
         found = []
@@ -173,7 +172,7 @@ class ReturnTypeValidator(ComponentFunctionValidator):
 
 
 class DocstringValidator(ComponentFunctionValidator):
-    """The function and each of its arguments are described. Not asked for unless it is named."""
+    """The function and each of its arguments have a description. This rule is off unless it is named."""
 
     def validate(self, app_specs_func_def: ast.FunctionDef) -> list[LinterMessage]:
         name = app_specs_func_def.name
@@ -203,7 +202,7 @@ class ComponentFnVisitor(ast.NodeVisitor):
         self.visited_function = False
 
     def visit_FunctionDef(self, node: ast.FunctionDef) -> None:
-        """Functions inside functions are not checked."""
+        """Check the function, and no functions inside it."""
         if node.name == self.component_function_name:
             self.visited_function = True
             self.linter_errors = list(lint(node, self.validators))
@@ -212,7 +211,7 @@ class ComponentFnVisitor(ast.NodeVisitor):
 def lint(
     function: Function, validators: Sequence[ComponentFunctionValidator] | None = None
 ) -> Iterator[LinterMessage]:
-    """The rule violations of a function, in the order of the rules. An async one breaks them all."""
+    """Return the function's rule violations, in the order of the rules. An async function breaks all."""
     if isinstance(function, ast.AsyncFunctionDef):
         text = f"Function: {function.name} is async; a component is a plain function"
         yield LinterMessage("Async", text, function.lineno, function.col_offset)
@@ -239,7 +238,7 @@ def validate(
         return [LinterMessage("NotFound", f"Function {component_function} not found", 1, 0)]
     try:
         return list(lint(found, validators))
-    except (MemoryError, RecursionError):  # the file could be parsed, and its tree is too deep to look at
+    except (MemoryError, RecursionError):  # the file was parsed, but its tree is too deep to visit
         text = f"an expression in function '{component_function}' is nested too deeply"
         return [LinterMessage("SyntaxError", text, found.lineno, found.col_offset)]
 
@@ -270,7 +269,7 @@ def _wrong_default(argument: ast.arg, default: ast.expr) -> str | None:
         if value is None or not _PLAIN_TYPE.fullmatch(annotation):
             return None
         tp = eval(annotation, {"__builtins__": {}, "typing": typing, **_TYPES})
-    except Exception:  # names of the module, or no type
+    except Exception:  # names of the module, or a text that is not a type
         return None
     try:
         from_value(value, tp, lambda _, number: _refuse(number))

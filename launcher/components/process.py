@@ -1,4 +1,4 @@
-"""The process that calls the components of job files: start, query and kill it, and what runs in it.
+"""The process that calls components of job files: how to start, ask and kill it, and its program.
 
 It reads calls from a socket, one line of JSON each, and answers each with a line. A component that crashes
 ends only this process, and the launcher reports how it ended.
@@ -27,18 +27,18 @@ MAX_ANSWER_BYTES = 16 << 20
 MAX_DATA_BYTES = 8 << 30
 """The memory limit of the process: a component that needs more fails, and the launcher continues."""
 
-_LATE_S = 5.0  # the launcher ends a call that takes too long; this limit is for a dead launcher
-_LOOK_S = 0.1  # how often a silent process is checked: a child that it forked may hold its socket open
+_LATE_S = 5.0  # the launcher ends slow calls itself; this limit is for a launcher that has died
+_LOOK_S = 0.1  # seconds between checks of a silent process, whose socket a forked child may keep open
 _BOOT = "import sys; sys.path[:] = sys.argv[3:]; from launcher.components.process import main; "
 _BOOT += "main(int(sys.argv[1]), float(sys.argv[2]))"
 
 
 class DiedError(Exception):
-    """The process ended, or its answer was too long; the message says which."""
+    """The process has ended, or its answer was too long; the message says which of both."""
 
 
 class ComponentProcess:
-    """The process, in its own group, and the launcher's end of its socket. Raises OSError."""
+    """The process, in its own process group, and the launcher's end of the socket. Raises OSError."""
 
     def __init__(self, timeout_s: float) -> None:
         self.timeout_s = timeout_s
@@ -58,7 +58,7 @@ class ComponentProcess:
             raise
 
     def ask(self, line: bytes) -> bytes:
-        """The line that answers `line`. Raises TimeoutError, DiedError."""
+        """Send `line`, and return the line that answers it. Raises TimeoutError, DiedError."""
         deadline = time.monotonic() + self.timeout_s
         self._channel.settimeout(self.timeout_s)
         try:
@@ -134,7 +134,7 @@ def _answer(value: dict[str, Any]) -> dict[str, Any]:
         return evaluate(partial(get_component, name, folder=call.folder), call).to_json()
     except LauncherError as error:  # metadata that JSON cannot hold
         return failed(name, "invalid-value", f"component `{name}`: {error}", hint=error.hint or "").to_json()
-    except BaseException as error:  # a SystemExit or KeyboardInterrupt of its own, no memory, no stack
+    except BaseException as error:  # its own SystemExit or KeyboardInterrupt, a lack of memory or of stack
         why = f"component `{name}` failed: {type(error).__name__}: {error}"
         return failed(name, "invalid-value", why).to_json()
 

@@ -19,10 +19,10 @@ from launcher.specs.secret import MalformedSecretException, Secret
 from launcher.specs.text import shell_words, to_dict
 
 EMPTY: Any = inspect.Parameter.empty
-"""No type, no default."""
+"""Marks a missing type or default."""
 
 _FREE = (EMPTY, Any, object)
-"""Any type; text stays text."""
+"""The type that allows any value; text stays text."""
 
 _CONTAINERS = (list, dict, tuple)
 
@@ -95,12 +95,10 @@ def _container_from_text(text: str, tp: Any) -> Any:
 
 
 def from_value(value: Any, tp: Any, spelt: Spelt | None = None, path: Path = ()) -> Any:
-    """Take a value out of a document as `tp`: an int also for a float, a list also for a tuple.
+    """Convert a value of a document to `tp`; an int may also be a float, a list a tuple.
 
-    Args:
-        spelt: the texts of the document, in which numbers stand for text and text for nothing else; without
-            it, text may stand for what is no text, as on the command line.
-        path: where in the document the value is.
+    Args: spelt: the texts of numbers in the document: a number may then be a text, and a text nothing else.
+    Without `spelt`, a text may be any type, as on the command line. path: where in the document the value is.
 
     Raises WrongValueException.
     """
@@ -131,7 +129,7 @@ def _container_from_value(value: Any, tp: Any, spelt: Spelt | None, path: Path) 
         return origin(value)
     if isinstance(value, dict):
         return {
-            # A key is text in every document.
+            # A key is always text in documents.
             from_value(key, parts[0], None, (*path, key)): _from_entry(item, parts[1], spelt, (*path, key))
             for key, item in value.items()
         }
@@ -140,13 +138,13 @@ def _container_from_value(value: Any, tp: Any, spelt: Spelt | None, path: Path) 
 
 
 def _as_list(value: Any) -> str | None:
-    """A hint for a text in the place of a list of its words. Double quotes mean the same in YAML and TOML."""
+    """Return a hint for a text where a list of its words is meant. YAML and TOML share double quotes."""
     words = shell_words(value) if isinstance(value, str) else None
     return f"write {json.dumps(words, ensure_ascii=False)}" if words else None
 
 
 def _from_entry(value: Any, tp: Any, spelt: Spelt | None, path: Path) -> Any:
-    """The value of a mapping. One of texts may be for the `env` of a role: there a secret can stand."""
+    """Convert a mapping's value. In a mapping of texts, for the `env` of a role, it may be a secret."""
     if not spelt or tp is not str or not isinstance(value, dict) or value.keys() != {"secret"}:
         return from_value(value, tp, spelt, path)
     try:
@@ -252,7 +250,7 @@ def _type(function: Callable[..., object], called: str, name: str, annotation: A
         return EMPTY
     names = getattr(inspect.unwrap(function), "__globals__", {})
     try:
-        # One by one: an unresolvable annotation does not affect the others.
+        # Annotations are resolved one by one, so that an unresolvable one does not affect the others.
         return typing.get_type_hints(SimpleNamespace(__annotations__={name: annotation}), names)[name]
     except Exception as error:
         raise ComponentSignatureException(
@@ -264,8 +262,8 @@ def _type(function: Callable[..., object], called: str, name: str, annotation: A
 def parse_docstring(docstring: str | None) -> tuple[str, dict[str, str]]:
     """(description, parameter → text) of a docstring in Google's or in reST style.
 
-    The description is all that stands before the first section. A section's title has an indented body below
-    it: `Usage:` before more plain text is none.
+    The description is the text before the first section. A section's title has an indented body below it, so
+    `Usage:` above plain text is no title.
     """
     text = inspect.cleandoc(docstring or "") + "\n"
     end = _DESCRIPTION_END.search(text)
@@ -279,7 +277,7 @@ def parse_docstring(docstring: str | None) -> tuple[str, dict[str, str]]:
 
 def _texts(lines: Iterable[str], begun: Callable[[str], tuple[str, str] | None]) -> dict[str, str]:
     """Parameter → text, where `begun` returns the name and text that begin on a line; others continue it."""
-    texts = {"": ""}  # what belongs to no parameter is collected under ""
+    texts = {"": ""}  # text that belongs to no parameter is collected under ""
     name = ""
     for line in lines:
         found = begun(line)
@@ -292,13 +290,13 @@ def _texts(lines: Iterable[str], begun: Callable[[str], tuple[str, str] | None])
 
 
 def _item(line: str) -> tuple[str, str] | None:
-    """`name: text` or `name (type): text`."""
+    """Read `name: text` or `name (type): text`."""
     found = _ITEM.match(line)
     return (found["name"].lstrip("*"), found["text"]) if found else None
 
 
 def _field(line: str) -> tuple[str, str] | None:
-    """`:param name: text` or `:param type name: text`. What is not indented ends it."""
+    """Read `:param name: text` or `:param type name: text`. A line without indentation ends the text."""
     found = _FIELD.match(line)
     if not found:
         return None if line.startswith(" ") else ("", "")
@@ -322,24 +320,23 @@ def component_help(
     *,
     width: int = _WIDTH,
 ) -> str:
-    """The help of a component as text, each argument with its type and default, ends in a newline.
+    """Return the help of a component, each argument with its type and default; ends in a newline.
 
-    Args:
-        defaults: parameter → value from configuration; they stand in the place of the signature's.
-        width: columns that lines are to fit in; of more than 100 the rest is not used.
+    Args: defaults: parameter → value from configuration, in place of the signature's default. width: the
+    columns for a line, of which at most 100 are used.
     """
     columns = min(width, _WIDTH)
     description, _ = get_fn_docstring(function)
     parameters = parameters_of(function).values()
     lines = [f"usage: launcher run {name}"]
-    # Behind the first bare word all is the rest's.
+    # All words behind the first bare word belong to `*args`.
     for parameter in sorted(parameters, key=lambda parameter: parameter.is_rest):
         word = _usage(parameter)
-        if len(lines[-1]) + 1 + len(word) > columns:  # lines are broken between arguments, never in one
+        if len(lines[-1]) + 1 + len(word) > columns:  # lines are broken between arguments, never within one
             lines.append(_INDENT + word)
         else:
             lines[-1] += f" {word}"
-    # Lines that are too long are broken; what fits, such as an example, stays as it was laid out.
+    # Only too long lines are broken; a line that fits, such as an example, keeps its layout.
     said = [line if len(line) <= columns else fill(line, columns) for line in description.split("\n")]
     lines += ["", *said, *(["", "arguments:"] if parameters else [])]
     for parameter in parameters:
@@ -360,7 +357,7 @@ def _usage(parameter: Parameter) -> str:
 
 
 def _shown_default(parameter: Parameter, configured: Any) -> str:
-    """` (default: …)` behind an argument, as it would be written on the command line; "" without one."""
+    """Return ` (default: …)` for an argument, in the form of a command line; "" without a default."""
     value = parameter.default if configured is None else configured
     if value is EMPTY:
         return " (required)"

@@ -91,7 +91,7 @@ def parse_nnodes(j: str) -> tuple[int, int, int, str]:
 
 
 def get_role_name(script: str | None, m: str | None) -> str:
-    """The name of a script without folder and suffix, or the last part of a module's. Raises ValueError."""
+    """Return the name of a script without folder and suffix, or the last part of a module's name."""
     if script and m:
         raise ValueError("only one of script and m can be given")
     if script:

@@ -1,1 +1,1 @@
-"""Files of other tools as job files: sbatch scripts, compose files and Procfiles. None of them is run."""
+"""Convert files of other tools to job files: sbatch scripts, compose files, Procfiles. Runs none of them."""

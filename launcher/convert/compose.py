@@ -84,7 +84,7 @@ def _roles(services: Mapping[str, Spec], draft: Draft) -> dict[str, str]:
 
 
 def _items(value: object) -> Iterable[object]:
-    """The items of a list, or the keys of a mapping; nothing of any other value."""
+    """Return the items of a list or the keys of a mapping; nothing for any other value."""
     return value if isinstance(value, list | Mapping) else ()
 
 
@@ -103,7 +103,7 @@ def _hosts(services: Mapping[str, Spec], roles: Mapping[str, str]) -> dict[str, 
 
 
 def _service(service: Service) -> Iterator[Diagnostic]:
-    """Give each key of a service a place in the job. Yields the problems of the keys."""
+    """Give each key of a service a place in the job; yields the keys' problems."""
     document, spec = service.job.document, service.spec
     try:
         command(service)
@@ -196,7 +196,7 @@ def _ports(job: ComposeJob) -> None:
 
 
 def _shared(job: ComposeJob) -> None:
-    """Set the options of the job: values that all roles share; differing values have no place."""
+    """Set the options of the job from values that all roles share; other values have no place in the job."""
     for key, values in job.common.items():
         if key == "grace_s":
             job.draft.put(("cfg", key), max(values))

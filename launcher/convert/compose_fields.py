@@ -19,11 +19,11 @@ from launcher.text import seconds_in
 Spec = Mapping[str, Any]
 
 RESTARTS = 10
-"""The restarts of a role that Compose would restart for ever."""
+"""The restart policies of Compose that never give up."""
 ALWAYS = ("always", "unless-stopped", "any")
 
 _OF_ROLE = ("shm_size", "ulimits", "tmpfs", "cap_add", "user", "extra_hosts", "read_only")
-"""Options of containers that `cfg` of a role takes."""
+"""Options of containers that a role's `cfg` takes."""
 _UNITS = " kmgt"
 _SIZE = re.compile(r"(\d{1,15}(?:\.\d{1,6})?)\s*([kmgt]?)i?b?", re.IGNORECASE)
 _PULLS = {"always": "always", "never": "never"}
@@ -392,7 +392,7 @@ def _shaped(service: Service, key: str, value: Any, path: Place) -> Any:
 
 
 def _of_all(service: Service, value: Any, path: Place, *, key: str) -> None:
-    """Set an option of the job, for services that all have the same value."""
+    """Set an option of the job if all services have the same value for it."""
     text = value if isinstance(value, bool) else service.literal(value, path)
     service.job.common.setdefault(key, []).append(text)
 

@@ -72,7 +72,7 @@ REASONS: Mapping[str, str] = {
     "uts": "containers have a host name of their own",
     "volumes_from": "name the same volumes in `mounts`",
 }
-"""Key of a service, or of the file → what to do in its place."""
+"""Key of a service, or of the file → the text on what to do instead."""
 
 
 _DOLLAR = re.compile(
@@ -82,7 +82,7 @@ _HOST_KEY = re.compile(r"(?i)host|server|addr|endpoint|broker|node|upstream|(?:^
 
 
 class Invalid(ValueError):
-    """A value that Compose refuses, too. The message is for users, and holds no secret."""
+    """Compose also refuses the value. The message is for users, and contains no secret."""
 
 
 class TextPiece(NamedTuple):
@@ -92,7 +92,7 @@ class TextPiece(NamedTuple):
     name: str = ""
     default: str | None = None
     odd: str = ""
-    """The expression as written, where a variable of the job cannot mean the same."""
+    """The expression as written, if no variable of the job has the same meaning."""
 
 
 def parts(text: str) -> list[TextPiece]:
@@ -162,11 +162,11 @@ class Texts:
         return "".join(part.default or "" if part.name else part.text for part in found)
 
     def value(self, text: str, key: str | None = None) -> str:
-        """A text with references.
+        """Return a text with references.
 
         Args:
             key: the variable or option that has the value: `REDIS_HOST: redis` is a host, `NAME: redis` none.
-                None where no host may stand.
+                None where a host is not possible.
         """
         return "".join(self._written(part, key) for part in parts(text))
 
@@ -256,5 +256,5 @@ class Texts:
 
 
 def _mark(name: str) -> str:
-    """Return a mark that stands for a variable while text is quoted and escaped."""
+    """Return a mark that represents a variable while its text is quoted and escaped."""
     return f"\0{name}\0"

@@ -1,4 +1,4 @@
-"""Convert a file of another tool to a proven job file, and report the parts that are lost."""
+"""Convert a file of another tool to a verified job file, and report the parts that are lost."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _SUFFIXES = (".yaml", ".yml", ".json", ".toml", ".sbatch", ".slurm", ".sl", ".jo
 
 @dataclass(frozen=True, slots=True)
 class Converted:
-    """A job file, not written yet.
+    """A job file that is not written yet.
 
     Attributes:
         text: in YAML, as `launcher fmt` writes it.
@@ -154,7 +154,7 @@ _AMOUNTS: Mapping[str, tuple[str, ...]] = {
     "gpus-per-task": ("gpus", "gpus-per-task", "ntasks", "gres"),
     "gpus-per-node": ("gpus", "gpus-per-task", "gres"),
 }
-"""Option about an amount → the options that decide this amount."""
+"""Option about an amount → all options that determine the amount."""
 
 
 def compiled(draft: Draft, text: str, path: str) -> Compiled:

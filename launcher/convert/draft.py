@@ -75,7 +75,7 @@ class Draft:
     _values: dict[str, str] = field(default_factory=dict)
 
     def put(self, path: Path, value: Any) -> None:
-        """Set the field at a path of keys."""
+        """Set a field, given by a path of keys."""
         into: dict[str | int, Any] = self.fields  # type: ignore[assignment]
         for key in path[:-1]:
             into = into.setdefault(key, {})
@@ -109,8 +109,9 @@ class Draft:
         self.note(path, f"no value is copied: set {source} where launcher runs")
 
     def shell_text(self, role: str, text: str, *, is_shell: bool = True) -> str:
-        """Text for a shell, with literal secrets in variables of the role, and our references escaped.
-        `is_shell` is False for a program that does not expand `$NAME`."""
+        """Return text for a shell, with literal secrets as variables of the role, and our references escaped.
+        `is_shell` is False for a program that does not expand `$NAME`.
+        """
 
         def replaced(found: re.Match[str]) -> str:
             name = found["name"]
@@ -194,7 +195,7 @@ def _entry(start: str, value: Any, path: Path, notes: dict[Path, list[str]], ind
 
 
 def _is_short(value: Any, path: Path, notes: dict[Path, list[str]]) -> bool:
-    """Whether a collection fits into brackets: a list of scalars, or a mapping where these are customary."""
+    """Whether a collection is written in brackets: a list of scalars, or a mapping that usually is."""
     if any(each[: len(path)] == path and len(each) > len(path) for each in notes):
         return False
     parts = list(value.values()) if isinstance(value, dict) else value

@@ -17,7 +17,7 @@ _PORT = re.compile(r"\$(?:PORT\b|\{PORT\b)")
 
 
 def is_procfile(text: str) -> bool:
-    """Whether a text has lines of processes, and no other but comments."""
+    """Whether a text has lines of processes, and otherwise only comments."""
     matches = [match for _, match in _lines(text)]
     return bool(matches) and None not in matches
 
@@ -44,7 +44,7 @@ def _processes(source: Source) -> dict[str, str]:
 
 
 def convert(source: Source, name: str = "") -> Draft:
-    """The draft of the job. Raises LauncherError for text that is no Procfile."""
+    """Return the draft of the job. Raises LauncherError for text that is not a Procfile."""
     given = _processes(source)
     folder = os.path.basename(os.path.dirname(os.path.abspath(source.file)))
     draft = Draft(source.file, {"name": name or label(folder)})

@@ -40,10 +40,10 @@ _SETUP = """
     shift shopt sleep source spack srun test then time true type ulimit umask unset until wait which while { }
 """
 _HARMLESS = frozenset(_SETUP.split())
-"""The first words of lines that may run once per task instead of once."""
+"""First words of lines that may run in each task instead of once."""
 _LONGEST = 128 * 1024
 _EXACT_MIB = 1024
-"""Below this amount, launcher requests more memory than asked, for its own processes."""
+"""Below this amount of MiB, launcher requests more memory than asked, for its own processes."""
 
 
 @dataclass(slots=True)
@@ -208,7 +208,7 @@ def _is_alone(code: str, calls: Sequence[tuple[int, int, Mapping[str, str]]]) ->
 
 
 def _once(code: str) -> Iterator[str]:
-    """Yield the lines whose effect or value differs when each replica runs them."""
+    """Yield the lines that do or give something else when each replica runs them."""
     joined = re.sub(r"\\\n", " ", code)
     for line in map(str.strip, joined.split("\n")):
         unquoted = re.sub(r"""'[^']*'|"[^"]*\"""", "", line)
@@ -222,7 +222,7 @@ def _once(code: str) -> Iterator[str]:
             yield f"`{line}`"
 
 
-# What it asks for
+# -- The resources that the job asks for
 
 
 def _sizes(options: Mapping[str, str], shape: _Shape, draft: Draft) -> None:

@@ -1,4 +1,4 @@
-"""Read the attempts of jobs, from the ledger and from engines that know further ones, and select among them.
+"""Read the attempts of jobs from the ledger, and from engines that know others; select among them.
 
 Selecting by job, number and time reads no more than index entries.
 """
@@ -32,7 +32,7 @@ class Candidate(NamedTuple):
     """An app that may have the wanted output.
 
     Attributes:
-        is_kept: whether its scheduler still has more than its outcome, such as its logs.
+        is_kept: whether its scheduler still has its logs and other files, not only its outcome.
         app: the record of an app that only an engine knows; None for an app that is recorded here.
         part: the selected role and replicas; None for all.
     """
@@ -85,7 +85,7 @@ def _of_word(name: AppName, part: Selected, numbers: Ranges, since: float | None
 
 
 def attempts_of_job(part: Selected, numbers: Ranges, since: float | None = None) -> list[Candidate]:
-    """The attempts of the job of an app, the newest first; see `select`."""
+    """Return the attempts of the job of an app, the newest first; see `select`."""
     app = part.app
     is_shared = bool(scheduler_of(app).shared_engine)
     with open_reader() as store:
@@ -108,10 +108,10 @@ def attempts_of_job(part: Selected, numbers: Ranges, since: float | None = None)
 def present(
     candidates: Iterable[Candidate], on_removed: Callable[[str], None] | None = None
 ) -> Iterator[Selected]:
-    """The candidates that have begun to run, in their present state; few at a time.
+    """Yield the candidates that have begun to run, in their present state; reads a few at a time.
 
     Args:
-        on_removed: called with the id of each app of which only the outcome is left, in place of yielding it.
+        on_removed: called with the id of each app that has only its outcome left; such an app is not yielded.
     """
     left = iter(candidates)
     while batch := list(islice(left, _BATCH)):

@@ -1,4 +1,4 @@
-"""Compare attempts on record: one with another, one with its job file, those of all jobs with a branch."""
+"""Compare recorded attempts: one with another, one with its job file, those of all jobs with a branch."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def between_attempts(old: Attempt, new: Attempt) -> Difference:
 
 
 def from_file(old: Attempt, launch: Launch) -> Difference:
-    """The differences from an attempt to the job as its file declares it now."""
+    """Return the differences between an attempt and the job that its file declares now."""
     needed = " ".join(sorted(need.job for need in launch.needs))
     facts = [
         ("inputs", old.inputs, launch.inputs_digest),
@@ -80,17 +80,14 @@ def _name(attempt: Attempt) -> str:
 class Synced:
     """A branch, compared with the attempts on record.
 
-    A job is applied when its latest attempt has the effect that the commit declares, whatever became of it.
-    The last applied commit is the newest one that an attempt was submitted from; jobs that differ from that
-    commit already were held then.
+    A job is applied when its latest attempt has the effect that the commit declares, whatever its outcome.
+    The last applied commit is the newest commit of any attempt; jobs that differ from that commit were held
+    by its apply.
 
-    Attributes:
-        commit: the newest commit of the branch.
-        applied: the last applied commit; "" for none.
-        behind: how many first parents of the branch come after `applied`; 0 when no job waits for them.
-        pending: the jobs that `commit` declares otherwise than their latest attempts, and `applied` does not.
-        held: the jobs that `applied` declares otherwise already.
-        attempts: the latest attempt of each job that has one.
+    Attributes: commit: the newest commit of the branch. applied: the last applied commit; "" for none.
+    behind: how many first parents of the branch come after `applied`; 0 when no job waits for them. pending:
+    the jobs whose latest attempts differ from `commit`, but not from `applied`. held: the jobs whose latest
+    attempts differ from `applied`, too. attempts: the latest attempt of each job that has one.
     """
 
     commit: str
@@ -137,14 +134,14 @@ def synced(
 
 
 def _unapplied(launches: Sequence[Launch], attempts: Mapping[JobKey, Attempt]) -> list[JobKey]:
-    """The jobs whose latest attempt has another effect, or that have none, in order."""
+    """Return the jobs without an attempt, or whose latest attempt has another effect, in order."""
     found = []
     for launch in launches:
         attempt = attempts.get(launch.key)
         if not launch.enabled or (attempt is not None and attempt.effect == start_of(launch).digest):
             continue
         if attempt is not None and not attempt.effect:
-            # Attempts of older versions lack it; a file that `rerun_on` names starts a job at its time.
+            # Attempts of older versions lack it; a file of `rerun_on` starts a job at its time.
             is_same = attempt.digest == canonical.digest_of(launch)
             if is_same and attempt.inputs == launch.inputs_digest:
                 continue

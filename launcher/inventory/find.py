@@ -135,7 +135,7 @@ def _check_whole(text: str, found: Selected) -> None:
 
 
 def find(text: str, target: str = "") -> Selected:
-    """Find a single app; see `find_all`. Raises LauncherError for a group."""
+    """Find a single app by the rules of `find_all`. Raises LauncherError for a group."""
     found = find_all(text, target)
     if found.is_group:
         what = f"`{text}` matches {plural(len(found.apps), 'app')}, but this command takes one"
@@ -292,13 +292,13 @@ def _listed(apps: Sequence[AppRecord]) -> str:
 
 
 def _looks_like_an_app_id(name: str) -> bool:
-    """Whether a name ends like an app id, in a hash or random id. For other names, no engine is contacted."""
+    """Whether a name ends in a hash or random id, like an app id. For other names, no engine is contacted."""
     start, dash, end = name.rpartition("-")
     return bool(start and dash) and len(end) >= 5 and end.isascii() and end.isalnum() and end.islower()
 
 
 def _known_to_engines(app_id: str) -> Search[list[AppRecord]]:
-    """Apps that only an engine knows: their records were removed, or are on another machine."""
+    """Return apps that only an engine knows: their records were removed, or are on another machine."""
     from launcher.specs.jobkey import parse_app_handle
     from launcher.state.records import AppRecord
 

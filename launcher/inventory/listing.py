@@ -131,7 +131,7 @@ def _refresh(name: str, app_ids: list[str], seen: dict[str, AppRecord], warn: Wa
                 ended = []
         if ended or not all(each in seen for each in app_ids):
             record_ends((name,))
-            if ended:  # also apps without a job, which `record_ends` skips
+            if ended:  # also ends apps without a job, which `record_ends` skips
                 EndRecorder().record(*ended)
             return True
     except LauncherError as error:
@@ -218,9 +218,9 @@ def record_ends(schedulers: Sequence[str]) -> None:
 
 
 def say_why_held(apps: Sequence[AppRecord]) -> None:
-    """Set the messages of the held apps among these, in every table: `waits for prepare (running)`.
+    """Set the messages of the held apps among these, for every table: `waits for prepare (running)`.
 
-    Where nothing more is known, the message of the app's holder stays.
+    If nothing more is known, the message of the app's holder stays.
     """
     queued = [app for app in apps if app.state == "queued" and not app.abandoned]
     if queued:
@@ -245,7 +245,7 @@ def say_why_held(apps: Sequence[AppRecord]) -> None:
 
 
 _DONE = ("succeeded", "unknown")
-"""The states of needs that a skipped app does not wait for, as far as is known."""
+"""The states of needs that a skipped app no longer waits for."""
 
 
 def what_starts(app: AppRecord) -> str:
@@ -271,7 +271,7 @@ def apply_command(attempt: Attempt, *options: str) -> str:
     path = attempt.path
     try:
         here = os.getcwd()
-    except FileNotFoundError:  # it was removed
+    except FileNotFoundError:  # the current directory was removed
         here = "/"
     is_folder = os.path.isabs(attempt.origin)
     if top := os.path.realpath(attempt.origin) if is_folder else _checkout(here, attempt.origin):
@@ -311,7 +311,7 @@ def _attempts(wanted: Mapping[str, str]) -> dict[str, Attempt]:
         wanted: app id → scheduler.
     """
     found = recorded.attempts(wanted) if wanted else {}
-    away = set()  # schedulers whose engine is asked no more: each request may take a minute to fail
+    away = set()  # schedulers that are not asked again: each request may take a minute to fail
     for app_id, name in wanted.items():
         if app_id not in found and name not in away:
             try:

@@ -48,7 +48,7 @@ def _replicas(app: AppRecord) -> Sequence[ReplicaRecord]:
     if seen is None:
         from launcher.inventory.status import inspect
 
-        inspect(app)  # raises for an unknown app
+        inspect(app)  # raises an error for an unknown app
         scheduler.check_logs(app.app_id)
         raise LauncherError(
             f"the logs of {app.handle} were removed", hint="only its outcome is still recorded"
@@ -62,7 +62,7 @@ def records(
     part: LogPart,
     on_restart: Callable[[Restart], None] | None = None,
 ) -> Iterator[LogRecord]:
-    """The output of one replica with times."""
+    """Return the output of one replica, with times."""
     logs = scheduler_of(app).logs(app.app_id)
     logs.on_restart = on_restart
     return logs.records(replica, part)
@@ -71,7 +71,7 @@ def records(
 def run_times(
     app: AppRecord, replicas: Sequence[tuple[str, int]], restart: int
 ) -> dict[tuple[str, int], tuple[float, float | None]]:
-    """The begin and end of a run of each replica (None: not yet), in seconds since the epoch.
+    """Return begin and end of a run of each replica in seconds since the epoch; None if it has not come.
 
     Replicas that had no such restart are left out. Raises LogsUnsupported where the times are not known.
     """
@@ -85,10 +85,10 @@ def run_times(
 def tail_of(
     app: AppRecord, document: Mapping[str, Any], count: int
 ) -> tuple[ReplicaRecord | None, list[str]]:
-    """The replica that failed first, None without any, and the last lines of its output, without secrets.
+    """Return the replica that failed first (or None), and the last lines of its output, without secrets.
 
-    Raises LauncherError for removed logs, and SecretError for a secret that cannot be read: its value could
-    not be masked then.
+    Raises LauncherError for removed logs, and SecretError for an unreadable secret, whose value could not be
+    masked.
     """
     from launcher.schedulers.ended_process import last_lines
     from launcher.schedulers.logs import LogPart

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 
 class Question:
-    """A question for the attempts of jobs. Without keys, engines name only unfinished attempts.
+    """A question to engines about the attempts of jobs. Without keys, engines name only unfinished attempts.
 
     Attributes:
         known: the schedulers on which the jobs are known to have run; if empty, all are asked.
@@ -104,7 +104,7 @@ def _ask(questions: Sequence[Question]) -> None:
             for app in scheduler.list() if lists else ():
                 for each in lists:
                     each.handles.setdefault(app.app_id, []).append(app.app_handle)
-        except LauncherError as error:  # without the engine, only the record is known
+        except LauncherError as error:  # without the engine, only recorded attempts are known
             if scheduler.is_in_use():
                 unreached = f"; {scheduler.shared_engine} could not be reached: {error}"
         finally:
@@ -124,7 +124,7 @@ def _attempts(scheduler: Scheduler[Any], questions: Sequence[Question]) -> list[
 
 
 def with_newer(jobs: Mapping[Key, AppRecord], held: Sequence[Attempt]) -> dict[Key, AppRecord]:
-    """The latest attempt of each job; an unfinished submission only if the job has no other attempt."""
+    """Return the latest attempt of each job; an unfinished submission only if there is no other attempt."""
     out = dict(jobs)
     for attempt in sorted(held, key=_rank):
         known = jobs.get(attempt.key)
@@ -182,8 +182,8 @@ def matrix(name: str, project: str, target: str = "") -> Search[list[AppRecord]]
 
     Each attempt has the name of its matrix on record. Attempts of older versions have only the names of jobs,
     `NAME-…`, and their job files. If such a file exists and declares another name, its jobs do not belong to
-    the matrix. If it does not exist, two jobs make a matrix. Where `name` of the file is a pattern, its
-    `matrix.group` is the name of the matrix, and the names of its jobs may begin otherwise.
+    the matrix. If it does not exist, two jobs make a matrix. If `name` of the file is a pattern,
+    `matrix.group` is the name of the matrix, and its jobs may have other names.
     """
     family: list[AppRecord] = []
     for start in (f"{name}-", ""):
@@ -202,7 +202,7 @@ def matrix(name: str, project: str, target: str = "") -> Search[list[AppRecord]]
 
 
 def held_matrix(name: str, project: str, held: Sequence[Attempt]) -> list[AppRecord]:
-    """`matrix`, for attempts that only engines know."""
+    """Return the attempts of a matrix that only engines know; see `matrix`."""
     found = with_newer({}, [attempt for attempt in held if attempt.key.project == project])
     older = {*_older(held)}
     files = {each.app_id: (each.origin, each.path) for each in held if each.app_id in older}

@@ -11,7 +11,7 @@ from launcher.schedulers.registry import open_reader
 from launcher.state.records import AppRecord
 
 FINAL = ("succeeded", "failed", "cancelled", "skipped")
-"""The end states that never change again; "lost" may."""
+"""The end states that never change; "lost" may change."""
 
 _MODES = ("user", "system")
 
@@ -93,5 +93,5 @@ def _place(project: str, target: str, scheduler: str, name: str, value: str) -> 
 
 
 def _job(app: AppRecord) -> Labels:
-    """Not `job`: Prometheus sets that label to the name of the scrape."""
+    """The label is not `job`, which Prometheus sets to the name of the scrape."""
     return ("project", app.project or ""), ("target", app.target or ""), ("job_name", app.job or "")

@@ -1,4 +1,4 @@
-"""The output folder of a job: copy its files, and compare its results, numbers in one of them."""
+"""The output folder of a job: copy its files, and compare the numbers in its file of results."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class Output:
 
     Attributes:
         address: a path where the replicas run, or the name of a volume.
-        unseen: why the existence of the folder is unknown; "" where it is known.
+        unseen: why it is unknown whether the folder exists; "" if that is known.
     """
 
     attempt: Attempt
@@ -120,18 +120,18 @@ def _missing(app: AppRecord, attempt: Attempt, engine: str) -> LauncherError:
 
 
 FILE: Final = "metrics.json"
-"""A flat mapping of numbers, at the top of the output folder."""
+"""The file of results: a flat mapping of numbers, at the top of the output folder."""
 _MOST_BYTES: Final = 64 << 10
 _MOST_NUMBERS: Final = 1000
 _LONGEST_NAME: Final = 80
 _LOOKED_BACK: Final = 10
-"""How many earlier attempts are searched for the success before."""
+"""How many earlier attempts are searched for the previous success."""
 _SLACK_S: Final = 60.0
 """Seconds by which a file's time may be off."""
 
 
 class ResultRow(NamedTuple):
-    """One result, before and now; None where it is missing."""
+    """One result, before and now; None if it is missing."""
 
     name: str
     old: float | None
@@ -156,7 +156,7 @@ class ResultRow(NamedTuple):
 
 
 def results_of(app: AppRecord) -> list[ResultRow]:
-    """Return the results of an ended attempt beside those of the success before it; [] without any."""
+    """Return the results of an ended attempt, each with that of the success before it; [] without any."""
     new = read_results(app)
     if not new:
         return []
@@ -182,7 +182,7 @@ def read_results(app: AppRecord) -> dict[str, float] | None:
 
 
 def success_before(app: AppRecord) -> AppRecord | None:
-    """The latest success before an attempt that has another output folder; None where none is known."""
+    """Return the latest earlier success with another output folder; None if none is known."""
     try:
         attempts = attempts_of(app, _LOOKED_BACK)
     except LauncherError:

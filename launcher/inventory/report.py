@@ -28,13 +28,13 @@ if TYPE_CHECKING:
     from launcher.inventory.listing import Warn
 
 LINES = 20
-"""The most lines of output that are shown of a failed app."""
+"""The most lines of output to show of a failed app."""
 
 MOST_DETAILED = 60
 """The most apps whose scheduler is asked for replicas, events and output."""
 
 _DETAILS_S = 20.0
-"""The seconds for which schedulers are asked: one may be a cluster behind ssh."""
+"""The seconds in which schedulers are asked, since one may be a cluster behind ssh."""
 
 _MOST_RESULTS = 40
 """The most jobs whose results are shown, and the most results of one."""
@@ -47,7 +47,7 @@ Key = tuple[str, str, str]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReportChoice:
-    """The choice of apps for a report: named and selected ones with all attempts of their jobs, or all.
+    """The choice of apps for a report: all, or named and selected apps with all attempts of their jobs.
 
     Attributes:
         select: as `--select`: JOB, +JOB with those that it needs, JOB+ with those that need it.
@@ -105,7 +105,7 @@ class ReportedApp:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Failure:
-    """Attempts that failed in the same way: first those that are the latest of their job.
+    """Attempts that failed in the same way, first the latest attempts of their jobs.
 
     Attributes:
         since_then: the outcome of the job's later attempt; "" when the first attempt is still its latest.
@@ -127,7 +127,7 @@ class Wait:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RoleUse:
-    """The request of a role per replica in a job's latest measured attempt, and the use of its runs."""
+    """The request per replica of a role in a job's latest measured attempt, and the use of its runs."""
 
     entry: ReportedApp
     role: str
@@ -138,7 +138,7 @@ class RoleUse:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Results:
-    """The results of a job's latest success beside those of the success before it ("" without one)."""
+    """The results of a job's latest success, each with that of the success before ("" without one)."""
 
     entry: ReportedApp
     before: str
@@ -209,7 +209,7 @@ def gather(choice: ReportChoice, limit: int, warn: Warn) -> Report:
 
 
 def latest_of(entries: Iterable[ReportedApp]) -> dict[Key, ReportedApp]:
-    """Key → the latest of the entries of each job, in their order."""
+    """Return key → the latest entry of the job, in the order of the entries."""
     found: dict[Key, ReportedApp] = {}
     for each in entries:
         known = found.get(each.key)
@@ -316,7 +316,7 @@ def _failures(entries: Sequence[ReportedApp], latest: Mapping[Key, ReportedApp])
 
 
 def _became(number: int | None, state: str) -> str:
-    """`attempt 3 failed`, `attempt 3 was cancelled`, `attempt 3 is running`."""
+    """Return `attempt 3 failed`, `attempt 3 was cancelled`, `attempt 3 is running`."""
     passive = {"lost", "cancelled", "skipped"}
     verb = "was " if state in passive else "" if state in ("succeeded", "failed") else "is "
     return f"attempt {number} {verb}{state}"

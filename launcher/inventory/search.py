@@ -19,7 +19,7 @@ from launcher.schedulers.staged import StagedScheduler
 from launcher.state.records import AppRecord
 
 Written = Callable[[int], tuple[int, str, int]]
-"""See `LogBlock`."""
+"""The time of each part of a block; see `LogBlock`."""
 REMOVED = "their logs were removed"
 
 
@@ -98,7 +98,7 @@ def search(
 
     Lines are searched as the caller takes them. Output that cannot be read is added to the report.
     """
-    away: dict[str, str] = {}  # engine → why it cannot be asked
+    away: dict[str, str] = {}  # engine → the reason why it cannot be asked
     schedulers: dict[tuple[str, str], StagedScheduler[Any]] = {}
     for selected in present(candidates, lambda app_id: report.add(REMOVED, app_id)):
         app = selected.app
@@ -146,7 +146,7 @@ def _is_wanted(query: Query, part: Selected, role: str, k: int) -> bool:
 
 
 def lines_of(blocks: Iterable[LogBlock], query: Query) -> Iterator[FoundLine]:
-    """The lines of one output that match, with their context, in order."""
+    """Yield the lines of one output that match, with their context, in order."""
     if query.before or query.after or query.tail is not None:
         found = _around(blocks, query)
         return found if query.tail is None else _last(found, query.tail, query.after)
@@ -154,7 +154,7 @@ def lines_of(blocks: Iterable[LogBlock], query: Query) -> Iterator[FoundLine]:
 
 
 def _matches(blocks: Iterable[LogBlock], search: LineSearch) -> Iterator[FoundLine]:
-    """Yield the matches; consecutive ones of the same time together, which is five times as fast."""
+    """Yield the matches. Consecutive ones of the same time come together, which is five times as fast."""
     for base, block in _whole_lines(blocks):
         spans = search.spans(block.data)
         done = 0
@@ -210,7 +210,7 @@ def _last_lines(data: bytes, start: int, end: int, count: int) -> list[tuple[int
 
 
 def _last(lines: Iterable[FoundLine], count: int, after: int) -> Iterator[FoundLine]:
-    """The last matches, each with its context."""
+    """Return the last matches, each with its context."""
     groups: deque[list[FoundLine]] = deque(maxlen=count)
     begun: list[FoundLine] = []  # context before the next match
     left = 0

@@ -1,4 +1,4 @@
-"""Read the status of an app with its details, wait for its end, or stop it. Records outcomes that are new."""
+"""Read the status of an app with its details, wait for its end, or stop it. Records new outcomes."""
 
 from __future__ import annotations
 
@@ -43,13 +43,13 @@ def inspect(app: AppRecord) -> AppRecord:
         from launcher.specs.jobkey import UnknownAppException
 
         raise UnknownAppException(app.handle)
-    else:  # only the store knows it
+    else:  # only the store knows the app
         _look_for_logs(found)
     return found
 
 
 def _look_for_logs(app: AppRecord) -> None:
-    """Note whether the logs of an app that its scheduler does not have were removed, or are elsewhere."""
+    """Note whether the logs of an app that its scheduler lacks were removed, or are on another machine."""
     if not app.has_ended or app.started_at is None:
         return
     try:
@@ -80,7 +80,7 @@ def inspect_all(apps: Sequence[AppRecord], warn: Warn) -> Iterator[AppRecord]:
 
 
 def _details(apps: Sequence[AppRecord]) -> dict[str, AppRecord | LauncherError | None]:
-    """Handle → the app with its replicas, as its scheduler reads it, or the error if it cannot be read."""
+    """Return handle → the app with its replicas, as its scheduler reads it, or the error if it cannot."""
     groups: dict[tuple[str, str], list[AppRecord]] = {}
     for app in apps:
         groups.setdefault((app.scheduler, app.session), []).append(app)
@@ -103,7 +103,7 @@ def wait_for(app: AppRecord, timeout_s: float | None, recorder: EndRecorder | No
     Raises UnknownAppException.
     """
     scheduler = scheduler_of(app)
-    if not app.has_ended:  # opened now, so that no time passes between the end and the return
+    if not app.has_ended:  # opened now, so that no time is lost between the end and the return
         recorder = recorder or EndRecorder()
     seen = scheduler.wait_record(app.app_id, timeout_s)
     if seen is None:
@@ -189,7 +189,7 @@ def _mark_lost(app: AppRecord) -> None:
 
 
 def about(app: AppRecord) -> Mapping[str, Any]:
-    """The origin and the document of an app: see `Attempt.about`. Empty if unknown."""
+    """Return the origin and the document of an app, see `Attempt.about`; empty if unknown."""
     attempt = recorded.attempt(app.app_id)
     if attempt is not None and attempt.handle == app.handle:
         return attempt.about()

@@ -21,7 +21,7 @@ class Phase:
     Attributes:
         kind: before (its submission), needs (waits for other jobs), line (waits for its share), run, stop, or
             for replicas also order (waits for other roles), pause (before a restart).
-        start, end: epoch seconds; `end` is None for a span that goes on.
+        start, end: epoch seconds; `end` is None for a span that has not ended.
         state: state of a run that has ended: succeeded, failed, cancelled or lost.
         text: further facts, such as how a run ended.
     """
@@ -114,7 +114,7 @@ class _Fold:
         self._close(self._spans(replica), at, state, text)
 
     def _pause(self, event: Mapping[str, Any], at: float) -> None:
-        """Show the time to the next run as a pause, of all replicas that this event restarts."""
+        """Show the time until the next run as a pause of all replicas that this event restarts."""
         by = self._app.replica(dict(event))
         of_scope = {"app": self._app.replicas, "role": by.role.replicas}.get(event["scope"], [by])
         for replica in of_scope:

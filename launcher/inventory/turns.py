@@ -21,16 +21,14 @@ if TYPE_CHECKING:
     from launcher.turns.machine import EngineTables, Machine
 
 OF_OTHERS = " of another state folder"
-_NAMED = 2  # holders in a phrase; more are counted
+_NAMED = 2  # holders named in a phrase; further ones are counted
 
 
 class InLine:
     """An app in line.
 
-    Attributes:
-        position: 1 for the first in line.
-        waits_for: `1 GPU held by train-1-k3fwx`, or `1 core, behind train-1-k3fwx` where that is free;
-            "" when it is about to start.
+    Attributes: position: 1 for the first in line. waits_for: `1 GPU held by train-1-k3fwx`, or `1 core,
+    behind train-1-k3fwx` if a core is free; "" when the app is about to start.
     """
 
     __slots__ = ("position", "ticket", "waits_for")
@@ -42,7 +40,7 @@ class InLine:
 
     @property
     def why(self) -> str:
-        """`2nd in line for 1 GPU held by train-1-k3fwx`."""
+        """Return `2nd in line for 1 GPU held by train-1-k3fwx`."""
         return f"{ordinal(self.position)} in line" + (f" for {self.waits_for}" if self.waits_for else "")
 
 
@@ -76,13 +74,13 @@ class Tables:
 
     @classmethod
     def read(cls) -> Tables:
-        """The tables that LAUNCHER_HOME and LAUNCHER_SLOTS name; empty where there are none yet."""
+        """Read the tables that LAUNCHER_HOME and LAUNCHER_SLOTS name; empty if there are none yet."""
         folder, gpu_folder = slots_table(), gpu_table()
         return cls(folder, gpu_folder, tickets(folder), tickets(gpu_folder), token())
 
     @classmethod
     def of_engine(cls, found: EngineTables) -> Tables:
-        """The tables of an engine, whose apps every state folder knows."""
+        """Make the tables of an engine, whose apps every state folder knows."""
         made = cls(found.folder, found.gpu_folder, found.own, found.of_gpus)
         made.engine, made.machine = found.engine, found.machine
         return made
@@ -97,7 +95,7 @@ class Tables:
 
     def _in_line(self, queued: Sequence[Ticket]) -> Iterator[InLine]:
         """An app is behind all apps of its table and, with GPUs, behind all that ask for some."""
-        first: dict[str, Ticket] = {}  # in its table, and among the apps with GPUs
+        first: dict[str, Ticket] = {}  # the first app of each table, and the first with GPUs
         count = {"own": 0, "gpus": 0}
         for position, ticket in enumerate(queued, 1):
             kinds = ["own"] * (not self.is_elsewhere(ticket)) + ["gpus"] * bool(ticket.gpus)
@@ -130,7 +128,7 @@ class Tables:
         if resource == GPUS and not label:
             return [each for each in self.holders if each.dealt]
         if self.is_elsewhere(ticket):
-            return []  # the holders in its table are not known here
+            return []  # the holders of the app's table are unknown here
         group = _group(ticket, label)
         holders = (each for each in self.holders if not self.is_elsewhere(each))
         return [each for each in holders if group in each.groups and each.asks(resource) > 0]
@@ -161,7 +159,7 @@ def _of_engine(scheduler: StagedScheduler[Any]) -> Tables | None:
     turns = scheduler.engine_turns
     try:
         found = turns.tables() if turns is not None else None
-    except LauncherError:  # it cannot be reached
+    except LauncherError:  # the engine cannot be reached
         return None
     return None if found is None else Tables.of_engine(found)
 
@@ -201,7 +199,7 @@ def left_by(ticket: Ticket) -> list[int]:
 
 
 def have_cleared(tables: Tables) -> None:
-    """Get the shares of dead holders cleared, by the first in line, else by a process started for it."""
+    """Have the shares of dead holders cleared, by the first in line or by a process started for it."""
     from launcher.schedulers.leftovers import start_clearing
 
     try:
@@ -222,7 +220,7 @@ def start_now(apps: Sequence[AppRecord]) -> set[str]:
     try:
         found = summon(slots_table(), [each.app_id for each in apps], token())
     except FileNotFoundError:
-        pass  # there is no table
+        pass  # there is no such table
     except OSError as error:
         raise unusable(error, slots_table()) from error
     for scheduler, app_ids in _by_scheduler(each for each in apps if each.app_id not in found):
@@ -267,9 +265,9 @@ def _lacking(first: Ticket, ticket: Ticket) -> tuple[str, str]:
 
 
 def _place_of(places: str, held: int) -> str:
-    """Return one of so many places, in words; where their number is unknown, `held` of them are not free.
+    """Return a phrase for one of `places`; if their number is unknown, for one of `held` taken places.
 
-    More can be held than there are: `launcher start --now` takes one beyond the limit.
+    More can be taken than exist: `launcher start --now` takes a place beyond the limit.
     """
     if places == "1" or (not places and held <= 1):
         return "the place"

@@ -46,7 +46,7 @@ class SuggestionRule(NamedTuple):
     """The rule for suggesting an amount.
 
     Attributes:
-        headroom: the factor on the highest use.
+        headroom: the highest use is multiplied by this factor.
         least: a lower suggestion is at most this part of the amount asked for.
         over: use above the amount asked for times this factor raises it; None: it is never raised.
         steps: (up to this amount, rounded up to multiples of this).
@@ -65,8 +65,9 @@ RULES = {
     "memory_bytes": SuggestionRule(1.25, 0.75, 1.0, _MEMORY_STEPS, 64 * _MIB),
     "timeout_s": SuggestionRule(2.0, 0.25, None, _TIME_STEPS, 600),
 }
-"""Name of the amount in a document → rule. Fewer cores are suggested where that halves them, at 1.5 times the
-highest use; memory at 1.25 times; a time limit at twice the longest run, where that quarters it."""
+"""Name of the amount in a document → rule. Fewer cores are suggested if that halves them, at 1.5 times the
+highest use; memory at 1.25 times; a time limit at twice the longest run, if that quarters it.
+"""
 
 _NO_SUGGESTION = {
     PROCESS: "the largest process alone was measured, and several processes read as one",
@@ -193,7 +194,7 @@ _Head = tuple[str, str, str, str, str]  # name, project, target, origin, path
 def _grouped(runs: Sequence[_Run], keys: Collection[JobKey] | None) -> dict[_Head, dict[JobKey, list[_Run]]]:
     """Return head of a group → its jobs → their runs; all in the order of `runs`.
 
-    Some jobs of a matrix make no group: they are named one by one.
+    When only some jobs of a matrix are chosen, each is a group of its own.
     """
     wanted = None if keys is None else {tuple(key) for key in keys}
     by_job: dict[tuple[str, str, str], list[_Run]] = {}
@@ -265,7 +266,7 @@ def asked_at(document: Mapping[str, Any], path: str) -> int | None:
 
 
 def _samples(runs: Sequence[tuple[_Run, Mapping[str, Use]]]) -> dict[tuple[str, str], list[Sample]]:
-    """Role and name of an amount → the use of it in each attempt where it is known."""
+    """Return role and name of an amount → the use of it in each attempt where the use is known."""
     found: dict[tuple[str, str], list[Sample]] = {}
     for run, used in runs:
         is_whole = run.state == "succeeded"

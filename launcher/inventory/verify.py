@@ -46,10 +46,8 @@ _NEVER = " (rerun: never)"
 class Link:
     """One link of the chain.
 
-    Attributes:
-        value: what is on record, such as a digest; "" for nothing.
-        why: what confirms it, or why it cannot be checked, as a phrase.
-        expected, found: what differs, for a wrong link.
+    Attributes: value: the recorded value, such as a digest; "" for none. why: a phrase about the
+    confirmation, or why the link cannot be checked. expected, found: the differing values of a wrong link.
     """
 
     name: str
@@ -84,7 +82,7 @@ def verify(app: AppRecord) -> Chain:
         records += scheduler.recorded(app.app_id)
     except LauncherError as error:
         away = str(error)
-    for each in records:  # only some of them know how it ended, for example
+    for each in records:  # only some records know, for example, how it ended
         if attempt.is_live and each.is_outcome and each.attempt.state in ENDED_STATES:
             attempt = replace(attempt, state=each.attempt.state, exit_code=each.attempt.exit_code)
         attempt = replace(
@@ -134,14 +132,14 @@ class _Checks:
     def _judged(self, name: str, check: Callable[[], Link], *fields: str) -> Link:
         try:
             return self._contradiction(name, fields) or check()
-        except (LookupError, TypeError, AttributeError, ValueError) as error:  # it was written by hand
+        except (LookupError, TypeError, AttributeError, ValueError) as error:  # a user has written the record
             why = f"its document cannot be read: {type(error).__name__}: {error}"
             return Link(name=name, mark="wrong", why=why, expected="a document", found="another value")
 
     def _contradiction(self, name: str, fields: Sequence[str]) -> Link | None:
-        """A wrong link, for a field that two records have differently; None where they agree.
+        """Return a wrong link for a field in which two records differ; None if they agree.
 
-        A record lacks images and output digest where it was not there at the end.
+        A record that was made before the end lacks images and output digest.
         """
         for field in fields:
             known = [(each.name, getattr(each.attempt, field)) for each in self.records]
@@ -193,7 +191,7 @@ class _Checks:
         return found("checked", f"{effect} is its effect{online}")
 
     def _effects(self) -> Iterator[str]:
-        """The effects that the attempt may have had.
+        """Return the effects that the attempt may have had.
 
         Plans add the digests of newly watched files to the record, and documents have no order of projects.
         """
@@ -245,7 +243,7 @@ class _Checks:
         return found("missing", self._no_commit)
 
     def _differing(self, ref: WorkspaceRef, root: str) -> dict[str, str]:
-        """The first part that has other files below `root`; {} for none."""
+        """Return the first part with other files below `root`; {} for none."""
         for part in ref.parts:
             path = self._place(part, root)
             try:
@@ -257,7 +255,7 @@ class _Checks:
         return {}
 
     def _place(self, part: WorkspaceRef | ProjectRef, root: str) -> str:
-        """The path of a part below `root`; "" for one that lies outside of it."""
+        """Return the path of a part below `root`; "" for a part outside of it."""
         directory = os.path.join(root, os.path.dirname(self.attempt.path))
         path = bind_workspace(part.path, directory=directory, home=os.path.expanduser("~"))
         inside = os.path.realpath(path).startswith(os.path.realpath(root) + os.sep)
@@ -265,7 +263,7 @@ class _Checks:
 
     @property
     def _has_commit(self) -> bool:
-        oid = self._commit  # in full: a record that was written by hand may name a branch
+        oid = self._commit  # the full id, since a record that a user has written may name a branch
         return bool(self._tree is not None and oid and self._tree.commit_of(oid) == oid)
 
     @property
@@ -303,7 +301,7 @@ class _Checks:
         return found("checked" if is_checked else "missing", "; ".join(words))
 
     def _of_role(self, name: str, id: str, now: Mapping[str, ImageNow]) -> tuple[Mark, str]:
-        """The judgement on the image of one role, and the reason; "wrong" with what was expected."""
+        """Judge the image of one role, and return the reason; for "wrong", also the expected image."""
         image = now.get(id)
         workspace = self._workspace_ref
         if workspace is not None and not workspace.projects:
@@ -336,7 +334,7 @@ class _Checks:
                 return found("wrong", "records differ in how it ended", **_pair(first, other))
         shown = [each for each in self.records if not each.is_outcome and each.attempt.state in ENDED_STATES]
         for each in shown if ends else ():
-            # Replicas exclude an end; what stopped them is not to be seen.
+            # Replicas cannot all have ended so; why they stopped is not visible.
             end, seen = ends[0].attempt, each.attempt.state
             is_failure = end.state == "failed" and bool(end.exit_code)
             if (end.state == "succeeded" and seen == "failed") or (is_failure and seen == "succeeded"):
@@ -355,7 +353,7 @@ class _Checks:
             return found("missing", "not recorded: it has not succeeded")
         if digest and not is_digest(digest):
             return found("missing", f"not recorded: {digest}")
-        # The later attempts that have run with the same output folder.
+        # The later attempts that ran with the same output folder.
         same = [
             each.number
             for each in attempts_of(self._app)
@@ -396,7 +394,7 @@ def _pair(first: Recorded, other: Recorded) -> dict[str, str]:
 
 
 def _files(made: str, recorded_digest: str) -> str:
-    """The files that differ, where the list of the recorded ones is known here."""
+    """Return the files that differ, if the list of the recorded files is known here."""
     old, new = manifest.known(made), manifest.known(recorded_digest)
     changed = manifest.changed_files(old, new) if old is not None and new is not None else []
     return f" ({', '.join(path for _, path in changed[:3])})" if changed else ""

@@ -26,7 +26,7 @@ from launcher.text import name_hint
 CONFIG_FILE = PROJECT_FILE
 ENV_CONFIG = "LAUNCHER_CONFIG"
 _SINGULAR = {"scheduler": "schedulers", "component": "components"}
-"""Other names of sections; TorchX has `component`."""
+"""Other names of sections, such as TorchX's `component`."""
 
 Table = dict[str, "Any"]
 
@@ -89,12 +89,12 @@ def get_configs(prefix: str, name: str, dirs: Iterable[str] | None = None) -> Ta
 
 
 def get_config(prefix: str, name: str, key: str, dirs: Iterable[str] | None = None) -> Any:
-    """One value, such as `get_config("cli", "run", "scheduler")`; None when there is none."""
+    """Return one value, such as `get_config("cli", "run", "scheduler")`; None when there is none."""
     return get_configs(prefix, name, dirs).get(key)
 
 
 def component_defaults(dirs: Iterable[str] | None = None) -> dict[str, dict[str, str]]:
-    """The defaults of all components as texts, the way `get_runner(component_defaults=…)` takes them.
+    """Return the defaults of all components as texts, for `get_runner(component_defaults=…)`.
 
     Raises ConfigError for an unknown component, and for an unknown argument of a component.
     """
@@ -109,11 +109,11 @@ def dump(
 ) -> None:
     """Write a table of run options per scheduler: defaults as comments, required options with placeholders.
 
-    The file has no effect until a user edits it. Of all schedulers, one whose package is broken becomes a
-    comment.
+    The file has no effect until a user edits it. When all schedulers are written, one whose package is broken
+    becomes a comment.
 
-    Raises UnknownSchedulerException, a ValueError, and SchedulerError for one that was named and
-    is broken; both before anything is written.
+    Raises UnknownSchedulerException, a ValueError, and SchedulerError for a named one that is broken; both
+    before anything is written.
     """
     chosen = get_scheduler_factories() if schedulers is None else schedulers
     parts = []
@@ -255,7 +255,7 @@ def _spelt(name: str) -> str:
 
 
 def _text(value: Any) -> str:
-    """A default as a component's argument is written on the command line."""
+    """Return a default in the form of a component's argument on the command line."""
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, list):

@@ -54,7 +54,7 @@ class Runner:
         scheduler_factories: scheduler name → factory(session_name, **params), called on first use.
         component_defaults: component name → parameter → default.
         scheduler_params: keywords for every factory.
-        detach: whether apps outlive this process. Otherwise one that still runs is cancelled with it.
+        detach: whether apps outlive this process. Otherwise running apps are cancelled at its end.
         queue: whether apps wait in line for the cores, memory and GPUs that they ask for. `schedule` then
             returns once an app is in line. Otherwise apps start at once, over capacity too.
 
@@ -189,7 +189,7 @@ class Runner:
             info = dryrun_with(engine, launched, options, workspace)
         else:
             info = engine.submit_dryrun(launched, options)
-        return info.completed(scheduler=scheduler)  # the name in this runner, whatever the scheduler's own
+        return info.completed(scheduler=scheduler)  # the name in this runner, not the scheduler's own
 
     def dryrun_launch(
         self,
@@ -429,7 +429,7 @@ def validate(scheduler: Scheduler[Any], app: AppDef, cfg: Mapping[str, CfgVal]) 
     hook = scheduler._validate
     code = getattr(hook, "__code__", None)
     takes_two = code is not None and code.co_argcount == 3 and not code.co_flags & 0x04
-    if takes_two:  # self, app, scheduler; no *args
+    if takes_two:  # self, app, scheduler, without *args
         hook(app, scheduler.backend)  # type: ignore[call-arg]
     else:
         hook(app, scheduler.backend, cfg)

@@ -252,8 +252,7 @@ class SeenFiles:
                 return
 
     def _walk(self, folder: str, parts: Sequence[str]) -> tuple[list[str], str]:
-        """Return the files loaded by importing `parts` below a folder, and the folder of its submodules or
-        "".
+        """Return the files that an import of `parts` below a folder loads, and its submodules' folder or "".
 
         A folder without `__init__.py` is a package as well.
         """

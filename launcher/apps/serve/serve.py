@@ -1,4 +1,4 @@
-"""Register a model with TorchServe: offer its archive over HTTP, and tell the management API where it is."""
+"""Register a model with TorchServe: serve its archive over HTTP, and give the management API its address."""
 
 from __future__ import annotations
 

@@ -129,7 +129,7 @@ def _verdict(plan: Plan) -> str:
 
 
 def _body(step: Step) -> list[str]:
-    """The lines of the diff: the changes, or the whole document of a job without an earlier attempt."""
+    """Return the lines of the diff: the changes, or the whole document if no attempt came before."""
     lines = [line for change in step.changes for line in diff_lines(change, _COLUMNS)]
     if step.starts and not step.guard.attempt:
         lines += [f"+ {line}" for line in flat(step.document)]

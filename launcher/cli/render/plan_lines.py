@@ -301,7 +301,7 @@ def action(step: Step) -> str:
 
 
 def namer(plan: Plan) -> Callable[[Step], str]:
-    """Returns the name of a step: the job's, with project and target if the plan has several."""
+    """Return a function that names steps: by job, with project and target if the plan has several."""
     single = len({(step.key.project, step.key.target) for step in plan.steps}) <= 1
     return lambda step: step.key.job if single else str(step.key)
 

@@ -264,7 +264,7 @@ def _unchanged(steps: Sequence[Step], name: Callable[[Step], str], color: bool) 
 
 
 def _names(members: Sequence[Step], total: int, name: Callable[[Step], str]) -> list[str]:
-    """The names of jobs of one matrix; of many jobs its name, and their number unless it is `total`."""
+    """Return the names of jobs of a matrix; for many, its name and, unless it is `total`, their number."""
     first, family = members[0], family_of(members[0])
     if family is None or len(members) <= FEW:
         return [name(step) for step in members]
