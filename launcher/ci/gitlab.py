@@ -131,7 +131,7 @@ class GitLab(Api):
         return [_pull(each) for each in found]
 
     def number_in(self, subject: str) -> None:
-        """Return None: GitLab knows the merge request of a commit at once, so no subject has to be read."""
+        """Return None: GitLab knows the merge request of a commit at once, so its subject is not read."""
 
     def pull(self, number: int) -> Pull | None:
         """A merge request; None where there is none of that number."""

@@ -85,9 +85,9 @@ def _machine(tables: Tables) -> Machine:
 
 
 def _cleared(tables: Tables) -> dict[tuple[int, str, str], list[int]]:
-    """Return the processes that keep the shares of dead holders, and have those shares cleared.
+    """Return the processes that keep the shares of dead holders, and let those shares be cleared.
 
-    An engine has already cleared the shares of its machine when it was asked.
+    An engine clears the shares of its machine when it is asked for its tables.
     """
     if tables.engine:
         return {}

@@ -212,7 +212,7 @@ def spec_of(module: str) -> ModuleSpec | None:
     except NOT_THEIRS:
         raise
     except BaseException as error:
-        # A package that cannot import another one is broken; one that cannot be imported itself is absent.
+        # A package that fails to import another module is broken; one that is itself missing is absent.
         if isinstance(error, ModuleNotFoundError) and f"{module}.".startswith(f"{error.name}."):
             return None
         why = f"{type(error).__name__}: {error}"

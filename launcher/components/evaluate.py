@@ -132,7 +132,7 @@ def _is_refused(text: str) -> bool:
 
 
 def _called(answer: Evaluation, component: Component, arguments: ComponentArgs) -> Evaluation:
-    """Raises LauncherError where the component does."""
+    """Return the answer with the app. Raises the LauncherError that the component raises."""
     app = component.build(arguments)
     first = plain(app)
     changes = first_difference(first, plain(component.build(arguments)))

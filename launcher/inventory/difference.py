@@ -81,8 +81,8 @@ class Synced:
     """A branch, compared with the attempts on record.
 
     A job is applied when its latest attempt has the effect that the commit declares, whatever its outcome.
-    The last applied commit is the newest commit of any attempt; jobs that differ from that commit were held
-    by its apply.
+    The last applied commit is the newest one of the branch that a latest attempt was made from; jobs that
+    differ from that commit were held then.
 
     Attributes: commit: the newest commit of the branch. applied: the last applied commit; "" for none.
     behind: how many first parents of the branch come after `applied`; 0 when no job waits for them. pending:

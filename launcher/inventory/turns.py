@@ -94,7 +94,7 @@ class Tables:
         return ticket.is_of(self.home)
 
     def _in_line(self, queued: Sequence[Ticket]) -> Iterator[InLine]:
-        """An app is behind all apps of its table and, with GPUs, behind all that ask for some."""
+        """Yield the apps in line: each is behind its table and, with GPUs, behind all that ask for GPUs."""
         first: dict[str, Ticket] = {}  # the first app of each table, and the first with GPUs
         count = {"own": 0, "gpus": 0}
         for position, ticket in enumerate(queued, 1):

@@ -334,7 +334,7 @@ class _Checks:
                 return found("wrong", "records differ in how it ended", **_pair(first, other))
         shown = [each for each in self.records if not each.is_outcome and each.attempt.state in ENDED_STATES]
         for each in shown if ends else ():
-            # Replicas cannot all have ended so; why they stopped is not visible.
+            # The states of replicas rule out some ends, but do not show why the replicas were stopped.
             end, seen = ends[0].attempt, each.attempt.state
             is_failure = end.state == "failed" and bool(end.exit_code)
             if (end.state == "succeeded" and seen == "failed") or (is_failure and seen == "succeeded"):

@@ -143,7 +143,7 @@ def _shared_lines(steps: Sequence[Step]) -> tuple[str, ...]:
 
 
 def _steps(job: Desired, snapshot: Snapshot, live: Sequence[Attempt]) -> list[Step]:
-    """Return the job's step. Without effects of its own, the stops of superseded live attempts follow it."""
+    """Return the job's step. If that has no effects, stops of older live attempts follow."""
     history = history_of(job, snapshot, live)
     step = decide(job, history)
     if step.has_effects or history.judged is None or history.unreadable or job.launch.lifecycle.protect:

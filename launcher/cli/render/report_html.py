@@ -300,7 +300,7 @@ def _timeline(report: Report, budget: Shares, scale: Scale) -> str:
 
 
 def _lines(entry: ReportedApp, scale: Scale, now: float) -> str:
-    """Return a line for an attempt, and a line for each replica that differs from it."""
+    """Return a line for an attempt, and a line for each replica if these add anything."""
     state = state_of(entry)
     took_ = ran_for(entry.app, now)
     name = html(entry.name)

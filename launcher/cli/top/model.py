@@ -28,7 +28,7 @@ VIEWS: Mapping[str, Collection[str]] = {
 HEADINGS = ("PROJECT", "JOB", "STATE", "TOOK", "WHEN", "WHY")
 _PROJECT, _JOB, _TOOK, _WHEN, _WHY = 0, 1, 3, 4, 5
 _YIELDS = {_WHEN: 60, _TOOK: 30, _PROJECT: 12}
-"""Column → the room for reasons, in columns, below which it is dropped."""
+"""Column → its limit: it is dropped while the room for reasons is below both their width and this."""
 _GAP = 2
 _RANK = {"running": 0, "created": 1, "reserved": 1, "queued": 2, "waiting": 3}
 

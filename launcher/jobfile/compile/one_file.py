@@ -415,7 +415,7 @@ def _definitions(value: Any, problems: Collector) -> dict[str, AnyVar]:
 def _check_common_role(references: References) -> Collection[str]:
     """Check `defaults.role` of the references' document by itself; return the names of its fields.
 
-    This finds wrong values that every role overrides.
+    So a wrong value is found even if every role overrides it.
     """
     given = (references.document.value or {})["defaults"]["role"]
     role = references.resolve(given, ROLE, _COMMON_ROLE)
