@@ -34,8 +34,9 @@ def path() -> str:
 class CacheFolder:
     """The folder, held open: another folder in its place is never read or written.
 
-    Attributes: key: random bytes that were made with the folder. Without the key, digests made with it reveal
-    nothing. An entry that is not sealed with the key was not written by this user.
+    Attributes:
+        key: random bytes that were made with the folder. Without the key, digests made with it reveal
+            nothing. An entry that is not sealed with the key was not written by this user.
     """
 
     def __init__(self, descriptor: int, key: bytes) -> None:

@@ -37,7 +37,8 @@ class Notes:
     Inside a `with`, each question is asked once, and repeated questions get the same answer: the digest
     belongs to the very bytes that were compiled.
 
-    Args: key: the key of the digests; without it they reveal nothing of an answer.
+    Args:
+        key: the key of the digests; without it they reveal nothing of an answer.
     """
 
     def __init__(self, key: bytes) -> None:

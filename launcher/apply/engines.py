@@ -35,9 +35,10 @@ class Engines:
     """One detached scheduler per name and session (started apps outlive the apply), and the temporary folders
     of workspaces with several projects. A context manager.
 
-    Args: store: the open ledger, which schedulers read, too. readonly: keep schedulers from changing their
-    engines, unless they cannot work otherwise. take_over, on_progress, on_wait: see the attributes of
-    StagedScheduler.
+    Args:
+        store: the open ledger, which schedulers read, too.
+        readonly: keep schedulers from changing their engines, unless they cannot work otherwise.
+        take_over, on_progress, on_wait: see the attributes of StagedScheduler.
     """
 
     def __init__(

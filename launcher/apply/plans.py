@@ -45,9 +45,11 @@ def make_plan(
 ) -> Plan:
     """Plan what applying `launches` would start, stop and leave, and why. Writes nothing, takes no lock.
 
-    Args: choices: which jobs are planned, what runs again, and what is stopped beside them. parallel: as in
-    `apply_launches`. requests: make a request for every step that starts a job; else jobs of a matrix that
-    are alike share one.
+    Args:
+        choices: which jobs are planned, what runs again, and what is stopped beside them.
+        parallel: as in `apply_launches`.
+        requests: make a request for every step that starts a job; else jobs of a matrix that are alike share
+            one.
 
     Raises SchedulerError when a scheduler refuses a request, with its reason for each job; StateError when
     LAUNCHER_HOME cannot be read; WrongArgumentError, a TypeError, for anything but launches.

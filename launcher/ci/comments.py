@@ -15,7 +15,9 @@ _APPLIED: Final = "<!-- launcher applied -->"
 def publish_plan(forge: Forge, number: int, scope: ApprovalScope, text: str, *, is_news: bool) -> None:
     """Write the one comment of a project and target, or replace the plan in it.
 
-    Args: text: begins with the mark of the scope. is_news: whether a missing comment is written.
+    Args:
+        text: begins with the mark of the scope.
+        is_news: whether a missing comment is written.
     """
     for comment in reversed(forge.comments(number)):
         if not comment.body.startswith(mark_of(scope)):

@@ -37,8 +37,11 @@ _LOOKED_BACK: Final = 30
 class Finding(NamedTuple):
     """One line of the doctor.
 
-    Attributes: subject: the checked part. state: `unknown` if the token may not read it. detail: the facts
-    found. remedy: the next step for the user; "" for `ok`.
+    Attributes:
+        subject: the checked part.
+        state: `unknown` if the token may not read it.
+        detail: the facts found.
+        remedy: the next step for the user; "" for `ok`.
     """
 
     subject: str

@@ -93,8 +93,10 @@ class Check(NamedTuple):
 class Words(NamedTuple):
     """The words of a server.
 
-    Attributes: request: the name of a pull request. sign: the sign before its number. by_hand: how a user
-    applies a plan manually, followed by its digest.
+    Attributes:
+        request: the name of a pull request.
+        sign: the sign before its number.
+        by_hand: how a user applies a plan manually, followed by its digest.
     """
 
     request: str
@@ -155,8 +157,10 @@ class HttpRefusal(NamedTuple):
 class Api:
     """The API of one repository. Subclasses name the server, and judge its refusals.
 
-    Args: url: address of the API; the token is sent to this address alone. base: address of the repository,
-    below it. sleep: waits between repeats, in seconds.
+    Args:
+        url: address of the API; the token is sent to this address alone.
+        base: address of the repository, below it.
+        sleep: waits between repeats, in seconds.
 
     Attributes:
         error: the errors of this server.

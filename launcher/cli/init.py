@@ -261,10 +261,14 @@ def _ci_files(provider: str, setup: Setup, top: str) -> Iterator[_File]:
 class _File(NamedTuple):
     """One file that init writes, or adds to.
 
-    Attributes: path: absolute. text: the content of a new file. addition: what to add to an existing file of
-    the user, which is never overwritten. marks: words; an existing file that contains all of them needs no
-    addition. own_mark: a word in every version of a file that only launcher writes; launcher replaces older
-    versions. is_optional: whether an existing file with other content is left alone without an error.
+    Attributes:
+        path: absolute.
+        text: the content of a new file.
+        addition: what to add to an existing file of the user, which is never overwritten.
+        marks: words; an existing file that contains all of them needs no addition.
+        own_mark: a word in every version of a file that only launcher writes; launcher replaces older
+            versions.
+        is_optional: whether an existing file with other content is left alone without an error.
     """
 
     path: str

@@ -115,10 +115,12 @@ def called(
 class RunRequest:
     """The fields of the object.
 
-    Attributes: scheduler_args: run options; `scheduler_cfg` takes precedence. component_args: parameter →
-    value; `component_args_str` takes precedence. dryrun, detach, queue: see the options with these names.
-    workspace, parent_run_id: likewise; None if absent. wait, log, tee_logs: accepted and ignored: `run` waits
-    and shows output unless it detaches.
+    Attributes:
+        scheduler_args: run options; `scheduler_cfg` takes precedence.
+        component_args: parameter → value; `component_args_str` takes precedence.
+        dryrun, detach, queue: see the options with these names.
+        workspace, parent_run_id: likewise; None if absent.
+        wait, log, tee_logs: accepted and ignored: `run` waits and shows output unless it detaches.
     """
 
     component_name: str

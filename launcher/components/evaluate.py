@@ -22,9 +22,10 @@ from launcher.specs.mounts import InvalidMountException, parse_mounts
 class Call(NamedTuple):
     """The call of a component in a document.
 
-    Attributes: folder: a relative component file is relative to it. spelt: the text of each number and truth
-    value in `args`, by its path. is_called: False if some arguments are unknown; the known ones are then only
-    checked.
+    Attributes:
+        folder: a relative component file is relative to it.
+        spelt: the text of each number and truth value in `args`, by its path.
+        is_called: False if some arguments are unknown; the known ones are then only checked.
     """
 
     component: str

@@ -23,9 +23,10 @@ Function = ast.FunctionDef | ast.AsyncFunctionDef
 class ComponentFile:
     """A file as parsed.
 
-    Attributes: functions: the top-level functions, also below `if`, `try` and `with`, in the order of the
-    file; of several with one name, the last. error: the syntax error of the file; then there are no
-    functions.
+    Attributes:
+        functions: the top-level functions, also below `if`, `try` and `with`, in the order of the file; of
+            several with one name, the last.
+        error: the syntax error of the file; then there are no functions.
     """
 
     path: str

@@ -97,8 +97,10 @@ def _container_from_text(text: str, tp: Any) -> Any:
 def from_value(value: Any, tp: Any, spelt: Spelt | None = None, path: Path = ()) -> Any:
     """Convert a value of a document to `tp`; an int may also be a float, a list a tuple.
 
-    Args: spelt: the texts of numbers in the document: a number may then be a text, and a text nothing else.
-    Without `spelt`, a text may be any type, as on the command line. path: where in the document the value is.
+    Args:
+        spelt: the texts of numbers in the document: a number may then be a text, and a text nothing else.
+            Without `spelt`, a text may be any type, as on the command line.
+        path: where in the document the value is.
 
     Raises WrongValueException.
     """
@@ -322,8 +324,9 @@ def component_help(
 ) -> str:
     """Return the help of a component, each argument with its type and default; ends in a newline.
 
-    Args: defaults: parameter → value from configuration, in place of the signature's default. width: the
-    columns for a line, of which at most 100 are used.
+    Args:
+        defaults: parameter → value from configuration, in place of the signature's default.
+        width: the columns for a line, of which at most 100 are used.
     """
     columns = min(width, _WIDTH)
     description, _ = get_fn_docstring(function)

@@ -84,10 +84,13 @@ class Synced:
     The last applied commit is the newest one of the branch that a latest attempt was made from; jobs that
     differ from that commit were held then.
 
-    Attributes: commit: the newest commit of the branch. applied: the last applied commit; "" for none.
-    behind: how many first parents of the branch come after `applied`; 0 when no job waits for them. pending:
-    the jobs whose latest attempts differ from `commit`, but not from `applied`. held: the jobs whose latest
-    attempts differ from `applied`, too. attempts: the latest attempt of each job that has one.
+    Attributes:
+        commit: the newest commit of the branch.
+        applied: the last applied commit; "" for none.
+        behind: how many first parents of the branch come after `applied`; 0 when no job waits for them.
+        pending: the jobs whose latest attempts differ from `commit`, but not from `applied`.
+        held: the jobs whose latest attempts differ from `applied`, too.
+        attempts: the latest attempt of each job that has one.
     """
 
     commit: str

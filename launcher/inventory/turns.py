@@ -27,8 +27,10 @@ _NAMED = 2  # holders named in a phrase; further ones are counted
 class InLine:
     """An app in line.
 
-    Attributes: position: 1 for the first in line. waits_for: `1 GPU held by train-1-k3fwx`, or `1 core,
-    behind train-1-k3fwx` if a core is free; "" when the app is about to start.
+    Attributes:
+        position: 1 for the first in line.
+        waits_for: `1 GPU held by train-1-k3fwx`, or `1 core, behind train-1-k3fwx` if a core is free; "" when
+            the app is about to start.
     """
 
     __slots__ = ("position", "ticket", "waits_for")

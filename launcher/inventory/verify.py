@@ -46,8 +46,10 @@ _NEVER = " (rerun: never)"
 class Link:
     """One link of the chain.
 
-    Attributes: value: the recorded value, such as a digest; "" for none. why: a phrase about the
-    confirmation, or why the link cannot be checked. expected, found: the differing values of a wrong link.
+    Attributes:
+        value: the recorded value, such as a digest; "" for none.
+        why: a phrase about the confirmation, or why the link cannot be checked.
+        expected, found: the differing values of a wrong link.
     """
 
     name: str

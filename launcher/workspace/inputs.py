@@ -109,9 +109,10 @@ def changed_since(
 ) -> str:
     """Return the files that have changed since `ref` was made, as a phrase: "train.py changed"; "" for none.
 
-    Args: when: text that follows "changed". late_since: the time of the submission in epoch seconds, when
-    this is called after the end: a file that was written since then counts as changed, as it may have had
-    another content meanwhile.
+    Args:
+        when: text that follows "changed".
+        late_since: the time of the submission in epoch seconds, when this is called after the end: a file
+            that was written since then counts as changed, as it may have had another content meanwhile.
     """
     try:
         digest, now = (reader or InputReader()).read(ref.directory, ref.globs, ref.root)

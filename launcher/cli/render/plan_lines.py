@@ -178,10 +178,12 @@ _WORDS = {"keep": "unchanged", "hold": "held"}
 class Family:
     """The steps of one matrix, most of which a plan shows together.
 
-    Attributes: name: of the matrix. counts: kind of step → number of such members, quiet ones included.
-    alike: groups of steps that differ in values alone; each group has one line. alone: steps that stop
-    something or are held; each has its own line. further: steps beyond the first FEW of such steps, which are
-    only counted.
+    Attributes:
+        name: of the matrix.
+        counts: kind of step → number of such members, quiet ones included.
+        alike: groups of steps that differ in values alone; each group has one line.
+        alone: steps that stop something or are held; each has its own line.
+        further: steps beyond the first FEW of such steps, which are only counted.
     """
 
     name: str

@@ -152,9 +152,11 @@ def run_command(
 ) -> None:
     """Run a command of launcher in a thread; it asks before it changes anything.
 
-    Args: words, options: its command line, and parameters for its `run`. ask: called in the thread of the
-    screen. done: called in that thread at the end, with the output since the question, and whether the
-    command failed.
+    Args:
+        words, options: its command line, and parameters for its `run`.
+        ask: called in the thread of the screen.
+        done: called in that thread at the end, with the output since the question, and whether the command
+            failed.
     """
 
     def asked(text: str, question: str) -> bool:

@@ -45,13 +45,16 @@ from launcher.specs.secret import hide, is_sensitive
 class Environment:
     """The inputs of compiling that lie outside the files.
 
-    Attributes: schedulers: name → its run options. None: unknown here; `cfg` is checked when planning. rules:
-    further rules of schedulers. None: unknown here; the plan reports violations. reach: tells which
-    schedulers' output folders a scheduler can read. None: as for `rules`. cwd: where relative paths begin; ""
-    is the current directory. environ: for variables with `from_env`; None is the process environment.
-    components: whether job files may call components that are not built in; None: as LAUNCHER_COMPONENTS
-    says. reads_environ: whether variables may take values from the environment. checkout: the folder of the
-    files when they are another commit's.
+    Attributes:
+        schedulers: name → its run options. None: unknown here; `cfg` is checked when planning.
+        rules: further rules of schedulers. None: unknown here; the plan reports violations.
+        reach: tells which schedulers' output folders a scheduler can read. None: as for `rules`.
+        cwd: where relative paths begin; "" is the current directory.
+        environ: for variables with `from_env`; None is the process environment.
+        components: whether job files may call components that are not built in; None: as LAUNCHER_COMPONENTS
+            says.
+        reads_environ: whether variables may take values from the environment.
+        checkout: the folder of the files when they are another commit's.
     """
 
     schedulers: Schedulers | None = None

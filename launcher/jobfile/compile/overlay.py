@@ -35,7 +35,9 @@ class Placed(NamedTuple):
 class Removed:
     """Marks a key that `null` or `remove` has removed, so that no default brings it back.
 
-    Attributes: at: the place of the item of `remove`; None for a `null`. is_found: whether the key existed.
+    Attributes:
+        at: the place of the item of `remove`; None for a `null`.
+        is_found: whether the key existed.
     """
 
     at: Range | None = None

@@ -128,9 +128,11 @@ _NO_CHOICE = "none of its choices"
 class Value:
     """The value of a variable for this compile.
 
-    Attributes: value: None when it is missing or wrong, which was noted. text: as written, for use inside
-    longer text and in `env` and `args`. is_assumed: a placeholder of the right type. origin: where it came
-    from, for messages: "from --var".
+    Attributes:
+        value: None when it is missing or wrong, which was noted.
+        text: as written, for use inside longer text and in `env` and `args`.
+        is_assumed: a placeholder of the right type.
+        origin: where it came from, for messages: "from --var".
     """
 
     value: Any

@@ -15,10 +15,11 @@ from launcher.jobfile.text.document import Path
 class Word(NamedTuple):
     """A field of another tool.
 
-    Attributes: tools: the tools that have the field; "" for many. example: a value that the field takes
-    there. A value of another type means something else. answer: the path of our field with the same value,
-    from the same mapping on; or a function that makes our fields from the value; or a sentence when we have
-    no such field.
+    Attributes:
+        tools: the tools that have the field; "" for many.
+        example: a value that the field takes there. A value of another type means something else.
+        answer: the path of our field with the same value, from the same mapping on; or a function that makes
+            our fields from the value; or a sentence when we have no such field.
     """
 
     tools: str
