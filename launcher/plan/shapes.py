@@ -53,7 +53,7 @@ def table(value: Schema, doc: str = "") -> Schema:
 
 
 def record(fields: Mapping[str, Schema], optional: Mapping[str, Schema], doc: str = "") -> Schema:
-    """Return the schema of an object with known fields; `optional` ones may be absent."""
+    """Return the schema of an object with known fields alone, of which the `optional` ones may be absent."""
     known = {**fields, **optional}
     return _of("object", doc, properties=known, required=list(fields), additionalProperties=False)
 
