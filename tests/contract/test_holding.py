@@ -236,7 +236,7 @@ def test_a_waiting_attempt_can_be_withdrawn(case, staged, gate, launcher_home):
 
 
 @pytest.mark.parametrize("how", ["withdrawn", "cancelled"])
-def test_attempts_that_end_together_end_as_asked_though_they_wait_for_each_other(case, staged, gate, how):
+def test_a_need_and_its_waiting_attempts_can_be_withdrawn_or_cancelled_together(case, staged, gate, how):
     first = prepare(case, staged, gate.script)
     need = hold(case, staged, case.app(), first, job="need")
     attempts = [need, *(hold(case, staged, case.app(), need, job=f"last-{n}") for n in range(AT_ONCE + 4))]

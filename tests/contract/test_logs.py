@@ -71,7 +71,7 @@ def test_long_lines_are_not_cut(case: Case) -> None:
     assert [len(line) for line in case.lines(app_id)] == [3000001, 4]
 
 
-def test_streams_are_distinguished(case: Case) -> None:
+def test_stdout_and_stderr_are_read_separately(case: Case) -> None:
     app_id = case.start(case.app("echo out; echo err >&2; echo out2"))
     case.end(app_id)
     assert case.lines(app_id, streams=Stream.STDOUT) == ["out\n", "out2\n"]

@@ -76,7 +76,7 @@ def test_application_policy_restarts_everything(case: Case) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("policy", thinned(RetryPolicy, every=2))
-def test_a_pause_before_a_restart_is_kept_or_refused(case: Case, policy: RetryPolicy) -> None:
+def test_a_scheduler_keeps_or_refuses_a_pause_before_a_restart(case: Case, policy: RetryPolicy) -> None:
     script = case.count + 'test "$LAUNCHER_RESTART" -ge 1'
     app = case.app(script, max_retries=1, retry_delay=1, retry_policy=policy)
     if "retry_delay" not in case.scheduler.supports:

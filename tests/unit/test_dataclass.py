@@ -109,7 +109,7 @@ def test_an_instance_survives_pickling() -> None:
     assert pickle.loads(pickle.dumps(Pair(1))) == Pair(1)
 
 
-def test_two_fields_of_equal_values_hash_alike() -> None:
+def test_instances_with_equal_fields_hash_alike() -> None:
     assert len({Pair(1), Pair(1), Pair(2)}) == 2
 
 

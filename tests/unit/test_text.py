@@ -161,7 +161,7 @@ def test_path_names_stay_in_their_folder(name: str, kept: str) -> None:
     assert path_name(name) == kept
 
 
-def test_path_names_never_meet() -> None:
+def test_different_names_get_different_path_names() -> None:
     assert path_names(["a b", "a-b", "A-B", "c"]) == ["a-b", "a-b-2", "A-B-3", "c"]
 
 

@@ -104,7 +104,7 @@ def test_an_engine_that_is_killed_as_its_watcher_starts_a_replica_starts_it_once
     assert (len(_lines(ran)), state) == (1, "lost"), message
 
 
-def test_an_end_that_no_event_of_the_engine_tells_of_ends_a_wait(scenario):
+def test_a_wait_notices_an_end_that_no_engine_event_reports(scenario):
     """As a watcher records it when an engine that was killed may have started the next run."""
     scenario.apply(scenario.job("exit 3", role="max_retries: 1\nretry_delay: 5m"))
     app = scenario.attempts()[-1].app_id

@@ -138,7 +138,7 @@ def test_an_app_runs_on_without_the_daemon_of_its_node(broken):
     scenario.cluster.start("n1")
 
 
-def test_a_suspended_app_says_so_and_how_it_goes_on(scenario):
+def test_the_status_of_a_suspended_app_names_the_command_that_resumes_it(scenario):
     gate = scenario.gate()
     file = scenario.job(gate.script)
     scenario.apply(file)

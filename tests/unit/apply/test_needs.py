@@ -155,7 +155,7 @@ def names_of_frames(frame: FrameType | None) -> list[str]:
     return [] if frame is None else [frame.f_code.co_name, *names_of_frames(frame.f_back)]
 
 
-def test_a_need_that_has_succeeded_is_not_waited_for(world: World) -> None:
+def test_a_job_does_not_wait_for_a_need_that_has_succeeded(world: World) -> None:
     made = world.steps(prepare="true", train="true")
     world.wait(*world.carry_out(made["prepare"]).values())
     done = world.carry_out(after(made["train"], made["prepare"]))

@@ -98,13 +98,13 @@ def test_the_ask_of_a_job_is_the_sum_over_its_replicas(tmp_path: Path, engines: 
     assert (limit.group, limit.cpu, limit.memory_mb) == (MACHINE, 2.0, 4096)
 
 
-def test_a_job_that_declares_nothing_has_no_turn(tmp_path: Path, engines: Engines) -> None:
+def test_a_job_without_resources_takes_no_turn(tmp_path: Path, engines: Engines) -> None:
     steps = plan(tmp_path, engines, "a", resource={})
     assert asks(Turns(steps, engines), steps) == []
     assert not Path(slots_table()).exists()
 
 
-def test_a_job_of_another_engine_has_no_turn(tmp_path, engines, monkeypatch):
+def test_a_job_of_another_engine_takes_no_turn(tmp_path, engines, monkeypatch):
     monkeypatch.setattr(LocalScheduler, "on_this_machine", lambda _: False)
     steps = plan(tmp_path, engines, "a")
     assert asks(Turns(steps, engines), steps) == []
@@ -224,7 +224,7 @@ def run(
 
 
 @pytest.mark.slow
-def test_jobs_that_declare_nothing_load_nothing_of_turns(tmp_path: Path, launcher_home: Path) -> None:
+def test_jobs_without_resources_load_no_module_of_turns(tmp_path: Path, launcher_home: Path) -> None:
     (tmp_path / "a.launcher.yaml").write_text("version: 1\nname: a\nroles: {main: {entrypoint: 'true'}}\n")
     script = (
         "import sys; from launcher.cli.main import main\n"

@@ -39,7 +39,7 @@ def lines(text: str) -> dict[str, str]:
     return {line.split()[1]: line.rpartition("; ")[2] for line in text.splitlines() if line.startswith("+")}
 
 
-def test_each_line_says_where_its_effect_is_from(repo: Path, scenario: Scenario) -> None:
+def test_each_line_says_whether_its_effect_is_new_or_already_pending(repo: Path, scenario: Scenario) -> None:
     shown = scenario.plan(repo, "--base", "main")
     assert lines(shown) == {
         "a": "from this change",
@@ -50,7 +50,7 @@ def test_each_line_says_where_its_effect_is_from(repo: Path, scenario: Scenario)
 
 
 @pytest.mark.slow
-def test_a_stop_is_pending_where_the_base_has_no_such_job_either(repo: Path, scenario: Scenario) -> None:
+def test_a_stop_of_a_job_that_the_base_lacks_too_is_already_pending(repo: Path, scenario: Scenario) -> None:
     git(repo, "checkout", "-q", "main")
     for name in ("gone", "older"):
         (repo / f"{name}.launcher.yaml").write_text(

@@ -248,7 +248,7 @@ def read(terminal):
         return b""
 
 
-def test_names_that_cannot_be_found_out_are_no_error(scenario):
+def test_completion_prints_no_error_when_the_ledger_is_unreadable(scenario):
     scenario.home.mkdir()
     (scenario.home / "ledger.db").write_text("no database at all, which is longer than a header of one" * 9)
     for kind in KINDS:

@@ -47,7 +47,7 @@ def test_words_win_over_values_and_both_forms_of_scheduler_options_are_taken(run
     assert ("timeout   60 s" in out, "grace     3 s" in out) == (True, True)
 
 
-def test_the_example_of_messages_is_a_request():
+def test_the_example_in_error_messages_is_a_valid_request():
     assert read_request(EXAMPLE).component_name == "utils.echo"
     assert read_request(json.dumps({**ECHO, "workspace": None})).workspace is None
 

@@ -68,7 +68,7 @@ def test_a_table_of_80_columns_has_no_room_for_a_column_of_use_beside_long_reaso
     assert "USED" not in status_text(app)
 
 
-def test_small_amounts_keep_a_digit():
+def test_small_amounts_of_use_keep_a_decimal():
     assert used(Use((0.2, 0.0, 3 * 2**20 + 2**19, "samples"), wall_s=10.0)) == (
         "0.02 cores on average, 3.5 MiB (samples)"
     )

@@ -139,7 +139,7 @@ def test_write_changes_the_values_and_no_other_text(scenario, ran, text, name):
     assert sorted(os.listdir(scenario.folder)) == [name]
 
 
-def test_without_consent_nothing_is_written(scenario, ran):
+def test_write_without_approval_changes_no_file(scenario, ran):
     file = ran(JOB, use(), use())
     before = file.read_text()
     done = scenario.launcher("use", "--write", code=3)
@@ -149,7 +149,7 @@ def test_without_consent_nothing_is_written(scenario, ran):
     assert "cannot be combined" in scenario.launcher("use", "--write", "--json", code=64).err
 
 
-def test_a_number_stays_a_number(scenario, ran):
+def test_write_replaces_a_number_with_a_number(scenario, ran):
     text = JOB.replace('memory: "64GiB"', "memMB: 65536").replace("24h", "86400")
     file = ran(text, use(), use())
     written(scenario)

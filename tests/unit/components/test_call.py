@@ -130,11 +130,11 @@ def test_the_last_value_of_a_repeated_argument_counts():
     assert given(every, "--text=a", "--text=b")["text"] == "b"
 
 
-def test_the_first_bare_word_and_all_behind_it_are_for_the_rest():
+def test_the_first_bare_word_and_all_words_behind_it_go_to_star_args():
     assert given(rest, "--first", "a", "b", "--last", "c")["args"] == ["b", "--last", "c"]
 
 
-def test_words_behind_two_dashes_are_the_rest_without_the_dashes():
+def test_words_behind_two_dashes_go_to_star_args_without_the_dashes():
     got = given(rest, "--first", "a", "--", "--last", "--", "c")
     assert (got["args"], got["last"]) == (["--last", "--", "c"], "z")
 
@@ -150,13 +150,13 @@ def test_an_argument_of_one_letter_takes_one_dash():
     ]
 
 
-def test_the_rest_has_the_type_of_its_annotation():
+def test_star_args_have_the_type_of_their_annotation():
     def numbers(*values: int) -> AppDef: ...
 
     assert given(numbers, "1", "2")["values"] == [1, 2]
 
 
-def test_the_call_has_positions_rest_and_keywords():
+def test_component_args_have_positions_star_args_and_keywords():
     got = component_args_from_str(rest, ["--first", "a", "-x", "3", "b", "c"])
     assert got == ({"first": "a"}, ["b", "c"], {"last": "z", "x": 3})
     assert got.kwargs == {"last": "z", "x": 3}
@@ -168,7 +168,7 @@ def test_values_win_in_the_order_command_line_document_configuration_signature()
     assert (got["number"], got["rate"], got["words"], got["flag"]) == (4, 3.0, ["2"], False)
 
 
-def test_a_configured_default_of_the_rest_is_split_at_blanks():
+def test_a_configured_default_of_star_args_is_split_at_blanks():
     assert given(rest, "--first=a", defaults={"args": "a b --c"})["args"] == ["a", "b", "--c"]
     assert given(rest, "--first=a", "d", defaults={"args": "a b --c"})["args"] == ["d"]
 

@@ -94,7 +94,7 @@ def test_the_declaration_of_an_app_is_the_first_line_and_alone_no_journal(app_di
     assert record.journal(app_dir) is None
 
 
-def test_without_a_folder_nothing_is_written(app_dir: str) -> None:
+def test_an_app_without_a_folder_gets_no_record(app_dir: str) -> None:
     assert not record.append(app_dir, "starting")
     assert record.journal(app_dir) is None
     assert record.app_ids() == []

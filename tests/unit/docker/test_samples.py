@@ -110,7 +110,7 @@ def test_a_run_is_sampled_when_its_age_has_doubled_and_every_300_s(clock: Clock,
     assert engine.asked == ["c"] * 13
 
 
-def test_a_further_step_changes_no_time(clock: Clock, engine: Engine) -> None:
+def test_further_looks_do_not_move_the_next_sample(clock: Clock, engine: Engine) -> None:
     for _ in range(3):
         clock.app.follow([container()])
     clock.app.follow([container(state="paused")])

@@ -96,7 +96,7 @@ def test_the_state_is_derived_from_containers_without_a_journal(
     assert seen(*state_text).state == state
 
 
-def test_no_container_and_no_journal_is_no_app() -> None:
+def test_an_id_without_containers_and_journal_has_no_app() -> None:
     assert view([], None) is None
 
 

@@ -20,7 +20,7 @@ def engine(shown: Owner, *, started_at: float = 1.0, written_at: float = 2.0) ->
     )
 
 
-def test_a_process_before_a_restart_of_the_watcher_is_dead_at_once() -> None:
+def test_a_process_of_an_earlier_run_of_the_watcher_is_dead_at_once() -> None:
     """Its app was being submitted a moment ago: the next apply need not wait for its client."""
     before = replace(PROCESS, start=PROCESS.start - 1)
     assert watchers.may_be_alive(engine(PROCESS), PROCESS, time.time())

@@ -47,7 +47,7 @@ def needs_of(found: Compiled) -> dict[str, list[str]]:
         ("{prepare: {x-why: order alone, rerun: never}}", (Need("prepare", rerun=False),)),
     ],
 )
-def test_needs_are_a_list_or_a_mapping(tmp_path: Path, given: str, needs: tuple[Need, ...]) -> None:
+def test_needs_may_be_a_list_or_a_mapping(tmp_path: Path, given: str, needs: tuple[Need, ...]) -> None:
     assert launch(tmp_path, f"{HEAD}needs: {given}\n{ROLES}").needs == needs
 
 
@@ -184,7 +184,7 @@ def test_fields_of_other_tools_get_the_advice_to_write_needs_and_both_are_explai
     assert labels(compile_text(tmp_path, text)) == ["`depends_on` is a field of a role"]
 
 
-def test_a_name_that_is_empty_or_a_placeholder_cannot_be_judged(tmp_path: Path) -> None:
+def test_a_need_whose_name_holds_a_placeholder_is_left_out(tmp_path: Path) -> None:
     text = HEAD + "vars: {name: {type: str}}\nneeds: [a, x-$<var.name>]\n" + ROLES
     assert launch(tmp_path, text, placeholders=True).needs == (Need("a"),)
 

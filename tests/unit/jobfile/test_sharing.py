@@ -124,7 +124,7 @@ def test_numbers_of_every_layer_are_taken_as_written_there(repository: Path) -> 
     assert [each.app.roles[0].args for each in made.values()] == [["2.50", "true"]] * 2
 
 
-def test_null_may_stand_in_a_file_with_layers_below(repository: Path) -> None:
+def test_null_removes_a_value_of_the_parent_file(repository: Path) -> None:
     text = "== base.launcher.toml\nversion = 1\nabstract = true\ntimeout = '1h'\n"
     text += "== job.launcher.yaml\nversion: 1\nname: job\nextends: base.launcher.toml\ntimeout: null\n"
     write(repository, text + "roles: {main: {entrypoint: x}}\n")

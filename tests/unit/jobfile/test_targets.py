@@ -190,7 +190,7 @@ def test_an_unknown_target_is_an_error_with_the_nearest_name(tmp_path, asked, la
     assert compiled.diagnostics[0].hint == "targets: dev, prod"
 
 
-def test_the_job_without_an_overlay_is_the_target_default(tmp_path: Path) -> None:
+def test_the_target_default_is_the_job_without_an_overlay(tmp_path: Path) -> None:
     text = HEAD + "roles: {a: {entrypoint: x}}\ntargets: {dev: {}}\n"
     assert launch(tmp_path, text, target="default") == launch(tmp_path, text)
     compiled = compile_text(tmp_path, text.replace("dev", "default"))

@@ -40,7 +40,7 @@ def test_the_command_line_wins_over_the_environment_over_the_default(tmp_path: P
         ("{type: str}", "$<app_id>", "$$<app_id>"),
     ],
 )
-def test_in_text_a_value_reads_as_it_was_written(tmp_path, definition, given, expected):
+def test_a_value_within_text_keeps_its_spelling(tmp_path, definition, given, expected):
     assert arg(tmp_path, definition, None if given is None else {"v": given}) == expected
 
 

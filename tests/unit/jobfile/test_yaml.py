@@ -68,7 +68,7 @@ def test_plain_scalars_follow_the_core_schema(text: str, expected: object) -> No
     assert type(found) is type(expected)
 
 
-def test_not_a_number_is_a_float() -> None:
+def test_nan_is_read_as_a_float() -> None:
     assert math.isnan(resolve_plain(".nan"))
 
 

@@ -24,7 +24,7 @@ def test_a_supervisor_killed_before_create_leaves_a_reservation_without_owner(ap
     assert (app.view.state, app.view.lock_held, app.view.owner) == ("reserved", False, "")
 
 
-def test_leftovers_are_killed_wherever_they_went(app: Driven) -> None:
+def test_processes_that_left_the_session_or_dropped_the_environment_are_killed(app: Driven) -> None:
     app.start(
         app.role(
             "main",

@@ -268,7 +268,7 @@ def test_a_start_that_blocks_delays_no_other_app(in_line, running, table):
 
 
 @pytest.mark.slow
-def test_a_table_that_is_gone_for_a_while_costs_no_work(in_line, running, table):
+def test_no_app_is_lost_when_the_table_is_away_for_a_while(in_line, running, table):
     """The app that the first one in line waits for has ended meanwhile."""
     app = in_line()
     go(app, table, 2)

@@ -117,7 +117,7 @@ def test_an_app_with_a_suspended_supervisor_is_withdrawn_all_the_same(supervise:
 
 
 @pytest.mark.parametrize("asked", ["withdrawn", "cancelled"])
-def test_an_app_that_a_client_ends_before_its_need_ends_so(
+def test_an_app_that_a_client_ends_before_its_need_ends_as_asked(
     supervise: Supervise, tmp_path: Path, asked: str
 ) -> None:
     """Its supervisor sees the end of the need first, and no signal."""

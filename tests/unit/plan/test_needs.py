@@ -56,7 +56,7 @@ HISTORY = (done(PREPARE), done(TRAIN, 1, on(PREPARE)), done(EVAL, 1, on(TRAIN)))
 """Everything has succeeded."""
 
 
-def test_a_mere_repeat_of_a_need_leaves_its_dependents() -> None:
+def test_a_repeat_of_an_unchanged_need_reruns_no_dependent() -> None:
     made = plan(CHAIN, *HISTORY, rerun=["prepare"])
     assert [(each.key.job, each.kind) for each in made.steps if each.has_effects] == [("prepare", "rerun")]
     assert (step(made, "prepare").number, step(made, "prepare").edition) == (2, 1)
@@ -71,7 +71,7 @@ def test_a_retry_repeats_the_edition_that_failed() -> None:
     assert shown(made)["train"] == "rerun: needs_changed (prepare will run)"
 
 
-def test_an_asked_for_run_after_a_change_is_an_edition_of_its_own() -> None:
+def test_a_requested_run_after_a_change_is_a_new_edition() -> None:
     made = plan(
         [PREPARE, TRAIN], done(PREPARE), done(PREPARE, 2), done(TRAIN, 1, on(PREPARE)), rerun=["train"]
     )
@@ -202,7 +202,7 @@ def test_an_attempt_that_waits_is_made_anew_when_its_set_of_needs_has_changed(st
 
 
 @pytest.mark.parametrize("fields", [{"state": "reserved"}, {"state": "waiting", "owner": ""}])
-def test_a_leftover_goes_on_only_with_the_same_set_of_needs(fields: dict[str, Any]) -> None:
+def test_an_interrupted_submission_is_resumed_only_with_the_same_set_of_needs(fields: dict[str, Any]) -> None:
     left = summed(CELLS[0], **fields)
     assert step(plan([*CELLS, needing(CELLS[0])], *RAN, left), "sum").kind == "resume"
     for cells in (CELLS[:2], []):
@@ -245,7 +245,7 @@ def test_a_running_dependent_of_a_need_that_runs_again_for_two_reasons_is_replac
 UNKNOWN = {"a": "a.launcher.yaml declares `a`, and the names of its jobs are not known here"}
 
 
-def test_where_a_name_is_not_resolved_the_sets_are_not_compared() -> None:
+def test_sets_of_needs_with_an_unresolved_name_are_not_compared() -> None:
     desired = replace(job("sum", needs=need("a", "prepare")), unresolved=UNKNOWN)
     last = done(SUM, 1, on(CELLS[0]), on(PREPARE))
     for history in ([last, done(job("a"))], [last]):
@@ -259,7 +259,7 @@ def test_where_a_name_is_not_resolved_the_sets_are_not_compared() -> None:
     )
 
 
-def test_an_interrupted_submission_goes_on_where_a_name_is_not_resolved() -> None:
+def test_an_interrupted_submission_with_an_unresolved_name_is_resumed() -> None:
     desired = replace(job("sum", needs=need("a", "prepare")), unresolved=UNKNOWN)
     left = done(SUM, 1, on(CELLS[0]), on(PREPARE), state="reserved")
     resumed = step(plan([desired, PREPARE], done(PREPARE), left), "sum")
@@ -403,7 +403,7 @@ def test_a_running_dependent_of_a_need_that_every_apply_repeats_is_kept() -> Non
     ],
     ids=["changed", "asked for", "changed files"],
 )
-def test_a_running_dependent_of_a_need_that_runs_again_for_more_is_replaced(need_now, asked):
+def test_a_running_dependent_of_a_need_with_a_further_reason_to_run_again_is_replaced(need_now, asked):
     before = done(PREPARE, trigger_digest=combine({"*": "1"}))
     running = done(TRAIN, 1, on(PREPARE), state="running")
     assert step(plan([need_now, TRAIN], before, running, rerun=asked), "train").kind == "replace"

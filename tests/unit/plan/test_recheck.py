@@ -254,7 +254,7 @@ def test_a_plan_whose_own_need_failed_holds_the_jobs_that_wait_for_it() -> None:
     assert check.plan.steps[0].why() == "needs_failed (skipped: prepare failed)"
 
 
-def test_a_plan_of_which_another_need_failed_is_stale() -> None:
+def test_a_plan_is_stale_when_a_need_outside_of_it_has_failed_as_well() -> None:
     """A need that this plan has started may fail; a need outside of the plan may not."""
     other = job("other")
     both = job("after", needs=(Need("other"), Need("prepare")))

@@ -76,11 +76,11 @@ def test_cancel_reaches_only_apps_that_exist() -> None:
     assert (gone.cancelled, there.cancelled) == ([], ["a"])
 
 
-def test_exists_asks_describe() -> None:
+def test_an_app_exists_when_describe_finds_it() -> None:
     assert [Minimal().exists("a"), Minimal(AppState.RUNNING).exists("a")] == [False, True]
 
 
-def test_wait_asks_until_the_app_has_ended() -> None:
+def test_wait_polls_until_the_app_has_ended() -> None:
     found = Minimal(AppState.PENDING, AppState.RUNNING, AppState.FAILED).wait("a", timeout_s=10)
     assert found.state is AppState.FAILED
 

@@ -63,7 +63,7 @@ def test_each_byte_of_a_stream_has_its_time(tmp_path: Path) -> None:
         assert [view.written(4, at) for at in (0, 4)] == [(3 * SECOND, "stdout", 10)] * 2
 
 
-def test_windows_side_by_side_share_no_byte_and_miss_none(tmp_path: Path) -> None:
+def test_adjacent_windows_of_time_share_no_byte_and_miss_none(tmp_path: Path) -> None:
     written = [(n / 10, ("stdout", "stderr")[n % 2], b"x%d\ny" % n) for n in range(50)]
     folder = write(tmp_path / "r", *written)
     for stream in ("stdout", "stderr", "combined"):
@@ -138,7 +138,7 @@ def test_an_index_record_that_is_half_written_is_ignored(tmp_path: Path) -> None
     assert between(folder, "stdout") == b"a\n"
 
 
-def test_a_record_behind_the_data_is_harmless(tmp_path: Path) -> None:
+def test_an_index_record_beyond_the_end_of_the_data_is_harmless(tmp_path: Path) -> None:
     folder = write(tmp_path / "r", (1, "stdout", b"a\n"), (2, "stdout", b"lost\n"))
     (tmp_path / "r" / "combined.log").write_bytes(b"a\n")
     assert [record.data for record in RecordReader(folder).read()] == [b"a\n"]

@@ -254,7 +254,7 @@ def test_the_apps_of_one_request_are_cancelled_with_one_look_and_a_call_for_each
     assert login.started() == ["runs-1"]
 
 
-def test_force_needs_no_conductor(login, slurm):
+def test_a_forced_cancel_needs_no_conductor(login, slurm):
     work, _ = gate(login)
     login.submit("a-1", "n1", work=f"trap '' USR2 TERM; {work}")
     until(lambda: "started" in login.names("a-1"))
@@ -343,7 +343,7 @@ def test_sweep_cancels_jobs_that_can_do_nothing(login, slurm):
     login.do("abort", app_id="kept-1", nonce="n1")
 
 
-def test_hello_names_the_cluster(login, slurm):
+def test_hello_returns_the_cluster_and_its_folders(login, slurm):
     found = login.do("hello")
     assert (found["job_dir"], found["home"]) == (str(login.job_dir), os.environ["HOME"])
     assert found["cluster"]

@@ -54,7 +54,7 @@ def test_a_busy_controller_is_asked_again_later_and_later(tmp_path, monkeypatch,
     assert (calls(made, "sbatch"), pauses) == (3, [1.0, 2.0])
 
 
-def test_a_controller_that_stays_busy_refuses(tmp_path, monkeypatch, pauses):
+def test_a_submission_to_a_controller_that_stays_busy_is_refused(tmp_path, monkeypatch, pauses):
     made = use(monkeypatch, tmp_path, sbatch=BUSY)
     login = Login(tmp_path)
     login.reserve("a-1", "n1")
@@ -111,7 +111,7 @@ def submitted(login: Login) -> None:
         (login.folder("a-1") / name).write_text(text)
 
 
-def test_one_empty_queue_is_no_end_of_a_job(tmp_path, monkeypatch, pauses):
+def test_one_empty_answer_of_squeue_does_not_end_a_job(tmp_path, monkeypatch, pauses):
     """After a restart of the controller squeue may list nothing for a moment."""
     once = f'[ "$(wc -l <"$0.log")" -gt 1 ] && printf \'{ROW % ("40", "RUNNING")}\'; true'
     use(monkeypatch, tmp_path, squeue=once, sacct="exit 1")
@@ -166,7 +166,7 @@ def test_apps_are_cancelled_although_slurm_refuses_the_job_of_another_one(tmp_pa
     assert "outcome" not in login.names("b-1")
 
 
-def test_a_look_at_the_folders_alone_asks_slurm_nothing(tmp_path, monkeypatch):
+def test_reading_the_folders_alone_calls_no_command_of_slurm(tmp_path, monkeypatch):
     made = use(monkeypatch, tmp_path, squeue="exit 1")
     login = Login(tmp_path)
     submitted(login)
@@ -175,7 +175,7 @@ def test_a_look_at_the_folders_alone_asks_slurm_nothing(tmp_path, monkeypatch):
     assert calls(made, "squeue") == 0
 
 
-def test_waits_that_go_on_look_at_the_queue_less_and_less_often(tmp_path, monkeypatch):
+def test_a_long_wait_reads_the_queue_less_and_less_often(tmp_path, monkeypatch):
     made = use(monkeypatch, tmp_path, squeue=f"printf '{ROW % ('40', 'RUNNING')}'")
     login = Login(tmp_path)
     submitted(login)
@@ -196,7 +196,7 @@ def test_waits_that_go_on_look_at_the_queue_less_and_less_often(tmp_path, monkey
     assert all(later > sooner for sooner, later in pairwise(pauses))
 
 
-def test_an_outcome_that_comes_between_the_looks_counts(tmp_path, monkeypatch):
+def test_an_outcome_that_is_written_between_two_looks_counts(tmp_path, monkeypatch):
     use(monkeypatch, tmp_path, squeue="true", sacct="exit 1")
     login = Login(tmp_path)
     submitted(login)

@@ -65,7 +65,7 @@ def queue(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Queue:
     return made
 
 
-def test_a_queued_app_is_answered_by_its_job_and_row_alone(queue):
+def test_a_queued_app_is_answered_with_its_job_and_its_row_of_squeue_alone(queue):
     found = queue.observe()
     assert (found["apps"], "errors" in found) == ({}, False)
     (group,) = found["queued"]

@@ -28,7 +28,7 @@ def message_of(*roles: Role, **cfg: Any) -> str:
     return message
 
 
-def test_an_app_without_peculiarities_has_no_problem_and_no_note():
+def test_a_plain_app_has_no_problem_and_no_note():
     assert found(role(resource=Resource(2, 1, 0)), partition="gpu") == []
     assert notes(AppDef("app", [role(resource=Resource(2, 1, 0))]), {}) == []
 

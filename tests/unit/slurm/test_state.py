@@ -130,7 +130,7 @@ def test_a_job_that_may_not_run_twice_is_lost_when_slurm_queues_it_again():
     assert is_new_end(found)
 
 
-def test_one_empty_queue_is_no_end_of_an_app():
+def test_one_empty_answer_of_squeue_does_not_end_an_app():
     assert seen(submitted())[0] == "queued"
     assert seen(submitted(started={"job": "12", "at": 3.0}))[0] == "running"
     assert seen(submitted(needs={"prepare-1-x": ""})) == ("waiting", "waits for prepare")

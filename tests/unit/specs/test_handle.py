@@ -28,7 +28,7 @@ def test_a_handle_has_three_parts(handle, parts):
     assert make_app_handle(*parts) == handle
 
 
-def test_the_parts_have_names():
+def test_the_parts_of_a_handle_have_names():
     parsed = parse_app_handle("s://n/a")
     assert parsed == ParsedAppHandle(scheduler_backend="s", session_name="n", app_id="a")
     assert (parsed.scheduler_backend, parsed.session_name, parsed.app_id) == ("s", "n", "a")

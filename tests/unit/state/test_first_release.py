@@ -53,7 +53,7 @@ def test_every_command_shows_what_the_first_release_showed(first_release):
     ledger.close()
 
 
-def test_the_old_files_stay(first_release):
+def test_an_upgrade_leaves_the_files_of_the_first_release_unchanged(first_release):
     index = first_release.home / "local" / "index.db"
     before = index.read_bytes()
     first_release.launcher("apply", "good.launcher.yaml", "--yes")

@@ -52,7 +52,7 @@ def version(path: Path) -> int:
     return int(found)
 
 
-def test_every_attempt_is_kept(first_version: Path):
+def test_an_upgrade_keeps_every_attempt(first_version: Path):
     with Store.open() as store:
         assert store.attempts(key()) == ATTEMPTS[::-1]
         assert [entry.number for entry in store.live()] == [2]

@@ -126,7 +126,7 @@ def test_first_and_after_return_the_neighbours_in_line() -> None:
     assert first([]) is None
 
 
-def test_an_ask_survives_the_way_to_its_holder() -> None:
+def test_an_ask_is_read_back_from_its_dict() -> None:
     made = ask(cpu=1.5, gpus=1, devices=["GPU-1"], gpu_table="g")
     again = Ask.from_dict(made.to_dict())
     assert again.to_dict() == made.to_dict()

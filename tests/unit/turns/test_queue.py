@@ -85,7 +85,7 @@ def test_each_app_starts_in_the_order_of_numbers_when_the_app_before_has_left(ta
     assert os.listdir(table) == ["lock"]
 
 
-def test_an_app_behind_the_first_needs_no_look(table, queue):
+def test_an_app_that_joins_behind_the_first_needs_no_look_at_the_table(table, queue):
     queue.join(ask(table, "a", 1, cpu=0.5))
     queue.join(ask(table, "b", 2))
     places = queue.look()

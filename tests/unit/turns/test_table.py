@@ -109,7 +109,7 @@ def test_a_proof_is_kept_where_few_files_may_be_open(table, places, monkeypatch)
     assert bells.is_held(table_.proof(tickets(table)[0]))
 
 
-def test_a_look_at_the_table_removes_nothing(table: str, places: list[Place]) -> None:
+def test_reading_the_table_removes_nothing(table: str, places: list[Place]) -> None:
     for name in ("1-dead", "2-later"):
         Path(table, name).write_text("something else\n")
         os.mkfifo(os.path.join(table, f"{name}.bell"))
@@ -150,7 +150,7 @@ def test_the_second_app_waits_until_the_first_leaves(table: str, places: list[Pl
     assert of(table) == [("b", HOLDS)]
 
 
-def test_an_app_in_line_is_stirred_when_the_app_before_it_starts(table: str, places: list[Place]) -> None:
+def test_an_app_in_line_is_woken_when_the_app_before_it_starts(table: str, places: list[Place]) -> None:
     one, two, three = (take(table, places, app, n) for n, app in enumerate("abc", 1))
     one.leave()
     assert not has_changed(three, 0)
@@ -240,7 +240,7 @@ def test_a_place_passes_to_a_process_that_inherits_it(table: str, places: list[P
     assert waiting.look().starts
 
 
-def test_an_adopted_place_goes_on(table: str, places: list[Place]) -> None:
+def test_an_adopted_place_keeps_its_ticket(table: str, places: list[Place]) -> None:
     first = take(table, places, "a", 1)
     given = Place(Ask("b", number=2, table=table, cpu=1, limits=[ONE_CORE]))
     given.look()
@@ -395,7 +395,7 @@ def test_only_the_app_of_its_own_state_folder_is_summoned_and_watched(table, pla
     assert not mine.look().starts
 
 
-def test_facts_on_an_app_travel_as_groups(table: str) -> None:
+def test_facts_about_an_app_are_sent_as_groups(table: str) -> None:
     """An older version makes an Ask of the fields that it knows, and fails on any other field."""
     sent = Ask("a", table=table, limits=[ONE_CORE], home="h1", folder="/f", engine="unix:///s")
     data = sent.to_dict()
@@ -526,7 +526,7 @@ def test_an_app_does_not_wait_for_leftovers_of_its_own_dead_watcher(table: str, 
     assert [each.number for each in tickets(table)] == [2]
 
 
-def test_the_first_in_line_is_stirred_where_a_dead_holder_has_left_something(table, places):
+def test_the_first_app_in_line_is_woken_when_a_dead_holder_has_left_something(table, places):
     dead = take(table, places, "a", 1, **DOCKER)
     one, two = (take(table, places, app, n) for n, app in enumerate("bc", 2))
     table_.stir(table)

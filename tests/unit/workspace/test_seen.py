@@ -45,7 +45,7 @@ def checkout(tmp_path: Path) -> Checkout:
     return Checkout(tmp_path / "repo")
 
 
-def test_words_that_name_files_are_seen(checkout: Checkout):
+def test_files_named_by_words_of_a_command_are_seen(checkout: Checkout):
     checkout.write("train.py", "conf/a.yaml", "conf/b.yaml", "bin/run")
     assert checkout.names("bin/run", "train.py", "--config=conf/a.yaml", "conf", "none.py", "3") == [
         "bin/run",
@@ -56,7 +56,7 @@ def test_words_that_name_files_are_seen(checkout: Checkout):
     assert checkout.names(str(checkout.root / "train.py"), folder="conf") == ["train.py"]
 
 
-def test_the_words_of_a_script_are_words(checkout: Checkout):
+def test_files_named_in_a_shell_script_are_seen(checkout: Checkout):
     checkout.write("train.py", "b.csv", "model.py")
     script = "set -x\npython train.py <b.csv >out.csv; python -c 'import model' && test -f 'none'\n"
     assert checkout.names("sh", "-euc", script) == ["b.csv", "train.py"]
@@ -195,7 +195,7 @@ RECORD = {"train.py": "1", "model.py": "2"}
         (Seen({**RECORD, "new.py": "3", MORE: "more"}, frozenset({"new.py"})), ()),
     ],
 )
-def test_files_differ_that_changed_that_are_gone_or_that_are_imported_now(now: Seen, want: tuple[str, ...]):
+def test_changed_removed_and_newly_imported_files_count_as_different(now: Seen, want: tuple[str, ...]):
     assert differing(RECORD, now) == want
 
 
