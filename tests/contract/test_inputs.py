@@ -70,7 +70,7 @@ def kill_holder(attempt: Attempt, home: Path) -> None:
 
 
 def judged(staged: Staged, attempt: Attempt) -> tuple[str, str]:
-    """State and changed inputs of an ended attempt, once a client has recorded its end."""
+    """Return state and changed inputs of an ended attempt, once a client has recorded its end."""
     staged.reap()
     staged.wait(attempt.app_id, 60)
     found = staged.attempt(attempt.app_id)
@@ -78,7 +78,7 @@ def judged(staged: Staged, attempt: Attempt) -> tuple[str, str]:
 
 
 def ended(case: Case, staged: Staged, attempt: Attempt) -> tuple[str, str]:
-    """State and changed inputs, as the engine reports them and as the ledger gets them from any client."""
+    """Return state and changed inputs, equal from the engine and from the ledger of any client."""
     case.end(attempt.app_id)
     found = staged.attempt(attempt.app_id)
     assert found is not None

@@ -96,7 +96,7 @@ def test_tail_returns_the_last_lines(case: Case) -> None:
 
 
 def _three_spells(case: Case, script: str = "echo $n") -> tuple[str, list[float]]:
-    """An app that prints "up", and then a, b and c by `script`, each when the line before has arrived.
+    """Return an app that prints "up", and then a, b and c by `script`, each when the line before has arrived.
 
     Returns the id of the app, and a time before each of a, b and c.
     """

@@ -93,7 +93,7 @@ def test_a_scheduler_keeps_or_refuses_a_pause_before_a_restart(case: Case, polic
 
 @pytest.fixture
 def pausing(case: Case) -> AppDef:
-    """An app that fails once, and then waits minutes for its restart."""
+    """Return an app that fails once, and then waits minutes for its restart."""
     if "retry_delay" not in case.scheduler.supports:
         pytest.skip(f"{case.name} does not support `retry_delay`")
     return case.app("echo once; exit 5", max_retries=1, retry_delay=300, retry_policy=RetryPolicy.REPLICA)

@@ -96,7 +96,7 @@ def _server(case: Case, script: str = "sleep 0.2; touch {up}; sleep 1000", **fie
     return case.role("server", script.format(up=up), **made)
 
 
-def test_the_app_ends_when_all_roles_but_services_have_ended(able: Case) -> None:
+def test_the_app_ends_when_all_of_its_roles_that_are_no_services_have_ended(able: Case) -> None:
     client = able.role("client", f"cat {able.shared}/up", depends_on={"server": "ready"})
     found = able.run(AppDef("app", [client, _server(able)]))
     assert found.state is AppState.SUCCEEDED

@@ -21,7 +21,7 @@ TWINS = [path for path in GOOD if path.name.endswith("-toml.launcher.toml")]
 
 
 def digests(path: Path) -> list[str]:
-    """The digests of the jobs of a file, in order."""
+    """Return the digests of the jobs of a file, in order."""
     return [digest(document(launch)) for launch in compiled(path).launches]
 
 

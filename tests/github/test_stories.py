@@ -24,13 +24,13 @@ def job(name: str, run: str = "true", more: str = "") -> dict[str, str | None]:
 
 
 def service(name: str, gate) -> dict[str, str | None]:
-    """A job that runs until its gate is opened."""
+    """Return a job that runs until its gate is opened."""
     entry = f"    entrypoint: sh\n    args: [-c, '{gate.script}']\n"
     return {f"{name}.launcher.yaml": f"version: 1\nname: {name}\nroles:\n  main:\n{entry}"}
 
 
 def attempts(scenario, name: str) -> list[str]:
-    """The pull requests that the attempts of a job come from, the oldest first."""
+    """Return the pull requests that the attempts of a job come from, the oldest first."""
     return [attempt.pull_request for attempt in scenario.attempts(name, project="vision")]
 
 

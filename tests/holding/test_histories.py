@@ -40,7 +40,7 @@ def test_the_use_of_an_app_is_the_sum_over_its_runs(roles, facts, used):
 
 
 def shown(app: App) -> list[object]:
-    """Everything that a view of the app shows."""
+    """Return everything that a view of the app shows."""
     replicas = [
         (each.name, *app.shown(each), each.code, each.restarts, each.ended_at) for each in app.replicas
     ]

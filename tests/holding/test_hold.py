@@ -146,7 +146,7 @@ class Holder:
 
 
 def go(holder: Holder, jobs: list[str], *happened: Any) -> bool | None:
-    """Whether the app starts, after all that has happened; None while it waits."""
+    """Return whether the app starts, after all that has happened; None while it waits."""
     way = way_to_start(jobs, holder)
     try:
         next(way)

@@ -32,7 +32,7 @@ def room_for(size: int) -> Iterator[None]:
 
 
 def kinds(path: Path) -> list[str]:
-    """The kinds of the events in a record in which each line is whole."""
+    """Return the kinds of the events in a record in which each line is whole."""
     return [json.loads(each)["e"] for each in path.read_bytes().splitlines()]
 
 
@@ -211,7 +211,7 @@ def test_a_closed_record_frees_its_descriptor(tmp_path: Path) -> None:
 
 
 def with_blocks(path: Path, size: int) -> Path:
-    """A new empty file with blocks for `size` bytes."""
+    """Return a new empty file with blocks for `size` bytes."""
     with open(path, "xb", opener=lambda name, flags: os.open(name, flags, 0o600)) as file:
         if size:
             preallocate(file.fileno(), 0, size)
@@ -219,7 +219,7 @@ def with_blocks(path: Path, size: int) -> Path:
 
 
 def ahead(path: Path) -> int:
-    """The allocated bytes of a file beyond its end."""
+    """Return the allocated bytes of a file beyond its end."""
     found = path.stat()
     return found.st_blocks * 512 - found.st_size
 
@@ -379,7 +379,7 @@ def test_lines_of_a_shared_record_wait_for_free_space(tmp_path: Path) -> None:
     assert [each["e"] for each in read_events(path.read_bytes())] == ["warning"] * 5
 
 
-def test_a_line_without_kind_or_time_is_no_event() -> None:
+def test_a_line_without_a_kind_or_a_time_is_no_event() -> None:
     lines = [b'{"e":"a","t":1}', b'{"e":"a"}', b'{"t":1}', b"[1]", b'{"e":"b","t":2}']
     assert [each["e"] for each in read_events(b"\n".join(lines) + b"\n")] == ["a", "b"]
 

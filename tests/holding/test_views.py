@@ -256,7 +256,7 @@ def test_a_stop_that_was_recorded_before_the_start_stops_nothing():
 
 
 def taken(roles: str, facts: str) -> App:
-    """The app after these facts, without a holder that decides."""
+    """Return the app after these facts, without a holder that decides."""
     app = App()
     for event in (created(roles), *(fact(each) for each in facts.split("; "))):
         app.take({"t": int(START_S * 1e9), **event})

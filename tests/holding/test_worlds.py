@@ -14,7 +14,7 @@ ROLES = ("a", "b", "c")
 
 
 class HolderDied(Exception):
-    """The holder is gone; the record and the processes are still there."""
+    """The holder has died; its record and its processes remain."""
 
 
 class World:
@@ -140,7 +140,7 @@ def see(world: World, app: App) -> None:
 
 
 def played(seed: int) -> tuple[World, App]:
-    """The end of a world, through the deaths of its holders."""
+    """Return the end of a world, through the deaths of its holders."""
     world = World(seed)
     while True:
         app = fold(world.record)

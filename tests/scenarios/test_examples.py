@@ -23,7 +23,7 @@ FILES = sorted(path for path in EXAMPLES.rglob("*.launcher.*") if not in_contain
 
 @functools.cache
 def why_not(job: str) -> str:
-    """Why an example cannot run on this machine, "" when it can."""
+    """Return why an example cannot run on this machine, "" when it can."""
     if job != "dask":
         return ""
     imported = subprocess.run(["python3", "-c", "import distributed"], capture_output=True, check=False)

@@ -25,7 +25,7 @@ def ends(scenario):
 
 
 def names_of(text):
-    """The names before the lines that `grep` prints."""
+    """Return the names before the lines that `grep` prints."""
     return [line.partition(" | ")[0] for line in text.splitlines()]
 
 

@@ -19,7 +19,7 @@ READ = "cat $<needs.prepare.output_dir>/lines"
 
 
 def folder_of(scenario: Scenario, app: str) -> Path:
-    """The output folder that `status` names."""
+    """Return the output folder that `status` names."""
     return Path(scenario.status(app)["output"])
 
 

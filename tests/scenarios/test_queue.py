@@ -59,7 +59,7 @@ def app_id(scenario, name: str) -> str:
 
 
 def places(scenario) -> dict[str, list[str]]:
-    """The names of the jobs that hold the machine, and of those in line."""
+    """Return the names of the jobs that hold the machine, and of those in line."""
     shown = json.loads(scenario.launcher("queue", "--json").out)
     return {key: [each["app_id"].split("-")[0] for each in shown[key]] for key in ("holders", "line")}
 

@@ -56,7 +56,7 @@ class Line:
         return self.scenario.job(self.script(more), name=name, role=self.share, top=top)
 
     def matrix(self, count, more="true"):
-        """A file of `count` jobs."""
+        """Return a file of `count` jobs."""
         return self.write("job", more, top=f"matrix: {{n: {list(range(count))}}}")
 
     def ran(self):
@@ -64,7 +64,7 @@ class Line:
         return sorted(path.read_text().split()) if path.exists() else []
 
     def noted(self):
-        """What went wrong."""
+        """Return the lines that the jobs noted about faults."""
         return {
             name: path.read_text() for name in ("over", "overtaken") if (path := self.folder / name).exists()
         }
@@ -222,7 +222,7 @@ def test_applies_finish_the_work_after_random_kills_of_clients_and_of_apps_in_li
 
 
 def of_lines(home):
-    """The processes that hold lines, and those that start supervisors for them."""
+    """Return the processes that hold lines, and those that start supervisors for them."""
     found = [pid for pid in processes.of_home(str(home)) if "line_holder" in processes.describe(pid)]
     starters = [pid for pid in processes.of_home(str(home)) if "local.starter" in processes.describe(pid)]
     return found + [pid for pid in starters if processes.parent(pid) in found]

@@ -104,7 +104,7 @@ class World:
         }
 
     def own(self, job: str) -> Any:
-        """The job's own part of what its results stand on: document and inputs."""
+        """Return the job's own part of what its results stand on: document and inputs."""
         if job == "clean":
             return self.data, self.code["clean"]
         if job.startswith("train-"):
@@ -125,7 +125,7 @@ class Oracle:
         self.seen: dict[str, int] = {}
 
     def due(self, world: World, asked: str = "") -> list[str]:
-        """The jobs that have to run, in order; records them as run."""
+        """Return the jobs that have to run, in order; records them as run."""
         found = []
         for job, needs in world.jobs.items():
             now = copy.deepcopy((world.own(job), {need: self.edition[need] for need in needs}))
@@ -141,7 +141,7 @@ class Oracle:
 
 
 def edits(world: World, rng: random.Random) -> dict[str, Callable[[], object]]:
-    """What changes the world, each in one way."""
+    """Return the edits, each of which changes the world in one way."""
 
     def bump(values: dict[str, int], name: str) -> None:
         values[name] = rng.randrange(10**6)

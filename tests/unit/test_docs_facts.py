@@ -36,12 +36,12 @@ every_page = pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
 
 
 def prose(page: Path) -> str:
-    """The text of a page without its blocks, which other tests run."""
+    """Return the text of a page without its blocks, which other tests run."""
     return re.sub(r"^```.*?^```$", "", page.read_text(), flags=re.M | re.S)
 
 
 def code(page: Path) -> list[str]:
-    """Every text between backquotes."""
+    """Return every text between backquotes."""
     return re.findall(r"`([^`\n]+)`", prose(page))
 
 
@@ -93,7 +93,7 @@ JUDGE = Draft202012Validator(json.loads((ROOT / "schemas" / "job-v1.schema.json"
 
 
 def in_a_job(key: str, text: str) -> str:
-    """A job file with the entry `text` at a place where it may stand; "" where there is none."""
+    """Return a job file with the entry `text` at a place where it may stand; "" where there is none."""
     main = "version: 1\nname: a\nroles:\n  main:\n    entrypoint: x\n"
     if key in ("entrypoint", "run") or (key in ROLE.fields and key not in JOB_FIELDS):
         return f"{main.replace('    entrypoint: x', '')}    {text}\n"

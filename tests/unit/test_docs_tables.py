@@ -26,7 +26,7 @@ SET_BY_DDP = {"LAUNCHER_TRACKING_EXPERIMENT_NAME", "LAUNCHER_TRACKING_RUN_NAME"}
 
 
 def rows(page: str, heading: str = "") -> list[list[str]]:
-    """The cells of every row below a heading; code without its quotes."""
+    """Return the cells of every row below a heading; code without its quotes."""
     text = (ROOT / "docs" / f"{page}.md").read_text()
     text = sections(text)[heading] if heading else text
     found = re.findall(r"^\| (.+) \|$", text, re.M)
@@ -38,7 +38,7 @@ def names(cell: str) -> list[str]:
 
 
 def row_in(page: str, heading: str) -> str:
-    """Where a row is missing or superfluous, for the messages of tests."""
+    """Return where a row is missing or superfluous, for the messages of tests."""
     return f"docs/{page}.md, table below `{heading}`: a row for each, in the words of the code"
 
 

@@ -112,7 +112,7 @@ def importtime(argv, *, code=0):
 
 
 def modules(argv, *, code=0, **popen):
-    """The full names of the modules that `python ARGV` imports."""
+    """Return the full names of the modules that `python ARGV` imports."""
     command = [sys.executable, "-X", "importtime", *map(str, argv)]
     got = subprocess.run(command, capture_output=True, text=True, check=False, **popen)
     assert got.returncode == code, got.stdout + got.stderr

@@ -162,7 +162,7 @@ def edges() -> list[tuple[str, str]]:
 
 
 def ours() -> list[tuple[str, str]]:
-    """The edges between two modules of the package."""
+    """Return the edges between two modules of the package."""
     return [(a, b) for a, b in edges() if b in modules() and b != "launcher"]
 
 

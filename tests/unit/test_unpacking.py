@@ -16,7 +16,7 @@ Member = tuple[str, bytes, str]
 
 
 def archive(*members: Member, content: bytes = b"x") -> Iterator[bytes]:
-    """The pieces of an archive of (name, type, link target)."""
+    """Return the pieces of an archive of (name, type, link target)."""
     out = io.BytesIO()
     with tarfile.open(fileobj=out, mode="w", format=tarfile.GNU_FORMAT) as tar:
         for name, kind, link in members:

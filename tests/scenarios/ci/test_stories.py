@@ -21,7 +21,7 @@ def job(name: str, *args: str, more: str = "", role: str = "") -> str:
 
 
 def until_opened(name: str, gate: Gate) -> str:
-    """A job that runs until its gate is opened."""
+    """Return a job that runs until its gate is opened."""
     return f"version: 1\nname: {name}\nroles: {{main: {{entrypoint: sh, args: [-c, '{gate.script}']}}}}\n"
 
 

@@ -178,7 +178,7 @@ def test_an_app_that_was_stopped_by_hand_is_cancelled(scenario, engine):
 
 
 def first_and_second(scenario, more: str = ""):
-    """The files of `first`, which waits at a gate, and of `second`, which needs it; and the gate."""
+    """Return the files of `first`, which waits at a gate, and of `second`, which needs it; and the gate."""
     gate = scenario.gate()
     first = scenario.job(gate.script, name="first")
     return [first, scenario.job("true", name="second", top=f"needs: [first]\n{more}")], gate

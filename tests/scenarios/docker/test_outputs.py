@@ -28,7 +28,7 @@ def volumes(scenario, name: str) -> list[Thing]:
 
 
 def copiers(scenario, volume: str) -> list[Thing]:
-    """The containers that archives of a volume are read from."""
+    """Return the containers that archives of a volume are read from."""
     return [each for each in scenario.daemon.containers() if each.name.startswith(f"{volume}-")]
 
 

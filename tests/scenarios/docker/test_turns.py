@@ -31,7 +31,7 @@ def runs(scenario) -> list[tuple[str, str, str]]:
 
 
 def padded(moment: str) -> str:
-    """The engine leaves out zeros at the end of a time."""
+    """Return a time of the engine with the zeros that the engine leaves out at its end."""
     return moment.removesuffix("Z").ljust(len("2000-01-01T00:00:00.123456789"), "0")
 
 

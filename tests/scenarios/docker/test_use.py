@@ -70,7 +70,7 @@ def until_burnt(scenario: Any, cpu_s: float = 0.2) -> None:
 
 
 def recorded_starts(scenario: Any) -> int:
-    """The number of runs whose start the watcher has recorded."""
+    """Return the number of runs whose start the watcher has recorded."""
     [app_id] = scenario.apps()
     journal = record.journal(record.folder(app_id))
     return sum(event["e"] == "spawn" for event in journal.events) if journal is not None else 0

@@ -42,11 +42,11 @@ class Watched:
         _docker("rm", made)
 
     def watchers(self) -> list[str]:
-        """The ids of the containers of watchers."""
+        """Return the ids of the containers of watchers."""
         return [each["Id"] for each in self._listed()]
 
     def names(self) -> set[str]:
-        """The names of the containers of watchers."""
+        """Return the names of the containers of watchers."""
         return {name.strip("/") for each in self._listed() for name in each["Names"]}
 
     def _listed(self) -> list[dict[str, Any]]:
@@ -65,7 +65,7 @@ class Watched:
         return found
 
     def volumes(self) -> set[str]:
-        """The names of the volumes of watchers, without the one that all of them share."""
+        """Return the names of the volumes of watchers, without the one that all of them share."""
         found = (each for watcher in self.watchers() for each in self._mounts(watcher))
         return {each["Name"] for each in found if each["Type"] == "volume"} - {TURNS}
 

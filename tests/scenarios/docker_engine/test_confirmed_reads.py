@@ -63,7 +63,7 @@ def meanwhile(
 
 
 def dead() -> Owner:
-    """A process that has ended, below this state folder."""
+    """Return a process that has ended, below this state folder."""
     child = subprocess.run([sys.executable, "-c", "import os; print(os.getpid())"], capture_output=True)
     return replace(this_process(), pid=int(child.stdout), start=1)
 

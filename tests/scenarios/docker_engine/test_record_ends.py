@@ -93,7 +93,7 @@ def test_reap_removes_the_containers_that_a_killed_run_has_created(
 
 
 def created(case: DockerCase) -> Any:
-    """A reservation whose two replicas exist and have a scratch volume."""
+    """Return a reservation whose two replicas exist and have a scratch volume."""
     staged: Any = case.scheduler
     app = case.app(replicas=2)
     reservation = staged.reserve(attempt_of(case, app))

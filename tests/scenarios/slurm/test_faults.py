@@ -16,7 +16,7 @@ def app_of(scenario) -> str:
 
 
 def conductor_of(cluster, job: str) -> int:
-    """The pid of the first process of a job's batch script, which conducts the app."""
+    """Return the pid of the first process of a job's batch script, which conducts the app."""
     (line,) = [
         line.split()
         for line in cluster.run("scontrol", "listpids", job).splitlines()
@@ -26,7 +26,7 @@ def conductor_of(cluster, job: str) -> int:
 
 
 def stepd_of(cluster, job: str, step: str) -> int:
-    """The pid of the slurmstepd of a job's step."""
+    """Return the pid of the slurmstepd of a job's step."""
     lines = [line.split() for line in cluster.run("scontrol", "listpids", job).splitlines()]
     parents = {processes.parent(int(line[0])) for line in lines if line[2] == step}
     [pid] = [pid for pid in parents if "slurmstepd: [" in processes.describe(pid)]

@@ -31,7 +31,7 @@ class Runs:
         return sorted(self._path.read_text().splitlines()) if self._path.exists() else []
 
     def programs(self, name: str) -> list[int]:
-        """The processes that run a wrapper: `python3`, or the `srun` of a step."""
+        """Return the processes that run a wrapper: `python3`, or the `srun` of a step."""
         [app_id] = self._scenario.apps()
         found = processes.with_argument(f"{self._scenario.job_dir}/apps/{app_id}")
         programs = {pid: Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0") for pid in found}

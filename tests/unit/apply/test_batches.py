@@ -51,7 +51,7 @@ class World:
             )
 
     def groups(self) -> list[list[str]]:
-        """The jobs of each batch."""
+        """Return the jobs of each batch."""
         found = batches_of(self.steps, Plan(steps=tuple(self.steps)), self._engines, ())
         return sorted([step.key.job for step in batch.steps] for batch in found)
 

@@ -41,7 +41,7 @@ class World:
         self.events: list[Mapping[str, Any]] = []
 
     def steps(self, **scripts: str) -> dict[str, Step]:
-        """A step for each job, as planned now."""
+        """Return a step for each job, as planned now."""
         for job, script in scripts.items():
             role = json.dumps({"entrypoint": "sh", "args": ["-c", f"cd {self.folder}; {script}"]})
             (self.folder / f"{job}.launcher.yaml").write_text(
@@ -151,7 +151,7 @@ def test_an_interrupt_begins_no_job_that_waits_for_the_submission_of_another_one
 
 
 def names_of_frames(frame: FrameType | None) -> list[str]:
-    """The functions that a thread is in."""
+    """Return the functions that a thread is in."""
     return [] if frame is None else [frame.f_code.co_name, *names_of_frames(frame.f_back)]
 
 
@@ -260,7 +260,9 @@ def test_a_need_on_an_engine_that_the_scheduler_cannot_wait_for_is_refused(world
 
 
 @pytest.mark.parametrize("what", ["needs", "inputs"])
-def test_an_app_that_is_held_elsewhere_waits_for_no_other_engine_and_has_no_inputs(world, monkeypatch, what):
+def test_an_app_that_is_held_elsewhere_is_refused_with_inputs_or_needs_on_another_engine(
+    world, monkeypatch, what
+):
     made = world.steps(prepare="true", train="true")
     train = after(made["train"], made["prepare"], scheduler="local_dir")
     check_held(train, train.needs, world.engines)

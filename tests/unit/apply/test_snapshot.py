@@ -23,7 +23,7 @@ def test_the_ledger_decides_the_outcome_of_an_ended_attempt() -> None:
     assert seen([done], [replace(RUNNING, state="lost")]).latest[TRAIN.key].state == "succeeded"
 
 
-def test_the_engine_is_believed_about_the_containers_of_an_ended_attempt() -> None:
+def test_the_engine_decides_whether_the_containers_of_an_ended_attempt_have_drifted() -> None:
     done = replace(RUNNING, state="succeeded")
     by_hand = replace(done, drift="trainer/0 was started by hand")
     assert seen([done], [by_hand]).latest[TRAIN.key].drift == "trainer/0 was started by hand"

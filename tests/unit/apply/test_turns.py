@@ -63,7 +63,7 @@ def asks(turns: Turns, steps: list[Step]) -> list[Ask]:
 
 
 def in_line(step: Step, number: int) -> Place:
-    """The place of the attempt before that of `step`."""
+    """Return the place of the attempt before that of `step`."""
     place = Place(Ask(f"{step.app_id}-before", number=number, table=table_folder(), cpu=1))
     place.look()
     return place

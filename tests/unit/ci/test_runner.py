@@ -170,7 +170,7 @@ def test_a_manual_pipeline_has_its_digest() -> None:
 
 
 @pytest.mark.parametrize(("visibility", "is_public"), [("private", False), ("internal", True), ("", True)])
-def test_only_a_private_project_is_not_public(visibility: str, is_public: bool) -> None:
+def test_the_visibility_of_a_project_decides_whether_it_is_public(visibility: str, is_public: bool) -> None:
     assert job("schedule", CI_PROJECT_VISIBILITY=visibility).is_public is is_public
 
 

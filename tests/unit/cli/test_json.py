@@ -330,7 +330,7 @@ def test_the_environment_changes_no_output(world, argv):
 
 
 def without_ids(text):
-    """The lines without ids, times and seal of a plan, and without ages and the width of their column."""
+    """Return the lines without ids, times, the seal of a plan, ages and the width of their column."""
     own = ("plan_id", "created_at", "expires_at", "seal")
     return [
         re.sub(r" {2,}", "  ", re.sub(r"\d+s ago", "", line))

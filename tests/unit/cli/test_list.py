@@ -30,7 +30,7 @@ def recorded():
 
 
 def on_a_screen(scenario, *argv, rows, columns, code=0):
-    """The screen of `launcher ARGV` on a terminal of that size."""
+    """Return the screen that `launcher ARGV` shows on a terminal of that size."""
     ours, theirs = pty.openpty()
     fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
     process = scenario.start(*argv, stdin=theirs, stdout=theirs, stderr=theirs)

@@ -147,7 +147,7 @@ def test_an_interrupted_run_says_what_it_cancels(scenario):
 
 
 def completed(script, *words, cwd=None):
-    """What bash offers at the end of the last word."""
+    """Return the words that bash offers at the end of the last word."""
     setting = f"COMP_WORDS=({shlex.join(words)}); COMP_CWORD={len(words) - 1}; COMP_LINE='{' '.join(words)}'"
     ask = 'COMP_POINT=${#COMP_LINE}; _shtab_launcher; printf "%s\\n" "${COMPREPLY[@]}"'
     got = subprocess.run(

@@ -241,7 +241,7 @@ def test_a_missing_or_broken_saved_plan_is_an_error(scenario):
 
 
 @pytest.mark.slow
-def test_a_reader_that_goes_away_does_not_stop_an_apply(scenario):
+def test_a_closed_output_does_not_stop_an_apply(scenario):
     read, write = os.pipe()
     os.close(read)
     with os.fdopen(write, "w") as closed:

@@ -30,7 +30,7 @@ def record(*attempts):
 
 
 def made(job, state, number=1, *, at=NOW, **fields):
-    """An attempt that was created at `at`, ran from a second later on, and ended after ten."""
+    """Return an attempt that was created at `at`, ran from a second later on, and ended after ten."""
     fields = {"started_at": at + 1, "ended_at": at + 11, **fields}
     of = fields.pop("of", None) or launch(job)
     return dataclasses.replace(attempt(of, state, number=number, **fields), created_at=at)

@@ -33,7 +33,7 @@ def test_a_component_runs_with_the_arguments_of_the_object(run):
     assert (code, out) == (0, "hello\n")
 
 
-def test_words_win_over_values_and_both_forms_of_scheduler_options_are_taken(run):
+def test_component_args_str_wins_over_component_args_and_both_forms_of_options_are_taken(run):
     asked = {
         **ECHO,
         "component_args": {"msg": "value"},

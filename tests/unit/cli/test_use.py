@@ -63,7 +63,7 @@ def ran(scenario: Scenario, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Pa
 
 
 def ended(launch: Launch, number: int, used: dict[str, Use]) -> Attempt:
-    """A success of 100 s, a few minutes ago."""
+    """Return a success of 100 s, a few minutes ago."""
     now = time.time()
     made = attempt(launch, "succeeded", number=number, used=used, started_at=now - 200, ended_at=now - 100)
     return replace(made, created_at=now - 300 + number)

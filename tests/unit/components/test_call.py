@@ -293,7 +293,7 @@ def test_a_component_may_have_an_argument_named_h():
     assert given(f, "-h", "gpu.small")["h"] == "gpu.small"
 
 
-def test_the_words_of_a_usage_line_stand_in_an_order_that_works(capsys):
+def test_the_arguments_of_a_usage_line_are_in_an_order_that_works(capsys):
     with pytest.raises(SystemExit):
         materialize_appdef(rest, ["--help"])
     assert "run rest --first FIRST [--last LAST] [--x X] [ARGS …]\n" in capsys.readouterr().out

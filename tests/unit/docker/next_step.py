@@ -29,7 +29,7 @@ class Recorded:
 def opened(
     containers: Sequence[Container], journal: Journal, expected: Sequence[tuple[str, int]] = ()
 ) -> HeldApp:
-    """The app as a watcher sees it, before it decides."""
+    """Return the app as a watcher sees it, before it decides."""
     app = open_app(Labels(containers[0].labels), containers, journal, expected)
     if has_begun(containers, app):
         for event in containers_to_events(app, containers, lambda each: end_of(each, app, None)):

@@ -47,7 +47,7 @@ def journal(*lines: dict[str, object]) -> Journal:
 def viewed(
     containers: list[Container], record_events: Journal | None, expected: list[tuple[str, int]], **facts: Any
 ) -> DockerAppView | None:
-    """The view of an app: the same whether its journal declares the app, or its labels alone do."""
+    """Return the view of an app: the same whether its journal declares the app, or its labels alone do."""
     found = view(containers, record_events, expected_replicas=expected, **facts)
     if record_events is not None and containers:
         counts = {role: 1 + max(k for name, k in expected if name == role) for role, _ in expected}
@@ -198,7 +198,7 @@ def test_removed_replicas_are_lost_and_not_pending() -> None:
 @pytest.mark.parametrize(
     ("state", "waits"), [("paused", "paused"), ("restarting 1", "waits to be restarted")]
 )
-def test_a_replica_that_waits_says_for_what(state: str, waits: str) -> None:
+def test_the_state_of_a_container_says_what_its_replica_waits_for(state: str, waits: str) -> None:
     assert seen(state, "running").replicas[0].waits == waits
 
 

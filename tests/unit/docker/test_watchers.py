@@ -12,7 +12,7 @@ PROCESS = replace(this_process(), host=f"{watchers.PREFIX}0123", pid=1)
 
 
 def engine(shown: Owner, *, started_at: float = 1.0, written_at: float = 2.0) -> Any:
-    """An engine whose watcher runs since `started_at`, and has named its process at `written_at`."""
+    """Return an engine whose watcher runs since `started_at`, and has named its process at `written_at`."""
     return SimpleNamespace(
         inspect=lambda name: SimpleNamespace(state="running", started_at=started_at),
         path_stat=lambda name, path: SimpleNamespace(written_at=written_at),

@@ -41,7 +41,7 @@ def compiled(folder: Path, *paths: str, **options: Any) -> Compiled:
 
 
 def launches(folder: Path, *paths: str, **options: Any) -> dict[str, Launch]:
-    """The launches of files that must be right, by job."""
+    """Return the launches of files that must be right, by job."""
     result = compiled(folder, *paths, **options)
     assert result.diagnostics == (), render(result.diagnostics)
     return {launch.key.job: launch for launch in result.launches}

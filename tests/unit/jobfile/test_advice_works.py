@@ -17,7 +17,7 @@ def name_for(text: str) -> str:
 
 
 def advised(folder: Path, text: str) -> str:
-    """The text that the only problem of a file advises to write."""
+    """Return the text that the only problem of a file advises to write."""
     (found,) = compile_text(folder, text, name=name_for(text)).diagnostics
     advice = found.label if "write " in found.label else found.hint
     return advice.partition("write ")[2].partition(": it is read")[0]

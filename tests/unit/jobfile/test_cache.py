@@ -78,7 +78,7 @@ def git(*argv: str, cwd: Path) -> None:
 
 
 def is_kept(plan: Callable[..., tuple[bool, str]], *argv: str) -> bool:
-    """Whether a third run is answered without compiling, the second one having been."""
+    """Return whether a third run is answered without compiling, after a second one that was."""
     plan(*argv)
     return plan(*argv)[0]
 
@@ -196,7 +196,7 @@ def test_a_matrix_in_another_file_that_a_job_needs_is_noticed(here, plan):
     assert "sweep-3" in second
 
 
-def test_the_commit_the_branch_and_changed_files_are_asked_anew(here, plan):
+def test_a_new_commit_branch_or_edit_is_noticed(here, plan):
     write(here / "a.launcher.yaml", value="$<git.sha>-$<git.branch>")
     git("init", "-q", "-b", "main", cwd=here)
     git("add", ".", cwd=here)

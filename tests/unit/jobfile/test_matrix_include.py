@@ -12,7 +12,7 @@ AXES = "a: [1, 2], b: [x, y]"
 
 
 def values(folder: Path, axes: str, **options: str) -> str:
-    """The values of each job, one after the other."""
+    """Return the values of each job, one after the other."""
     found = launches(folder, f"{HEAD}{ROLE}matrix: {axes}\n", **options)
     return " ".join(each.app.roles[0].args[0] for each in found.values())
 

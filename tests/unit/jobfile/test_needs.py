@@ -364,7 +364,7 @@ def test_a_file_elsewhere_that_declares_a_job_is_named(tmp_path: Path) -> None:
 
 
 def project(folder: Path) -> Path:
-    """A folder of a project: what its job files declare is known to all of them."""
+    """Return a folder of a project: what its job files declare is known to all of them."""
     (folder / "launcher.toml").write_text("")
     return folder
 

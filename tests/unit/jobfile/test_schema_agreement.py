@@ -141,7 +141,7 @@ def _toml(value: Any) -> str:
 
 
 def _rules(mutation: Mutation, found: str) -> set[str]:
-    """The rules beyond the schema that a diagnostic may come from."""
+    """Return the rules beyond the schema that a diagnostic may come from."""
     rules = {why for why, pattern in BEYOND.items() if re.match(pattern, found)}
     if mutation.path[0] == "vars" and re.match(THROUGH_VARIABLES, found):
         rules.add("what variables stand for")

@@ -40,7 +40,7 @@ FORMATS = [("yaml", "yaml"), ("toml", "toml"), ("yaml", "toml"), ("toml", "yaml"
 
 
 def in_format(value: Job, kind: str) -> str:
-    """A job file as text."""
+    """Return a job file as text."""
     if kind == "yaml":
         return json.dumps(value)
     return "".join(f"{json.dumps(key)} = {_toml(inner)}\n" for key, inner in value.items())
@@ -72,7 +72,7 @@ MERGED: Mapping[str, Job] = YAML(typ="safe", pure=True).load(Path(__file__).with
 
 
 def flat(launch: Launch) -> Job:
-    """The document of a launch; the fields of its only role beside those of the job."""
+    """Return the document of a launch; the fields of its only role beside those of the job."""
     made = document(launch)
     (only,) = made.pop("roles")
     return {**made, **only}
@@ -488,7 +488,7 @@ print(*(sum(path.endswith(name) for path in opened) for name in sys.argv[2:]))
 
 
 def opened(folder: Path, path: str, *names: str) -> list[int]:
-    """How often files are opened while a path is compiled."""
+    """Return how often files are opened while a path is compiled."""
     command = [sys.executable, "-c", COUNTING, path, *names]
     done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=True)
     return [int(count) for count in done.stdout.split()]

@@ -18,7 +18,7 @@ BASE = HEAD + (
 
 
 def overlaid(folder: Path, overlay: str, **options: str) -> str:
-    """The job in the target `dev`, whose overlay is `overlay`, as one line."""
+    """Return the job in the target `dev`, whose overlay is `overlay`, as one line."""
     made = launch(folder, BASE + f"targets: {{dev: {overlay}}}\n", target="dev")
     roles = [
         f"{role.name}:{role.entrypoint}{role.args[:1]}{role.env}{role.num_replicas}"

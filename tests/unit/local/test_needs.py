@@ -24,7 +24,7 @@ def hold(app: Driven, *holders: Driven, script: str = "echo ran", **options: Any
 
 
 def skipped(app: Driven) -> str:
-    """Wait for its end; why it was skipped."""
+    """Wait for the end of the app; return why it was skipped."""
     assert app.exited() == 0, app.errors
     assert (app.view.state, app.errors) == ("skipped", "")
     assert "spawn" not in app.record

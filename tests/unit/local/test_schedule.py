@@ -52,7 +52,7 @@ def state(scheduler: LocalScheduler, app_id: str) -> str:
 
 
 def output(scheduler: LocalScheduler, app_id: str) -> list[str]:
-    """What the first replica has printed at the end."""
+    """Return the output of the first replica at its end."""
     assert scheduler.wait(app_id) is not None
     return [line.rstrip("\n") for line in scheduler.log_iter(app_id, "r")]
 

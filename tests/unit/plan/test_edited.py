@@ -20,7 +20,7 @@ COMMIT = "a1b2c3d" + "0" * 33
 
 
 def edited(launch: Launch, state: str, *files: str, **choices: Any) -> Plan:
-    """The plan of a job whose files differ from those of its only attempt."""
+    """Return the plan of a job whose files differ from those of its only attempt."""
     return plan(launch, attempt(launch, state, commit=COMMIT), edited={launch.key: files}, **choices)
 
 

@@ -42,7 +42,7 @@ def past(*hours: float, digest: str = "d", cpu_s: float = 0.0, runs: int = 1) ->
 
 
 def starting(*launches: Launch, hours: float = 2.0):
-    """A plan that runs the jobs again, with estimates by two successes each."""
+    """Return a plan that runs the jobs again, with estimates by two successes each."""
     made = plan(list(launches), *(attempt(each, "failed", 3) for each in launches), retry_failed=True)
     digests = {step.key: step.digest for step in made.steps}
     return with_estimates(made, {key: past(hours, hours, digest=each) for key, each in digests.items()})

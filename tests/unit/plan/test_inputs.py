@@ -22,13 +22,13 @@ def files(content: str, *globs: str) -> InputFiles:
 
 
 def train(content: str = "1", *globs: str, **fields: Any) -> Launch:
-    """A job whose train.py holds `content` now."""
+    """Return a job whose train.py holds `content` now."""
     found = files(content, *globs)
     return job("train", inputs=found.globs, inputs_digest=found.digest, **fields)
 
 
 def known(made: Launch, *attempts: Attempt, lists: tuple[InputFiles, ...]) -> Plan:
-    """The plan where these lists of files are recorded."""
+    """Return the plan where these lists of files are recorded."""
     recorded = {each.digest: each for each in lists}
     return reconcile([made], replace(world(*attempts), inputs=recorded))
 

@@ -146,7 +146,7 @@ def test_a_change_of_the_set_and_of_an_edition_are_both_reported() -> None:
     )
 
 
-def test_many_other_needs_are_counted() -> None:
+def test_reasons_name_a_few_changed_needs_and_count_the_others() -> None:
     for count, more in ((8, ""), (9, " and 1 more"), (20, " and 12 more")):
         many = [job(f"b-{n}") for n in range(count)]
         made = plan([*many, needing(*many)], *map(done, many), summed())
@@ -273,7 +273,7 @@ SHARED = {"home": "mine", "shared": ["local_docker"]}
 
 
 def between(desired: list[Launch], *attempts: Attempt) -> Plan:
-    """The plan of a state folder that shares the engine of local_docker with others."""
+    """Return the plan of a state folder that shares the engine of local_docker with others."""
     return reconcile(
         desired, merge(ledger=attempts, engines=attempts, fingerprints={"local_cwd": "l"}, **SHARED)
     )

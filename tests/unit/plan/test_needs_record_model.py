@@ -171,5 +171,5 @@ def history(random: Random) -> None:
 
 
 def _cancelled(files: Files) -> list[str]:
-    """The jobs that were cancelled: only a name runs them again."""
+    """Return the jobs that were cancelled: only a name runs them again."""
     return [step.key.job for step in files.plan().steps if step.kind == "hold" and step.launch is not None]

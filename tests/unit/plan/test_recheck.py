@@ -20,7 +20,7 @@ SCOPES = [Scope(origin=ORIGIN, target="default")]
 
 
 def saved(desired: Launch | list[Launch], *attempts: Attempt, **choices: Any) -> Plan:
-    """A plan that went through a file."""
+    """Return a plan that went through a file."""
     made = plan(desired, *attempts, **choices).stamped(plan_id="p1", created_at=NOON)
     return located(loads(dumps(made)), root="/src", origin=ORIGIN)
 

@@ -20,7 +20,7 @@ OWNER = "pid 17 on node1"
 
 
 def job(name: str = "train", *args: str, env: Mapping[str, str] | None = None, **fields: Any) -> Launch:
-    """A job `name` whose role `trainer` runs `python args…`; other fields than a launch's are policies."""
+    """Return a job whose role `trainer` runs `python args…`; fields that no launch has are policies."""
     role = Role(name="trainer", image="", entrypoint="python", args=list(args), env=dict(env or {}))
     own = {
         k: fields.pop(k)
@@ -82,5 +82,5 @@ def plan(
 
 
 def lines(plan: Plan) -> list[str]:
-    """The plan as printed, without the digest."""
+    """Return the plan as printed, without the digest."""
     return [line for line in str(plan).splitlines() if not line.startswith("Digest: ")]

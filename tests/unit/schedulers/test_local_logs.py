@@ -15,7 +15,7 @@ SECOND = 10**9
 
 
 def write(folder: Path, *written: tuple[float, str, bytes]) -> str:
-    """A replica folder with these (seconds, stream, data)."""
+    """Return a replica folder with these (seconds, stream, data)."""
     folder.mkdir(exist_ok=True)
     combined, index = b"", b""
     for seconds, stream, data in written:

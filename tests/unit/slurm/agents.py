@@ -126,7 +126,7 @@ class Login:
         ]
 
     def array(self, name: str, nonce: str, *app_ids: str, **needs: str) -> dict[str, Any]:
-        """The operation that creates these apps as an array. needs: job → the app that its app waits for."""
+        """Return the operation that creates an array of these apps. needs: job → the app it waits for."""
         script = ARRAY_SCRIPT.format(job_dir=self.job_dir, name=name, runs=self.runs, last=len(app_ids) - 1)
         apps = [
             {"app_id": each, "nonce": nonce, "app": "{}", "secret": {}, "needs": need_of(each, needs)}
@@ -136,7 +136,7 @@ class Login:
         return {**op, "program": "p.zip", "apps": apps}
 
     def each(self, op: str, nonce: str, *app_ids: str) -> list[dict[str, Any]]:
-        """An operation such as `start`, for each of these apps."""
+        """Return an operation such as `start`, for each of these apps."""
         return [{"op": op, "app_id": each, "nonce": nonce} for each in app_ids]
 
     def start(self, nonce: str, *app_ids: str) -> list[dict[str, Any]]:
@@ -185,7 +185,7 @@ class Login:
         return dict(found["apps"])
 
     def started(self) -> list[str]:
-        """The apps whose script has run, once for each run."""
+        """Return the apps whose script has run, once for each run."""
         return sorted(line.split()[0] for line in self.runs.read_text().splitlines())
 
     def wait_for(self, *app_ids: str) -> None:

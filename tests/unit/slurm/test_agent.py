@@ -20,7 +20,7 @@ def login(slurm: SlurmCluster, tmp_path: Path) -> Login:
 
 
 def in_queue(login: Login, slurm: SlurmCluster, state: str = "") -> list[str]:
-    """The names of the queued jobs of this test."""
+    """Return the names of the queued jobs of this test."""
     jobs = slurm.jobs(below=str(login.job_dir))
     return sorted(job.name for job in jobs if state in ("", job.state))
 
@@ -31,7 +31,7 @@ def create(login: Login, app_id: str, nonce: str = "n1", work: str = "", **field
 
 
 def gate(login: Login) -> tuple[str, Path]:
-    """A line of a script that waits until a file is there, and the file."""
+    """Return a line of a script that waits until a file is there, and the file."""
     path = login.job_dir.parent / "gate"
     return f'until [ -e "{path}" ]; do sleep 0.1; done', path
 

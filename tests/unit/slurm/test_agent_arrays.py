@@ -31,7 +31,7 @@ def created(login: Login, *app_ids: str) -> str:
 
 
 def queue(login: Login, slurm: SlurmCluster) -> list[str]:
-    """The tasks that Slurm has, as squeue -r writes them."""
+    """Return the tasks that Slurm has, as squeue -r writes them."""
     lines = slurm.run("squeue", "-h", "-r", "-o", "%i %Z").splitlines()
     return sorted(
         job for job, _, folder in (each.partition(" ") for each in lines) if str(login.job_dir) in folder

@@ -234,7 +234,7 @@ def test_the_wait_outlives_a_controller_that_is_away(tmp_path, monkeypatch):
 
 
 def on_full_disk(login: Login, code: str) -> list[str]:
-    """The lines that Python `code` prints with a job directory on a file system of 64 KiB."""
+    """Return the lines that Python `code` prints with a job directory on a file system of 64 KiB."""
     if not shutil.which("unshare") or os.geteuid() != 0:
         pytest.skip("needs root and unshare(1), to mount something")
     login.job_dir.mkdir(exist_ok=True)

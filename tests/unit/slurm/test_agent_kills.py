@@ -25,14 +25,14 @@ def login(slurm: SlurmCluster, tmp_path: Path) -> Login:
 
 
 def is_clean(login: Login, slurm: SlurmCluster) -> bool:
-    """Whether a sweep leaves no job queued and nothing of a removal."""
+    """Return whether a sweep leaves no job queued and nothing of a removal."""
     login.do("sweep")
     hidden = [name for name in os.listdir(login.job_dir / "apps") if name.startswith(".gone")]
     return not hidden and slurm.jobs(below=str(login.job_dir)) == []
 
 
 def arrays_left(login: Login) -> list[str]:
-    """The folders of arrays, but for one that was being made."""
+    """Return the folders of arrays, but for one that was being made."""
     names = [path.name for path in (login.job_dir / "arrays").glob("*")]
     return [name for name in names if not name.startswith(".new-")]
 

@@ -51,7 +51,7 @@ class Queue:
         return self.login.do("observe", **{"queued": {"a-1": CREATED_AT}, **fields})
 
     def is_answered_in_short(self) -> bool:
-        """Whether the only app is; otherwise it is answered in full."""
+        """Return whether the only app is answered in short; otherwise it is answered in full."""
         found = self.observe()
         short = [app_id for group in found["queued"] for app_id in group["jobs"]]
         assert sorted([*short, *found["apps"]]) == ["a-1"]

@@ -277,7 +277,7 @@ def test_the_first_outcome_stays_and_secrets_go(login):
 
 
 def attempt(login, number, state):
-    """An attempt of the job `a`; a live one without a state."""
+    """Return an attempt of the job `a`; a live one without a state."""
     app_id = f"a-{number}-x"
     record = {"key": ["p", "default", "a"], "number": number, "app_id": app_id, "digest": "one"}
     login.do(**{**login.reservation(f"b-{number}", "n1"), "app_id": app_id, "record": record})

@@ -9,7 +9,7 @@ KILL = "--kill-on-invalid-dep=yes"
 
 
 def made(*behind, aftercorr=10):
-    """Each array: what it waits for, and its tasks with their apps."""
+    """Return for each array the jobs that it waits for, and its tasks with their apps."""
     found = arrays_of([jobs if jobs is None else jobs.split() for jobs in behind], aftercorr)
     assert {tuple(options[1:]) for options, _ in found if options} <= {(KILL,)}
     return [(options[0].partition("=")[2] if options else "", tasks) for options, tasks in found]

@@ -188,7 +188,7 @@ def test_the_time_limit_of_the_job_ends_the_app(site: Site, limit: str) -> None:
 
 
 def array_of(site: Site, *tasks: str) -> dict[str, str]:
-    """The environment of the last task of an array of these."""
+    """Return the environment of the last task of an array of these."""
     folder = site.shared / "q7"
     folder.mkdir()
     (folder / "tasks").write_text("".join(f"{each}\n" for each in tasks))
@@ -319,7 +319,7 @@ def test_a_job_that_is_requeued_has_no_outcome_and_goes_on(site: Site) -> None:
 
 
 def cut_off(site: Site, *events: dict[str, Any]) -> dict[str, Any]:
-    """The outcome of an app whose first run was cut off after these events."""
+    """Return the outcome of an app whose first run was cut off after these events."""
     site.app(role("main", "echo up", retries=1, policy="APPLICATION"))
     (site.dir / "started").write_text('{"job": "12"}')
     begin = {"e": "created", "roles": [["main", 1]], "retries": [[1, "APPLICATION"]]}
@@ -542,7 +542,7 @@ def test_the_wrapper_of_a_replica_that_is_not_started_again_ends(site: Site) -> 
 
 
 def environ(pid: int) -> bytes:
-    """The environment of a process; b"" for one that has just ended."""
+    """Return the environment of a process; b"" for one that has just ended."""
     try:
         return Path(f"/proc/{pid}/environ").read_bytes()
     except (FileNotFoundError, ProcessLookupError):
@@ -559,7 +559,7 @@ def test_a_wrapper_that_is_killed_while_it_waits_is_replaced(site: Site, replica
     until(lambda: site.events("restart"))
 
     def waiting() -> list[int]:
-        """The wrapper of replica 0 that waits, a child of the one that has ended its run."""
+        """Return the wrapper of replica 0 that waits, a child of the one that has ended its run."""
         first = [pid for pid in site.pids("replica") if b"SLURM_PROCID=0\0" in environ(pid)]
         return [pid for pid in first if parent(pid) in first]
 
@@ -680,7 +680,7 @@ def test_a_setup_that_fails_is_the_end_of_the_app(site: Site) -> None:
 
 
 def _on_small_disk(code: str, folder: Path) -> str:
-    """The output of Python code that gets a folder, which is a file system of 1 MiB."""
+    """Return the output of Python code that gets a folder, which is a file system of 1 MiB."""
     mount = ["unshare", "-m", "sh", "-c", 'mount -t tmpfs -o size=1m none "$2" && exec "$0" -c "$1" "$2"']
     argv = [*mount, sys.executable, "import json\n" + textwrap.dedent(code), str(folder)]
     ran = subprocess.run(argv, capture_output=True, text=True, check=False, cwd=ROOT)

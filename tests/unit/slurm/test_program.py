@@ -16,7 +16,7 @@ def texts() -> dict[str, str]:
 
 
 def imported(text: str, path: str) -> set[str]:
-    """The modules that a module imports, each with its names: `json`, `launcher.holding.app.App`."""
+    """Return the modules that a module imports, each with its names: `json`, `launcher.holding.app.App`."""
     tree = ast.parse(text, path, feature_version=(3, 6))
     names = {alias.name for node in ast.walk(tree) if isinstance(node, ast.Import) for alias in node.names}
     froms = [node for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)]

@@ -196,7 +196,7 @@ def test_a_replica_that_slurm_has_told_to_end_gets_no_second_signal_from_its_con
 
 
 def served(site: Site, probe: dict[str, Any], script: str, **fields: Any) -> dict[str, Any]:
-    """The outcome of a client that waits for a server with this probe."""
+    """Return the outcome of a client that waits for a server with this probe."""
     site.app(
         role("server", script, **fields),
         role("client", "true"),

@@ -92,13 +92,13 @@ def test_the_task_of_an_app_that_was_removed_runs_nothing(tmp_path, change):
 
 
 def task_of(request: SlurmRequest, count: int) -> SlurmRequest:
-    """The request with the script of an array of so many apps that are like it."""
+    """Return the request with the script of an array of so many apps that are like it."""
     script = array_script(request, "q7", count, None, "p.zip")
     return replace(request, script=script)
 
 
 def array_in(folder: Path, job_dir: str, *tasks: str) -> Path:
-    """A `job_dir` with the folder of an array, and those of its apps."""
+    """Return a `job_dir` with the folder of an array, and those of its apps."""
     where = Path(f"{folder}{job_dir}")
     (where / "arrays/q7").mkdir(parents=True)
     (where / "arrays/q7/tasks").write_text("".join(f"{each}\n" for each in tasks))

@@ -368,7 +368,7 @@ def test_an_app_whose_job_slurm_has_forgotten_has_the_end_on_record_or_is_lost(f
 
 
 def gone(state, **fields):
-    """A job that has left the queue."""
+    """Return a job that has left the queue."""
     return {"vanished": True, "ended": {"state": state, "end": 99.0, **fields}}
 
 
@@ -394,7 +394,7 @@ OUTCOME = {"state": "succeeded", "started_at": 3.0, "ended_at": 4.0, "exit_code"
         ({"started": {"withdrawn": True, "at": 5.0}}, None, 5.0, 0, None),
     ],
 )
-def test_the_view_of_an_app_has_start_end_restarts_and_exit_code(
+def test_the_view_of_an_app_has_its_start_end_restarts_and_exit_code(
     fields, started_at, ended_at, restarts, exit_code
 ):
     found = submitted(**fields)
@@ -432,7 +432,7 @@ def at(second, kind, k=0, role="a", **fields):
 
 
 def held(*events, created=CREATED, **fields):
-    """A running app with these events on its record."""
+    """Return a running app with these events on its record."""
     start = [{"t": 1, **created}, {"e": "starting", "t": int(2e9)}]
     return submitted(**{"queue": [row("RUNNING")], "started": STARTED, "events": [*start, *events], **fields})
 

@@ -57,7 +57,7 @@ def test_permissions_of_a_device_have_two_names(key):
         ("read_only=0", False),
     ],
 )
-def test_read_only_means_what_it_says(token, read_only):
+def test_the_key_readonly_of_a_mount_has_two_spellings_and_takes_booleans(token, read_only):
     assert parse_mounts(["type=volume", "src=v", "dst=/b", token])[0].read_only is read_only
 
 

@@ -28,7 +28,7 @@ def app(app_id: str, created_at: float = 1.0, scheduler: str = "local_cwd", **fi
 
 
 def of(made, **fields) -> AppRecord:
-    """The row of an attempt's app."""
+    """Return the row of an attempt's app."""
     return app(made.app_id, made.created_at, made.scheduler, key=made.key, number=made.number, **fields)
 
 
@@ -46,7 +46,7 @@ def test_a_row_comes_back_as_it_was_added(store: Store):
     assert (found.state, found.created_at, found.message) == ("reserved", 7.0, "")
 
 
-def test_adding_twice_is_adding_once(store: Store):
+def test_adding_a_row_twice_keeps_one_row(store: Store):
     store.add(app("a", created_at=1.0))
     store.add(app("a", created_at=2.0))
     assert [each.created_at for each in store.newest()] == [1.0]
@@ -111,7 +111,7 @@ def test_the_outcome_of_an_attempt_wins_over_the_report_of_its_app(store: Store)
     assert [each.state for each in store.of_jobs([key()], [made.scheduler])] == ["succeeded"]
 
 
-def test_an_app_is_tidied_up_after_once(store: Store):
+def test_an_app_is_marked_as_tidied_up_once(store: Store):
     store.add(app("a"))
     store.end(end_of("a", "failed", 2.0))
     assert ids(store.to_tidy(LOCAL)) == ["a"], "its end is known, and its processes may be there"
@@ -220,7 +220,7 @@ ORDERED = dict.fromkeys(QUESTIONS, ("(none)",)) | {
 # Removing
 
 
-def test_a_row_is_void_when_its_folder_is_not_there(store: Store, tmp_path: Path):
+def test_the_row_of_an_app_without_a_folder_is_void(store: Store, tmp_path: Path):
     for name in ("gone", "there"):
         store.add(app(name))
     (tmp_path / "there").mkdir()

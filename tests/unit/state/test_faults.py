@@ -57,7 +57,7 @@ def python(code: str, *args: str, **popen: object) -> subprocess.Popen[str]:
 
 
 def mounted(script: str, code: str) -> str:
-    """The output of Python `code`, after shell `script` in a mount namespace of its own."""
+    """Return the output of Python `code`, after shell `script` in a mount namespace of its own."""
     if not shutil.which("unshare") or os.geteuid() != 0:
         pytest.skip("needs root and unshare(1), to mount something")
     argv = ["unshare", "-m", "sh", "-c", f'{script} || exit 99; exec "$@"', "sh", sys.executable, "-c", code]

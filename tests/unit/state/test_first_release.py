@@ -27,7 +27,7 @@ def output(scenario, command: str) -> str:
 
 
 def kept(then: Any, now: Any) -> Any:
-    """JSON of now without the fields of objects, and the values in place of null, that came later."""
+    """Return JSON of this version without the fields and the values that its release did not have."""
     if isinstance(then, dict) and isinstance(now, dict):
         return {name: kept(then[name], value) for name, value in now.items() if name in then}
     if isinstance(then, list) and isinstance(now, list) and len(then) == len(now):

@@ -24,14 +24,14 @@ def store() -> Iterator[Store]:
 
 
 def statements(store: Store) -> list[str]:
-    """Grows with every statement that SQLite runs from now on."""
+    """A list that grows with every statement that SQLite runs from now on."""
     seen: list[str] = []
     store._connection.set_trace_callback(seen.append)
     return seen
 
 
 def plan_of(store: Store, sql: str) -> str:
-    """How SQLite would go about a statement that was run."""
+    """Return the query plan of SQLite for a statement that was run."""
     return "\n".join(row[3] for row in store._connection.execute(f"EXPLAIN QUERY PLAN {sql}"))
 
 

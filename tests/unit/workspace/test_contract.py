@@ -74,7 +74,7 @@ class Place:
         return found
 
     def left(self) -> list[str]:
-        """The workspaces that were made and still exist."""
+        """Return the workspaces that were made and still exist."""
         return sorted(os.listdir(self.folder))
 
     def clear(self) -> None:
@@ -133,7 +133,7 @@ class DockerPlace(Place):
         self.engine.close()
 
     def _base(self, token: str) -> str:
-        """The id of an image that only this test has."""
+        """Return the id of an image that only this test has."""
         made = self.daemon.ask("POST", "/containers/create", {"Image": SHELL_IMAGE, "Cmd": ["true"]})["Id"]
         try:
             name, _, tag = self.image.partition(":")
