@@ -96,7 +96,7 @@ class DockerScenario(Scenario):
                 return
 
     def processes_of(self, app_id: str) -> list[int]:
-        """Return the watchers of an app, and the first process of each of its live containers."""
+        """Return the pids of the watchers of an app, and of its live containers."""
         live = (one for one in self.containers(app_id) if one.state not in ENDED)
         pids = [self.daemon.inspect(one.id)["State"]["Pid"] for one in live]
         return [*super().processes_of(app_id), *filter(None, pids)]  # 0 of one that was never started

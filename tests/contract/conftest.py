@@ -254,7 +254,7 @@ def staged(case: Case) -> StagedScheduler[Any]:
 
 
 def states(found: DescribeAppResponse) -> Sequence[str]:
-    """State and exit code of each replica: ["r/0 SUCCEEDED 0", …]."""
+    """Return the state and exit code of each replica: ["r/0 SUCCEEDED 0", …]."""
     return [
         f"{role.role}/{replica.id} {replica.state} {replica.exit_code}"
         for role in found.roles_statuses

@@ -256,7 +256,7 @@ def test_a_running_attempt_cannot_be_withdrawn(case: Case, staged: Staged) -> No
 def test_an_attempt_that_is_withdrawn_at_its_start_either_runs_or_is_skipped(
     case: Case, staged: Staged, gate: Gate
 ) -> None:
-    """Withdrawals race the start: of each attempt exactly one of the two takes effect."""
+    """Withdrawals race the start: for each attempt exactly one of both takes effect."""
     first = prepare(case, staged, gate.script)
     waiting = [hold(case, staged, case.app("true"), first, job=f"train{k}") for k in range(6)]
     gate.open()

@@ -110,7 +110,7 @@ def _comes_to_its_pause(case: Case, app_id: str) -> bool:
 
 @pytest.fixture
 def paused(case: Case, pausing: AppDef) -> Callable[..., str]:
-    """Starts an app that has failed once and waits minutes for its restart."""
+    """A function that starts an app that has failed once and waits minutes for its restart."""
 
     def start(*others: Role) -> str:
         pausing.roles.extend(others)

@@ -55,7 +55,7 @@ class FakeGitHub(FakeServer):
         return [each["body"] for each in self.comments.values() if each["number"] == number]
 
     def conclusions(self, name: str) -> dict[str, str]:
-        """Commit → conclusion of its newest check run of a name."""
+        """Return the conclusion of the newest check run of a name, by commit."""
         return {each["head_sha"]: each["conclusion"] for each in self.checks if each["name"] == name}
 
     def routes(self) -> list[tuple[str, Callable[..., tuple[int, Any]]]]:

@@ -102,7 +102,7 @@ class FakeGitLab(FakeServer):
         return [each["body"] for each in self.notes.values() if each["iid"] == number]
 
     def conclusions(self, name: str) -> dict[str, str]:
-        """Commit → conclusion of its newest check of a name."""
+        """Return the conclusion of the newest check of a name, by commit."""
         files = [job.files.get("launcher-ci/checks.json") for job in self.jobs.values()]
         checks = [check for file in files if file for check in json.loads(file)["checks"]]
         return {each["sha"]: each["conclusion"] for each in checks if each["name"] == name}

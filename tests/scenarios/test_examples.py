@@ -44,7 +44,7 @@ def job_of(file):
 
 
 def assert_runs(scenario, file, *on):
-    """An example is valid, plans as new, succeeds and plans as unchanged. `on`: options of its target."""
+    """Check that an example is valid, plans as new, succeeds, and plans as unchanged. `on`: its target."""
     scenario.launcher("validate", file, *on)
     first = scenario.actions(file, *on)
     assert set(first.values()) == {"create"}

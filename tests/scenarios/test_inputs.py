@@ -115,7 +115,7 @@ def test_a_success_whose_supervisor_was_killed_before_it_compared_is_not_current
 
 @pytest.fixture
 def comparing(scenario):
-    """A job whose input grew while it ran: a child of its supervisor compares for minutes."""
+    """A job whose input grew during the run: a child of its supervisor compares for minutes."""
     data = scenario.write("data.bin", "small")
     file, gate = scenario.running(top="inputs: [data.bin]")
     os.truncate(data, LARGE)

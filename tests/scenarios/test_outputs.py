@@ -74,7 +74,7 @@ class TestWhereItIs:
 
 @pytest.fixture
 def lose(scenario):
-    """Removes the output folder of a job, as a user does by hand."""
+    """A function that removes the output folder of a job, as a user may."""
     return lambda job: shutil.rmtree(folder_of(scenario, job))
 
 

@@ -38,7 +38,7 @@ class Line:
         self.share = f"resource: {{cpu: {machine(with_gpus=False).cpu / PLACES:g}}}"
 
     def script(self, more="true"):
-        """Note a third one that runs at once, and one that runs before its turn."""
+        """Return shell text that notes a third job that runs at once, and a job that runs before its turn."""
         at_once = f"exec 8>>{self.folder}/place-0 9>>{self.folder}/place-1; flock -n 8 || flock -n 9"
         return (
             f"{at_once} || echo $LAUNCHER_JOB_ID >>{self.folder}/over; "
@@ -70,11 +70,11 @@ class Line:
         }
 
     def queued(self):
-        """App ids in line."""
+        """Return the ids of the apps in line."""
         return [each.app for each in tickets(self.table) if each.state == "queued"]
 
     def check(self):
-        """Every app has run once, and nothing is left in the table."""
+        """Check that every app has run once, and that nothing is left in the table."""
         assert self.noted() == {}
         listed = self.scenario.launcher("list", "--all", "--json", code=None).out
         assert self.ran() == self.scenario.apps(), listed
@@ -231,7 +231,7 @@ def of_lines(home):
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", seeds(1))
 def test_kills_of_the_processes_in_a_line_lose_no_job_and_repeat_none(scenario, line, seed):
-    """At any moment: while apps are handed to them, in line, or handed on to their supervisors."""
+    """Processes are killed while they get apps, hold them in line, or hand them on to supervisors."""
     chance = random.Random(seed)
     file = line.matrix(12, "sleep 0.05")
     for _ in range(4):

@@ -93,7 +93,7 @@ class World:
 
     @property
     def jobs(self) -> dict[str, list[str]]:
-        """Job → the jobs that it needs; each behind those."""
+        """Return the needs of each job; a job comes after the jobs that it needs."""
         trains = [f"train-{rate}" for rate in self.rates]
         needs = {name: trains if name == "train" else [name] for name in ("clean", "train", "total")}
         return {
@@ -104,7 +104,7 @@ class World:
         }
 
     def own(self, job: str) -> Any:
-        """Return the job's own part of what its results stand on: document and inputs."""
+        """Return the job's own part of the inputs of its results: document and input files."""
         if job == "clean":
             return self.data, self.code["clean"]
         if job.startswith("train-"):
@@ -117,7 +117,7 @@ class World:
 
 
 class Oracle:
-    """The latest success of each job: what it stood on, with an edition for each that changed something."""
+    """The latest success of each job: its inputs, with an edition for each success that changed them."""
 
     def __init__(self) -> None:
         self.stood_on: dict[str, Any] = {}

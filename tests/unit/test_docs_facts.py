@@ -116,7 +116,7 @@ def is_field(key: str) -> bool:
 
 @pytest.mark.parametrize("page", [page for page in PAGES if page != GENERATED], ids=lambda page: page.stem)
 def test_every_entry_of_a_job_file_that_a_page_names_is_right(page):
-    """By the schema of job files; of fields that stand deeper the name alone is compared."""
+    """The schema of job files judges the entries; of deeper fields only the name is compared."""
     entries = [text for text in code(page) if re.fullmatch(r"[\w-]+: .+", text) and not ABRIDGED.search(text)]
     entries = [text for text in entries if text not in OF_OTHERS and key_of(text) not in NO_FIELDS]
     files = {text: in_a_job(key_of(text), text) for text in entries}

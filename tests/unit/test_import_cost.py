@@ -96,7 +96,7 @@ EVERYDAY += [
 
 
 def loaded_by(argv, *, code=0):
-    """Top-level names of every module that `launcher ARGV` imports, less those of a bare interpreter."""
+    """Return the top-level modules that `launcher ARGV` imports beyond a bare interpreter."""
     # By `-m`, `runpy` would load importlib and contextlib before the first line of ours.
     program = "from launcher.__main__ import main; main()"
     return importtime(["-c", program, *argv], code=code) - loaded_by_nothing()

@@ -38,7 +38,7 @@ def repo(tmp_path: Path, github: FakeGitHub, scenario: Scenario) -> Repository:
 
 
 def ran(scenario: Scenario) -> dict[str, list[str]]:
-    """Job → pull requests of its attempts, in their order."""
+    """Return by job the pull requests of its attempts, in their order."""
     with Store.open(readonly=True) as store:
         keys = sorted({JobKey(*app.key) for app in store.apps("local_cwd")})
     made = {key.job: scenario.attempts(key.job, project=key.project) for key in keys}

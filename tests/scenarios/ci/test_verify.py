@@ -48,7 +48,7 @@ def run(repo: Repository, *argv: str) -> Done:
 
 
 def verified(repo: Repository, *argv: str, code: int) -> dict[str, dict[str, Any]]:
-    """Name → link of `verify train`."""
+    """Return the links of `verify train` by name."""
     done = run(repo, "verify", "train", "--json", *argv)
     assert done.code == code, done.out + done.err
     return {link["name"]: link for link in json.loads(done.out)["links"]}

@@ -22,7 +22,7 @@ def running(scenario: Any) -> Iterator[None]:
 
 
 def requests(scenario: Any, tmp_path: Path, *argv: str, code: int = 0) -> list[str]:
-    """Return the requests of a command, without those about watchers on the engine, of other tests."""
+    """Run a command; return its requests, without those about watchers on the engine."""
     with Proxy(tmp_path / "p.sock", everything) as proxy:  # the watcher of the apps does not send through it
         scenario.launcher(*argv, env={**os.environ, "DOCKER_HOST": proxy.host}, code=code)
         return [each for each in proxy.seen if f"/containers/{PREFIX}" not in each]

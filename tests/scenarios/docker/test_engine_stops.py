@@ -21,7 +21,7 @@ SLEEP = "trap 'exit 0' TERM; while :; do sleep 0.1; done"
 
 
 def _ends(scenario, *jobs: str) -> dict[str, tuple[str, str]]:
-    """Wait for the jobs; the state and message of the last attempt of each."""
+    """Wait for the jobs; return the state and message of the last attempt of each."""
     scenario.launcher("wait", *jobs, code=None)
     found = {job: scenario.attempts(job)[-1] for job in jobs}
     return {job: (each.state, each.message) for job, each in found.items()}
@@ -105,7 +105,7 @@ def test_an_engine_that_is_killed_as_its_watcher_starts_a_replica_starts_it_once
 
 
 def test_a_wait_notices_an_end_that_no_engine_event_reports(scenario):
-    """As a watcher records it when an engine that was killed may have started the next run."""
+    """A watcher records such an end when a killed engine may have started the next run."""
     scenario.apply(scenario.job("exit 3", role="max_retries: 1\nretry_delay: 5m"))
     app = scenario.attempts()[-1].app_id
     until(lambda: scenario.status("job")["num_restarts"] == 1)

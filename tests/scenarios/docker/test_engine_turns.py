@@ -56,7 +56,7 @@ def in_line(
     log: Path,
     *names: str,
 ) -> None:
-    """`first` runs until the gate opens; the others are in line behind it."""
+    """Apply jobs: `first` runs until the gate opens, and the others are in line behind it."""
     watched.job(f"echo first >>{log}; {gate.script}", name="first")
     for name in names:
         watched.job(f"echo {name} >>{log}", name=name)

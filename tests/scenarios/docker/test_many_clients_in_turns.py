@@ -91,7 +91,7 @@ class Crowd:
         return json.loads(self._scenario.launcher("queue", "--json").out)["engines"]
 
     def assert_all_ran_once(self) -> None:
-        """Each job of each folder has run once, within the budget, and nothing but its record is left."""
+        """Check that each job has run once, within the budget, and that only its record is left."""
         jobs = sorted(f"job{k}-{n}" for k in range(len(self.folders)) for n in range(JOBS))
         for count in range(1, len(jobs) + 1):  # each one soon after another, whatever all of them take
             until(lambda count=count: [what for what, _ in self.lines()].count("end") >= count, self.lines)

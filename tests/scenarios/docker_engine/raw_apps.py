@@ -19,7 +19,7 @@ Retries = Mapping[str, tuple[int, str] | tuple[int, str, int]]
 
 
 class RawApp:
-    """One app: its scripts by role, what is asked of it, and the words for what tests do to it."""
+    """One app: its scripts by role, its options, and the methods by which tests act on it."""
 
     def __init__(
         self,

@@ -141,7 +141,7 @@ def rests(case: DockerCase) -> list[str]:
 
 
 def held_pair(case: DockerCase, at: int) -> tuple[Gate, Path, Attempt, AppDef, Attempt]:
-    """Submit a need that waits for a gate, and an app; return gate, file of runs, need, app, attempt.
+    """Start a need that waits for a gate; return gate, file of runs, need, and an app with its attempt.
 
     The need is a local app, which starts sooner than a container.
     """

@@ -102,7 +102,7 @@ def created(case: DockerCase) -> Any:
 
 
 def test_a_replica_that_the_engine_creates_after_its_list_does_not_count_as_started(case, monkeypatch):
-    """As when a client is killed while the engine works on its last request."""
+    """A client may be killed while the engine works on its last request."""
     reservation = created(case)
     late, lists = [], ends.list_containers
 

@@ -65,7 +65,7 @@ class Table:
         )
 
     def seen(self) -> dict[str, str]:
-        """App id → state of its ticket, in order."""
+        """Return the state of each ticket by app id, in order."""
         return {each.app: each.state for each in tickets(self.path)}
 
     def hold(self, cpu: float = 2) -> Place:

@@ -362,7 +362,7 @@ def _asleep(pid: int, for_s: float = 0.3) -> bool:
 
 
 def _states(pid: int) -> list[str]:
-    """Of its threads: "R" for one that runs, or would if a processor were free."""
+    """Return the states of the watcher's threads: "R" for a thread that runs or waits for a processor."""
     stats = [each.joinpath("stat").read_text() for each in Path(f"/proc/{pid}/task").iterdir()]
     return [stat.rpartition(")")[2].split()[0] for stat in stats]
 

@@ -24,14 +24,14 @@ def matrix_of(scenario, count: int, script: str, top: str = "", role: str = "") 
 
 
 def tasks(scenario) -> dict[str, str]:
-    """Task → its state, of the arrays of this test in the queue."""
+    """Return the state of each task of the arrays of this test in the queue."""
     lines = scenario.cluster.run("squeue", "-h", "-r", "-o", "%i\x1f%T\x1f%Z").splitlines()
     found = (line.split("\x1f") for line in lines)
     return {job: state for job, state, folder in found if folder.startswith(str(scenario.job_dir))}
 
 
 def arrays(scenario) -> Counter[str]:
-    """Array → how many apps were submitted as its tasks; "" for a job of its own."""
+    """Return the number of apps that were submitted as tasks of each array; "" stands for single jobs."""
     paths = (scenario.job_dir / "apps").glob("*/submitting")
     return Counter(path.read_text().partition('"array": "')[2].partition('"')[0] for path in paths)
 

@@ -62,7 +62,7 @@ def test_logs_of_a_running_app_ask_the_controller_once(scenario, calls_of):
 
 @pytest.fixture
 def sweep(scenario, monkeypatch):
-    """Many queued apps of a matrix, and its job file."""
+    """The job file of a matrix with many queued apps."""
     file = scenario.job("true", name="sweep", top=f"matrix: {{n: {{range: [0, {MANY}]}}}}\n{LATER}")
     scenario.launcher("apply", file, "--yes")
     monkeypatch.chdir(scenario.folder)

@@ -34,7 +34,7 @@ def stepd_of(cluster, job: str, step: str) -> int:
 
 
 def until_forgotten(cluster, job: str) -> None:
-    """Until the controller knows nothing of a job."""
+    """Wait until the controller knows nothing of a job."""
     until(lambda: f"JobId={job} " not in cluster.run("scontrol", "show", "job", "-o"))
 
 

@@ -43,7 +43,7 @@ def resume(scenario):
 
 
 def accounted(scenario, line):
-    """Until accounting has a job: "7|name|FAILED"."""
+    """Wait until accounting has a job, such as "7|name|FAILED"."""
     until(lambda: line in scenario.cluster.run("sacct", "-nPXD", "-o", "JobID,JobName,State"))
 
 

@@ -27,7 +27,7 @@ class Runs:
         until(lambda: len(self.list()) == 2)
 
     def list(self) -> list[str]:
-        """`replica restart` of each run."""
+        """Return a line `replica restart` for each run."""
         return sorted(self._path.read_text().splitlines()) if self._path.exists() else []
 
     def programs(self, name: str) -> list[int]:
@@ -42,7 +42,7 @@ class Runs:
         ]
 
     def end(self) -> None:
-        """Let all of them succeed."""
+        """Let all replicas succeed."""
         self._gate.touch()
         self._scenario.wait("job")
         assert self._scenario.state("job") is AppState.SUCCEEDED

@@ -100,7 +100,7 @@ def test_the_only_job_of_a_matrix_that_waits_for_nothing_is_submitted_singly(wor
 
 
 def test_jobs_whose_needs_are_not_one_batch_are_submitted_singly(world):
-    """Or the batch would be submitted before the jobs that it needs, or wait for itself."""
+    """A batch of them would be submitted before the jobs that it needs, or wait for itself."""
     world.matrix("train", "t0", "t1", traits={"t1": "2"}, t1="e0")
     world.matrix("eval", "e0", "e1", e0="t0", e1="t1")
     assert world.groups() == []
@@ -147,7 +147,7 @@ class Sharing:
 
 @pytest.fixture
 def sharing(world, monkeypatch):
-    """The world with a scheduler that shares dry runs; its list gets the jobs that are dry-run."""
+    """A scheduler that shares dry runs, in the world of the test; its list gets the dry-run jobs."""
     made = Sharing([])
 
     def dry_run(bound):
@@ -182,7 +182,7 @@ def away(*_: Any) -> None:
 
 @pytest.mark.parametrize("stage", ["announce", "reserve"])
 def test_an_error_before_the_reservation_is_the_result_of_its_job(stage):
-    """Such as that of an engine which cannot be reached to remove an unfinished submission."""
+    """An engine may be unreachable when an unfinished submission has to be removed."""
     actions = {"announce": lambda: None, "reserve": lambda attempts: attempts, stage: away}
     scheduler = SimpleNamespace(batches=SimpleNamespace(reserve=actions["reserve"]))
     about: Any = {

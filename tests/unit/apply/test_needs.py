@@ -57,7 +57,7 @@ class World:
         return {outcome.key.job: outcome for outcome in done}
 
     def wait(self, *outcomes: Outcome) -> dict[str, tuple[str | None, str]]:
-        """States and messages at the end."""
+        """Wait for the ends of apps; return their states and messages."""
         ended = follow(outcomes, engines=self.engines, store=self.store, events=Events(self.events.append))
         return {each.key.job: (each.state, each.message) for each in ended}
 
@@ -292,7 +292,7 @@ def test_an_output_folder_on_another_engine_is_refused_before_anything_starts(wo
 
 
 def test_the_output_folder_of_a_matrix_is_refused(world: World) -> None:
-    """Its file was not compiled with the other one: otherwise the error would be at the reference."""
+    """The file of the matrix was not compiled: otherwise the error would be at the reference."""
     made = world.steps(**{"prepare-1": "true", "train": "true"})
     train = reading(after(made["train"], made["prepare-1"]), "$<needs.prepare.output_dir>")
     with pytest.raises(SchedulerError, match="`prepare`, which is no job that it needs") as failed:

@@ -63,7 +63,7 @@ def asks(turns: Turns, steps: list[Step]) -> list[Ask]:
 
 
 def in_line(step: Step, number: int) -> Place:
-    """Return the place of the attempt before that of `step`."""
+    """Return the place in line of an attempt before the attempt of `step`."""
     place = Place(Ask(f"{step.app_id}-before", number=number, table=table_folder(), cpu=1))
     place.look()
     return place
@@ -217,7 +217,7 @@ def test_a_job_that_cannot_be_submitted_holds_up_no_other(tmp_path, engines, sto
 def run(
     steps: list[Step], engines: Engines, store: Store, events: list[dict[str, object]], *, wait: bool = True
 ) -> tuple[Outcome, ...]:
-    """Carry the steps out; with `wait`, until their apps have ended."""
+    """Carry out the steps; with `wait`, wait until their apps have ended."""
     report = Events(lambda event: events.append(dict(event)))
     outcomes = execute(steps, plan=make_plan([]), at=Workplace(engines=engines, store=store, events=report))
     return follow(outcomes, engines=engines, store=store, events=report) if wait else outcomes

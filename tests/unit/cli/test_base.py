@@ -20,7 +20,7 @@ def job(name: str, word: str = "done") -> str:
 
 @pytest.fixture
 def repo(scenario: Scenario) -> Path:
-    """A branch that has changed `a`, added `c` and removed `gone` since main; `b` is as it was."""
+    """A branch that has changed `a`, added `c`, removed `gone` and kept `b` since main."""
     git(scenario.folder, "init", "-q")
     for name in ("a", "b", "gone"):
         (scenario.folder / f"{name}.launcher.yaml").write_text(job(name, "$<git.sha>"))
@@ -121,7 +121,7 @@ def left_behind(folder: Path) -> None:
 
 
 def test_the_folder_of_a_process_that_lives_is_not_removed(repo: Path, scenario: Scenario) -> None:
-    """Also without /proc, and in a container that shares /tmp, where the process has another number."""
+    """The process may have no /proc, or another number in a container that shares /tmp."""
     temporary = repo.parent / "temporary"
     temporary.mkdir()
     (temporary / "launcher-base-new").mkdir()  # about to be locked

@@ -43,7 +43,7 @@ def write(scenario, name: str, text: str) -> str:
 
 @pytest.fixture
 def files(scenario):
-    """Job files by what they are for; the name of one of them is hostile too."""
+    """Job files by their purpose; the name of one file is hostile, too."""
     return {
         "GOOD": write(scenario, "good.launcher.yaml", JOB.replace("ENTRYPOINT", "true")),
         "BAD": write(scenario, f"bad{ESCAPE}.launcher.yaml", BAD),
@@ -127,7 +127,7 @@ def test_a_value_breaks_out_of_no_table_and_no_fence(value):
 
 
 def _cells(row: str) -> int:
-    """Cells of a row, by the rule of GFM: a backslash takes the character behind it along."""
+    """Yield the cells of a row by the rule of GFM: a backslash escapes the next character."""
     bars = skip = 0
     for char in row:
         bars += char == "|" and not skip

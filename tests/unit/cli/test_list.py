@@ -19,7 +19,7 @@ from tests.unit.cli.worlds import attempt, launch
 
 @pytest.fixture
 def recorded():
-    """Puts attempts into the ledger."""
+    """A function that puts attempts into the ledger."""
 
     def put(*attempts):
         with Store.open() as store:

@@ -43,7 +43,7 @@ SHOWN = st.lists(
 
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> list[float]:
-    """A clock as (step, now): each look at it moves it on by the step, in seconds."""
+    """A clock as (step, now) in seconds: each look at the clock advances it by the step."""
     steps = [1.0, 0.0]  # step, now
 
     class Clock:

@@ -45,7 +45,7 @@ def test_the_command_that_applies_a_saved_plan_can_be_pasted(scenario, name):
 
 
 def test_a_job_file_is_read_from_standard_input(scenario):
-    """Within a repository, too: the user's own standard input is no link of the checkout."""
+    """A repository changes nothing: the user's own standard input is no link of the checkout."""
     text = scenario.job("exit 0").read_text()
     subprocess.run(["git", "init", "-q"], cwd=scenario.folder, check=True)
     for command in (("validate",), ("plan",), ("apply", "--yes", "--wait")):

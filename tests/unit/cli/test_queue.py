@@ -17,7 +17,7 @@ Take = Callable[..., Place]
 
 @pytest.fixture
 def take(scenario, monkeypatch) -> Iterator[Take]:
-    """Takes a place in the tables of the scenario, on a machine of 2 cores and 2 GPUs."""
+    """A function that takes a place in the tables of the scenario, on a machine of 2 cores and 2 GPUs."""
     monkeypatch.setenv("LAUNCHER_GPUS", "2")
     made: list[Place] = []
 

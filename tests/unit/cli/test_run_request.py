@@ -15,7 +15,7 @@ ECHO = {"component_name": "utils.echo", "scheduler": "local_cwd", "scheduler_arg
 
 @pytest.fixture
 def run(monkeypatch, capfd, tmp_path):
-    """Runs `launcher run --stdin WORDS` in this process; its exit code and what it printed."""
+    """A function that runs `launcher run --stdin WORDS` in this process: exit code, stdout, stderr."""
     monkeypatch.chdir(tmp_path)
 
     def stdin(given, *words):

@@ -45,7 +45,7 @@ def use(gib: float = 9.0, cores: float = 1.8, source: str = "cgroup") -> Use:
 
 @pytest.fixture
 def ran(scenario: Scenario, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Path]:
-    """Writes a job file, and records attempts of its jobs with this use of each role."""
+    """A function that writes a job file, and records attempts of its jobs with this use of each role."""
     monkeypatch.chdir(scenario.folder)
 
     def put(text: str, *uses: Use, name: str = "train.launcher.yaml", jobs: str = "", **more: str) -> Path:

@@ -30,7 +30,7 @@ def every(
     pair: Tuple[str, int] = ("a", 1),  # noqa: UP006
     many: tuple[float, ...] = (),
 ) -> AppDef:
-    """All types."""
+    """A component with an argument of every type."""
     return AppDef("every", metadata={"text": text})
 
 

@@ -45,7 +45,7 @@ def next_step(
     timeout_s: float | None = None,
     now: float = NOW,
 ) -> str:
-    """`stop peer, end failed`; `restart app in 9 s, halt id1, start id0`; `wait`, `wait until 120`."""
+    """Return the step as text: `stop peer, end failed`; `restart app in 9 s, start id0`; `wait until 120`."""
     app = opened(containers, journal, expected)
     app.timeout_s = timeout_s
     made = Recorded()

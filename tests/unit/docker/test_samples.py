@@ -25,7 +25,7 @@ def container(id: str = "c", start: float | None = START, state: str = "running"
 
 
 class Engine:
-    """Answers with samples, the last one again and again. `gate`: holds each answer back."""
+    """An engine that answers with samples, at last with the last one. `gate` holds each answer back."""
 
     def __init__(self, *found: Any) -> None:
         self.found = list(found) or [(1.0, 0.5, 100)]

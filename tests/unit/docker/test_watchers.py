@@ -21,7 +21,7 @@ def engine(shown: Owner, *, started_at: float = 1.0, written_at: float = 2.0) ->
 
 
 def test_a_process_of_an_earlier_run_of_the_watcher_is_dead_at_once() -> None:
-    """Its app was being submitted a moment ago: the next apply need not wait for its client."""
+    """The app was being submitted a moment ago: the next apply need not wait for the client."""
     before = replace(PROCESS, start=PROCESS.start - 1)
     assert watchers.may_be_alive(engine(PROCESS), PROCESS, time.time())
     assert not watchers.may_be_alive(engine(PROCESS), before, time.time())

@@ -89,7 +89,7 @@ class Logs:
 
 @pytest.fixture
 def apps(monkeypatch):
-    """Searches these apps with the given errors; the ids with a match, the report and the ids asked for."""
+    """A function that searches apps with these errors: ids with a match, report, and searched ids."""
 
     def run(app_ids, errors):
         engine = Engine(errors)

@@ -28,7 +28,7 @@ def write(folder: Path, texts: str) -> None:
 
 
 def compiled(folder: Path, *paths: str, **options: Any) -> Compiled:
-    """Job files of a folder, or all of them."""
+    """Compile these job files of a folder, or all of its job files."""
     components, reads = options.pop("components", None), options.pop("reads_environ", True)
     environment = Environment(
         schedulers=SCHEDULERS,
@@ -48,7 +48,7 @@ def launches(folder: Path, *paths: str, **options: Any) -> dict[str, Launch]:
 
 
 def places(result: Compiled) -> list[str]:
-    """`FILE:LINE:COLUMN CODE` for each diagnostic."""
+    """Return `FILE:LINE:COLUMN CODE` for each diagnostic."""
     return [
         f"{found.file.removeprefix('./')}:{found.span.line}:{found.span.column} {found.code}"
         if found.span

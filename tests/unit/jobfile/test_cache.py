@@ -37,7 +37,7 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.fixture
 def compiles(monkeypatch: pytest.MonkeyPatch) -> list[object]:
-    """Gets an item at each compile."""
+    """A list that gets an item at each compile."""
     count: list[object] = []
     compile = jobs._compiled
 
@@ -51,7 +51,7 @@ def compiles(monkeypatch: pytest.MonkeyPatch) -> list[object]:
 
 @pytest.fixture
 def plan(capsys: pytest.CaptureFixture[str], compiles: list[object]) -> Callable[..., tuple[bool, str]]:
-    """`launcher plan`: whether it was answered without compiling, and its output."""
+    """A function that runs `launcher plan`: whether it compiled nothing, and its output."""
 
     def run(*argv: str, command: str = "plan") -> tuple[bool, str]:
         before = len(compiles)

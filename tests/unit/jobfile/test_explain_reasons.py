@@ -101,7 +101,7 @@ def typed(line: str, scenario: Scenario, monkeypatch: pytest.MonkeyPatch) -> Non
 
 
 def is_failing(scenario: Scenario) -> bool:
-    """Return whether the example is about a job that fails for want of a file."""
+    """Return whether the job of the example fails because a file is missing."""
     file = scenario.folder / "job.launcher.yaml"
     text = file.read_text() if file.exists() else ""
     return "data.csv]}}" in text and not (scenario.folder / "data.csv").exists()

@@ -126,7 +126,7 @@ def test_a_wrong_matrix_is_one_problem_at_its_place(tmp_path: Path, matrix: str,
 
 @pytest.fixture
 def most_256(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A limit that is quickly reached."""
+    """Limit matrices to 256 jobs."""
     monkeypatch.setattr(matrix, "MAX_JOBS", 256)
 
 

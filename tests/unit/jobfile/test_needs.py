@@ -445,7 +445,7 @@ def test_a_broken_file_is_not_taken_for_a_matrix(tmp_path: Path) -> None:
 
 
 def test_a_broken_file_leaves_the_names_that_it_cannot_declare(tmp_path: Path) -> None:
-    """The names that other files declare, and the names that are not in its text."""
+    """Names that other files declare, and names that are not in the broken text, stay."""
     (project(tmp_path) / "broken.launcher.yaml").write_text("{ elsewhere")
     job(tmp_path, "train", "matrix: {n: [1, 2]}")
     job(tmp_path, "prepare")

@@ -27,7 +27,7 @@ roles: {main: {entrypoint: echo, args: [$<var.x>]}}
 
 
 def watched(*paths: Path) -> Any:
-    """Looks that are not noted, with their places; and the noted functions that were asked."""
+    """Return the looks that are not noted, with their places, and the noted functions that were called."""
     command = [sys.executable, str(WATCH), *map(str, paths)]
     done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=ROOT)
     assert done.returncode == 0, done.stderr

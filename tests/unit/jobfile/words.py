@@ -73,7 +73,7 @@ def launches(folder: Path, text: str, **options: Any) -> dict[str, Launch]:
 
 
 def lines(compiled: Compiled) -> list[str]:
-    """`line:column code message` for each diagnostic."""
+    """Return `line:column code message` for each diagnostic."""
     return [
         f"{found.span.line}:{found.span.column} {found.code} {found.message}" if found.span else found.message
         for found in compiled.diagnostics
@@ -81,7 +81,7 @@ def lines(compiled: Compiled) -> list[str]:
 
 
 def places(compiled: Compiled) -> list[str]:
-    """`line:column code` for each diagnostic."""
+    """Return `line:column code` for each diagnostic."""
     return [
         f"{found.span.line}:{found.span.column} {found.code}" if found.span else found.code
         for found in compiled.diagnostics

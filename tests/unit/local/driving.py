@@ -208,7 +208,7 @@ class Driven:
         return self.ask({"op": "go"})
 
     def start(self, *roles: dict[str, Any], **options: Any) -> None:
-        """Create and go; both must succeed."""
+        """Create the app and send "go"; both must succeed."""
         assert self.create(*roles, **options) == {"ok": "created"}
         assert self.go() == {"ok": "started"}
 
@@ -230,7 +230,7 @@ class Driven:
     # -- waiting for its end -------------------------------------------------------------------------------
 
     def run(self, *roles: dict[str, Any], **options: Any) -> AppView:
-        """Start, and wait for the end."""
+        """Start the app, and wait for its end."""
         self.start(*roles, **options)
         return self.ended()
 
@@ -239,7 +239,7 @@ class Driven:
         os.kill(self.pid, signal.SIGTERM)
 
     def kill(self) -> None:
-        """SIGKILL to the supervisor."""
+        """Kill the supervisor with SIGKILL."""
         os.kill(self.pid, signal.SIGKILL)
         self.exited()
 
@@ -294,12 +294,12 @@ class Driven:
         return next(each for each in replicas(self.view) if (each.role, each.k) == (role, k))
 
     def left(self) -> list[str]:
-        """Command lines of the processes that the app has left behind."""
+        """Return the command lines of the processes that the app has left behind."""
         found = appview.leftovers(self.app_dir, appview.read_state(self.app_dir) or AppView())
         return [Path(f"/proc/{each.pid}/cmdline").read_text() for each in found]
 
     def destroy(self) -> None:
-        """Leave nothing behind, whatever the test did."""
+        """Kill and remove all that the app has left."""
         self.socket.close()
         if self._start is not None and pids.send(self.pid, self._start, signal.SIGKILL):
             pids.wait_for_exit(self.pid, self._start, PATIENCE_S)

@@ -17,7 +17,7 @@ def created(max_retries: int = 0, policy: str = "APPLICATION", count: int = 2) -
 
 
 def left(*events: dict[str, object]) -> AppView:
-    """Return the state when the supervisor died behind these events."""
+    """Return the view of an app whose supervisor died after these events."""
     return fold(lines(*events), locked=False)
 
 

@@ -107,7 +107,7 @@ if not os.fork():
 
 
 def test_a_child_that_is_slow_to_become_its_program_does_not_make_the_app_look_alive(supervise, monkeypatch):
-    """On a busy machine it holds the lock of the killed supervisor for longer than a few milliseconds."""
+    """On a busy machine the child holds the lock of the killed supervisor for more than milliseconds."""
     monkeypatch.setattr(appview, "_patience_s", 20.0)  # a process that has waited in vain once waits less
     app = supervise(first=KEEPS_THE_LOCK)
     app.start(app.role("main", SLEEP))

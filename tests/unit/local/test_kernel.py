@@ -18,7 +18,7 @@ from tests.waiting import until
 
 @pytest.fixture(params=["native", "elsewhere"])
 def system(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
-    """Once with what this system offers, once with the means for other systems."""
+    """Run the test with the calls of this system, and with those for other systems."""
     if request.param == "elsewhere":
         for module in (kernel, pids):
             monkeypatch.setattr(module, "LINUX", False)

@@ -46,7 +46,7 @@ class InLine(Driven):
         self._inbox = loop.Inbox(self.socket.fileno())
 
     def process(self) -> int:
-        """Return the pid of the process that holds it now."""
+        """Return the pid of the process that holds the app now."""
         home = os.path.dirname(os.path.dirname(os.path.dirname(self.app_dir)))
         return processes.supervisors(home).get(os.path.basename(self.app_dir), 0)
 
@@ -224,7 +224,7 @@ def test_an_app_that_ended_in_line_is_waited_for_until_its_lock_is_free(in_line,
 
 @pytest.fixture
 def few_files() -> Iterator[int]:
-    """A user's limit of open files below the hard one."""
+    """A soft limit of open files below the hard limit."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (1000, hard))
     yield 1000

@@ -120,7 +120,7 @@ def test_an_app_with_a_suspended_supervisor_is_withdrawn_all_the_same(supervise:
 def test_an_app_that_a_client_ends_before_its_need_ends_as_asked(
     supervise: Supervise, tmp_path: Path, asked: str
 ) -> None:
-    """Its supervisor sees the end of the need first, and no signal."""
+    """The supervisor sees the end of the need first, and no signal."""
     first, second, gate = supervise(), supervise(), tmp_path / "gate"
     first.start(first.role("main", sh(f"until [ -e {gate} ]; do sleep 0.02; done; exit 3")))
     hold(second, first)

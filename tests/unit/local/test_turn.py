@@ -122,7 +122,7 @@ OUTLIVES = "(env -i setsid sleep 1000 & echo $! >{pid}); echo ready; exec sleep 
 def outliving(
     supervise: Supervise, table: str, tmp_path: Path, wanted: dict[str, Any]
 ) -> Iterator[tuple[Driven, int]]:
-    """An app in line, and the process that keeps the share of the one before, whose supervisor is dead."""
+    """An app in line, and a process that keeps the share of an app whose supervisor is dead."""
     first, second = supervise(), supervise()
     script = OUTLIVES.format(pid=tmp_path / "pid")
     assert go(first, table, 1, script=script, **wanted) == {"ok": "started"}

@@ -42,7 +42,7 @@ LIFECYCLES = st.builds(
 
 @st.composite
 def launches(draw: st.DrawFn, name: str) -> Launch:
-    """A job of any document, out of the normal form and into it again."""
+    """Launches of any document, read back from their normal form."""
     document = canonical.renormalise(draw(documents()))
     metadata = draw(st.dictionaries(st.text(max_size=3), st.text(max_size=3), max_size=2))
     return Launch(

@@ -28,7 +28,7 @@ def train(content: str = "1", *globs: str, **fields: Any) -> Launch:
 
 
 def known(made: Launch, *attempts: Attempt, lists: tuple[InputFiles, ...]) -> Plan:
-    """Return the plan where these lists of files are recorded."""
+    """Return the plan when these lists of files are recorded."""
     recorded = {each.digest: each for each in lists}
     return reconcile([made], replace(world(*attempts), inputs=recorded))
 
@@ -55,7 +55,7 @@ def test_without_the_lists_a_plan_says_less_and_decides_the_same():
     ],
 )
 def test_editing_the_list_of_inputs_is_a_change(before: Launch, now: Launch, words: str):
-    """`inputs` is no policy: a result stands on the files that it names."""
+    """`inputs` is no policy: a result depends on the files that the list names."""
     lists = (files("1"), files("1", "train.py", "*.csv"))
     made = known(now, attempt(before, "succeeded"), lists=lists)
     assert (made.steps[0].kind, str(made.steps[0].reasons[0])) == ("rerun", words)

@@ -193,7 +193,7 @@ def test_a_running_job_is_judged_by_its_set_of_needs_when_it_has_ended() -> None
 @pytest.mark.parametrize("rerun", [True, False])
 @pytest.mark.parametrize("cells", [CELLS[:2], []])
 def test_an_attempt_that_waits_is_made_anew_when_its_set_of_needs_has_changed(state, rerun, cells):
-    """It is bound to exact attempts, and nothing of it has run. Its order counts, whatever `rerun` says."""
+    """The attempt is bound to exact attempts and has not run. Its order counts, whatever `rerun` says."""
     live = summed(CELLS[0], state=state, owner=HOLDER, order_only=() if rerun else ("a-0",))
     made = step(plan([*CELLS, needing(*cells, rerun=rerun)], *RAN, live), "sum")
     assert (made.kind, made.number, made.withdraws) == ("rerun", 2, (Guard.of(live),))
@@ -219,7 +219,7 @@ def test_after_a_skipped_attempt_the_set_of_needs_of_the_previous_attempt_is_com
 
 
 def test_a_withdrawn_job_does_not_start_again_by_itself() -> None:
-    """Its needs are the attempts that it was bound to, or earlier ones."""
+    """The needs of the job are the attempts that it was bound to, or earlier attempts."""
     withdrawn = done(TRAIN, 2, on(PREPARE, 2), state="skipped", message="withdrawn")
     history = (done(PREPARE), done(PREPARE, 2, edition=1), done(TRAIN, 1, on(PREPARE)))
     assert plan([PREPARE, TRAIN], *history, withdrawn).is_empty
@@ -229,7 +229,7 @@ def test_a_withdrawn_job_does_not_start_again_by_itself() -> None:
 
 
 def test_a_running_dependent_of_a_need_that_runs_again_for_two_reasons_is_replaced() -> None:
-    """One of them alone, `every_apply`, would leave it."""
+    """The reason `every_apply` alone would not replace the running dependent."""
     files = (Trigger("every_apply"), Trigger("files", ("*.csv",)))
     old, new = (job("prepare", rerun_on=files, trigger_digest=combine({"*.csv": n})) for n in "12")
     running = done(TRAIN, 1, on(PREPARE), state="running")
@@ -380,7 +380,7 @@ EVERY = Trigger("every_apply")
 
 
 def test_a_running_dependent_of_a_need_that_every_apply_repeats_is_kept() -> None:
-    """The edition that it stands on stays the same, so it would find nothing new."""
+    """The edition of the need stays the same, so the dependent would find nothing new."""
     every = job("prepare", rerun_on=(EVERY,))
     running = done(TRAIN, 1, on(PREPARE), state="running")
     made = plan([every, TRAIN], done(PREPARE), running)
@@ -410,7 +410,7 @@ def test_a_running_dependent_of_a_need_with_a_further_reason_to_run_again_is_rep
 
 
 def test_an_attempt_that_waits_for_a_need_that_every_apply_repeats_is_made_anew() -> None:
-    """It is bound to an attempt that is the latest no more; nothing of it has run."""
+    """The attempt is bound to an attempt that is no longer the latest, and has not run."""
     train = job("train", needs=need("fetch", "prepare"))
     every, fetch = job("prepare", rerun_on=(EVERY,)), job("fetch")
     live = (done(fetch, state="running"), waiting(train, 1, on(fetch), on(PREPARE)))

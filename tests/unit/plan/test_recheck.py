@@ -144,7 +144,7 @@ def test_a_plan_that_was_applied_is_stale(desired: list[Launch]) -> None:
 
 
 def test_an_orphan_that_the_plan_has_destroyed_already_counts_as_done() -> None:
-    """Killed between the destroy and the create: an ended orphan has no mark of who ended it."""
+    """The client was killed between destroy and create: an ended orphan does not show its cause."""
     made = saved([NEW], attempt(GONE, "running", 2), scopes=SCOPES, prune=True)
     assert kinds(later(made, attempt(GONE, "cancelled", 2))) == ["keep", "create"]
 
@@ -266,7 +266,7 @@ def test_a_plan_is_stale_when_a_need_outside_of_it_has_failed_as_well() -> None:
 
 
 def test_a_kept_job_whose_set_of_needs_has_changed_makes_an_older_plan_stale() -> None:
-    """Such as a plan of an older version, which took the added need for one that had been there."""
+    """A plan of an older version took the added need for a need that had been there."""
     old = (attempt(PREPARE, "succeeded"), attempt(AFTER, "succeeded", needs=on_prepare()))
     made = saved([AFTER, EVAL], *old)
     without = replace(old[1], needs=())

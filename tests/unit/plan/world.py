@@ -65,7 +65,7 @@ def attempt(launch: Launch, state: str, number: int = 1, **fields: Any) -> Attem
 
 
 def world(*attempts: Attempt, counts: Mapping[tuple[JobKey, str], int] | None = None) -> Snapshot:
-    """Engines and ledger agree that there are these attempts."""
+    """Return a snapshot in which engines and ledger agree on these attempts."""
     return merge(ledger=attempts, engines=attempts, fingerprints=ENGINES, counts=counts)
 
 

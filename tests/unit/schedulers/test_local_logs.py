@@ -15,7 +15,7 @@ SECOND = 10**9
 
 
 def write(folder: Path, *written: tuple[float, str, bytes]) -> str:
-    """Return a replica folder with these (seconds, stream, data)."""
+    """Write a replica folder with these (seconds, stream, data); return its path."""
     folder.mkdir(exist_ok=True)
     combined, index = b"", b""
     for seconds, stream, data in written:
@@ -153,7 +153,7 @@ def test_a_log_whose_index_was_removed_can_still_be_read(tmp_path: Path) -> None
 
 
 def test_a_log_of_an_earlier_version_with_a_file_for_each_stream_can_be_read(tmp_path: Path) -> None:
-    """It has a file per stream, too: the index gives the same bytes."""
+    """Such a log has a file for each stream, too: the index gives the same bytes."""
     folder = write(tmp_path / "r", (1, "stdout", b"out\n"), (2, "stderr", b"err\n"), (3, "stdout", b"on\n"))
     (tmp_path / "r" / "stdout.log").write_bytes(b"out\non\n")
     (tmp_path / "r" / "stderr.log").write_bytes(b"err\n")
@@ -162,7 +162,7 @@ def test_a_log_of_an_earlier_version_with_a_file_for_each_stream_can_be_read(tmp
 
 
 def test_a_log_that_was_emptied_by_hand_can_be_read(tmp_path: Path) -> None:
-    """Its index reaches beyond the data, or goes back."""
+    """The index of the log reaches beyond the data, or goes back."""
     folder = write(tmp_path / "r", *[(n, ("stdout", "stderr")[n % 2], b"line\n") for n in range(10)])
     (tmp_path / "r" / "combined.log").write_bytes(b"")
     for stream in ("stdout", "stderr", "combined"):

@@ -118,7 +118,7 @@ class Login:
         return {**made, **files, "secret": {"main": {"KEY": "hidden"}}, **fields}
 
     def submission(self, app_id: str, nonce: str, *dead: str, digest: str = "one") -> list[dict[str, Any]]:
-        """reserve, create and start, as one request."""
+        """Return reserve, create and start of an app as one request."""
         return [
             self.reservation(app_id, nonce, *dead, digest=digest),
             self.creation(app_id, nonce),
@@ -149,7 +149,7 @@ class Login:
         return [each for each, found in zip(app_ids, answers, strict=True) if found["removed"]]
 
     def submit(self, app_id: str, nonce: str, *dead: str, digest: str = "one", **fields: Any) -> str:
-        """Reserve, create and start; return the state."""
+        """Reserve, create and start an app; return its state."""
         for op in (
             self.reservation(app_id, nonce, *dead, digest=digest),
             self.creation(app_id, nonce, **fields),
@@ -204,7 +204,7 @@ def record(app_id: str, digest: str = "one") -> dict[str, Any]:
 
 
 def replace_sleep(monkeypatch: pytest.MonkeyPatch, sleep: Callable[[float], object]) -> None:
-    """In the agent alone: subprocess sleeps, too."""
+    """Replace `sleep` in the agent alone: subprocess sleeps, too."""
     clock = SimpleNamespace(**{**vars(time), "sleep": sleep})
     for module in (observe, read_, site, slurm, wait):
         monkeypatch.setattr(module, "time", clock)

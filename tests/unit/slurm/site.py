@@ -91,7 +91,7 @@ class Site:
                 file.writestr(path, text)
 
     def scontrol(self, text: str) -> None:
-        """What `scontrol show job` prints."""
+        """Make `scontrol` print this text."""
         self.program("scontrol", f"#!/bin/sh\necho '{text}'\n")
 
     def app(self, *roles: Mapping[str, Any], order: Mapping[str, Any] | None = None, **fields: Any) -> None:
@@ -155,7 +155,7 @@ class Site:
         process.send_signal(signal.SIGUSR2)
 
     def run(self, **env: str) -> dict[str, Any]:
-        """Run the app to its end: its outcome."""
+        """Run the app to its end; return its outcome."""
         code = self.start(**env).wait(END_S)
         return {**self.outcome(), "code": code}
 
@@ -167,7 +167,7 @@ class Site:
         return (self.dir / "logs" / role / f"{k}.log").read_bytes()
 
     def index(self, role: str, k: int = 0) -> list[tuple[int, int, str]]:
-        """(offset, epoch ns, stream) of each entry."""
+        """Return (offset, epoch ns, stream) of each entry."""
         lines = (self.dir / "logs" / role / f"{k}.index").read_text().splitlines()
         return [(int(at), int(ns), kind) for at, ns, kind in map(str.split, lines)]
 

@@ -141,7 +141,7 @@ def test_another_digest_cancels_the_held_job(login, slurm):
 
 
 def test_a_second_client_cannot_remove_an_app_that_was_released(login, slurm):
-    """The first one was killed between the release and its record."""
+    """The first client was killed between the release and its record."""
     work, path = gate(login)
     job = create(login, "a-1", work=work)["job"]
     subprocess.run(["scontrol", "release", job], check=True)

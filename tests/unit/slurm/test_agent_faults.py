@@ -22,7 +22,7 @@ ROW = "\\036%s\\037%s\\0370\\037N/A\\037N/A\\037N/A\\037(null)\\037None\\037n3\\
 
 @pytest.fixture
 def pauses(monkeypatch: pytest.MonkeyPatch) -> list[float]:
-    """How long the agent would have slept each time."""
+    """The seconds of each sleep of the agent, which does not sleep."""
     found: list[float] = []
     replace_sleep(monkeypatch, found.append)
     return found
@@ -293,7 +293,7 @@ print(sorted(path.name for path in (login.job_dir / "apps").iterdir()))
 def test_a_hold_of_slurm_for_a_reservation_that_is_gone_is_no_lost_release(
     tmp_path, monkeypatch, state, released
 ):
-    """An operator has deleted it: released, the job would run without it."""
+    """An operator has deleted the reservation: a released job would run without it."""
     listed = f"case \"$*\" in *AccrueTime*) echo '40   N/A   ';; *) printf '{ROW % ('40', state)}';; esac"
     boot = "echo 'BOOT_TIME = 2026-11-23T00:55:42'"
     use(monkeypatch, tmp_path, squeue=listed, scontrol=boot)

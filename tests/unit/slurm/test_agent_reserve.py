@@ -61,7 +61,7 @@ def test_the_facts_of_a_submission_say_for_how_long_its_client_has_done_nothing(
 
 
 def test_the_same_client_may_ask_twice(login):
-    """Its connection may have broken before the answer."""
+    """The connection of the client may have broken before the answer."""
     login.reserve("a-1", "n1")
     assert login.reserve("a-1", "n1") == {"resumed": False}
 
@@ -133,7 +133,7 @@ def test_a_started_app_is_never_taken_over(login, name, data, state):
 
 
 def test_a_submission_whose_held_job_is_gone_is_made_anew(login, tmp_path, monkeypatch):
-    """It was cancelled by hand, or the controller lost it: there is nothing to release."""
+    """A user cancelled the held job, or the controller lost it: there is no job to release."""
     monkeypatch.setenv("PATH", str(commands(tmp_path / "bin", squeue="")))
     pauses: list[float] = []
     replace_sleep(monkeypatch, pauses.append)

@@ -198,7 +198,7 @@ def array_of(site: Site, *tasks: str) -> dict[str, str]:
 
 @pytest.mark.slow
 def test_a_task_of_an_app_that_was_replaced_runs_nothing(site: Site) -> None:
-    """Its script found the earlier folder; another client replaced it while the conductor loaded."""
+    """The script found the earlier folder; another client replaced it while the conductor loaded."""
     site.app(role("main", "echo once"))
     assert site.start(**array_of(site, "app n0")).wait(END_S) == 0
     assert not (site.dir / "started").exists()
@@ -229,7 +229,7 @@ def test_the_task_of_an_array_is_asked_for_and_recorded_by_its_own_name(site: Si
 
 @pytest.mark.slow
 def test_a_time_limit_whose_signal_came_before_the_conductor_is_kept(site: Site) -> None:
-    """Slurm sends it once, and may send it while `setup` runs."""
+    """Slurm sends the signal once, and may send it while `setup` runs."""
     site.scontrol(f"{OURS} JobState=RUNNING TimeLimit=00:01:00 EndTime=Unknown")
     site.app(role("main", "echo up; exec sleep 1000"))
     assert site.start(SLURM_JOB_END_TIME=str(int(time.time()) + 50)).wait(END_S) == 1

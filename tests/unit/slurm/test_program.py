@@ -10,7 +10,7 @@ from launcher.schedulers.slurm.cluster import program
 
 
 def texts() -> dict[str, str]:
-    """Path → text of each module."""
+    """Return the text of each module by path."""
     with zipfile.ZipFile(io.BytesIO(program())) as file:
         return {name: file.read(name).decode() for name in file.namelist()}
 

@@ -12,7 +12,7 @@ from tests.unit.slurm.requests import role
 
 
 def found(*roles: Role, **cfg: Any) -> list[tuple[str, str]]:
-    """Dotted path and message of each problem."""
+    """Return the dotted path and the message of each problem."""
     return [
         (".".join(map(str, each.path)), each.message) for each in problems(AppDef("app", list(roles)), cfg)
     ]

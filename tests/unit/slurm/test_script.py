@@ -38,7 +38,7 @@ json.dump([sys.argv[1:], dict(os.environ)], open(os.environ["DUMP"], "w"))
 
 
 def run(request: SlurmRequest, tmp_path: Path, **more: str) -> tuple[int, list[str], dict[str, str], str]:
-    """Exit code of the script, then arguments and environment of the python3 that it ended in, and stderr."""
+    """Run the script; return its exit code, arguments and environment of its last python3, and stderr."""
     folder, home = tmp_path / "bin", tmp_path / "home"
     folder.mkdir()
     home.mkdir()
@@ -98,7 +98,7 @@ def task_of(request: SlurmRequest, count: int) -> SlurmRequest:
 
 
 def array_in(folder: Path, job_dir: str, *tasks: str) -> Path:
-    """Return a `job_dir` with the folder of an array, and those of its apps."""
+    """Make a `job_dir` with the folders of an array and of its apps; return its path."""
     where = Path(f"{folder}{job_dir}")
     (where / "arrays/q7").mkdir(parents=True)
     (where / "arrays/q7/tasks").write_text("".join(f"{each}\n" for each in tasks))

@@ -363,7 +363,7 @@ def test_only_a_submitted_job_that_slurm_has_is_on_hold():
     ],
 )
 def test_an_app_whose_job_slurm_has_forgotten_has_the_end_on_record_or_is_lost(fields, state, message):
-    """Slurm purges a job soon after its end: what is on record says more."""
+    """Slurm purges a job soon after its end: the record says more."""
     assert seen(submitted(vanished=True, **fields)) == (state, message)
 
 

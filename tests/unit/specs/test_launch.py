@@ -132,7 +132,7 @@ def test_launcher_needs_lists_every_need_and_its_output_folder() -> None:
 
 @pytest.mark.skipif(sys.platform != "linux", reason="the limit of Linux")
 def test_a_list_of_needs_too_long_for_a_variable_is_left_out() -> None:
-    """The longest one can be given: a longer string makes execve fail with E2BIG."""
+    """The longest list that is kept can be given: a longer string makes execve fail with E2BIG."""
     room = len(needs_variable(["a"], {"a": ""})["LAUNCHER_NEEDS"])
     longest = "x" * (128 * 1024 - len("LAUNCHER_NEEDS=\0") - room)
     variable = needs_variable(["a"], {"a": longest})

@@ -137,7 +137,7 @@ def test_a_secret_anywhere_but_in_env_is_found():
 
 
 def test_the_folders_of_a_shell_are_no_passwords() -> None:
-    """Else the path of a missing file is masked in the message of a job that was applied from its folder."""
+    """Otherwise PWD would mask the path of a missing file in messages about jobs of that folder."""
     assert not is_sensitive("PWD")
     assert not is_sensitive("OLDPWD")
     assert is_sensitive("DB_PWD")

@@ -201,7 +201,7 @@ QUESTIONS = {
 
 @pytest.mark.parametrize("question", QUESTIONS)
 def test_no_query_reads_every_row(store: Store, question: str):
-    """A scan is in the order of an index and ends at the limit, or is of a partial index."""
+    """Each scan follows an index and ends at the limit, or reads a partial index."""
     seen = statements(store)
     QUESTIONS[question](store)
     steps = [step for sql in seen[:] for step in plan_of(store, sql).splitlines()]

@@ -309,7 +309,7 @@ def test_a_network_file_system_is_refused_with_a_hint(tmp_path: Path, monkeypatc
 @pytest.mark.slow
 @pytest.mark.parametrize("step", sampled([7, 2], 7))
 def test_whatever_byte_of_the_ledger_is_wrong_it_can_be_used(launcher_home: Path, step: int):
-    """Bytes of the header, of the schema and of the rows: read well, replaced, or reported."""
+    """A wrong byte of header, schema or rows is read well, replaced, or reported."""
     with Store.open() as store:
         for number in range(1, 4):
             store.record(attempt(number=number))

@@ -204,7 +204,7 @@ def test_a_killed_holder_frees_its_share(table: str, places: list[Place]) -> Non
 
 @pytest.mark.parametrize("unread", ["1-a.bell", "2-b.bell", "2-b"])
 def test_a_holder_that_cannot_be_looked_at_is_not_dead(table, places, monkeypatch, unread):
-    """As on a machine on which no more files may be opened at this moment."""
+    """A machine may let a process open no more files at this moment."""
     two_cores = [Limit(MACHINE, cpu=2)]
     one, _ = (take(table, places, app, n, limits=two_cores) for n, app in enumerate("ab", 1))
     mine = Place(Ask("c", number=3, table=table, cpu=1, limits=two_cores))
@@ -328,7 +328,7 @@ def test_other_files_are_passed_over_and_stay(table: str, places: list[Place]) -
 
 
 def test_a_ticket_that_is_a_pipe_or_a_folder_is_passed_over(table: str, places: list[Place]) -> None:
-    """Its bell is held, so it is not removed; reading it must not block."""
+    """The bell of the ticket is held, so the ticket stays; reading it must not block."""
     for name, make in (("8-pipe", os.mkfifo), ("9-folder", os.mkdir)):
         taken = take(table, places, name[2:], int(name[0]))
         os.unlink(os.path.join(table, name))
@@ -520,7 +520,7 @@ def test_the_kills_at_changes_of_a_place_cover_every_change(table):
 
 
 def test_an_app_does_not_wait_for_leftovers_of_its_own_dead_watcher(table: str, places: list[Place]) -> None:
-    """It is submitted again, under another number."""
+    """The app is submitted again, under another number."""
     take(table, places, "a", 1, **DOCKER).release()
     assert take(table, places, "a", 2, **DOCKER).starts
     assert [each.number for each in tickets(table)] == [2]

@@ -61,7 +61,7 @@ class Place:
         return self.look(role.image)
 
     def look(self, image: str) -> dict[str, File]:
-        """Files by their path."""
+        """Return the files of a built workspace by path."""
         found = {}
         for folder, dirs, names in os.walk(image):
             for name in [*names, *dirs]:
