@@ -35,7 +35,7 @@ def test_an_app_without_retries_never_restarts(case: Case) -> None:
     assert found.num_restarts == 0
 
 
-def test_replica_policy_restarts_that_replica_alone(case: Case) -> None:
+def test_the_replica_policy_restarts_the_failed_replica_alone(case: Case) -> None:
     script = (
         case.count + 'echo "try $LAUNCHER_RESTART"; test $<replica_id> = 0 || test "$LAUNCHER_RESTART" = 1'
     )
@@ -62,13 +62,13 @@ def _two_roles(case: Case, policy: RetryPolicy) -> str:
     return app_id
 
 
-def test_role_policy_restarts_the_role_alone(case: Case) -> None:
+def test_the_role_policy_restarts_the_failed_role_alone(case: Case) -> None:
     app_id = _two_roles(case, RetryPolicy.ROLE)
     assert case.lines(app_id, "r", 1) == ["try 0\n", "try 1\n"]
     assert case.lines(app_id, "other", 0) == ["try 0\n"]
 
 
-def test_application_policy_restarts_everything(case: Case) -> None:
+def test_the_application_policy_restarts_all_replicas(case: Case) -> None:
     app_id = _two_roles(case, RetryPolicy.APPLICATION)
     assert case.lines(app_id, "r", 1) == ["try 0\n", "try 1\n"]
     assert case.lines(app_id, "other", 0) == ["try 0\n", "try 1\n"]

@@ -217,7 +217,7 @@ def test_a_stopped_replica_has_the_reason_of_the_stop(stopping, sentence):
 @pytest.mark.parametrize(
     ("number", "text"), [(60, "60 s"), (60.0, "60 s"), (0.5, "0.5 s"), (1000000, "1000000 s")]
 )
-def test_seconds_are_written_in_full(number, text):
+def test_seconds_are_written_without_rounding(number, text):
     assert events.seconds(number) == text
 
 

@@ -123,7 +123,7 @@ def test_names_are_sorted_with_numbers_before_words(names):
 
 
 @given(st.lists(st.text("amp0123e-.²x", max_size=12)))
-def test_any_names_can_be_sorted(names):
+def test_names_of_any_characters_can_be_sorted(names):
     assert len({natural(name) for name in sorted(names, key=natural)}) <= len(names)
 
 

@@ -136,7 +136,7 @@ def test_the_folder_of_a_process_that_lives_is_not_removed(repo: Path, scenario:
 
 
 @pytest.mark.parametrize("name", ["nope", "--upload-pack=touch", "-x", ""])
-def test_a_missing_commit_is_named(repo: Path, scenario: Scenario, name: str) -> None:
+def test_a_missing_base_commit_is_named(repo: Path, scenario: Scenario, name: str) -> None:
     shown = scenario.launcher("plan", repo, f"--base={name}", code=1).err
     assert f"this clone has no commit `{name}`" in shown
     assert "fetch it: `git fetch --all`; `git branch --all` lists branches" in shown

@@ -321,7 +321,7 @@ OF_RUNNERS = {"CI": "true", "GITHUB_ACTIONS": "true", "GITLAB_CI": "true", "NO_C
     ],
     ids=lambda argv: argv[0],
 )
-def test_the_environment_changes_no_output(world, argv):
+def test_the_variables_of_a_ci_runner_change_no_output(world, argv):
     for more in ([], ["--json"]):
         plain = world.launcher(*argv, *more, code=None)
         on_runner = world.launcher(*argv, *more, env={**OF_RUNNERS, "COLUMNS": "40"}, code=None)

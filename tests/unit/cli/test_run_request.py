@@ -66,7 +66,7 @@ def test_the_example_in_error_messages_is_a_valid_request():
         ({**ECHO, "scheduler": None}, "`scheduler` must be text, got null", None),
     ],
 )
-def test_a_wrong_object_is_refused(given, printed, hint):
+def test_a_wrong_request_object_is_refused(given, printed, hint):
     with pytest.raises(UsageError) as caught:
         read_request(json.dumps(given) if isinstance(given, dict) else given)
     assert printed in str(caught.value)
@@ -79,7 +79,7 @@ def test_the_object_is_utf_8_whatever_the_locale(run):
         assert run(asked.encode(encoding))[:2] == (0, "Grüße\n")
 
 
-def test_a_closed_input_is_refused(monkeypatch, capfd):
+def test_a_closed_standard_input_is_refused(monkeypatch, capfd):
     monkeypatch.setattr(sys, "stdin", None)  # as Python finds it after `<&-`
     assert main(["run", "--stdin"]) == 64
     assert "it is closed" in capfd.readouterr().err

@@ -91,7 +91,7 @@ def test_the_command_that_an_edit_suggests_can_be_pasted(scenario, ran):
     assert "Plan: 1 to create" in scenario.launcher(*words).out
 
 
-def test_json_has_plain_numbers(scenario, ran):
+def test_the_json_of_use_has_plain_numbers(scenario, ran):
     ran(JOB, use(), use())
     (found,) = json.loads(scenario.launcher("use", "train", "--json").out)
     assert (found["name"], found["jobs"], found["attempts"]) == ("train", ["train"], 2)
@@ -220,7 +220,7 @@ def test_a_component_keeps_its_arguments(scenario, ran):
     assert file.read_text() == text
 
 
-def test_a_link_stays_a_link(scenario, ran):
+def test_write_keeps_a_job_file_that_is_a_link(scenario, ran):
     file = ran(JOB, use(), use())
     real = file.rename(scenario.folder / "real.yaml")
     file.symlink_to(real)
@@ -338,7 +338,7 @@ def stale(file: Path, text: str) -> None:
         (', memory: "64GiB" -> ', "asks for nothing now"),
     ],
 )
-def test_a_file_that_has_changed_since_is_refused(scenario, ran, change, message):
+def test_write_refuses_a_job_file_that_has_changed_since_the_attempts(scenario, ran, change, message):
     file = ran(JOB, use(), use())
     stale(file, change)
     before = file.read_text() if file.exists() else ""

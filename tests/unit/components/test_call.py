@@ -72,12 +72,12 @@ def test_text_is_read_as_the_type_of_its_argument(word, name, value):
 
 @pytest.mark.parametrize(("spelling", "value"), [("true", True), ("1", True), ("YES", True), ("on", True)])
 @pytest.mark.parametrize("prefix", ["--flag=", "--fl="])
-def test_true_has_several_spellings(prefix, spelling, value):
+def test_a_true_argument_has_several_spellings(prefix, spelling, value):
     assert given(every, "--text=t", prefix + spelling)["flag"] is value
 
 
 @pytest.mark.parametrize("spelling", ["false", "0", "No", "off"])
-def test_false_has_several_spellings(spelling):
+def test_a_false_argument_has_several_spellings(spelling):
     assert given(every, "--text=t", "--flag", spelling, defaults={"flag": "true"})["flag"] is False
 
 
@@ -122,7 +122,7 @@ def test_all_problems_are_named_at_once():
     assert [problem.name for problem in caught.value.problems] == ["number", "rate", "text"]
 
 
-def test_dashes_stand_for_underscores():
+def test_dashes_in_names_of_arguments_stand_for_underscores():
     assert given(every, "--text=t", "--maybe-number", "3")["maybe_number"] == 3
 
 

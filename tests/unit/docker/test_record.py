@@ -47,7 +47,7 @@ def test_a_lock_is_held_by_one_process_that_it_names(app_dir: str) -> None:
     record.claim(app_dir).release()
 
 
-def test_the_record_is_private(app_dir: str) -> None:
+def test_the_record_of_a_docker_app_is_private(app_dir: str) -> None:
     record.claim(app_dir).release()
     record.append(app_dir, "starting")
     record.write_attempt(app_dir, {"app_id": "app"})

@@ -132,7 +132,7 @@ def test_an_out_of_memory_kill_is_reported() -> None:
     assert seen("exited 137", "exited 137", oom=True).message == "main/0 was killed: out of memory"
 
 
-def test_without_a_journal_a_failure_is_an_end() -> None:
+def test_a_failure_without_a_journal_is_the_end_of_the_app() -> None:
     assert seen("exited 3", "exited 0", **RESTARTS).state == "failed"
     assert seen("exited 3", "exited 0", record_events=journal({"e": "adopted"}), **RESTARTS).state == "failed"
 

@@ -58,7 +58,7 @@ def test_memory_that_may_have_been_more_makes_no_suggestion(source):
     assert judge("memory_bytes", GIB, samples(GIB, GIB, source=source)) == (None, "")
 
 
-def test_two_attempts_have_to_agree():
+def test_a_suggestion_needs_two_attempts_that_agree():
     assert judge("cpu_millis", 8000, samples(1000)) == (
         None,
         "2 attempts have to agree, and 1 has succeeded",

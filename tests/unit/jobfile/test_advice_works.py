@@ -309,7 +309,7 @@ def test_a_job_with_services_in_place_of_roles_gets_the_advice_to_write_roles(tm
         TOML_HEAD + "defaults = 3\nroles.main.entrypoint = 'sh'\n",
     ],
 )
-def test_hints_for_toml_are_toml(tmp_path: Path, text: str) -> None:
+def test_hints_about_a_toml_file_are_toml(tmp_path: Path, text: str) -> None:
     import tomli
 
     advice = [

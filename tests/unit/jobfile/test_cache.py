@@ -335,7 +335,7 @@ def test_the_folder_and_its_files_are_private(here, plan):
         lambda data: os.urandom(len(data)),
     ],
 )
-def test_a_damaged_entry_is_replaced(here, plan, damage):
+def test_a_damaged_entry_of_the_cache_is_replaced(here, plan, damage):
     write(here / "a.launcher.yaml")
     assert is_kept(plan, "a.launcher.yaml")
     for path in cache().iterdir():
@@ -358,7 +358,7 @@ def test_an_entry_under_the_name_of_another_is_ignored(here, plan):
     assert "other" in shown
 
 
-def test_a_damaged_key_is_replaced(here, plan):
+def test_a_damaged_key_of_the_cache_is_replaced(here, plan):
     write(here / "a.launcher.yaml")
     assert is_kept(plan, "a.launcher.yaml")
     (cache() / "key").write_bytes(b"short")

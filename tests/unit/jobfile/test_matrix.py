@@ -131,7 +131,7 @@ def most_256(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("most_256")
-def test_the_limit_itself_is_allowed(tmp_path: Path) -> None:
+def test_a_matrix_may_have_as_many_jobs_as_the_limit(tmp_path: Path) -> None:
     assert len(jobs(tmp_path, "{a: {range: [0, 64]}, b: {range: [0, 4]}}")) == 256
 
 

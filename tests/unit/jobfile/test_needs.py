@@ -51,7 +51,7 @@ def test_needs_may_be_a_list_or_a_mapping(tmp_path: Path, given: str, needs: tup
     assert launch(tmp_path, f"{HEAD}needs: {given}\n{ROLES}").needs == needs
 
 
-def test_needs_change_no_digest(tmp_path: Path) -> None:
+def test_needs_do_not_change_the_digest_of_a_job(tmp_path: Path) -> None:
     texts = [HEAD + more + ROLES for more in ("", "needs: [prepare]\n", "needs: {train: {rerun: never}}\n")]
     assert len({digest(document(launch(tmp_path, text))) for text in texts}) == 1
 
@@ -276,7 +276,7 @@ def test_a_long_circle_is_shortened(tmp_path: Path) -> None:
     )
 
 
-def test_a_diamond_is_no_circle(tmp_path: Path) -> None:
+def test_two_paths_of_needs_to_one_job_are_no_circle(tmp_path: Path) -> None:
     job(tmp_path, "a")
     job(tmp_path, "b", "needs: [a]")
     job(tmp_path, "c", "needs: [a]")

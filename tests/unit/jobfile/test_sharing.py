@@ -80,7 +80,7 @@ def flat(launch: Launch) -> Job:
 
 @pytest.mark.parametrize("kinds", sampled(FORMATS, FORMATS[3]), ids="-".join)
 @pytest.mark.parametrize("case", MERGED)
-def test_layers_merge_lowest_first(repository: Path, case: str, kinds: tuple[str, str]) -> None:
+def test_layers_of_a_job_file_merge_lowest_first(repository: Path, case: str, kinds: tuple[str, str]) -> None:
     given = MERGED[case]
     lay(repository, [*given.get("parents", ()), given["file"]], given.get("project"), kinds)
     made = flat(launches(repository, target=given.get("target"))["job"])

@@ -74,7 +74,9 @@ def test_a_reference_alone_keeps_its_type(tmp_path: Path) -> None:
         ),
     ],
 )
-def test_a_given_value_is_checked(tmp_path: Path, definition: str, given: Any, expected: str) -> None:
+def test_a_given_value_of_a_variable_is_checked(
+    tmp_path: Path, definition: str, given: Any, expected: str
+) -> None:
     compiled = compile_text(tmp_path, HEAD + f"vars: {{v: {definition}}}\n" + USE, variables={"v": given})
     assert [found.message for found in compiled.diagnostics] == [expected]
 

@@ -147,7 +147,7 @@ def test_a_supervisor_that_dies_between_decision_and_start_leaves_nothing_decide
 
 
 @pytest.mark.slow
-def test_waiting_costs_no_wake_ups(supervise: Supervise) -> None:
+def test_a_supervisor_that_waits_for_needs_does_not_wake_up(supervise: Supervise) -> None:
     first = supervise()
     first.start(first.role("main", ["sleep", "1000"]))
     second = supervise()

@@ -59,7 +59,7 @@ class TestTheEstimate:
         assert HOUR > found.duration_s.low > 0
         assert found.duration_s.high > 3 * HOUR
 
-    def test_equal_durations_leave_a_range(self):
+    def test_an_estimate_from_equal_durations_has_a_range(self):
         low, high = estimate(job(), "d", past(1, 1))[2][1:]
         assert 0.6 * HOUR < low < 0.9 * HOUR < 1.1 * HOUR < high < 1.6 * HOUR
 
@@ -95,7 +95,7 @@ class TestTheEstimate:
         assert estimate(asking(replicas=4), "other", used).core_hours.median == pytest.approx(4)
 
     @pytest.mark.parametrize("took", [0.0, 1e-9, 1e9])
-    def test_any_duration_has_an_estimate(self, took):
+    def test_an_estimate_exists_for_durations_of_any_length(self, took):
         low, median, high = sorted(estimate(job(), "d", past(took, took)).duration_s)
         assert 0 < low <= median <= high
 

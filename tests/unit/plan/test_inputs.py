@@ -40,7 +40,7 @@ def test_an_edited_file_runs_finished_work_again_and_is_named():
     assert (reason.code, made.steps[0].number, made.steps[0].edition) == ("inputs_changed", 4, 4)
 
 
-def test_without_the_lists_a_plan_says_less_and_decides_the_same():
+def test_a_plan_without_the_file_lists_names_no_file_and_decides_the_same():
     made = plan(train("2"), attempt(train("1"), "succeeded", 3))
     assert lines(made)[0] == "r   default/train: the files are not those of attempt 3"
 

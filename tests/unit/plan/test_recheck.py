@@ -194,7 +194,7 @@ def test_a_plan_for_another_engine_is_refused() -> None:
     assert str(found) == 'local_cwd "local:0123" → "local:9999"'
 
 
-def test_refusals_exit_with_4() -> None:
+def test_refused_plans_exit_with_4() -> None:
     refusal = later(saved([NEW]), attempt(NEW, "running")).refusal()
     assert refusal.exit_code == 4
 

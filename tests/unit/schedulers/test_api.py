@@ -147,7 +147,7 @@ def test_chunks_come_from_records_where_a_scheduler_has_nothing_faster() -> None
     ]
 
 
-def test_close_may_be_called_twice() -> None:
+def test_a_scheduler_may_be_closed_twice() -> None:
     scheduler = Minimal()
     scheduler.close()
     scheduler.close()
@@ -158,7 +158,7 @@ def test_generic_parameters_of_either_generation_are_taken() -> None:
     assert Scheduler[str, int, float] is Scheduler
 
 
-def test_responses_have_their_established_defaults() -> None:
+def test_responses_of_schedulers_have_their_established_defaults() -> None:
     found = DescribeAppResponse()
     assert (found.app_id, found.state, found.num_restarts) == ("<NOT_SET>", AppState.UNSUBMITTED, -1)
     assert (found.msg, found.structured_error_msg, found.ui_url) == ("<NONE>", "<NONE>", None)

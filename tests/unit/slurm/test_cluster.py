@@ -294,7 +294,7 @@ def tarred(*members):
         [("x", tarfile.FIFOTYPE, "")],
     ],
 )
-def test_no_name_leaves_the_workspace(tmp_path, members):
+def test_no_member_of_an_archive_leaves_the_workspace(tmp_path, members):
     app_dir = tmp_path / "apps" / "a"
     app_dir.mkdir(parents=True)
     with pytest.raises(ValueError, match=r"unexpected member|behind a link"):
@@ -312,7 +312,7 @@ def test_a_stream_that_ends_early_leaves_the_workspace_that_was_there(tmp_path, 
     assert os.listdir(app_dir) == ["workspace"]
 
 
-def test_no_file_keeps_the_mode_to_run_as_its_owner(tmp_path):
+def test_a_setuid_file_loses_that_mode_in_a_workspace(tmp_path):
     (tmp_path / "apps" / "a").mkdir(parents=True)
     unpack(tarred(("x", tarfile.REGTYPE, "")), str(tmp_path), "a")
     assert (tmp_path / "apps" / "a" / "workspace" / "x").stat().st_mode & 0o7777 == 0o755

@@ -176,7 +176,7 @@ def test_a_value_is_quoted_as_sbatch_reads_it(value, word):
     assert sbatch_word("k", value) == word
 
 
-def test_values_of_options_are_text():
+def test_values_of_sbatch_options_are_text():
     cfg: dict[str, Any] = {"comment": "${app_id} $<app_id> $HOME", "sbatch": {"reservation": "$<role>"}}
     lines = sbatch_lines(request_of(role(), **cfg))
     assert 'comment="${app_id} $<app_id> $HOME"' in lines

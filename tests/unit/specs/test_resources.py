@@ -158,7 +158,7 @@ def test_a_broken_plugin_is_reported_when_it_is_used(name):
         named_resources[name]
 
 
-def test_parts_left_out_have_defaults():
+def test_omitted_parts_of_a_resource_have_defaults():
     assert resource() == Resource(2, 0, 1024)
     assert resource(cpu=1, gpu=2, memMB=3) == Resource(1, 2, 3)
 

@@ -128,7 +128,7 @@ def test_json_is_read_and_elements_become_text():
     }
 
 
-def test_json_null_stays_none():
+def test_null_in_the_json_of_options_stays_none():
     assert letters().cfg_from_json_repr('{"K": null, "I": null}') == {"K": None, "I": None}
 
 

@@ -69,7 +69,7 @@ def test_adding_missing_rows_leaves_existing_rows(store: Store):
 # Ends
 
 
-def test_an_end_is_written_once(store: Store):
+def test_the_first_end_of_an_app_is_kept(store: Store):
     store.add(app("a"))
     assert store.end(end_of("a", "failed", 2.0, "why", 3, started_at=1.5)) is True
     assert store.end(end_of("a", "succeeded", 3.0)) is False

@@ -275,7 +275,7 @@ def test_the_sources_of_this_repository_are_read_as_ast_reads_them():
 @pytest.mark.parametrize(
     "source", [b"\xef\xbb\xbfimport a", b"# coding: latin-1\n# \xe9\nimport a", b"import a\r\n"]
 )
-def test_encodings_do_not_hide_imports(source: bytes):
+def test_imports_are_found_in_source_of_every_encoding(source: bytes):
     assert [each.module for each in imports_of(source)] == ["a"]
 
 
