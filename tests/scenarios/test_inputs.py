@@ -169,7 +169,7 @@ def test_the_comparison_of_a_killed_supervisor_ends_with_it(scenario: Scenario, 
     assert processes.supervisors(str(scenario.home)) == {}
 
 
-def test_a_saved_plan_is_stale_once_a_file_differs(scenario, code):
+def test_a_saved_plan_is_stale_when_an_input_file_differs(scenario, code):
     file = scenario.job("true", top=TOP)
     scenario.plan(file, "--out", "plan.json")
     code.write_text("two")

@@ -121,7 +121,7 @@ def test_a_matrix_and_a_project_limit_how_many_jobs_run_at_once(tmp_path: Path, 
     ]
 
 
-def test_a_job_out_of_the_queue_takes_its_share_at_once(tmp_path: Path, engines: Engines) -> None:
+def test_a_job_with_queue_off_takes_its_share_at_once(tmp_path: Path, engines: Engines) -> None:
     (step,) = plan(tmp_path, engines, "a")
     lifecycle = replace(step.launch.lifecycle, queue=False)
     [ask] = asks(Turns([replace(step, launch=replace(step.launch, lifecycle=lifecycle))], engines), [step])

@@ -72,7 +72,7 @@ def test_the_next_app_is_queued_and_runs_later(supervise: Supervise, holder: Dri
     assert os.listdir(table) == ["lock"]
 
 
-def test_an_app_that_does_not_wait_starts_over_the_limits(supervise, holder, table):
+def test_an_app_that_does_not_wait_starts_beyond_the_limits(supervise, holder, table):
     app = supervise()
     assert go(app, table, 2, at_once=True, script="sleep 1000") == {"ok": "started"}
     assert in_line(table) == [("holder", "holds"), ("app-1", "holds")]

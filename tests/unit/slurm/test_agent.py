@@ -330,7 +330,7 @@ def test_jobs_of_others_with_the_same_name_are_left_alone(login, slurm, tmp_path
     subprocess.run(["scancel", other], check=True)
 
 
-def test_sweep_cancels_jobs_that_can_do_nothing(login, slurm):
+def test_sweep_cancels_jobs_of_removed_and_ended_apps(login, slurm):
     for app_id in ("gone-1", "ended-1", "kept-1"):
         create(login, app_id)
     os.rename(login.folder("gone-1"), login.job_dir / "apps" / ".gone-gone-1-x")

@@ -211,7 +211,7 @@ def test_an_app_whose_need_has_failed_by_now_has_no_task(login, slurm):
         login.do("cancel", app_id=each)
 
 
-def test_no_array_stays_when_slurm_refuses_one_of_several(login, slurm, monkeypatch):
+def test_no_array_is_left_when_slurm_refuses_one_of_several(login, slurm, monkeypatch):
     for each in APPS:
         login.reserve(each, "n1")
     login.reserve("d-1", "n1")

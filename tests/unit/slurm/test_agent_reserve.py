@@ -51,7 +51,7 @@ def test_the_second_client_is_refused_with_the_owner(login):
     assert abs(age_s) < 1
 
 
-def test_the_facts_of_a_submission_say_for_how_long_its_client_has_done_nothing(login):
+def test_a_submission_shows_for_how_long_its_client_has_been_idle(login):
     login.reserve("a-1", "n1")
     assert 0 <= login.facts("a-1", look=False)["a-1"]["owner"]["quiet_s"] < 60
     for file in login.folder("a-1").iterdir():

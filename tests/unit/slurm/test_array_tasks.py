@@ -31,7 +31,7 @@ def test_apps_that_each_wait_for_a_task_may_all_wait_for_further_jobs():
     assert made("4 7_0", "4 7_1") == [("afterok:4,aftercorr:7", {0: 0, 1: 1})]
 
 
-def test_an_array_behind_another_one_has_as_many_tasks_as_slurm_compares():
+def test_an_array_behind_another_array_has_as_many_tasks_as_slurm_compares():
     behind = [f"7_{k}" for k in range(5)]
     assert made(*behind, aftercorr=2) == [
         ("aftercorr:7", {0: 0, 1: 1}),

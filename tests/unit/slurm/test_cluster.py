@@ -151,7 +151,7 @@ def test_a_failed_connection_says_what_ssh_reported_last(there, monkeypatch):
     assert "ssh login1 true" in str(error.value.hint)
 
 
-def test_a_program_that_fails_says_how(there):
+def test_the_error_of_a_failed_request_names_the_exception_on_the_login_node(there):
     with pytest.raises(SchedulerError, match="login1: ValueError: no"):
         Ssh("login1").run(b"raise ValueError('no')")
 
@@ -358,7 +358,7 @@ def test_a_damaged_note_of_an_app_is_ignored(launcher_home):
         assert list(known.apps()) == []
 
 
-def test_notes_of_older_versions_are_read_beside_the_folders_of_apps(launcher_home):
+def test_notes_of_apps_that_older_versions_wrote_are_read(launcher_home):
     known.remember([row("new-x"), row("old-x")], ("", "/b"))
     notes = launcher_home / "slurm"
     (notes / "apps" / "there-x").mkdir(parents=True)  # LAUNCHER_HOME/slurm is the `job_dir` of a cluster

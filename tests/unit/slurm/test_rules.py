@@ -187,7 +187,7 @@ def test_an_option_that_launcher_sets_itself_is_refused_with_the_remedy(name, re
     assert remedy in message_of(role(), sbatch={name: "1"})
 
 
-def test_memory_of_a_node_goes_only_without_memory_of_the_roles():
+def test_the_option_mem_of_sbatch_is_refused_when_roles_request_memory():
     sized = role(resource=Resource(1, 0, 100))
     assert path_of(sized, sbatch={"mem": "0"}) == "cfg.sbatch.mem"
     assert found(sized, sbatch={"mem": "0"}, nomem=True) == []

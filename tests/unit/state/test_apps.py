@@ -78,7 +78,7 @@ def test_the_first_end_of_an_app_is_kept(store: Store):
     assert (found.message, found.exit_code) == ("why", 3)
 
 
-def test_a_lost_app_takes_the_true_outcome_that_turns_up(store: Store):
+def test_the_true_outcome_of_a_lost_app_replaces_the_loss(store: Store):
     store.add(app("a"))
     assert store.end(end_of("a", "lost", 2.0)) is True
     assert store.end(end_of("a", "lost", 3.0)) is False
@@ -125,7 +125,7 @@ def test_an_app_is_marked_as_tidied_up_once(store: Store):
 # Lists
 
 
-def test_the_newest_of_both_tables_come_first_and_each_app_once(store: Store):
+def test_newest_lists_each_app_of_both_tables_once_and_the_newest_first(store: Store):
     for number in range(1, 6):
         made = attempt(number=number, created_at=float(number))
         store.record(made)

@@ -91,7 +91,7 @@ def test_an_outcome_is_never_overwritten(store: Store, end: str):
     assert store.by_app_id(ended.app_id) == ended
 
 
-def test_a_lost_attempt_takes_the_true_outcome_that_turns_up(store: Store):
+def test_the_true_outcome_of_a_lost_attempt_replaces_the_loss(store: Store):
     store.record(attempt(state="lost", ended_at=5.0, message="its supervisor is gone"))
     assert store.record(attempt(state="running")) is False
     assert store.end(end_of(attempt().app_id, "lost", 6.0)) is False

@@ -82,7 +82,7 @@ def test_an_app_that_starts_at_once_takes_no_turn() -> None:
     assert decide(ask(cpu=2, at_once=True), [holder(cpu=2), queued("a", 1)]).starts
 
 
-def test_a_group_has_its_own_limit() -> None:
+def test_a_group_of_apps_has_its_own_limit() -> None:
     sweep = Limit("sweep", apps=2, label="sweep")
     two = [holder("a", groups=["sweep"]), holder("b", groups=["sweep"])]
     decision = decide(ask(limits=(TWO_CORES, sweep)), two)

@@ -176,7 +176,7 @@ def test_an_app_that_enters_in_between_is_watched(table: str, places: list[Place
     assert three.look().starts
 
 
-def test_a_summoned_app_starts_over_the_limits(table: str, places: list[Place]) -> None:
+def test_a_summoned_app_starts_beyond_the_limits(table: str, places: list[Place]) -> None:
     take(table, places, "a", 1)
     two, three = take(table, places, "b", 2), take(table, places, "c", 3)
     assert not summon(table, ["nothing"])

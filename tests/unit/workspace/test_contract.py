@@ -205,7 +205,7 @@ def project(tmp_path: Path) -> Path:
 COUNTS = [".dockerignore", "gone", "inner", "mark", "run.sh", "sub/a.py", "sub/deep/b.py", "sub/keep.log"]
 
 
-def test_the_files_that_count_arrive_as_they_are(place: Place, project: Path) -> None:
+def test_the_files_that_count_are_copied_unchanged(place: Place, project: Path) -> None:
     found = place.files(str(project))
     assert sorted(found) == COUNTS
     assert found["sub/a.py"] == File("a = 1\n")

@@ -199,7 +199,7 @@ def test_changed_removed_and_newly_imported_files_count_as_different(now: Seen, 
     assert differing(RECORD, now) == want
 
 
-def test_a_record_that_was_cut_short_claims_nothing_about_the_rest():
+def test_a_truncated_record_reports_no_change_of_other_files():
     cut = {**RECORD, MORE: "more"}
     new = frozenset({"new.py"})
     assert differing(cut, Seen({**RECORD, "new.py": "3"}, new)) == ()
