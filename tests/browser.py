@@ -23,12 +23,12 @@ _QUIET = (
 
 
 def program() -> str:
-    """The path of a Chromium; "" where there is none."""
+    """Return the path of a Chromium; "" where there is none."""
     return next(filter(None, map(shutil.which, NAMES)), "")
 
 
 class Browser:
-    """One page.
+    """A browser with one page.
 
     Attributes:
         events: every event since the start, in order: (method, params).
@@ -91,7 +91,7 @@ class Browser:
                 return dict(answer["result"])
 
     def wait_for(self, method: str) -> dict[str, Any]:
-        """The parameters of the next event of this kind."""
+        """Return the parameters of the next event of this kind."""
         while True:
             answer = self._next()
             if answer.get("method") == method:
@@ -117,11 +117,11 @@ class Browser:
         self.wait_for("Page.loadEventFired")
 
     def run(self, script: str) -> Any:
-        """The value of an expression in the page."""
+        """Return the value of an expression in the page."""
         return self.ask("Runtime.evaluate", expression=script, returnByValue=True)["result"].get("value")
 
     def requests(self) -> list[str]:
-        """The address of everything that the pages have loaded, themselves included."""
+        """Return the address of everything that the pages have loaded, themselves included."""
         return [
             params["request"]["url"]
             for method, params in self.events
@@ -134,13 +134,13 @@ class Browser:
         return [json.dumps(params) for method, params in self.events if method in kinds]
 
     def colors(self, scheme: str) -> None:
-        """Show the page as users of a light or a dark system see it."""
+        """Show the page in the colours of a light or a dark system."""
         self.ask("Emulation.setEmulatedMedia", features=[{"name": "prefers-color-scheme", "value": scheme}])
 
     def screenshot(self) -> bytes:
-        """The visible part of the page as PNG."""
+        """Return the visible part of the page as PNG."""
         return base64.b64decode(self.ask("Page.captureScreenshot", format="png")["data"])
 
     def pdf(self) -> bytes:
-        """The printed page."""
+        """Return the printed page."""
         return base64.b64decode(self.ask("Page.printToPDF", printBackground=True)["data"])

@@ -129,7 +129,7 @@ def tmp_path(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFa
 def launcher_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """A LAUNCHER_HOME and HOME below tmp_path (short names: socket paths end at 107 bytes); clean settings.
 
-    Afterwards no process may be left that works for this LAUNCHER_HOME.
+    Fails after the test when a process of this LAUNCHER_HOME is left.
     """
     home = tmp_path / "l"
     for name in [name for name in os.environ if name.startswith(OURS) and name not in KEPT]:
@@ -176,7 +176,7 @@ def _fail_on_leftovers(home: str, before: frozenset[int]) -> None:
 
 @pytest.fixture
 def scenario(tmp_path: Path, launcher_home: Path) -> Iterator[Scenario]:
-    """The words of scenarios, in an empty working directory of its own."""
+    """A scenario in an empty working directory of its own."""
     work = tmp_path / "w"
     work.mkdir()
     with Scenario(work, launcher_home) as words:

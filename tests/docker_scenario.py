@@ -59,7 +59,7 @@ class DockerScenario(Scenario):
         return tidy.of_token(self.token, self.daemon.everything())
 
     def containers(self, app_id: str = "") -> list[Thing]:
-        """The containers of this test, of one app or of all, by name."""
+        """Return the containers of this test, of one app or of all, by name."""
         found = [thing for thing in self.things() if thing.kind == "container"]
         return sorted(
             (one for one in found if not app_id or one.labels["launcher.app-id"] == app_id),
@@ -74,13 +74,13 @@ class DockerScenario(Scenario):
         )
 
     def remove_by_hand(self, containers: Iterable[Thing]) -> None:
-        """As `docker rm -f`. Scratch volumes stay behind then, for `launcher gc`: here they go at the end."""
+        """Remove containers as `docker rm -f` does. Their scratch volumes go at the end of the test."""
         gone = list(containers)
         self.daemon.remove(gone)
         self._by_hand |= {one.labels["launcher.app-id"] for one in gone}
 
     def prune(self, app_id: str = "") -> None:
-        """As `docker container prune`, for the containers of this test alone."""
+        """Remove the ended containers of this test, as `docker container prune` does."""
         self.remove_by_hand(one for one in self.containers(app_id) if one.state in (*ENDED, "created"))
 
     def __exit__(self, *error: Any) -> None:
@@ -96,7 +96,7 @@ class DockerScenario(Scenario):
                 return
 
     def processes_of(self, app_id: str) -> list[int]:
-        """Watchers of an app, and the first process of each container of it that lives."""
+        """Return the pids of the watchers of an app, and of its live containers."""
         live = (one for one in self.containers(app_id) if one.state not in ENDED)
         pids = [self.daemon.inspect(one.id)["State"]["Pid"] for one in live]
         return [*super().processes_of(app_id), *filter(None, pids)]  # 0 of one that was never started

@@ -86,7 +86,7 @@ class ForkServer:
         self._folder.cleanup()
 
     def script(self) -> str:
-        """The text of a script `launcher` whose commands this server runs."""
+        """Return the text of a script `launcher` whose commands this server runs."""
         environ = {name: value for name, value in self._environ.items() if name.startswith(STARTUP)}
         environ.pop("PYTHONPATH")
         return CLIENT.format(
@@ -94,7 +94,7 @@ class ForkServer:
         )
 
     def can_run(self, environ: Mapping[str, str]) -> bool:
-        """Whether a command with these variables and this process's limits would start as the server did."""
+        """Return whether a command with these variables and our limits would start as the server did."""
         return (
             _limits() == self._limits
             and environ.get("PYTHONPATH", "").split(os.pathsep)[-1] == str(ROOT)
@@ -106,7 +106,7 @@ class ForkServer:
         )
 
     def run(self, argv: Sequence[str], *, cwd: str, environ: Mapping[str, str], timeout_s: float) -> Done:
-        """The exit code and output of a command. Raises TimeoutExpired, with the command killed."""
+        """Return the exit code and output of a command. Raises TimeoutExpired, with the command killed."""
         with open(os.devnull) as null, tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
             request = json.dumps({"argv": argv, "cwd": cwd, "environ": dict(environ)}).encode()
             socket.send_fds(

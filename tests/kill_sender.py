@@ -70,7 +70,7 @@ def main(home: str, folder: str, first: str, every: str) -> int:
 
 
 def waiting() -> list[str]:
-    """The app ids with a record; files that a killed process was writing are left out."""
+    """Return the app ids with a record; files that a killed process was writing are left out."""
     return [name for group in outbox.groups() for name in os.listdir(group) if "." not in name]
 
 

@@ -32,7 +32,7 @@ _LEFT_OUT = pytest.StashKey[Counter[str]]()
 
 
 def sampled(values: Iterable[object], *quick: object, first: int = 0, every: int = 1) -> list[object]:
-    """Parameters of a test: those of `quick` for the quick lane, and the others for the slow one.
+    """Return the parameters of a test: those of `quick` for the quick lane, the others for the slow lane.
 
     Of the others only each `every`-th from the `first`, unless EVERY_ACT. Where several tests sweep the same
     steps, their `first` differ, so that together they try each step.
@@ -47,17 +47,17 @@ def sampled(values: Iterable[object], *quick: object, first: int = 0, every: int
 
 
 def thinned(values: Iterable[object], *, first: int = 0, every: int) -> list[object]:
-    """Each `every`-th of the values from the `first`, or all of them where EVERY_ACT."""
+    """Return each `every`-th of the values from the `first`, or all of them where EVERY_ACT."""
     return list(values) if EVERY_ACT else list(values)[first::every]
 
 
 def acts(first: int = 1, every: int = 1) -> Iterator[int]:
-    """The numbers of the acts at which a sweep kills a process, without an end; each one where EVERY_ACT."""
+    """Return an endless iterator of the acts at which a sweep kills a process; all where EVERY_ACT."""
     return count(1) if EVERY_ACT else count(first, every)
 
 
 def seeds(number: int) -> range:
-    """The seeds of random kills: so many, or those that LAUNCHER_KILL_SEEDS names: `0-99`."""
+    """Return the seeds of random kills: so many, or those that LAUNCHER_KILL_SEEDS names: `0-99`."""
     first, _, last = os.environ.get("LAUNCHER_KILL_SEEDS", f"0-{number - 1}").partition("-")
     return range(int(first), int(last) + 1)
 
@@ -137,7 +137,7 @@ def of_worker(config: pytest.Config, output: dict[str, object] | None) -> None:
 
 
 def summary(config: pytest.Config) -> list[str]:
-    """A line for each lane that was left out."""
+    """Return a line for each lane that was left out."""
     left_out = config.stash.get(_LEFT_OUT, Counter())
     return [
         f"left out: {left_out[lane]} tests that {need} (-m {lane})"

@@ -8,7 +8,7 @@ _LOWEST, _HIGHEST = 20_000, 29_999
 
 
 def free_port() -> int:
-    """A port on which nothing listens, and which no other process of the tests is given."""
+    """Return a port on which nothing listens, and which no other process of the tests is given."""
     for port in random.SystemRandom().sample(range(_LOWEST, _HIGHEST + 1), 1000):
         mark = socket.socket(socket.AF_UNIX)
         try:

@@ -35,7 +35,7 @@ def of_home(home: str, without: Collection[int] = ()) -> list[int]:
 
 
 def below(folder: str) -> list[int]:
-    """Every live process whose LAUNCHER_HOME lies below a folder: of each home that a test has."""
+    """Return every live process whose LAUNCHER_HOME lies below a folder, in any home of a test."""
     return [
         pid
         for pid in everything()
@@ -44,7 +44,7 @@ def below(folder: str) -> list[int]:
 
 
 def of_app(home: str, app_id: str) -> list[int]:
-    """The supervisor or watcher of an app, its replicas and each descendant that kept its environment."""
+    """Return the supervisor or watcher of an app, its replicas and descendants with its environment."""
     marks = (f"LAUNCHER_SCRATCH={home}/local/apps/{app_id}/",)
     return [
         pid
@@ -54,7 +54,7 @@ def of_app(home: str, app_id: str) -> list[int]:
 
 
 def of_scratch(end: str) -> list[int]:
-    """Every live process whose LAUNCHER_SCRATCH ends so: replicas on a cluster, which has its own paths."""
+    """Return every live process whose LAUNCHER_SCRATCH has this end: replicas on a cluster."""
     found = []
     for pid in everything():
         variables = _read(pid, "environ").split(b"\0")
@@ -64,27 +64,27 @@ def of_scratch(end: str) -> list[int]:
 
 
 def supervisors(home: str) -> dict[str, int]:
-    """App id → pid of the live process that holds its lock, or of the watcher of its containers."""
+    """Return by app id the pid of the process that holds its lock, or of the watcher of its containers."""
     return {os.path.basename(folder): pid for pid in everything() for folder in _held(pid, home)}
 
 
 def watchers(home: str) -> list[int]:
-    """Every live watcher of this LAUNCHER_HOME."""
+    """Return every live watcher of this LAUNCHER_HOME."""
     return [pid for pid in everything() if _is_watcher(pid, home)]
 
 
 def with_argument(text: str) -> list[int]:
-    """Every live process with `text` as one whole argument: finds those that threw their environment away."""
+    """Return every live process with `text` as one whole argument, even without its environment."""
     return [pid for pid in everything() if text.encode() in _words(pid)]
 
 
 def mentioning(text: str) -> list[int]:
-    """Every live process with `text` in one of its arguments, in a container, too."""
+    """Return every live process with `text` in one of its arguments, in a container, too."""
     return [pid for pid in everything() if any(text.encode() in word for word in _words(pid))]
 
 
 def of_user(uid: int) -> list[int]:
-    """Every live process of a user, by its effective uid."""
+    """Return every live process of a user, by its effective uid."""
     found = []
     for pid in everything():
         status = _read(pid, "status").split(b"\n")
@@ -95,13 +95,13 @@ def of_user(uid: int) -> list[int]:
 
 
 def parent(pid: int) -> int:
-    """The pid of a process's parent; 0 when it has ended."""
+    """Return the pid of a process's parent; 0 when it has ended."""
     lines = _read(pid, "status").splitlines()
     return next((int(line.split()[1]) for line in lines if line.startswith(b"PPid:")), 0)
 
 
 def gone(pids: Iterable[int], *, timeout_s: float) -> bool:
-    """Wait until none of the processes lives any more: told by the kernel, and seen to where it forgets."""
+    """Wait until none of the processes lives: the kernel reports most ends, a look finds the others."""
     deadline = time.monotonic() + timeout_s
     for pid in pids:
         try:
@@ -143,13 +143,13 @@ def held(pid: int) -> Iterator[None]:
 
 
 def describe(pid: int) -> str:
-    """A line about a process, for the message of a failed test."""
+    """Return a line about a process, for the message of a failed test."""
     argv = _command(pid).replace(b"\0", b" ").decode(errors="replace").strip()
     return f"{pid}: {argv[:300] or '(no command line)'}"
 
 
 def everything() -> list[int]:
-    """The pids of all live processes."""
+    """Return the pids of all live processes."""
     if not os.path.isdir("/proc/self"):
         return []
     me = os.getpid()
@@ -162,7 +162,7 @@ def _environ_holds(pid: int, marks: Iterable[str]) -> bool:
 
 
 def _held(pid: int, home: str) -> list[str]:
-    """The app folders below LAUNCHER_HOME whose locks this process holds, if it is one that holds apps."""
+    """Return the app folders below LAUNCHER_HOME whose locks this process holds."""
     command = _command(pid)
     if any(each in command for each in HOLDERS):
         below = f"{home}/local/apps/"
@@ -184,7 +184,7 @@ def _watches_below(pid: int, folder: str) -> bool:
 
 
 def _is_of_line(pid: int, home: str) -> bool:
-    """Whether it holds a line, or starts supervisors for one that does."""
+    """Return whether the process holds a line, or starts supervisors for such a process."""
     return f"{home}/local/apps".encode() in _words(pid)
 
 
@@ -193,7 +193,7 @@ def _words(pid: int) -> list[bytes]:
 
 
 def _command(pid: int) -> bytes:
-    """The command line. A process that is being executed has memory for a moment before it has words."""
+    """Return the command line. During an exec a process has memory for a moment before it has words."""
     deadline = time.monotonic() + _EXECUTED_S
     while not (found := _read(pid, "cmdline")) and time.monotonic() < deadline:
         if _read(pid, "statm")[:2] in (b"", b"0 "):  # of the kernel, or a zombie
@@ -210,7 +210,7 @@ def _names(folder: str) -> list[str]:
 
 
 def _link(path: str) -> str:
-    """Where a link leads, "" when it is gone: a process closes descriptors while we read their names."""
+    """Return the target of a link, "" when it is gone: a process closes descriptors meanwhile."""
     try:
         return os.readlink(path)
     except OSError:

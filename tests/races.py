@@ -64,7 +64,7 @@ class Race:
         return [self.folder / f"home{k}" for k in range(len(self.delays))]
 
     def run(self) -> list[str]:
-        """Return the faults in words; [] when every client exits 0 and the job was started once."""
+        """Return the faults as texts; [] when every client exits 0 and the job was started once."""
         with self._sockets() as hosts:
             clients = [self._apply(home, host) for home, host in zip(self.homes(), hosts, strict=True)]
             ends = [client.communicate(timeout=TIMEOUT_S) for client in clients]

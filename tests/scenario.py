@@ -83,7 +83,7 @@ class Scenario:
     def job(
         self, script: str, *, name: str = "job", replicas: int = 1, role: str = "", top: str = ""
     ) -> Path:
-        """A job file with one role `main` that runs a shell script.
+        """Write a job file with one role `main` that runs a shell script.
 
         `role` and `top` are further lines of YAML in the role and at the top of the file.
         """
@@ -103,7 +103,7 @@ class Scenario:
 
     @property
     def elsewhere(self) -> dict[str, str]:
-        """The environment of a client of this machine with another state folder."""
+        """Return the environment of a client of this machine with another state folder."""
         return {**os.environ, "LAUNCHER_HOME": str(self.home.with_name("elsewhere"))}
 
     def gate(self, name: str = "gate") -> Gate:
@@ -160,7 +160,7 @@ class Scenario:
         return self.launcher("apply", *argv, "--yes", code=code)
 
     def running(self, more: str = "", **job: Any) -> tuple[Path, Gate]:
-        """Apply a job that waits at a gate and then runs `more`: its file, and the gate where it waits."""
+        """Apply a job that waits at a gate and then runs `more`; return its file and the gate."""
         gate = self.gate()
         file = self.job(f"{gate.script}; {more}" if more else gate.script, **job)
         self.apply(file)
@@ -178,7 +178,7 @@ class Scenario:
         return document
 
     def actions(self, *argv: str | Path) -> dict[str, str]:
-        """Job → action (keep, create …) of a plan."""
+        """Return the action (keep, create …) of a plan for each job."""
         return {job["key"]["job"]: job["action"] for job in self.plan_document(*argv)["jobs"]}
 
     def wait(self, app: str, *, code: int | None = 0) -> Done:
@@ -212,14 +212,14 @@ class Scenario:
             return sorted(store.attempts(JobKey(project, target, job)), key=lambda attempt: attempt.number)
 
     def supervisors(self) -> dict[str, int]:
-        """App id → pid of every live supervisor."""
+        """Return the pid of every live supervisor, by app id."""
         return processes.supervisors(str(self.home))
 
     def processes_of(self, app_id: str) -> list[int]:
         return processes.of_app(str(self.home), app_id)
 
     def apps(self) -> list[str]:
-        """The app ids that have a folder."""
+        """Return the app ids that have a folder."""
         folder = self.home / "local" / "apps"
         return (
             sorted(path.name for path in folder.iterdir() if path.name[0] != ".") if folder.is_dir() else []

@@ -35,7 +35,7 @@ class SlurmScenario(Scenario):
         return self.cluster.jobs(user=user, below="" if user else str(self.job_dir))
 
     def left_in_queue(self) -> list[Job]:
-        """The jobs of this test that stay in the queue; Slurm clears one away after its app has ended."""
+        """Return the jobs of this test that stay in the queue; Slurm removes a job after its app's end."""
         deadline = time.monotonic() + CLEARED_S
         while (found := self.queue()) and time.monotonic() < deadline:
             time.sleep(0.05)
@@ -51,5 +51,5 @@ class SlurmScenario(Scenario):
         return processes.of_scratch(f"{root}/apps/{app_id}/scratch")
 
     def job_of(self, app_id: str) -> str:
-        """The id of an app's job."""
+        """Return the id of an app's job."""
         return next(job.id for job in self.queue() if job.name == app_id)

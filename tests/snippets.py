@@ -13,12 +13,12 @@ _NAMED = re.compile(r"# ([\w./-]+\.\w+|[\w./-]*Dockerfile)$")
 
 
 def blocks(markdown: str) -> list[Block]:
-    """The fenced blocks of a page, in their order."""
+    """Return the fenced blocks of a page, in their order."""
     return re.findall(r"^```(\w+)\n(.*?)^```$", markdown, re.M | re.S)
 
 
 def sections(markdown: str) -> dict[str, str]:
-    """The parts of a page below each heading of the second level, by heading."""
+    """Return the parts of a page below each heading of the second level, by heading."""
     return dict(re.findall(r"^## ([^\n]+)\n(.*?)(?=^## |\Z)", markdown, re.M | re.S))
 
 

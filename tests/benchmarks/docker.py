@@ -49,7 +49,7 @@ def _noticed(bench: Starts, count: int) -> float:
 
 
 class Starts(Containers):
-    """To all started, to all finished, and the list of them."""
+    """Measure the start of all containers, the end of all, and the list of them."""
 
     def started(self, settings: Settings, count: int) -> Row:
         return compare(
@@ -116,7 +116,7 @@ class Starts(Containers):
         return elapsed
 
     def staged(self, count: int, command: list[str]) -> float:
-        """The same app as an apply submits it."""
+        """Measure the same app as an apply submits it."""
         from launcher.schedulers import StagedScheduler, get_scheduler
 
         app, cfg = app_of(command, count), {"grace_s": 0.0}

@@ -127,7 +127,7 @@ class Commands(Containers):
 
 
 class Times:
-    """Seconds that commands took, in turn."""
+    """The seconds that commands took, in turn."""
 
     def __init__(self, rounds: int) -> None:
         self.of: dict[str, list[float]] = {}

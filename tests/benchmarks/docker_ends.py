@@ -32,7 +32,7 @@ class EndsAndLogs(Containers):
         return self._raw_end(lambda _, events: events.next())
 
     def _ended(self) -> float:
-        """The engine answers when its lists say so, too."""
+        """Measure until the lists of the engine show the end, too."""
 
         def wait(container: str, events: Ends) -> None:
             events.next()

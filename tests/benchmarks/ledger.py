@@ -123,7 +123,7 @@ def _attempt(number: int, scheduler: str = LOCAL):
 
 
 def _runs(number: int, scheduler: str):
-    """The row of an app that no job file made."""
+    """Return the row of an app that no job file made."""
     from launcher.state.records import AppRecord
 
     made = 1.7e9 + number

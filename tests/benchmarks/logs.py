@@ -121,7 +121,7 @@ def _stored(folder: Path) -> int:
 
 
 def _peak_kb(folder: Path) -> int:
-    """The supervisor's highest resident memory while a replica writes. VmHWM of a process that still runs."""
+    """Return the highest resident memory (VmHWM) of the live supervisor while a replica writes."""
     from tests import processes
 
     fifo = folder / "peak"

@@ -34,7 +34,7 @@ class Settings:
         return max(1, round(full * self.scale))
 
     def sizes(self, *full: int) -> list[int]:
-        """The sizes that are different."""
+        """The different sizes, in order."""
         return list(dict.fromkeys(map(self.size, full)))
 
     def more(self, times: int) -> int:
@@ -86,13 +86,13 @@ def once(what: str, *, ours: float, floor: float, target: str, unit: str = "s", 
 
 
 def quartiles(ratios: list[float]) -> tuple[float, float, float]:
-    """First quartile, median and third quartile; of a single value that value."""
+    """Return the first quartile, the median and the third quartile; three times a single value."""
     first, middle, third = quantiles(ratios, n=4, method="inclusive") if len(ratios) > 1 else ratios * 3
     return first, middle, third
 
 
 def table(rows: list[Row]) -> str:
-    """Aligned text: what, floor, peers, ours, the ratio with its quartiles, the target."""
+    """Return aligned text: name, floor, peers, ours, the ratio with its quartiles, the target."""
     cells = [("", "floor", "ours", "ours / floor", "quartiles", "target", "peers, notes")]
     for row in rows:
         low, middle, high = row.ratio

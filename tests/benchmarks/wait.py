@@ -85,7 +85,7 @@ def _scheduler_wait(folder: Path) -> float:
 
 
 def _opener(fifo: Path, pause_s: float = 0.05) -> subprocess.Popen[str]:
-    """A process that holds the gate, waits a moment after the word is given, notes the time and opens it."""
+    """Start a process that holds the gate, waits a moment after a signal, notes the time and opens it."""
     import sys
 
     script = (
@@ -141,7 +141,7 @@ def _apply(folder: Path, script: str) -> None:
 
 
 def _waiting() -> int:
-    """The pid of a `launcher wait` that has gone to sleep: its count of context switches stands still."""
+    """Return the pid of a `launcher wait` that sleeps: its count of context switches does not grow."""
     argv = launcher("wait", "waited")
     pid = os.posix_spawnp(
         argv[0], argv, os.environ, file_actions=[(os.POSIX_SPAWN_OPEN, 1, os.devnull, os.O_WRONLY, 0)]

@@ -36,7 +36,7 @@ def world() -> Iterator[Path]:
 
 
 def launcher(*argv: str) -> list[str]:
-    """The command line of `launcher ARGV`: the installed console script, else `python -m launcher`."""
+    """Return the command line of `launcher ARGV`: the installed console script, else `python -m launcher`."""
     script = Path(sys.executable).with_name("launcher")
     return [str(script), *argv] if script.exists() else [sys.executable, "-m", "launcher", *argv]
 
@@ -59,7 +59,7 @@ def took(argv: Sequence[str], *, stdout: str = os.devnull, codes: Sequence[int] 
 
 
 def job(name: str, script: str, *, replicas: int = 1) -> str:
-    """A small job file in YAML; returns its text."""
+    """Write a small job file in YAML; return its text."""
     import json
 
     return (
@@ -69,7 +69,7 @@ def job(name: str, script: str, *, replicas: int = 1) -> str:
 
 
 def long_job(name: str) -> str:
-    """A job file of 60 lines, the way they look in earnest."""
+    """Return a job file of 60 lines, the way they look in earnest."""
     return LONG.replace("@", name)
 
 

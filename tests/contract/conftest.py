@@ -69,18 +69,18 @@ class Case:
         return get_scheduler(self.name, self.session, detach=detach)
 
     def key(self, job: str = "train", target: str = "default") -> JobKey:
-        """A job in the project of this test."""
+        """Return a job in the project of this test."""
         return JobKey(self.session, target, job)
 
     def listed(self) -> list[ListAppResponse]:
-        """The apps of this test, as the scheduler lists them."""
+        """Return the apps of this test, as the scheduler lists them."""
         return [each for each in self.scheduler.list() if self.is_own(each.app_handle)]
 
     def is_own(self, handle: str) -> bool:
         return handle.startswith((f"{self.name}://{self.session}/", f"{self.name}://{self.session}."))
 
     def app(self, script: str = "true", *, replicas: int = 1, **fields: Any) -> AppDef:
-        """An app with the one role `r`: a shell that runs `script`."""
+        """Return an app with the one role `r`: a shell that runs `script`."""
         return AppDef("contract", [self.role("r", script, replicas=replicas, **fields)])
 
     def role(self, name: str, script: str, *, replicas: int = 1, **fields: Any) -> Role:
@@ -254,7 +254,7 @@ def staged(case: Case) -> StagedScheduler[Any]:
 
 
 def states(found: DescribeAppResponse) -> Sequence[str]:
-    """State and exit code of each replica: ["r/0 SUCCEEDED 0", …]."""
+    """Return the state and exit code of each replica: ["r/0 SUCCEEDED 0", …]."""
     return [
         f"{role.role}/{replica.id} {replica.state} {replica.exit_code}"
         for role in found.roles_statuses

@@ -236,7 +236,7 @@ def test_a_waiting_attempt_can_be_withdrawn(case, staged, gate, launcher_home):
 
 
 @pytest.mark.parametrize("how", ["withdrawn", "cancelled"])
-def test_attempts_that_end_together_end_as_asked_though_they_wait_for_each_other(case, staged, gate, how):
+def test_a_need_and_its_waiting_attempts_can_be_withdrawn_or_cancelled_together(case, staged, gate, how):
     first = prepare(case, staged, gate.script)
     need = hold(case, staged, case.app(), first, job="need")
     attempts = [need, *(hold(case, staged, case.app(), need, job=f"last-{n}") for n in range(AT_ONCE + 4))]
@@ -256,7 +256,7 @@ def test_a_running_attempt_cannot_be_withdrawn(case: Case, staged: Staged) -> No
 def test_an_attempt_that_is_withdrawn_at_its_start_either_runs_or_is_skipped(
     case: Case, staged: Staged, gate: Gate
 ) -> None:
-    """Withdrawals race the start: of each attempt exactly one of the two takes effect."""
+    """Withdrawals race the start: for each attempt exactly one of both takes effect."""
     first = prepare(case, staged, gate.script)
     waiting = [hold(case, staged, case.app("true"), first, job=f"train{k}") for k in range(6)]
     gate.open()

@@ -70,7 +70,7 @@ def kill_holder(attempt: Attempt, home: Path) -> None:
 
 
 def judged(staged: Staged, attempt: Attempt) -> tuple[str, str]:
-    """State and changed inputs of an ended attempt, once a client has recorded its end."""
+    """Return state and changed inputs of an ended attempt, once a client has recorded its end."""
     staged.reap()
     staged.wait(attempt.app_id, 60)
     found = staged.attempt(attempt.app_id)
@@ -78,7 +78,7 @@ def judged(staged: Staged, attempt: Attempt) -> tuple[str, str]:
 
 
 def ended(case: Case, staged: Staged, attempt: Attempt) -> tuple[str, str]:
-    """State and changed inputs, as the engine reports them and as the ledger gets them from any client."""
+    """Return state and changed inputs, equal from the engine and from the ledger of any client."""
     case.end(attempt.app_id)
     found = staged.attempt(attempt.app_id)
     assert found is not None
@@ -162,7 +162,7 @@ def test_a_success_whose_holder_was_killed_does_not_count_as_current(
     assert judged(staged, attempt) in (("lost", ""), ("succeeded", UNDER))
 
 
-def test_a_wait_whose_holder_is_killed_meanwhile_ends_with_a_judged_success(
+def test_a_success_has_its_changed_inputs_when_the_holder_is_killed_during_a_wait(
     case: Case, staged: Staged, code: Path, gate: Gate, launcher_home: Path
 ) -> None:
     attempt = submit(case, staged, case.app(gate.script), code)
@@ -177,7 +177,7 @@ def test_a_wait_whose_holder_is_killed_meanwhile_ends_with_a_judged_success(
     assert (found.state, found.inputs_changed) in (("lost", ""), ("succeeded", UNDER))
 
 
-def test_a_success_is_not_current_where_its_files_were_written_and_no_holder_saw_its_end(
+def test_a_success_is_not_current_when_its_inputs_changed_and_no_holder_saw_its_end(
     case: Case, staged: Staged, code: Path, gate: Gate, launcher_home: Path
 ) -> None:
     """The edit is undone after the end: readers that change nothing say the same as the next holder."""
@@ -193,7 +193,7 @@ def test_a_success_is_not_current_where_its_files_were_written_and_no_holder_saw
     assert judged(staged, attempt) == (seen.state, seen.inputs_changed)
 
 
-def test_a_success_whose_end_no_holder_saw_is_current_where_its_files_were_left_alone(
+def test_a_success_whose_end_no_holder_saw_is_current_when_its_inputs_are_unchanged(
     case: Case, staged: Staged, code: Path, gate: Gate, launcher_home: Path
 ) -> None:
     attempt = submit(case, staged, case.app(gate.script), code)

@@ -71,7 +71,7 @@ def test_long_lines_are_not_cut(case: Case) -> None:
     assert [len(line) for line in case.lines(app_id)] == [3000001, 4]
 
 
-def test_streams_are_distinguished(case: Case) -> None:
+def test_stdout_and_stderr_are_read_separately(case: Case) -> None:
     app_id = case.start(case.app("echo out; echo err >&2; echo out2"))
     case.end(app_id)
     assert case.lines(app_id, streams=Stream.STDOUT) == ["out\n", "out2\n"]
@@ -96,7 +96,7 @@ def test_tail_returns_the_last_lines(case: Case) -> None:
 
 
 def _three_spells(case: Case, script: str = "echo $n") -> tuple[str, list[float]]:
-    """An app that prints "up", and then a, b and c by `script`, each when the line before has arrived.
+    """Return an app that prints "up", and then a, b and c by `script`, each when the line before has arrived.
 
     Returns the id of the app, and a time before each of a, b and c.
     """

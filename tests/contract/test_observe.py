@@ -38,7 +38,7 @@ def test_describe_returns_the_roles_as_submitted(case: Case) -> None:
     assert found.name == "contract"
 
 
-def test_times_are_in_order(case: Case) -> None:
+def test_an_app_is_created_then_started_then_ended(case: Case) -> None:
     found = case.run(case.app())
     assert found.created_at is not None
     assert found.started_at is not None

@@ -26,7 +26,7 @@ READ = "cat $<needs.prepare.output_dir>/lines"
 
 
 def ran(case: Case, staged: Staged, app: AppDef, attempt: Attempt) -> list[str]:
-    """The lines that an attempt printed."""
+    """Return the lines that an attempt printed."""
     reservation = staged.reserve(attempt)
     staged.create(reservation, app, {})
     staged.start(reservation)
@@ -165,7 +165,7 @@ def test_the_files_of_an_output_folder_can_be_copied(case: Case, staged: Staged,
 
 
 def only(staged: Staged, attempt: Attempt, name: str) -> bytes | None:
-    """One file of the output folder; None where the archive has no such file, or cannot be made."""
+    """Return one file of the output folder; None when the archive lacks it or cannot be made."""
     pieces, top = staged.output_folders.archive(attempt, name)
     assert top == ""
     try:

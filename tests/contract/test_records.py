@@ -10,7 +10,7 @@ from tests.contract.test_staged import Staged, attempt_of, submit
 
 
 def refreshed(case: Case, *app_ids: str) -> dict[str, str]:
-    """App id → state of the apps that are refreshed."""
+    """Return the state of each refreshed app, by app id."""
     return {each.app_id: each.state for each in case.scheduler.refresh(app_ids)}
 
 

@@ -13,7 +13,7 @@ FAIL = "echo first; echo no such thing >&2; exit 3"
 
 
 def ended(case, staged, script: str, number: int) -> Attempt:
-    """An attempt that ran to its end, as recorded in the store."""
+    """Run an attempt to its end; return it as recorded in the store."""
     app = case.app(script)
     attempt = attempt_of(case, app, number)
     attempt = replace(attempt, output=staged.output_folders.address(attempt, app))

@@ -35,7 +35,7 @@ def test_an_app_without_retries_never_restarts(case: Case) -> None:
     assert found.num_restarts == 0
 
 
-def test_replica_policy_restarts_that_replica_alone(case: Case) -> None:
+def test_the_replica_policy_restarts_the_failed_replica_alone(case: Case) -> None:
     script = (
         case.count + 'echo "try $LAUNCHER_RESTART"; test $<replica_id> = 0 || test "$LAUNCHER_RESTART" = 1'
     )
@@ -62,13 +62,13 @@ def _two_roles(case: Case, policy: RetryPolicy) -> str:
     return app_id
 
 
-def test_role_policy_restarts_the_role_alone(case: Case) -> None:
+def test_the_role_policy_restarts_the_failed_role_alone(case: Case) -> None:
     app_id = _two_roles(case, RetryPolicy.ROLE)
     assert case.lines(app_id, "r", 1) == ["try 0\n", "try 1\n"]
     assert case.lines(app_id, "other", 0) == ["try 0\n"]
 
 
-def test_application_policy_restarts_everything(case: Case) -> None:
+def test_the_application_policy_restarts_all_replicas(case: Case) -> None:
     app_id = _two_roles(case, RetryPolicy.APPLICATION)
     assert case.lines(app_id, "r", 1) == ["try 0\n", "try 1\n"]
     assert case.lines(app_id, "other", 0) == ["try 0\n", "try 1\n"]
@@ -76,7 +76,7 @@ def test_application_policy_restarts_everything(case: Case) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("policy", thinned(RetryPolicy, every=2))
-def test_a_pause_before_a_restart_is_kept_or_refused(case: Case, policy: RetryPolicy) -> None:
+def test_a_scheduler_keeps_or_refuses_a_pause_before_a_restart(case: Case, policy: RetryPolicy) -> None:
     script = case.count + 'test "$LAUNCHER_RESTART" -ge 1'
     app = case.app(script, max_retries=1, retry_delay=1, retry_policy=policy)
     if "retry_delay" not in case.scheduler.supports:
@@ -93,7 +93,7 @@ def test_a_pause_before_a_restart_is_kept_or_refused(case: Case, policy: RetryPo
 
 @pytest.fixture
 def pausing(case: Case) -> AppDef:
-    """An app that fails once, and then waits minutes for its restart."""
+    """Return an app that fails once, and then waits minutes for its restart."""
     if "retry_delay" not in case.scheduler.supports:
         pytest.skip(f"{case.name} does not support `retry_delay`")
     return case.app("echo once; exit 5", max_retries=1, retry_delay=300, retry_policy=RetryPolicy.REPLICA)
@@ -110,7 +110,7 @@ def _comes_to_its_pause(case: Case, app_id: str) -> bool:
 
 @pytest.fixture
 def paused(case: Case, pausing: AppDef) -> Callable[..., str]:
-    """Starts an app that has failed once and waits minutes for its restart."""
+    """A function that starts an app that has failed once and waits minutes for its restart."""
 
     def start(*others: Role) -> str:
         pausing.roles.extend(others)

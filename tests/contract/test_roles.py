@@ -24,7 +24,7 @@ ORDER = ("service", "ready", "depends_on", "retry_delay")
 """The fields that the tests of roles which wait for each other need."""
 
 
-def test_every_field_by_capability_has_a_value() -> None:
+def test_every_field_that_a_scheduler_may_lack_has_a_test_value() -> None:
     assert {*FIELDS} == {field.name for field in CAPABILITIES}
 
 
@@ -96,7 +96,7 @@ def _server(case: Case, script: str = "sleep 0.2; touch {up}; sleep 1000", **fie
     return case.role("server", script.format(up=up), **made)
 
 
-def test_the_app_ends_when_all_roles_but_services_have_ended(able: Case) -> None:
+def test_the_app_ends_when_all_of_its_roles_that_are_no_services_have_ended(able: Case) -> None:
     client = able.role("client", f"cat {able.shared}/up", depends_on={"server": "ready"})
     found = able.run(AppDef("app", [client, _server(able)]))
     assert found.state is AppState.SUCCEEDED
@@ -140,7 +140,7 @@ def test_replicas_find_each_other(able: Case) -> None:
     assert len(set(line.split())) == 1
 
 
-def test_a_service_alone_does_not_keep_a_failure_waiting(able: Case) -> None:
+def test_a_failure_ends_an_app_whose_service_still_runs(able: Case) -> None:
     client = able.role("client", "exit 4", depends_on={"server": "ready"})
     found = able.run(AppDef("app", [client, _server(able)]))
     assert (found.state, found.exit_code) == (AppState.FAILED, 4)

@@ -238,7 +238,7 @@ def test_reap_returns_each_end_once(case: Case, staged: Staged) -> None:
     assert staged.reap() == []
 
 
-def test_the_handle_of_an_attempt_has_its_target(case: Case, staged: Staged) -> None:
+def test_the_handle_of_an_attempt_names_its_target(case: Case, staged: Staged) -> None:
     app = case.app('echo "$LAUNCHER_JOB_ID"')
     attempt = attempt_of(case, app, key=case.key(target="prod"))
     reservation = staged.reserve(attempt)

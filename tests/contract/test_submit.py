@@ -138,7 +138,7 @@ def test_an_app_over_its_time_limit_has_failed_and_leaves_no_process(case, launc
     assert case.left_of(found.app_id, launcher_home) == []
 
 
-def test_a_missing_executable_takes_the_whole_app_back(case: Case, launcher_home: Path) -> None:
+def test_a_missing_executable_removes_the_whole_app(case: Case, launcher_home: Path) -> None:
     if not case.looks_ahead:
         pytest.skip(f"{case.name} sees on a node which commands there are")
     app = case.app("exec sleep 1000", replicas=2)

@@ -78,7 +78,7 @@ PIECES += [b"[" * 200, b"{a: " * 70, b"- " * 100, b"$<" * 500, b"a." * 500 + b"=
 
 
 def damaged(chance: random.Random, seeds: list[bytes]) -> bytes:
-    """A file of the corpus with pieces cut out, put in, doubled, or taken from another file."""
+    """Return a file of the corpus with pieces cut out, put in, doubled, or taken from another file."""
     data = bytearray(chance.choice(seeds))
     for _ in range(chance.choice([1, 1, 1, 2, 3, 6])):
         start = chance.randint(0, len(data))
@@ -103,7 +103,7 @@ def damaged(chance: random.Random, seeds: list[bytes]) -> bytes:
 
 
 def peak_mb() -> float:
-    """The most memory that this process has used so far.
+    """Return the most memory that this process has used so far.
 
     On Linux not from getrusage(2): its figure is at least the one of the process that forked this one.
     """
@@ -138,7 +138,7 @@ def inputs(seed: int) -> Iterator[tuple[bytes, str, str]]:
 
 
 def fuzz(seconds: float, seed: int, keep: Path | None) -> dict[str, object]:
-    """The figures of a run: inputs, findings, the slowest input, the peak of memory."""
+    """Return the figures of a run: inputs, findings, the slowest input, the peak of memory."""
     findings: list[str] = []
     count, slowest = 0, 0.0
     before = peak_mb()

@@ -55,7 +55,7 @@ def _in_short(diagnostic: dict[str, Any]) -> Found:
 
 
 @pytest.mark.parametrize("path", sampled(BAD, *ONE_OF_A_FOLDER, every=6), ids=name_of)
-def test_only_errors_stop_a_file_and_strict_stops_warnings_too(path: Path) -> None:
+def test_validate_fails_for_errors_alone_and_with_strict_for_warnings_too(path: Path) -> None:
     assert main(["validate", str(path)]) == (6 if compiled(path).errors else 0)
     assert main(["validate", "--strict", str(path)]) == 6
 

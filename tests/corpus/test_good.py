@@ -21,7 +21,7 @@ TWINS = [path for path in GOOD if path.name.endswith("-toml.launcher.toml")]
 
 
 def digests(path: Path) -> list[str]:
-    """The digests of the jobs of a file, in order."""
+    """Return the digests of the jobs of a file, in order."""
     return [digest(document(launch)) for launch in compiled(path).launches]
 
 
@@ -48,7 +48,7 @@ def test_yaml_and_toml_of_one_job_have_one_digest(path: Path) -> None:
 
 
 @pytest.mark.parametrize("path", sampled(GOOD, *GOOD[::4]), ids=name_of)
-def test_formatting_keeps_the_digest_and_is_done_after_once(path: Path) -> None:
+def test_formatting_keeps_the_digest_and_a_second_run_changes_nothing(path: Path) -> None:
     before = read(path, path.read_bytes())
     if path.name in REFUSED:
         with pytest.raises(Unformattable):

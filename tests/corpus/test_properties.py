@@ -73,7 +73,7 @@ JOB = st.fixed_dictionaries(
 
 
 def digests(text: str, suffix: str) -> dict[str, str]:
-    """Job → digest of a text that must be right."""
+    """Return the digest of each job of a text without errors, by job."""
     path = FOLDER / "good" / f"job.launcher.{suffix}"
     source = Source(str(path), "toml" if suffix == "toml" else "yaml", text)
     return {each.key.job: digest(document(each)) for each in jobs_of(path, source)}
@@ -86,7 +86,7 @@ def quoted(text: str) -> str:
 
 
 def flow(value: Any, colon: str) -> str:
-    """A value on one line; `colon` is what stands between a key and its value."""
+    """Return a value on one line; `colon` is what stands between a key and its value."""
     if isinstance(value, dict):
         return "{" + ", ".join(f"{quoted(k)}{colon}{flow(v, colon)}" for k, v in value.items()) + "}"
     if isinstance(value, list):
@@ -101,7 +101,7 @@ def as_toml(job: Mapping[str, Any]) -> str:
 
 
 def as_yaml(value: Any, indent: str = "") -> str:
-    """Block YAML down to what is no mapping, or is an empty one."""
+    """Return block YAML; lists, scalars and empty mappings are on one line."""
     lines = ""
     for key, inner in value.items():
         if isinstance(inner, dict) and inner:
@@ -112,7 +112,7 @@ def as_yaml(value: Any, indent: str = "") -> str:
 
 
 def shuffled(value: Any, chance: random.Random, path: tuple[str, ...] = ()) -> Any:
-    """The value with the keys of every mapping in another order, but for the roles."""
+    """Return the value with the keys of every mapping in another order, but for the roles."""
     if isinstance(value, list):
         return [shuffled(item, chance, (*path, "-")) for item in value]
     if not isinstance(value, dict):
@@ -139,7 +139,9 @@ def test_the_order_of_keys_changes_nothing(job: dict[str, Any], seed: int) -> No
 
 @pytest.mark.slow
 @given(JOB, st.sampled_from(["yaml", "toml"]))
-def test_formatting_changes_no_digest_and_is_done_after_once(job: dict[str, Any], suffix: str) -> None:
+def test_formatting_keeps_every_digest_and_a_second_run_changes_nothing(
+    job: dict[str, Any], suffix: str
+) -> None:
     text = as_toml(job) if suffix == "toml" else as_yaml(job)
     made = formatted(text, suffix)
     assert digests(made, suffix) == digests(text, suffix)

@@ -258,20 +258,20 @@ OTHER_READING: Mapping[str, tuple[str, ...]] = {
 
 
 def read(path: Path) -> Document | None:
-    """The file as we read it; None for what is no text or has no value at all."""
+    """Return the value of a file as we read it; None for a file that is no text or has no value."""
     source = source_of(str(path), path.read_bytes())
     document = parse(source) if isinstance(source, Source) else None
     return document if document is not None and document.value is not None else None
 
 
 def is_valid(path: Path) -> bool | None:
-    """What the schema says of a file; None when there is nothing to say it of."""
+    """Return whether the schema accepts a file; None for a file without a value."""
     document = read(path)
     return VALIDATOR.is_valid(as_json(document.value)) if document is not None else None
 
 
 def as_json(value: Any) -> Any:
-    """Dates and times of TOML as the text that they are to every JSON tool."""
+    """Return the value with dates and times of TOML as text, as JSON tools see them."""
     if isinstance(value, dict):
         return {key: as_json(inner) for key, inner in value.items()}
     if isinstance(value, list):
@@ -304,7 +304,7 @@ def test_the_models_refuse_every_file_that_the_schema_refuses() -> None:
 
 @pytest.fixture(scope="module")
 def refused() -> set[str]:
-    """The files of the corpus that check-jsonschema refuses: wrong by the schema, or unreadable to it."""
+    """The files of the corpus that check-jsonschema refuses: wrong by the schema, or unreadable."""
     paths = [path for path in (*GOOD, *BAD) if is_for_the_tool(path)]
     command = [
         sys.executable,
@@ -348,6 +348,6 @@ def is_for_the_tool(path: Path) -> bool:
 
 
 def has_problems(path: Path) -> bool:
-    """Whether the text itself is wrong: a key twice, a tag, bytes that are no text."""
+    """Return whether the text itself is wrong: a key twice, a tag, bytes that are no text."""
     document = read(path)
     return document is not None and bool(document.problems)

@@ -38,7 +38,9 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.mark.parametrize("row", sampled(ROWS, *ROWS[::4]), ids=lambda row: row.name)
-def test_a_wrong_file_gets_advice_of_its_mark_and_the_right_file_is_clean(folder: Path, row: Row) -> None:
+def test_the_advice_for_a_wrong_file_has_its_listed_mark_and_the_right_file_is_clean(
+    folder: Path, row: Row
+) -> None:
     found = compiled(folder, row.file, row.text("-")).diagnostics
     shown = render(found)
     assert [f"{each.code} {each.span.line if each.span else 0}" for each in found] == row.expected, shown
@@ -50,7 +52,7 @@ def test_a_wrong_file_gets_advice_of_its_mark_and_the_right_file_is_clean(folder
 
 @pytest.mark.slow
 def test_pasted_advice_never_changes_the_meaning_of_the_job(folder: Path) -> None:
-    """It gives the right job, or another error: a name may need its value changed, a list its brackets."""
+    """Pasted advice gives the right job or another error: the value or its brackets may need a change."""
     right = 0
     for row in ROWS:
         found = compiled(folder, row.file, row.text("-")).diagnostics

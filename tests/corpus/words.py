@@ -43,7 +43,7 @@ def name_of(path: Path) -> str:
 
 
 def compiled(path: Path, *, placeholders: bool = True) -> Compiled:
-    """A file as `launcher validate` compiles it."""
+    """Return a file as `launcher validate` compiles it."""
     environment = Environment(schedulers=SCHEDULERS, rules=SCHEDULERS.problems, cwd=str(FOLDER), environ={})
     return compile_files(
         [name_of(path)], environment=environment, placeholders=placeholders, neighbours=placeholders
@@ -51,7 +51,7 @@ def compiled(path: Path, *, placeholders: bool = True) -> Compiled:
 
 
 def jobs_of(path: Path, source: Source) -> Sequence[Launch]:
-    """The jobs of a text that must be right, as if it were the file at `path`."""
+    """Return the jobs of a text that must be right, as if it were the file at `path`."""
     home = Homes(str(FOLDER), is_asked=False, schedulers=SCHEDULERS).of(str(path.parent))
     inputs = Inputs({}, {}, placeholders=True)
     with Calls() as calls:

@@ -58,7 +58,7 @@ class Row(NamedTuple):
         return f"job.launcher.{self.form}"
 
     def text(self, sign: str) -> str:
-        """The wrong file for "-", the right one for "+"."""
+        """Return the wrong file for "-", the right one for "+"."""
         placed: dict[str, list[str]] = {"job": [], "role": [], "user": [], "here": []}
         for line in self.edit:
             if line[0] in (sign, " "):
@@ -113,14 +113,14 @@ def read_rows() -> Iterator[Row]:
 
 
 def compiled(folder: Path, file: str, text: str) -> Compiled:
-    """A text as `launcher validate` compiles the job file of the table's folder."""
+    """Return a text as `launcher validate` compiles the job file of the table's folder."""
     (folder / file).write_text(text)
     environment = Environment(schedulers=SCHEDULERS, rules=SCHEDULERS.problems, cwd=str(folder), environ={})
     return compile_files([file], environment=environment, placeholders=True, neighbours=True)
 
 
 def meaning(result: Compiled) -> list[str]:
-    """The digests of the jobs of a file without any diagnostic; empty for other files."""
+    """Return the digests of the jobs of a file without any diagnostic; empty for other files."""
     return [
         canonical.digest(canonical.document(launch)) for launch in result.launches if not result.diagnostics
     ]

@@ -29,7 +29,7 @@ class Launcher:
         self._env = {**os.environ, "LAUNCHER_HOME": home, "PATH": path, "PYTHONPATH": root, **quiet}
 
     def __call__(self, *argv: str, code: int = 0) -> str:
-        """What the command printed; it is shown too. Raises AssertionError for another exit code."""
+        """Run the command; show and return its output. Raises AssertionError for another exit code."""
         print("$ launcher", *argv, flush=True)
         ran = subprocess.run(
             [sys.executable, "-m", "launcher", *argv],

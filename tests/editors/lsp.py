@@ -75,11 +75,11 @@ class Server:
         self._process.communicate(timeout=ANSWER_S)
 
     def findings(self, text: str) -> list[Finding]:
-        """What the server finds wrong with a text, from top to bottom."""
+        """Return the findings of the server about a text, from top to bottom."""
         return self.findings_in([text])[0]
 
     def findings_in(self, texts: Sequence[str]) -> list[list[Finding]]:
-        """The findings in each of several texts, all open at once: the server waits before each of them."""
+        """Return the findings in each of several texts, open at once: the server waits before each text."""
         opened = {self._open(text): text for text in texts}
         found: dict[str, list[Finding]] = {}
         while len(found) < len(opened):
@@ -92,7 +92,7 @@ class Server:
         return [found[uri] for uri in opened]
 
     def complete(self, text: str) -> dict[str, Item]:
-        """What the server offers at the mark `|` in a text, by label."""
+        """Return the completions at the mark `|` in a text, by label."""
         text, position = _marked(text)
         uri = self._open(text)
         got = self._ask("textDocument/completion", {"textDocument": {"uri": uri}, "position": position})
@@ -101,7 +101,7 @@ class Server:
         return {item["label"]: _item(item) for item in items}
 
     def hover(self, text: str) -> str:
-        """What the server says about the place of the mark `|` in a text, as Markdown."""
+        """Return the explanation of the server for the mark `|` in a text, as Markdown."""
         text, position = _marked(text)
         uri = self._open(text)
         got = self._ask("textDocument/hover", {"textDocument": {"uri": uri}, "position": position})
@@ -136,7 +136,7 @@ class Server:
         self._process.stdin.flush()
 
     def _wait(self, wanted: Any) -> Mapping[str, Any]:
-        """The next message that is `wanted`; the server's own questions are answered on the way."""
+        """Return the next message that is `wanted`; the server's own questions are answered on the way."""
         while True:
             message = self._heard.get(timeout=ANSWER_S)
             if wanted(message):

@@ -39,7 +39,7 @@ def of_model(cls: type[Model], *without: str) -> dict[str, tuple[str, Any]]:
 
 
 def of_schema(*path: str) -> dict[str, tuple[str, Any]]:
-    """The fields of a mapping that is no model, from the schema: their words end with an example."""
+    """Return the fields of a mapping that is no model, from the schema: their words end with an example."""
     place: Any = schema("job")
     for part in path:
         place = place[part]

@@ -146,7 +146,7 @@ MISTAKES = [(kind, text) for kind in (JOB, PROJECT) for text in kind.wrong]
 
 
 def run(tool: str, arguments: Sequence[str | Path]) -> tuple[int, str]:
-    """The exit code of a tool and all that it prints."""
+    """Return the exit code of a tool and all that it prints."""
     engines.require("editors")
     argv = [engines.editor_tool(tool), *map(str, arguments)]
     got = subprocess.run(argv, capture_output=True, text=True, check=False)

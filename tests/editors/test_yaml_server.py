@@ -180,7 +180,7 @@ def test_a_snippet_makes_a_good_file(server: Server, tmp_path: Path, text: str, 
 
 
 def inserted(text: str, snippet: str) -> str:
-    """What an editor makes of a snippet taken at the mark: places filled as they come, lines indented."""
+    """Return the text after an editor inserts a snippet at the mark: places filled, lines indented."""
     before, _, after = text.partition("|")
     line = before.rpartition("\n")[2]
     indent = line[: len(line) - len(line.lstrip(" "))]

@@ -82,7 +82,7 @@ def require(engine: str) -> None:
 
 
 def required() -> frozenset[str]:
-    """The engines that LAUNCHER_REQUIRE names, comma-separated. Raises UsageError on an unknown name."""
+    """Return the engines that LAUNCHER_REQUIRE names, by commas. Raises UsageError on an unknown name."""
     names = frozenset(
         filter(None, (name.strip() for name in os.environ.get("LAUNCHER_REQUIRE", "").split(",")))
     )

@@ -153,7 +153,7 @@ class Daemon:
                     self.ask("POST", f"/networks/{network.id}/disconnect", body)
 
     def miscounts(self, network: Thing) -> bool:
-        """Whether the engine refuses to remove a network for its endpoints, and lists none.
+        """Return whether the engine refuses to remove a network for its endpoints, and lists none.
 
         It may miss the end of an endpoint, and then counts it until it is restarted.
         """
@@ -169,7 +169,7 @@ class Daemon:
         return found
 
     def with_endpoints(self, network: Thing) -> Thing:
-        """The network; its state names the containers that are in it."""
+        """Return the network; its state names the containers that are in it."""
         found = self._endpoints(network).items()
         names = [f"{one['Name']} {container[:12]}" for container, one in found]
         return network._replace(state=f"in it: {', '.join(names) or 'none'}")
@@ -189,13 +189,13 @@ class Daemon:
 
 
 def is_ours(thing: Thing) -> bool:
-    """Whether the launcher or its tests made it."""
+    """Return whether launcher or its tests made the object."""
     named = thing.name == "launcher" or thing.name.startswith(("launcher-test/", "launcher-workspace:"))
     return any(label.startswith("launcher.") for label in thing.labels) or named
 
 
 def reason() -> str:
-    """Why the tests cannot use Docker here; "" when they can."""
+    """Return why the tests cannot use Docker here; "" when they can."""
     if not Daemon().answers():
         return f"no Docker engine answers on {Daemon().host}; tests/engines/dockerd up DIR starts one"
     missing = [name for name in ("docker", "busybox") if not shutil.which(name)]

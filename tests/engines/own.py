@@ -20,7 +20,7 @@ _PANIC = "reservePools"  # of libnetwork, in the trace of dockerd
 
 
 def reason() -> str:
-    """Why no further engine can be started here; "" when one can."""
+    """Return why no further engine can be started here; "" when one can."""
     if os.geteuid() != 0:
         return "only root can start a Docker engine"
     return docker.reason() or ("" if shutil.which("dockerd") else "there is no `dockerd` command")

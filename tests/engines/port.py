@@ -13,7 +13,7 @@ Serve = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
 
 @contextlib.contextmanager
 def engine_port(tls: ssl.SSLContext | None = None) -> Iterator[int]:
-    """A port of 127.0.0.1 that leads to the engine."""
+    """Yield a port of 127.0.0.1 that leads to the engine."""
     socket = Daemon().socket_path
 
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:

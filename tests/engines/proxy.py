@@ -85,7 +85,7 @@ class Proxy:
             connection.close()
 
     def streams(self, pid: int | None = None) -> int:
-        """How many streams of events have begun so far: of all clients, or of one process."""
+        """Return how many streams of events have begun so far: of all clients, or of one process."""
         return self._streams.total() if pid is None else self._streams[pid]
 
     def cut(self) -> None:
@@ -167,7 +167,7 @@ class Proxy:
 
 
 def _peer(client: socket.socket) -> int:
-    """The process that opened a connection."""
+    """Return the process that opened a connection."""
     found = client.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, struct.calcsize("3i"))
     return int(struct.unpack("3i", found)[0])
 

@@ -91,7 +91,7 @@ class SlurmCluster:
         return got.stdout
 
     def _into(self) -> list[str]:
-        """The words before a command that root runs in the system of a cluster which has its own.
+        """Return the words before a command that root runs in the system of a cluster which has its own.
 
         Not over ssh, where each connection takes longer than the commands of tests.
         """
@@ -202,7 +202,7 @@ class SlurmCluster:
         return int(self._do("user", self.user))
 
     def down(self) -> None:
-        """End it, whatever is left of it, and remove its folder."""
+        """End all processes of the cluster, and remove its folder."""
         self._do("down")
 
     def _do(self, word: str, *argv: str) -> str:
@@ -271,12 +271,12 @@ def own_user(cluster: SlurmCluster) -> Iterator[int]:
 
 
 def here_reason() -> str:
-    """Why the tests cannot use a cluster of this machine; "" when they can."""
+    """Return why the tests cannot use a cluster of this machine; "" when they can."""
     return _reason(HERE, "up DIR")
 
 
 def there_reason() -> str:
-    """Why the tests cannot use a cluster over ssh; "" when they can."""
+    """Return why the tests cannot use a cluster over ssh; "" when they can."""
     return _reason(THERE, "up DIR --ssh")
 
 
@@ -290,12 +290,12 @@ def _reason(variable: str, how: str) -> str:
 
 @functools.cache
 def _answered(folder: str) -> bool:
-    """Whether a cluster answers, asked once: over ssh that takes as long as a small test."""
+    """Return whether a cluster answers, asked once: over ssh that takes as long as a small test."""
     return SlurmCluster(folder).answers()
 
 
 def own_reason(*commands: str) -> str:
-    """Why a test cannot start a cluster of its own that has further commands; "" when it can."""
+    """Return why a test cannot start a cluster of its own that has further commands; "" when it can."""
     if os.geteuid() != 0:
         return "only root can start a Slurm cluster"
     needed = ("slurmctld", "slurmd", "munged", "sbatch", *commands)

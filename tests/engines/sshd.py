@@ -22,7 +22,7 @@ _PROGRAM = shutil.which("sshd", path=f"{os.environ['PATH']}:/usr/sbin") or ""
 
 
 def reason() -> str:
-    """Why no sshd can be started; "" when one can."""
+    """Return why no sshd can be started; "" when one can."""
     return "" if _PROGRAM else "there is no `sshd` command"
 
 

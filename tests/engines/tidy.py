@@ -23,7 +23,7 @@ _PATIENCE_S, _AGAIN_S = 30.0, 0.5
 
 
 def new_token() -> str:
-    """A project and session name that no other test has; short, since container names begin with app ids."""
+    """Return a new project and session name; short, since container names begin with app ids."""
     return f"t{secrets.token_hex(4)}"
 
 
@@ -52,17 +52,17 @@ def unfinished(things: Iterable[Thing]) -> list[Thing]:
 
 
 def is_tombstone(thing: Thing) -> bool:
-    """Whether the object records the outcome of a job: it outlives the job's containers."""
+    """Return whether the object records the outcome of a job: it outlives the job's containers."""
     return "launcher.tombstone" in thing.labels
 
 
 def outlives(thing: Thing) -> bool:
-    """Whether the object outlives the containers of its job: a tombstone, or an output folder."""
+    """Return whether the object outlives the containers of its job: a tombstone, or an output folder."""
     return is_tombstone(thing) or "launcher.output" in thing.labels
 
 
 def _is_over(container: Thing) -> bool:
-    """Ended, or stopped before it ever ran, with the rest of its app: then its name says so."""
+    """Return whether a container has ended, or was stopped before it ran, as its name then says."""
     return container.state in ("exited", "dead") or container.name.endswith(_MARKS)
 
 

@@ -10,7 +10,7 @@ _TOKEN = re.compile(r"\s*(?:(&&|\|\||==|!=|!|\(|\))|'((?:[^']|'')*)'|([A-Za-z_][
 
 
 def evaluate(text: str, contexts: Mapping[str, Any]) -> Any:
-    """The value of an expression. An unknown property is ""."""
+    """Return the value of an expression. An unknown property is ""."""
     parser = _Parser(text, contexts)
     value = parser.any()
     assert parser.at == len(parser.tokens), f"cannot read `{text}`"
@@ -18,7 +18,7 @@ def evaluate(text: str, contexts: Mapping[str, Any]) -> Any:
 
 
 def interpolated(value: Any, contexts: Mapping[str, Any]) -> Any:
-    """Every string of a value with its `${{ … }}` replaced."""
+    """Return every string of a value with its `${{ … }}` replaced."""
     if isinstance(value, Mapping):
         return {key: interpolated(each, contexts) for key, each in value.items()}
     if isinstance(value, str):

@@ -34,7 +34,7 @@ class FakeGitHub(FakeServer):
         return violations(method, path, query, body)
 
     def open_pull(self, number: int, head: str, *, base: str = "main", repository: str = REPOSITORY) -> None:
-        """A pull request, or a push to its branch."""
+        """Open a pull request, or push to its branch."""
         self.pulls[number] = {
             "number": number,
             "title": f"change {number}",
@@ -51,11 +51,11 @@ class FakeGitHub(FakeServer):
         self.commits.setdefault(commit, []).append(number)
 
     def bodies(self, number: int) -> list[str]:
-        """The comments of a pull request."""
+        """Return the comments of a pull request."""
         return [each["body"] for each in self.comments.values() if each["number"] == number]
 
     def conclusions(self, name: str) -> dict[str, str]:
-        """Commit → conclusion of its newest check run of a name."""
+        """Return the conclusion of the newest check run of a name, by commit."""
         return {each["head_sha"]: each["conclusion"] for each in self.checks if each["name"] == name}
 
     def routes(self) -> list[tuple[str, Callable[..., tuple[int, Any]]]]:

@@ -14,7 +14,7 @@ _ENDED_S = 60.0
 
 
 class HostedRunner(Runner):
-    """A new machine for each run. LAUNCHER_HOME and HOME of the test are those of the machine."""
+    """A new machine for each run, with LAUNCHER_HOME and HOME of the test."""
 
     def run(self, event: Event) -> dict[str, Ran]:
         self.renew()

@@ -75,7 +75,7 @@ class Hub(Repository):
         return self._ran("apply", "schedule", "refs/heads/main", self.commit(), payload, code)
 
     def commit(self, branch: str = "main") -> str:
-        """The newest commit of a branch of the remote."""
+        """Return the newest commit of a branch of the remote."""
         return git(self.remote, "rev-parse", branch)
 
     def _merged(self, number: int, message: str, ref: str) -> str:
@@ -94,6 +94,6 @@ class Hub(Repository):
 
 
 def digest_in(text: str) -> str:
-    """The one digest of a plan that a run has shown."""
+    """Return the one digest of a plan that a run has shown."""
     (digest,) = {*re.findall(r"lp3:sha256:[0-9a-f]{64}", text)}
     return digest

@@ -37,11 +37,11 @@ class Repository:
         self.push({"README": "jobs"})
 
     def push(self, files: dict[str, str | None]) -> str:
-        """Commit files on main and push them without a pull request; None removes one. The commit."""
+        """Push files to main without a pull request, None for a file to remove; return the commit."""
         return self._commit("main", files, "a direct push")
 
     def pull_request(self, number: int, files: dict[str, str | None]) -> str:
-        """Push a branch from main and open a pull request, or push to it again. The head."""
+        """Push a branch from main and open a pull request, or push to it again; return the head."""
         branch = f"change-{number}"
         exists = bool(git(self.work, "branch", "--list", branch))
         git(self.work, "checkout", "-q", *([] if exists else ["-b"]), branch)
@@ -51,7 +51,7 @@ class Repository:
         return head
 
     def merge(self, number: int, *, squash: bool = True) -> str:
-        """Merge a pull request, as a squash or with a merge commit. The commit on main."""
+        """Merge a pull request, as a squash or with a merge commit; return the commit on main."""
         git(self.work, "checkout", "-q", "main")
         if squash:
             git(self.work, "merge", "-q", "--squash", f"change-{number}")
@@ -94,7 +94,7 @@ class Repository:
         self.apply()
 
     def doctor(self, *args: str, code: int | None = None) -> str:
-        """Run `ci doctor` on main; its standard output."""
+        """Run `ci doctor` on main; return its standard output."""
         clone = self._clone(git(self.work, "rev-parse", "main"))
         shown = self._run(clone, "push", {}, ["doctor", *args], code)
         assert self.printed, shown

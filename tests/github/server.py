@@ -83,7 +83,7 @@ class FakeServer:
         raise NotImplementedError
 
     def unauthorized(self, headers: Any, method: str, path: str) -> tuple[int, Any] | None:
-        """The answer to a request whose token may not do that."""
+        """Return the answer to a request whose token may not do that."""
         return None
 
     def answer(self, method: str, path: str, query: dict[str, str], body: Any) -> tuple[int, Any]:

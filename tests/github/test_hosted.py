@@ -82,7 +82,7 @@ def hub(tmp_path, scenario, engine) -> Iterator[Hub]:
 
 
 def history(hub, scenario, name: str, *, wait: bool = True) -> list[dict[str, object]]:
-    """The attempts of a job as its engine remembers them, the oldest first."""
+    """Return the attempts of a job as its engine remembers them, the oldest first."""
     hub.runner.renew()
     if wait:
         scenario.launcher("wait", name, code=None)
@@ -90,7 +90,7 @@ def history(hub, scenario, name: str, *, wait: bool = True) -> list[dict[str, ob
 
 
 def ends(hub, scenario, name: str, *, wait: bool = True) -> list[tuple[str | None, str]]:
-    """The pull request and the state of each attempt of a job, the oldest first."""
+    """Return the pull request and the state of each attempt of a job, the oldest first."""
     return [(each["pull_request"], each["state"]) for each in history(hub, scenario, name, wait=wait)]
 
 

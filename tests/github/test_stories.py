@@ -24,13 +24,13 @@ def job(name: str, run: str = "true", more: str = "") -> dict[str, str | None]:
 
 
 def service(name: str, gate) -> dict[str, str | None]:
-    """A job that runs until its gate is opened."""
+    """Return a job that runs until its gate is opened."""
     entry = f"    entrypoint: sh\n    args: [-c, '{gate.script}']\n"
     return {f"{name}.launcher.yaml": f"version: 1\nname: {name}\nroles:\n  main:\n{entry}"}
 
 
 def attempts(scenario, name: str) -> list[str]:
-    """The pull requests that the attempts of a job come from, the oldest first."""
+    """Return the pull requests that the attempts of a job come from, the oldest first."""
     return [attempt.pull_request for attempt in scenario.attempts(name, project="vision")]
 
 
@@ -76,7 +76,7 @@ def hub(new: Hub) -> Hub:
 
 @pytest.mark.slow
 @BOTH
-def test_a_run_by_hand_without_a_digest_names_the_missing_setup_and_starts_nothing(new, scenario):
+def test_a_manual_run_without_a_digest_names_the_missing_setup_and_starts_nothing(new, scenario):
     told = new.dispatched("")
     assert told.name == "launcher doctor"
     assert "ok       concurrency" in told.output
@@ -139,7 +139,7 @@ def test_a_job_outlives_the_run_that_started_it_and_inherits_no_token(hub, scena
 
 
 @pytest.mark.slow
-def test_one_run_by_hand_applies_the_pending_plans_of_several_projects(hub, scenario):
+def test_one_manual_run_applies_the_pending_plans_of_several_projects(hub, scenario):
     for name in ("left", "right"):
         hub.push({f"{name}/launcher.toml": f'project = "{name}"\n', f"{name}/job.launcher.yaml": _NAMED})
     told = hub.pushed(code=4).output
@@ -218,7 +218,7 @@ def test_a_pull_request_of_a_fork_is_shown_on_a_hosted_runner_and_approved_by_th
 
 
 @pytest.mark.slow
-def test_a_fork_merged_without_the_queue_is_held_until_a_run_by_hand_applies_it(hub, scenario):
+def test_a_fork_merged_without_the_queue_is_held_until_a_manual_run_applies_it(hub, scenario):
     hub.pull_request(1, job("train"))
     hub.github.pulls[1]["head"]["repo"] = {"full_name": "they/vision"}
     hub.planned(1)

@@ -117,7 +117,7 @@ class Runner:
         return {"github": github, "inputs": inputs, "secrets": {**self.secrets, "GITHUB_TOKEN": self.token}}
 
     def environment(self, event: Event, key: str, tracking: str) -> dict[str, str]:
-        """The environment of a step, without what the workflow adds."""
+        """Return the environment of a step, without what the workflow adds."""
         files = self.folder / "files" / f"{self._runs}-{key}"
         files.mkdir(parents=True, exist_ok=True)
         (files / "event.json").write_text(json.dumps(event.payload))
@@ -153,7 +153,7 @@ class Runner:
 
 
 def starts(workflow: Mapping[str, Any], event: Event) -> bool:
-    """Whether an event starts a workflow."""
+    """Return whether an event starts a workflow."""
     triggers = workflow["on"]
     branches = (triggers.get(event.name) or {}).get("branches") if event.name == "push" else None
     return event.name in triggers and (
@@ -204,7 +204,7 @@ class _Job:
         return 0
 
     def _check_out(self, options: Mapping[str, Any]) -> None:
-        """As actions/checkout does with `fetch-depth: 0`: a branch for a push, else a detached commit."""
+        """Check out as actions/checkout does with `fetch-depth: 0`: a branch for a push, else a commit."""
         folder = self.runner.workspace / options.get("path", ".")
         assert options["fetch-depth"] == 0
         assert options["persist-credentials"] is False

@@ -83,7 +83,7 @@ OPERATIONS = (
 
 
 def operation(method: str, path: str) -> Operation | None:
-    """The endpoint of a request. `path` is below `/api/v4`, and encoded."""
+    """Return the endpoint of a request. `path` is below `/api/v4`, and encoded."""
     return next((each for each in OPERATIONS if each.method == method and _matches(each.path, path)), None)
 
 

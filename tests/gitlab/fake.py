@@ -60,7 +60,7 @@ class FakeGitLab(FakeServer):
         self.project: dict[str, Any] = {"id": PROJECT, "merge_method": "merge", "merge_trains_enabled": False}
 
     def open_pull(self, number: int, head: str, *, base: str = "main") -> None:
-        """A merge request, or a push to its branch."""
+        """Open a merge request, or push to its branch."""
         self.pulls[number] = {
             "iid": number,
             "sha": head,
@@ -76,7 +76,7 @@ class FakeGitLab(FakeServer):
         self.commits.setdefault(commit, []).append(number)
 
     def begin(self, name: str, ref: str, sha: str = "", *, environment: str = "") -> Job:
-        """A job begins, the only one of its pipeline. With an environment it is recorded as a deployment."""
+        """Begin a job, the only one of its pipeline. With an environment it is recorded as a deployment."""
         job = Job(self._id(), name, ref)
         self.jobs[job.id] = job
         if environment:
@@ -92,17 +92,17 @@ class FakeGitLab(FakeServer):
         return job
 
     def end(self, job: Job, files: dict[str, bytes], *, succeeded: bool = True) -> None:
-        """A job ends, and with it its pipeline."""
+        """End a job and its pipeline."""
         for each in self.jobs.values() if succeeded else ():
             each.is_latest = each.is_latest and each.ref != job.ref
         job.is_latest, job.files = succeeded, files
 
     def bodies(self, number: int) -> list[str]:
-        """The notes of a merge request."""
+        """Return the notes of a merge request."""
         return [each["body"] for each in self.notes.values() if each["iid"] == number]
 
     def conclusions(self, name: str) -> dict[str, str]:
-        """Commit → conclusion of its newest check of a name."""
+        """Return the conclusion of the newest check of a name, by commit."""
         files = [job.files.get("launcher-ci/checks.json") for job in self.jobs.values()]
         checks = [check for file in files if file for check in json.loads(file)["checks"]]
         return {each["sha"]: each["conclusion"] for each in checks if each["name"] == name}
@@ -111,7 +111,7 @@ class FakeGitLab(FakeServer):
         return violations(method, path, query, body)
 
     def unauthorized(self, headers: Any, method: str, path: str) -> tuple[int, Any] | None:
-        """GitLab hides a private project from requests whose token it does not accept."""
+        """Return the answer by which GitLab hides a private project from a token without rights."""
         if self.own_token and headers.get("PRIVATE-TOKEN") == self.own_token:
             return None
         found = operation(method, path)
@@ -182,7 +182,7 @@ class FakeGitLab(FakeServer):
         return self._file(found, path)
 
     def _file_of_ref(self, ref: str, path: str, *, query: dict[str, str], **_: Any) -> tuple[int, Any]:
-        """The file of the latest successful pipeline of a ref alone."""
+        """Return the file of the latest successful pipeline of a ref alone."""
         jobs = [job for job in self.jobs.values() if job.is_latest and job.ref == unquote(ref)]
         return self._file(next((job for job in jobs if job.name == query["job"]), None), path)
 

@@ -117,7 +117,7 @@ class Pipelines:
         return Ran(name, ",".join(job.get("tags", [])), got.returncode, got.stdout, page)
 
     def _check_out(self, sha: str) -> None:
-        """As a runner does with `GIT_DEPTH: "0"`: every branch, and a detached commit without other files."""
+        """Check out as a runner does with `GIT_DEPTH: "0"`: every branch, and a commit alone."""
         if not (self.checkout / ".git").exists():
             self.checkout.mkdir(parents=True)
             git(self.checkout, "init", "-q", "-b", "none")
@@ -136,7 +136,7 @@ class Pipelines:
 
 
 def starts(job: Mapping[str, Any], variables: Mapping[str, str]) -> bool:
-    """Whether one of the rules of a job adds it to a pipeline."""
+    """Return whether one of the rules of a job adds it to a pipeline."""
     return any(_holds(rule["if"], variables) for rule in job["rules"])
 
 
@@ -155,7 +155,7 @@ def _is_true(part: str, variables: Mapping[str, str]) -> bool:
 
 
 def extended(job: Mapping[str, Any], config: Mapping[str, Any]) -> dict[str, Any]:
-    """A job with what it extends; mappings are merged."""
+    """Return a job with what it extends; mappings are merged."""
     base = extended(config[job["extends"]], config) if "extends" in job else {}
     return _merged(base, job)
 

@@ -52,7 +52,7 @@ def test_two_merge_requests_merged_at_once_are_both_applied_once(hub, scenario, 
 
 
 @pytest.mark.slow
-def test_a_job_that_changed_after_the_plan_is_held_until_a_pipeline_by_hand_applies_it(hub, scenario):
+def test_a_job_that_changed_after_the_plan_is_held_until_a_manual_pipeline_applies_it(hub, scenario):
     hub.propose(1, job("train", "echo reviewed"))
     hub.pull_request(1, job("train", "echo other"))
     hub.merge(1)
@@ -79,7 +79,7 @@ def test_a_direct_push_adds_no_approval_and_blocks_nothing(hub, scenario):
 
 
 @pytest.mark.slow
-def test_without_an_own_token_plans_are_in_the_widget_and_ends_in_the_log(hub, scenario):
+def test_without_an_access_token_the_widget_shows_plans_and_the_log_shows_ends(hub, scenario):
     hub.runner.secrets["LAUNCHER_GITLAB_TOKEN"] = hub.github.own_token = ""
     planned = hub.propose(1, job("train", "exit 3"))
     assert "Starts 1 job" in planned.summary
@@ -94,7 +94,7 @@ def test_without_an_own_token_plans_are_in_the_widget_and_ends_in_the_log(hub, s
 
 
 @pytest.mark.slow
-def test_the_free_tier_reads_artifacts_by_the_own_token_and_names_it_where_it_is_missing(hub, scenario):
+def test_the_free_tier_reads_artifacts_with_the_access_token_and_names_a_missing_one(hub, scenario):
     hub.github.is_paid = False
     hub.propose(1, job("one"))
     hub.land(1)

@@ -237,7 +237,7 @@ USES = [
 
 def created(text):
     # type: (str) -> dict[str, Any]
-    """The event `created` of an app with these roles."""
+    """Return the event `created` of an app with these roles."""
     event = {"e": "created", "t": 0, "roles": [], "retries": [], "delays": [], "order": []}  # type: dict[str, Any]
     for word in text.split():
         if word[0] == "%":
@@ -258,7 +258,7 @@ def created(text):
 
 def fact(text):
     # type: (str) -> dict[str, Any]
-    """The event that a fact of the notation stands for; its kind is `tick` for the mere passing of time."""
+    """Return the event for a fact of the notation; its kind is `tick` when only time passes."""
     text, _, use = text.partition(" use ")
     event = _fact(text)
     if use:
@@ -334,7 +334,7 @@ def _app_fact(word, rest):
 
 def written(event):
     # type: (dict[str, Any]) -> str
-    """A decision in the notation of the table."""
+    """Return a decision in the notation of the table."""
     if event["e"] == "restart":
         text = "restart {scope} {role}/{k} {n}".format(**event)
         return text + (" +{}".format(event["delay_s"]) if event.get("delay_s") else "")
@@ -376,7 +376,7 @@ def play(roles, facts):
 
 def used_by(app):
     # type: (App) -> dict[str, Any]
-    """The use of an app in the notation of the table."""
+    """Return the use of an app in the notation of the table."""
     return {role: (use.runs, use.cpu_s, use.memory, use.source) for role, use in app.used.items()}
 
 

@@ -46,7 +46,7 @@ class Traced(App):
 
 
 def drawn(title: str) -> set[tuple[str, str, str]]:
-    """The edges of a diagram: (from, to, event). A label may name several events."""
+    """Return the edges of a diagram: (from, to, event). A label may name several events."""
     text = PAPER.read_text().partition(f"title: {title}")[2].partition("```")[0]
     lines = re.findall(r"^ +(\w+) --> (\w+): (.+)$", text, re.MULTILINE)
     return {(one, other, event) for one, other, label in lines for event in label.split(", ")}

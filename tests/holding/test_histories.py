@@ -30,7 +30,7 @@ HOLDING = sorted((ROOT / "launcher/holding").glob("*.py"))
 
 
 @pytest.mark.parametrize(("roles", "facts", "decisions"), HISTORIES)
-def test_the_app_takes_the_decisions_that_follow_from_the_facts(roles, facts, decisions):
+def test_each_history_leads_to_its_listed_decisions(roles, facts, decisions):
     assert play(roles, facts)[1].decisions == decisions
 
 
@@ -40,7 +40,7 @@ def test_the_use_of_an_app_is_the_sum_over_its_runs(roles, facts, used):
 
 
 def shown(app: App) -> list[object]:
-    """Everything that a view of the app shows."""
+    """Return everything that a view of the app shows."""
     replicas = [
         (each.name, *app.shown(each), each.code, each.restarts, each.ended_at) for each in app.replicas
     ]
@@ -105,11 +105,11 @@ def skip(texts: list[str], given: int) -> list[str]:
 
 
 @pytest.mark.parametrize("path", HOLDING, ids=lambda path: path.stem)
-def test_python_3_6_can_read_the_machine(path):
+def test_the_source_of_the_state_machine_parses_as_python_3_6(path):
     ast.parse(path.read_text(), str(path), feature_version=(3, 6))
 
 
-def test_python_3_6_plays_the_histories(tmp_path):
+def test_histories_have_the_same_result_on_python_3_6(tmp_path):
     home = Path(pwd.getpwuid(os.getuid()).pw_dir)
     found = [shutil.which("python3.6"), *home.glob(".pyenv/versions/3.6.*/bin/python")]
     pythons = [
@@ -152,7 +152,7 @@ def test_a_start_that_fails_on_another_machine_names_that_machine():
     assert app.decide(START_S)["message"] == "a/0 could not be started on n1: no such file"
 
 
-def test_a_start_that_is_broken_may_have_an_exit_code():
+def test_a_failed_start_may_have_an_exit_code():
     app = play("a", "go")[0]
     app.take({"e": "broken", "why": "setup failed", "code": 3})
     decision = app.decide(START_S)

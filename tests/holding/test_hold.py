@@ -73,7 +73,7 @@ def test_many_replicas_are_started_a_few_at_a_time_and_no_more_after_a_failure()
     assert [each for each in acts if each[0] == "+"] == ["+" + first.replace(",", "")]
 
 
-def test_an_app_is_swept_once_for_each_end():
+def test_each_run_of_an_app_is_followed_by_one_sweep():
     acts = held("a~1A", "a/0; a/0=3; ; quiet; a/0; a/0=0; ; quiet").acts
     assert acts.count("sweep") == 2
     assert acts[-3:] == ["[quiet]", "quiet", "ended"]
@@ -146,7 +146,7 @@ class Holder:
 
 
 def go(holder: Holder, jobs: list[str], *happened: Any) -> bool | None:
-    """Whether the app starts, after all that has happened; None while it waits."""
+    """Return whether the app starts, after all that has happened; None while it waits."""
     way = way_to_start(jobs, holder)
     try:
         next(way)

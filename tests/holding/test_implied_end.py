@@ -19,7 +19,7 @@ SUCCEEDED = ("succeeded", 0, "")
 def events(
     roles: dict[str, tuple[int, int, str]], rules: dict[str, Any], history: str
 ) -> list[dict[str, Any]]:
-    """The record of a supervisor.
+    """Return the record of a supervisor.
 
     roles: name → number of replicas, max_retries, policy.
     history: `a/0` starts, `a/0=3` ends with 3, `a/0=!` was not ready in time, `a/0=-` was stopped.

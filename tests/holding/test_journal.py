@@ -32,7 +32,7 @@ def room_for(size: int) -> Iterator[None]:
 
 
 def kinds(path: Path) -> list[str]:
-    """The kinds of the events in a record in which each line is whole."""
+    """Return the kinds of the events in a record in which each line is whole."""
     return [json.loads(each)["e"] for each in path.read_bytes().splitlines()]
 
 
@@ -211,7 +211,7 @@ def test_a_closed_record_frees_its_descriptor(tmp_path: Path) -> None:
 
 
 def with_blocks(path: Path, size: int) -> Path:
-    """A new empty file with blocks for `size` bytes."""
+    """Return a new empty file with blocks for `size` bytes."""
     with open(path, "xb", opener=lambda name, flags: os.open(name, flags, 0o600)) as file:
         if size:
             preallocate(file.fileno(), 0, size)
@@ -219,7 +219,7 @@ def with_blocks(path: Path, size: int) -> Path:
 
 
 def ahead(path: Path) -> int:
-    """The allocated bytes of a file beyond its end."""
+    """Return the allocated bytes of a file beyond its end."""
     found = path.stat()
     return found.st_blocks * 512 - found.st_size
 
@@ -304,7 +304,7 @@ print(writer.is_written(), path.read_bytes().count(b"\\n"))
 """
 
 
-def test_a_full_disk_has_room_for_the_next_events_and_the_others_wait(tmp_path: Path) -> None:
+def test_on_a_full_disk_the_next_events_have_room_and_later_events_wait(tmp_path: Path) -> None:
     if not shutil.which("unshare") or os.geteuid() != 0:
         pytest.skip("needs root and unshare(1), to mount something")
     mount = 'mount -t tmpfs -o size=256k none "$3" || exit 99; exec "$0" -c "$1" "$3"'
@@ -351,7 +351,7 @@ def test_a_held_back_event_is_written_with_the_next_event(tmp_path: Path) -> Non
     assert two["t"] > 1e18  # ns
 
 
-def test_events_that_find_no_room_wait_and_lines_stay_whole(tmp_path: Path) -> None:
+def test_events_wait_for_free_space_and_lines_stay_whole(tmp_path: Path) -> None:
     path = tmp_path / "events.jsonl"
     record = JournalWriter.begin(str(path))
     with room_for(200):
@@ -368,7 +368,7 @@ def test_events_that_find_no_room_wait_and_lines_stay_whole(tmp_path: Path) -> N
     ]
 
 
-def test_lines_of_a_shared_record_that_find_no_room_wait(tmp_path: Path) -> None:
+def test_lines_of_a_shared_record_wait_for_free_space(tmp_path: Path) -> None:
     path = tmp_path / "events"
     writer = JournalWriter(str(path), is_shared=True)
     events = [{"e": "warning", "t": 1, "message": "m" * 50} for _ in range(5)]
@@ -379,7 +379,7 @@ def test_lines_of_a_shared_record_that_find_no_room_wait(tmp_path: Path) -> None
     assert [each["e"] for each in read_events(path.read_bytes())] == ["warning"] * 5
 
 
-def test_a_line_without_kind_or_time_is_no_event() -> None:
+def test_a_line_without_a_kind_or_a_time_is_no_event() -> None:
     lines = [b'{"e":"a","t":1}', b'{"e":"a"}', b'{"t":1}', b"[1]", b'{"e":"b","t":2}']
     assert [each["e"] for each in read_events(b"\n".join(lines) + b"\n")] == ["a", "b"]
 

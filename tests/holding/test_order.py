@@ -15,7 +15,7 @@ from launcher.holding.replica import has_order, made_by_others
         ({"depends_on": {"server": "ready"}}, True),
     ],
 )
-def test_an_app_has_an_order_when_one_of_its_roles_has_a_rule(rule, found):
+def test_roles_have_an_order_when_one_of_them_has_a_rule(rule, found):
     assert has_order({"client": rule, "other": {}}) is found
     assert has_order({"other": {}, "client": rule}) is found
 

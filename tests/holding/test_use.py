@@ -32,7 +32,7 @@ def test_a_use_survives_its_round_trip_through_json():
     assert "cgroup" in repr(found["a"])
 
 
-def test_memory_is_that_of_the_best_source():
+def test_the_memory_of_a_use_comes_from_its_best_source():
     use = Use()
     for source, memory in (("process", 9), ("samples", 8), ("accounting", 7), ("cgroup", 6)):
         before = use.source

@@ -115,7 +115,7 @@ def test_a_view_has_the_digest_of_the_output_folder():
         ("go; a/0; s/0; cancel me; a/0=0", False),
     ],
 )
-def test_an_app_succeeds_once_its_roles_have_unless_it_stops_for_another_reason(facts, succeeds):
+def test_an_app_succeeds_with_its_roles_unless_it_stops_for_another_reason(facts, succeeds):
     assert play("a s.s", facts)[0].succeeds is succeeds
 
 
@@ -174,7 +174,7 @@ def test_every_kind_of_end_has_one_sentence(facts, sentence):
     assert events.cause(**facts) == sentence
 
 
-def test_needs_and_waits_have_their_sentences():
+def test_messages_name_the_needs_and_roles_that_an_app_waits_for():
     assert events.skipped("train", "failed") == "train failed"
     assert events.skipped("train", "cancelled") == "train was cancelled"
     assert events.waits_for_jobs(["a", "b"]) == "waits for a, b"
@@ -217,7 +217,7 @@ def test_a_stopped_replica_has_the_reason_of_the_stop(stopping, sentence):
 @pytest.mark.parametrize(
     ("number", "text"), [(60, "60 s"), (60.0, "60 s"), (0.5, "0.5 s"), (1000000, "1000000 s")]
 )
-def test_seconds_are_written_in_full(number, text):
+def test_seconds_are_written_without_rounding(number, text):
     assert events.seconds(number) == text
 
 
@@ -256,7 +256,7 @@ def test_a_stop_that_was_recorded_before_the_start_stops_nothing():
 
 
 def taken(roles: str, facts: str) -> App:
-    """The app after these facts, without a holder that decides."""
+    """Return the app after these facts, without a holder that decides."""
     app = App()
     for event in (created(roles), *(fact(each) for each in facts.split("; "))):
         app.take({"t": int(START_S * 1e9), **event})
@@ -287,7 +287,7 @@ def test_an_app_without_events_has_no_times_and_is_reserved():
 
 
 @pytest.mark.parametrize("state", ["succeeded", "failed", "cancelled", "skipped", "lost"])
-def test_every_outcome_is_an_end(state):
+def test_an_app_has_ended_with_every_outcome(state):
     app = taken("a", "go; a/0")
     app.take({"e": "ended", "state": state, "message": "", "code": None})
     assert app.has_ended
@@ -389,7 +389,7 @@ def test_a_role_waits_until_a_replica_that_starts_again_is_ready_again():
     assert [each.name for each in app.to_start] == ["b/0"]
 
 
-def test_an_app_is_quiet_from_its_sweep_until_a_replica_is_taken_to_be_started():
+def test_an_app_is_quiet_after_its_sweep_until_a_replica_is_about_to_start():
     app, _ = play("a~1A", "go; a/0; a/0=3; quiet")
     assert (app.take_to_start(0), app.is_quiet) == ([], True)
     assert [each.name for each in app.take_to_start(1)] == ["a/0"]

@@ -14,7 +14,7 @@ ROLES = ("a", "b", "c")
 
 
 class HolderDied(Exception):
-    """The holder is gone; the record and the processes are still there."""
+    """The holder has died; its record and its processes remain."""
 
 
 class World:
@@ -140,7 +140,7 @@ def see(world: World, app: App) -> None:
 
 
 def played(seed: int) -> tuple[World, App]:
-    """The end of a world, through the deaths of its holders."""
+    """Return the end of a world, through the deaths of its holders."""
     world = World(seed)
     while True:
         app = fold(world.record)
@@ -153,7 +153,7 @@ def played(seed: int) -> tuple[World, App]:
 
 
 @pytest.mark.parametrize("seeds", [range(at, at + 50) for at in range(0, 400, 50)], ids=str)
-def test_every_world_ends_and_its_record_leads_to_the_same_app(seeds):
+def test_every_random_app_ends_and_its_record_shows_the_same_app(seeds):
     for seed in seeds:
         world, app = played(seed)
         assert app.has_ended
@@ -166,7 +166,7 @@ def test_every_world_ends_and_its_record_leads_to_the_same_app(seeds):
 
 
 @pytest.mark.parametrize("seeds", [range(at, at + 50) for at in range(400, 800, 50)], ids=str)
-def test_no_world_has_more_restarts_than_its_roles_allow(seeds):
+def test_no_random_app_has_more_restarts_than_its_roles_allow(seeds):
     for seed in seeds:
         world, app = played(seed)
         restarts = [event for event in world.record if event["e"] == "restart"]

@@ -38,7 +38,7 @@ def trees(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def launches(tree: Path, target: str | None, *files: str) -> dict[str, Launch]:
-    """The launches of a tree, or of some of its files, by job. There is nothing to warn of."""
+    """Return the launches of a tree, or of some of its files, by job. There is nothing to warn of."""
     environment = Environment(
         schedulers=SCHEDULERS,
         rules=SCHEDULERS.problems,
@@ -52,7 +52,7 @@ def launches(tree: Path, target: str | None, *files: str) -> dict[str, Launch]:
 
 
 def facts(launch: Launch) -> dict[str, Any]:
-    """All that a plan looks at, without the names of the file and of its matrix."""
+    """Return all fields that a plan reads, without the names of the file and of its matrix."""
     app = launch.app
     names = "timeout_s workspace lifecycle needs max_parallel caps inputs inputs_digest trigger_digest"
     return {
@@ -82,7 +82,7 @@ def test_job_files_that_share_parts_mean_the_same_as_whole_files(trees: Path, ta
 
 
 def lines_of(tree: str) -> int:
-    """The lines of all job files and of launcher.toml."""
+    """Return the lines of all job files and of launcher.toml."""
     files = (*(FOLDER / tree).rglob("*.yaml"), *(FOLDER / tree).rglob("*.toml"))
     return sum(len(file.read_text().splitlines()) for file in files)
 
@@ -107,7 +107,7 @@ def read(file: Path) -> dict[str, Any]:
 
 
 def write(file: Path, value: Mapping[str, Any]) -> None:
-    """As JSON, which is YAML."""
+    """Write the job file as JSON, which is YAML."""
     file.write_text(json.dumps(value))
 
 

@@ -45,7 +45,7 @@ def test_schedulers_lists_a_plugin_with_the_docstring_of_its_factory(scenario: S
     assert about["procs"].startswith("Replicas run as plain processes of this machine")
 
 
-def test_list_and_status_show_its_apps(scenario: Scenario, job: Any) -> None:
+def test_list_and_status_show_the_apps_of_a_plugin(scenario: Scenario, job: Any) -> None:
     gate = scenario.gate()
     scenario.apply(job(gate.script, replicas=1))
     gate.entered()

@@ -19,7 +19,7 @@ BEYOND_THE_EXAMPLE = {
     "test_an_app_over_its_time_limit_has_failed_and_leaves_no_process",
     "test_cancel_leaves_no_process_of_a_replica_that_ignores_the_signal",  # it has no option `grace_s`
     "test_a_replica_may_clean_up_within_the_grace_period",
-    "test_a_missing_executable_takes_the_whole_app_back",  # its message does not show the command line
+    "test_a_missing_executable_removes_the_whole_app",  # its message does not show the command line
     "test_the_record_has_the_error_file_of_a_replica",
 }
 COLLECTED = (test_cancel, test_observe, test_records, test_staged, test_submit)

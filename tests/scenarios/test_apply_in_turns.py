@@ -110,7 +110,7 @@ VALUES = "matrix: {lr: [0.3, 0.1, 0.01, 1.5], include: [{lr: 0.002}]}\nmax_paral
 
 @pytest.mark.parametrize("saved", [False, True])
 def test_jobs_run_in_the_order_of_their_files_and_of_the_values(scenario, sweep, saved):
-    """The plan lists them by name: 0.002, 0.01, 0.1, …"""
+    """The plan lists the jobs by name: 0.002, 0.01, 0.1, …"""
     scenario.job(f"echo $<matrix.lr> >>{sweep.log}", name="sweep", top=VALUES, role="resource: {cpu: 64}")
     scenario.job(f"echo first >>{sweep.log}", name="also", role="resource: {cpu: 64}")
     files = ["sweep.launcher.yaml", "also.launcher.yaml"]

@@ -102,7 +102,7 @@ def test_start_now_starts_the_named_apps_in_line_and_leaves_the_others(scenario,
 
 
 def kinds(scenario, file):
-    """Job → its action and the first reason, in a plan made now."""
+    """Return the action and the first reason of each job in a new plan."""
     plan = json.loads(scenario.launcher("plan", file, "--json", code=None).out)
     return {each["key"]["job"]: (each["action"], each["reasons"][0].get("detail")) for each in plan["jobs"]}
 

@@ -34,7 +34,7 @@ def train(scenario):
 
 
 def edited(scenario, *files, code=0):
-    """Job → the files that the plan calls edited."""
+    """Return by job the files that the plan calls edited."""
     made = json.loads(scenario.launcher("plan", *files, "--format", "json", code=code).out)
     return {job["key"]["job"]: job["edited"] for job in made["jobs"] if "edited" in job}
 

@@ -99,7 +99,7 @@ def test_a_success_shows_no_error_of_an_earlier_run(scenario: Scenario) -> None:
     assert scenario.status("job")["root_cause"] is None
 
 
-def test_outcomes_name_the_root_cause(scenario: Scenario) -> None:
+def test_the_outcome_of_a_failed_job_names_the_root_cause(scenario: Scenario) -> None:
     failing(scenario, error("ValueError: \x1b[31mno data"))
     line = scenario.launcher("wait", "job", code=5).out
     assert line.endswith("FAILED: main/0 exited with 3; main/0: ValueError: \\x1b[31mno data\n")

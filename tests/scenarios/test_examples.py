@@ -23,7 +23,7 @@ FILES = sorted(path for path in EXAMPLES.rglob("*.launcher.*") if not in_contain
 
 @functools.cache
 def why_not(job: str) -> str:
-    """Why an example cannot run on this machine, "" when it can."""
+    """Return why an example cannot run on this machine, "" when it can."""
     if job != "dask":
         return ""
     imported = subprocess.run(["python3", "-c", "import distributed"], capture_output=True, check=False)
@@ -44,7 +44,7 @@ def job_of(file):
 
 
 def assert_runs(scenario, file, *on):
-    """An example is valid, plans as new, succeeds and plans as unchanged. `on`: options of its target."""
+    """Check that an example is valid, plans as new, succeeds, and plans as unchanged. `on`: its target."""
     scenario.launcher("validate", file, *on)
     first = scenario.actions(file, *on)
     assert set(first.values()) == {"create"}
@@ -75,25 +75,25 @@ def test_all_examples_can_be_applied_together(scenario):
 
 
 @pytest.mark.slow
-def test_allreduce_sums_the_numbers_of_all_replicas(scenario):
+def test_the_allreduce_example_sums_the_numbers_of_all_replicas(scenario):
     scenario.run_to_end(EXAMPLES / "allreduce", "--var", "replicas=3")
     ends = [line.partition(" brought ")[2] for line in scenario.logs("allreduce", "--no-prefix").splitlines()]
     assert sorted(ends) == [f"{own}; the sum of all 3 is 14" for own in (1, 4, 9)]
 
 
-def test_stream_passes_its_numbers_to_the_next_role(scenario):
+def test_the_stream_example_passes_numbers_to_the_next_role(scenario):
     scenario.run_to_end(EXAMPLES / "stream")
     assert "the sum of the squares is 385" in scenario.logs("stream/sum")
 
 
-def test_retry_succeeds_at_the_third_try_in_one_log(scenario):
+def test_the_retry_example_succeeds_at_the_third_try_in_one_log(scenario):
     scenario.run_to_end(EXAMPLES / "retry")
     tries = [line for line in scenario.logs("retry").splitlines() if "try number" in line]
     assert [line[-1] for line in tries] == ["1", "2", "3"]
 
 
 @pytest.mark.slow
-def test_sweep_runs_a_job_for_each_combination(scenario):
+def test_the_sweep_example_runs_a_job_for_each_combination(scenario):
     file = EXAMPLES / "sweep"
     scenario.run_to_end(file)
     assert {job: scenario.logs(job, "--no-prefix").strip() for job in scenario.actions(file)} == {
@@ -104,7 +104,7 @@ def test_sweep_runs_a_job_for_each_combination(scenario):
     }
 
 
-def test_report_runs_in_its_workspace_and_prints_less_under_a_target(scenario):
+def test_the_report_example_runs_in_its_workspace_and_prints_less_under_a_target(scenario):
     file = EXAMPLES / "report"
     scenario.run_to_end(file)
     assert sorted(scenario.logs("report", "--no-prefix").splitlines()) == [
@@ -117,7 +117,7 @@ def test_report_runs_in_its_workspace_and_prints_less_under_a_target(scenario):
 
 
 @pytest.mark.slow
-def test_gpu_deals_each_gpu_to_one_job_at_a_time(scenario):
+def test_the_gpu_example_deals_each_gpu_to_one_job_at_a_time(scenario):
     """Six jobs on two GPUs. Each takes the lock of its GPU, which fails where another job has it."""
     text = (EXAMPLES / "gpu" / "gpu.launcher.yaml").read_text()
     message = 'echo "$<job.name> has GPU $CUDA_VISIBLE_DEVICES"'

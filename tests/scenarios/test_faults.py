@@ -31,7 +31,7 @@ def ordinary(scenario, *argv, code):
 
 
 def one_message(err):
-    """The error line of stderr. Fails when there is not exactly one."""
+    """Return the error line of stderr. Fails when there is not exactly one."""
     [line] = [line for line in err.splitlines() if line.startswith("error")]
     return line
 

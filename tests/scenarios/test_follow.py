@@ -35,13 +35,13 @@ def events_of(client):
 
 
 def app_of(scenario, job):
-    """The app id of a job that is running."""
+    """Return the app id of a job that is running."""
     until(lambda: [each.state for each in scenario.attempts(job)] == ["running"])
     return next(app for app in scenario.supervisors() if app.startswith(f"{job}-"))
 
 
 def count(scenario, state, jobs):
-    """The number of jobs in a state, by the ledger."""
+    """Return the number of jobs in a state, by the ledger."""
     found = (scenario.attempts(f"many-{n}")[-1:] for n in range(jobs))
     return sum(attempt.state == state for last in found for attempt in last)
 
@@ -83,7 +83,7 @@ def test_a_client_that_waits_for_many_jobs_has_few_threads_and_descriptors(scena
 
 
 @pytest.mark.parametrize("what", ["killed", "removed"])
-def test_an_app_that_ends_without_a_word_is_reported_while_others_go_on(scenario, what):
+def test_an_app_whose_processes_were_killed_is_reported_as_lost_while_others_go_on(scenario, what):
     gate = scenario.folder / "gate"
     client = follow(scenario, f"until [ -e {gate} ]; do sleep 0.02; done", 4, role="resource: {cpu: 0.25}")
     app_id = app_of(scenario, "many-2")

@@ -11,7 +11,7 @@ from tests import processes
 
 @pytest.fixture
 def three(scenario):
-    """A job with three attempts that have succeeded; the app ids, oldest first."""
+    """The app ids of three successful attempts of one job, oldest first."""
     file = scenario.job("echo hello")
     scenario.run_to_end(file)
     for _ in range(2):

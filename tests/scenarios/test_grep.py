@@ -13,7 +13,7 @@ SCRIPT = "echo start; echo loss is nan >&2; echo end"
 
 @pytest.fixture
 def two(scenario):
-    """A job with two attempts; its file."""
+    """The file of a job with two attempts."""
     file = scenario.job(SCRIPT, replicas=2)
     scenario.run_to_end(file)
     scenario.run_to_end(file, "--rerun", "job")
@@ -25,7 +25,7 @@ def ends(scenario):
 
 
 def names_of(text):
-    """The names before the lines that `grep` prints."""
+    """Return the names before the lines that `grep` prints."""
     return [line.partition(" | ")[0] for line in text.splitlines()]
 
 

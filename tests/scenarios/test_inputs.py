@@ -115,7 +115,7 @@ def test_a_success_whose_supervisor_was_killed_before_it_compared_is_not_current
 
 @pytest.fixture
 def comparing(scenario):
-    """A job whose input grew while it ran: a child of its supervisor compares for minutes."""
+    """A job whose input grew during the run: a child of its supervisor compares for minutes."""
     data = scenario.write("data.bin", "small")
     file, gate = scenario.running(top="inputs: [data.bin]")
     os.truncate(data, LARGE)
@@ -169,7 +169,7 @@ def test_the_comparison_of_a_killed_supervisor_ends_with_it(scenario: Scenario, 
     assert processes.supervisors(str(scenario.home)) == {}
 
 
-def test_a_saved_plan_is_stale_once_a_file_differs(scenario, code):
+def test_a_saved_plan_is_stale_when_an_input_file_differs(scenario, code):
     file = scenario.job("true", top=TOP)
     scenario.plan(file, "--out", "plan.json")
     code.write_text("two")

@@ -38,7 +38,7 @@ def test_logs_of_many_replicas_are_followed_while_waiting(scenario, few_files):
 
 
 @pytest.mark.slow
-def test_one_apply_runs_many_jobs(scenario):
+def test_one_apply_runs_forty_jobs(scenario):
     files = [scenario.job("true", name=f"job{number}") for number in range(40)]
     scenario.run_to_end(*files)
     assert len(scenario.apps()) == 40

@@ -10,7 +10,7 @@ def metrics(scenario) -> Samples:
 
 
 def value(samples: Samples, name: str, *labels: str) -> float:
-    """The sum of the samples of a name whose labels have all these values."""
+    """Return the sum of the samples of a name whose labels have all these values."""
     return sum(each for (one, text), each in samples.items() if one == name and {*labels} <= {*text.split()})
 
 

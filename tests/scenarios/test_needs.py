@@ -49,7 +49,7 @@ class Pipeline:
         return self.log.read_text().split() if self.log.exists() else []
 
     def states(self):
-        """The state of the latest attempt of each job."""
+        """Return the state of the latest attempt of each job."""
         return {job: self.scenario.attempts(job)[-1].state for job in JOBS}
 
     def finish(self):
@@ -328,7 +328,7 @@ def test_jobs_that_wait_for_a_need_whose_supervisor_was_killed_are_skipped(scena
 
 
 def after_a_reboot(scenario):
-    """What a power cut leaves of live apps: records of processes of another boot; their pid is another's."""
+    """Make the records of live apps those of another boot, as a power cut leaves them; reuse their pid."""
     stranger = scenario.spawn(["sleep", "1000"])
     left = {app_id: scenario.processes_of(app_id) for app_id in scenario.supervisors()}
     pids_ = [pid for each in left.values() for pid in each]
@@ -401,7 +401,7 @@ def test_the_next_applies_finish_the_work_of_supervisors_that_die_at_an_event(sc
 
 
 def overlaps(spans):
-    """Which runs began before an earlier one had ended, as lines `begin ID` and `end ID` tell.
+    """Return the runs that began before an earlier run had ended, by the lines `begin ID` and `end ID`.
 
     A run that never ended was stopped: then it counts as ended when the next one began.
     """
@@ -488,7 +488,7 @@ def summing(scenario, values):
 
 
 def stood_on(scenario):
-    """The needs of each attempt of `sum`."""
+    """Return the needs of each attempt of `sum`."""
     return [[need.job for need in attempt.needs] for attempt in scenario.attempts("sum")]
 
 

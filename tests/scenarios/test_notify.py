@@ -28,7 +28,7 @@ def project(scenario: Scenario, sink: Sink, more: str = "") -> None:
 
 
 def senders() -> list[int]:
-    """The processes that send the outcomes of this LAUNCHER_HOME."""
+    """Return the processes that send the outcomes of this LAUNCHER_HOME."""
     home = os.environ["LAUNCHER_HOME"]
     found = processes.of_home(home)
     words = b"from launcher.notify import main"

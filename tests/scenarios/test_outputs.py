@@ -19,7 +19,7 @@ READ = "cat $<needs.prepare.output_dir>/lines"
 
 
 def folder_of(scenario: Scenario, app: str) -> Path:
-    """The output folder that `status` names."""
+    """Return the output folder that `status` names."""
     return Path(scenario.status(app)["output"])
 
 
@@ -74,7 +74,7 @@ class TestWhereItIs:
 
 @pytest.fixture
 def lose(scenario):
-    """Removes the output folder of a job, as a user does by hand."""
+    """A function that removes the output folder of a job, as a user may."""
     return lambda job: shutil.rmtree(folder_of(scenario, job))
 
 

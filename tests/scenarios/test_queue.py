@@ -25,7 +25,7 @@ def cores() -> int:
 
 @pytest.fixture
 def job(scenario):
-    """Makes a job that takes the whole machine and waits at its gate; the file and the gate."""
+    """A function that writes a job which takes the whole machine, and returns its file and its gate."""
 
     def make(name: str, *, top: str = "", script: str = ""):
         gate = scenario.gate(name)
@@ -46,7 +46,7 @@ def holder(scenario, job):
 
 @pytest.fixture
 def line(scenario, job):
-    """Three jobs in line for the whole machine; `a` holds it. Name → gate."""
+    """The gates by name of a job `a` that holds the whole machine, and of jobs in line behind it."""
     made = {name: job(name) for name in "abc"}
     scenario.apply(*(file for file, _ in made.values()))
     gates = {name: gate for name, (_, gate) in made.items()}
@@ -59,7 +59,7 @@ def app_id(scenario, name: str) -> str:
 
 
 def places(scenario) -> dict[str, list[str]]:
-    """The names of the jobs that hold the machine, and of those in line."""
+    """Return the names of the jobs that hold the machine, and of those in line."""
     shown = json.loads(scenario.launcher("queue", "--json").out)
     return {key: [each["app_id"].split("-")[0] for each in shown[key]] for key in ("holders", "line")}
 

@@ -31,7 +31,7 @@ def test_files_are_compared_from_the_first_apply_that_lists_them(scenario):
 
 
 def test_every_apply_runs_finished_work_again(scenario):
-    """This is the one exception to "a plan after an apply is empty"."""
+    """`every_apply` is the one exception to "a plan after an apply is empty"."""
     file = scenario.job("true", top=EVERY)
     scenario.run_to_end(file)
     assert scenario.actions(file) == {"job": "rerun"}

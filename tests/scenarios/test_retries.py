@@ -115,7 +115,7 @@ def test_logs_of_one_restart_follow_the_run_that_goes_on(scenario):
     assert scenario.logs("job", "--restart", "2") == "run 2\n"
 
 
-def test_logs_of_one_restart_show_only_replicas_that_had_it(scenario):
+def test_logs_of_one_restart_show_only_the_replicas_that_restarted(scenario):
     script = 'echo "$<replica_id>-$LAUNCHER_RESTART"; [ $<replica_id> = 0 ] || [ $LAUNCHER_RESTART = 1 ]'
     scenario.run_to_end(scenario.job(script, replicas=2, role="max_retries: 1\nretry_policy: replica"))
     assert scenario.logs("job", "--restart", "1") == "1-1\n"

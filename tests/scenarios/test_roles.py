@@ -20,7 +20,7 @@ FINISHED = {("exit", 1), ("stopping", 1), ("exit", 2), ("ended", 1)}
 
 
 def ordered(scenario, *, server="touch up; exec sleep 1000", client="cat up; echo run >>runs"):
-    """A job with a client that waits for a service to be ready; `runs` has a line for each run of it."""
+    """Write a job with a client that waits for a ready service; `runs` gets a line for each run."""
     return scenario.write(
         "job.launcher.yaml",
         f"""

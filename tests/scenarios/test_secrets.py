@@ -79,7 +79,7 @@ COMMANDS = [
 
 
 def test_no_output_and_no_file_of_launcher_holds_the_value_of_a_secret(secret):
-    """Invariant 9."""
+    """This is invariant 9."""
     file = secret.job(PROVE, role=ENV)
     for argv in COMMANDS:
         done = secret.launcher(*(str(file) if word == "FILE" else word for word in argv))

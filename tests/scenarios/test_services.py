@@ -44,7 +44,7 @@ def copied(scenario, folder):
 
 
 def assert_served(scenario, file, port, *, reasons=frozenset({STOPPED}), on=()):
-    """One apply is enough; the services end with their clients, and a plan changes nothing."""
+    """Check that one apply is enough, that services end with their clients, and that a plan is empty."""
     job = file.name.partition(".")[0]
     scenario.launcher("validate", "--strict", file)
     assert scenario.actions(file, *on) == {job: "create"}
@@ -67,7 +67,7 @@ def services_of(attempt):
 
 @pytest.fixture
 def served(scenario, port):
-    """Copies the folder of a job file, and checks the job as `assert_served` does."""
+    """A function that copies the folder of a job file, and checks the job as `assert_served` does."""
 
     def served(folder, job, **expected):
         assert_served(scenario, copied(scenario, folder) / f"{job}.launcher.yaml", port, **expected)
@@ -97,6 +97,6 @@ def test_redis_serves_its_benchmark(scenario, served):
 
 @pytest.mark.skipif(bool(why_not("dask")), reason=why_not("dask"))
 def test_dask_computes_and_ends(scenario, served):
-    """Its client ends the scheduler and the workers, which have ended or are stopped when it has ended."""
+    """The client ends the scheduler and the workers; those that still run are stopped after it."""
     served(EXAMPLES / "dask", "dask", reasons={STOPPED, ""})
     assert scenario.logs("dask/client", "--no-prefix") == "2 workers: the sum of the squares is 328350\n"

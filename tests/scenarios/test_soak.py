@@ -13,5 +13,5 @@ from tests.soak import soak
 def test_a_hundred_mixed_commands_from_eight_processes_keep_the_invariants(
     launcher_home: Path, tmp_path: Path
 ):
-    """`python -m tests.benchmarks many` does a thousand, as often as one likes."""
+    """`python -m tests.benchmarks many` runs a thousand commands."""
     assert soak(tmp_path / "jobs", launcher_home, operations=100, seed=1) == []

@@ -32,7 +32,7 @@ def on_screen(act, *words, size=(100, 30)):
 
 
 async def until(pilot, seen):
-    """Wait until `seen()` is true; returns what it is."""
+    """Wait until `seen()` is true; return its value."""
     late = time.monotonic() + LATE_S
     while not (found := seen()):
         assert time.monotonic() < late, pilot.app.text.text + pilot.app.lines["keys"].text
@@ -48,7 +48,7 @@ async def asked(top, pilot):
 
 
 def rows(top):
-    """(name, state, reason) of each row that is known."""
+    """Return (name, state, reason) of each loaded row."""
     known = [top.jobs.jobs.row(number) for number in range(len(top.jobs.jobs))]
     return [(apps[0].job, apps[0].state, apps[0].message) for apps in known if apps]
 

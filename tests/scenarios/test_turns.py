@@ -38,7 +38,7 @@ class Line:
         self.share = f"resource: {{cpu: {machine(with_gpus=False).cpu / PLACES:g}}}"
 
     def script(self, more="true"):
-        """Note a third one that runs at once, and one that runs before its turn."""
+        """Return shell text that notes a third job that runs at once, and a job that runs before its turn."""
         at_once = f"exec 8>>{self.folder}/place-0 9>>{self.folder}/place-1; flock -n 8 || flock -n 9"
         return (
             f"{at_once} || echo $LAUNCHER_JOB_ID >>{self.folder}/over; "
@@ -56,7 +56,7 @@ class Line:
         return self.scenario.job(self.script(more), name=name, role=self.share, top=top)
 
     def matrix(self, count, more="true"):
-        """A file of `count` jobs."""
+        """Return a file of `count` jobs."""
         return self.write("job", more, top=f"matrix: {{n: {list(range(count))}}}")
 
     def ran(self):
@@ -64,17 +64,17 @@ class Line:
         return sorted(path.read_text().split()) if path.exists() else []
 
     def noted(self):
-        """What went wrong."""
+        """Return the lines that the jobs noted about faults."""
         return {
             name: path.read_text() for name in ("over", "overtaken") if (path := self.folder / name).exists()
         }
 
     def queued(self):
-        """App ids in line."""
+        """Return the ids of the apps in line."""
         return [each.app for each in tickets(self.table) if each.state == "queued"]
 
     def check(self):
-        """Every app has run once, and nothing is left in the table."""
+        """Check that every app has run once, and that nothing is left in the table."""
         assert self.noted() == {}
         listed = self.scenario.launcher("list", "--all", "--json", code=None).out
         assert self.ran() == self.scenario.apps(), listed
@@ -222,7 +222,7 @@ def test_applies_finish_the_work_after_random_kills_of_clients_and_of_apps_in_li
 
 
 def of_lines(home):
-    """The processes that hold lines, and those that start supervisors for them."""
+    """Return the processes that hold lines, and those that start supervisors for them."""
     found = [pid for pid in processes.of_home(str(home)) if "line_holder" in processes.describe(pid)]
     starters = [pid for pid in processes.of_home(str(home)) if "local.starter" in processes.describe(pid)]
     return found + [pid for pid in starters if processes.parent(pid) in found]
@@ -231,7 +231,7 @@ def of_lines(home):
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", seeds(1))
 def test_kills_of_the_processes_in_a_line_lose_no_job_and_repeat_none(scenario, line, seed):
-    """At any moment: while apps are handed to them, in line, or handed on to their supervisors."""
+    """Processes are killed while they get apps, hold them in line, or hand them on to supervisors."""
     chance = random.Random(seed)
     file = line.matrix(12, "sleep 0.05")
     for _ in range(4):

@@ -93,7 +93,7 @@ class World:
 
     @property
     def jobs(self) -> dict[str, list[str]]:
-        """Job → the jobs that it needs; each behind those."""
+        """Return the needs of each job; a job comes after the jobs that it needs."""
         trains = [f"train-{rate}" for rate in self.rates]
         needs = {name: trains if name == "train" else [name] for name in ("clean", "train", "total")}
         return {
@@ -104,7 +104,7 @@ class World:
         }
 
     def own(self, job: str) -> Any:
-        """The job's own part of what its results stand on: document and inputs."""
+        """Return the job's own part of the inputs of its results: document and input files."""
         if job == "clean":
             return self.data, self.code["clean"]
         if job.startswith("train-"):
@@ -117,7 +117,7 @@ class World:
 
 
 class Oracle:
-    """The latest success of each job: what it stood on, with an edition for each that changed something."""
+    """The latest success of each job: its inputs, with an edition for each success that changed them."""
 
     def __init__(self) -> None:
         self.stood_on: dict[str, Any] = {}
@@ -125,7 +125,7 @@ class Oracle:
         self.seen: dict[str, int] = {}
 
     def due(self, world: World, asked: str = "") -> list[str]:
-        """The jobs that have to run, in order; records them as run."""
+        """Return the jobs that have to run, in order; records them as run."""
         found = []
         for job, needs in world.jobs.items():
             now = copy.deepcopy((world.own(job), {need: self.edition[need] for need in needs}))
@@ -141,7 +141,7 @@ class Oracle:
 
 
 def edits(world: World, rng: random.Random) -> dict[str, Callable[[], object]]:
-    """What changes the world, each in one way."""
+    """Return the edits, each of which changes the world in one way."""
 
     def bump(values: dict[str, int], name: str) -> None:
         values[name] = rng.randrange(10**6)

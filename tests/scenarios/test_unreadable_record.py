@@ -25,7 +25,7 @@ def broken(scenario):
     scenario.cancel("broken")
 
 
-def test_others_are_applied_and_the_job_is_named_and_held(scenario, broken):
+def test_other_jobs_are_applied_and_the_job_with_the_unreadable_record_is_held(scenario, broken):
     other = scenario.job("true", name="other")
     scenario.run_to_end(other)
     changed = scenario.job("exec sleep 2000", name="broken")
@@ -39,7 +39,7 @@ def test_others_are_applied_and_the_job_is_named_and_held(scenario, broken):
     assert [attempt.state for attempt in scenario.attempts(broken)] == ["running"]
 
 
-def test_other_live_apps_are_listed_in_their_present_state(scenario, broken):
+def test_live_apps_beside_an_unreadable_record_are_listed_in_their_present_state(scenario, broken):
     gate = scenario.gate()
     scenario.apply(scenario.job(gate.script, name="z-other"))
     gate.entered()
@@ -55,7 +55,7 @@ def test_other_live_apps_are_listed_in_their_present_state(scenario, broken):
     assert "SUCCEEDED" in done.out
 
 
-def test_the_job_goes_on_once_its_record_is_there_again(scenario):
+def test_a_held_job_goes_on_when_its_record_can_be_read_again(scenario):
     file = scenario.job("exec sleep 1000")
     scenario.apply(file)
     [attempt] = scenario.attempts("job")

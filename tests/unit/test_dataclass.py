@@ -26,7 +26,7 @@ KINDS = [
 
 
 def point(library: Any, options: dict[str, bool]) -> Any:
-    """A class that one of the two libraries makes, with its own `field`."""
+    """Return a class that one of the two libraries makes, with its own `field`."""
     field = library.field
 
     class Point:
@@ -109,11 +109,11 @@ def test_an_instance_survives_pickling() -> None:
     assert pickle.loads(pickle.dumps(Pair(1))) == Pair(1)
 
 
-def test_two_fields_of_equal_values_hash_alike() -> None:
+def test_instances_with_equal_fields_hash_alike() -> None:
     assert len({Pair(1), Pair(1), Pair(2)}) == 2
 
 
-def test_a_method_of_the_class_stays() -> None:
+def test_a_method_that_a_class_defines_is_not_replaced() -> None:
     @dataclass(slots=True)
     class Named:
         name: str
@@ -151,7 +151,7 @@ def test_users_derive_standard_dataclasses_from_ours(derive: Callable[..., Any])
     assert dataclasses.asdict(AppDef("a", [made]))["roles"][0]["epochs"] == 5
 
 
-def test_a_plain_class_that_is_derived_from_ours_has_its_own_constructor() -> None:
+def test_a_plain_class_derived_from_a_dataclass_has_its_own_constructor() -> None:
     class Sleeper(Role):
         def __init__(self, seconds: int) -> None:
             super().__init__("sleeper", "", entrypoint="sleep", args=[str(seconds)])
@@ -162,7 +162,7 @@ def test_a_plain_class_that_is_derived_from_ours_has_its_own_constructor() -> No
     assert ours.fields(Sleeper) == ours.fields(Role)
 
 
-def test_a_frozen_class_lets_derived_ones_add_attributes() -> None:
+def test_a_frozen_class_lets_derived_classes_add_attributes() -> None:
     class Named(Pair):
         pass
 

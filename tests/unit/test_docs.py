@@ -117,7 +117,7 @@ def test_every_link_of_a_page_leads_to_a_file_and_a_heading(page):
 
 
 def anchors(markdown: str) -> list[str]:
-    """The headings of a page as links name them."""
+    """Return the headings of a page as links name them."""
     headings = re.findall(r"^#+ (.+)$", markdown, re.M)
     return [re.sub(r"[^\w -]", "", heading).lower().replace(" ", "-") for heading in headings]
 

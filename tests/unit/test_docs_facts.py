@@ -36,12 +36,12 @@ every_page = pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
 
 
 def prose(page: Path) -> str:
-    """The text of a page without its blocks, which other tests run."""
+    """Return the text of a page without its blocks, which other tests run."""
     return re.sub(r"^```.*?^```$", "", page.read_text(), flags=re.M | re.S)
 
 
 def code(page: Path) -> list[str]:
-    """Every text between backquotes."""
+    """Return every text between backquotes."""
     return re.findall(r"`([^`\n]+)`", prose(page))
 
 
@@ -93,7 +93,7 @@ JUDGE = Draft202012Validator(json.loads((ROOT / "schemas" / "job-v1.schema.json"
 
 
 def in_a_job(key: str, text: str) -> str:
-    """A job file with the entry `text` at a place where it may stand; "" where there is none."""
+    """Return a job file with the entry `text` at a place where it may stand; "" where there is none."""
     main = "version: 1\nname: a\nroles:\n  main:\n    entrypoint: x\n"
     if key in ("entrypoint", "run") or (key in ROLE.fields and key not in JOB_FIELDS):
         return f"{main.replace('    entrypoint: x', '')}    {text}\n"
@@ -116,7 +116,7 @@ def is_field(key: str) -> bool:
 
 @pytest.mark.parametrize("page", [page for page in PAGES if page != GENERATED], ids=lambda page: page.stem)
 def test_every_entry_of_a_job_file_that_a_page_names_is_right(page):
-    """By the schema of job files; of fields that stand deeper the name alone is compared."""
+    """The schema of job files judges the entries; of deeper fields only the name is compared."""
     entries = [text for text in code(page) if re.fullmatch(r"[\w-]+: .+", text) and not ABRIDGED.search(text)]
     entries = [text for text in entries if text not in OF_OTHERS and key_of(text) not in NO_FIELDS]
     files = {text: in_a_job(key_of(text), text) for text in entries}

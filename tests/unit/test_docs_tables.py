@@ -26,7 +26,7 @@ SET_BY_DDP = {"LAUNCHER_TRACKING_EXPERIMENT_NAME", "LAUNCHER_TRACKING_RUN_NAME"}
 
 
 def rows(page: str, heading: str = "") -> list[list[str]]:
-    """The cells of every row below a heading; code without its quotes."""
+    """Return the cells of every row below a heading; code without its quotes."""
     text = (ROOT / "docs" / f"{page}.md").read_text()
     text = sections(text)[heading] if heading else text
     found = re.findall(r"^\| (.+) \|$", text, re.M)
@@ -38,12 +38,12 @@ def names(cell: str) -> list[str]:
 
 
 def row_in(page: str, heading: str) -> str:
-    """Where a row is missing or superfluous, for the messages of tests."""
+    """Return where a row is missing or superfluous, for the messages of tests."""
     return f"docs/{page}.md, table below `{heading}`: a row for each, in the words of the code"
 
 
 def keyed(page: str, heading: str) -> dict[str, list[str]]:
-    """Rows by each name in their first cell."""
+    """Return the rows by each name in their first cell."""
     return {name: row[1:] for row in rows(page, heading) for name in names(row[0])}
 
 
@@ -133,7 +133,7 @@ def test_every_macro_is_in_the_table():
 
 @pytest.mark.slow
 def test_every_variable_that_the_command_reads_is_in_the_table():
-    """All constants of the code that look like one, but for those of replicas and of our batch scripts."""
+    """The variables are all such constants of the code, without those of replicas and batch scripts."""
     named = keyed("environment", "Variables that the command reads").keys()
     replicas = keyed("environment", "Variables of a replica").keys() | SET_BY_DDP
     used = {text for path in (ROOT / "launcher").rglob("*.py") for text in constants(path)}
@@ -149,7 +149,7 @@ def constants(path: Path) -> set[str]:
 
 @pytest.mark.slow
 def test_a_local_replica_has_exactly_the_variables_of_the_table(scenario):
-    """But for those that only some replicas get."""
+    """Variables that only some replicas get are excepted."""
     listed = keyed("environment", "Variables of a replica")
     scenario.write("env.launcher.yaml", "version: 1\nname: env\nroles: {main: {entrypoint: env}}\n")
     bare = {"PATH": "/usr/bin:/bin", "LAUNCHER_HOME": str(scenario.home), "PYTHONPATH": str(ROOT)}
@@ -172,7 +172,7 @@ def test_a_container_has_exactly_the_variables_of_the_table():
 
 @pytest.mark.slow
 def test_the_variables_of_a_role_win_over_all_variables_but_the_listed_ones(scenario):
-    """The role sets all to one word; each that is `own` in the replica is not overridden."""
+    """The role sets all variables to `own`: those with this value in the replica are not overridden."""
     text = (ROOT / "docs" / "environment.md").read_text()
     sentence = re.search(r"A role's own `env` wins over these, except over (.*?)\.", text, re.S)
     listed = {name.replace("<ROLE>", "MAIN") for name in names(sentence[1])}

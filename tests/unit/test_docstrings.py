@@ -47,7 +47,7 @@ DOCUMENTED = documented()
 
 
 def described(value: Any) -> str:
-    """The docstring; "" for one that Python has made up."""
+    """Return the docstring; "" for one that Python has made up."""
     text = (value.__doc__ if inspect.isclass(value) else inspect.getdoc(value)) or ""
     made_up = (f"{getattr(value, '__name__', '')}(", "An enumeration", "str(object", "int([x")
     return "" if text.startswith(made_up) else text

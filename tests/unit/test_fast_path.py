@@ -140,7 +140,7 @@ def _is_counted(module: str) -> bool:
 
 
 def _hidden(module: str) -> list[str]:
-    """What a module imports inside functions, libraries of ON_USE left out, and how it hides its types."""
+    """Return the imports of a module inside functions, without ON_USE, and how it hides its types."""
     inside = [
         node
         for function in ast.walk(modules()[module])
@@ -201,7 +201,7 @@ def _loaded_by(scenario, argv: list[str]) -> set[str]:
 
 
 def _closure(module: str, found: set[str]) -> set[str]:
-    """The modules of ours that an import of this one loads."""
+    """Return the modules of ours that an import of this one loads."""
     if module in modules() and module not in found:
         found.add(module)
         for node in modules()[module].body:

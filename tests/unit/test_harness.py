@@ -31,7 +31,7 @@ def test_it(monkeypatch):
 
 
 def run_tests(folder, text, **environ):
-    """Run a test file under our conftest, in another process. Its exit code and output."""
+    """Run a test file under our conftest, in another process; return its exit code and output."""
     (folder / "test_it.py").write_text(text)
     settings = ["-p", "tests.conftest", "-c", str(ROOT / "pyproject.toml")]
     options = ["-n", "0", "-rs", "-W", "ignore", "-m", "", *settings]
@@ -43,7 +43,7 @@ def run_tests(folder, text, **environ):
 
 
 class Item:
-    """A test whose time limit is so long; 0: as all others."""
+    """A test with this time limit in seconds; 0: the usual limit."""
 
     def __init__(self, limit_s: float) -> None:
         self.limit_s = limit_s

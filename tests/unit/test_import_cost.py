@@ -96,7 +96,7 @@ EVERYDAY += [
 
 
 def loaded_by(argv, *, code=0):
-    """Top-level names of every module that `launcher ARGV` imports, less those of a bare interpreter."""
+    """Return the top-level modules that `launcher ARGV` imports beyond a bare interpreter."""
     # By `-m`, `runpy` would load importlib and contextlib before the first line of ours.
     program = "from launcher.__main__ import main; main()"
     return importtime(["-c", program, *argv], code=code) - loaded_by_nothing()
@@ -112,7 +112,7 @@ def importtime(argv, *, code=0):
 
 
 def modules(argv, *, code=0, **popen):
-    """The full names of the modules that `python ARGV` imports."""
+    """Return the full names of the modules that `python ARGV` imports."""
     command = [sys.executable, "-X", "importtime", *map(str, argv)]
     got = subprocess.run(command, capture_output=True, text=True, check=False, **popen)
     assert got.returncode == code, got.stdout + got.stderr

@@ -137,7 +137,7 @@ def modules() -> dict[str, ast.Module]:
 
 
 def imports(module: str) -> Iterator[str]:
-    """All that a module imports, anywhere in it: a submodule by its name, else the module imported from."""
+    """Return all imports of a module: a submodule by its name, else the module imported from."""
     for node in ast.walk(modules()[module]):
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names)
@@ -149,7 +149,7 @@ def imports(module: str) -> Iterator[str]:
 
 
 def package_of(module: str) -> str:
-    """`launcher.plan.diff` -> `plan`."""
+    """Return the package of a module: `plan` for `launcher.plan.diff`."""
     return module.split(".")[1] if "." in module else ""
 
 
@@ -162,7 +162,7 @@ def edges() -> list[tuple[str, str]]:
 
 
 def ours() -> list[tuple[str, str]]:
-    """The edges between two modules of the package."""
+    """Return the edges between two modules of the package."""
     return [(a, b) for a, b in edges() if b in modules() and b != "launcher"]
 
 
@@ -202,7 +202,7 @@ def test_the_subpackages_of_jobfile_import_downwards():
 
 
 def room_of(module: str) -> str:
-    """`launcher.jobfile.text.yaml` -> `text`."""
+    """Return the subpackage of a module: `text` for `launcher.jobfile.text.yaml`."""
     parts = module.split(".")
     return parts[2] if len(parts) > 2 and parts[1] == "jobfile" else ""
 
@@ -219,7 +219,7 @@ def test_the_converter_of_scripts_takes_the_table_of_their_options_alone():
 
 
 def test_no_module_above_the_schedulers_names_one():
-    """Except help texts, examples, and words of other tools that only one scheduler has a field for.
+    """Help texts, examples, and words of other tools with a field of one scheduler are excepted.
 
     The name of the default is in `launcher.schedulers.registry`.
     """

@@ -50,7 +50,7 @@ def words_of_the_code() -> set[str]:
 
 
 def quoted(paper: str) -> list[str]:
-    """The texts in single backticks, outside of blocks."""
+    """Return the texts in single backticks, outside of blocks."""
     text = re.sub(r"```.*?```", "", (ROOT / paper).read_text(), flags=re.DOTALL)
     return re.findall(r"`([^`]+)`", text)
 

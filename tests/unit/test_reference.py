@@ -42,5 +42,5 @@ def test_the_picture_of_top_shows_why_jobs_wait_and_have_failed():
 
 
 def words(svg: str) -> list[str]:
-    """The texts of a picture; how they are drawn is up to the library."""
+    """Return the texts of a picture; how they are drawn is up to the library."""
     return re.findall(r">([^<>]+)</text>", svg)

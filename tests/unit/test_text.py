@@ -123,7 +123,7 @@ def test_names_are_sorted_with_numbers_before_words(names):
 
 
 @given(st.lists(st.text("amp0123e-.²x", max_size=12)))
-def test_any_names_can_be_sorted(names):
+def test_names_of_any_characters_can_be_sorted(names):
     assert len({natural(name) for name in sorted(names, key=natural)}) <= len(names)
 
 
@@ -161,7 +161,7 @@ def test_path_names_stay_in_their_folder(name: str, kept: str) -> None:
     assert path_name(name) == kept
 
 
-def test_path_names_never_meet() -> None:
+def test_different_names_get_different_path_names() -> None:
     assert path_names(["a b", "a-b", "A-B", "c"]) == ["a-b", "a-b-2", "A-B-3", "c"]
 
 

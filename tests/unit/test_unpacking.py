@@ -16,7 +16,7 @@ Member = tuple[str, bytes, str]
 
 
 def archive(*members: Member, content: bytes = b"x") -> Iterator[bytes]:
-    """The pieces of an archive of (name, type, link target)."""
+    """Return the pieces of an archive of (name, type, link target)."""
     out = io.BytesIO()
     with tarfile.open(fileobj=out, mode="w", format=tarfile.GNU_FORMAT) as tar:
         for name, kind, link in members:
@@ -87,7 +87,7 @@ def test_a_hostile_archive_leaves_nothing(here: Path, why: str, members: list[Me
     assert (here / "y").stat().st_nlink == 1
 
 
-def test_files_folders_and_links_are_as_they_were(here: Path) -> None:
+def test_files_folders_and_links_are_unpacked_unchanged(here: Path) -> None:
     members = [
         folder("."),
         folder("./a"),
@@ -109,13 +109,13 @@ def test_only_the_named_folder_is_unpacked(here: Path) -> None:
         unpack(archive(file("z")), str(here / "other"), top="top")
 
 
-def test_an_empty_folder_is_filled(here: Path) -> None:
+def test_an_archive_may_be_unpacked_into_an_empty_folder(here: Path) -> None:
     (here / "got").mkdir()
     unpack(archive(file("x")), str(here / "got"))
     assert os.listdir(here / "got") == ["x"]
 
 
-def test_a_folder_that_was_filled_meanwhile_is_kept(here: Path) -> None:
+def test_a_folder_that_another_process_filled_is_kept(here: Path) -> None:
     def slow() -> Iterator[bytes]:
         yield from archive(file("x"))
         (here / "got").mkdir()

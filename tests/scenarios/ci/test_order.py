@@ -65,7 +65,7 @@ def test_the_pull_request_that_adds_a_project_approves_its_jobs(
 def test_a_new_project_is_applied_after_a_run_that_applied_the_others_alone(
     repo: Repository, github: FakeGitHub, scenario: Scenario
 ) -> None:
-    """Its commit has a check run of the other project, and jobs of this one: it does not count."""
+    """The applied commit has a check run of the other project alone, which does not count here."""
     repo.propose(1, beta("one"))
     commit = repo.merge(1)
     repo.apply("base.launcher.yaml")

@@ -108,7 +108,7 @@ def test_the_jobs_of_two_applies_of_a_commit_are_both_reported(
 
 
 @pytest.mark.slow
-def test_a_job_is_reported_once_where_each_commit_of_a_rebased_pull_request_is_applied(
+def test_a_job_is_reported_once_when_each_commit_of_a_rebased_pull_request_is_applied(
     repo: Repository, github: FakeGitHub, scenario: Scenario
 ) -> None:
     repo.pull_request(1, {"one.launcher.yaml": job("one")})

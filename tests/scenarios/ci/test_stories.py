@@ -21,7 +21,7 @@ def job(name: str, *args: str, more: str = "", role: str = "") -> str:
 
 
 def until_opened(name: str, gate: Gate) -> str:
-    """A job that runs until its gate is opened."""
+    """Return a job that runs until its gate is opened."""
     return f"version: 1\nname: {name}\nroles: {{main: {{entrypoint: sh, args: [-c, '{gate.script}']}}}}\n"
 
 
@@ -38,7 +38,7 @@ def repo(tmp_path: Path, github: FakeGitHub, scenario: Scenario) -> Repository:
 
 
 def ran(scenario: Scenario) -> dict[str, list[str]]:
-    """Job → pull requests of its attempts, in their order."""
+    """Return by job the pull requests of its attempts, in their order."""
     with Store.open(readonly=True) as store:
         keys = sorted({JobKey(*app.key) for app in store.apps("local_cwd")})
     made = {key.job: scenario.attempts(key.job, project=key.project) for key in keys}

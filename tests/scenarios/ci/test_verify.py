@@ -40,7 +40,7 @@ def repo(tmp_path: Path, github: FakeGitHub, scenario: Scenario) -> Repository:
 
 
 def run(repo: Repository, *argv: str) -> Done:
-    """A command in the clone of a user, who has a token."""
+    """Run a command in the clone of a user who has a token."""
     env = {**os.environ, "LAUNCHER_HOME": str(repo.home), "GITHUB_API_URL": repo.github.url}
     return launcher(
         [*argv], cwd=str(repo.work), environ=env | {"GITHUB_TOKEN": "t", "GITHUB_REPOSITORY": REPOSITORY}
@@ -48,7 +48,7 @@ def run(repo: Repository, *argv: str) -> Done:
 
 
 def verified(repo: Repository, *argv: str, code: int) -> dict[str, dict[str, Any]]:
-    """Name → link of `verify train`."""
+    """Return the links of `verify train` by name."""
     done = run(repo, "verify", "train", "--json", *argv)
     assert done.code == code, done.out + done.err
     return {link["name"]: link for link in json.loads(done.out)["links"]}
@@ -149,7 +149,7 @@ def test_changed_files_of_the_output_folder_are_wrong(repo: Repository, scenario
 
 
 @pytest.mark.slow
-def test_a_plan_of_another_effect_on_github_makes_the_approval_wrong(
+def test_a_missing_approval_and_an_unmerged_pull_request_on_github_are_found(
     repo: Repository, github: FakeGitHub
 ) -> None:
     github.checks.clear()

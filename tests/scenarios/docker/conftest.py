@@ -20,7 +20,7 @@ from tests.scenarios.docker.watched import Watched
 
 @pytest.fixture
 def scenario(tmp_path: Path, launcher_home: Path, token: str) -> Iterator[DockerScenario]:
-    """The words of scenarios, for containers."""
+    """A scenario for containers."""
     work = tmp_path / "w"
     work.mkdir()
     with DockerScenario(work, launcher_home, token) as words:
@@ -60,7 +60,7 @@ def gate(scenario: DockerScenario) -> Gate:
 
 @pytest.fixture(params=["unix", "ssh"])
 def way(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[None]:
-    """The way of all commands to the engine."""
+    """Let all commands of the test reach the engine by its socket, or over ssh."""
     if request.param == "unix":
         yield
         return

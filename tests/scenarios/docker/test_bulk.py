@@ -22,14 +22,14 @@ def running(scenario: Any) -> Iterator[None]:
 
 
 def requests(scenario: Any, tmp_path: Path, *argv: str, code: int = 0) -> list[str]:
-    """The requests of a command, but for those about watchers on the engine: only other tests have some."""
+    """Run a command; return its requests, without those about watchers on the engine."""
     with Proxy(tmp_path / "p.sock", everything) as proxy:  # the watcher of the apps does not send through it
         scenario.launcher(*argv, env={**os.environ, "DOCKER_HOST": proxy.host}, code=code)
         return [each for each in proxy.seen if f"/containers/{PREFIX}" not in each]
 
 
 def observations(seen: list[str]) -> int:
-    """How often all jobs of the engine were listed."""
+    """Return how often all jobs of the engine were listed."""
     return sum("/containers/json" in each and "launcher.job" in each for each in seen)
 
 

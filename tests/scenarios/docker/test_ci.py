@@ -36,7 +36,7 @@ def job(name: str, script: str = "true") -> str:
 
 
 def states(scenario: DockerScenario, repo: Repository, name: str) -> list[tuple[str, str]]:
-    """Pull request and state of each attempt, from the engine alone, oldest first."""
+    """Return pull request and state of each attempt, from the engine alone, oldest first."""
     import json
 
     shutil.rmtree(repo.home, ignore_errors=True)

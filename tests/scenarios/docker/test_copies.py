@@ -21,7 +21,7 @@ def committed(scenario):
 
 @pytest.fixture
 def copied(scenario, committed):
-    """A job that runs and a container that is a copy of its replica; the job's app id and the copy's id."""
+    """The app id of a running job, and the id of a container that is a copy of its replica."""
     file = scenario.job("exec sleep 1000")
     scenario.apply(file)
     [app_id] = scenario.apps()
@@ -39,7 +39,7 @@ def test_a_copy_of_a_replica_is_not_the_image_of_its_role(scenario, copied):
 
 
 def test_a_job_on_a_copied_image_inherits_no_label_of_the_app(scenario, committed):
-    """Its labels would else say that it has an output folder, a time limit of 2 s and a role to wait for."""
+    """Inherited labels would give the job an output folder, a time limit of 2 s and a role to wait for."""
     scenario.job("exec true", top="output: true\ntimeout: 1h", role="service: true")
     file = scenario.folder / "job.launcher.yaml"
     file.write_text(

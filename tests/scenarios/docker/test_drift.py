@@ -11,7 +11,7 @@ from tests.scenario import until_line
 
 @pytest.fixture
 def running(scenario):
-    """A job of two replicas that runs; its file and its app id."""
+    """A running job of two replicas: its file and its app id."""
     file, _ = scenario.running(replicas=2)
     [app] = scenario.apps()
     return file, app
@@ -93,7 +93,7 @@ def test_an_apply_that_follows_a_removed_container_ends_with_the_outcome_and_nam
 
 
 def test_a_container_that_was_started_by_hand_after_a_success_is_named_by_every_reader(scenario, monkeypatch):
-    """In the state folder that ran the job, and in another one: `status`, `plan` and `list` agree."""
+    """`status`, `plan` and `list` agree, in the state folder that ran the job and in another one."""
     file = scenario.job('test ! -e "$0.ran" || exec sleep 1000; touch "$0.ran"')
     scenario.run_to_end(file)
     [app] = scenario.apps()

@@ -14,7 +14,7 @@ from tests.waiting import until
 
 @pytest.fixture
 def other(scenario, monkeypatch):
-    """Switches to another engine and back, for every command from then on."""
+    """A function that switches all further commands to another engine and back."""
     if why := own.reason():
         if "docker" in engines.required():
             pytest.fail(f"LAUNCHER_REQUIRE names docker, but {why}")
@@ -118,7 +118,7 @@ def test_a_plan_at_another_engine_names_the_running_attempt_and_not_the_lost_one
 
 
 def test_apps_go_on_after_another_engine_answered_at_their_address(scenario, gate, tmp_path, monkeypatch):
-    """As where a port is forwarded to one machine, then to another one, and back."""
+    """A port may be forwarded to one machine, then to another one, and back."""
     with (
         OwnEngine() as other,
         Proxy(tmp_path / "p.sock", everything) as proxy,

@@ -30,7 +30,7 @@ def at_home(tmp_path, monkeypatch):
 
 
 def _job(scenario, name, script="", top=""):
-    """A job that notes its name as it runs, and takes half of the cores."""
+    """Return a job that notes its name as it runs, and takes half of the cores."""
     return scenario.job(f"echo {name} >>{scenario.folder}/log; {script}", name=name, role=HALF, top=top)
 
 

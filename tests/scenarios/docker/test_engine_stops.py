@@ -21,7 +21,7 @@ SLEEP = "trap 'exit 0' TERM; while :; do sleep 0.1; done"
 
 
 def _ends(scenario, *jobs: str) -> dict[str, tuple[str, str]]:
-    """Wait for the jobs; the state and message of the last attempt of each."""
+    """Wait for the jobs; return the state and message of the last attempt of each."""
     scenario.launcher("wait", *jobs, code=None)
     found = {job: scenario.attempts(job)[-1] for job in jobs}
     return {job: (each.state, each.message) for job, each in found.items()}
@@ -104,8 +104,8 @@ def test_an_engine_that_is_killed_as_its_watcher_starts_a_replica_starts_it_once
     assert (len(_lines(ran)), state) == (1, "lost"), message
 
 
-def test_an_end_that_no_event_of_the_engine_tells_of_ends_a_wait(scenario):
-    """As a watcher records it when an engine that was killed may have started the next run."""
+def test_a_wait_notices_an_end_that_no_engine_event_reports(scenario):
+    """A watcher records such an end when a killed engine may have started the next run."""
     scenario.apply(scenario.job("exit 3", role="max_retries: 1\nretry_delay: 5m"))
     app = scenario.attempts()[-1].app_id
     until(lambda: scenario.status("job")["num_restarts"] == 1)
@@ -178,7 +178,7 @@ def test_an_app_that_was_stopped_by_hand_is_cancelled(scenario, engine):
 
 
 def first_and_second(scenario, more: str = ""):
-    """The files of `first`, which waits at a gate, and of `second`, which needs it; and the gate."""
+    """Return the files of `first`, which waits at a gate, and of `second`, which needs it; and the gate."""
     gate = scenario.gate()
     first = scenario.job(gate.script, name="first")
     return [first, scenario.job("true", name="second", top=f"needs: [first]\n{more}")], gate

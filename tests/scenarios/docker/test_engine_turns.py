@@ -56,7 +56,7 @@ def in_line(
     log: Path,
     *names: str,
 ) -> None:
-    """`first` runs until the gate opens; the others are in line behind it."""
+    """Apply jobs: `first` runs until the gate opens, and the others are in line behind it."""
     watched.job(f"echo first >>{log}; {gate.script}", name="first")
     for name in names:
         watched.job(f"echo {name} >>{log}", name=name)
@@ -252,7 +252,7 @@ def test_jobs_share_the_cores_of_the_engine_and_their_volume_is_removed_by_gc(
     assert TURNS not in {each.name for each in scenario.daemon.volumes()}
 
 
-def test_a_restarted_engine_has_no_shares_of_the_time_before(
+def test_a_restarted_engine_has_no_shares_of_apps_that_ran_before(
     scenario: DockerScenario, engine: OwnEngine, gate: Gate, log: Path, one_at_a_time: None
 ) -> None:
     make_own_image(PYTHON_IMAGE)

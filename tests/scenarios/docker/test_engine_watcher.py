@@ -125,7 +125,7 @@ def test_a_cancelled_app_and_a_cancelled_waiting_attempt_leave_no_watcher(
 
 
 @pytest.mark.parametrize("cpu", [-1.0, 0.1], ids=["at_once", "in_turn"])
-def test_an_app_whose_order_is_read_late_keeps_its_containers_and_runs(
+def test_an_app_keeps_its_containers_when_its_watcher_reads_two_handovers_late(
     scenario: DockerScenario, watched: Watched, gate: Gate, monkeypatch: pytest.MonkeyPatch, cpu: float
 ) -> None:
     """The client gives its first order up, and sends another one; the watcher then reads both."""
@@ -149,7 +149,7 @@ def test_an_app_whose_order_is_read_late_keeps_its_containers_and_runs(
     until(lambda: not watched.watchers())
 
 
-def test_an_app_that_its_watcher_has_already_is_handed_over_at_once(
+def test_handing_over_an_app_that_its_watcher_already_has_succeeds_at_once(
     scenario: DockerScenario, watched: Watched, gate: Gate, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Clients with two state folders may find at the same moment that an app has no watcher."""

@@ -41,7 +41,7 @@ def test_an_example_succeeds_and_plans_as_unchanged_afterwards(scenario, name, t
     assert_runs(scenario, file, *(["--target", target] if target else []))
 
 
-def test_anywhere_runs_unchanged_on_this_machine(scenario):
+def test_the_anywhere_example_runs_unchanged_on_this_machine(scenario):
     shutil.copytree(EXAMPLES / "anywhere", scenario.folder / "x")
     scenario.run_to_end(scenario.folder / "x")
     assert scenario.logs("anywhere/reader", "--no-prefix") == "replica 0 was here\n"

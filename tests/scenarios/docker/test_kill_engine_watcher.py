@@ -101,7 +101,7 @@ class Flow:
 
 
 @pytest.mark.parametrize("act", sampled(range(1, MOST + 1), 9, 30, every=21))
-def test_a_flow_outlives_its_watcher_that_is_killed_at_an_act(
+def test_jobs_finish_when_their_watcher_is_killed_at_any_act(
     scenario: DockerScenario, watched: Watched, act: int
 ) -> None:
     flow = Flow(watched, act)

@@ -16,7 +16,7 @@ def states(scenario, *words):
 
 @pytest.fixture
 def running(scenario):
-    """A job that runs; its app id."""
+    """The app id of a running job."""
     scenario.apply(scenario.job("exec sleep 1000"))
     [app_id] = scenario.supervisors()
     return app_id

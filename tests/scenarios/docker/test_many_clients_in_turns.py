@@ -66,7 +66,7 @@ class Crowd:
         return [each.split() for each in self.log.read_text().splitlines()] if self.log.exists() else []
 
     def began(self) -> list[str]:
-        """The apps that began to run, in order."""
+        """Return the apps that began to run, in order."""
         return [app for what, app in self.lines() if what == "begin"]
 
     def most_at_once(self) -> int:
@@ -77,7 +77,7 @@ class Crowd:
         return most
 
     def tickets(self) -> list[Path]:
-        """The files in the tables of the engine, but for their locks and last numbers."""
+        """Return the files in the tables of the engine, but for their locks and last numbers."""
         place = self._scenario.daemon.ask("GET", f"/volumes/{TURNS}")["Mountpoint"]
         return [each for each in Path(place).glob("slots/boot-*/*") if each.name not in ("lock", "last")]
 
@@ -91,7 +91,7 @@ class Crowd:
         return json.loads(self._scenario.launcher("queue", "--json").out)["engines"]
 
     def assert_all_ran_once(self) -> None:
-        """Each job of each folder has run once, within the budget, and nothing but its record is left."""
+        """Check that each job has run once, within the budget, and that only its record is left."""
         jobs = sorted(f"job{k}-{n}" for k in range(len(self.folders)) for n in range(JOBS))
         for count in range(1, len(jobs) + 1):  # each one soon after another, whatever all of them take
             until(lambda count=count: [what for what, _ in self.lines()].count("end") >= count, self.lines)

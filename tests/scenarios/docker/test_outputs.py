@@ -12,7 +12,7 @@ from tests.scenarios.test_outputs import READ, WRITE, TestLoss, pipeline  # noqa
 
 @pytest.fixture
 def lose(scenario):
-    """Removes a volume as a user does by hand, with the containers that have it."""
+    """A function that removes a volume and its containers, as a user of the engine may."""
 
     def remove(job: str) -> None:
         attempt = scenario.attempts(job)[-1]
@@ -28,7 +28,7 @@ def volumes(scenario, name: str) -> list[Thing]:
 
 
 def copiers(scenario, volume: str) -> list[Thing]:
-    """The containers that archives of a volume are read from."""
+    """Return the containers that archives of a volume are read from."""
     return [each for each in scenario.daemon.containers() if each.name.startswith(f"{volume}-")]
 
 

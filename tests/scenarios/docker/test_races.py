@@ -7,5 +7,5 @@ from tests.races import PLAIN, SLOW, Race
 
 @pytest.mark.parametrize("delays", [PLAIN, SLOW], ids=["plain", "slow"])
 def test_applies_of_one_job_from_six_state_folders_make_one_attempt(scenario, delays):
-    """Takes long (half a minute with the slow engine): only real clients and a slow engine show the races."""
+    """The test takes half a minute: only real clients and a slow engine show the races."""
     assert Race(scenario.folder / "race", scenario.token, delays).run() == []

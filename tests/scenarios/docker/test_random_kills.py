@@ -21,7 +21,7 @@ pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
 
 
 def pipeline(scenario):
-    """A folder of jobs: a matrix whose jobs take turns, and one that needs all of them."""
+    """Write a matrix whose jobs take turns, and a job that needs all of them; return both files."""
     log = f"echo $<app_id> >>{scenario.folder}"
     script = f"{log}/ran; sleep 0.2; {log}/done"
     each = scenario.job(script, name="each", role=HALF, top=f"matrix: {{n: {[*range(JOBS)]}}}")

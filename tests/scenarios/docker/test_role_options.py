@@ -28,7 +28,7 @@ OPTIONS = [
 
 
 def job_of(scenario, look: str, *, top: dict, role: dict):
-    """A job whose role `main` has options of its own, and `other` has none; both look at the same thing."""
+    """Write a job whose role `main` has options and whose role `other` has none; both run `look`."""
     text = f"""version: 1
 name: job
 scheduler: local_docker

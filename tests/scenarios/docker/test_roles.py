@@ -31,7 +31,7 @@ CLIENT = "cat {up}; echo run >>{runs}"
 
 
 def job_of(scenario, **roles):
-    """A job file. `roles`: what stands in each of them; in {up} and {runs} are paths of files."""
+    """Write a job file. `roles`: the fields of each role; {up} and {runs} stand for paths of files."""
     places = {"up": str(scenario.folder / "up"), "runs": str(scenario.folder / "runs")}
     common = f"image: {SHELL_IMAGE}, mounts: [{{type: bind, src: {scenario.folder}, dst: {scenario.folder}}}]"
     lines = ["version: 1", "name: job", "scheduler: local_docker", "roles:"]
@@ -43,7 +43,7 @@ def job_of(scenario, **roles):
 
 
 def ordered(scenario, *, server=SERVER, client=CLIENT, **more):
-    """A job with a client that waits for a service to be ready; `runs` has a line for each run of it."""
+    """Write a job with a client that waits for a ready service; `runs` gets a line for each run."""
     up = str(scenario.folder / "up")
     return job_of(
         scenario,
@@ -69,7 +69,7 @@ def marks(scenario, app):
 
 
 def applied(scenario, file, *, watched):
-    """Apply a file; the app id. With `watched` false its watcher is dead then."""
+    """Apply a file; return the app id. With `watched` false its watcher is dead then."""
     scenario.apply(file)
     [app] = scenario.apps()
     if not watched:

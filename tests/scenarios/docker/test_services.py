@@ -25,7 +25,7 @@ IMAGES = {
 
 @pytest.fixture
 def redis_server():
-    """The server is in the image."""
+    """The image has the server: no other one is needed."""
 
 
 @pytest.fixture

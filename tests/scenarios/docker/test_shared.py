@@ -8,7 +8,7 @@ import pytest
 
 @pytest.fixture
 def another(scenario, tmp_path, monkeypatch):
-    """Runs a command as another user of the engine does, with a home of their own."""
+    """A function that runs a command as another user of the engine, with another home."""
 
     def run(*argv, **options):
         with monkeypatch.context() as there:

@@ -9,7 +9,7 @@ from tests.engines import tidy
 
 @pytest.fixture
 def elsewhere(scenario, tmp_path, monkeypatch):
-    """Runs a command as another user of the engine does, with a state folder of their own."""
+    """A function that runs a command as another user of the engine, with another state folder."""
 
     def run(*argv, **options):
         with monkeypatch.context() as there:
@@ -72,7 +72,7 @@ def test_the_record_of_a_later_attempt_replaces_the_earlier_record(scenario, els
 
 
 def test_gc_of_another_client_keeps_the_outcome_of_a_removed_app(scenario, elsewhere):
-    """The record is missing, as that of apps which an earlier version started."""
+    """The app has no record, like apps that an earlier version started."""
     file = scenario.job("true")
     scenario.run_to_end(file)
     scenario.daemon.remove(one for one in scenario.things() if tidy.is_tombstone(one))

@@ -24,14 +24,14 @@ def gate(scenario):
 
 
 def runs(scenario) -> list[tuple[str, str, str]]:
-    """(begin, end, job) of each container that has run, in order, by the engine's clock."""
+    """Return (begin, end, job) of each container that has run, in order, by the engine's clock."""
     found = [one for one in scenario.containers() if one.labels.get("launcher.part") == "replica"]
     states = [(scenario.daemon.inspect(one.id)["State"], one.labels["launcher.job"]) for one in found]
     return sorted((padded(state["StartedAt"]), padded(state["FinishedAt"]), job) for state, job in states)
 
 
 def padded(moment: str) -> str:
-    """The engine leaves out zeros at the end of a time."""
+    """Return a time of the engine with the zeros that the engine leaves out at its end."""
     return moment.removesuffix("Z").ljust(len("2000-01-01T00:00:00.123456789"), "0")
 
 
@@ -80,7 +80,7 @@ def test_local_jobs_and_jobs_in_containers_share_the_cores(scenario):
 
 
 def queued_behind(scenario, gate) -> None:
-    """`first` runs until the gate opens; `second` and `third`, in another watcher, are in line behind it."""
+    """Jobs in line: `first` runs until the gate opens; `second` and `third`, in another watcher, wait."""
     scenario.job(gate.script, name="first", role=ALL)
     log = scenario.folder / "log"
     for job in ("second", "third"):

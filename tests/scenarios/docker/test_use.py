@@ -16,7 +16,7 @@ HANGS_S = 600.0
 
 
 class Samples:
-    """The engine behind a proxy that sees the samples. One that a later one follows was answered."""
+    """The engine behind a proxy that sees the samples. A sample that another one follows was answered."""
 
     def __init__(self, proxy: Proxy) -> None:
         self.proxy = proxy
@@ -26,7 +26,7 @@ class Samples:
         return sum(f"/containers/{container}/stats?" in each for each in list(self.proxy.seen))
 
     def taken(self, container: str, count: int) -> None:
-        """Wait until this many were taken from now on."""
+        """Wait until this many further samples were taken."""
         first = self.asked(container)  # which may not be answered yet
         until(lambda: self.asked(container) > first + count)
 
@@ -70,7 +70,7 @@ def until_burnt(scenario: Any, cpu_s: float = 0.2) -> None:
 
 
 def recorded_starts(scenario: Any) -> int:
-    """The number of runs whose start the watcher has recorded."""
+    """Return the number of runs whose start the watcher has recorded."""
     [app_id] = scenario.apps()
     journal = record.journal(record.folder(app_id))
     return sum(event["e"] == "spawn" for event in journal.events) if journal is not None else 0

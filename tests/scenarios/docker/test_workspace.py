@@ -18,7 +18,7 @@ def images(scenario):
 
 
 def planned(scenario, job):
-    """The image that the request of a plan names."""
+    """Return the image that the request of a plan names."""
     shown = scenario.plan(job, "--show-request")
     [name] = {word.strip("'\",") for word in shown.split() if "launcher-workspace:" in word}
     return name

@@ -42,11 +42,11 @@ class Watched:
         _docker("rm", made)
 
     def watchers(self) -> list[str]:
-        """The ids of the containers of watchers."""
+        """Return the ids of the containers of watchers."""
         return [each["Id"] for each in self._listed()]
 
     def names(self) -> set[str]:
-        """The names of the containers of watchers."""
+        """Return the names of the containers of watchers."""
         return {name.strip("/") for each in self._listed() for name in each["Names"]}
 
     def _listed(self) -> list[dict[str, Any]]:
@@ -55,7 +55,7 @@ class Watched:
 
     @property
     def pid(self) -> int:
-        """The process of the one watcher, once the engine has started it, again where it was killed."""
+        """Return the pid of the only watcher, once the engine has started or restarted it."""
         [watcher] = self.watchers()
         until(lambda: self._pid(watcher))
         return self._pid(watcher)
@@ -65,7 +65,7 @@ class Watched:
         return found
 
     def volumes(self) -> set[str]:
-        """The names of the volumes of watchers, without the one that all of them share."""
+        """Return the names of the volumes of watchers, without the one that all of them share."""
         found = (each for watcher in self.watchers() for each in self._mounts(watcher))
         return {each["Name"] for each in found if each["Type"] == "volume"} - {TURNS}
 
@@ -84,7 +84,7 @@ class Watched:
             self.scenario.daemon.ask("DELETE", f"/containers/{each}", force="1", v="1")
 
     def remove(self) -> None:
-        """Remove all that is not of an app."""
+        """Remove all objects that belong to no app."""
         self.remove_watchers()
         self.scenario.daemon.remove_image(self.image)
 
@@ -94,7 +94,7 @@ class Watched:
         shutil.rmtree(self.scenario.home)
 
     def outcomes(self) -> dict[str, str]:
-        """Job → outcome, by what the engine keeps."""
+        """Return the outcome of each job that the engine keeps."""
         return {
             each.labels["launcher.job"]: each.labels["launcher.outcome"]
             for each in self.scenario.things()

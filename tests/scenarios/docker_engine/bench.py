@@ -33,13 +33,13 @@ class Bench:
         return self.engine.create(self.name(k), body)
 
     def sh(self, script: str, k: int = 0, **config: Any) -> str:
-        """A started container that runs a shell script."""
+        """Return a started container that runs a shell script."""
         made = self.create("sh", "-c", script, k=k, **config)
         self.engine.start(made)
         return made
 
     def up(self, script: str) -> str:
-        """A started container whose script has said "up": before, a TERM meets runc and gives 2."""
+        """Return a started container whose script has said "up": before, a TERM meets runc and gives 2."""
         made = self.sh(script)
         with contextlib.closing(LogReader(self.engine, made, LogPart())) as reader:
             assert next(reader.read(follow=True)).data == b"up\n"

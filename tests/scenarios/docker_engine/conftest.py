@@ -24,7 +24,7 @@ def own(token: str) -> Iterator[Bench]:
 
 @pytest.fixture
 def case(token: str, tmp_path: Path) -> Iterator[DockerCase]:
-    """The scheduler and the words of the contract suite; what a test leaves running is cancelled."""
+    """The case of the contract suite for Docker; apps that a test leaves running are cancelled."""
     made = DockerCase("local_docker", token, SHELL_IMAGE, tmp_path)
     yield made
     for listed in made.listed():
@@ -34,7 +34,7 @@ def case(token: str, tmp_path: Path) -> Iterator[DockerCase]:
 
 @pytest.fixture
 def staged(case: DockerCase) -> Any:
-    """The scheduler of the case, with all that it does beside the contract of schedulers."""
+    """The scheduler of the case, with its methods beside the contract of schedulers."""
     return case.scheduler
 
 
@@ -52,7 +52,7 @@ def engine() -> Iterator[Engine]:
 
 @pytest.fixture
 def app(engine: Engine, token: str) -> Iterator[Callable[..., RawApp]]:
-    """Makes an app out of its scripts by role; afterwards nothing of it is left."""
+    """A function that makes an app out of its scripts by role, and removes it after the test."""
     made: list[RawApp] = []
 
     def make(roles: dict[str, list[str]], **asked: object) -> RawApp:

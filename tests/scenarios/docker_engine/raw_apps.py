@@ -19,7 +19,7 @@ Retries = Mapping[str, tuple[int, str] | tuple[int, str, int]]
 
 
 class RawApp:
-    """One app: its scripts by role, what is asked of it, and the words for what tests do to it."""
+    """One app: its scripts by role, its options, and the methods by which tests act on it."""
 
     def __init__(
         self,
@@ -52,7 +52,7 @@ class RawApp:
         self.lock: record.RecordLock | None = None
 
     def create(self) -> list[str]:
-        """Every container, none of them started."""
+        """Create every container, and start none of them."""
         return [self._create(role, k) for role, scripts in self.roles.items() for k in range(len(scripts))]
 
     def _create(self, role: str, k: int) -> str:
@@ -83,7 +83,7 @@ class RawApp:
         self.lock.release()
 
     def start(self, *, attached: bool = False) -> WatcherClient:
-        """All of it, as a client would."""
+        """Start the whole app, as a client would."""
         watcher = self.spawn(attached=attached)
         made = self.create()
         watcher.go()
@@ -107,13 +107,13 @@ class RawApp:
         return [f"{each.role}/{each.k} {each.state}" for each in (seen.replicas if seen else ())]
 
     def watcher_pid(self) -> int:
-        """Of the watcher that holds the lock by now."""
+        """Return the pid of the watcher that holds the lock by now."""
         until(lambda: (held := record.holder(self.app_dir)) is not None and held.pid != os.getpid())
         holder = record.holder(self.app_dir)
         return holder.pid
 
     def end(self) -> DockerAppView:
-        """How it ended, its watcher gone."""
+        """Return how the app ended, once its watcher is gone."""
         from launcher.schedulers.docker.watching.client import wait_for_exit
 
         assert wait_for_exit(self.app_dir, PATIENCE_S), "the watcher lives on"

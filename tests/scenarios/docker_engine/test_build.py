@@ -50,7 +50,7 @@ class Place:
         self.lines.append(str(facts.get("line", "")))
 
     def build(self, *images: str, **cfg: Any) -> str:
-        """The image of the first role."""
+        """Return the image of the first role."""
         self.digests.append(self.workspace.digest)
         built = build_workspace(self.own.engine, app(*images), cfg, self.workspace, self.hear)
         assert built == workspace_app(app(*images), cfg, self.workspace)

@@ -237,7 +237,7 @@ def _enter(name: str, order: list[int], number: int) -> None:
         order.append(number)
 
 
-def test_a_failed_work_raises_its_error_and_may_be_tried_again(tmp_path: Path) -> None:
+def test_a_failed_task_raises_its_error_and_can_be_tried_again(tmp_path: Path) -> None:
     with pytest.raises(ZeroDivisionError):
         once(f"{tmp_path}", lambda: 1 / 0 and None, lambda: None)
     done: list[int] = []

@@ -37,7 +37,7 @@ def registry(tmp_path: Path) -> Iterator[str]:
 
 
 class Heard:
-    """What a report was told."""
+    """The calls that a progress report got."""
 
     def __init__(self) -> None:
         self.all: list[tuple[str, Mapping[str, Any]]] = []

@@ -18,7 +18,7 @@ time.time, time.time_ns = shift(time.time, {by}), shift(time.time_ns, {by} * 10*
 
 @pytest.fixture
 def set_clock(case, monkeypatch):
-    """Gives the next watcher a clock, and returns a function that sets it ahead by so many seconds."""
+    """A function that sets the clock of the next watcher ahead by so many seconds."""
     path = case.shared / "clock"
 
     def prepare(by: int):

@@ -19,7 +19,7 @@ def job(role):
 
 @pytest.fixture
 def made(token):
-    """Creates containers on the real engine through the Docker SDK; they and their volumes go afterwards."""
+    """A function that creates containers through the Docker SDK; they are removed after the test."""
     require("docker")
     import docker
 

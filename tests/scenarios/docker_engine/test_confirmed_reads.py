@@ -45,7 +45,7 @@ def engine(token: str) -> Iterator[Engine]:
 def meanwhile(
     folder: Path, request: re.Pattern[str], change: Callable[[], None], nth: int = 1
 ) -> Iterator[Engine]:
-    """The engine, where `change` happens just before it gets the nth such request."""
+    """Yield the engine, on which `change` happens just before it gets the nth such request."""
     seen = 0
 
     def before(method: str, path: str) -> float:
@@ -63,7 +63,7 @@ def meanwhile(
 
 
 def dead() -> Owner:
-    """A process that has ended, below this state folder."""
+    """Return a process that has ended, below this state folder."""
     child = subprocess.run([sys.executable, "-c", "import os; print(os.getpid())"], capture_output=True)
     return replace(this_process(), pid=int(child.stdout), start=1)
 
@@ -83,7 +83,7 @@ def test_an_app_that_is_created_and_started_between_list_and_inspect_is_not_lost
 
 
 def test_an_app_whose_start_continues_after_the_death_of_its_owner_is_running(engine, token, tmp_path):
-    """Reads from before the owner was found dead do not count: the owner may have started all since."""
+    """Reads before the death of the owner was noticed do not count: the owner may have started all since."""
     app = RawApp(engine, token, {"r": [SLEEP, SLEEP]}, owner=dead())
     made = app.create()
     with meanwhile(tmp_path, LIST, lambda: [engine.start(each) for each in made] and None, nth=2) as slow:
@@ -110,7 +110,7 @@ def test_a_watcher_below_another_state_folder_owns_the_app_of_its_dead_client(en
 def test_taking_back_an_app_leaves_containers_of_another_client_with_the_same_id(
     engine: Engine, token: str
 ) -> None:
-    """As when two clients reserved one id: the loser's watcher removed the winner's replicas."""
+    """Two clients may reserve one id: the loser's watcher must not remove the winner's replicas."""
     ours = RawApp(engine, token, {"r": [SLEEP]})
     theirs = RawApp(engine, token, {"x": [SLEEP]}, owner=dead())
     record.claim(ours.app_dir).release()

@@ -20,7 +20,7 @@ DEVICES = ("/dev/fuse", "/dev/kvm", "/dev/net/tun", "/dev/loop-control")
 
 
 def host_config(app_id: str) -> dict[str, Any]:
-    """Of the first container of an app."""
+    """Return the host configuration of the first container of an app."""
     found: dict[str, Any] = Daemon().inspect(f"{app_id}-r-0")["HostConfig"]
     return found
 
@@ -52,7 +52,7 @@ def test_the_engine_chooses_an_ephemeral_port_that_only_this_machine_reaches(cas
 
 
 def _served(port: int) -> bytes:
-    """The page of a server that may still be coming up behind the engine's proxy."""
+    """Return the page of a server that may still be coming up behind the engine's proxy."""
     deadline = time.monotonic() + PATIENCE_S
     while True:
         connection = http.client.HTTPConnection("127.0.0.1", port, timeout=10)

@@ -92,7 +92,7 @@ def test_gc_removes_volume_and_record_of_an_app_whose_containers_were_pruned(sch
 
 
 class Own:
-    """The engine, showing nothing but what bears the token, so that others are left alone."""
+    """The engine as seen by one test: it shows only objects with the token of the test."""
 
     def __init__(self, engine: EngineView, token: str) -> None:
         self._engine = engine

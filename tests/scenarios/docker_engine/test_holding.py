@@ -67,7 +67,7 @@ def dying(at: int) -> str:
 
 
 def swept(part: int) -> Iterator[int]:
-    """The numbers of the acts of a part, without end: a sweep ends with the process that lives."""
+    """Return the numbers of the acts of a part, without end: a sweep ends with the process that lives."""
     return count(part + 1, PARTS)
 
 
@@ -141,7 +141,7 @@ def rests(case: DockerCase) -> list[str]:
 
 
 def held_pair(case: DockerCase, at: int) -> tuple[Gate, Path, Attempt, AppDef, Attempt]:
-    """A need that waits for a gate, and an app behind it: gate, file of its runs, need, app, its attempt.
+    """Start a need that waits for a gate; return gate, file of runs, need, and an app with its attempt.
 
     The need is a local app, which starts sooner than a container.
     """

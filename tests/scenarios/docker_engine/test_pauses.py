@@ -18,7 +18,7 @@ LONG = {"r": (1, "REPLICA", 300)}
 
 
 def _events(made: RawApp, kind: str) -> list[dict[str, Any]]:
-    """The events of one kind on record."""
+    """Return the events of one kind on record."""
     journal = record.journal(made.app_dir)
     return [event for event in journal.events if event["e"] == kind]
 

@@ -41,7 +41,7 @@ def becomes_ready(own: Bench, made: str, probe: Wanted) -> None:
 
 @pytest.fixture
 def serve(own: Bench) -> Callable[..., str]:
-    """Starts a container that answers each connection with a script, on a network of the test."""
+    """A function that starts a container which answers each connection with a script."""
 
     def start(script: str, mode: str = "", port: int = PORT) -> str:
         mode = mode or f"{own.token}-net"
@@ -54,7 +54,7 @@ def serve(own: Bench) -> Callable[..., str]:
 
 @pytest.fixture
 def patient(monkeypatch: pytest.MonkeyPatch) -> None:
-    """On a busy machine a server may take longer than a probe waits."""
+    """Make probes wait longer than a server takes on a busy machine."""
     monkeypatch.setattr(probes, "ANSWER_S", 60.0)
 
 

@@ -60,7 +60,7 @@ class Pulls:
 
 
 def commit(container: str, name: str, labels: Mapping[str, str]) -> str:
-    """Make an image of a container; its id."""
+    """Make an image of a container; return its id."""
     repo, _, tag = name.rpartition(":")
     found = Daemon().ask("POST", "/commit", {"Labels": labels}, container=container, repo=repo, tag=tag)
     return str(found["Id"])

@@ -93,7 +93,7 @@ def test_reap_removes_the_containers_that_a_killed_run_has_created(
 
 
 def created(case: DockerCase) -> Any:
-    """A reservation whose two replicas exist and have a scratch volume."""
+    """Return a reservation whose two replicas exist and have a scratch volume."""
     staged: Any = case.scheduler
     app = case.app(replicas=2)
     reservation = staged.reserve(attempt_of(case, app))
@@ -102,7 +102,7 @@ def created(case: DockerCase) -> Any:
 
 
 def test_a_replica_that_the_engine_creates_after_its_list_does_not_count_as_started(case, monkeypatch):
-    """As when a client is killed while the engine works on its last request."""
+    """A client may be killed while the engine works on its last request."""
     reservation = created(case)
     late, lists = [], ends.list_containers
 

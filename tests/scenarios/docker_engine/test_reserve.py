@@ -128,7 +128,7 @@ def test_a_client_can_abort_its_renamed_reservation(
 
 
 def containers(app_id: str) -> list[str]:
-    """The containers of an app with their states."""
+    """Return the containers of an app with their states."""
     own = (one for one in Daemon().containers() if one.labels.get("launcher.app-id") == app_id)
     return sorted(map(str, own))
 

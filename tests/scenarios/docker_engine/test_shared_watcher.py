@@ -48,7 +48,7 @@ def table(tmp_path: Path) -> Table:
 
 
 def holders(home: Path, app_ids: Iterable[str]) -> set[int | None]:
-    """The processes that hold these apps."""
+    """Return the processes that hold these apps."""
     held = processes.supervisors(str(home))
     return {held.get(each) for each in app_ids}
 
@@ -75,7 +75,7 @@ def apps_of(found: Iterable[Any]) -> list[str]:
 
 
 def has_ended(app_id: str) -> bool:
-    """Whether the watcher has recorded the end."""
+    """Return whether the watcher has recorded the end."""
     journal = record.journal(record.folder(app_id))
     return journal is not None and journal.outcome is not None
 

@@ -65,11 +65,11 @@ class Table:
         )
 
     def seen(self) -> dict[str, str]:
-        """App id → state of its ticket, in order."""
+        """Return the state of each ticket by app id, in order."""
         return {each.app: each.state for each in tickets(self.path)}
 
     def hold(self, cpu: float = 2) -> Place:
-        """A place that this test holds."""
+        """Return a place that this test holds."""
         place = Place(self.ask("held-by-test", cpu=cpu))
         assert place.look().starts
         return place
@@ -281,7 +281,7 @@ def test_an_attempt_succeeds_when_its_client_is_killed_at_any_act(case, staged, 
 
 
 def is_queued(path: str) -> bool:
-    """Whether a request creates the container that represents an attempt in line."""
+    """Return whether a request creates the container that represents an attempt in line."""
     return "/containers/create?name=" in path and path.endswith(".queued")
 
 
@@ -401,7 +401,7 @@ def test_an_app_in_line_gets_the_share_of_a_watcher_that_died_before_any_start(
 
 
 def devices(attempt: Attempt) -> list[list[str]]:
-    """The GPUs that each replica's container asks for."""
+    """Return the GPUs that each replica's container asks for."""
     bodies = [Daemon().inspect(one.id)["HostConfig"] for one in replicas([attempt])]
     return sorted(each["DeviceIDs"] for body in bodies for each in body["DeviceRequests"])
 
@@ -478,7 +478,7 @@ def test_run_takes_its_share_of_the_machine_at_once(
 
 
 def in_line(case: DockerCase, table: Table) -> tuple[Any, str, Place]:
-    """An app without a job that waits in line behind a place that this test holds."""
+    """Return an app without a job that waits in line behind a place that this test holds."""
     from launcher.turns.machine import table_folder
 
     table.path = table_folder()

@@ -202,7 +202,7 @@ def test_a_watcher_survives_requests_that_the_engine_refuses(app, tmp_path, monk
 
 
 def _in_this_process(made: RawApp) -> Watcher:
-    """A watcher that has the app, and no other client."""
+    """Return a watcher that has the app, and no other client."""
     record.append(made.app_dir, "starting")
     ours, theirs = socketpair()
     watcher = Watcher(made.engine)
@@ -346,7 +346,7 @@ def _kill_watcher(made: RawApp) -> None:
 
 
 def _idle_watcher(made: RawApp) -> int:
-    """The pid of the watcher once it sleeps: it has taken its first look."""
+    """Return the pid of the watcher once it sleeps: it has taken its first look."""
     pid = made.watcher_pid()
     until(lambda: len(os.listdir(f"/proc/{pid}/task")) > 1 and _asleep(pid))
     return pid
@@ -362,7 +362,7 @@ def _asleep(pid: int, for_s: float = 0.3) -> bool:
 
 
 def _states(pid: int) -> list[str]:
-    """Of its threads: "R" for one that runs, or would if a processor were free."""
+    """Return the states of the watcher's threads: "R" for a thread that runs or waits for a processor."""
     stats = [each.joinpath("stat").read_text() for each in Path(f"/proc/{pid}/task").iterdir()]
     return [stat.rpartition(")")[2].split()[0] for stat in stats]
 

@@ -18,7 +18,7 @@ from tests.unit.docker.fake_engine import NEEDS_OPENSSL, certificates, server_tl
 
 @contextlib.contextmanager
 def _reached_by(way: str, folder: Path) -> Iterator[dict[str, str]]:
-    """The environment that leads to the engine by its socket, by a port, or by a port with TLS."""
+    """Yield the environment for an engine behind its socket, a port, or a port with TLS."""
     if way == "socket":
         yield {}
         return
@@ -28,7 +28,7 @@ def _reached_by(way: str, folder: Path) -> Iterator[dict[str, str]]:
 
 
 def _launcher(*args: str, folder: Path, **environ: str) -> subprocess.CompletedProcess[str]:
-    """The command in a process where the package cannot be imported."""
+    """Run the command in a process that cannot import the package."""
     script = "import sys; sys.modules['docker'] = None\nfrom launcher.__main__ import main; sys.exit(main())"
     done = subprocess.run(
         [sys.executable, "-c", script, *args],

@@ -16,7 +16,7 @@ from tests.unit.runner.engine import MemoryScheduler
 
 
 class ImageScheduler(DockerWorkspaceMixin, MemoryScheduler):
-    """Apps that would run images somewhere else."""
+    """A scheduler that would run images on another machine."""
 
 
 @pytest.fixture

@@ -14,7 +14,7 @@ from tests.slurm_scenario import SlurmScenario
 
 @pytest.fixture
 def scenario(tmp_path: Path, launcher_home: Path, slurm: SlurmCluster) -> Iterator[SlurmScenario]:
-    """The words of scenarios, on the cluster that tests share."""
+    """A scenario on the cluster that tests share."""
     work = tmp_path / "w"
     work.mkdir()
     with SlurmScenario(work, launcher_home, slurm) as words:
@@ -23,7 +23,7 @@ def scenario(tmp_path: Path, launcher_home: Path, slurm: SlurmCluster) -> Iterat
 
 @pytest.fixture
 def calls_of(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], Path]:
-    """Has a command of Slurm note its calls in the file that it returns: a line with the options of each."""
+    """A function that lets a command of Slurm note the options of each call in the returned file."""
 
     def noted(name: str) -> Path:
         log, program = tmp_path / f"{name}.log", tmp_path / "bin" / name
@@ -39,7 +39,7 @@ def calls_of(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str],
 
 @pytest.fixture
 def there(launcher_home: Path, slurm_ssh: SlurmCluster) -> Iterator[SlurmScenario]:
-    """The words of scenarios, on the cluster that only ssh reaches, in a folder that both sides see."""
+    """A scenario on the cluster that only ssh reaches, in a folder that both sides see."""
     with SlurmScenario(slurm_ssh.shared, launcher_home, slurm_ssh) as words:
         yield words
 
@@ -48,7 +48,7 @@ def there(launcher_home: Path, slurm_ssh: SlurmCluster) -> Iterator[SlurmScenari
 def broken(
     tmp_path: Path, launcher_home: Path, own_slurm: Callable[..., OwnCluster]
 ) -> Iterator[Callable[..., SlurmScenario]]:
-    """Starts a scenario on a cluster of its own, which it may break: options of `tests/engines/slurm up`."""
+    """A function that starts a scenario on a cluster that it may break: options of `slurm up`."""
     with ExitStack() as stack:
 
         def start(*options: str) -> SlurmScenario:

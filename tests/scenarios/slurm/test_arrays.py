@@ -18,20 +18,20 @@ LATER = "cfg: {sbatch: {begin: now+1hour}}"
 
 
 def matrix_of(scenario, count: int, script: str, top: str = "", role: str = "") -> Path:
-    """A job for each n below `count`, with N in its environment."""
+    """Return a job for each n below `count`, with N in its environment."""
     top = f"matrix: {{n: [{', '.join(map(str, range(count)))}]}}\n{top}"
     return scenario.job(script, top=top, role=f"env: {{N: $<matrix.n>}}\n{role}")
 
 
 def tasks(scenario) -> dict[str, str]:
-    """Task → its state, of the arrays of this test in the queue."""
+    """Return the state of each task of the arrays of this test in the queue."""
     lines = scenario.cluster.run("squeue", "-h", "-r", "-o", "%i\x1f%T\x1f%Z").splitlines()
     found = (line.split("\x1f") for line in lines)
     return {job: state for job, state, folder in found if folder.startswith(str(scenario.job_dir))}
 
 
 def arrays(scenario) -> Counter[str]:
-    """Array → how many apps were submitted as its tasks; "" for a job of its own."""
+    """Return the number of apps that were submitted as tasks of each array; "" stands for single jobs."""
     paths = (scenario.job_dir / "apps").glob("*/submitting")
     return Counter(path.read_text().partition('"array": "')[2].partition('"')[0] for path in paths)
 
@@ -126,7 +126,7 @@ def test_jobs_of_a_matrix_that_wait_for_the_same_job_are_an_array_behind_it(scen
 
 
 def pairs(scenario, count: int, train: str, evaluate: str, top: str = "") -> list[Path]:
-    """A matrix of trainings, and one of evaluations, each of which needs the training of the same number."""
+    """Write a matrix of trainings, and one of evaluations that each need the training of their number."""
     numbers = f"matrix: {{n: [{', '.join(map(str, range(count)))}]}}\n"
     role = "env: {N: $<matrix.n>}"
     return [
@@ -136,13 +136,13 @@ def pairs(scenario, count: int, train: str, evaluate: str, top: str = "") -> lis
 
 
 def submissions(scenario, job: str) -> list[str]:
-    """The Slurm jobs of the arrays that the apps of a matrix are tasks of."""
+    """Return the Slurm jobs of the arrays that the apps of a matrix are tasks of."""
     paths = (scenario.job_dir / "apps").glob(f"{job}-*/created")
     return sorted({json.loads(path.read_text())["job"].partition("_")[0] for path in paths})
 
 
 def why(scenario, job: str) -> str:
-    """The state of the latest attempt of a job, and why it is in this state."""
+    """Return the state of the latest attempt of a job, and why it is in this state."""
     found = json.loads(scenario.launcher("status", job, "--json", code=None).out)
     return f"{found['attempt_state']}: {found['message']}"
 

@@ -62,7 +62,7 @@ def test_logs_of_a_running_app_ask_the_controller_once(scenario, calls_of):
 
 @pytest.fixture
 def sweep(scenario, monkeypatch):
-    """Many queued apps of a matrix, and its job file."""
+    """The job file of a matrix with many queued apps."""
     file = scenario.job("true", name="sweep", top=f"matrix: {{n: {{range: [0, {MANY}]}}}}\n{LATER}")
     scenario.launcher("apply", file, "--yes")
     monkeypatch.chdir(scenario.folder)
@@ -85,7 +85,9 @@ def reads(monkeypatch):
 
 
 @pytest.mark.slow
-def test_queued_apps_are_read_in_short_with_the_same_result(scenario, sweep, calls, reads, monkeypatch):
+def test_short_answers_about_queued_apps_give_the_same_result_as_full_answers(
+    scenario, sweep, calls, reads, monkeypatch
+):
     apps = find_apps("sweep").apps
     launches = compile_files([str(sweep)]).launches
 
@@ -107,7 +109,7 @@ def test_queued_apps_are_read_in_short_with_the_same_result(scenario, sweep, cal
 
 
 @pytest.mark.slow
-def test_a_queued_app_that_another_client_has_cancelled_is_not_answered_in_short(scenario, sweep, reads):
+def test_a_queued_app_that_another_client_has_cancelled_is_answered_in_full(scenario, sweep, reads):
     own = Cluster(("", str(scenario.job_dir)))
     apps = find_apps("sweep").apps
     own.ask("cancel", app_id=apps[3].app_id)

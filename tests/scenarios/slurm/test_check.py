@@ -19,12 +19,12 @@ def step_of(scenario: Scenario, *argv: str | Path) -> dict:
     return step
 
 
-def test_without_check_a_plan_asks_sbatch_nothing(scenario, sbatch_calls):
+def test_a_plan_without_the_check_option_does_not_call_sbatch(scenario, sbatch_calls):
     assert scenario.actions(scenario.job("true", top="cfg: {partition: nope}")) == {"job": "create"}
     assert sbatch_calls.read_text() == ""
 
 
-def test_check_leaves_a_job_that_slurm_takes_as_it_is(scenario, sbatch_calls):
+def test_check_changes_nothing_about_a_job_that_slurm_accepts(scenario, sbatch_calls):
     file = scenario.job("true", replicas=2, top="cfg: {partition: short, nodes: 2}")
     plain, checked = scenario.plan_document(file), scenario.plan_document(file, "--check")
     assert checked["plan_digest"] == plain["plan_digest"]
@@ -44,7 +44,7 @@ def test_check_leaves_a_job_that_slurm_takes_as_it_is(scenario, sbatch_calls):
         ("cfg: {gres: 'gpu:nope:1'}", "", "Requested node configuration is not available"),
     ],
 )
-def test_a_refusal_holds_the_job_with_the_words_of_slurm_and_the_field(scenario, top, path, words):
+def test_a_refused_job_is_held_with_the_message_of_slurm_and_the_field(scenario, top, path, words):
     step = step_of(scenario, scenario.job("true", top=top))
     assert (step["action"], step["blocked"]) == ("hold", "refused")
     first, *others = step["reasons"]
@@ -53,13 +53,13 @@ def test_a_refusal_holds_the_job_with_the_words_of_slurm_and_the_field(scenario,
 
 
 @pytest.mark.parametrize("role", ["resource: {memory: 900GiB}", "resource: {cpu: 17}", "num_replicas: 100"])
-def test_more_than_the_nodes_have_is_refused(scenario, role):
+def test_a_request_beyond_the_size_of_the_nodes_is_refused(scenario, role):
     replicas = 100 if "num" in role else 1
     step = step_of(scenario, scenario.job("true", replicas=replicas, role="" if "num" in role else role))
     assert (step["action"], step["blocked"]) == ("hold", "refused")
 
 
-def test_a_job_that_needs_a_refused_one_is_held_too(scenario):
+def test_a_job_that_needs_a_refused_job_is_held_too(scenario):
     first = scenario.job("true", name="first", top="cfg: {partition: nope}")
     second = scenario.job("true", name="second", top="needs: [first]")
     jobs = scenario.plan_document(first, second, "--check")["jobs"]
@@ -69,7 +69,7 @@ def test_a_job_that_needs_a_refused_one_is_held_too(scenario):
     ]
 
 
-def test_a_job_that_waits_for_another_one_is_judged_without_it(scenario):
+def test_a_job_that_waits_for_another_job_is_checked_without_that_dependency(scenario):
     first = scenario.job("true", name="first")
     second = scenario.job("true", name="second", top="needs: [first]")
     assert {step["action"] for step in scenario.plan_document(first, second, "--check")["jobs"]} == {"create"}
@@ -87,7 +87,7 @@ def test_apply_with_check_submits_nothing_where_slurm_refuses_one_job(scenario):
     assert scenario.actions(good, "--check") == {"good": "keep"}
 
 
-def test_alike_requests_of_a_matrix_are_asked_once(scenario, sbatch_calls):
+def test_equal_requests_of_a_matrix_are_checked_once(scenario, sbatch_calls):
     file = scenario.folder / "sweep.launcher.yaml"
     resource, axes = "resource: {cpu: $<matrix.cpu>}", "seed: {range: [0, 500]}, cpu: [1, 17]"
     role = f"entrypoint: echo, args: [$<matrix.seed>], {resource}"
@@ -102,7 +102,7 @@ def test_alike_requests_of_a_matrix_are_asked_once(scenario, sbatch_calls):
     assert [each["action"] for each in jobs if each["key"]["job"].startswith("sweep-1-")] == ["create"] * 500
 
 
-def test_requests_beyond_a_hundred_are_not_judged(scenario, sbatch_calls):
+def test_requests_beyond_the_first_hundred_are_not_checked(scenario, sbatch_calls):
     file = scenario.folder / "sweep.launcher.yaml"
     role = "entrypoint: 'true', num_replicas: $<matrix.n>"
     head = "version: 1\nname: sweep\nscheduler: slurm\n"
@@ -114,7 +114,7 @@ def test_requests_beyond_a_hundred_are_not_judged(scenario, sbatch_calls):
     assert [job for job, found in notes.items() if found] == ["sweep-101", "sweep-102", "sweep-103"]
 
 
-def test_a_drained_node_leaves_open_what_it_might_take(broken):
+def test_a_request_that_only_a_drained_node_could_take_stays_unchecked(broken):
     """The rehearsal of sbatch knows the available nodes alone; sbatch takes the job, which waits."""
     scenario = broken("--nodes", "3")
     drain = ("scontrol", "update", "state=drain", "reason=test")
@@ -151,7 +151,7 @@ def test_limits_that_a_site_enforces_are_refused_with_their_field(broken):
         assert (reason["path"], words in reason["detail"]) == (path, True)
 
 
-def test_a_controller_that_is_away_leaves_the_requests_unjudged(broken):
+def test_a_controller_that_is_away_leaves_the_requests_unchecked(broken):
     scenario = broken("--nodes", "1", "--set", "MessageTimeout=2")
     one, two = scenario.job("true", name="one"), scenario.job("true", name="two", replicas=2)
     scenario.plan(one)  # the cluster is known

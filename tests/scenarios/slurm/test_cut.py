@@ -116,7 +116,7 @@ def test_the_next_apply_finishes_a_submission_that_was_cut_off(there, case):
 
 
 def until_done(there: SlurmScenario) -> None:
-    """Until nothing is in the queue, and no process of the user lives on the login node."""
+    """Wait until the queue is empty, and no process of the user lives on the login node."""
     uid = there.cluster.home.stat().st_uid
     until(
         lambda: not there.queue() and not processes.of_user(uid),

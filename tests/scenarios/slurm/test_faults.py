@@ -16,7 +16,7 @@ def app_of(scenario) -> str:
 
 
 def conductor_of(cluster, job: str) -> int:
-    """The pid of the first process of a job's batch script, which conducts the app."""
+    """Return the pid of the first process of a job's batch script, which conducts the app."""
     (line,) = [
         line.split()
         for line in cluster.run("scontrol", "listpids", job).splitlines()
@@ -26,7 +26,7 @@ def conductor_of(cluster, job: str) -> int:
 
 
 def stepd_of(cluster, job: str, step: str) -> int:
-    """The pid of the slurmstepd of a job's step."""
+    """Return the pid of the slurmstepd of a job's step."""
     lines = [line.split() for line in cluster.run("scontrol", "listpids", job).splitlines()]
     parents = {processes.parent(int(line[0])) for line in lines if line[2] == step}
     [pid] = [pid for pid in parents if "slurmstepd: [" in processes.describe(pid)]
@@ -34,7 +34,7 @@ def stepd_of(cluster, job: str, step: str) -> int:
 
 
 def until_forgotten(cluster, job: str) -> None:
-    """Until the controller knows nothing of a job."""
+    """Wait until the controller knows nothing of a job."""
     until(lambda: f"JobId={job} " not in cluster.run("scontrol", "show", "job", "-o"))
 
 
@@ -138,7 +138,7 @@ def test_an_app_runs_on_without_the_daemon_of_its_node(broken):
     scenario.cluster.start("n1")
 
 
-def test_a_suspended_app_says_so_and_how_it_goes_on(scenario):
+def test_the_status_of_a_suspended_app_names_the_command_that_resumes_it(scenario):
     gate = scenario.gate()
     file = scenario.job(gate.script)
     scenario.apply(file)

@@ -43,7 +43,7 @@ def resume(scenario):
 
 
 def accounted(scenario, line):
-    """Until accounting has a job: "7|name|FAILED"."""
+    """Wait until accounting has a job, such as "7|name|FAILED"."""
     until(lambda: line in scenario.cluster.run("sacct", "-nPXD", "-o", "JobID,JobName,State"))
 
 
@@ -257,7 +257,7 @@ def test_a_job_does_not_wait_for_a_foreign_job_with_the_id_of_its_need(broken, t
 
 
 @pytest.mark.parametrize("by", ["wait", "apply"])
-def test_a_job_behind_one_whose_end_the_controller_forgot_runs(broken, tmp_path, by):
+def test_a_job_runs_when_the_controller_forgot_the_end_of_its_need(broken, tmp_path, by):
     """The controller returns with the state from before the end, and shows the ended job as running."""
     scenario = broken("--nodes", "1", "--set", "MessageTimeout=2")
     log, gate, state = scenario.folder / "runs", scenario.gate(), scenario.cluster.memory

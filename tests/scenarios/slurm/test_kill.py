@@ -27,11 +27,11 @@ class Runs:
         until(lambda: len(self.list()) == 2)
 
     def list(self) -> list[str]:
-        """`replica restart` of each run."""
+        """Return a line `replica restart` for each run."""
         return sorted(self._path.read_text().splitlines()) if self._path.exists() else []
 
     def programs(self, name: str) -> list[int]:
-        """The processes that run a wrapper: `python3`, or the `srun` of a step."""
+        """Return the processes that run a wrapper: `python3`, or the `srun` of a step."""
         [app_id] = self._scenario.apps()
         found = processes.with_argument(f"{self._scenario.job_dir}/apps/{app_id}")
         programs = {pid: Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0") for pid in found}
@@ -42,7 +42,7 @@ class Runs:
         ]
 
     def end(self) -> None:
-        """Let all of them succeed."""
+        """Let all replicas succeed."""
         self._gate.touch()
         self._scenario.wait("job")
         assert self._scenario.state("job") is AppState.SUCCEEDED

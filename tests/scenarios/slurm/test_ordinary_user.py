@@ -31,7 +31,7 @@ AS_USER = [
 
 
 class OrdinaryScenario(SlurmScenario):
-    """Its commands run as USER."""
+    """A scenario whose commands run as USER."""
 
     def _done(self, argv: list[str], timeout_s: float, popen: dict[str, Any]) -> Done:
         command = [*AS_USER, sys.executable, "-m", "launcher", *argv]

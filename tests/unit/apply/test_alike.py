@@ -66,7 +66,7 @@ def test_one_dry_run_answers_for_all_jobs_that_are_alike(launcher_home, tmp_path
     assert [step.key.job for step in plan.steps if step.bound] == ["sweep-0"]
 
 
-def test_a_plan_with_requests_has_one_for_each_job(launcher_home, tmp_path, dry_runs):
+def test_a_plan_with_requests_has_a_request_for_each_job(launcher_home, tmp_path, dry_runs):
     launches = [launch(n, tmp_path, role(str(n))) for n in range(5)]
     plan = make_plan(launches, requests=True)
     assert len(dry_runs) == 5
@@ -74,7 +74,7 @@ def test_a_plan_with_requests_has_one_for_each_job(launcher_home, tmp_path, dry_
     assert [each.role_params["main"][0].args for each in requests] == [["true", str(n)] for n in range(5)]
 
 
-def test_jobs_outside_a_matrix_are_dry_run_each(launcher_home, tmp_path, dry_runs):
+def test_each_job_outside_a_matrix_has_its_own_dry_run(launcher_home, tmp_path, dry_runs):
     make_plan([launch(n, tmp_path, role(str(n)), matrix="") for n in range(3)])
     assert dry_runs == ["sweep-0", "sweep-1", "sweep-2"]
 

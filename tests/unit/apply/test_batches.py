@@ -51,7 +51,7 @@ class World:
             )
 
     def groups(self) -> list[list[str]]:
-        """The jobs of each batch."""
+        """Return the jobs of each batch."""
         found = batches_of(self.steps, Plan(steps=tuple(self.steps)), self._engines, ())
         return sorted([step.key.job for step in batch.steps] for batch in found)
 
@@ -85,22 +85,22 @@ def test_jobs_that_wait_for_one_job_of_a_matrix_and_all_for_another_job_are_a_ba
     assert world.groups() == [["e0", "e1"], ["t0", "t1"]]
 
 
-def test_a_job_that_waits_for_other_jobs_than_its_matrix_is_alone_and_the_plan_says_why(world):
+def test_a_job_that_waits_for_other_jobs_than_its_matrix_is_submitted_singly_and_the_plan_says_why(world):
     world.matrix("train", "t0", "t1")
     world.matrix("eval", "e0", "e1", "e2", e2="live-7")
     assert world.groups() == [["e0", "e1"], ["t0", "t1"]]
     assert world.notes() == {"e2": f"{ALONE}it waits for live-7"}
 
 
-def test_the_only_job_of_a_matrix_that_waits_for_nothing_is_alone(world):
+def test_the_only_job_of_a_matrix_that_waits_for_nothing_is_submitted_singly(world):
     world.matrix("", "prepare")
     world.matrix("eval", "a", "b", "c", b="prepare", c="prepare")
     assert world.groups() == [["b", "c"]]
     assert world.notes() == {"a": f"{ALONE}b waits for prepare"}
 
 
-def test_jobs_behind_jobs_that_are_not_one_batch_are_alone(world):
-    """Or the batch would be submitted before the jobs that it needs, or wait for itself."""
+def test_jobs_whose_needs_are_not_one_batch_are_submitted_singly(world):
+    """A batch of them would be submitted before the jobs that it needs, or wait for itself."""
     world.matrix("train", "t0", "t1", traits={"t1": "2"}, t1="e0")
     world.matrix("eval", "e0", "e1", e0="t0", e1="t1")
     assert world.groups() == []
@@ -108,7 +108,7 @@ def test_jobs_behind_jobs_that_are_not_one_batch_are_alone(world):
     assert world.notes()["t1"] == f"{ALONE}it differs from t0 in cpus"
 
 
-def test_jobs_that_each_wait_for_two_jobs_of_their_own_are_alone(world):
+def test_jobs_that_each_wait_for_two_jobs_of_their_own_are_submitted_singly(world):
     world.matrix("train", "t0", "t1")
     world.matrix("data", "d0", "d1")
     world.matrix("eval", "e0", "e1", e0="d0 t0", e1="d1 t1")
@@ -116,7 +116,7 @@ def test_jobs_that_each_wait_for_two_jobs_of_their_own_are_alone(world):
     assert world.notes()["e1"] == f"{ALONE}it waits for d1, t1"
 
 
-def test_a_chain_within_a_matrix_is_alone_job_by_job(world):
+def test_jobs_of_a_chain_within_a_matrix_are_submitted_singly(world):
     world.matrix("m", *"abcd", b="a", c="b", d="c")
     assert world.groups() == []
 
@@ -128,7 +128,7 @@ def test_a_limit_of_jobs_that_each_wait_for_another_job_has_no_effect(world):
     assert world.notes() == {"e0": why, "e1": why}
 
 
-def test_jobs_are_alone_where_a_cluster_has_no_arrays(monkeypatch):
+def test_jobs_are_submitted_singly_to_a_cluster_without_arrays(monkeypatch):
     world = World(monkeypatch, most=0)
     world.matrix("eval", "a", "b", a="prepare", b="prepare")
     assert world.groups() == []
@@ -147,7 +147,7 @@ class Sharing:
 
 @pytest.fixture
 def sharing(world, monkeypatch):
-    """The world with a scheduler that shares dry runs; its list gets the jobs that are dry-run."""
+    """A scheduler that shares dry runs, in the world of the test; its list gets the dry-run jobs."""
     made = Sharing([])
 
     def dry_run(bound):
@@ -159,7 +159,7 @@ def sharing(world, monkeypatch):
     return made
 
 
-def test_a_job_that_another_one_answers_for_is_in_the_batch_of_that_one(world, sharing):
+def test_a_job_is_in_the_batch_of_the_job_whose_dry_run_it_shares(world, sharing):
     world.matrix("m", "a", "b", "c", "d", traits={"c": "2", "d": "2"})
     for n in (1, 3):
         world.steps[n] = replace(world.steps[n], bound=None)
@@ -182,7 +182,7 @@ def away(*_: Any) -> None:
 
 @pytest.mark.parametrize("stage", ["announce", "reserve"])
 def test_an_error_before_the_reservation_is_the_result_of_its_job(stage):
-    """Such as that of an engine which cannot be reached to remove an unfinished submission."""
+    """An engine may be unreachable when an unfinished submission has to be removed."""
     actions = {"announce": lambda: None, "reserve": lambda attempts: attempts, stage: away}
     scheduler = SimpleNamespace(batches=SimpleNamespace(reserve=actions["reserve"]))
     about: Any = {

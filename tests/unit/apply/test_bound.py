@@ -80,7 +80,7 @@ def test_finished_work_is_not_dry_run_again(launch: Launch) -> None:
 
 
 def test_a_plan_that_is_passed_on_is_bound_again_for_the_folder_it_is_applied_in(launch: Launch) -> None:
-    """Its dry run was made with the plan: an engine can refuse it only when the job is created."""
+    """The dry run was made with the plan: an engine can refuse it only when the job is created."""
     apply_plan(make_plan([launch]), wait=True)
     assert asked() == ["dry run", "create"]
     (_, checked), (_, created) = CALLS

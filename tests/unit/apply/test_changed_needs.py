@@ -26,7 +26,7 @@ def kinds(plan: Plan) -> dict[str, str]:
 
 
 def needing(folder: Path, line: str) -> Launch:
-    """The job train, with this line about its needs."""
+    """Return the job train, with this line about its needs."""
     [train] = jobs(folder, train="two")
     file = folder / train.file
     file.write_text(f"{file.read_text()}{line}\n")
@@ -34,7 +34,7 @@ def needing(folder: Path, line: str) -> Launch:
 
 
 def recorded(job: str) -> list[list[str]]:
-    """The attempts of needs that each attempt stands on, with `~` before needs that only keep the order."""
+    """Return the needs of each attempt, with `~` before the needs that only keep the order."""
     with open_store() as store:
         made = reversed(store.attempts(JobKey("default", "default", job)))
     return [

@@ -129,7 +129,7 @@ def test_an_event_never_happens_after_the_time_of_its_report() -> None:
 
 
 def _progress(*recorded: tuple[str, dict[str, Any]]) -> list[dict[str, Any]]:
-    """The events of an app whose engine reports `recorded`."""
+    """Return the events of an app whose engine reports `recorded`."""
     heard: list[dict[str, Any]] = []
     events = Events(lambda event: heard.append(dict(event)))
     key = JobKey("default", "default", "train")

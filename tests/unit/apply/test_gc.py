@@ -8,7 +8,7 @@ NOW = 100 * DAY_S
 
 
 def app(name: str, days: float, *, session: str = "default") -> AppRecord:
-    """An app that ended so many days ago."""
+    """Return an app that ended so many days ago."""
     return AppRecord("local_cwd", session, f"{name}-{days:g}", name=name, ended_at=NOW - days * DAY_S)
 
 

@@ -41,7 +41,7 @@ class World:
         self.events: list[Mapping[str, Any]] = []
 
     def steps(self, **scripts: str) -> dict[str, Step]:
-        """A step for each job, as planned now."""
+        """Return a step for each job, as planned now."""
         for job, script in scripts.items():
             role = json.dumps({"entrypoint": "sh", "args": ["-c", f"cd {self.folder}; {script}"]})
             (self.folder / f"{job}.launcher.yaml").write_text(
@@ -57,7 +57,7 @@ class World:
         return {outcome.key.job: outcome for outcome in done}
 
     def wait(self, *outcomes: Outcome) -> dict[str, tuple[str | None, str]]:
-        """States and messages at the end."""
+        """Wait for the ends of apps; return their states and messages."""
         ended = follow(outcomes, engines=self.engines, store=self.store, events=Events(self.events.append))
         return {each.key.job: (each.state, each.message) for each in ended}
 
@@ -151,11 +151,11 @@ def test_an_interrupt_begins_no_job_that_waits_for_the_submission_of_another_one
 
 
 def names_of_frames(frame: FrameType | None) -> list[str]:
-    """The functions that a thread is in."""
+    """Return the functions that a thread is in."""
     return [] if frame is None else [frame.f_code.co_name, *names_of_frames(frame.f_back)]
 
 
-def test_a_need_that_has_succeeded_is_not_waited_for(world: World) -> None:
+def test_a_job_does_not_wait_for_a_need_that_has_succeeded(world: World) -> None:
     made = world.steps(prepare="true", train="true")
     world.wait(*world.carry_out(made["prepare"]).values())
     done = world.carry_out(after(made["train"], made["prepare"]))
@@ -260,7 +260,9 @@ def test_a_need_on_an_engine_that_the_scheduler_cannot_wait_for_is_refused(world
 
 
 @pytest.mark.parametrize("what", ["needs", "inputs"])
-def test_an_app_that_is_held_elsewhere_waits_for_no_other_engine_and_has_no_inputs(world, monkeypatch, what):
+def test_an_app_that_is_held_elsewhere_is_refused_with_inputs_or_needs_on_another_engine(
+    world, monkeypatch, what
+):
     made = world.steps(prepare="true", train="true")
     train = after(made["train"], made["prepare"], scheduler="local_dir")
     check_held(train, train.needs, world.engines)
@@ -290,7 +292,7 @@ def test_an_output_folder_on_another_engine_is_refused_before_anything_starts(wo
 
 
 def test_the_output_folder_of_a_matrix_is_refused(world: World) -> None:
-    """Its file was not compiled with the other one: otherwise the error would be at the reference."""
+    """The file of the matrix was not compiled: otherwise the error would be at the reference."""
     made = world.steps(**{"prepare-1": "true", "train": "true"})
     train = reading(after(made["train"], made["prepare-1"]), "$<needs.prepare.output_dir>")
     with pytest.raises(SchedulerError, match="`prepare`, which is no job that it needs") as failed:

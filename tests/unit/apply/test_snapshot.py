@@ -13,24 +13,24 @@ def seen(ledger: list, engines: list, **rest):
     return merge(ledger=ledger, engines=engines, **{"fingerprints": ENGINES, **rest})
 
 
-def test_the_engine_is_believed_about_live_attempts() -> None:
+def test_the_engine_decides_the_state_of_a_live_attempt() -> None:
     wrong = replace(RUNNING, state="lost")
     assert seen([wrong], [RUNNING]).latest[TRAIN.key].state == "running"
 
 
-def test_the_ledger_is_believed_about_ended_attempts() -> None:
+def test_the_ledger_decides_the_outcome_of_an_ended_attempt() -> None:
     done = replace(RUNNING, state="succeeded")
     assert seen([done], [replace(RUNNING, state="lost")]).latest[TRAIN.key].state == "succeeded"
 
 
-def test_the_engine_is_believed_about_the_containers_of_an_ended_attempt() -> None:
+def test_the_engine_decides_whether_the_containers_of_an_ended_attempt_have_drifted() -> None:
     done = replace(RUNNING, state="succeeded")
     by_hand = replace(done, drift="trainer/0 was started by hand")
     assert seen([done], [by_hand]).latest[TRAIN.key].drift == "trainer/0 was started by hand"
     assert seen([by_hand], [done]).latest[TRAIN.key].drift == ""
 
 
-def test_an_outcome_that_the_ledger_has_not_heard_of_is_taken_from_the_engine() -> None:
+def test_an_outcome_missing_from_the_ledger_is_taken_from_the_engine() -> None:
     assert seen([RUNNING], [replace(RUNNING, state="failed")]).latest[TRAIN.key].state == "failed"
 
 
@@ -65,7 +65,7 @@ def test_the_latest_attempt_has_the_highest_number_on_record_or_at_an_engine() -
     assert [a.number for a in view.live] == [2, 3]
 
 
-def test_an_attempt_that_the_ledger_has_not_heard_of_is_counted() -> None:
+def test_an_ended_attempt_missing_from_the_ledger_is_counted() -> None:
     failed = replace(RUNNING, state="failed")
     pair = (TRAIN.key, failed.digest)
     assert seen([], [failed], counts={pair: 2}).counts[pair] == 3

@@ -63,7 +63,7 @@ def asks(turns: Turns, steps: list[Step]) -> list[Ask]:
 
 
 def in_line(step: Step, number: int) -> Place:
-    """The place of the attempt before that of `step`."""
+    """Return the place in line of an attempt before the attempt of `step`."""
     place = Place(Ask(f"{step.app_id}-before", number=number, table=table_folder(), cpu=1))
     place.look()
     return place
@@ -98,13 +98,13 @@ def test_the_ask_of_a_job_is_the_sum_over_its_replicas(tmp_path: Path, engines: 
     assert (limit.group, limit.cpu, limit.memory_mb) == (MACHINE, 2.0, 4096)
 
 
-def test_a_job_that_declares_nothing_has_no_turn(tmp_path: Path, engines: Engines) -> None:
+def test_a_job_without_resources_takes_no_turn(tmp_path: Path, engines: Engines) -> None:
     steps = plan(tmp_path, engines, "a", resource={})
     assert asks(Turns(steps, engines), steps) == []
     assert not Path(slots_table()).exists()
 
 
-def test_a_job_of_another_engine_has_no_turn(tmp_path, engines, monkeypatch):
+def test_a_job_of_another_engine_takes_no_turn(tmp_path, engines, monkeypatch):
     monkeypatch.setattr(LocalScheduler, "on_this_machine", lambda _: False)
     steps = plan(tmp_path, engines, "a")
     assert asks(Turns(steps, engines), steps) == []
@@ -121,7 +121,7 @@ def test_a_matrix_and_a_project_limit_how_many_jobs_run_at_once(tmp_path: Path, 
     ]
 
 
-def test_a_job_out_of_the_queue_takes_its_share_at_once(tmp_path: Path, engines: Engines) -> None:
+def test_a_job_with_queue_off_takes_its_share_at_once(tmp_path: Path, engines: Engines) -> None:
     (step,) = plan(tmp_path, engines, "a")
     lifecycle = replace(step.launch.lifecycle, queue=False)
     [ask] = asks(Turns([replace(step, launch=replace(step.launch, lifecycle=lifecycle))], engines), [step])
@@ -217,14 +217,14 @@ def test_a_job_that_cannot_be_submitted_holds_up_no_other(tmp_path, engines, sto
 def run(
     steps: list[Step], engines: Engines, store: Store, events: list[dict[str, object]], *, wait: bool = True
 ) -> tuple[Outcome, ...]:
-    """Carry the steps out; with `wait`, until their apps have ended."""
+    """Carry out the steps; with `wait`, wait until their apps have ended."""
     report = Events(lambda event: events.append(dict(event)))
     outcomes = execute(steps, plan=make_plan([]), at=Workplace(engines=engines, store=store, events=report))
     return follow(outcomes, engines=engines, store=store, events=report) if wait else outcomes
 
 
 @pytest.mark.slow
-def test_jobs_that_declare_nothing_load_nothing_of_turns(tmp_path: Path, launcher_home: Path) -> None:
+def test_jobs_without_resources_load_no_module_of_turns(tmp_path: Path, launcher_home: Path) -> None:
     (tmp_path / "a.launcher.yaml").write_text("version: 1\nname: a\nroles: {main: {entrypoint: 'true'}}\n")
     script = (
         "import sys; from launcher.cli.main import main\n"

@@ -37,7 +37,7 @@ def test_copy_names_a_source_that_it_cannot_copy_and_leaves_nothing(tmp_path, sr
     assert [entry.name for entry in tmp_path.iterdir() if entry.name not in ("u", "l")] == []
 
 
-def test_booth_writes_its_value(tmp_path):
+def test_booth_prints_and_records_its_value(tmp_path):
     done = run("utils.booth_main", "--x1=1", "--x2=3", "--trial_idx=4", "--tracker_base", str(tmp_path / "t"))
     assert (done.returncode, done.stdout) == (0, "booth(1.0, 3.0) = 0.0\n")
     assert json.loads((tmp_path / "t" / "4").read_text()) == {"booth_eval": 0.0}

@@ -104,13 +104,13 @@ def approving(made: Plan) -> Approval:
     return Approval(id="p1", starts=starts, pull_request="7")
 
 
-def test_an_apply_that_carried_out_all_that_is_approved_succeeds() -> None:
+def test_an_apply_that_carried_out_all_approved_effects_succeeds() -> None:
     now = plan([job("train")])
     assert applied(now, approving(now)) == "success"
     assert applied(now) == "success"  # an effect that nothing approves blocks no later apply
 
 
-def test_an_apply_is_not_done_while_something_approved_is_left() -> None:
+def test_an_apply_is_incomplete_while_an_approved_effect_is_left() -> None:
     shown = plan([job("train", needs=(Need("eval"),)), job("eval")])
     assert applied(plan([job("train", "changed")]), approving(shown)) == "failure"
     assert applied(shown, approving(shown), failed=True) == "failure"
@@ -144,7 +144,7 @@ def test_an_apply_of_ten_thousand_jobs_is_recorded_in_one_check_run() -> None:
         assert handles == {name: (app.handle, app.app_id) for name, app in apps.items()}
 
 
-def test_an_apply_is_not_done_while_a_plan_may_still_come() -> None:
+def test_an_apply_is_incomplete_while_a_merge_has_no_plan_yet() -> None:
     now = plan([job("train")])
     assert applied(now, unreviewed=("7",)) == "failure"
     assert applied(now, approving(now), unreviewed=("8",)) == "success"

@@ -92,7 +92,7 @@ def test_every_page_is_read(fake: FakeGitLab) -> None:
     assert [each.name for each in gitlab.check_runs(SHA)] == [str(number) for number in reversed(range(8))]
 
 
-def test_the_token_of_the_job_reads_and_the_own_one_writes(fake: FakeGitLab) -> None:
+def test_the_job_token_reads_and_the_access_token_writes(fake: FakeGitLab) -> None:
     left(fake, "launcher plan", REF, checks())
     fake.own_token = ""
     assert [each.name for each in client(fake, own="").checks_of(HEAD)] == ["launcher effects"]
@@ -103,7 +103,7 @@ def test_the_token_of_the_job_reads_and_the_own_one_writes(fake: FakeGitLab) -> 
         assert "role Reporter" in (caught.value.hint or "")
 
 
-def test_the_own_token_reads_where_the_token_of_the_job_may_not(fake: FakeGitLab) -> None:
+def test_the_access_token_reads_what_the_job_token_may_not(fake: FakeGitLab) -> None:
     left(fake, "launcher plan", REF, checks())
     fake.is_paid = False
     assert len(client(fake).checks_of(HEAD)) == 1

@@ -84,12 +84,12 @@ def test_a_file_of_another_shape_is_no_crash(fake: FakeGitLab, job: dict[str, An
     assert found["pipeline"] == "missing"
 
 
-def test_without_an_own_token_comments_are_not_needed_and_the_rest_is_unknown(fake: FakeGitLab) -> None:
+def test_without_an_access_token_comments_are_not_needed_and_the_rest_is_unknown(fake: FakeGitLab) -> None:
     fake.own_token = ""
     assert states(fake, parsed(), own="") == {"concurrency": "unknown", "schedule": "unknown"}
 
 
-def test_the_free_tier_without_an_own_token_is_named(fake: FakeGitLab) -> None:
+def test_the_free_tier_without_an_access_token_is_named(fake: FakeGitLab) -> None:
     fake.own_token, fake.is_paid = "", False
     assert states(fake, parsed(), own="")["token"] == "missing"
 

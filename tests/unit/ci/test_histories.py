@@ -26,7 +26,7 @@ Tree = dict[str, int]
 
 @dataclass
 class Memory:
-    """What GitHub holds, as `CommitHistory` asks for it."""
+    """The data that GitHub holds, with the methods of `CommitHistory`."""
 
     checks: list[CheckRun] = field(default_factory=list)
     pulls: dict[int, Pull] = field(default_factory=dict)

@@ -61,13 +61,13 @@ def test_a_merge_group_keeps_its_effects_on_its_own_commit(tmp_path: Path) -> No
 
 
 @pytest.mark.parametrize("event", ["push", "workflow_dispatch", "schedule"])
-def test_other_events_mean_the_commit_itself(tmp_path: Path, event: str) -> None:
+def test_runs_of_other_events_have_their_commit_and_no_pull_request(tmp_path: Path, event: str) -> None:
     found = run(tmp_path, event)
     assert (found.head_sha, found.pull_request, found.is_fork) == (SHA, None, False)
     assert found.run_url.endswith("/actions/runs/77")
 
 
-def test_the_token_is_in_no_representation(tmp_path: Path) -> None:
+def test_no_repr_shows_the_token(tmp_path: Path) -> None:
     found = run(tmp_path, "push")
     assert found.token == "s3cret"
     assert "s3cret" not in repr(found)
@@ -159,7 +159,7 @@ def test_a_merge_request_of_another_project_counts_as_from_a_fork(project: str) 
     assert merge_request(CI_MERGE_REQUEST_SOURCE_PROJECT_ID=project).is_fork
 
 
-def test_a_pipeline_by_hand_has_its_digest() -> None:
+def test_a_manual_pipeline_has_its_digest() -> None:
     found = job("web", LAUNCHER_DIGEST="lp3:sha256:00", CI_DISPOSABLE_ENVIRONMENT="true")
     assert (found.event, found.inputs, found.is_hosted) == (
         "workflow_dispatch",
@@ -170,7 +170,7 @@ def test_a_pipeline_by_hand_has_its_digest() -> None:
 
 
 @pytest.mark.parametrize(("visibility", "is_public"), [("private", False), ("internal", True), ("", True)])
-def test_only_a_private_project_is_not_public(visibility: str, is_public: bool) -> None:
+def test_the_visibility_of_a_project_decides_whether_it_is_public(visibility: str, is_public: bool) -> None:
     assert job("schedule", CI_PROJECT_VISIBILITY=visibility).is_public is is_public
 
 

@@ -32,7 +32,7 @@ class Refused(Exception):
 
 
 class Standard(argparse.ArgumentParser):
-    """argparse as it is, but for abbreviations."""
+    """The parser of argparse without abbreviations."""
 
     def __init__(self):
         super().__init__(allow_abbrev=False)
@@ -63,7 +63,7 @@ WORDS = st.sampled_from(PLAIN + ODD)
 @pytest.mark.parametrize("declared", [declare, declare_one])
 @given(words=st.lists(WORDS, max_size=5))
 def test_every_command_line_is_read_as_argparse_reads_it(declared, words):
-    """Except behind `--`, where argparse looks for options when it reads the words a second time."""
+    """Words behind `--` are excepted: argparse looks for options there when it reads them again."""
     standard = Standard()
     declared(standard)
     try:

@@ -20,7 +20,7 @@ def job(name: str, word: str = "done") -> str:
 
 @pytest.fixture
 def repo(scenario: Scenario) -> Path:
-    """A branch that has changed `a`, added `c` and removed `gone` since main; `b` is as it was."""
+    """A branch that has changed `a`, added `c`, removed `gone` and kept `b` since main."""
     git(scenario.folder, "init", "-q")
     for name in ("a", "b", "gone"):
         (scenario.folder / f"{name}.launcher.yaml").write_text(job(name, "$<git.sha>"))
@@ -39,7 +39,7 @@ def lines(text: str) -> dict[str, str]:
     return {line.split()[1]: line.rpartition("; ")[2] for line in text.splitlines() if line.startswith("+")}
 
 
-def test_each_line_says_where_its_effect_is_from(repo: Path, scenario: Scenario) -> None:
+def test_each_line_says_whether_its_effect_is_new_or_already_pending(repo: Path, scenario: Scenario) -> None:
     shown = scenario.plan(repo, "--base", "main")
     assert lines(shown) == {
         "a": "from this change",
@@ -50,7 +50,7 @@ def test_each_line_says_where_its_effect_is_from(repo: Path, scenario: Scenario)
 
 
 @pytest.mark.slow
-def test_a_stop_is_pending_where_the_base_has_no_such_job_either(repo: Path, scenario: Scenario) -> None:
+def test_a_stop_of_a_job_that_the_base_lacks_too_is_already_pending(repo: Path, scenario: Scenario) -> None:
     git(repo, "checkout", "-q", "main")
     for name in ("gone", "older"):
         (repo / f"{name}.launcher.yaml").write_text(
@@ -121,7 +121,7 @@ def left_behind(folder: Path) -> None:
 
 
 def test_the_folder_of_a_process_that_lives_is_not_removed(repo: Path, scenario: Scenario) -> None:
-    """Also without /proc, and in a container that shares /tmp, where the process has another number."""
+    """The process may have no /proc, or another number in a container that shares /tmp."""
     temporary = repo.parent / "temporary"
     temporary.mkdir()
     (temporary / "launcher-base-new").mkdir()  # about to be locked
@@ -136,7 +136,7 @@ def test_the_folder_of_a_process_that_lives_is_not_removed(repo: Path, scenario:
 
 
 @pytest.mark.parametrize("name", ["nope", "--upload-pack=touch", "-x", ""])
-def test_a_missing_commit_is_named(repo: Path, scenario: Scenario, name: str) -> None:
+def test_a_missing_base_commit_is_named(repo: Path, scenario: Scenario, name: str) -> None:
     shown = scenario.launcher("plan", repo, f"--base={name}", code=1).err
     assert f"this clone has no commit `{name}`" in shown
     assert "fetch it: `git fetch --all`; `git branch --all` lists branches" in shown

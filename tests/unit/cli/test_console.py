@@ -75,7 +75,7 @@ def test_control_characters_are_shown_escaped_on_both_streams():
         ("naïve → ✔ 漢字 👩‍🚀", "naïve → ✔ 漢字 👩‍🚀"),
     ],
 )
-def test_at_a_terminal_our_colours_pass_and_no_other_sequence(text, shown):
+def test_a_terminal_gets_the_colours_of_launcher_and_no_other_control_sequence(text, shown):
     assert visible(text, color=True) == shown
     console = Console(Terminal(), Terminal(), {})
     console.print(text)

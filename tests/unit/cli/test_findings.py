@@ -240,7 +240,7 @@ def test_a_value_that_looks_like_a_secret_is_in_no_format(scenario, format):
     assert re.search("unknown-field", done.out)
 
 
-def test_text_is_empty_where_nothing_is_wrong():
+def test_findings_without_diagnostics_are_empty_text():
     assert [findings([], format) for format in ("text", "github")] == ["", ""]
 
 

@@ -54,7 +54,7 @@ def test_nothing_to_format_is_an_error(scenario):
     assert "no such file" in scenario.launcher("fmt", "gone.launcher.yaml", code=6).err
 
 
-def test_json_is_left_alone(scenario):
+def test_fmt_refuses_a_json_file(scenario):
     path = scenario.write("job.json", '{"name": "a", "version": 1}')
     assert "JSON" in scenario.launcher("fmt", path, code=1).err
 

@@ -36,7 +36,7 @@ def test_the_new_jobs_of_a_large_matrix_share_one_line_with_the_command_of_the_f
     assert text.endswith(plan(family()).plan_digest)
 
 
-def test_a_small_matrix_and_every_line_on_request_stay_as_they_are() -> None:
+def test_a_small_matrix_and_a_plan_in_full_are_not_folded() -> None:
     few = plan(family(FEW))
     assert plan_text(few) == plan_text(few, in_full=True)
     shown = plan_text(plan(family()), in_full=True)

@@ -136,9 +136,7 @@ def test_a_run_url_with_control_characters_is_not_recorded(scenario: Scenario) -
 
 
 @pytest.mark.parametrize("command", ["list", "history", "use"])
-def test_a_limit_of_none_is_refused_and_not_answered_as_if_nothing_had_run(
-    command: str, scenario: Scenario
-) -> None:
+def test_a_limit_of_0_is_refused(command: str, scenario: Scenario) -> None:
     assert "expected at least 1" in scenario.launcher(command, "--limit", "0", code=64).err
 
 

@@ -43,7 +43,7 @@ def write(scenario, name: str, text: str) -> str:
 
 @pytest.fixture
 def files(scenario):
-    """Job files by what they are for; the name of one of them is hostile too."""
+    """Job files by their purpose; the name of one file is hostile, too."""
     return {
         "GOOD": write(scenario, "good.launcher.yaml", JOB.replace("ENTRYPOINT", "true")),
         "BAD": write(scenario, f"bad{ESCAPE}.launcher.yaml", BAD),
@@ -127,7 +127,7 @@ def test_a_value_breaks_out_of_no_table_and_no_fence(value):
 
 
 def _cells(row: str) -> int:
-    """Cells of a row, by the rule of GFM: a backslash takes the character behind it along."""
+    """Yield the cells of a row by the rule of GFM: a backslash escapes the next character."""
     bars = skip = 0
     for char in row:
         bars += char == "|" and not skip
@@ -198,7 +198,7 @@ def test_a_sequence_is_known_wherever_the_output_is_cut():
         assert made.endswith(rb"\x9b2J" + b"\r\b" + rb"\x1b")
 
 
-def test_no_bytes_drive_a_terminal():
+def test_no_bytes_of_output_drive_a_terminal():
     rng = random.Random(5)
     for _ in range(3000):
         pool = rng.choice([bytes(range(256)), b"\x1b[]0123;m\x07\x9b\xc2K\n"])
@@ -207,7 +207,7 @@ def test_no_bytes_drive_a_terminal():
         assert not re.search(r"[\x00-\x07\x0b\x0c\x0e-\x1f\x7f-\x9f\udc80-\udc9f]", left)
 
 
-def test_plain_bytes_are_not_touched():
+def test_plain_output_reaches_a_terminal_unchanged():
     for data in (b"a\tb\r\nc 10%\r 20%", "größe €\n".encode()):
         assert terminal_text(data) == data
 

@@ -212,7 +212,7 @@ def test_the_editor_finds_the_published_schema_from_the_job_file_and_the_setting
 
 
 def schema_of(file):
-    """The schema that the first line of a file names."""
+    """Return the schema that the first line of a file names."""
     where = file.read_text().splitlines()[0].replace("$schema=", "").split()[-1]
     return (file.parent / where).resolve()
 

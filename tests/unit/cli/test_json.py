@@ -321,7 +321,7 @@ OF_RUNNERS = {"CI": "true", "GITHUB_ACTIONS": "true", "GITLAB_CI": "true", "NO_C
     ],
     ids=lambda argv: argv[0],
 )
-def test_the_environment_changes_no_output(world, argv):
+def test_the_variables_of_a_ci_runner_change_no_output(world, argv):
     for more in ([], ["--json"]):
         plain = world.launcher(*argv, *more, code=None)
         on_runner = world.launcher(*argv, *more, env={**OF_RUNNERS, "COLUMNS": "40"}, code=None)
@@ -330,7 +330,7 @@ def test_the_environment_changes_no_output(world, argv):
 
 
 def without_ids(text):
-    """The lines without ids, times and seal of a plan, and without ages and the width of their column."""
+    """Return the lines without ids, times, the seal of a plan, ages and the width of their column."""
     own = ("plan_id", "created_at", "expires_at", "seal")
     return [
         re.sub(r" {2,}", "  ", re.sub(r"\d+s ago", "", line))

@@ -19,7 +19,7 @@ from tests.unit.cli.worlds import attempt, launch
 
 @pytest.fixture
 def recorded():
-    """Puts attempts into the ledger."""
+    """A function that puts attempts into the ledger."""
 
     def put(*attempts):
         with Store.open() as store:
@@ -30,7 +30,7 @@ def recorded():
 
 
 def on_a_screen(scenario, *argv, rows, columns, code=0):
-    """The screen of `launcher ARGV` on a terminal of that size."""
+    """Return the screen that `launcher ARGV` shows on a terminal of that size."""
     ours, theirs = pty.openpty()
     fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
     process = scenario.start(*argv, stdin=theirs, stdout=theirs, stderr=theirs)

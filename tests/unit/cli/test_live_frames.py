@@ -43,7 +43,7 @@ SHOWN = st.lists(
 
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> list[float]:
-    """A clock as (step, now): each look at it moves it on by the step, in seconds."""
+    """A clock as (step, now) in seconds: each look at the clock advances it by the step."""
     steps = [1.0, 0.0]  # step, now
 
     class Clock:
@@ -76,7 +76,7 @@ def test_the_screen_has_every_line_and_then_the_last_frames(shown: list[tuple[st
     assert screen.lines == [*lines.splitlines(), *drawn, ""]
 
 
-def test_frames_are_drawn_now_and_then_and_lines_at_once(clock: list[float]) -> None:
+def test_frames_are_drawn_at_intervals_and_lines_at_once(clock: list[float]) -> None:
     screen = Screen()
     live = LiveFrames(screen.write, lambda: (80, 24))
     clock[0] = 0.001

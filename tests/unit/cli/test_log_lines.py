@@ -37,7 +37,7 @@ def test_every_line_of_a_stream_comes_out_whole_and_in_order(chunks):
 
 
 @given(CHUNKS)
-def test_behind_a_prefix_a_line_is_the_last_of_its_frames(chunks):
+def test_a_prefixed_line_shows_only_its_last_frame(chunks):
     r"""The line is the text that a wide terminal would show, whatever the borders of the chunks."""
     shaper, text = Shaper(b"> "), b"".join(data for _, data in chunks)
     out = shown(shaper, [("", data) for _, data in chunks])
@@ -49,7 +49,7 @@ def test_behind_a_prefix_a_line_is_the_last_of_its_frames(chunks):
 
 
 @given(CHUNKS)
-def test_the_frame_is_what_a_line_would_be_if_it_ended_now(chunks):
+def test_the_current_frame_is_the_text_of_the_line_if_it_ended_now(chunks):
     shaper = Shaper(b"> ")
     for _, data in chunks:
         shaper.feed(0, "", data)
@@ -98,7 +98,7 @@ def test_a_line_that_is_no_utf8_is_searched_all_the_same():
     assert Shaper(regex="ok").feed(0, "stdout", b"\xff ok\nno\n") == b"\xff ok\n"
 
 
-def test_times_stand_before_each_line():
+def test_timestamps_are_printed_before_each_line():
     out = Shaper(b"", timestamps=True).feed(1_740_832_200_123_456_789, "stdout", b"a\nb\n")
     assert re.fullmatch(rb"(2025-03-01T\d\d:\d\d:00\.123456[+-]\d{4} [ab]\n){2}", out)
     assert stamp(0).startswith((b"1970", b"1969"))
@@ -114,7 +114,7 @@ def test_last_lines_returns_the_last_lines_however_the_output_is_cut(pieces, cou
     assert [line for _, line in last_lines(enumerate(pieces), count)] == [line + b"\n" for line in last]
 
 
-def test_each_piece_has_the_time_of_the_record_that_completed_it():
+def test_each_line_has_the_time_of_the_record_that_completed_it():
     records = [LogRecord(1, "stdout", b"a\nb"), LogRecord(2, "restart", b""), LogRecord(3, "stdout", b"c\nd")]
     assert list(shaped(records, Shaper())) == [(1, b"a\n"), (3, b"bc\n"), (3, b"d\n")]
 

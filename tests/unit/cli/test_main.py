@@ -147,7 +147,7 @@ def test_an_interrupted_run_says_what_it_cancels(scenario):
 
 
 def completed(script, *words, cwd=None):
-    """What bash offers at the end of the last word."""
+    """Return the words that bash offers at the end of the last word."""
     setting = f"COMP_WORDS=({shlex.join(words)}); COMP_CWORD={len(words) - 1}; COMP_LINE='{' '.join(words)}'"
     ask = 'COMP_POINT=${#COMP_LINE}; _shtab_launcher; printf "%s\\n" "${COMPREPLY[@]}"'
     got = subprocess.run(
@@ -248,7 +248,7 @@ def read(terminal):
         return b""
 
 
-def test_names_that_cannot_be_found_out_are_no_error(scenario):
+def test_completion_prints_no_error_when_the_ledger_is_unreadable(scenario):
     scenario.home.mkdir()
     (scenario.home / "ledger.db").write_text("no database at all, which is longer than a header of one" * 9)
     for kind in KINDS:

@@ -20,7 +20,7 @@ Samples = dict[tuple[str, str], float]
 
 
 def read(text: str) -> Samples:
-    """(name, values of the labels in their order) → value; fails where Prometheus would."""
+    """Return each value by (name, values of the labels in order); fail where Prometheus would."""
     found: Samples = {}
     for family in text_string_to_metric_families(text):
         assert family.documentation

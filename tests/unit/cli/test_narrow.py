@@ -95,7 +95,7 @@ def test_the_help_of_a_command_fits_in_60_columns(scenario, monkeypatch, command
 
 
 def running():
-    """A running app with one replica."""
+    """Return a running app with one replica."""
     app = AppRecord("local_cwd", "p", "app", state="running", started_at=1.0)
     app.replicas = [ReplicaRecord("main", 0, "running")]
     return app

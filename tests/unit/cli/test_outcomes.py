@@ -28,7 +28,7 @@ def test_a_job_is_one_line_with_the_whole_id_of_its_app(columns, job):
     assert "FAILED" in text[1]
 
 
-def test_where_there_is_room_nothing_is_cut():
+def test_outcomes_are_not_cut_in_a_wide_terminal_or_a_pipe():
     short = outcomes_text([outcome("train", "main/0 exited with 7")], columns=120)
     assert "local_docker://vision.prod/train-12-k3fwx" in short
     assert short.endswith("main/0 exited with 7")

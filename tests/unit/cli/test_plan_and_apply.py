@@ -30,7 +30,7 @@ def test_the_plan_document_goes_into_files_beside_the_text(scenario):
 
 
 @pytest.mark.parametrize("option", ["--out", "--json-into"])
-def test_a_dash_is_no_file_for_a_plan(scenario, option):
+def test_a_dash_is_refused_as_the_file_of_a_plan(scenario, option):
     done = scenario.launcher("plan", scenario.job("true"), option, "-", code=64)
     assert done.err.startswith(f"error: {option} takes a file")
     assert "`launcher plan --json` prints it to stdout" in done.err
@@ -45,7 +45,7 @@ def test_the_command_that_applies_a_saved_plan_can_be_pasted(scenario, name):
 
 
 def test_a_job_file_is_read_from_standard_input(scenario):
-    """Within a repository, too: the user's own standard input is no link of the checkout."""
+    """A repository changes nothing: the user's own standard input is no link of the checkout."""
     text = scenario.job("exit 0").read_text()
     subprocess.run(["git", "init", "-q"], cwd=scenario.folder, check=True)
     for command in (("validate",), ("plan",), ("apply", "--yes", "--wait")):
@@ -225,7 +225,7 @@ def test_each_log_line_of_several_jobs_names_its_job(scenario):
     assert "b/main/0 | hi\n" in out
 
 
-def test_a_command_in_the_place_of_its_program_is_shown_split(scenario):
+def test_a_command_line_given_as_entrypoint_is_shown_split(scenario):
     text = "version: 1\nname: j\nroles: {main: {entrypoint: python3 train.py --lr 1}}\n"
     done = scenario.apply(scenario.write("j.launcher.yaml", text), code=1)
     split = "`entrypoint: python3`, `args: [train.py, '--lr', '1']`"
@@ -241,7 +241,7 @@ def test_a_missing_or_broken_saved_plan_is_an_error(scenario):
 
 
 @pytest.mark.slow
-def test_a_reader_that_goes_away_does_not_stop_an_apply(scenario):
+def test_a_closed_output_does_not_stop_an_apply(scenario):
     read, write = os.pipe()
     os.close(read)
     with os.fdopen(write, "w") as closed:

@@ -17,7 +17,7 @@ Take = Callable[..., Place]
 
 @pytest.fixture
 def take(scenario, monkeypatch) -> Iterator[Take]:
-    """Takes a place in the tables of the scenario, on a machine of 2 cores and 2 GPUs."""
+    """A function that takes a place in the tables of the scenario, on a machine of 2 cores and 2 GPUs."""
     monkeypatch.setenv("LAUNCHER_GPUS", "2")
     made: list[Place] = []
 
@@ -129,7 +129,7 @@ def test_a_wrong_number_of_gpus_is_an_error(scenario, monkeypatch):
     assert "LAUNCHER_GPUS" in scenario.launcher("queue", code=64).err
 
 
-def test_lines_fit_a_terminal_of_80_columns(take):
+def test_lines_of_queue_fit_a_terminal_of_80_columns(take):
     from launcher.cli.queue import queue_text
     from launcher.inventory.turns import Tables
 

@@ -30,7 +30,7 @@ def record(*attempts):
 
 
 def made(job, state, number=1, *, at=NOW, **fields):
-    """An attempt that was created at `at`, ran from a second later on, and ended after ten."""
+    """Return an attempt that was created at `at`, ran from a second later on, and ended after ten."""
     fields = {"started_at": at + 1, "ended_at": at + 11, **fields}
     of = fields.pop("of", None) or launch(job)
     return dataclasses.replace(attempt(of, state, number=number, **fields), created_at=at)
@@ -142,7 +142,7 @@ def test_jobs_that_did_not_start_are_named_with_the_failure():
     assert failure.skipped == ["eval@1"]
 
 
-def test_a_window_holds_the_attempts_that_were_live_in_it_and_no_older_ones():
+def test_a_report_since_a_time_has_only_attempts_that_were_live_after_it():
     record(
         made("old", "succeeded", at=NOW - 900),
         made("long", "succeeded", at=NOW - 900, ended_at=NOW + 5),
@@ -167,7 +167,7 @@ def test_a_job_is_selected_with_the_jobs_that_it_needs():
 # -- the timeline --------------------------------------------------------------------------------------------
 
 
-def test_waits_runs_restarts_and_stops_are_spans():
+def test_the_timeline_of_an_app_has_waits_runs_restarts_and_stops():
     def event(kind, second, **fields):
         return {"e": kind, "t": int((NOW + second) * 1e9), **fields}
 
@@ -205,7 +205,7 @@ def test_an_app_without_events_has_the_times_of_its_record():
 
 
 @pytest.mark.parametrize("size", [0.5, 40, 4000, 90_000, 3e6, 1e9])
-def test_an_axis_has_few_moments_within_its_bounds(size):
+def test_a_time_axis_has_at_most_nine_ticks_within_its_bounds(size):
     ticks = list(Scale(NOW, NOW + size).ticks())
     assert len(ticks) <= 9
     assert all(0 <= x <= 100 for x, _ in ticks)
@@ -241,7 +241,7 @@ def test_a_report_has_the_last_lines_of_a_failure_and_the_results_before_each_re
     assert "**bad@1**" in scenario.launcher("report", "bad", "--markdown").out
 
 
-def test_no_form_has_the_value_of_a_secret(scenario):
+def test_no_form_of_a_report_has_the_value_of_a_secret(scenario):
     secret = 'env: {API_TOKEN: canary-canary, KEY: {secret: "env:HELD"}}'
     job = scenario.job("echo $API_TOKEN $KEY >&2; exit 3", name="bad", role=secret)
     held = {**os.environ, "HELD": "held-back"}

@@ -15,7 +15,7 @@ ECHO = {"component_name": "utils.echo", "scheduler": "local_cwd", "scheduler_arg
 
 @pytest.fixture
 def run(monkeypatch, capfd, tmp_path):
-    """Runs `launcher run --stdin WORDS` in this process; its exit code and what it printed."""
+    """A function that runs `launcher run --stdin WORDS` in this process: exit code, stdout, stderr."""
     monkeypatch.chdir(tmp_path)
 
     def stdin(given, *words):
@@ -33,7 +33,7 @@ def test_a_component_runs_with_the_arguments_of_the_object(run):
     assert (code, out) == (0, "hello\n")
 
 
-def test_words_win_over_values_and_both_forms_of_scheduler_options_are_taken(run):
+def test_component_args_str_wins_over_component_args_and_both_forms_of_options_are_taken(run):
     asked = {
         **ECHO,
         "component_args": {"msg": "value"},
@@ -47,7 +47,7 @@ def test_words_win_over_values_and_both_forms_of_scheduler_options_are_taken(run
     assert ("timeout   60 s" in out, "grace     3 s" in out) == (True, True)
 
 
-def test_the_example_of_messages_is_a_request():
+def test_the_example_in_error_messages_is_a_valid_request():
     assert read_request(EXAMPLE).component_name == "utils.echo"
     assert read_request(json.dumps({**ECHO, "workspace": None})).workspace is None
 
@@ -66,7 +66,7 @@ def test_the_example_of_messages_is_a_request():
         ({**ECHO, "scheduler": None}, "`scheduler` must be text, got null", None),
     ],
 )
-def test_a_wrong_object_is_refused(given, printed, hint):
+def test_a_wrong_request_object_is_refused(given, printed, hint):
     with pytest.raises(UsageError) as caught:
         read_request(json.dumps(given) if isinstance(given, dict) else given)
     assert printed in str(caught.value)
@@ -79,7 +79,7 @@ def test_the_object_is_utf_8_whatever_the_locale(run):
         assert run(asked.encode(encoding))[:2] == (0, "Grüße\n")
 
 
-def test_a_closed_input_is_refused(monkeypatch, capfd):
+def test_a_closed_standard_input_is_refused(monkeypatch, capfd):
     monkeypatch.setattr(sys, "stdin", None)  # as Python finds it after `<&-`
     assert main(["run", "--stdin"]) == 64
     assert "it is closed" in capfd.readouterr().err

@@ -54,7 +54,7 @@ def test_apps_that_have_just_ended_come_before_the_pages_of_older_ones():
     assert jobs.index(app("old-7", "succeeded").handle) == 9
 
 
-def test_few_pages_are_kept():
+def test_the_screen_keeps_few_pages_of_ended_apps():
     jobs = Jobs()
     jobs.find(array("q", range(100 * PAGE)))
     for page in range(100):

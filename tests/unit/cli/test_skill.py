@@ -26,7 +26,7 @@ def test_the_page_is_short_and_leaves_no_gap():
 
 
 def test_agents_find_the_page_by_its_front_matter():
-    """By the specification of Agent Skills: the name is that of the folder, the description is bounded."""
+    """Agent Skills specify that the name is the name of the folder, and that the description is bounded."""
     _, front, _ = PAGE.split("---\n", 2)
     found = YAML(typ="safe").load(front)
     assert found.keys() == {"name", "description"}

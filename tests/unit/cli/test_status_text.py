@@ -51,7 +51,7 @@ def test_a_run_that_was_too_short_to_be_timed_kept_no_number_of_cores_busy():
     assert used(short) == "0.5 cores on average"
 
 
-def test_each_of_several_roles_has_a_line_of_its_own():
+def test_the_use_of_each_of_several_roles_has_a_line():
     app = AppRecord("local_cwd", "default", "train-1-ypfhh", name="train", state="succeeded")
     app.used = {"main": use("cgroup"), "ps": use("", 0), "": use("", 0, 0.0)}
     shown = status_text(app).split("used")[1].splitlines()
@@ -68,7 +68,7 @@ def test_a_table_of_80_columns_has_no_room_for_a_column_of_use_beside_long_reaso
     assert "USED" not in status_text(app)
 
 
-def test_small_amounts_keep_a_digit():
+def test_small_amounts_of_use_keep_a_decimal():
     assert used(Use((0.2, 0.0, 3 * 2**20 + 2**19, "samples"), wall_s=10.0)) == (
         "0.02 cores on average, 3.5 MiB (samples)"
     )

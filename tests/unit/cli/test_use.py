@@ -45,7 +45,7 @@ def use(gib: float = 9.0, cores: float = 1.8, source: str = "cgroup") -> Use:
 
 @pytest.fixture
 def ran(scenario: Scenario, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Path]:
-    """Writes a job file, and records attempts of its jobs with this use of each role."""
+    """A function that writes a job file, and records attempts of its jobs with this use of each role."""
     monkeypatch.chdir(scenario.folder)
 
     def put(text: str, *uses: Use, name: str = "train.launcher.yaml", jobs: str = "", **more: str) -> Path:
@@ -63,7 +63,7 @@ def ran(scenario: Scenario, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Pa
 
 
 def ended(launch: Launch, number: int, used: dict[str, Use]) -> Attempt:
-    """A success of 100 s, a few minutes ago."""
+    """Return a success of 100 s, a few minutes ago."""
     now = time.time()
     made = attempt(launch, "succeeded", number=number, used=used, started_at=now - 200, ended_at=now - 100)
     return replace(made, created_at=now - 300 + number)
@@ -91,7 +91,7 @@ def test_the_command_that_an_edit_suggests_can_be_pasted(scenario, ran):
     assert "Plan: 1 to create" in scenario.launcher(*words).out
 
 
-def test_json_has_plain_numbers(scenario, ran):
+def test_the_json_of_use_has_plain_numbers(scenario, ran):
     ran(JOB, use(), use())
     (found,) = json.loads(scenario.launcher("use", "train", "--json").out)
     assert (found["name"], found["jobs"], found["attempts"]) == ("train", ["train"], 2)
@@ -139,7 +139,7 @@ def test_write_changes_the_values_and_no_other_text(scenario, ran, text, name):
     assert sorted(os.listdir(scenario.folder)) == [name]
 
 
-def test_without_consent_nothing_is_written(scenario, ran):
+def test_write_without_approval_changes_no_file(scenario, ran):
     file = ran(JOB, use(), use())
     before = file.read_text()
     done = scenario.launcher("use", "--write", code=3)
@@ -149,7 +149,7 @@ def test_without_consent_nothing_is_written(scenario, ran):
     assert "cannot be combined" in scenario.launcher("use", "--write", "--json", code=64).err
 
 
-def test_a_number_stays_a_number(scenario, ran):
+def test_write_replaces_a_number_with_a_number(scenario, ran):
     text = JOB.replace('memory: "64GiB"', "memMB: 65536").replace("24h", "86400")
     file = ran(text, use(), use())
     written(scenario)
@@ -220,7 +220,7 @@ def test_a_component_keeps_its_arguments(scenario, ran):
     assert file.read_text() == text
 
 
-def test_a_link_stays_a_link(scenario, ran):
+def test_write_keeps_a_job_file_that_is_a_link(scenario, ran):
     file = ran(JOB, use(), use())
     real = file.rename(scenario.folder / "real.yaml")
     file.symlink_to(real)
@@ -338,7 +338,7 @@ def stale(file: Path, text: str) -> None:
         (', memory: "64GiB" -> ', "asks for nothing now"),
     ],
 )
-def test_a_file_that_has_changed_since_is_refused(scenario, ran, change, message):
+def test_write_refuses_a_job_file_that_has_changed_since_the_attempts(scenario, ran, change, message):
     file = ran(JOB, use(), use())
     stale(file, change)
     before = file.read_text() if file.exists() else ""

@@ -22,7 +22,7 @@ def test_an_age_is_shown_in_one_unit(moment, text):
     assert ago(moment, 1000) == text
 
 
-def test_an_age_of_hours_and_days():
+def test_an_old_age_is_shown_in_hours_or_days():
     assert ago(1.0, 7300) == "2h ago"
     assert ago(1.0, 86400 * 3 + 5) == "3d ago"
 

@@ -25,7 +25,7 @@ def root(tmp_path: Path) -> Path:
 
 
 def report(root: Path) -> tuple[str, str | None]:
-    """The lines and the commit that the copy prints."""
+    """Return the lines and the commit that the copy prints."""
     env = {**os.environ, "PYTHONPATH": str(root), "PYTHONDONTWRITEBYTECODE": "1"}
 
     def run(*words: str) -> str:

@@ -185,7 +185,7 @@ def test_a_structured_name_needs_exactly_one_program(given, output):
         StructuredNameArgument.parse_from("x", **given)
 
 
-def test_processes_follow_the_gpus():
+def test_the_number_of_processes_follows_the_gpus_of_the_resource():
     assert str(StructuredJArgument.parse_from("gpu.medium", "2")) == "2x2"
     with pytest.warns(UserWarning, match="3 processes per node, and gpu.medium has 2"):
         assert str(StructuredJArgument.parse_from("gpu.medium", "2x3")) == "2x3"

@@ -30,7 +30,7 @@ def every(
     pair: Tuple[str, int] = ("a", 1),  # noqa: UP006
     many: tuple[float, ...] = (),
 ) -> AppDef:
-    """All types."""
+    """A component with an argument of every type."""
     return AppDef("every", metadata={"text": text})
 
 
@@ -72,12 +72,12 @@ def test_text_is_read_as_the_type_of_its_argument(word, name, value):
 
 @pytest.mark.parametrize(("spelling", "value"), [("true", True), ("1", True), ("YES", True), ("on", True)])
 @pytest.mark.parametrize("prefix", ["--flag=", "--fl="])
-def test_true_has_several_spellings(prefix, spelling, value):
+def test_a_true_argument_has_several_spellings(prefix, spelling, value):
     assert given(every, "--text=t", prefix + spelling)["flag"] is value
 
 
 @pytest.mark.parametrize("spelling", ["false", "0", "No", "off"])
-def test_false_has_several_spellings(spelling):
+def test_a_false_argument_has_several_spellings(spelling):
     assert given(every, "--text=t", "--flag", spelling, defaults={"flag": "true"})["flag"] is False
 
 
@@ -122,7 +122,7 @@ def test_all_problems_are_named_at_once():
     assert [problem.name for problem in caught.value.problems] == ["number", "rate", "text"]
 
 
-def test_dashes_stand_for_underscores():
+def test_dashes_in_names_of_arguments_stand_for_underscores():
     assert given(every, "--text=t", "--maybe-number", "3")["maybe_number"] == 3
 
 
@@ -130,11 +130,11 @@ def test_the_last_value_of_a_repeated_argument_counts():
     assert given(every, "--text=a", "--text=b")["text"] == "b"
 
 
-def test_the_first_bare_word_and_all_behind_it_are_for_the_rest():
+def test_the_first_bare_word_and_all_words_behind_it_go_to_star_args():
     assert given(rest, "--first", "a", "b", "--last", "c")["args"] == ["b", "--last", "c"]
 
 
-def test_words_behind_two_dashes_are_the_rest_without_the_dashes():
+def test_words_behind_two_dashes_go_to_star_args_without_the_dashes():
     got = given(rest, "--first", "a", "--", "--last", "--", "c")
     assert (got["args"], got["last"]) == (["--last", "--", "c"], "z")
 
@@ -150,13 +150,13 @@ def test_an_argument_of_one_letter_takes_one_dash():
     ]
 
 
-def test_the_rest_has_the_type_of_its_annotation():
+def test_star_args_have_the_type_of_their_annotation():
     def numbers(*values: int) -> AppDef: ...
 
     assert given(numbers, "1", "2")["values"] == [1, 2]
 
 
-def test_the_call_has_positions_rest_and_keywords():
+def test_component_args_have_positions_star_args_and_keywords():
     got = component_args_from_str(rest, ["--first", "a", "-x", "3", "b", "c"])
     assert got == ({"first": "a"}, ["b", "c"], {"last": "z", "x": 3})
     assert got.kwargs == {"last": "z", "x": 3}
@@ -168,7 +168,7 @@ def test_values_win_in_the_order_command_line_document_configuration_signature()
     assert (got["number"], got["rate"], got["words"], got["flag"]) == (4, 3.0, ["2"], False)
 
 
-def test_a_configured_default_of_the_rest_is_split_at_blanks():
+def test_a_configured_default_of_star_args_is_split_at_blanks():
     assert given(rest, "--first=a", defaults={"args": "a b --c"})["args"] == ["a", "b", "--c"]
     assert given(rest, "--first=a", "d", defaults={"args": "a b --c"})["args"] == ["d"]
 
@@ -293,7 +293,7 @@ def test_a_component_may_have_an_argument_named_h():
     assert given(f, "-h", "gpu.small")["h"] == "gpu.small"
 
 
-def test_the_words_of_a_usage_line_stand_in_an_order_that_works(capsys):
+def test_the_arguments_of_a_usage_line_are_in_an_order_that_works(capsys):
     with pytest.raises(SystemExit):
         materialize_appdef(rest, ["--help"])
     assert "run rest --first FIRST [--last LAST] [--x X] [ARGS …]\n" in capsys.readouterr().out

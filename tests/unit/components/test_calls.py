@@ -9,7 +9,7 @@ from launcher.errors import UsageError
 @pytest.mark.parametrize(
     ("output", "seconds"), [("", TIMEOUT_S), ("60", 60), ("0.5", 0.5), ("2m", 120), ("1.5h", 5400)]
 )
-def test_the_limit_is_a_duration_as_everywhere(output, seconds):
+def test_the_time_limit_of_component_calls_is_a_duration(output, seconds):
     assert timeout_s({TIMEOUT: output}) == seconds
 
 

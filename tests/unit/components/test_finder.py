@@ -163,7 +163,7 @@ def test_a_survey_says_what_keeps_functions_from_being_components(installed):
 
 
 @pytest.mark.parametrize("value", ["nowhere", "no module!", "", ".relative", "acme_components.nowhere"])
-def test_an_entry_point_that_leads_nowhere_is_reported(installed, value):
+def test_an_entry_point_of_a_missing_module_is_reported(installed, value):
     installed("acme", package=value)
     (line,) = survey().broken
     assert "module" in line

@@ -105,11 +105,11 @@ def test_a_missing_function_is_reported(lint):
     assert texts(lint("def g(): ...")) == ["Function f not found"]
 
 
-def test_without_rules_everything_passes(lint):
+def test_the_linter_without_rules_accepts_every_function(lint):
     assert lint("def f(a): ...", validators=[]) == []
 
 
-def test_descriptions_can_be_asked_for(lint):
+def test_a_rule_may_require_descriptions_of_arguments(lint):
     source = 'def f(a: int, b: int) -> AppDef:\n    """Runs.\n\n    Args:\n        a: one\n    """'
     assert texts(lint(source, validators=[DocstringValidator()])) == [
         "Argument 'b' of function 'f' is not described"

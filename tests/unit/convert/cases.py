@@ -33,7 +33,7 @@ class Case(NamedTuple):
 
 
 def cases(kind: str) -> list[Case]:
-    """The cases of a kind, in the order of their file."""
+    """Return the cases of a kind, in the order of their file."""
     pieces = _HEAD.split((FOLDER / f"{kind}.txt").read_text())[1:]
     found = zip(pieces[::2], pieces[1::2], strict=True)
     return [Case(kind, name, *text.split(_LINE)) for name, text in found]

@@ -111,7 +111,7 @@ def certificates(folder: Path, *more: str) -> Path:
 
 
 def server_tls(folder: Path) -> ssl.SSLContext:
-    """The TLS context of a server with these certificates, which asks its clients for a certificate."""
+    """Return the TLS context of a server that asks its clients for one of these certificates."""
     tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     tls.load_cert_chain(folder / "cert.pem", folder / "key.pem")
     tls.load_verify_locations(folder / "ca.pem")

@@ -29,7 +29,7 @@ class Recorded:
 def opened(
     containers: Sequence[Container], journal: Journal, expected: Sequence[tuple[str, int]] = ()
 ) -> HeldApp:
-    """The app as a watcher sees it, before it decides."""
+    """Return the app as a watcher sees it, before it decides."""
     app = open_app(Labels(containers[0].labels), containers, journal, expected)
     if has_begun(containers, app):
         for event in containers_to_events(app, containers, lambda each: end_of(each, app, None)):
@@ -45,7 +45,7 @@ def next_step(
     timeout_s: float | None = None,
     now: float = NOW,
 ) -> str:
-    """`stop peer, end failed`; `restart app in 9 s, halt id1, start id0`; `wait`, `wait until 120`."""
+    """Return the step as text: `stop peer, end failed`; `restart app in 9 s, start id0`; `wait until 120`."""
     app = opened(containers, journal, expected)
     app.timeout_s = timeout_s
     made = Recorded()

@@ -22,14 +22,14 @@ from tests.unit.docker.fake_engine import NEEDS_OPENSSL, FakeEngine, certificate
 
 
 def _context(config: Path, name: str, host: str, **more: object) -> Path:
-    """A context as `docker context create` lays it down; returns the folder for its TLS files."""
+    """Write a context as `docker context create` does; return the folder for its TLS files."""
     meta = _meta(config, name)
     meta.write_text(json.dumps({"Name": name, "Endpoints": {"docker": {"Host": host, **more}}}))
     return config / "contexts" / "tls" / meta.parent.name / "docker"
 
 
 def _meta(config: Path, name: str) -> Path:
-    """The file of a context, in its folder."""
+    """Return the file of a context, in its folder."""
     folder = config / "contexts" / "meta" / sha256(name.encode()).hexdigest()
     folder.mkdir(parents=True)
     return folder / "meta.json"

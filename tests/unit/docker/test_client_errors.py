@@ -157,7 +157,7 @@ def test_a_connection_that_breaks_off_is_one_error(tmp_path: Path, where: str):
     assert "IncompleteRead" not in str(caught.value)
 
 
-def test_a_host_that_does_not_exist_was_never_reached():
+def test_an_engine_on_an_unknown_host_is_unreachable():
     engine = connect(environ={"DOCKER_HOST": "tcp://-nohost-:2375"})  # no name server is asked
     with pytest.raises(EngineUnreachable, match=r"^cannot reach the Docker engine at .*: no such host(\n|$)"):
         engine.containers()

@@ -39,7 +39,7 @@ def _no_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
     [reply(500, "{}"), reply(502, "<html>"), reply(503, "busy"), reply(200, "["), CUT_OFF, b"", b"what?\r\n"],
     ids=["500", "502", "503", "no JSON", "cut off", "hung up", "no HTTP"],
 )
-def test_a_question_is_asked_again_twice_when_the_engine_fails(tmp_path: Path, fault: bytes) -> None:
+def test_a_read_is_retried_twice_when_the_engine_fails(tmp_path: Path, fault: bytes) -> None:
     answers = [reply(200, "[]"), fault, fault]
     with fake_engine(tmp_path, lambda *_: answers.pop()) as (fake, engine):
         assert engine.containers() == []
@@ -49,7 +49,7 @@ def test_a_question_is_asked_again_twice_when_the_engine_fails(tmp_path: Path, f
     assert len(fake.asked) == 1 + 3
 
 
-def test_the_first_question_is_asked_again_too(tmp_path: Path) -> None:
+def test_the_first_ping_is_retried_too(tmp_path: Path) -> None:
     with fake_engine(tmp_path, lambda *_: reply(200, "[]")) as (fake, engine):
         fake.ping = reply(503, "starting")
         with pytest.raises(EngineError, match="starting"):
@@ -82,7 +82,7 @@ def test_a_head_that_ends_with_the_connection_is_no_answer(
 
 
 @pytest.mark.parametrize("status", [400, 404, 409, 501])
-def test_an_answer_that_will_not_change_is_not_asked_for_again(tmp_path: Path, status: int) -> None:
+def test_a_request_whose_answer_will_not_change_is_not_retried(tmp_path: Path, status: int) -> None:
     with fake_engine(tmp_path, lambda *_: reply(status, "{}")) as (fake, engine), pytest.raises(EngineError):
         engine.containers()
     assert len(fake.asked) == 1 + 1
@@ -100,7 +100,9 @@ def test_an_answer_that_will_not_change_is_not_asked_for_again(tmp_path: Path, s
     ],
     ids=["POST create", "POST start", "DELETE", "POST exec", "PUT"],
 )
-def test_a_change_is_asked_for_once(tmp_path: Path, change: Callable[[Engine], object], fault: bytes) -> None:
+def test_a_request_that_changes_the_engine_is_not_retried(
+    tmp_path: Path, change: Callable[[Engine], object], fault: bytes
+) -> None:
     with fake_engine(tmp_path, lambda *_: fault) as (fake, engine), pytest.raises(EngineError):
         change(engine)
     assert len(fake.asked) == 1 + 1

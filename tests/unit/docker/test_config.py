@@ -87,7 +87,7 @@ def test_an_edited_request_for_gpus_stays():
     assert made.containers[1].kwargs["device_requests"][0]["device_ids"] == ["0", "1"]
 
 
-def test_memory_need_not_be_whole():
+def test_memory_may_be_a_fraction_of_a_mebibyte():
     half = Role("r", "i", entrypoint="x", resource=Resource(cpu=-1, gpu=-1, memMB=8.5))
     assert container(half).body()["HostConfig"]["Memory"] == 8 * 2**20 + 2**19
 

@@ -97,7 +97,7 @@ VALUES = {
 
 
 def request(**edits):
-    """A dry run's request whose first container was edited."""
+    """Return a dry run's request whose first container was edited."""
     job = build_request(APP, options().resolve({}), session="s")
     job.containers[0].kwargs.update(edits)
     return job
@@ -113,7 +113,7 @@ def flat(body):
 
 
 def by_sdk(**kwargs):
-    """The body that the SDK itself would send, without the fields for a client that attaches."""
+    """Return the body that the SDK itself would send, without the fields for a client that attaches."""
     made = models._create_container_args({"image": "img", "command": None, "version": "1.43", **kwargs})
     found = flat(types.ContainerConfig("1.43", **made))
     return {
@@ -133,13 +133,13 @@ def test_an_edit_reaches_the_engine_as_the_sdk_would_send_it(word):
 
 
 def contained(value, other):
-    """Whether `other` has all that the SDK sends; our containers also have variables, labels and mounts."""
+    """Return whether `other` has all fields that the SDK sends; it may have variables and labels, too."""
     value, other = without_gaps(value), without_gaps(other)
     return other.items() >= value.items() if isinstance(value, dict) else other == value
 
 
 def without_gaps(value):
-    """The body without the fields that are left open."""
+    """Return the body without the fields that are left open."""
     if isinstance(value, list):
         return [without_gaps(each) for each in value]
     return {k: v for k, v in value.items() if v not in (None, "")} if isinstance(value, dict) else value

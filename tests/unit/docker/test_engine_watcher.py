@@ -42,7 +42,7 @@ def at_run_time(node: ast.AST) -> Iterator[ast.ImportFrom]:
 
 
 def imported(module: str) -> set[str]:
-    """The modules of launcher that a module imports at run time."""
+    """Return the modules of launcher that a module imports at run time."""
     nodes = list(at_run_time(modules()[module]))
     names = {f"{node.module}.{alias.name}" for node in nodes for alias in node.names}
     return {each for each in names | {str(node.module) for node in nodes} if each in modules()}
@@ -92,7 +92,7 @@ def test_apps_with_another_image_or_socket_have_another_watcher() -> None:
 
 
 def found(monkeypatch: pytest.MonkeyPatch, host: str, cfg: dict[str, Any], **role: Any) -> list[str]:
-    """The messages of the problems of an app with one role."""
+    """Return the messages of the problems of an app with one role."""
     monkeypatch.setenv("DOCKER_HOST", host)
     app = AppDef("train", [replace(Role("main", "python:3.12-slim", entrypoint="true"), **role)])
     problems = DockerScheduler("test", detach=True).app_problems(app, options().resolve(cfg))

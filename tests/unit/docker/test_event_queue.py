@@ -89,7 +89,7 @@ def test_a_silent_stream_does_not_mean_that_the_engine_went_away(queue: EventQue
 
 
 def _observed(queue: EventQueue, state_text: str, *, keeps: bool = False) -> tuple[int | None, str]:
-    """Code and loss of an end, as a watcher records it when the engine is back."""
+    """Return the exit code and the loss that a watcher records for an end when the engine is back."""
     back: Any = SimpleNamespace(
         started_at=lambda: 99.0, answer_anew=lambda: None, keeps_containers=lambda: keeps
     )
@@ -141,7 +141,7 @@ def test_without_a_watcher_an_end_while_an_engine_with_live_restore_was_away_is_
 
 
 def test_the_event_of_an_earlier_run_does_not_count_for_the_current_run(queue: EventQueue) -> None:
-    """Neither its exit code counts, nor the fact that it ended by itself."""
+    """The exit code of the event does not count, and neither does its cause."""
     put(queue, ("die", {"exitCode": "3"}), at=9.0)
     queue.drain()
     assert _observed(queue, "exited 0") == (None, UNSEEN)

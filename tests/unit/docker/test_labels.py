@@ -67,7 +67,7 @@ def test_all_fields_of_an_attempt_are_read_back_from_its_labels():
     assert labels.is_job
 
 
-def test_edition_and_needs_come_back():
+def test_edition_and_needs_are_read_back_from_labels():
     needs = (StoodOn("prepare", 3, 2, "prepare-3-abcde", "local_docker"),)
     repeated = replace(ATTEMPT, edition=5, needs=needs)
     made = attempt_labels(repeated)
@@ -99,7 +99,7 @@ def test_the_retry_label_holds_a_pause_only_where_the_role_has_one():
     assert read.retries == {"r": (1, "APPLICATION", 0), "s": (1, "APPLICATION", 9)}
 
 
-def test_an_app_of_no_job_comes_back_whole():
+def test_an_app_without_a_job_is_read_back_whole():
     cfg = options().resolve({})
     labels = read_labels(app_labels(APP, cfg, "train-x", "mine", 5.5, None) | RESERVATION_LABELS)
     assert app_from_document(labels.document, labels.name, labels.metadata) == APP

@@ -19,7 +19,7 @@ def turn_until(loop: Loop, happened: Event) -> None:
 
 
 def threads_end(before: int) -> None:
-    """Wait until a pool has no more than its idle threads."""
+    """Wait until a pool has only its idle threads."""
     deadline = time.monotonic() + 120.0
     while active_count() > before + 2:
         assert time.monotonic() < deadline, "they live on"

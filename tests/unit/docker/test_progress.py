@@ -26,7 +26,7 @@ LATE: dict[str, Any] = {**READY, "e": "late", "why": "not ready after 60 s: ther
 
 
 def found_of(state_text: str, rules: dict[str, dict[str, Any]], retries: list[Any]) -> list[Container]:
-    """Containers from the state of one replica of each role, such as "created|exited 0.ended"."""
+    """Return containers by the state of one replica of each role, such as "created|exited 0.ended"."""
     made = []
     for role, each in zip(rules, state_text.split("|"), strict=True):
         state, _, mark = each.partition(".")

@@ -47,7 +47,7 @@ def test_a_lock_is_held_by_one_process_that_it_names(app_dir: str) -> None:
     record.claim(app_dir).release()
 
 
-def test_the_record_is_private(app_dir: str) -> None:
+def test_the_record_of_a_docker_app_is_private(app_dir: str) -> None:
     record.claim(app_dir).release()
     record.append(app_dir, "starting")
     record.write_attempt(app_dir, {"app_id": "app"})
@@ -94,7 +94,7 @@ def test_the_declaration_of_an_app_is_the_first_line_and_alone_no_journal(app_di
     assert record.journal(app_dir) is None
 
 
-def test_without_a_folder_nothing_is_written(app_dir: str) -> None:
+def test_an_app_without_a_folder_gets_no_record(app_dir: str) -> None:
     assert not record.append(app_dir, "starting")
     assert record.journal(app_dir) is None
     assert record.app_ids() == []

@@ -59,13 +59,13 @@ def test_the_state_is_derived_from_the_list_of_containers_alone(name: str) -> No
 
 
 @pytest.mark.parametrize("name", [name for name in ENDED if Record(name).inspected])
-def test_containers_alone_show_the_end(name: str) -> None:
+def test_the_containers_of_a_0_1_app_show_its_end_without_a_journal(name: str) -> None:
     record = Record(name)
     assert record.read(record.inspected, None).state == record.seen["state"]
 
 
 @pytest.mark.parametrize("name", ENDED)
-def test_the_journal_alone_shows_the_end(name: str) -> None:
+def test_the_journal_of_a_0_1_app_shows_its_end_without_containers(name: str) -> None:
     record = Record(name)
     found = record.read([], record.journal)
     assert (found.state, found.message) == (record.seen["state"], record.seen["message"])
@@ -84,7 +84,7 @@ def test_the_journal_alone_shows_the_end(name: str) -> None:
         ("used-up-role", "leave"),
     ],
 )
-def test_a_watcher_goes_on_with_the_app(name: str, step: str) -> None:
+def test_a_watcher_continues_an_app_of_version_0_1(name: str, step: str) -> None:
     record = Record(name)
     text = next_step(record.inspected, record.journal, expected=record.expected, now=2e9)
     for each in record.inspected:

@@ -50,7 +50,7 @@ def listen(opened: list[Any]) -> Listen:
 
 @pytest.fixture
 def connect(opened: list[Any]) -> Callable[..., Any]:
-    """Connects as a client; None where nothing listens."""
+    """A function that connects as a client, and returns None when nothing listens."""
 
     def connect(name: str = "name") -> Any:
         client = rendezvous.connect(name)

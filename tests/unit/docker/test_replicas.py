@@ -24,7 +24,7 @@ def halt(k: int, start: float | None = None) -> dict[str, Any]:
 
 
 def seen(*state_text: str, events: list[dict[str, Any]] | None = None, **facts: Any) -> DockerAppView:
-    """An app of replicas that were started, as far as containers and events show."""
+    """Return an app of replicas that were started, as far as containers and events show."""
     found = [container(k, each, **facts) for k, each in enumerate(state_text) if each]
     app = view(found, Journal([STARTING, *(events or [])]), expected_replicas=[("main", k) for k in (0, 1)])
     assert app is not None

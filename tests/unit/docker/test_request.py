@@ -45,7 +45,7 @@ def request(app=APP, app_id="train-1-abcde", session="demo", **cfg):
 
 
 def one(role=None, **cfg):
-    """The first container of an app with this role alone."""
+    """Return the first container of an app with this role alone."""
     return request(AppDef("a", [role or Role("r", "i", entrypoint="true")]), **cfg).containers[0]
 
 

@@ -16,7 +16,7 @@ RETRIES = {"a": [2, "REPLICA"], "b": [1, "ROLE"]}
 
 
 def journal(history: str, retries: dict[str, Any] = RETRIES) -> str:
-    """An app whose watcher has exited; its id.
+    """Record an app whose watcher has exited; return its id.
 
     history: `a/0=3` ends with 3, `a/0=!` is not ready in time, `REPLICA a/0` is a restart, `ROLE b/0 b/1` one
     of several replicas, `end` the end of the app; anything else is a line as it is.

@@ -25,7 +25,7 @@ def container(id: str = "c", start: float | None = START, state: str = "running"
 
 
 class Engine:
-    """Answers with samples, the last one again and again. `gate`: holds each answer back."""
+    """An engine that answers with samples, at last with the last one. `gate` holds each answer back."""
 
     def __init__(self, *found: Any) -> None:
         self.found = list(found) or [(1.0, 0.5, 100)]
@@ -110,7 +110,7 @@ def test_a_run_is_sampled_when_its_age_has_doubled_and_every_300_s(clock: Clock,
     assert engine.asked == ["c"] * 13
 
 
-def test_a_further_step_changes_no_time(clock: Clock, engine: Engine) -> None:
+def test_further_looks_do_not_move_the_next_sample(clock: Clock, engine: Engine) -> None:
     for _ in range(3):
         clock.app.follow([container()])
     clock.app.follow([container(state="paused")])

@@ -47,7 +47,7 @@ def journal(*lines: dict[str, object]) -> Journal:
 def viewed(
     containers: list[Container], record_events: Journal | None, expected: list[tuple[str, int]], **facts: Any
 ) -> DockerAppView | None:
-    """The view of an app: the same whether its journal declares the app, or its labels alone do."""
+    """Return the view of an app: the same whether its journal declares the app, or its labels alone do."""
     found = view(containers, record_events, expected_replicas=expected, **facts)
     if record_events is not None and containers:
         counts = {role: 1 + max(k for name, k in expected if name == role) for role, _ in expected}
@@ -96,7 +96,7 @@ def test_the_state_is_derived_from_containers_without_a_journal(
     assert seen(*state_text).state == state
 
 
-def test_no_container_and_no_journal_is_no_app() -> None:
+def test_an_id_without_containers_and_journal_has_no_app() -> None:
     assert view([], None) is None
 
 
@@ -132,7 +132,7 @@ def test_an_out_of_memory_kill_is_reported() -> None:
     assert seen("exited 137", "exited 137", oom=True).message == "main/0 was killed: out of memory"
 
 
-def test_without_a_journal_a_failure_is_an_end() -> None:
+def test_a_failure_without_a_journal_is_the_end_of_the_app() -> None:
     assert seen("exited 3", "exited 0", **RESTARTS).state == "failed"
     assert seen("exited 3", "exited 0", record_events=journal({"e": "adopted"}), **RESTARTS).state == "failed"
 
@@ -198,7 +198,7 @@ def test_removed_replicas_are_lost_and_not_pending() -> None:
 @pytest.mark.parametrize(
     ("state", "waits"), [("paused", "paused"), ("restarting 1", "waits to be restarted")]
 )
-def test_a_replica_that_waits_says_for_what(state: str, waits: str) -> None:
+def test_the_state_of_a_container_says_what_its_replica_waits_for(state: str, waits: str) -> None:
     assert seen(state, "running").replicas[0].waits == waits
 
 

@@ -12,7 +12,7 @@ PROCESS = replace(this_process(), host=f"{watchers.PREFIX}0123", pid=1)
 
 
 def engine(shown: Owner, *, started_at: float = 1.0, written_at: float = 2.0) -> Any:
-    """An engine whose watcher runs since `started_at`, and has named its process at `written_at`."""
+    """Return an engine whose watcher runs since `started_at`, and has named its process at `written_at`."""
     return SimpleNamespace(
         inspect=lambda name: SimpleNamespace(state="running", started_at=started_at),
         path_stat=lambda name, path: SimpleNamespace(written_at=written_at),
@@ -20,8 +20,8 @@ def engine(shown: Owner, *, started_at: float = 1.0, written_at: float = 2.0) ->
     )
 
 
-def test_a_process_before_a_restart_of_the_watcher_is_dead_at_once() -> None:
-    """Its app was being submitted a moment ago: the next apply need not wait for its client."""
+def test_a_process_of_an_earlier_run_of_the_watcher_is_dead_at_once() -> None:
+    """The app was being submitted a moment ago: the next apply need not wait for the client."""
     before = replace(PROCESS, start=PROCESS.start - 1)
     assert watchers.may_be_alive(engine(PROCESS), PROCESS, time.time())
     assert not watchers.may_be_alive(engine(PROCESS), before, time.time())

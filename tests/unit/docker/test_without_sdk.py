@@ -15,7 +15,7 @@ from tests.unit.docker.fake_engine import fake_engine, reply
 
 @pytest.fixture
 def _hidden(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The package cannot be imported in this process."""
+    """Make the package impossible to import in this process."""
     monkeypatch.setitem(sys.modules, "docker", None)
 
 

@@ -67,7 +67,7 @@ def yaml_files(draw: st.DrawFn) -> str:
 
 
 class _Writer:
-    """Writes values as block YAML, in brackets, with any of the quotes."""
+    """Writer of values as block YAML or in brackets, with either kind of quotes."""
 
     def __init__(self, draw: st.DrawFn) -> None:
         self.draw = draw

@@ -12,7 +12,7 @@ from tests.unit.jobfile.test_fuzz import damaged
 
 
 def meaning(document: Document) -> object:
-    """All of a job file but the order of the fields that have one."""
+    """Return the data of a job file without the order of the fields that the formatter orders."""
     value = dict(document.value or {})
     roles = value.pop("roles", {})
     names = list(roles) if isinstance(roles, dict) else None

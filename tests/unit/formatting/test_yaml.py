@@ -72,7 +72,7 @@ def test_a_comment_at_the_end_of_a_block_belongs_to_the_block_as_deep_as_it_stan
     assert formatted(text) == text
 
 
-def test_comments_keep_their_column_where_they_can():
+def test_comments_keep_their_column_where_there_is_room():
     text = "version: 1   # one\nname: job    # two\nroles: {a: {entrypoint: b}}\n"
     assert formatted(text) == text
     assert "name: 'j\"ob'  # two" in formatted(text.replace("job    ", '"j\\"ob" '))
@@ -112,7 +112,7 @@ def test_brackets_over_several_lines_are_written_out_with_their_comments():
         """)
 
 
-def test_text_blocks_keep_their_text():
+def test_formatting_keeps_the_text_of_text_blocks():
     text = formatted("""\
         version: 1
         name: job
@@ -145,7 +145,7 @@ def test_text_blocks_keep_their_text():
     )
 
 
-def test_numbers_keep_their_digits():
+def test_formatting_keeps_the_digits_of_numbers():
     text = formatted(
         "version: 1\nname: j\nroles: {a: {entrypoint: b, args: [3.10, 0x1F, 1e5, .5], env: {A: 007}}}\n"
     )
@@ -231,7 +231,7 @@ def test_a_key_after_a_text_block_with_kept_line_ends_adds_no_line_to_the_block(
     assert text == "version: 1\nname: job\ndescription: |+\n  a\n\n"
 
 
-def test_missing_values_stay_missing():
+def test_formatting_keeps_missing_values_missing():
     assert formatted("x-a: {a, b: }\nname:\n") == "x-a: {a: , b: }\nname:\n"
 
 

@@ -14,7 +14,7 @@ def read(text: str, name: str) -> Source:
 
 
 def formatted(text: str, *, name: str = "job.launcher.yaml") -> str:
-    """The canonical text of a job file; the text may be indented. Formatted again, it must not change."""
+    """Return the canonical text of a job file, which may be indented; a second run must not change it."""
     source = read(textwrap.dedent(text).lstrip("\n"), name)
     document = parse(source)
     assert document.problems == []
@@ -29,5 +29,5 @@ def toml(text: str) -> str:
 
 
 def block(text: str) -> str:
-    """A text as it is written in a test, without its indentation."""
+    """Return a text as it is written in a test, without its indentation."""
     return textwrap.dedent(text).lstrip("\n")

@@ -346,7 +346,7 @@ def test_no_program_that_a_checkout_names_is_run(work_tree: Path, tmp_path: Path
 
 
 def test_a_configured_work_tree_of_git_is_ignored(work_tree: Path):
-    """Else a plan would call job files added that a commit has long had."""
+    """Otherwise a plan would call job files added although the commit has them."""
     git(work_tree, "config", "core.worktree", str(work_tree.parent))
     repo = found(work_tree)
     assert not repo.head().is_dirty
@@ -365,7 +365,7 @@ def test_a_commit_has_the_contents_of_its_id_whatever_replaces_it(work_tree: Pat
 
 
 def test_the_parts_of_a_submodule_belong_to_the_submodule(work_tree: Path, tmp_path: Path):
-    """Its own configuration has a `core.worktree`, as git writes it."""
+    """Git writes a `core.worktree` into the configuration of a submodule."""
     outer = tmp_path / "outer"
     outer.mkdir()
     git(outer, "init", "-q")

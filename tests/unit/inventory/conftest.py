@@ -7,7 +7,7 @@ from launcher.state.store import Store
 
 @pytest.fixture
 def record(tmp_path, monkeypatch):
-    """Puts attempts into the ledger; the current directory is of project `default`."""
+    """A function that puts attempts into the ledger; the current directory has the project `default`."""
     monkeypatch.chdir(tmp_path)
 
     def put(*attempts):

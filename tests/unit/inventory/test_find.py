@@ -170,7 +170,7 @@ def test_a_command_for_whole_apps_takes_no_role(record):
 
 
 def test_an_engine_is_asked_once_for_several_names(record, monkeypatch):
-    """Also where its attempts are newer than those on record, and where nothing is on record."""
+    """The attempts on the engine may be newer than the records, and there may be no records."""
     asked, known = [], []
     jobs = {name: launch(name) for name in ("train", "eval", "other", "sweep-0", "sweep-1")}
 

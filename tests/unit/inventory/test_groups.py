@@ -14,7 +14,7 @@ from tests.unit.cli.worlds import attempt, launch
 
 
 def of_matrix(name, *slugs, file="sweep.launcher.yaml", target="default", origin="example.org/repo"):
-    """The succeeded attempts of a matrix' jobs."""
+    """Return the succeeded attempts of a matrix' jobs."""
     made = [launch(f"{name}-{slug}") for slug in slugs]
     keys = [JobKey("default", target, each.key.job) for each in made]
     return [

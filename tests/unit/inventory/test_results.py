@@ -33,11 +33,11 @@ def test_the_json_of_a_result_is_read_by_strict_parsers():
     assert ResultRow("loss", None, 0.5).to_json() == {"name": "loss", "old": None, "new": 0.5}
 
 
-def test_a_number_beyond_all_bounds_is_left_out():
+def test_a_result_larger_than_any_float_is_left_out():
     assert numbers_in(f'{{"a": 1{"0" * 400}, "b": 1}}'.encode()) == {"b": 1.0}
 
 
-def test_names_are_short_and_printable_and_their_number_is_bounded():
+def test_names_of_results_are_short_and_printable_and_their_number_is_bounded():
     assert [*numbers_in(json.dumps({"a\x1b[31m\n\u202e": 1}).encode())] == ["a\\x1b[31m\\n\\u202e"]
     found = numbers_in(json.dumps({f"{number}{'x' * 200}": number for number in range(2000)}).encode())
     assert len(found) == 1000

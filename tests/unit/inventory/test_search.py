@@ -19,7 +19,7 @@ def query(regex: str, **how: object) -> Query:
 
 
 def blocks(text: bytes, cuts: list[int]) -> list[LogBlock]:
-    """The text in pieces; the byte at an offset was written at that time."""
+    """Return the text in pieces; the byte at an offset was written at that time."""
     places = sorted({0, len(text), *(min(cut, len(text)) for cut in cuts)})
     made = []
     for start, end in pairwise(places):
@@ -89,7 +89,7 @@ class Logs:
 
 @pytest.fixture
 def apps(monkeypatch):
-    """Searches these apps with the given errors; the ids with a match, the report and the ids asked for."""
+    """A function that searches apps with these errors: ids with a match, report, and searched ids."""
 
     def run(app_ids, errors):
         engine = Engine(errors)

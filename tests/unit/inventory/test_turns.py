@@ -29,7 +29,7 @@ def test_the_first_app_in_line_waits_for_the_amount_that_is_not_free() -> None:
     }
 
 
-def test_many_holders_are_counted() -> None:
+def test_a_message_names_two_holders_and_counts_the_others() -> None:
     holders = [ticket(f"a-{n}", n, HOLDS, cpu=1) for n in range(5)]
     last = ticket("z-1", 9, cpu=1, lacks=(CPU, ""))
     assert why([*holders, last]) == {"z-1": "1st in line for 1 core held by a-0, a-1 and 3 more"}

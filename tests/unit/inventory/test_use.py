@@ -58,7 +58,7 @@ def test_memory_that_may_have_been_more_makes_no_suggestion(source):
     assert judge("memory_bytes", GIB, samples(GIB, GIB, source=source)) == (None, "")
 
 
-def test_two_attempts_have_to_agree():
+def test_a_suggestion_needs_two_attempts_that_agree():
     assert judge("cpu_millis", 8000, samples(1000)) == (
         None,
         "2 attempts have to agree, and 1 has succeeded",
@@ -117,7 +117,7 @@ def test_only_attempts_of_the_period_and_of_the_jobs_asked_for_count(launcher_ho
     assert uses(5000.0) == ([], 0)
 
 
-def test_a_better_measurement_counts_alone(launcher_home):
+def test_attempts_with_a_worse_measurement_do_not_count(launcher_home):
     put(ran(1, 30, "process"), ran(2, 8), ran(3, 9, "accounting"))
     memory = memory_of(uses(0.0)[0])
     assert (memory.highest, len(memory.samples), memory.suggested) == (9 * GIB, 2, 12 * GIB)

@@ -28,7 +28,7 @@ def write(folder: Path, texts: str) -> None:
 
 
 def compiled(folder: Path, *paths: str, **options: Any) -> Compiled:
-    """Job files of a folder, or all of them."""
+    """Compile these job files of a folder, or all of its job files."""
     components, reads = options.pop("components", None), options.pop("reads_environ", True)
     environment = Environment(
         schedulers=SCHEDULERS,
@@ -41,14 +41,14 @@ def compiled(folder: Path, *paths: str, **options: Any) -> Compiled:
 
 
 def launches(folder: Path, *paths: str, **options: Any) -> dict[str, Launch]:
-    """The launches of files that must be right, by job."""
+    """Return the launches of files that must be right, by job."""
     result = compiled(folder, *paths, **options)
     assert result.diagnostics == (), render(result.diagnostics)
     return {launch.key.job: launch for launch in result.launches}
 
 
 def places(result: Compiled) -> list[str]:
-    """`FILE:LINE:COLUMN CODE` for each diagnostic."""
+    """Return `FILE:LINE:COLUMN CODE` for each diagnostic."""
     return [
         f"{found.file.removeprefix('./')}:{found.span.line}:{found.span.column} {found.code}"
         if found.span

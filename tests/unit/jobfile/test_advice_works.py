@@ -17,7 +17,7 @@ def name_for(text: str) -> str:
 
 
 def advised(folder: Path, text: str) -> str:
-    """The text that the only problem of a file advises to write."""
+    """Return the text that the only problem of a file advises to write."""
     (found,) = compile_text(folder, text, name=name_for(text)).diagnostics
     advice = found.label if "write " in found.label else found.hint
     return advice.partition("write ")[2].partition(": it is read")[0]
@@ -154,7 +154,7 @@ def test_a_mount_of_compose_is_rewritten(tmp_path: Path, text: str, given: str, 
     assert lines(compile_text(tmp_path, right, name=name_for(text))) == []
 
 
-def test_a_path_alone_is_no_mount(tmp_path: Path) -> None:
+def test_a_mount_without_a_destination_gets_the_advice_to_add_one(tmp_path: Path) -> None:
     (found,) = compile_text(tmp_path, ROLE + "    mounts: [./data]\n").diagnostics
     assert found.message == "`./data` does not say which path it has in the container"
     assert found.label == 'write "type=bind,src=./data,dst=/PATH"'
@@ -292,7 +292,7 @@ def test_a_file_of_another_tool_gets_one_sentence(tmp_path: Path, text: str, kin
     assert f"`{command}`" in found.hint
 
 
-def test_a_job_whose_roles_are_called_services_is_a_job(tmp_path: Path) -> None:
+def test_a_job_with_services_in_place_of_roles_gets_the_advice_to_write_roles(tmp_path: Path) -> None:
     (found,) = compile_text(tmp_path, HEAD + "services: {web: {entrypoint: x}}\n").diagnostics
     assert found.label == "did you mean `roles`?"
 
@@ -309,7 +309,7 @@ def test_a_job_whose_roles_are_called_services_is_a_job(tmp_path: Path) -> None:
         TOML_HEAD + "defaults = 3\nroles.main.entrypoint = 'sh'\n",
     ],
 )
-def test_hints_for_toml_are_toml(tmp_path: Path, text: str) -> None:
+def test_hints_about_a_toml_file_are_toml(tmp_path: Path, text: str) -> None:
     import tomli
 
     advice = [

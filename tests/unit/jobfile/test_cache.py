@@ -37,7 +37,7 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.fixture
 def compiles(monkeypatch: pytest.MonkeyPatch) -> list[object]:
-    """Gets an item at each compile."""
+    """A list that gets an item at each compile."""
     count: list[object] = []
     compile = jobs._compiled
 
@@ -51,7 +51,7 @@ def compiles(monkeypatch: pytest.MonkeyPatch) -> list[object]:
 
 @pytest.fixture
 def plan(capsys: pytest.CaptureFixture[str], compiles: list[object]) -> Callable[..., tuple[bool, str]]:
-    """`launcher plan`: whether it was answered without compiling, and its output."""
+    """A function that runs `launcher plan`: whether it compiled nothing, and its output."""
 
     def run(*argv: str, command: str = "plan") -> tuple[bool, str]:
         before = len(compiles)
@@ -78,7 +78,7 @@ def git(*argv: str, cwd: Path) -> None:
 
 
 def is_kept(plan: Callable[..., tuple[bool, str]], *argv: str) -> bool:
-    """Whether a third run is answered without compiling, the second one having been."""
+    """Return whether a third run is answered without compiling, after a second one that was."""
     plan(*argv)
     return plan(*argv)[0]
 
@@ -196,7 +196,7 @@ def test_a_matrix_in_another_file_that_a_job_needs_is_noticed(here, plan):
     assert "sweep-3" in second
 
 
-def test_the_commit_the_branch_and_changed_files_are_asked_anew(here, plan):
+def test_a_new_commit_branch_or_edit_is_noticed(here, plan):
     write(here / "a.launcher.yaml", value="$<git.sha>-$<git.branch>")
     git("init", "-q", "-b", "main", cwd=here)
     git("add", ".", cwd=here)
@@ -335,7 +335,7 @@ def test_the_folder_and_its_files_are_private(here, plan):
         lambda data: os.urandom(len(data)),
     ],
 )
-def test_a_damaged_entry_is_replaced(here, plan, damage):
+def test_a_damaged_entry_of_the_cache_is_replaced(here, plan, damage):
     write(here / "a.launcher.yaml")
     assert is_kept(plan, "a.launcher.yaml")
     for path in cache().iterdir():
@@ -358,7 +358,7 @@ def test_an_entry_under_the_name_of_another_is_ignored(here, plan):
     assert "other" in shown
 
 
-def test_a_damaged_key_is_replaced(here, plan):
+def test_a_damaged_key_of_the_cache_is_replaced(here, plan):
     write(here / "a.launcher.yaml")
     assert is_kept(plan, "a.launcher.yaml")
     (cache() / "key").write_bytes(b"short")

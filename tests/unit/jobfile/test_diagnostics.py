@@ -133,13 +133,13 @@ def test_positions_count_characters_whatever_the_line_end() -> None:
         ("password:", "password:"),
     ],
 )
-def test_a_frame_stars_literals_that_look_like_secrets(line: str, shown: str) -> None:
+def test_an_excerpt_masks_literals_that_look_like_secrets(line: str, shown: str) -> None:
     assert without_secrets(line) == shown
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("part", sampled(["a", "a: ", 'a:"', "'", " ", "a ", "a=\\", "-"], "a: ", "a "))
-def test_a_frame_of_a_very_long_line_is_made_at_once(part: str) -> None:
+def test_an_excerpt_of_a_very_long_line_is_made_at_once(part: str) -> None:
     line = part * (2**20 // len(part))
     assert len(without_secrets(line)) == len(line)  # the suite's time limit is the bound
 

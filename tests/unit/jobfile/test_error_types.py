@@ -92,7 +92,7 @@ def kinds(schema: Any) -> Iterator[str]:
 
 @lru_cache(maxsize=1)
 def reachable() -> frozenset[str]:
-    """The error types that our models can raise."""
+    """Return the error types that our models can raise."""
     found = {kind for schema in schemas() for kind in kinds(schema)}
     assert found - RAISED.keys() == set(), "say what these can raise"
     return frozenset(error for kind in found for error in RAISED[kind])
@@ -121,7 +121,7 @@ def test_no_error_type_lets_the_words_of_pydantic_through(path: Path, value: Any
 
 
 def say(kind: str, path: Path, value: Any) -> list[Diagnostic]:
-    """The message about an error of a kind, found in the value at a path."""
+    """Return the message about an error of a kind, found in the value at a path."""
     context = dict(ERRORS[kind]["example_context"] or {})
     if "actual_length" in context:
         context["actual_length"] = 3  # the example has none for `too_long`
@@ -231,7 +231,7 @@ def example_of(model: type[Model]) -> dict[str, Any]:
 
 
 def example(annotation: Any) -> Any:
-    """A value of a type that has models in it; None for any other type."""
+    """Return a value of a type that has models in it; None for any other type."""
     origin, parts = get_origin(annotation), get_args(annotation)
     if isinstance(annotation, type) and issubclass(annotation, Model):
         return example_of(annotation)
@@ -248,7 +248,7 @@ def example(annotation: Any) -> Any:
 
 
 def alternatives(annotation: Any) -> list[Any]:
-    """An example of every model in a union."""
+    """Return an example of every model in a union."""
     while get_origin(annotation) is Annotated:
         annotation = get_args(annotation)[0]
     if get_origin(annotation) in (Union, UnionType):

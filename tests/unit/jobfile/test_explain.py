@@ -100,7 +100,7 @@ def test_an_unknown_code_gets_the_nearest_code(capsys: pytest.CaptureFixture[str
     assert "`launcher explain` lists the codes" in capsys.readouterr().err
 
 
-def test_colour_is_for_terminals() -> None:
+def test_explain_colours_its_output_only_for_a_terminal() -> None:
     from launcher.cli.main import dispatch
     from tests.unit.cli.test_console import Terminal
 

@@ -78,7 +78,7 @@ def test_the_example_shows_the_reason_and_the_remedy_removes_it(code, scenario, 
 
 
 def words_of(command: str) -> list[str]:
-    """The words of a command without `launcher` in front."""
+    """Return the words of a command without `launcher` in front."""
     words = shlex.split(command)
     return words[1:] if words[0] == "launcher" else words
 
@@ -101,14 +101,14 @@ def typed(line: str, scenario: Scenario, monkeypatch: pytest.MonkeyPatch) -> Non
 
 
 def is_failing(scenario: Scenario) -> bool:
-    """Whether the example is about a job that fails for want of a file."""
+    """Return whether the job of the example fails because a file is missing."""
     file = scenario.folder / "job.launcher.yaml"
     text = file.read_text() if file.exists() else ""
     return "data.csv]}}" in text and not (scenario.folder / "data.csv").exists()
 
 
 def reasons(code: str, argv: list[str], scenario: Scenario) -> set[str]:
-    """The codes in the plan that a command prints; of a refused apply the code whose words it prints."""
+    """Return the codes in a printed plan; of a refused apply the code whose words it prints."""
     if argv[0] == "apply":
         printed = scenario.launcher(*argv, code=4).err
         return {code} if REFUSED[code] in printed else {printed}

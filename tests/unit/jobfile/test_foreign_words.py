@@ -36,7 +36,7 @@ DESTINATIONS = {"dst", "destination", "target", "mountpath"}
 
 
 def text(kind: str, fields: dict[str, Any]) -> str:
-    """A job file with these fields in its mapping of a kind, and with what that mapping must have."""
+    """Return a job file with these fields in its mapping of a kind, and with what that mapping must have."""
     given = {*fields}
     if kind == "job":
         head = "version: 1\n" if "name" in given else HEAD

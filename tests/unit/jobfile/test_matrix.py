@@ -126,12 +126,12 @@ def test_a_wrong_matrix_is_one_problem_at_its_place(tmp_path: Path, matrix: str,
 
 @pytest.fixture
 def most_256(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A limit that is quickly reached."""
+    """Limit matrices to 256 jobs."""
     monkeypatch.setattr(matrix, "MAX_JOBS", 256)
 
 
 @pytest.mark.usefixtures("most_256")
-def test_the_limit_itself_is_allowed(tmp_path: Path) -> None:
+def test_a_matrix_may_have_as_many_jobs_as_the_limit(tmp_path: Path) -> None:
     assert len(jobs(tmp_path, "{a: {range: [0, 64]}, b: {range: [0, 4]}}")) == 256
 
 

@@ -12,7 +12,7 @@ AXES = "a: [1, 2], b: [x, y]"
 
 
 def values(folder: Path, axes: str, **options: str) -> str:
-    """The values of each job, one after the other."""
+    """Return the values of each job, one after the other."""
     found = launches(folder, f"{HEAD}{ROLE}matrix: {axes}\n", **options)
     return " ".join(each.app.roles[0].args[0] for each in found.values())
 
@@ -206,7 +206,7 @@ def test_every_name_of_an_axis_can_name_a_value(tmp_path: Path) -> None:
         ("job-$<matrix.n>", "{group: job, include: [{n: $<var.x>}, {n: $<var.y>}]}"),
     ],
 )
-def test_values_that_are_not_known_yet_are_neither_alike_nor_out_of_place(tmp_path: Path, name, matrix):
+def test_values_that_are_not_known_yet_cause_no_diagnostic(tmp_path: Path, name, matrix):
     head = f"version: 1\nname: {name}\nvars: {{x: {{type: int}}, y: {{type: int}}}}\n"
     text = f"{head}roles: {{main: {{entrypoint: x}}}}\nmatrix: {matrix}\n"
     found = compile_text(tmp_path, text, placeholders=True).diagnostics

@@ -47,11 +47,11 @@ def needs_of(found: Compiled) -> dict[str, list[str]]:
         ("{prepare: {x-why: order alone, rerun: never}}", (Need("prepare", rerun=False),)),
     ],
 )
-def test_needs_are_a_list_or_a_mapping(tmp_path: Path, given: str, needs: tuple[Need, ...]) -> None:
+def test_needs_may_be_a_list_or_a_mapping(tmp_path: Path, given: str, needs: tuple[Need, ...]) -> None:
     assert launch(tmp_path, f"{HEAD}needs: {given}\n{ROLES}").needs == needs
 
 
-def test_needs_change_no_digest(tmp_path: Path) -> None:
+def test_needs_do_not_change_the_digest_of_a_job(tmp_path: Path) -> None:
     texts = [HEAD + more + ROLES for more in ("", "needs: [prepare]\n", "needs: {train: {rerun: never}}\n")]
     assert len({digest(document(launch(tmp_path, text))) for text in texts}) == 1
 
@@ -184,7 +184,7 @@ def test_fields_of_other_tools_get_the_advice_to_write_needs_and_both_are_explai
     assert labels(compile_text(tmp_path, text)) == ["`depends_on` is a field of a role"]
 
 
-def test_a_name_that_is_empty_or_a_placeholder_cannot_be_judged(tmp_path: Path) -> None:
+def test_a_need_whose_name_holds_a_placeholder_is_left_out(tmp_path: Path) -> None:
     text = HEAD + "vars: {name: {type: str}}\nneeds: [a, x-$<var.name>]\n" + ROLES
     assert launch(tmp_path, text, placeholders=True).needs == (Need("a"),)
 
@@ -276,7 +276,7 @@ def test_a_long_circle_is_shortened(tmp_path: Path) -> None:
     )
 
 
-def test_a_diamond_is_no_circle(tmp_path: Path) -> None:
+def test_two_paths_of_needs_to_one_job_are_no_circle(tmp_path: Path) -> None:
     job(tmp_path, "a")
     job(tmp_path, "b", "needs: [a]")
     job(tmp_path, "c", "needs: [a]")
@@ -364,7 +364,7 @@ def test_a_file_elsewhere_that_declares_a_job_is_named(tmp_path: Path) -> None:
 
 
 def project(folder: Path) -> Path:
-    """A folder of a project: what its job files declare is known to all of them."""
+    """Return a folder of a project: what its job files declare is known to all of them."""
     (folder / "launcher.toml").write_text("")
     return folder
 
@@ -445,7 +445,7 @@ def test_a_broken_file_is_not_taken_for_a_matrix(tmp_path: Path) -> None:
 
 
 def test_a_broken_file_leaves_the_names_that_it_cannot_declare(tmp_path: Path) -> None:
-    """The names that other files declare, and the names that are not in its text."""
+    """Names that other files declare, and names that are not in the broken text, stay."""
     (project(tmp_path) / "broken.launcher.yaml").write_text("{ elsewhere")
     job(tmp_path, "train", "matrix: {n: [1, 2]}")
     job(tmp_path, "prepare")

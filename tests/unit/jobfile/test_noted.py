@@ -27,7 +27,7 @@ roles: {main: {entrypoint: echo, args: [$<var.x>]}}
 
 
 def watched(*paths: Path) -> Any:
-    """Looks that are not noted, with their places; and the noted functions that were asked."""
+    """Return the looks that are not noted, with their places, and the noted functions that were called."""
     command = [sys.executable, str(WATCH), *map(str, paths)]
     done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=ROOT)
     assert done.returncode == 0, done.stderr
@@ -68,7 +68,7 @@ def test_a_function_that_looks_at_a_file_without_noting_it_is_reported(file, tmp
     assert "os.lstat in looks.py: real_path" in watched(file)["strangers"]
 
 
-def test_a_repeated_question_gets_the_first_answer(tmp_path):
+def test_a_repeated_look_gets_the_first_answer(tmp_path):
     path = str(tmp_path / "file")
     with Notes(b"key") as notes:
         assert not looks.exists(path)
@@ -109,7 +109,7 @@ def test_a_pipe_is_read_once_and_never_again():
     assert not notes.is_repeatable
 
 
-def test_digests_of_answers_differ_between_keys(monkeypatch):
+def test_the_digest_of_an_answer_depends_on_the_key(monkeypatch):
     monkeypatch.setenv("A_VARIABLE", "a value")
     digests = []
     for key in (b"one", b"two"):

@@ -59,7 +59,7 @@ def test_the_project_schema_accepts_good_files(path):
 
 @pytest.mark.parametrize("path", BAD, ids=lambda path: path.parent.name)
 def test_the_project_schema_refuses_files_that_the_reader_refuses(path):
-    """Except a scheduler that a plug-in may add, a target that no job file has, and text that is no TOML."""
+    """Schedulers of plug-ins, targets that no job file has, and text that is no TOML are excepted."""
     beyond = {"unknown-scheduler", "unknown-target", "syntax"}
     assert path.parent.name in beyond or not is_valid(path.read_text())
 

@@ -123,7 +123,7 @@ def test_a_field_takes_a_reference_where_the_language_lets_it_stand() -> None:
 
 
 def filled(body: Any) -> Any:
-    """A snippet with the default text in each of its places."""
+    """Return a snippet with the default text in each of its places."""
     return json.loads(re.sub(r"\$\{\d:([^}]*)\}", r"\1", json.dumps(body)))
 
 

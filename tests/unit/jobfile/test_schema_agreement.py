@@ -141,7 +141,7 @@ def _toml(value: Any) -> str:
 
 
 def _rules(mutation: Mutation, found: str) -> set[str]:
-    """The rules beyond the schema that a diagnostic may come from."""
+    """Return the rules beyond the schema that a diagnostic may come from."""
     rules = {why for why, pattern in BEYOND.items() if re.match(pattern, found)}
     if mutation.path[0] == "vars" and re.match(THROUGH_VARIABLES, found):
         rules.add("what variables stand for")
@@ -171,8 +171,10 @@ def test_every_listed_rule_beyond_the_schema_occurs(verdicts: list[tuple[Mutatio
     assert beyond == {*BEYOND, "what variables stand for"}
 
 
-def test_both_kinds_of_verdict_are_common(verdicts: list[tuple[Mutation, bool, list[str]]]) -> None:
-    """Otherwise agreement would mean little."""
+def test_many_mutations_are_accepted_and_many_are_refused(
+    verdicts: list[tuple[Mutation, bool, list[str]]],
+) -> None:
+    """Without many mutations of both kinds an agreement would mean little."""
     assert sum(1 for _, valid, found in verdicts if valid and not found) > 250
     assert sum(1 for _, valid, found in verdicts if not valid and found) > 600
 
@@ -203,7 +205,7 @@ def test_the_schema_accepts_each_file_that_is_right_in_a_project(
 
 
 def test_the_schema_accepts_each_part_that_is_right_over_a_parent(tmp_path: Path) -> None:
-    """Each value of a file alone over the whole, with `null` in its place, and an empty mapping."""
+    """The parts are each value of a file, `null` in its place, and an empty mapping."""
     git(tmp_path, "init", "-q")
     (tmp_path / "w").mkdir()
     for good in _values(LAYERS):

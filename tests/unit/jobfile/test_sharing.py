@@ -40,7 +40,7 @@ FORMATS = [("yaml", "yaml"), ("toml", "toml"), ("yaml", "toml"), ("toml", "yaml"
 
 
 def in_format(value: Job, kind: str) -> str:
-    """A job file as text."""
+    """Return a job file as text."""
     if kind == "yaml":
         return json.dumps(value)
     return "".join(f"{json.dumps(key)} = {_toml(inner)}\n" for key, inner in value.items())
@@ -72,7 +72,7 @@ MERGED: Mapping[str, Job] = YAML(typ="safe", pure=True).load(Path(__file__).with
 
 
 def flat(launch: Launch) -> Job:
-    """The document of a launch; the fields of its only role beside those of the job."""
+    """Return the document of a launch; the fields of its only role beside those of the job."""
     made = document(launch)
     (only,) = made.pop("roles")
     return {**made, **only}
@@ -80,7 +80,7 @@ def flat(launch: Launch) -> Job:
 
 @pytest.mark.parametrize("kinds", sampled(FORMATS, FORMATS[3]), ids="-".join)
 @pytest.mark.parametrize("case", MERGED)
-def test_layers_merge_lowest_first(repository: Path, case: str, kinds: tuple[str, str]) -> None:
+def test_layers_of_a_job_file_merge_lowest_first(repository: Path, case: str, kinds: tuple[str, str]) -> None:
     given = MERGED[case]
     lay(repository, [*given.get("parents", ()), given["file"]], given.get("project"), kinds)
     made = flat(launches(repository, target=given.get("target"))["job"])
@@ -124,7 +124,7 @@ def test_numbers_of_every_layer_are_taken_as_written_there(repository: Path) -> 
     assert [each.app.roles[0].args for each in made.values()] == [["2.50", "true"]] * 2
 
 
-def test_null_may_stand_in_a_file_with_layers_below(repository: Path) -> None:
+def test_null_removes_a_value_of_the_parent_file(repository: Path) -> None:
     text = "== base.launcher.toml\nversion = 1\nabstract = true\ntimeout = '1h'\n"
     text += "== job.launcher.yaml\nversion: 1\nname: job\nextends: base.launcher.toml\ntimeout: null\n"
     write(repository, text + "roles: {main: {entrypoint: x}}\n")
@@ -488,7 +488,7 @@ print(*(sum(path.endswith(name) for path in opened) for name in sys.argv[2:]))
 
 
 def opened(folder: Path, path: str, *names: str) -> list[int]:
-    """How often files are opened while a path is compiled."""
+    """Return how often files are opened while a path is compiled."""
     command = [sys.executable, "-c", COUNTING, path, *names]
     done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=True)
     return [int(count) for count in done.stdout.split()]

@@ -14,7 +14,7 @@ def test_a_byte_order_mark_is_allowed(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("end", ["\r\n", "\r"])
-def test_line_ends_do_not_matter(tmp_path: Path, end: str) -> None:
+def test_the_line_ends_of_a_job_file_do_not_matter(tmp_path: Path, end: str) -> None:
     text = (HEAD + ROLES).replace("\n", end)
     assert launch(tmp_path, text).app.name == "job"
     assert places(compile_text(tmp_path, text + f"rolls: 1{end}")) == ["4:1 unknown-field"]

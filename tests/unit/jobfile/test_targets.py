@@ -18,7 +18,7 @@ BASE = HEAD + (
 
 
 def overlaid(folder: Path, overlay: str, **options: str) -> str:
-    """The job in the target `dev`, whose overlay is `overlay`, as one line."""
+    """Return the job in the target `dev`, whose overlay is `overlay`, as one line."""
     made = launch(folder, BASE + f"targets: {{dev: {overlay}}}\n", target="dev")
     roles = [
         f"{role.name}:{role.entrypoint}{role.args[:1]}{role.env}{role.num_replicas}"
@@ -190,7 +190,7 @@ def test_an_unknown_target_is_an_error_with_the_nearest_name(tmp_path, asked, la
     assert compiled.diagnostics[0].hint == "targets: dev, prod"
 
 
-def test_the_job_without_an_overlay_is_the_target_default(tmp_path: Path) -> None:
+def test_the_target_default_is_the_job_without_an_overlay(tmp_path: Path) -> None:
     text = HEAD + "roles: {a: {entrypoint: x}}\ntargets: {dev: {}}\n"
     assert launch(tmp_path, text, target="default") == launch(tmp_path, text)
     compiled = compile_text(tmp_path, text.replace("dev", "default"))

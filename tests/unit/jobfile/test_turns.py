@@ -131,13 +131,13 @@ def test_a_wrong_budget_is_refused_at_its_place(table: str, message: str) -> Non
     assert message in found
 
 
-def test_caps_are_a_table() -> None:
+def test_queue_limits_that_are_no_table_are_refused() -> None:
     found = refusal(HEAD + ROLES, "queue = 3\n")
     assert "`queue` must be a table" in found
     assert "launcher.toml:1:1" in found
 
 
-def test_no_limit_is_a_part_of_the_document() -> None:
+def test_limits_do_not_change_the_digest_of_a_job() -> None:
     [plain, _] = launches(HEAD + MATRIX + ROLES)
     limited = f"{HEAD}{MATRIX}max_parallel: 1\nlifecycle: {{queue: off}}\n{ROLES}"
     [one, _] = launches(limited, "[queue]\ncpu = 1\n[budget]\ncore_hours = 1\n")

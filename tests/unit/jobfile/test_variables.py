@@ -40,7 +40,7 @@ def test_the_command_line_wins_over_the_environment_over_the_default(tmp_path: P
         ("{type: str}", "$<app_id>", "$$<app_id>"),
     ],
 )
-def test_in_text_a_value_reads_as_it_was_written(tmp_path, definition, given, expected):
+def test_a_value_within_text_keeps_its_spelling(tmp_path, definition, given, expected):
     assert arg(tmp_path, definition, None if given is None else {"v": given}) == expected
 
 
@@ -74,7 +74,9 @@ def test_a_reference_alone_keeps_its_type(tmp_path: Path) -> None:
         ),
     ],
 )
-def test_a_given_value_is_checked(tmp_path: Path, definition: str, given: Any, expected: str) -> None:
+def test_a_given_value_of_a_variable_is_checked(
+    tmp_path: Path, definition: str, given: Any, expected: str
+) -> None:
     compiled = compile_text(tmp_path, HEAD + f"vars: {{v: {definition}}}\n" + USE, variables={"v": given})
     assert [found.message for found in compiled.diagnostics] == [expected]
 

@@ -68,7 +68,7 @@ def test_plain_scalars_follow_the_core_schema(text: str, expected: object) -> No
     assert type(found) is type(expected)
 
 
-def test_not_a_number_is_a_float() -> None:
+def test_nan_is_read_as_a_float() -> None:
     assert math.isnan(resolve_plain(".nan"))
 
 
@@ -119,14 +119,14 @@ def test_features_of_yaml_that_job_files_do_not_have_are_reported_at_their_place
     assert [line.split(": ")[0] for line in problems(text)] == expected
 
 
-def test_depth_is_bounded() -> None:
+def test_the_depth_of_yaml_is_bounded() -> None:
     assert not problems("a: " + "[" * 63 + "]" * 63)
     assert problems("a: " + "[" * 64 + "]" * 64) == [
         "1:67 too-large: values are nested deeper than 64 levels"
     ]
 
 
-def test_depth_counts_through_aliases() -> None:
+def test_aliases_count_towards_the_depth_of_yaml() -> None:
     step = "[" * 40 + "1" + "]" * 40
     assert "too-large" in problems(f"a: &a {step}\nb: {'[' * 40}*a{']' * 40}\n")[0]
 

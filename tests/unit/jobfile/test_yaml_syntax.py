@@ -7,7 +7,7 @@ from launcher.jobfile.text.yaml import parse_yaml
 
 
 def only(text: str) -> tuple[str, str, str]:
-    """place, message and label of the one problem of a text."""
+    """Return place, message and label of the only problem of a text."""
     (found,) = parse_yaml(Source("f.yaml", "yaml", text)).problems
     assert found.span is not None
     assert "parser says" not in found.hint

@@ -58,7 +58,7 @@ def compile_text(
 
 
 def launch(folder: Path, text: str, **options: Any) -> Launch:
-    """The launch of a text that must be right."""
+    """Return the launch of a text that must be right."""
     compiled = compile_text(folder, text, **options)
     assert not compiled.errors, "\n".join(lines(compiled))
     (only,) = compiled.launches
@@ -66,14 +66,14 @@ def launch(folder: Path, text: str, **options: Any) -> Launch:
 
 
 def launches(folder: Path, text: str, **options: Any) -> dict[str, Launch]:
-    """The launches of a text that must be right, by job."""
+    """Return the launches of a text that must be right, by job."""
     compiled = compile_text(folder, text, **options)
     assert not compiled.errors, "\n".join(lines(compiled))
     return {launch.key.job: launch for launch in compiled.launches}
 
 
 def lines(compiled: Compiled) -> list[str]:
-    """`line:column code message` for each diagnostic."""
+    """Return `line:column code message` for each diagnostic."""
     return [
         f"{found.span.line}:{found.span.column} {found.code} {found.message}" if found.span else found.message
         for found in compiled.diagnostics
@@ -81,7 +81,7 @@ def lines(compiled: Compiled) -> list[str]:
 
 
 def places(compiled: Compiled) -> list[str]:
-    """`line:column code` for each diagnostic."""
+    """Return `line:column code` for each diagnostic."""
     return [
         f"{found.span.line}:{found.span.column} {found.code}" if found.span else found.code
         for found in compiled.diagnostics
@@ -89,7 +89,7 @@ def places(compiled: Compiled) -> list[str]:
 
 
 def labels(compiled: Compiled) -> list[str]:
-    """The remedy of each diagnostic."""
+    """Return the remedy of each diagnostic."""
     return [found.label for found in compiled.diagnostics]
 
 

@@ -37,5 +37,5 @@ def table(tmp_path: Path) -> str:
 
 @pytest.fixture
 def app(supervise: Supervise) -> Driven:
-    """One supervisor that waits for its "create"."""
+    """A supervisor that waits for its "create"."""
     return supervise()

@@ -41,7 +41,7 @@ ONE_CORE = Limit(MACHINE, cpu=1)
 
 
 def stay_asleep(*pids_: int) -> bool:
-    """Whether processes, once they have come to rest, are not woken for a while."""
+    """Return whether processes, once they have come to rest, are not woken for a while."""
 
     def switches() -> list[str]:
         lines = [line for pid in pids_ for line in Path(f"/proc/{pid}/status").read_text().splitlines()]
@@ -72,7 +72,7 @@ class ReplicaView(NamedTuple):
 
 
 def replicas(view: AppView) -> list[ReplicaView]:
-    """The replicas of an app, in its order."""
+    """Return the replicas of an app, in its order."""
     return [
         ReplicaView(
             each.role.name,
@@ -158,7 +158,7 @@ class Driven:
         log_dir: str | None = None,
         rules: Mapping[str, Any] = {},
     ) -> dict[str, Any]:
-        """A role of the request: one replica an argv."""
+        """Return a role of the request: one replica an argv."""
         ours = {"LAUNCHER_SCRATCH": rundir.scratch(self.app_dir), "LAUNCHER_JOB_ID": "local_cwd://test/app"}
         replicas = [
             {
@@ -208,7 +208,7 @@ class Driven:
         return self.ask({"op": "go"})
 
     def start(self, *roles: dict[str, Any], **options: Any) -> None:
-        """Create and go; both must succeed."""
+        """Create the app and send "go"; both must succeed."""
         assert self.create(*roles, **options) == {"ok": "created"}
         assert self.go() == {"ok": "started"}
 
@@ -230,7 +230,7 @@ class Driven:
     # -- waiting for its end -------------------------------------------------------------------------------
 
     def run(self, *roles: dict[str, Any], **options: Any) -> AppView:
-        """Start, and wait for the end."""
+        """Start the app, and wait for its end."""
         self.start(*roles, **options)
         return self.ended()
 
@@ -239,7 +239,7 @@ class Driven:
         os.kill(self.pid, signal.SIGTERM)
 
     def kill(self) -> None:
-        """SIGKILL to the supervisor."""
+        """Kill the supervisor with SIGKILL."""
         os.kill(self.pid, signal.SIGKILL)
         self.exited()
 
@@ -294,12 +294,12 @@ class Driven:
         return next(each for each in replicas(self.view) if (each.role, each.k) == (role, k))
 
     def left(self) -> list[str]:
-        """Command lines of the processes that the app has left behind."""
+        """Return the command lines of the processes that the app has left behind."""
         found = appview.leftovers(self.app_dir, appview.read_state(self.app_dir) or AppView())
         return [Path(f"/proc/{each.pid}/cmdline").read_text() for each in found]
 
     def destroy(self) -> None:
-        """Leave nothing behind, whatever the test did."""
+        """Kill and remove all that the app has left."""
         self.socket.close()
         if self._start is not None and pids.send(self.pid, self._start, signal.SIGKILL):
             pids.wait_for_exit(self.pid, self._start, PATIENCE_S)
@@ -319,7 +319,7 @@ def wait_for_file(path: Path, condition: Callable[[], object]) -> None:
 
 
 def turn(app: Driven, table: str, number: int, **wanted: Any) -> dict[str, Any]:
-    """The ask of an app, for one core unless others are `wanted`, as its client sends it."""
+    """Return the ask of an app, for one core unless others are `wanted`, as its client sends it."""
     wanted = {"cpu": 1, "limits": [ONE_CORE], **wanted}
     return Ask(os.path.basename(app.app_dir), number=number, table=table, **wanted).to_dict()
 
@@ -343,7 +343,7 @@ def go(
 
 
 def _packed(role: dict[str, Any]) -> dict[str, Any]:
-    """A role as a client sends it: its replicas packed, each with its folder of logs."""
+    """Return a role as a client sends it: its replicas packed, each with its folder of logs."""
     common = role["replicas"][0]["env"] if role["replicas"] else {}
     replicas = [(pack(each, common), each["log_dir"]) for each in role["replicas"]]
     return {**role, "env": common, "replicas": replicas}

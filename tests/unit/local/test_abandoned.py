@@ -17,7 +17,7 @@ def created(max_retries: int = 0, policy: str = "APPLICATION", count: int = 2) -
 
 
 def left(*events: dict[str, object]) -> AppView:
-    """The state when the supervisor died behind these events."""
+    """Return the view of an app whose supervisor died after these events."""
     return fold(lines(*events), locked=False)
 
 
@@ -43,7 +43,7 @@ def test_a_recorded_end_is_not_an_abandoned_one() -> None:
         (("ended", 1), "succeeded"),
     ],
 )
-def test_after_a_kill_at_an_event_the_state_follows_from_the_record(supervise, dies_at, state):
+def test_the_record_decides_the_state_of_an_app_whose_supervisor_died_at_an_event(supervise, dies_at, state):
     app = supervise(dies_at=dies_at)
     app.create(app.role("main", sh("echo a"), sh("echo b")))
     app.go()

@@ -17,7 +17,7 @@ LIMIT_S = 60.0
 
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch):
-    """Sets the clock of the system ahead by so many seconds, for the driver alone."""
+    """A function that sets the clock ahead by so many seconds, for the driver alone."""
     real_s, real_ns = time.time, time.time_ns
 
     class Clock:
@@ -57,7 +57,7 @@ def begin(app: App, driver: Driver, clock) -> None:
 
 
 def turn(app: App, driver: Driver) -> list[dict]:
-    """One turn of the loop of `hold`; returns the facts."""
+    """Run the loop of `hold` once; return the facts."""
     facts = driver.wait(driver.now())
     for fact in facts:
         app.take(fact)

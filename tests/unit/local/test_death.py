@@ -24,7 +24,7 @@ def test_a_supervisor_killed_before_create_leaves_a_reservation_without_owner(ap
     assert (app.view.state, app.view.lock_held, app.view.owner) == ("reserved", False, "")
 
 
-def test_leftovers_are_killed_wherever_they_went(app: Driven) -> None:
+def test_processes_that_left_the_session_or_dropped_the_environment_are_killed(app: Driven) -> None:
     app.start(
         app.role(
             "main",
@@ -107,7 +107,7 @@ if not os.fork():
 
 
 def test_a_child_that_is_slow_to_become_its_program_does_not_make_the_app_look_alive(supervise, monkeypatch):
-    """On a busy machine it holds the lock of the killed supervisor for longer than a few milliseconds."""
+    """On a busy machine the child holds the lock of the killed supervisor for more than milliseconds."""
     monkeypatch.setattr(appview, "_patience_s", 20.0)  # a process that has waited in vain once waits less
     app = supervise(first=KEEPS_THE_LOCK)
     app.start(app.role("main", SLEEP))

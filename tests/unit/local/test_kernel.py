@@ -18,7 +18,7 @@ from tests.waiting import until
 
 @pytest.fixture(params=["native", "elsewhere"])
 def system(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
-    """Once with what this system offers, once with the means for other systems."""
+    """Run the test with the calls of this system, and with those for other systems."""
     if request.param == "elsewhere":
         for module in (kernel, pids):
             monkeypatch.setattr(module, "LINUX", False)
@@ -105,7 +105,7 @@ def test_a_change_between_watching_and_waiting_is_not_missed(system: str, tmp_pa
     watch.close()
 
 
-def test_other_files_wake_no_waiter(system: str, tmp_path: Path) -> None:
+def test_a_change_of_another_file_wakes_no_watch(system: str, tmp_path: Path) -> None:
     watch = FileWatch([str(tmp_path / "mine")])
     (tmp_path / "other").write_text("")
     assert watch.wait(0.1) == set()

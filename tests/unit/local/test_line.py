@@ -46,7 +46,7 @@ class InLine(Driven):
         self._inbox = loop.Inbox(self.socket.fileno())
 
     def process(self) -> int:
-        """The pid of the process that holds it now."""
+        """Return the pid of the process that holds the app now."""
         home = os.path.dirname(os.path.dirname(os.path.dirname(self.app_dir)))
         return processes.supervisors(home).get(os.path.basename(self.app_dir), 0)
 
@@ -224,7 +224,7 @@ def test_an_app_that_ended_in_line_is_waited_for_until_its_lock_is_free(in_line,
 
 @pytest.fixture
 def few_files() -> Iterator[int]:
-    """A user's limit of open files below the hard one."""
+    """A soft limit of open files below the hard limit."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (1000, hard))
     yield 1000
@@ -268,7 +268,7 @@ def test_a_start_that_blocks_delays_no_other_app(in_line, running, table):
 
 
 @pytest.mark.slow
-def test_a_table_that_is_gone_for_a_while_costs_no_work(in_line, running, table):
+def test_no_app_is_lost_when_the_table_is_away_for_a_while(in_line, running, table):
     """The app that the first one in line waits for has ended meanwhile."""
     app = in_line()
     go(app, table, 2)
@@ -285,7 +285,7 @@ def test_a_table_that_is_gone_for_a_while_costs_no_work(in_line, running, table)
 
 
 def cpu_ticks(pid: int) -> int:
-    """The CPU time of a process, in hundredths of a second."""
+    """Return the CPU time of a process, in hundredths of a second."""
     fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     return int(fields[11]) + int(fields[12])
 
@@ -332,7 +332,7 @@ def test_the_secret_of_one_app_is_in_no_process_of_another(in_line, running, tab
 
 
 def memory(pid: int) -> bytes:
-    """The writable memory of a process."""
+    """Return the writable memory of a process."""
     parts = []
     with open(f"/proc/{pid}/maps", encoding="ascii") as maps, open(f"/proc/{pid}/mem", "rb") as file:
         for area in maps:

@@ -29,7 +29,7 @@ WRITES = st.lists(
 
 
 class Clock:
-    """Stands for the module `time`."""
+    """A replacement of the module `time`."""
 
     def __init__(self) -> None:
         self.now = 10**18
@@ -52,7 +52,7 @@ def fail(log: ReplicaLog, error: OSError) -> None:
 def write(
     folder: str, writes: list[Write], clock: Clock, *, max_open: int = 1, max_bytes: int = 0
 ) -> list[str]:
-    """Write with a second replica between, so that the files are closed and opened; the drops."""
+    """Write for two replicas in turn, which closes and opens the files; return the logs with drops."""
     dropped: list[str] = []
     writer = LogWriter(max_open, fail, max_bytes=max_bytes, on_drop=lambda log: dropped.append(log.folder))
     log, other = (ReplicaLog(os.path.join(folder, name)) for name in "ab")
@@ -76,7 +76,7 @@ def text_of(folder: str, stream: str) -> bytes:
 
 
 def joined(parts: Iterator[tuple[str, bytes]]) -> list[tuple[str, bytes]]:
-    """Neighbours of one stream put together."""
+    """Return the records with neighbours of one stream joined."""
     made: list[tuple[str, bytes]] = []
     for stream, data in parts:
         if made and made[-1][0] == stream:

@@ -46,7 +46,7 @@ def _roles(app: Driven, count: int, client: list[str]) -> Iterator[dict[str, Any
 
 
 def _lines_of(work: Callable[[], object]) -> int:
-    """The lines of Python that `work` executes."""
+    """Return the lines of Python that `work` executes."""
     lines = 0
 
     def trace(_: FrameType, event: str, __: object) -> Any:

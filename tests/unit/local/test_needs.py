@@ -24,7 +24,7 @@ def hold(app: Driven, *holders: Driven, script: str = "echo ran", **options: Any
 
 
 def skipped(app: Driven) -> str:
-    """Wait for its end; why it was skipped."""
+    """Wait for the end of the app; return why it was skipped."""
     assert app.exited() == 0, app.errors
     assert (app.view.state, app.errors) == ("skipped", "")
     assert "spawn" not in app.record
@@ -117,10 +117,10 @@ def test_an_app_with_a_suspended_supervisor_is_withdrawn_all_the_same(supervise:
 
 
 @pytest.mark.parametrize("asked", ["withdrawn", "cancelled"])
-def test_an_app_that_a_client_ends_before_its_need_ends_so(
+def test_an_app_that_a_client_ends_before_its_need_ends_as_asked(
     supervise: Supervise, tmp_path: Path, asked: str
 ) -> None:
-    """Its supervisor sees the end of the need first, and no signal."""
+    """The supervisor sees the end of the need first, and no signal."""
     first, second, gate = supervise(), supervise(), tmp_path / "gate"
     first.start(first.role("main", sh(f"until [ -e {gate} ]; do sleep 0.02; done; exit 3")))
     hold(second, first)
@@ -147,7 +147,7 @@ def test_a_supervisor_that_dies_between_decision_and_start_leaves_nothing_decide
 
 
 @pytest.mark.slow
-def test_waiting_costs_no_wake_ups(supervise: Supervise) -> None:
+def test_a_supervisor_that_waits_for_needs_does_not_wake_up(supervise: Supervise) -> None:
     first = supervise()
     first.start(first.role("main", ["sleep", "1000"]))
     second = supervise()

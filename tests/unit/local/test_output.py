@@ -16,7 +16,7 @@ SLEEP = ["sleep", "1000"]
 
 
 def index_of(app: Driven, role: str = "main", k: int = 0) -> list[tuple[int, int, int]]:
-    """(offset, time in ns, kind) of every record."""
+    """Return (offset, time in ns, kind) of every record."""
     data = (app.logs / role / str(k) / rundir.INDEX).read_bytes()
     assert len(data) % RECORD_BYTES == 0
     numbers = [int.from_bytes(data[at : at + 8], "little") for at in range(0, len(data), 8)]

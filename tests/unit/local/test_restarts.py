@@ -28,7 +28,7 @@ def test_a_replica_that_cannot_be_started_again_fails_the_app(app: Driven, tmp_p
     assert app.left() == []
 
 
-def test_cancel_during_a_restart_wins(app: Driven) -> None:
+def test_a_cancel_during_a_restart_cancels_the_app(app: Driven) -> None:
     app.start(
         app.role("main", sh("echo ready; trap '' TERM; sleep 1000; sleep 1000"), sh("exit 1"), retries=5),
         grace_s=0.3,

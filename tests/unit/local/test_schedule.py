@@ -52,12 +52,12 @@ def state(scheduler: LocalScheduler, app_id: str) -> str:
 
 
 def output(scheduler: LocalScheduler, app_id: str) -> list[str]:
-    """What the first replica has printed at the end."""
+    """Return the output of the first replica at its end."""
     assert scheduler.wait(app_id) is not None
     return [line.rstrip("\n") for line in scheduler.log_iter(app_id, "r")]
 
 
-def test_gpus_are_dealt_once(detached: LocalScheduler) -> None:
+def test_no_gpu_is_dealt_to_two_apps(detached: LocalScheduler) -> None:
     detached.in_turn = True
     shown = SHOW_GPUS + "exec sleep 1000"
     one, two = (started(detached, app_of(shown, gpus(2))) for _ in range(2))

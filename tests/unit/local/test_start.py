@@ -17,7 +17,7 @@ def test_the_folders_of_replicas_and_scratch_exist_from_create_on(app: Driven) -
 
 
 @pytest.mark.parametrize("attached", [True, False])
-def test_hanging_up_before_go_leaves_nothing(app: Driven, tmp_path: Path, attached: bool) -> None:
+def test_a_client_that_hangs_up_before_go_leaves_nothing(app: Driven, tmp_path: Path, attached: bool) -> None:
     logs = tmp_path / "mine" / "logs"
     app.create(app.role("main", ["true"], log_dir=str(logs)), attached=attached)
     assert logs.exists()
@@ -28,13 +28,13 @@ def test_hanging_up_before_go_leaves_nothing(app: Driven, tmp_path: Path, attach
     assert not (tmp_path / "mine").exists()
 
 
-def test_hanging_up_before_create_ends_the_supervisor(app: Driven) -> None:
+def test_a_client_that_hangs_up_before_create_ends_the_supervisor(app: Driven) -> None:
     app.hang_up()
     assert app.exited() == 0
     assert (app.view.state, app.view.lock_held) == ("reserved", False)
 
 
-def test_half_a_message_and_then_nothing_ends_the_supervisor(app: Driven) -> None:
+def test_a_client_that_hangs_up_within_a_message_ends_the_supervisor(app: Driven) -> None:
     app.socket.sendall(b"\xff\xff\0\0half")
     app.hang_up()
     assert app.exited() == 0

@@ -124,7 +124,7 @@ def test_an_attached_app_is_cancelled_when_its_parent_goes_during_the_start(app:
 
 
 def test_a_replica_that_ended_before_the_stop_is_not_reported_as_stopped(app: Driven) -> None:
-    """Its leader is gone, and the rest of its group is what the stop is waiting for."""
+    """The leader of the replica has ended, and the stop waits for the rest of its group."""
     app.start(app.role("main", sh("trap '' TERM; sleep 1000 & exit 0"), SLEEP), grace_s=0.2)
     leader = app.replica()
     assert pids.wait_for_exit(leader.pid or 0, leader.start or 0, 10)

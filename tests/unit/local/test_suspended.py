@@ -61,7 +61,7 @@ def test_a_supervisor_that_stays_suspended_is_killed_with_its_replicas(app: Driv
 
 @pytest.mark.slow
 def test_a_lock_of_an_unknown_holder_is_waited_for_within_bounds(launcher_home, monkeypatch):
-    """As in another pid namespace: the pid of the record means no process here, or an unrelated one."""
+    """In another pid namespace the pid on record means no process here, or an unrelated process."""
     monkeypatch.setattr(stop, "_OUT_OF_SIGHT_S", 0.2)
     stranger = subprocess.Popen(SLEEP)
     app_dir = Path(paths.local_app("app"))

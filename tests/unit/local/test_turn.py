@@ -72,7 +72,7 @@ def test_the_next_app_is_queued_and_runs_later(supervise: Supervise, holder: Dri
     assert os.listdir(table) == ["lock"]
 
 
-def test_an_app_that_does_not_wait_starts_over_the_limits(supervise, holder, table):
+def test_an_app_that_does_not_wait_starts_beyond_the_limits(supervise, holder, table):
     app = supervise()
     assert go(app, table, 2, at_once=True, script="sleep 1000") == {"ok": "started"}
     assert in_line(table) == [("holder", "holds"), ("app-1", "holds")]
@@ -122,7 +122,7 @@ OUTLIVES = "(env -i setsid sleep 1000 & echo $! >{pid}); echo ready; exec sleep 
 def outliving(
     supervise: Supervise, table: str, tmp_path: Path, wanted: dict[str, Any]
 ) -> Iterator[tuple[Driven, int]]:
-    """An app in line, and the process that keeps the share of the one before, whose supervisor is dead."""
+    """An app in line, and a process that keeps the share of an app whose supervisor is dead."""
     first, second = supervise(), supervise()
     script = OUTLIVES.format(pid=tmp_path / "pid")
     assert go(first, table, 1, script=script, **wanted) == {"ok": "started"}

@@ -35,7 +35,7 @@ def names_of(module: str, file: Path) -> Iterator[str]:
 
 
 def _listed(node: ast.stmt) -> list[str]:
-    """What an assignment to `__all__` names."""
+    """Return the names in an assignment to `__all__`."""
     if isinstance(node, ast.Assign) and any(_name(target) == "__all__" for target in node.targets):
         return [str(each) for each in ast.literal_eval(node.value)]
     return []

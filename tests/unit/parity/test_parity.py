@@ -23,7 +23,7 @@ ALL = listed()
 
 
 def differing() -> list[str]:
-    """The first column of the table `What differs` of the docs, as `launcher` would have the names."""
+    """Return the first column of the table `What differs` of the docs, as `launcher` would have the names."""
     text = DOCS.read_text().partition("## What differs")[2].partition("\n## ")[0]
     rows = [line for line in text.splitlines() if line.startswith("|")][2:]
     return [f"launcher.{name}" for row in rows for name in re.findall(r"`([^`]+)`", row.split("|")[1])]
@@ -33,7 +33,7 @@ DIFFERING = differing()
 
 
 def is_in_table(name: str) -> bool:
-    """Whether a row names it, or what it is part of: with `.*`, or as something that is not here at all."""
+    """Return whether a row names it or its parent: with `.*`, or as something that is not here at all."""
     return any(
         name == row
         or (row.endswith(".*") and name.startswith(row[:-1]))
@@ -43,7 +43,7 @@ def is_in_table(name: str) -> bool:
 
 
 def found(name: str) -> Any:
-    """What `name` is: an attribute of a module, or of a class. Raises AttributeError, ModuleNotFoundError."""
+    """Return the attribute `name` of a module or class. Raises AttributeError, ModuleNotFoundError."""
     module, _, rest = name.partition(".")
     value = import_module(module)
     for part in rest.split("."):
@@ -65,7 +65,7 @@ def fields(kind: type) -> Iterator[str]:
 
 
 def shape_of(value: Any) -> list[str]:
-    """The parameters as in the lists."""
+    """Return the parameters as in the lists."""
     out = []
     for name, parameter in inspect.signature(value).parameters.items():
         if parameter.kind is parameter.VAR_POSITIONAL:
@@ -78,7 +78,7 @@ def shape_of(value: Any) -> list[str]:
 
 
 def wrong(name: str, shape: str) -> str:
-    """What is wrong with a name, "" when nothing is."""
+    """Return the fault of a name, "" when it has none."""
     try:
         value = found(name)
     except (AttributeError, ModuleNotFoundError):
@@ -106,7 +106,7 @@ def test_every_listed_difference_exists() -> None:
 
 
 def unfounded(row: str) -> str:
-    """What is wrong with a row of the table, "" when nothing is."""
+    """Return the fault of a row of the table, "" when it has none."""
     above = row.removesuffix(".*")
     below = [each for each in ALL if each[0] == above or each[0].startswith(f"{above}.")]
     if not below:

@@ -104,7 +104,7 @@ class Jobs:
         self._check(step, launch)
 
     def _accepted(self, attempt: Attempt) -> Attempt:
-        """An attempt whose needs are met: it runs, or is in line."""
+        """Return an attempt whose needs are met: it runs, or is in line."""
         if attempt.key.job in self.crowded:
             return replace(attempt, state="queued")
         return replace(attempt, state="running", owner="")

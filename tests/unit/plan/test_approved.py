@@ -104,7 +104,9 @@ def test_a_changed_file_is_held_and_named_with_both_digests() -> None:
         ({"project": "other"}, "it is approved for project default alone"),
     ],
 )
-def test_each_part_of_a_start_counts_and_is_named(fields: dict[str, Any], why: str) -> None:
+def test_a_start_that_differs_in_any_part_is_refused_with_the_part_named(
+    fields: dict[str, Any], why: str
+) -> None:
     shown = job("train", workspace=WorkspaceRef(".", "ws1:1"))
     now = job("train", **{"workspace": WorkspaceRef(".", "ws1:1"), **fields})
     done = attempt(EVAL, "succeeded")
@@ -131,7 +133,7 @@ def test_a_stop_that_was_not_approved_is_held() -> None:
     assert kinds(checked) == {"train": "hold"}
 
 
-def test_a_stop_that_is_no_longer_needed_is_fine() -> None:
+def test_an_approved_stop_that_is_no_longer_needed_causes_no_refusal() -> None:
     live = attempt(job("train", "old"), "running", 3)
     approved = approval(plan([TRAIN], live))
     ended = replace(live, state="failed")
@@ -170,7 +172,7 @@ def test_an_approval_outlives_attempts_under_other_approvals() -> None:
     assert judge(plan([TRAIN], other), [approved], other).unapproved == ()
 
 
-def test_an_attempt_of_which_nothing_is_known_may_have_used_the_approval() -> None:
+def test_an_attempt_missing_from_the_records_may_have_used_the_approval() -> None:
     approved = approval(plan([TRAIN]))
     other = ran(job("train", "other"), "succeeded", 2, "2")
     (refusal,) = judge(plan([TRAIN], other), [approved], other).unapproved

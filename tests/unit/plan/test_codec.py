@@ -42,7 +42,7 @@ LIFECYCLES = st.builds(
 
 @st.composite
 def launches(draw: st.DrawFn, name: str) -> Launch:
-    """A job of any document, out of the normal form and into it again."""
+    """Launches of any document, read back from their normal form."""
     document = canonical.renormalise(draw(documents()))
     metadata = draw(st.dictionaries(st.text(max_size=3), st.text(max_size=3), max_size=2))
     return Launch(
@@ -150,7 +150,7 @@ def _rich() -> dict[str, Any]:
 
 
 def rich() -> dict[str, Any]:
-    """A plan document with everything in it."""
+    """Return a plan document with everything in it."""
     return copy.deepcopy(_rich())
 
 
@@ -165,7 +165,7 @@ def places(value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
 
 
 def edited(path: tuple[Any, ...], *value: Any) -> dict[str, Any]:
-    """The rich plan with the value at `path` replaced, or removed when there is none."""
+    """Return the rich plan with the value at `path` replaced, or removed when there is none."""
     made = rich()
     holder: Any = made
     for key in path[:-1]:

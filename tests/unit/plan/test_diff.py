@@ -12,7 +12,7 @@ BARE = {"name": "trainer", "entrypoint": "python"}
 
 
 def changes(old: dict[str, Any], new: dict[str, Any]) -> list[str]:
-    """Between two documents with one role each, of these fields."""
+    """Return the changes between two documents with one role each, which has these fields."""
     documents = [{"scheduler": "local_cwd", "roles": [{**BARE, **role}]} for role in (old, new)]
     return [str(change) for change in diff(*documents)]
 

@@ -20,7 +20,7 @@ COMMIT = "a1b2c3d" + "0" * 33
 
 
 def edited(launch: Launch, state: str, *files: str, **choices: Any) -> Plan:
-    """The plan of a job whose files differ from those of its only attempt."""
+    """Return the plan of a job whose files differ from those of its only attempt."""
     return plan(launch, attempt(launch, state, commit=COMMIT), edited={launch.key: files}, **choices)
 
 
@@ -74,7 +74,7 @@ def test_a_saved_plan_keeps_the_edits_that_it_was_made_with():
     assert (kept.stale, kept.plan.steps[0].kind) == ((), "keep")
 
 
-def test_every_part_that_a_success_stands_on_is_explained():
+def test_explain_shows_every_part_that_a_success_depends_on():
     csv, every = Trigger("files", ("*.csv",)), Trigger("every_apply")
     workspace = WorkspaceRef("src", "ws1:sha256:" + "1" * 64)
     needs = (Need("a"), Need("b", rerun=False), Need("new"))
@@ -110,7 +110,7 @@ def test_every_part_that_a_success_stands_on_is_explained():
     ]
 
 
-def test_a_job_that_never_succeeded_stands_on_nothing():
+def test_explain_shows_no_parts_for_a_job_that_never_succeeded():
     [step] = plan(NOTE).steps
     assert explain(step, world(), (), ()).parts == ()
 

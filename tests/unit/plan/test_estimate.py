@@ -42,7 +42,7 @@ def past(*hours: float, digest: str = "d", cpu_s: float = 0.0, runs: int = 1) ->
 
 
 def starting(*launches: Launch, hours: float = 2.0):
-    """A plan that runs the jobs again, with estimates by two successes each."""
+    """Return a plan that runs the jobs again, with estimates by two successes each."""
     made = plan(list(launches), *(attempt(each, "failed", 3) for each in launches), retry_failed=True)
     digests = {step.key: step.digest for step in made.steps}
     return with_estimates(made, {key: past(hours, hours, digest=each) for key, each in digests.items()})
@@ -59,7 +59,7 @@ class TestTheEstimate:
         assert HOUR > found.duration_s.low > 0
         assert found.duration_s.high > 3 * HOUR
 
-    def test_equal_durations_leave_a_range(self):
+    def test_an_estimate_from_equal_durations_has_a_range(self):
         low, high = estimate(job(), "d", past(1, 1))[2][1:]
         assert 0.6 * HOUR < low < 0.9 * HOUR < 1.1 * HOUR < high < 1.6 * HOUR
 
@@ -95,7 +95,7 @@ class TestTheEstimate:
         assert estimate(asking(replicas=4), "other", used).core_hours.median == pytest.approx(4)
 
     @pytest.mark.parametrize("took", [0.0, 1e-9, 1e9])
-    def test_any_duration_has_an_estimate(self, took):
+    def test_an_estimate_exists_for_durations_of_any_length(self, took):
         low, median, high = sorted(estimate(job(), "d", past(took, took)).duration_s)
         assert 0 < low <= median <= high
 

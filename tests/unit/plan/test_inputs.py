@@ -22,13 +22,13 @@ def files(content: str, *globs: str) -> InputFiles:
 
 
 def train(content: str = "1", *globs: str, **fields: Any) -> Launch:
-    """A job whose train.py holds `content` now."""
+    """Return a job whose train.py holds `content` now."""
     found = files(content, *globs)
     return job("train", inputs=found.globs, inputs_digest=found.digest, **fields)
 
 
 def known(made: Launch, *attempts: Attempt, lists: tuple[InputFiles, ...]) -> Plan:
-    """The plan where these lists of files are recorded."""
+    """Return the plan when these lists of files are recorded."""
     recorded = {each.digest: each for each in lists}
     return reconcile([made], replace(world(*attempts), inputs=recorded))
 
@@ -40,7 +40,7 @@ def test_an_edited_file_runs_finished_work_again_and_is_named():
     assert (reason.code, made.steps[0].number, made.steps[0].edition) == ("inputs_changed", 4, 4)
 
 
-def test_without_the_lists_a_plan_says_less_and_decides_the_same():
+def test_a_plan_without_the_file_lists_names_no_file_and_decides_the_same():
     made = plan(train("2"), attempt(train("1"), "succeeded", 3))
     assert lines(made)[0] == "r   default/train: the files are not those of attempt 3"
 
@@ -55,7 +55,7 @@ def test_without_the_lists_a_plan_says_less_and_decides_the_same():
     ],
 )
 def test_editing_the_list_of_inputs_is_a_change(before: Launch, now: Launch, words: str):
-    """`inputs` is no policy: a result stands on the files that it names."""
+    """`inputs` is no policy: a result depends on the files that the list names."""
     lists = (files("1"), files("1", "train.py", "*.csv"))
     made = known(now, attempt(before, "succeeded"), lists=lists)
     assert (made.steps[0].kind, str(made.steps[0].reasons[0])) == ("rerun", words)

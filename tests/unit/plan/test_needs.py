@@ -56,7 +56,7 @@ HISTORY = (done(PREPARE), done(TRAIN, 1, on(PREPARE)), done(EVAL, 1, on(TRAIN)))
 """Everything has succeeded."""
 
 
-def test_a_mere_repeat_of_a_need_leaves_its_dependents() -> None:
+def test_a_repeat_of_an_unchanged_need_reruns_no_dependent() -> None:
     made = plan(CHAIN, *HISTORY, rerun=["prepare"])
     assert [(each.key.job, each.kind) for each in made.steps if each.has_effects] == [("prepare", "rerun")]
     assert (step(made, "prepare").number, step(made, "prepare").edition) == (2, 1)
@@ -71,7 +71,7 @@ def test_a_retry_repeats_the_edition_that_failed() -> None:
     assert shown(made)["train"] == "rerun: needs_changed (prepare will run)"
 
 
-def test_an_asked_for_run_after_a_change_is_an_edition_of_its_own() -> None:
+def test_a_requested_run_after_a_change_is_a_new_edition() -> None:
     made = plan(
         [PREPARE, TRAIN], done(PREPARE), done(PREPARE, 2), done(TRAIN, 1, on(PREPARE)), rerun=["train"]
     )
@@ -146,7 +146,7 @@ def test_a_change_of_the_set_and_of_an_edition_are_both_reported() -> None:
     )
 
 
-def test_many_other_needs_are_counted() -> None:
+def test_reasons_name_a_few_changed_needs_and_count_the_others() -> None:
     for count, more in ((8, ""), (9, " and 1 more"), (20, " and 12 more")):
         many = [job(f"b-{n}") for n in range(count)]
         made = plan([*many, needing(*many)], *map(done, many), summed())
@@ -193,7 +193,7 @@ def test_a_running_job_is_judged_by_its_set_of_needs_when_it_has_ended() -> None
 @pytest.mark.parametrize("rerun", [True, False])
 @pytest.mark.parametrize("cells", [CELLS[:2], []])
 def test_an_attempt_that_waits_is_made_anew_when_its_set_of_needs_has_changed(state, rerun, cells):
-    """It is bound to exact attempts, and nothing of it has run. Its order counts, whatever `rerun` says."""
+    """The attempt is bound to exact attempts and has not run. Its order counts, whatever `rerun` says."""
     live = summed(CELLS[0], state=state, owner=HOLDER, order_only=() if rerun else ("a-0",))
     made = step(plan([*CELLS, needing(*cells, rerun=rerun)], *RAN, live), "sum")
     assert (made.kind, made.number, made.withdraws) == ("rerun", 2, (Guard.of(live),))
@@ -202,7 +202,7 @@ def test_an_attempt_that_waits_is_made_anew_when_its_set_of_needs_has_changed(st
 
 
 @pytest.mark.parametrize("fields", [{"state": "reserved"}, {"state": "waiting", "owner": ""}])
-def test_a_leftover_goes_on_only_with_the_same_set_of_needs(fields: dict[str, Any]) -> None:
+def test_an_interrupted_submission_is_resumed_only_with_the_same_set_of_needs(fields: dict[str, Any]) -> None:
     left = summed(CELLS[0], **fields)
     assert step(plan([*CELLS, needing(CELLS[0])], *RAN, left), "sum").kind == "resume"
     for cells in (CELLS[:2], []):
@@ -219,7 +219,7 @@ def test_after_a_skipped_attempt_the_set_of_needs_of_the_previous_attempt_is_com
 
 
 def test_a_withdrawn_job_does_not_start_again_by_itself() -> None:
-    """Its needs are the attempts that it was bound to, or earlier ones."""
+    """The needs of the job are the attempts that it was bound to, or earlier attempts."""
     withdrawn = done(TRAIN, 2, on(PREPARE, 2), state="skipped", message="withdrawn")
     history = (done(PREPARE), done(PREPARE, 2, edition=1), done(TRAIN, 1, on(PREPARE)))
     assert plan([PREPARE, TRAIN], *history, withdrawn).is_empty
@@ -229,7 +229,7 @@ def test_a_withdrawn_job_does_not_start_again_by_itself() -> None:
 
 
 def test_a_running_dependent_of_a_need_that_runs_again_for_two_reasons_is_replaced() -> None:
-    """One of them alone, `every_apply`, would leave it."""
+    """The reason `every_apply` alone would not replace the running dependent."""
     files = (Trigger("every_apply"), Trigger("files", ("*.csv",)))
     old, new = (job("prepare", rerun_on=files, trigger_digest=combine({"*.csv": n})) for n in "12")
     running = done(TRAIN, 1, on(PREPARE), state="running")
@@ -245,7 +245,7 @@ def test_a_running_dependent_of_a_need_that_runs_again_for_two_reasons_is_replac
 UNKNOWN = {"a": "a.launcher.yaml declares `a`, and the names of its jobs are not known here"}
 
 
-def test_where_a_name_is_not_resolved_the_sets_are_not_compared() -> None:
+def test_sets_of_needs_with_an_unresolved_name_are_not_compared() -> None:
     desired = replace(job("sum", needs=need("a", "prepare")), unresolved=UNKNOWN)
     last = done(SUM, 1, on(CELLS[0]), on(PREPARE))
     for history in ([last, done(job("a"))], [last]):
@@ -259,7 +259,7 @@ def test_where_a_name_is_not_resolved_the_sets_are_not_compared() -> None:
     )
 
 
-def test_an_interrupted_submission_goes_on_where_a_name_is_not_resolved() -> None:
+def test_an_interrupted_submission_with_an_unresolved_name_is_resumed() -> None:
     desired = replace(job("sum", needs=need("a", "prepare")), unresolved=UNKNOWN)
     left = done(SUM, 1, on(CELLS[0]), on(PREPARE), state="reserved")
     resumed = step(plan([desired, PREPARE], done(PREPARE), left), "sum")
@@ -273,7 +273,7 @@ SHARED = {"home": "mine", "shared": ["local_docker"]}
 
 
 def between(desired: list[Launch], *attempts: Attempt) -> Plan:
-    """The plan of a state folder that shares the engine of local_docker with others."""
+    """Return the plan of a state folder that shares the engine of local_docker with others."""
     return reconcile(
         desired, merge(ledger=attempts, engines=attempts, fingerprints={"local_cwd": "l"}, **SHARED)
     )
@@ -380,7 +380,7 @@ EVERY = Trigger("every_apply")
 
 
 def test_a_running_dependent_of_a_need_that_every_apply_repeats_is_kept() -> None:
-    """The edition that it stands on stays the same, so it would find nothing new."""
+    """The edition of the need stays the same, so the dependent would find nothing new."""
     every = job("prepare", rerun_on=(EVERY,))
     running = done(TRAIN, 1, on(PREPARE), state="running")
     made = plan([every, TRAIN], done(PREPARE), running)
@@ -403,14 +403,14 @@ def test_a_running_dependent_of_a_need_that_every_apply_repeats_is_kept() -> Non
     ],
     ids=["changed", "asked for", "changed files"],
 )
-def test_a_running_dependent_of_a_need_that_runs_again_for_more_is_replaced(need_now, asked):
+def test_a_running_dependent_of_a_need_with_a_further_reason_to_run_again_is_replaced(need_now, asked):
     before = done(PREPARE, trigger_digest=combine({"*": "1"}))
     running = done(TRAIN, 1, on(PREPARE), state="running")
     assert step(plan([need_now, TRAIN], before, running, rerun=asked), "train").kind == "replace"
 
 
 def test_an_attempt_that_waits_for_a_need_that_every_apply_repeats_is_made_anew() -> None:
-    """It is bound to an attempt that is the latest no more; nothing of it has run."""
+    """The attempt is bound to an attempt that is no longer the latest, and has not run."""
     train = job("train", needs=need("fetch", "prepare"))
     every, fetch = job("prepare", rerun_on=(EVERY,)), job("fetch")
     live = (done(fetch, state="running"), waiting(train, 1, on(fetch), on(PREPARE)))

@@ -62,7 +62,7 @@ def happens(world_: Jobs, event: tuple[Any, ...]) -> None:
 
 
 def _toggle(world_: Jobs, one: str, other: str, rerun: bool) -> None:
-    """A job needs only jobs that stand before it in the alphabet."""
+    """Add or remove a need: a job needs only jobs with names before its own in the alphabet."""
     low, high = sorted((one, other))
     if low == high:
         return
@@ -130,7 +130,7 @@ def test_a_plan_stays_valid_while_nothing_has_happened(history, rerun, retry):
 @settings(unhurried, max_examples=100)
 @given(st.lists(events, max_size=14), st.sets(jobs), st.sets(jobs, min_size=1))
 def test_a_job_that_every_apply_repeats_stops_no_running_job(history, edited, every):
-    """Also while jobs run that stand on the repeated job."""
+    """Jobs that depend on the repeated job may run meanwhile."""
     here = Jobs(version=dict.fromkeys(NAMES, 1))
     for event in history:
         happens(here, event)

@@ -79,7 +79,7 @@ class Files(Jobs):
             needs[other] = Need(other, random.random() < 0.75)
 
     def carried_out(self, random: Random, plan: Plan) -> None:
-        """The plan is applied, at times after it was saved, or by a client that is killed."""
+        """Apply the plan, sometimes after it was saved, or by a client that is killed."""
         if random.random() < 0.3:
             plan = self._saved(plan)
         until = random.randrange(4) if random.random() < 0.15 else None
@@ -101,14 +101,14 @@ class Files(Jobs):
         return checked.plan
 
     def _put(self, attempt: Attempt) -> None:
-        """What an attempt stands on is fixed when it is made; one of the same number may take its place."""
+        """Record an attempt, and check that the needs of a started attempt never change."""
         super()._put(attempt)
         if attempt.state not in ("reserved", "waiting"):
             record = attempt.needs, attempt.order_only
             assert self.records.setdefault((attempt.key, attempt.number), record) == record
 
     def judge(self, plan: Plan) -> None:
-        """A success that the plan keeps stands on the needs of its file, at their editions of today.
+        """Check that a kept success stands on the needs of its file, at their present editions.
 
         One that runs again for its needs alone, which have succeeded, does not.
         """
@@ -171,5 +171,5 @@ def history(random: Random) -> None:
 
 
 def _cancelled(files: Files) -> list[str]:
-    """The jobs that were cancelled: only a name runs them again."""
+    """Return the jobs that were cancelled: only a name runs them again."""
     return [step.key.job for step in files.plan().steps if step.kind == "hold" and step.launch is not None]

@@ -20,7 +20,7 @@ SCOPES = [Scope(origin=ORIGIN, target="default")]
 
 
 def saved(desired: Launch | list[Launch], *attempts: Attempt, **choices: Any) -> Plan:
-    """A plan that went through a file."""
+    """Return a plan that went through a file."""
     made = plan(desired, *attempts, **choices).stamped(plan_id="p1", created_at=NOON)
     return located(loads(dumps(made)), root="/src", origin=ORIGIN)
 
@@ -144,7 +144,7 @@ def test_a_plan_that_was_applied_is_stale(desired: list[Launch]) -> None:
 
 
 def test_an_orphan_that_the_plan_has_destroyed_already_counts_as_done() -> None:
-    """Killed between the destroy and the create: an ended orphan has no mark of who ended it."""
+    """The client was killed between destroy and create: an ended orphan does not show its cause."""
     made = saved([NEW], attempt(GONE, "running", 2), scopes=SCOPES, prune=True)
     assert kinds(later(made, attempt(GONE, "cancelled", 2))) == ["keep", "create"]
 
@@ -194,7 +194,7 @@ def test_a_plan_for_another_engine_is_refused() -> None:
     assert str(found) == 'local_cwd "local:0123" → "local:9999"'
 
 
-def test_refusals_exit_with_4() -> None:
+def test_refused_plans_exit_with_4() -> None:
     refusal = later(saved([NEW]), attempt(NEW, "running")).refusal()
     assert refusal.exit_code == 4
 
@@ -254,7 +254,7 @@ def test_a_plan_whose_own_need_failed_holds_the_jobs_that_wait_for_it() -> None:
     assert check.plan.steps[0].why() == "needs_failed (skipped: prepare failed)"
 
 
-def test_a_plan_of_which_another_need_failed_is_stale() -> None:
+def test_a_plan_is_stale_when_a_need_outside_of_it_has_failed_as_well() -> None:
     """A need that this plan has started may fail; a need outside of the plan may not."""
     other = job("other")
     both = job("after", needs=(Need("other"), Need("prepare")))
@@ -266,7 +266,7 @@ def test_a_plan_of_which_another_need_failed_is_stale() -> None:
 
 
 def test_a_kept_job_whose_set_of_needs_has_changed_makes_an_older_plan_stale() -> None:
-    """Such as a plan of an older version, which took the added need for one that had been there."""
+    """A plan of an older version took the added need for a need that had been there."""
     old = (attempt(PREPARE, "succeeded"), attempt(AFTER, "succeeded", needs=on_prepare()))
     made = saved([AFTER, EVAL], *old)
     without = replace(old[1], needs=())

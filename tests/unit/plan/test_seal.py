@@ -16,7 +16,7 @@ TEXT = dumps(plan(job("train", "-v", on_failed="rerun")).stamped(plan_id="p1", c
 
 
 def code_of(text: bytes | str) -> tuple[int, str]:
-    """Exit code and message of the refusal of a text."""
+    """Return the exit code and the message of the refusal of a text."""
     with pytest.raises(PlanFileError) as caught:
         loads(text, name="p.json")
     assert caught.value.hint

@@ -16,7 +16,7 @@ EVERY = Trigger("every_apply")
 
 
 def train(content: str = "1", *, rerun_on: tuple[Trigger, ...] = (CSV,), **fields: Any) -> Launch:
-    """A job that watches its data, which now holds `content`."""
+    """Return a job that watches its data, which now holds `content`."""
     globs = {glob: content for trigger in rerun_on for glob in trigger.globs}
     return job("train", rerun_on=rerun_on, trigger_digest=combine(globs), **fields)
 
@@ -50,7 +50,7 @@ def test_a_disabled_job_stays_as_it_is():
 
 
 def later(launch: Launch, then: Any, now: Any) -> Any:
-    """A plan saved when `then` was the latest attempt, held against a world where it is `now`."""
+    """Return a plan saved when `then` was the latest attempt, held against a world where it is `now`."""
     saved = plan(launch, then).stamped(plan_id="p1", created_at=1_000)
     made = located(loads(dumps(saved)), root="/src", origin=ORIGIN)
     return recheck(made, world(now), now=1_001)

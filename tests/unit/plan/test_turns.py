@@ -27,7 +27,7 @@ ELSEWHERE = "taken by apps of this LAUNCHER_HOME; set LAUNCHER_SLOTS to share a 
 
 
 def asking(name: str = "train", *, cpu: float = -1, memMB: int = -1, gpu: int = -1, **more: Any) -> Launch:
-    """A job that asks for resources; further fields are of a launch or policies."""
+    """Return a job that asks for resources; further fields are of a launch or policies."""
     own = {key: more.pop(key) for key in ("max_parallel", "matrix", "caps") if key in more}
     launch = job(name, **more)
     [role] = launch.app.roles
@@ -76,7 +76,7 @@ def test_jobs_that_together_ask_for_more_than_the_machine_has_take_turns(
 
 
 def at_engine(jobs: list[Launch], *, engine: Machine | None = None, **room: Any) -> Room:
-    """The room for jobs whose watchers are on an engine of another machine."""
+    """Return the room for jobs whose watchers are on an engine of another machine."""
     there = frozenset(each.key for each in jobs)
     return replace(HERE, schedulers=frozenset(), on_engine=there, engine=engine, **room)
 

@@ -13,7 +13,7 @@ WHY = "cannot read events.jsonl"
 
 @pytest.mark.parametrize("state", ["created", "waiting", "queued", "running", "lost"])
 @pytest.mark.parametrize("wanted", [job("train"), job("train", "--new"), job("train", enabled=False)])
-def test_nothing_of_the_job_is_started_stopped_or_withdrawn(state: str, wanted) -> None:
+def test_a_job_with_an_unreadable_record_is_held_without_any_effect(state: str, wanted) -> None:
     last = attempt(job("train"), state, 2, unreadable=WHY)
     [step, other] = reconcile([wanted, job("other")], world(last), Choices(retry_failed=True)).steps[::-1]
     assert (step.kind, step.stops, step.withdraws, step.leftovers) == ("hold", (), (), ())
@@ -21,7 +21,7 @@ def test_nothing_of_the_job_is_started_stopped_or_withdrawn(state: str, wanted) 
     assert other.kind == "create"
 
 
-def test_not_even_on_request() -> None:
+def test_a_rerun_of_a_job_with_an_unreadable_record_is_held() -> None:
     last = attempt(job("train"), "running", 2, unreadable=WHY)
     made = reconcile([job("train")], world(last), Choices(rerun=("train",)))
     assert made.steps[0].kind == "hold"
@@ -34,7 +34,7 @@ def test_an_older_attempt_that_may_be_live_holds_the_job() -> None:
 
 
 @pytest.mark.parametrize("given", [True, False])
-def test_a_job_that_needs_it_is_held(given: bool) -> None:
+def test_a_job_that_needs_a_job_with_an_unreadable_record_is_held(given: bool) -> None:
     last = attempt(job("prepare"), "running", 1, unreadable=WHY)
     user = job("train", needs=(Need("prepare"),))
     made = reconcile([*([job("prepare")] if given else []), user], world(last))
@@ -42,7 +42,7 @@ def test_a_job_that_needs_it_is_held(given: bool) -> None:
     assert (step.kind, step.reasons[0].code) == ("hold", "needs_failed")
 
 
-def test_the_attempt_of_a_removed_job_is_not_stopped() -> None:
+def test_an_orphan_with_an_unreadable_record_is_not_stopped() -> None:
     orphan = attempt(job("gone"), "running", 1, unreadable=WHY)
     made = reconcile(
         [job("train")], world(orphan), Choices(prune=True, scopes=(Scope(origin=ORIGIN, target="default"),))
@@ -52,6 +52,6 @@ def test_the_attempt_of_a_removed_job_is_not_stopped() -> None:
     ]
 
 
-def test_the_mark_is_not_recorded() -> None:
+def test_the_fault_of_an_unreadable_record_is_not_stored() -> None:
     made = attempt(job("train"), "running")
     assert replace(made, unreadable=WHY).to_json() == made.to_json()

@@ -20,7 +20,7 @@ OWNER = "pid 17 on node1"
 
 
 def job(name: str = "train", *args: str, env: Mapping[str, str] | None = None, **fields: Any) -> Launch:
-    """A job `name` whose role `trainer` runs `python args…`; other fields than a launch's are policies."""
+    """Return a job whose role `trainer` runs `python args…`; fields that no launch has are policies."""
     role = Role(name="trainer", image="", entrypoint="python", args=list(args), env=dict(env or {}))
     own = {
         k: fields.pop(k)
@@ -65,7 +65,7 @@ def attempt(launch: Launch, state: str, number: int = 1, **fields: Any) -> Attem
 
 
 def world(*attempts: Attempt, counts: Mapping[tuple[JobKey, str], int] | None = None) -> Snapshot:
-    """Engines and ledger agree that there are these attempts."""
+    """Return a snapshot in which engines and ledger agree on these attempts."""
     return merge(ledger=attempts, engines=attempts, fingerprints=ENGINES, counts=counts)
 
 
@@ -82,5 +82,5 @@ def plan(
 
 
 def lines(plan: Plan) -> list[str]:
-    """The plan as printed, without the digest."""
+    """Return the plan as printed, without the digest."""
     return [line for line in str(plan).splitlines() if not line.startswith("Digest: ")]

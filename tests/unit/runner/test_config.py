@@ -32,7 +32,7 @@ def of_user(tmp_path: Path, text: str) -> Path:
     return write(tmp_path / "u" / "config" / "launcher", text)
 
 
-def test_without_files_nothing_is_added(project: Path) -> None:
+def test_options_stay_unchanged_without_a_configuration_file(project: Path) -> None:
     cfg: dict[str, object] = {"grace_s": 1.0}
     config.apply("local_cwd", cfg)
     assert cfg == {"grace_s": 1.0}

@@ -153,7 +153,7 @@ def test_the_scheduler_validates_the_app_against_resolved_options(runner, engine
     assert engines[0].validated == [{"queue": "short", "depth": 3}]
 
 
-def test_a_scheduler_of_the_older_kind_validates_without_options(engines: list[MemoryScheduler]):
+def test_a_scheduler_with_the_older_validate_signature_gets_no_options(engines: list[MemoryScheduler]):
     class Older(MemoryScheduler):
         def _validate(self, app: AppDef, scheduler: str) -> None:
             self.validated.append({"scheduler": scheduler})
@@ -317,7 +317,7 @@ def test_log_lines_passes_every_argument_to_the_scheduler(runner: Runner, engine
     ]
 
 
-def test_a_stream_may_be_named(runner: Runner, engines: list[MemoryScheduler]):
+def test_log_lines_takes_the_name_of_a_stream(runner: Runner, engines: list[MemoryScheduler]):
     handle = runner.run(app(), "memory")
     list(runner.log_lines(handle, "main", streams="stderr"))
     assert [given["streams"] for _, given in engines[0].log_calls] == [Stream.STDERR]

@@ -76,11 +76,11 @@ def test_cancel_reaches_only_apps_that_exist() -> None:
     assert (gone.cancelled, there.cancelled) == ([], ["a"])
 
 
-def test_exists_asks_describe() -> None:
+def test_an_app_exists_when_describe_finds_it() -> None:
     assert [Minimal().exists("a"), Minimal(AppState.RUNNING).exists("a")] == [False, True]
 
 
-def test_wait_asks_until_the_app_has_ended() -> None:
+def test_wait_polls_until_the_app_has_ended() -> None:
     found = Minimal(AppState.PENDING, AppState.RUNNING, AppState.FAILED).wait("a", timeout_s=10)
     assert found.state is AppState.FAILED
 
@@ -147,7 +147,7 @@ def test_chunks_come_from_records_where_a_scheduler_has_nothing_faster() -> None
     ]
 
 
-def test_close_may_be_called_twice() -> None:
+def test_a_scheduler_may_be_closed_twice() -> None:
     scheduler = Minimal()
     scheduler.close()
     scheduler.close()
@@ -158,7 +158,7 @@ def test_generic_parameters_of_either_generation_are_taken() -> None:
     assert Scheduler[str, int, float] is Scheduler
 
 
-def test_responses_have_their_established_defaults() -> None:
+def test_responses_of_schedulers_have_their_established_defaults() -> None:
     found = DescribeAppResponse()
     assert (found.app_id, found.state, found.num_restarts) == ("<NOT_SET>", AppState.UNSUBMITTED, -1)
     assert (found.msg, found.structured_error_msg, found.ui_url) == ("<NONE>", "<NONE>", None)

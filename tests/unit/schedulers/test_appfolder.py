@@ -22,7 +22,7 @@ def held(app_dir: Path) -> Iterator[int]:
         os.close(fd)
 
 
-def test_a_lock_has_one_holder(tmp_path: Path) -> None:
+def test_the_lock_of_an_app_folder_has_one_holder(tmp_path: Path) -> None:
     with held(tmp_path / "app"), pytest.raises(BlockingIOError):
         AppFolder(str(tmp_path / "app")).take_lock()
     os.close(AppFolder(str(tmp_path / "app")).take_lock())

@@ -28,7 +28,7 @@ def app(script: str = "true", image: str = "") -> AppDef:
 
 
 def first(scheduler: LocalScheduler, given: AppDef, **cfg: object) -> object:
-    """The first replica of a dry run."""
+    """Return the first replica of a dry run."""
     return scheduler.submit_dryrun(given, cfg).request.role_params["main"][0]
 
 

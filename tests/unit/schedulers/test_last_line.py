@@ -74,7 +74,7 @@ def test_no_bytes_make_more_than_one_short_printable_line() -> None:
 
 
 def test_its_module_runs_on_the_old_python_of_a_cluster_and_loads_next_to_nothing() -> None:
-    """It is part of programs for Python 3.6: it has no newer syntax. Supervisors import it."""
+    """The module is part of programs for Python 3.6, without newer syntax. Supervisors import it."""
     text = Path(module.__file__).read_text(encoding="utf-8")
     assert "\nfrom __future__" not in text
     compile(text, "ended_process", "exec", dont_inherit=True)

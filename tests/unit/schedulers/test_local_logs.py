@@ -15,7 +15,7 @@ SECOND = 10**9
 
 
 def write(folder: Path, *written: tuple[float, str, bytes]) -> str:
-    """A replica folder with these (seconds, stream, data)."""
+    """Write a replica folder with these (seconds, stream, data); return its path."""
     folder.mkdir(exist_ok=True)
     combined, index = b"", b""
     for seconds, stream, data in written:
@@ -63,7 +63,7 @@ def test_each_byte_of_a_stream_has_its_time(tmp_path: Path) -> None:
         assert [view.written(4, at) for at in (0, 4)] == [(3 * SECOND, "stdout", 10)] * 2
 
 
-def test_windows_side_by_side_share_no_byte_and_miss_none(tmp_path: Path) -> None:
+def test_adjacent_windows_of_time_share_no_byte_and_miss_none(tmp_path: Path) -> None:
     written = [(n / 10, ("stdout", "stderr")[n % 2], b"x%d\ny" % n) for n in range(50)]
     folder = write(tmp_path / "r", *written)
     for stream in ("stdout", "stderr", "combined"):
@@ -138,7 +138,7 @@ def test_an_index_record_that_is_half_written_is_ignored(tmp_path: Path) -> None
     assert between(folder, "stdout") == b"a\n"
 
 
-def test_a_record_behind_the_data_is_harmless(tmp_path: Path) -> None:
+def test_an_index_record_beyond_the_end_of_the_data_is_harmless(tmp_path: Path) -> None:
     folder = write(tmp_path / "r", (1, "stdout", b"a\n"), (2, "stdout", b"lost\n"))
     (tmp_path / "r" / "combined.log").write_bytes(b"a\n")
     assert [record.data for record in RecordReader(folder).read()] == [b"a\n"]
@@ -153,7 +153,7 @@ def test_a_log_whose_index_was_removed_can_still_be_read(tmp_path: Path) -> None
 
 
 def test_a_log_of_an_earlier_version_with_a_file_for_each_stream_can_be_read(tmp_path: Path) -> None:
-    """It has a file per stream, too: the index gives the same bytes."""
+    """Such a log has a file for each stream, too: the index gives the same bytes."""
     folder = write(tmp_path / "r", (1, "stdout", b"out\n"), (2, "stderr", b"err\n"), (3, "stdout", b"on\n"))
     (tmp_path / "r" / "stdout.log").write_bytes(b"out\non\n")
     (tmp_path / "r" / "stderr.log").write_bytes(b"err\n")
@@ -162,7 +162,7 @@ def test_a_log_of_an_earlier_version_with_a_file_for_each_stream_can_be_read(tmp
 
 
 def test_a_log_that_was_emptied_by_hand_can_be_read(tmp_path: Path) -> None:
-    """Its index reaches beyond the data, or goes back."""
+    """The index of the log reaches beyond the data, or goes back."""
     folder = write(tmp_path / "r", *[(n, ("stdout", "stderr")[n % 2], b"line\n") for n in range(10)])
     (tmp_path / "r" / "combined.log").write_bytes(b"")
     for stream in ("stdout", "stderr", "combined"):

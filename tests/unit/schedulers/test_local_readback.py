@@ -32,7 +32,7 @@ def opened() -> list[str]:
 
 
 def app_of(folder: Path, replicas: int) -> str:
-    """An app folder whose role `main` has so many replicas, each with one line of output."""
+    """Return an app folder whose role `main` has so many replicas, each with one line of output."""
     folder.mkdir()
     dirs = [str(folder / "logs" / str(k)) for k in range(replicas)]
     for k, each in enumerate(dirs):

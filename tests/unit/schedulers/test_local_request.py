@@ -191,7 +191,7 @@ def test_a_request_holds_and_shows_references_to_secrets() -> None:
     assert (stored["API_KEY"], stored["K"]) == ({"secret": "env:API_KEY"}, "env:API_KEY")
 
 
-def test_path_cannot_be_a_secret() -> None:
+def test_the_variable_path_cannot_be_a_secret() -> None:
     with pytest.raises(RejectedAppError, match=r"roles\.r\.env\.PATH: PATH cannot be a secret"):
         request_of(role(env={"PATH": Secret("env:PATH")}))
 

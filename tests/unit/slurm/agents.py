@@ -118,7 +118,7 @@ class Login:
         return {**made, **files, "secret": {"main": {"KEY": "hidden"}}, **fields}
 
     def submission(self, app_id: str, nonce: str, *dead: str, digest: str = "one") -> list[dict[str, Any]]:
-        """reserve, create and start, as one request."""
+        """Return reserve, create and start of an app as one request."""
         return [
             self.reservation(app_id, nonce, *dead, digest=digest),
             self.creation(app_id, nonce),
@@ -126,7 +126,7 @@ class Login:
         ]
 
     def array(self, name: str, nonce: str, *app_ids: str, **needs: str) -> dict[str, Any]:
-        """The operation that creates these apps as an array. needs: job → the app that its app waits for."""
+        """Return the operation that creates an array of these apps. needs: job → the app it waits for."""
         script = ARRAY_SCRIPT.format(job_dir=self.job_dir, name=name, runs=self.runs, last=len(app_ids) - 1)
         apps = [
             {"app_id": each, "nonce": nonce, "app": "{}", "secret": {}, "needs": need_of(each, needs)}
@@ -136,7 +136,7 @@ class Login:
         return {**op, "program": "p.zip", "apps": apps}
 
     def each(self, op: str, nonce: str, *app_ids: str) -> list[dict[str, Any]]:
-        """An operation such as `start`, for each of these apps."""
+        """Return an operation such as `start`, for each of these apps."""
         return [{"op": op, "app_id": each, "nonce": nonce} for each in app_ids]
 
     def start(self, nonce: str, *app_ids: str) -> list[dict[str, Any]]:
@@ -149,7 +149,7 @@ class Login:
         return [each for each, found in zip(app_ids, answers, strict=True) if found["removed"]]
 
     def submit(self, app_id: str, nonce: str, *dead: str, digest: str = "one", **fields: Any) -> str:
-        """Reserve, create and start; return the state."""
+        """Reserve, create and start an app; return its state."""
         for op in (
             self.reservation(app_id, nonce, *dead, digest=digest),
             self.creation(app_id, nonce, **fields),
@@ -185,7 +185,7 @@ class Login:
         return dict(found["apps"])
 
     def started(self) -> list[str]:
-        """The apps whose script has run, once for each run."""
+        """Return the apps whose script has run, once for each run."""
         return sorted(line.split()[0] for line in self.runs.read_text().splitlines())
 
     def wait_for(self, *app_ids: str) -> None:
@@ -204,7 +204,7 @@ def record(app_id: str, digest: str = "one") -> dict[str, Any]:
 
 
 def replace_sleep(monkeypatch: pytest.MonkeyPatch, sleep: Callable[[float], object]) -> None:
-    """In the agent alone: subprocess sleeps, too."""
+    """Replace `sleep` in the agent alone: subprocess sleeps, too."""
     clock = SimpleNamespace(**{**vars(time), "sleep": sleep})
     for module in (observe, read_, site, slurm, wait):
         monkeypatch.setattr(module, "time", clock)

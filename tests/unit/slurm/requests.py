@@ -18,7 +18,7 @@ def request_of(*roles: Role, app_id: str = "a-1-x", **cfg: Any) -> SlurmRequest:
 
 
 def sbatch_lines(request: SlurmRequest) -> list[str]:
-    """The options of the script, without their prefix."""
+    """Return the options of the script, without their prefix."""
     return [
         line.removeprefix("#SBATCH --") for line in request.script.splitlines() if line.startswith("#SBATCH")
     ]

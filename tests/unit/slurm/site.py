@@ -43,7 +43,7 @@ sys.exit(max(each.returncode if each.returncode >= 0 else 128 - each.returncode 
 
 
 def role(name: str, script: str, *, replicas: int = 1, **fields: Any) -> dict[str, Any]:
-    """A role of app.json: a shell that runs `script`."""
+    """Return a role of app.json: a shell that runs `script`."""
     return {
         "name": name,
         "folder": name,
@@ -91,7 +91,7 @@ class Site:
                 file.writestr(path, text)
 
     def scontrol(self, text: str) -> None:
-        """What `scontrol show job` prints."""
+        """Make `scontrol` print this text."""
         self.program("scontrol", f"#!/bin/sh\necho '{text}'\n")
 
     def app(self, *roles: Mapping[str, Any], order: Mapping[str, Any] | None = None, **fields: Any) -> None:
@@ -112,7 +112,7 @@ class Site:
         (self.dir / "app.json").write_text(json.dumps(made))
 
     def events(self, kind: str = "") -> list[dict[str, Any]]:
-        """The events of the record; those of one kind."""
+        """Return the events of the record; those of one kind."""
         path = self.dir / "events"
         found = read_events(path.read_bytes()) if path.exists() else []
         return [each for each in found if not kind or each["e"] == kind]
@@ -155,7 +155,7 @@ class Site:
         process.send_signal(signal.SIGUSR2)
 
     def run(self, **env: str) -> dict[str, Any]:
-        """Run the app to its end: its outcome."""
+        """Run the app to its end; return its outcome."""
         code = self.start(**env).wait(END_S)
         return {**self.outcome(), "code": code}
 
@@ -167,12 +167,12 @@ class Site:
         return (self.dir / "logs" / role / f"{k}.log").read_bytes()
 
     def index(self, role: str, k: int = 0) -> list[tuple[int, int, str]]:
-        """(offset, epoch ns, stream) of each entry."""
+        """Return (offset, epoch ns, stream) of each entry."""
         lines = (self.dir / "logs" / role / f"{k}.index").read_text().splitlines()
         return [(int(at), int(ns), kind) for at, ns, kind in map(str.split, lines)]
 
     def parts(self, role: str, k: int = 0) -> list[tuple[str, bytes]]:
-        """The output by stream, neighbours of one stream together."""
+        """Return the output by stream, neighbours of one stream together."""
         entries, data = self.index(role, k), self.log(role, k)
         ends = [*(at for at, _, _ in entries[1:]), len(data)]
         made: list[tuple[str, bytes]] = []
@@ -189,7 +189,7 @@ class Site:
         return (self.dir / "slurm.out").read_text()
 
     def processes(self) -> list[int]:
-        """Every live process of the app: conductor, srun, wrappers, replicas, what those left."""
+        """Return every live process of the app: conductor, srun, wrappers, replicas, what those left."""
         mark = str(self.dir).encode()
         return [
             int(each)
@@ -204,7 +204,7 @@ class Site:
         return [pid for pid in self.processes() if srun in _read(f"/proc/{pid}/cmdline").split(b"\0")]
 
     def pids(self, program: str) -> list[int]:
-        """The live processes of one of the programs, in the order of their start."""
+        """Return the live processes of one of the programs, in the order of their start."""
         mark = f"\0{self.zip}\0{program}\0".encode()
         found = [pid for pid in self.processes() if mark in _read(f"/proc/{pid}/cmdline")]
         return sorted(set(found) - set(self.pids_of_srun()), key=lambda pid: (start_time(pid) or 0, pid))

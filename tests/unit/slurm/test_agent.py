@@ -20,7 +20,7 @@ def login(slurm: SlurmCluster, tmp_path: Path) -> Login:
 
 
 def in_queue(login: Login, slurm: SlurmCluster, state: str = "") -> list[str]:
-    """The names of the queued jobs of this test."""
+    """Return the names of the queued jobs of this test."""
     jobs = slurm.jobs(below=str(login.job_dir))
     return sorted(job.name for job in jobs if state in ("", job.state))
 
@@ -31,7 +31,7 @@ def create(login: Login, app_id: str, nonce: str = "n1", work: str = "", **field
 
 
 def gate(login: Login) -> tuple[str, Path]:
-    """A line of a script that waits until a file is there, and the file."""
+    """Return a line of a script that waits until a file is there, and the file."""
     path = login.job_dir.parent / "gate"
     return f'until [ -e "{path}" ]; do sleep 0.1; done', path
 
@@ -141,7 +141,7 @@ def test_another_digest_cancels_the_held_job(login, slurm):
 
 
 def test_a_second_client_cannot_remove_an_app_that_was_released(login, slurm):
-    """The first one was killed between the release and its record."""
+    """The first client was killed between the release and its record."""
     work, path = gate(login)
     job = create(login, "a-1", work=work)["job"]
     subprocess.run(["scontrol", "release", job], check=True)
@@ -254,7 +254,7 @@ def test_the_apps_of_one_request_are_cancelled_with_one_look_and_a_call_for_each
     assert login.started() == ["runs-1"]
 
 
-def test_force_needs_no_conductor(login, slurm):
+def test_a_forced_cancel_needs_no_conductor(login, slurm):
     work, _ = gate(login)
     login.submit("a-1", "n1", work=f"trap '' USR2 TERM; {work}")
     until(lambda: "started" in login.names("a-1"))
@@ -330,7 +330,7 @@ def test_jobs_of_others_with_the_same_name_are_left_alone(login, slurm, tmp_path
     subprocess.run(["scancel", other], check=True)
 
 
-def test_sweep_cancels_jobs_that_can_do_nothing(login, slurm):
+def test_sweep_cancels_jobs_of_removed_and_ended_apps(login, slurm):
     for app_id in ("gone-1", "ended-1", "kept-1"):
         create(login, app_id)
     os.rename(login.folder("gone-1"), login.job_dir / "apps" / ".gone-gone-1-x")
@@ -343,7 +343,7 @@ def test_sweep_cancels_jobs_that_can_do_nothing(login, slurm):
     login.do("abort", app_id="kept-1", nonce="n1")
 
 
-def test_hello_names_the_cluster(login, slurm):
+def test_hello_returns_the_cluster_and_its_folders(login, slurm):
     found = login.do("hello")
     assert (found["job_dir"], found["home"]) == (str(login.job_dir), os.environ["HOME"])
     assert found["cluster"]

@@ -31,7 +31,7 @@ def created(login: Login, *app_ids: str) -> str:
 
 
 def queue(login: Login, slurm: SlurmCluster) -> list[str]:
-    """The tasks that Slurm has, as squeue -r writes them."""
+    """Return the tasks that Slurm has, as squeue -r writes them."""
     lines = slurm.run("squeue", "-h", "-r", "-o", "%i %Z").splitlines()
     return sorted(
         job for job, _, folder in (each.partition(" ") for each in lines) if str(login.job_dir) in folder
@@ -211,7 +211,7 @@ def test_an_app_whose_need_has_failed_by_now_has_no_task(login, slurm):
         login.do("cancel", app_id=each)
 
 
-def test_no_array_stays_when_slurm_refuses_one_of_several(login, slurm, monkeypatch):
+def test_no_array_is_left_when_slurm_refuses_one_of_several(login, slurm, monkeypatch):
     for each in APPS:
         login.reserve(each, "n1")
     login.reserve("d-1", "n1")

@@ -22,7 +22,7 @@ ROW = "\\036%s\\037%s\\0370\\037N/A\\037N/A\\037N/A\\037(null)\\037None\\037n3\\
 
 @pytest.fixture
 def pauses(monkeypatch: pytest.MonkeyPatch) -> list[float]:
-    """How long the agent would have slept each time."""
+    """The seconds of each sleep of the agent, which does not sleep."""
     found: list[float] = []
     replace_sleep(monkeypatch, found.append)
     return found
@@ -54,7 +54,7 @@ def test_a_busy_controller_is_asked_again_later_and_later(tmp_path, monkeypatch,
     assert (calls(made, "sbatch"), pauses) == (3, [1.0, 2.0])
 
 
-def test_a_controller_that_stays_busy_refuses(tmp_path, monkeypatch, pauses):
+def test_a_submission_to_a_controller_that_stays_busy_is_refused(tmp_path, monkeypatch, pauses):
     made = use(monkeypatch, tmp_path, sbatch=BUSY)
     login = Login(tmp_path)
     login.reserve("a-1", "n1")
@@ -111,7 +111,7 @@ def submitted(login: Login) -> None:
         (login.folder("a-1") / name).write_text(text)
 
 
-def test_one_empty_queue_is_no_end_of_a_job(tmp_path, monkeypatch, pauses):
+def test_one_empty_answer_of_squeue_does_not_end_a_job(tmp_path, monkeypatch, pauses):
     """After a restart of the controller squeue may list nothing for a moment."""
     once = f'[ "$(wc -l <"$0.log")" -gt 1 ] && printf \'{ROW % ("40", "RUNNING")}\'; true'
     use(monkeypatch, tmp_path, squeue=once, sacct="exit 1")
@@ -166,7 +166,7 @@ def test_apps_are_cancelled_although_slurm_refuses_the_job_of_another_one(tmp_pa
     assert "outcome" not in login.names("b-1")
 
 
-def test_a_look_at_the_folders_alone_asks_slurm_nothing(tmp_path, monkeypatch):
+def test_reading_the_folders_alone_calls_no_command_of_slurm(tmp_path, monkeypatch):
     made = use(monkeypatch, tmp_path, squeue="exit 1")
     login = Login(tmp_path)
     submitted(login)
@@ -175,7 +175,7 @@ def test_a_look_at_the_folders_alone_asks_slurm_nothing(tmp_path, monkeypatch):
     assert calls(made, "squeue") == 0
 
 
-def test_waits_that_go_on_look_at_the_queue_less_and_less_often(tmp_path, monkeypatch):
+def test_a_long_wait_reads_the_queue_less_and_less_often(tmp_path, monkeypatch):
     made = use(monkeypatch, tmp_path, squeue=f"printf '{ROW % ('40', 'RUNNING')}'")
     login = Login(tmp_path)
     submitted(login)
@@ -196,7 +196,7 @@ def test_waits_that_go_on_look_at_the_queue_less_and_less_often(tmp_path, monkey
     assert all(later > sooner for sooner, later in pairwise(pauses))
 
 
-def test_an_outcome_that_comes_between_the_looks_counts(tmp_path, monkeypatch):
+def test_an_outcome_that_is_written_between_two_looks_counts(tmp_path, monkeypatch):
     use(monkeypatch, tmp_path, squeue="true", sacct="exit 1")
     login = Login(tmp_path)
     submitted(login)
@@ -234,7 +234,7 @@ def test_the_wait_outlives_a_controller_that_is_away(tmp_path, monkeypatch):
 
 
 def on_full_disk(login: Login, code: str) -> list[str]:
-    """The lines that Python `code` prints with a job directory on a file system of 64 KiB."""
+    """Return the lines that Python `code` prints with a job directory on a file system of 64 KiB."""
     if not shutil.which("unshare") or os.geteuid() != 0:
         pytest.skip("needs root and unshare(1), to mount something")
     login.job_dir.mkdir(exist_ok=True)
@@ -293,7 +293,7 @@ print(sorted(path.name for path in (login.job_dir / "apps").iterdir()))
 def test_a_hold_of_slurm_for_a_reservation_that_is_gone_is_no_lost_release(
     tmp_path, monkeypatch, state, released
 ):
-    """An operator has deleted it: released, the job would run without it."""
+    """An operator has deleted the reservation: a released job would run without it."""
     listed = f"case \"$*\" in *AccrueTime*) echo '40   N/A   ';; *) printf '{ROW % ('40', state)}';; esac"
     boot = "echo 'BOOT_TIME = 2026-11-23T00:55:42'"
     use(monkeypatch, tmp_path, squeue=listed, scontrol=boot)

@@ -25,14 +25,14 @@ def login(slurm: SlurmCluster, tmp_path: Path) -> Login:
 
 
 def is_clean(login: Login, slurm: SlurmCluster) -> bool:
-    """Whether a sweep leaves no job queued and nothing of a removal."""
+    """Return whether a sweep leaves no job queued and nothing of a removal."""
     login.do("sweep")
     hidden = [name for name in os.listdir(login.job_dir / "apps") if name.startswith(".gone")]
     return not hidden and slurm.jobs(below=str(login.job_dir)) == []
 
 
 def arrays_left(login: Login) -> list[str]:
-    """The folders of arrays, but for one that was being made."""
+    """Return the folders of arrays, but for one that was being made."""
     names = [path.name for path in (login.job_dir / "arrays").glob("*")]
     return [name for name in names if not name.startswith(".new-")]
 
@@ -102,7 +102,7 @@ def test_an_array_killed_at_any_act_is_finished_by_the_next_client(login, slurm,
 def test_an_array_behind_another_one_killed_at_any_act_is_finished_by_the_next_client(
     login, slurm, digest, first
 ):
-    """Also when it is several arrays, of which some are in the queue. Each task runs behind its need."""
+    """Some of several arrays may be in the queue. Each task runs behind its need."""
     everything = []
     for act in acts(first, 20):
         needs = {f"{name}{act}": f"n{name}{act}-1" for name in "abc"}
@@ -134,7 +134,7 @@ def test_an_array_behind_another_one_killed_at_any_act_is_finished_by_the_next_c
 
 
 def test_a_submission_killed_at_any_act_can_be_cancelled(login, slurm):
-    """By a client that knows only the app id; what was only reserved, a later reservation removes."""
+    """The client knows only the app id; a later reservation removes apps that were only reserved."""
     app_ids, whole = killed(login, lambda app_id: login.submission(app_id, "n1"), first=3, every=3)
     for app_id in app_ids:
         assert login.do("cancel", app_id=app_id)["is"] in ("unknown", "pending", "running", "ended")
@@ -174,7 +174,7 @@ def test_an_abort_killed_at_any_act_is_finished_by_the_next_client(login, slurm,
     [("cancel", False, 0), ("cancel", True, 1), ("withdraw", False, 1), ("withdraw", True, 0)],
 )
 def test_an_end_killed_at_any_act_is_recorded_whole_or_not_at_all(login, slurm, op, submitted, first):
-    """An app that the killed client had claimed never runs, any other one does."""
+    """An app that the killed client had claimed never runs, and any other app runs."""
     every_act = range(1, 15)  # as many acts as these have, or one or two more
     app_ids = [f"a-{act}" for act in thinned(every_act, first=first, every=2)]
     for app_id in app_ids:

@@ -53,7 +53,7 @@ def test_rows_of_squeue_are_selected_by_their_script():
 
 
 def test_a_job_is_held_as_long_as_it_has_no_priority():
-    """A held job with a dependency may show the reason Dependency, one that was released too."""
+    """Held and released jobs with a dependency may both show the reason Dependency."""
     found = parse_rows(row(reason="Dependency") + row(reason="Dependency", priority="4294901755"), Owners())
     assert [each.held for each in found] == [True, False]
 
@@ -215,7 +215,7 @@ def test_a_refusal_is_one_line(text, output):
 @pytest.mark.parametrize(
     "name", ["..", ".", "", "a/b", "/etc", "-o", ".hidden", "a\n", "a b", "ä", None, 7, "x" * 300]
 )
-def test_names_lead_nowhere_else_and_are_no_options(name, tmp_path):
+def test_hostile_names_are_refused_before_any_file_is_made(name, tmp_path):
     ops = (
         {"op": "remove", "app_id": name},
         {"op": "make_output", "name": name},

@@ -51,7 +51,7 @@ class Queue:
         return self.login.do("observe", **{"queued": {"a-1": CREATED_AT}, **fields})
 
     def is_answered_in_short(self) -> bool:
-        """Whether the only app is; otherwise it is answered in full."""
+        """Return whether the only app is answered in short; otherwise it is answered in full."""
         found = self.observe()
         short = [app_id for group in found["queued"] for app_id in group["jobs"]]
         assert sorted([*short, *found["apps"]]) == ["a-1"]
@@ -65,7 +65,7 @@ def queue(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Queue:
     return made
 
 
-def test_a_queued_app_is_answered_by_its_job_and_row_alone(queue):
+def test_a_queued_app_is_answered_with_its_job_and_its_row_of_squeue_alone(queue):
     found = queue.observe()
     assert (found["apps"], "errors" in found) == ({}, False)
     (group,) = found["queued"]

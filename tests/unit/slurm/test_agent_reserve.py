@@ -51,7 +51,7 @@ def test_the_second_client_is_refused_with_the_owner(login):
     assert abs(age_s) < 1
 
 
-def test_the_facts_of_a_submission_say_for_how_long_its_client_has_done_nothing(login):
+def test_a_submission_shows_for_how_long_its_client_has_been_idle(login):
     login.reserve("a-1", "n1")
     assert 0 <= login.facts("a-1", look=False)["a-1"]["owner"]["quiet_s"] < 60
     for file in login.folder("a-1").iterdir():
@@ -61,7 +61,7 @@ def test_the_facts_of_a_submission_say_for_how_long_its_client_has_done_nothing(
 
 
 def test_the_same_client_may_ask_twice(login):
-    """Its connection may have broken before the answer."""
+    """The connection of the client may have broken before the answer."""
     login.reserve("a-1", "n1")
     assert login.reserve("a-1", "n1") == {"resumed": False}
 
@@ -133,7 +133,7 @@ def test_a_started_app_is_never_taken_over(login, name, data, state):
 
 
 def test_a_submission_whose_held_job_is_gone_is_made_anew(login, tmp_path, monkeypatch):
-    """It was cancelled by hand, or the controller lost it: there is nothing to release."""
+    """A user cancelled the held job, or the controller lost it: there is no job to release."""
     monkeypatch.setenv("PATH", str(commands(tmp_path / "bin", squeue="")))
     pauses: list[float] = []
     replace_sleep(monkeypatch, pauses.append)
@@ -277,7 +277,7 @@ def test_the_first_outcome_stays_and_secrets_go(login):
 
 
 def attempt(login, number, state):
-    """An attempt of the job `a`; a live one without a state."""
+    """Return an attempt of the job `a`; a live one without a state."""
     app_id = f"a-{number}-x"
     record = {"key": ["p", "default", "a"], "number": number, "app_id": app_id, "digest": "one"}
     login.do(**{**login.reservation(f"b-{number}", "n1"), "app_id": app_id, "record": record})

@@ -9,7 +9,7 @@ KILL = "--kill-on-invalid-dep=yes"
 
 
 def made(*behind, aftercorr=10):
-    """Each array: what it waits for, and its tasks with their apps."""
+    """Return for each array the jobs that it waits for, and its tasks with their apps."""
     found = arrays_of([jobs if jobs is None else jobs.split() for jobs in behind], aftercorr)
     assert {tuple(options[1:]) for options, _ in found if options} <= {(KILL,)}
     return [(options[0].partition("=")[2] if options else "", tasks) for options, tasks in found]
@@ -31,7 +31,7 @@ def test_apps_that_each_wait_for_a_task_may_all_wait_for_further_jobs():
     assert made("4 7_0", "4 7_1") == [("afterok:4,aftercorr:7", {0: 0, 1: 1})]
 
 
-def test_an_array_behind_another_one_has_as_many_tasks_as_slurm_compares():
+def test_an_array_behind_another_array_has_as_many_tasks_as_slurm_compares():
     behind = [f"7_{k}" for k in range(5)]
     assert made(*behind, aftercorr=2) == [
         ("aftercorr:7", {0: 0, 1: 1}),

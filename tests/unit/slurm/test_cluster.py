@@ -151,7 +151,7 @@ def test_a_failed_connection_says_what_ssh_reported_last(there, monkeypatch):
     assert "ssh login1 true" in str(error.value.hint)
 
 
-def test_a_program_that_fails_says_how(there):
+def test_the_error_of_a_failed_request_names_the_exception_on_the_login_node(there):
     with pytest.raises(SchedulerError, match="login1: ValueError: no"):
         Ssh("login1").run(b"raise ValueError('no')")
 
@@ -294,7 +294,7 @@ def tarred(*members):
         [("x", tarfile.FIFOTYPE, "")],
     ],
 )
-def test_no_name_leaves_the_workspace(tmp_path, members):
+def test_no_member_of_an_archive_leaves_the_workspace(tmp_path, members):
     app_dir = tmp_path / "apps" / "a"
     app_dir.mkdir(parents=True)
     with pytest.raises(ValueError, match=r"unexpected member|behind a link"):
@@ -312,7 +312,7 @@ def test_a_stream_that_ends_early_leaves_the_workspace_that_was_there(tmp_path, 
     assert os.listdir(app_dir) == ["workspace"]
 
 
-def test_no_file_keeps_the_mode_to_run_as_its_owner(tmp_path):
+def test_a_setuid_file_loses_that_mode_in_a_workspace(tmp_path):
     (tmp_path / "apps" / "a").mkdir(parents=True)
     unpack(tarred(("x", tarfile.REGTYPE, "")), str(tmp_path), "a")
     assert (tmp_path / "apps" / "a" / "workspace" / "x").stat().st_mode & 0o7777 == 0o755
@@ -358,7 +358,7 @@ def test_a_damaged_note_of_an_app_is_ignored(launcher_home):
         assert list(known.apps()) == []
 
 
-def test_notes_of_older_versions_are_read_beside_the_folders_of_apps(launcher_home):
+def test_notes_of_apps_that_older_versions_wrote_are_read(launcher_home):
     known.remember([row("new-x"), row("old-x")], ("", "/b"))
     notes = launcher_home / "slurm"
     (notes / "apps" / "there-x").mkdir(parents=True)  # LAUNCHER_HOME/slurm is the `job_dir` of a cluster

@@ -188,7 +188,7 @@ def test_the_time_limit_of_the_job_ends_the_app(site: Site, limit: str) -> None:
 
 
 def array_of(site: Site, *tasks: str) -> dict[str, str]:
-    """The environment of the last task of an array of these."""
+    """Return the environment of the last task of an array of these."""
     folder = site.shared / "q7"
     folder.mkdir()
     (folder / "tasks").write_text("".join(f"{each}\n" for each in tasks))
@@ -198,7 +198,7 @@ def array_of(site: Site, *tasks: str) -> dict[str, str]:
 
 @pytest.mark.slow
 def test_a_task_of_an_app_that_was_replaced_runs_nothing(site: Site) -> None:
-    """Its script found the earlier folder; another client replaced it while the conductor loaded."""
+    """The script found the earlier folder; another client replaced it while the conductor loaded."""
     site.app(role("main", "echo once"))
     assert site.start(**array_of(site, "app n0")).wait(END_S) == 0
     assert not (site.dir / "started").exists()
@@ -229,7 +229,7 @@ def test_the_task_of_an_array_is_asked_for_and_recorded_by_its_own_name(site: Si
 
 @pytest.mark.slow
 def test_a_time_limit_whose_signal_came_before_the_conductor_is_kept(site: Site) -> None:
-    """Slurm sends it once, and may send it while `setup` runs."""
+    """Slurm sends the signal once, and may send it while `setup` runs."""
     site.scontrol(f"{OURS} JobState=RUNNING TimeLimit=00:01:00 EndTime=Unknown")
     site.app(role("main", "echo up; exec sleep 1000"))
     assert site.start(SLURM_JOB_END_TIME=str(int(time.time()) + 50)).wait(END_S) == 1
@@ -319,7 +319,7 @@ def test_a_job_that_is_requeued_has_no_outcome_and_goes_on(site: Site) -> None:
 
 
 def cut_off(site: Site, *events: dict[str, Any]) -> dict[str, Any]:
-    """The outcome of an app whose first run was cut off after these events."""
+    """Return the outcome of an app whose first run was cut off after these events."""
     site.app(role("main", "echo up", retries=1, policy="APPLICATION"))
     (site.dir / "started").write_text('{"job": "12"}')
     begin = {"e": "created", "roles": [["main", 1]], "retries": [[1, "APPLICATION"]]}
@@ -542,7 +542,7 @@ def test_the_wrapper_of_a_replica_that_is_not_started_again_ends(site: Site) -> 
 
 
 def environ(pid: int) -> bytes:
-    """The environment of a process; b"" for one that has just ended."""
+    """Return the environment of a process; b"" for one that has just ended."""
     try:
         return Path(f"/proc/{pid}/environ").read_bytes()
     except (FileNotFoundError, ProcessLookupError):
@@ -559,7 +559,7 @@ def test_a_wrapper_that_is_killed_while_it_waits_is_replaced(site: Site, replica
     until(lambda: site.events("restart"))
 
     def waiting() -> list[int]:
-        """The wrapper of replica 0 that waits, a child of the one that has ended its run."""
+        """Return the wrapper of replica 0 that waits, a child of the one that has ended its run."""
         first = [pid for pid in site.pids("replica") if b"SLURM_PROCID=0\0" in environ(pid)]
         return [pid for pid in first if parent(pid) in first]
 
@@ -680,7 +680,7 @@ def test_a_setup_that_fails_is_the_end_of_the_app(site: Site) -> None:
 
 
 def _on_small_disk(code: str, folder: Path) -> str:
-    """The output of Python code that gets a folder, which is a file system of 1 MiB."""
+    """Return the output of Python code that gets a folder, which is a file system of 1 MiB."""
     mount = ["unshare", "-m", "sh", "-c", 'mount -t tmpfs -o size=1m none "$2" && exec "$0" -c "$1" "$2"']
     argv = [*mount, sys.executable, "import json\n" + textwrap.dedent(code), str(folder)]
     ran = subprocess.run(argv, capture_output=True, text=True, check=False, cwd=ROOT)

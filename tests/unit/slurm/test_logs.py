@@ -32,7 +32,7 @@ def test_the_index_holds_time_and_stream_of_every_byte():
 
 
 @pytest.mark.parametrize("at", range(10))
-def test_a_block_may_end_anywhere(at):
+def test_a_block_of_a_log_may_end_anywhere(at):
     data = b"out\nx\nend"
     found = fed((data[:at], INDEX), (data[at:], ""))
     assert b"".join(part for _, _, part in found) == data

@@ -95,7 +95,7 @@ def test_a_time_is_read_as_slurm_reads_it_or_as_a_duration(time, minutes):
     assert minutes_of(time) == minutes
 
 
-def test_minutes_may_be_a_number(tmp_path):
+def test_the_time_option_takes_minutes_as_a_number(tmp_path):
     opts = options()
     assert opts.resolve({"time": 90}) == opts.resolve({"time": "90"})
     assert opts.cfg_from_json_repr('{"time": 90}') == {"time": "90"}

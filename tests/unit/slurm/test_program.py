@@ -10,13 +10,13 @@ from launcher.schedulers.slurm.cluster import program
 
 
 def texts() -> dict[str, str]:
-    """Path → text of each module."""
+    """Return the text of each module by path."""
     with zipfile.ZipFile(io.BytesIO(program())) as file:
         return {name: file.read(name).decode() for name in file.namelist()}
 
 
 def imported(text: str, path: str) -> set[str]:
-    """The modules that a module imports, each with its names: `json`, `launcher.holding.app.App`."""
+    """Return the modules that a module imports, each with its names: `json`, `launcher.holding.app.App`."""
     tree = ast.parse(text, path, feature_version=(3, 6))
     names = {alias.name for node in ast.walk(tree) if isinstance(node, ast.Import) for alias in node.names}
     froms = [node for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)]

@@ -27,7 +27,7 @@ def site(tmp_path: Path) -> Iterator[Site]:
 
 
 def one(site: Site, script: str, **fields: Any) -> dict[str, Any]:
-    """Run an app of one replica `main/0`: its record."""
+    """Run an app of one replica `main/0`; return its record."""
     site.app(role("main", script, **fields))
     (replica,) = site.run()["replicas"]
     return dict(replica)
@@ -147,7 +147,7 @@ def test_memory_that_ran_out_is_reported_where_slurm_says_so(site: Site) -> None
 
 
 def cancelled(site: Site, script: str, **fields: Any) -> dict[str, Any]:
-    """Run `script`, which says "up", and cancel it: its outcome."""
+    """Run `script`, which prints "up", and cancel it; return its outcome."""
     site.app(role("main", script), **fields)
     process = site.started()
     site.cancel(process)
@@ -196,7 +196,7 @@ def test_a_replica_that_slurm_has_told_to_end_gets_no_second_signal_from_its_con
 
 
 def served(site: Site, probe: dict[str, Any], script: str, **fields: Any) -> dict[str, Any]:
-    """The outcome of a client that waits for a server with this probe."""
+    """Return the outcome of a client that waits for a server with this probe."""
     site.app(
         role("server", script, **fields),
         role("client", "true"),
@@ -270,7 +270,7 @@ def test_the_wrapper_needs_no_site_packages(site: Site) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("version", ["3.6", "3.7", "3.9"])
 def test_the_programs_run_on_the_python_of_a_cluster(site: Site, version: str) -> None:
-    """In the plain locale, where text has no encoding: names are bytes all the same."""
+    """The programs run in the plain locale, without an encoding for text: names are bytes."""
     found = shutil.which(f"python{version}")
     if found is None or subprocess.call([found, "-c", ""], stderr=subprocess.DEVNULL):
         pytest.skip(f"there is no Python {version}")

@@ -106,7 +106,7 @@ def test_a_plan_shows_the_golden_text(name):
 
 
 def test_an_array_has_the_golden_script():
-    """As `test_a_plan_shows_the_golden_text`."""
+    """GOLDEN=write in the environment makes the files anew, as for a plan."""
     app, cfg = APPS["ddp"]
     request = build_request(app, options().resolve(cfg), session="docs")
     text = array_script(request, "q7", 30, 4, "program.zip")

@@ -12,7 +12,7 @@ from tests.unit.slurm.requests import role
 
 
 def found(*roles: Role, **cfg: Any) -> list[tuple[str, str]]:
-    """Dotted path and message of each problem."""
+    """Return the dotted path and the message of each problem."""
     return [
         (".".join(map(str, each.path)), each.message) for each in problems(AppDef("app", list(roles)), cfg)
     ]
@@ -28,7 +28,7 @@ def message_of(*roles: Role, **cfg: Any) -> str:
     return message
 
 
-def test_an_app_without_peculiarities_has_no_problem_and_no_note():
+def test_a_plain_app_has_no_problem_and_no_note():
     assert found(role(resource=Resource(2, 1, 0)), partition="gpu") == []
     assert notes(AppDef("app", [role(resource=Resource(2, 1, 0))]), {}) == []
 
@@ -187,7 +187,7 @@ def test_an_option_that_launcher_sets_itself_is_refused_with_the_remedy(name, re
     assert remedy in message_of(role(), sbatch={name: "1"})
 
 
-def test_memory_of_a_node_goes_only_without_memory_of_the_roles():
+def test_the_option_mem_of_sbatch_is_refused_when_roles_request_memory():
     sized = role(resource=Resource(1, 0, 100))
     assert path_of(sized, sbatch={"mem": "0"}) == "cfg.sbatch.mem"
     assert found(sized, sbatch={"mem": "0"}, nomem=True) == []

@@ -38,7 +38,7 @@ json.dump([sys.argv[1:], dict(os.environ)], open(os.environ["DUMP"], "w"))
 
 
 def run(request: SlurmRequest, tmp_path: Path, **more: str) -> tuple[int, list[str], dict[str, str], str]:
-    """Exit code of the script, then arguments and environment of the python3 that it ended in, and stderr."""
+    """Run the script; return its exit code, arguments and environment of its last python3, and stderr."""
     folder, home = tmp_path / "bin", tmp_path / "home"
     folder.mkdir()
     home.mkdir()
@@ -92,13 +92,13 @@ def test_the_task_of_an_app_that_was_removed_runs_nothing(tmp_path, change):
 
 
 def task_of(request: SlurmRequest, count: int) -> SlurmRequest:
-    """The request with the script of an array of so many apps that are like it."""
+    """Return the request with the script of an array of so many apps that are like it."""
     script = array_script(request, "q7", count, None, "p.zip")
     return replace(request, script=script)
 
 
 def array_in(folder: Path, job_dir: str, *tasks: str) -> Path:
-    """A `job_dir` with the folder of an array, and those of its apps."""
+    """Make a `job_dir` with the folders of an array and of its apps; return its path."""
     where = Path(f"{folder}{job_dir}")
     (where / "arrays/q7").mkdir(parents=True)
     (where / "arrays/q7/tasks").write_text("".join(f"{each}\n" for each in tasks))
@@ -176,7 +176,7 @@ def test_a_value_is_quoted_as_sbatch_reads_it(value, word):
     assert sbatch_word("k", value) == word
 
 
-def test_values_of_options_are_text():
+def test_values_of_sbatch_options_are_text():
     cfg: dict[str, Any] = {"comment": "${app_id} $<app_id> $HOME", "sbatch": {"reservation": "$<role>"}}
     lines = sbatch_lines(request_of(role(), **cfg))
     assert 'comment="${app_id} $<app_id> $HOME"' in lines

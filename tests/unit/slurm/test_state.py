@@ -130,7 +130,7 @@ def test_a_job_that_may_not_run_twice_is_lost_when_slurm_queues_it_again():
     assert is_new_end(found)
 
 
-def test_one_empty_queue_is_no_end_of_an_app():
+def test_one_empty_answer_of_squeue_does_not_end_an_app():
     assert seen(submitted())[0] == "queued"
     assert seen(submitted(started={"job": "12", "at": 3.0}))[0] == "running"
     assert seen(submitted(needs={"prepare-1-x": ""})) == ("waiting", "waits for prepare")
@@ -363,12 +363,12 @@ def test_only_a_submitted_job_that_slurm_has_is_on_hold():
     ],
 )
 def test_an_app_whose_job_slurm_has_forgotten_has_the_end_on_record_or_is_lost(fields, state, message):
-    """Slurm purges a job soon after its end: what is on record says more."""
+    """Slurm purges a job soon after its end: the record says more."""
     assert seen(submitted(vanished=True, **fields)) == (state, message)
 
 
 def gone(state, **fields):
-    """A job that has left the queue."""
+    """Return a job that has left the queue."""
     return {"vanished": True, "ended": {"state": state, "end": 99.0, **fields}}
 
 
@@ -394,7 +394,7 @@ OUTCOME = {"state": "succeeded", "started_at": 3.0, "ended_at": 4.0, "exit_code"
         ({"started": {"withdrawn": True, "at": 5.0}}, None, 5.0, 0, None),
     ],
 )
-def test_the_view_of_an_app_has_start_end_restarts_and_exit_code(
+def test_the_view_of_an_app_has_its_start_end_restarts_and_exit_code(
     fields, started_at, ended_at, restarts, exit_code
 ):
     found = submitted(**fields)
@@ -432,7 +432,7 @@ def at(second, kind, k=0, role="a", **fields):
 
 
 def held(*events, created=CREATED, **fields):
-    """A running app with these events on its record."""
+    """Return a running app with these events on its record."""
     start = [{"t": 1, **created}, {"e": "starting", "t": int(2e9)}]
     return submitted(**{"queue": [row("RUNNING")], "started": STARTED, "events": [*start, *events], **fields})
 

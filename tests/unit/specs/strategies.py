@@ -63,7 +63,7 @@ CFG = st.dictionaries(NAME, OPTION, max_size=2)
 
 
 def launch_of(app: AppDef, **fields: object) -> Launch:
-    """A launch of `app` with unremarkable values in the fields that are not given."""
+    """Return a launch of `app` with unremarkable values in the fields that are not given."""
     given = {
         "key": JobKey("p", "default", "j"),
         "scheduler": "local_cwd",

@@ -19,7 +19,7 @@ from launcher.specs import (
 )
 
 
-def test_constants_have_the_established_values():
+def test_constants_of_specs_have_the_established_values():
     assert (MISSING, NONE, ALL, GiB) == ("<MISSING>", "<NONE>", "all", 1024)
     assert Resource(-1, -1, -1) == NULL_RESOURCE
 

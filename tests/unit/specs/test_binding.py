@@ -125,7 +125,7 @@ def test_binding_edits_and_shares_nothing(app):
 
 
 @given(APP)
-def test_binding_twice_is_binding_once(app):
+def test_binding_a_launch_twice_equals_binding_it_once(app):
     for role in app.roles:
         role.image = "image"  # text that is fixed now loses its escapes, once
         role.mounts = [m for m in role.mounts if not m.dst_path.count("$")]

@@ -110,7 +110,7 @@ def test_options_of_a_role_are_normalised_as_the_options_of_the_app():
 
 
 def test_the_digests_of_lr1_never_change():
-    """These never change: a recorded attempt would plan as changed."""
+    """A changed digest would make a recorded attempt plan as changed."""
     small = launch_of(AppDef("app", [small_role()]))
     full = launch_of(AppDef("app", [full_role()]), cfg={"log_dir": "x"}, timeout_s=60)
     assert [digest(document(small)), digest(document(full))] == [

@@ -28,7 +28,7 @@ def test_a_handle_has_three_parts(handle, parts):
     assert make_app_handle(*parts) == handle
 
 
-def test_the_parts_have_names():
+def test_the_parts_of_a_handle_have_names():
     parsed = parse_app_handle("s://n/a")
     assert parsed == ParsedAppHandle(scheduler_backend="s", session_name="n", app_id="a")
     assert (parsed.scheduler_backend, parsed.session_name, parsed.app_id) == ("s", "n", "a")
@@ -54,12 +54,12 @@ NAME = st.text("ab.-_ 1", min_size=1).filter(lambda name: name == name.strip())
 
 
 @given(NAME, st.one_of(st.just(""), NAME), NAME)
-def test_made_handles_are_taken_apart_again(backend, session, app_id):
+def test_parsing_returns_the_parts_of_a_handle(backend, session, app_id):
     assert parse_app_handle(make_app_handle(backend, session, app_id)) == (backend, session, app_id)
 
 
 @given(st.text("ab:/", max_size=12))
-def test_any_text_is_a_handle_or_refused(text):
+def test_any_text_is_parsed_as_a_handle_or_refused(text):
     try:
         assert make_app_handle(*parse_app_handle(text)) == text
     except MalformedAppHandleException:

@@ -123,7 +123,7 @@ def test_text_that_is_no_list_of_needs_is_refused(text: str) -> None:
         needs_from_text(text)
 
 
-def test_the_variable_lists_every_need_and_its_folder() -> None:
+def test_launcher_needs_lists_every_need_and_its_output_folder() -> None:
     assert needs_variable(["b", "a"], {"a": "/x y"}) == {
         "LAUNCHER_NEEDS": '[{"job": "a", "output_dir": "/x y"}, {"job": "b", "output_dir": null}]'
     }
@@ -131,8 +131,8 @@ def test_the_variable_lists_every_need_and_its_folder() -> None:
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="the limit of Linux")
-def test_a_list_that_no_process_could_be_given_is_left_out() -> None:
-    """The longest one can be given: a longer string makes execve fail with E2BIG."""
+def test_a_list_of_needs_too_long_for_a_variable_is_left_out() -> None:
+    """The longest list that is kept can be given: a longer string makes execve fail with E2BIG."""
     room = len(needs_variable(["a"], {"a": ""})["LAUNCHER_NEEDS"])
     longest = "x" * (128 * 1024 - len("LAUNCHER_NEEDS=\0") - room)
     variable = needs_variable(["a"], {"a": longest})

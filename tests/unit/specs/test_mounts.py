@@ -21,11 +21,11 @@ def test_mounts_are_positional_with_the_established_defaults():
     assert DeviceMount("/a", "/b") == DeviceMount(src_path="/a", dst_path="/b", permissions="rwm")
 
 
-def test_no_token_means_no_mount():
+def test_an_empty_list_of_tokens_gives_no_mounts():
     assert parse_mounts([]) == []
 
 
-def test_a_mixed_list_keeps_its_order():
+def test_mounts_of_several_types_keep_their_order():
     text = "type=volume,src=v,dst=/v,type=bind,src=/a,dst=/b,readonly,type=device,src=/dev/fuse,perm=rw"
     assert parse_mounts(text.split(",")) == [
         VolumeMount("v", "/v"),
@@ -37,12 +37,12 @@ def test_a_mixed_list_keeps_its_order():
 @pytest.mark.parametrize("src", ["src", "source"])
 @pytest.mark.parametrize("dst", ["dst", "target", "destination"])
 @pytest.mark.parametrize("read_only", ["readonly", "read_only"])
-def test_keys_have_aliases(src, dst, read_only):
+def test_keys_of_a_mount_have_aliases(src, dst, read_only):
     assert parse_mounts(["type=bind", f"{src}=/a", f"{dst}=/b", read_only]) == [BindMount("/a", "/b", True)]
 
 
 @pytest.mark.parametrize("key", ["perm", "permissions"])
-def test_permissions_have_two_names(key):
+def test_permissions_of_a_device_have_two_names(key):
     assert parse_mounts(["type=device", "src=/a", f"{key}=r"]) == [DeviceMount("/a", "/a", "r")]
 
 
@@ -57,11 +57,11 @@ def test_permissions_have_two_names(key):
         ("read_only=0", False),
     ],
 )
-def test_read_only_means_what_it_says(token, read_only):
+def test_the_key_readonly_of_a_mount_has_two_spellings_and_takes_booleans(token, read_only):
     assert parse_mounts(["type=volume", "src=v", "dst=/b", token])[0].read_only is read_only
 
 
-def test_a_repeated_key_overwrites():
+def test_the_last_value_of_a_repeated_key_of_a_mount_counts():
     assert parse_mounts(["type=bind", "src=/a", "src=/c", "dst=/b"]) == [BindMount("/c", "/b")]
 
 
@@ -69,7 +69,7 @@ def test_a_value_may_hold_an_equals_sign():
     assert parse_mounts(["type=bind", "src=/a=b", "dst=/b"]) == [BindMount("/a=b", "/b")]
 
 
-def test_a_device_may_have_another_place_inside():
+def test_a_device_may_have_another_path_in_the_container():
     assert parse_mounts(["type=device", "src=/dev/a", "dst=/dev/b"]) == [DeviceMount("/dev/a", "/dev/b")]
 
 
@@ -108,7 +108,7 @@ def test_the_home_folder_can_be_left_for_binding():
     ],
 )
 @pytest.mark.parametrize("kind", [KeyError, ValueError, LauncherError])
-def test_bad_text_is_a_clear_error(tokens, message, kind):
+def test_a_malformed_mount_is_a_clear_error(tokens, message, kind):
     with pytest.raises(kind) as caught:
         parse_mounts(tokens)
     assert message in str(caught.value)
@@ -117,7 +117,7 @@ def test_bad_text_is_a_clear_error(tokens, message, kind):
 @pytest.mark.parametrize(
     ("tokens", "hint"), [(["type=bind", "srk=/a"], "src"), (["type=bin"], "bind"), (["type=vol"], "volume")]
 )
-def test_bad_text_names_the_nearest_word(tokens, hint):
+def test_a_misspelt_word_of_a_mount_gets_the_nearest(tokens, hint):
     with pytest.raises(LauncherError) as caught:
         parse_mounts(tokens)
     assert caught.value.hint == f"did you mean `{hint}`?"
@@ -142,5 +142,5 @@ def tokens_of(mount):
 
 
 @given(st.lists(MOUNT, max_size=4))
-def test_mounts_survive_their_text(mounts):
+def test_mounts_are_read_back_from_their_tokens(mounts):
     assert parse_mounts([token for mount in mounts for token in tokens_of(mount)]) == mounts

@@ -42,7 +42,7 @@ def test_an_empty_text_is_no_error(text: str) -> None:
 
 
 @given(st.text() | st.recursive(st.none() | st.integers() | st.text(), st.lists).map(json.dumps))
-def test_no_text_breaks_the_reading(text: str) -> None:
+def test_any_text_of_an_error_file_is_read_without_an_exception(text: str) -> None:
     assert read_error(text) is None or isinstance(read_error(text), ReplicaError)
 
 

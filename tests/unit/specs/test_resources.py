@@ -128,7 +128,7 @@ def test_each_access_makes_a_new_resource():
     assert named_resources["gpu.small"].cpu == 8
 
 
-def test_names_can_be_asked_for_and_listed():
+def test_named_resources_can_be_looked_up_and_listed():
     assert "gpu.small" in named_resources
     assert "gpu.tiny" not in named_resources
     assert {"gpu.small", "aws_t3.medium", "NULL"} <= set(named_resources)
@@ -158,12 +158,12 @@ def test_a_broken_plugin_is_reported_when_it_is_used(name):
         named_resources[name]
 
 
-def test_parts_left_out_have_defaults():
+def test_omitted_parts_of_a_resource_have_defaults():
     assert resource() == Resource(2, 0, 1024)
     assert resource(cpu=1, gpu=2, memMB=3) == Resource(1, 2, 3)
 
 
-def test_a_given_zero_is_kept():
+def test_a_resource_keeps_amounts_of_zero():
     assert resource(cpu=0, gpu=0, memMB=0) == Resource(0, 0, 0)
 
 

@@ -42,7 +42,7 @@ def letters(list_type=list[str], dict_type=dict[str, str]) -> runopts:
         ("I=-3,F=1e3", {"I": -3, "F": 1000.0}),
     ],
 )
-def test_text_is_read_by_the_types(list_type, dict_type, text, cfg):
+def test_text_of_options_is_read_by_their_types(list_type, dict_type, text, cfg):
     assert letters(list_type, dict_type).cfg_from_str(text) == cfg
 
 
@@ -55,7 +55,7 @@ def test_a_boolean_is_read_from_each_of_its_words(text, value):
     assert letters().cfg_from_str(f"B={text}") == {"B": value}
 
 
-def test_text_brings_no_defaults_and_asks_for_nothing_required():
+def test_reading_options_from_text_adds_no_defaults_and_requires_none():
     opts = letters()
     opts.add("image", type_=str, help="", required=True)
     opts.add("priority", type_=int, help="", default=10)
@@ -128,7 +128,7 @@ def test_json_is_read_and_elements_become_text():
     }
 
 
-def test_json_null_stays_none():
+def test_null_in_the_json_of_options_stays_none():
     assert letters().cfg_from_json_repr('{"K": null, "I": null}') == {"K": None, "I": None}
 
 

@@ -68,7 +68,7 @@ def test_a_reference_that_names_no_place_is_refused_with_a_remedy_and_not_repeat
     assert not text.strip() or text not in f"{failed.value} {failed.value.hint}".replace("env:API_KEY", "")
 
 
-def test_copies_stay_references():
+def test_a_copy_of_a_secret_is_a_secret():
     secret = Secret("env:K")
     assert [type(made) for made in (deepcopy(secret), pickle.loads(pickle.dumps(secret)))] == [Secret] * 2
     assert type(asdict(app(K=secret).roles[0])["env"]["K"]) is Secret
@@ -108,7 +108,7 @@ def test_a_secret_and_a_literal_of_the_same_text_are_two_documents():
 @pytest.mark.parametrize(
     "value", ["env:K", {"secret": "x"}, {"secret": "env:K", "a": 1}, {"secret": 3}, None]
 )
-def test_nothing_else_in_a_document_is_a_reference(value: object):
+def test_no_other_value_of_a_document_is_a_secret_reference(value: object):
     assert reference_in(value) is None
 
 
@@ -137,7 +137,7 @@ def test_a_secret_anywhere_but_in_env_is_found():
 
 
 def test_the_folders_of_a_shell_are_no_passwords() -> None:
-    """Else the path of a missing file is masked in the message of a job that was applied from its folder."""
+    """Otherwise PWD would mask the path of a missing file in messages about jobs of that folder."""
     assert not is_sensitive("PWD")
     assert not is_sensitive("OLDPWD")
     assert is_sensitive("DB_PWD")

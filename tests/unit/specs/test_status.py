@@ -45,7 +45,7 @@ def test_a_state_prints_as_its_name_and_dumps_as_its_number():
     assert json.dumps({"state": AppState.FAILED}) == '{"state": 5}'
 
 
-def test_three_states_are_terminal():
+def test_three_app_states_are_terminal():
     assert {state for state in AppState if is_terminal(state)} == {
         AppState.SUCCEEDED,
         AppState.FAILED,

@@ -122,7 +122,7 @@ def test_a_broken_error_reply_keeps_role_id_and_state(text, shown):
         ).map(json.dumps),
     )
 )
-def test_no_error_text_breaks_formatting_or_printing(text):
+def test_a_status_with_any_error_text_is_formatted_and_printed(text):
     replica = ReplicaStatus(0, AppState.FAILED, "r", "h", text)
     status = AppStatus(AppState.FAILED, structured_error_msg=text, roles=[RoleStatus("r", [replica])])
     assert "r[0]:FAILED" in status.format()

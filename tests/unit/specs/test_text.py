@@ -36,7 +36,7 @@ from launcher.specs.text import to_dict, to_flow, to_yaml
         ("d=a:http://x:80", {"d": "a:http://x:80"}),
     ],
 )
-def test_pairs_are_read(text, pairs):
+def test_text_of_key_value_pairs_is_read(text, pairs):
     assert to_dict(text) == pairs
 
 
@@ -72,7 +72,7 @@ VALUE = st.text("ab,;= :'", min_size=0, max_size=8)
 
 
 @given(st.dictionaries(KEY, VALUE, min_size=1, max_size=4))
-def test_quoted_values_survive(pairs):
+def test_quoted_values_are_read_back_unchanged(pairs):
     text = ",".join(f'{key}="{value}"' for key, value in pairs.items())
     assert to_dict(text) == pairs
 
@@ -197,7 +197,7 @@ def test_text_that_another_version_of_yaml_takes_for_another_type_is_quoted(vers
 
 
 @pytest.mark.parametrize("version", [(1, 1), (1, 2)])
-def test_no_short_text_without_quotes_is_anything_but_text(version):
+def test_short_text_that_is_written_without_quotes_is_read_as_text(version):
     reader = YAML(typ="safe", pure=True)
     reader.version = version
     letters = "01_.eExo+-<=/~aynf:"

@@ -21,7 +21,7 @@ def key(job: str = "train", project: str = "vision", target: str = "default") ->
 
 
 def attempt(job: JobKey | str = "train", number: int = 1, **changes: Any) -> Attempt:
-    """An attempt with something in every field; `created_at` grows with the number."""
+    """Return an attempt with something in every field; `created_at` grows with the number."""
     job = key(job) if isinstance(job, str) else job
     fields = {
         "scheduler": "local_cwd",
@@ -47,6 +47,6 @@ def end_of(
     exit_code: int | None = None,
     started_at: float | None = None,
 ) -> AppRecord:
-    """The record of an app that has ended."""
+    """Return the record of an app that has ended."""
     end = {"message": message, "exit_code": exit_code, "started_at": started_at}
     return AppRecord("local_cwd", "s", app_id, state=state, ended_at=ended_at, **end)

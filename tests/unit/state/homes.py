@@ -13,7 +13,7 @@ def load(name: str) -> dict[str, Any]:
 
 
 def unpack(home: dict[str, Any], scenario):
-    """The scenario, with the state folder and the job files that `home` holds."""
+    """Return the scenario, with the state folder and the job files that `home` holds."""
     scenario.home.mkdir(mode=0o700)
     for name, each in home["files"].items():
         path = scenario.home / name
@@ -33,5 +33,5 @@ def unpack(home: dict[str, Any], scenario):
 
 
 def placed(text: str, scenario) -> str:
-    """A text of then, with the folders of now."""
+    """Return a saved text with the folders of this test in place of the saved ones."""
     return text.replace("@FOLDER@/repo", str(scenario.folder)).replace("@FOLDER@/home", str(scenario.home))

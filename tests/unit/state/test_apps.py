@@ -28,7 +28,7 @@ def app(app_id: str, created_at: float = 1.0, scheduler: str = "local_cwd", **fi
 
 
 def of(made, **fields) -> AppRecord:
-    """The row of an attempt's app."""
+    """Return the row of an attempt's app."""
     return app(made.app_id, made.created_at, made.scheduler, key=made.key, number=made.number, **fields)
 
 
@@ -46,7 +46,7 @@ def test_a_row_comes_back_as_it_was_added(store: Store):
     assert (found.state, found.created_at, found.message) == ("reserved", 7.0, "")
 
 
-def test_adding_twice_is_adding_once(store: Store):
+def test_adding_a_row_twice_keeps_one_row(store: Store):
     store.add(app("a", created_at=1.0))
     store.add(app("a", created_at=2.0))
     assert [each.created_at for each in store.newest()] == [1.0]
@@ -69,7 +69,7 @@ def test_adding_missing_rows_leaves_existing_rows(store: Store):
 # Ends
 
 
-def test_an_end_is_written_once(store: Store):
+def test_the_first_end_of_an_app_is_kept(store: Store):
     store.add(app("a"))
     assert store.end(end_of("a", "failed", 2.0, "why", 3, started_at=1.5)) is True
     assert store.end(end_of("a", "succeeded", 3.0)) is False
@@ -78,7 +78,7 @@ def test_an_end_is_written_once(store: Store):
     assert (found.message, found.exit_code) == ("why", 3)
 
 
-def test_a_lost_app_takes_the_true_outcome_that_turns_up(store: Store):
+def test_the_true_outcome_of_a_lost_app_replaces_the_loss(store: Store):
     store.add(app("a"))
     assert store.end(end_of("a", "lost", 2.0)) is True
     assert store.end(end_of("a", "lost", 3.0)) is False
@@ -111,7 +111,7 @@ def test_the_outcome_of_an_attempt_wins_over_the_report_of_its_app(store: Store)
     assert [each.state for each in store.of_jobs([key()], [made.scheduler])] == ["succeeded"]
 
 
-def test_an_app_is_tidied_up_after_once(store: Store):
+def test_an_app_is_marked_as_tidied_up_once(store: Store):
     store.add(app("a"))
     store.end(end_of("a", "failed", 2.0))
     assert ids(store.to_tidy(LOCAL)) == ["a"], "its end is known, and its processes may be there"
@@ -125,7 +125,7 @@ def test_an_app_is_tidied_up_after_once(store: Store):
 # Lists
 
 
-def test_the_newest_of_both_tables_come_first_and_each_app_once(store: Store):
+def test_newest_lists_each_app_of_both_tables_once_and_the_newest_first(store: Store):
     for number in range(1, 6):
         made = attempt(number=number, created_at=float(number))
         store.record(made)
@@ -201,7 +201,7 @@ QUESTIONS = {
 
 @pytest.mark.parametrize("question", QUESTIONS)
 def test_no_query_reads_every_row(store: Store, question: str):
-    """A scan is in the order of an index and ends at the limit, or is of a partial index."""
+    """Each scan follows an index and ends at the limit, or reads a partial index."""
     seen = statements(store)
     QUESTIONS[question](store)
     steps = [step for sql in seen[:] for step in plan_of(store, sql).splitlines()]
@@ -220,7 +220,7 @@ ORDERED = dict.fromkeys(QUESTIONS, ("(none)",)) | {
 # Removing
 
 
-def test_a_row_is_void_when_its_folder_is_not_there(store: Store, tmp_path: Path):
+def test_the_row_of_an_app_without_a_folder_is_void(store: Store, tmp_path: Path):
     for name in ("gone", "there"):
         store.add(app(name))
     (tmp_path / "there").mkdir()

@@ -57,7 +57,7 @@ def python(code: str, *args: str, **popen: object) -> subprocess.Popen[str]:
 
 
 def mounted(script: str, code: str) -> str:
-    """The output of Python `code`, after shell `script` in a mount namespace of its own."""
+    """Return the output of Python `code`, after shell `script` in a mount namespace of its own."""
     if not shutil.which("unshare") or os.geteuid() != 0:
         pytest.skip("needs root and unshare(1), to mount something")
     argv = ["unshare", "-m", "sh", "-c", f'{script} || exit 99; exec "$@"', "sh", sys.executable, "-c", code]
@@ -309,7 +309,7 @@ def test_a_network_file_system_is_refused_with_a_hint(tmp_path: Path, monkeypatc
 @pytest.mark.slow
 @pytest.mark.parametrize("step", sampled([7, 2], 7))
 def test_whatever_byte_of_the_ledger_is_wrong_it_can_be_used(launcher_home: Path, step: int):
-    """Bytes of the header, of the schema and of the rows: read well, replaced, or reported."""
+    """A wrong byte of header, schema or rows is read well, replaced, or reported."""
     with Store.open() as store:
         for number in range(1, 4):
             store.record(attempt(number=number))

@@ -27,7 +27,7 @@ def output(scenario, command: str) -> str:
 
 
 def kept(then: Any, now: Any) -> Any:
-    """JSON of now without the fields of objects, and the values in place of null, that came later."""
+    """Return JSON of this version without the fields and the values that its release did not have."""
     if isinstance(then, dict) and isinstance(now, dict):
         return {name: kept(then[name], value) for name, value in now.items() if name in then}
     if isinstance(then, list) and isinstance(now, list) and len(then) == len(now):
@@ -53,7 +53,7 @@ def test_every_command_shows_what_the_first_release_showed(first_release):
     ledger.close()
 
 
-def test_the_old_files_stay(first_release):
+def test_an_upgrade_leaves_the_files_of_the_first_release_unchanged(first_release):
     index = first_release.home / "local" / "index.db"
     before = index.read_bytes()
     first_release.launcher("apply", "good.launcher.yaml", "--yes")

@@ -52,7 +52,7 @@ class Client:
 
 @pytest.fixture
 def start() -> Iterator[Callable[[str], Client]]:
-    """Start clients; whatever becomes of the test, none is left."""
+    """A function that starts clients, all of which are ended with the test."""
     clients: list[Client] = []
 
     def started(code: str) -> Client:
@@ -201,7 +201,7 @@ def test_waiting_takes_no_processor_time(holder: Client, start: Callable[[str], 
 
 
 def switches(pid: int) -> int:
-    """How often the threads of a process have gone to sleep so far."""
+    """Return how often the threads of a process have gone to sleep so far."""
     total = 0
     for thread in Path(f"/proc/{pid}/task").iterdir():
         for line in (thread / "status").read_text().splitlines():

@@ -111,7 +111,7 @@ def test_links_above_the_home_are_followed(tmp_path: Path, monkeypatch: pytest.M
 
 
 @pytest.mark.parametrize("which", [".", "local"])
-def test_a_file_in_the_way_is_named(home: Path, which: str) -> None:
+def test_a_file_in_the_place_of_a_folder_is_named(home: Path, which: str) -> None:
     (home / which).parent.mkdir(parents=True, mode=0o700, exist_ok=True)
     (home / which).write_text("")
     with pytest.raises(StateError, match="Not a directory"):
@@ -122,5 +122,5 @@ def test_a_file_in_the_way_is_named(home: Path, which: str) -> None:
     ("number", "word"),
     [(errno.EMFILE, "ulimit -n"), (errno.ENFILE, "fs.file-max"), (errno.EROFS, "LAUNCHER_HOME")],
 )
-def test_the_hint_fits_the_error(number: int, word: str) -> None:
+def test_the_hint_of_a_refused_home_fits_the_error(number: int, word: str) -> None:
     assert word in str(paths.unusable(OSError(number, os.strerror(number)), "x").hint)

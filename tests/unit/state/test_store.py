@@ -24,14 +24,14 @@ def store() -> Iterator[Store]:
 
 
 def statements(store: Store) -> list[str]:
-    """Grows with every statement that SQLite runs from now on."""
+    """A list that grows with every statement that SQLite runs from now on."""
     seen: list[str] = []
     store._connection.set_trace_callback(seen.append)
     return seen
 
 
 def plan_of(store: Store, sql: str) -> str:
-    """How SQLite would go about a statement that was run."""
+    """Return the query plan of SQLite for a statement that was run."""
     return "\n".join(row[3] for row in store._connection.execute(f"EXPLAIN QUERY PLAN {sql}"))
 
 
@@ -52,7 +52,7 @@ def test_an_attempt_comes_back_as_it_was_recorded(store: Store):
     assert store.by_app_id(full.app_id) == full
 
 
-def test_edition_and_needs_come_back(store: Store):
+def test_edition_and_needs_are_read_back_from_the_ledger(store: Store):
     needs = (StoodOn("prepare", 7, 4, "prepare-7-x", "local_cwd"), StoodOn("ä", 1, 1, "ä-1-x", "s"))
     full = attempt(number=3, edition=2, needs=needs)
     store.record(full)
@@ -91,7 +91,7 @@ def test_an_outcome_is_never_overwritten(store: Store, end: str):
     assert store.by_app_id(ended.app_id) == ended
 
 
-def test_a_lost_attempt_takes_the_true_outcome_that_turns_up(store: Store):
+def test_the_true_outcome_of_a_lost_attempt_replaces_the_loss(store: Store):
     store.record(attempt(state="lost", ended_at=5.0, message="its supervisor is gone"))
     assert store.record(attempt(state="running")) is False
     assert store.end(end_of(attempt().app_id, "lost", 6.0)) is False
@@ -215,7 +215,7 @@ def test_counts_are_per_job_and_digest_in_one_query(store: Store):
 # Reading for lists and look-ups
 
 
-def test_newest_shows_the_last_attempts_first(store: Store):
+def test_newest_returns_the_last_attempts_first(store: Store):
     for number in range(1, 8):
         store.record(attempt(number=number))
     assert [entry.number for entry in store.newest(3)] == [7, 6, 5]
@@ -228,7 +228,7 @@ def test_newest_reads_no_more_rows_than_it_shows(store: Store):
     assert "SCAN apps USING INDEX apps_created" in plan_of(store, seen[0])
 
 
-def test_an_entry_knows_its_handle_and_its_key(store: Store):
+def test_an_entry_has_the_handle_and_the_key_of_its_attempt(store: Store):
     store.record(attempt(key("train", target="prod"), number=3))
     (entry,) = store.newest()
     assert entry.handle == attempt(key("train", target="prod"), number=3).handle

@@ -52,7 +52,7 @@ def version(path: Path) -> int:
     return int(found)
 
 
-def test_every_attempt_is_kept(first_version: Path):
+def test_an_upgrade_keeps_every_attempt(first_version: Path):
     with Store.open() as store:
         assert store.attempts(key()) == ATTEMPTS[::-1]
         assert [entry.number for entry in store.live()] == [2]
@@ -176,7 +176,7 @@ def test_an_upgrade_of_a_ledger_with_rows_of_apps_reads_no_records_of_schedulers
 
 
 def test_a_client_of_the_version_before_goes_on_recording_what_it_has_begun(first_version: Path):
-    """It opened the ledger before the upgrade, as an `apply --wait` that still runs has."""
+    """The client opened the ledger before the upgrade, as a running `apply --wait` may have."""
     first_version.unlink()
     write_without(first_version, 8, "matrix", "reason", *IN_10)
     older = sqlite3.connect(first_version)

@@ -82,7 +82,7 @@ def test_an_app_that_starts_at_once_takes_no_turn() -> None:
     assert decide(ask(cpu=2, at_once=True), [holder(cpu=2), queued("a", 1)]).starts
 
 
-def test_a_group_has_its_own_limit() -> None:
+def test_a_group_of_apps_has_its_own_limit() -> None:
     sweep = Limit("sweep", apps=2, label="sweep")
     two = [holder("a", groups=["sweep"]), holder("b", groups=["sweep"])]
     decision = decide(ask(limits=(TWO_CORES, sweep)), two)
@@ -126,7 +126,7 @@ def test_first_and_after_return_the_neighbours_in_line() -> None:
     assert first([]) is None
 
 
-def test_an_ask_survives_the_way_to_its_holder() -> None:
+def test_an_ask_is_read_back_from_its_dict() -> None:
     made = ask(cpu=1.5, gpus=1, devices=["GPU-1"], gpu_table="g")
     again = Ask.from_dict(made.to_dict())
     assert again.to_dict() == made.to_dict()

@@ -64,7 +64,7 @@ def test_a_wrong_number_of_gpus_is_refused_with_a_hint(given: str, monkeypatch: 
     assert failed.value.hint
 
 
-def test_the_driver_is_asked_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_gpu_driver_is_asked_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     asked = tmp_path / "asked"
     tool = tmp_path / "bin" / "nvidia-smi"
     tool.parent.mkdir()

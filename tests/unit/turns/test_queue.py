@@ -85,7 +85,7 @@ def test_each_app_starts_in_the_order_of_numbers_when_the_app_before_has_left(ta
     assert os.listdir(table) == ["lock"]
 
 
-def test_an_app_behind_the_first_needs_no_look(table, queue):
+def test_an_app_that_joins_behind_the_first_needs_no_look_at_the_table(table, queue):
     queue.join(ask(table, "a", 1, cpu=0.5))
     queue.join(ask(table, "b", 2))
     places = queue.look()
@@ -234,7 +234,7 @@ def test_an_app_is_in_a_line_until_it_leaves_or_starts(table, queue, three_in_li
 
 
 def test_an_app_whose_departure_cannot_be_written_is_in_no_line(table, queue, three_in_line):
-    """A full disk: the file of all apps is gone until it can be written anew."""
+    """On a full disk the file of all apps is gone until it can be written anew."""
     before = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (20, before[1]))
     try:
@@ -261,7 +261,7 @@ def test_the_file_of_all_apps_is_written_anew_when_many_have_gone(table, queue):
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", range(12))
 def test_many_lines_and_single_apps_share_the_machine_in_order(table, seed):
-    """Whatever apps join, leave and end: they never exceed the machine, keep their order, and all start."""
+    """Apps that join, leave and end never exceed the machine, keep their order, and all start."""
     random_ = random.Random(seed)
     limit = Limit(MACHINE, cpu=4)
     queues, alone, running, waiting = [Queue(), Queue()], [], [], {}

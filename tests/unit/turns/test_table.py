@@ -109,7 +109,7 @@ def test_a_proof_is_kept_where_few_files_may_be_open(table, places, monkeypatch)
     assert bells.is_held(table_.proof(tickets(table)[0]))
 
 
-def test_a_look_at_the_table_removes_nothing(table: str, places: list[Place]) -> None:
+def test_reading_the_table_removes_nothing(table: str, places: list[Place]) -> None:
     for name in ("1-dead", "2-later"):
         Path(table, name).write_text("something else\n")
         os.mkfifo(os.path.join(table, f"{name}.bell"))
@@ -150,7 +150,7 @@ def test_the_second_app_waits_until_the_first_leaves(table: str, places: list[Pl
     assert of(table) == [("b", HOLDS)]
 
 
-def test_an_app_in_line_is_stirred_when_the_app_before_it_starts(table: str, places: list[Place]) -> None:
+def test_an_app_in_line_is_woken_when_the_app_before_it_starts(table: str, places: list[Place]) -> None:
     one, two, three = (take(table, places, app, n) for n, app in enumerate("abc", 1))
     one.leave()
     assert not has_changed(three, 0)
@@ -176,7 +176,7 @@ def test_an_app_that_enters_in_between_is_watched(table: str, places: list[Place
     assert three.look().starts
 
 
-def test_a_summoned_app_starts_over_the_limits(table: str, places: list[Place]) -> None:
+def test_a_summoned_app_starts_beyond_the_limits(table: str, places: list[Place]) -> None:
     take(table, places, "a", 1)
     two, three = take(table, places, "b", 2), take(table, places, "c", 3)
     assert not summon(table, ["nothing"])
@@ -204,7 +204,7 @@ def test_a_killed_holder_frees_its_share(table: str, places: list[Place]) -> Non
 
 @pytest.mark.parametrize("unread", ["1-a.bell", "2-b.bell", "2-b"])
 def test_a_holder_that_cannot_be_looked_at_is_not_dead(table, places, monkeypatch, unread):
-    """As on a machine on which no more files may be opened at this moment."""
+    """A machine may let a process open no more files at this moment."""
     two_cores = [Limit(MACHINE, cpu=2)]
     one, _ = (take(table, places, app, n, limits=two_cores) for n, app in enumerate("ab", 1))
     mine = Place(Ask("c", number=3, table=table, cpu=1, limits=two_cores))
@@ -240,7 +240,7 @@ def test_a_place_passes_to_a_process_that_inherits_it(table: str, places: list[P
     assert waiting.look().starts
 
 
-def test_an_adopted_place_goes_on(table: str, places: list[Place]) -> None:
+def test_an_adopted_place_keeps_its_ticket(table: str, places: list[Place]) -> None:
     first = take(table, places, "a", 1)
     given = Place(Ask("b", number=2, table=table, cpu=1, limits=[ONE_CORE]))
     given.look()
@@ -275,7 +275,9 @@ def test_gpus_are_shared_by_two_tables(tmp_path: Path, places: list[Place]) -> N
     assert c.look().dealt == ("0",)
 
 
-def test_numbers_rise_and_never_repeat(table: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_numbers_of_tickets_rise_and_never_repeat(
+    table: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     other = tmp_path / "other"
     other.mkdir()
     begin = draw([table], 3)
@@ -328,7 +330,7 @@ def test_other_files_are_passed_over_and_stay(table: str, places: list[Place]) -
 
 
 def test_a_ticket_that_is_a_pipe_or_a_folder_is_passed_over(table: str, places: list[Place]) -> None:
-    """Its bell is held, so it is not removed; reading it must not block."""
+    """The bell of the ticket is held, so the ticket stays; reading it must not block."""
     for name, make in (("8-pipe", os.mkfifo), ("9-folder", os.mkdir)):
         taken = take(table, places, name[2:], int(name[0]))
         os.unlink(os.path.join(table, name))
@@ -395,7 +397,7 @@ def test_only_the_app_of_its_own_state_folder_is_summoned_and_watched(table, pla
     assert not mine.look().starts
 
 
-def test_facts_on_an_app_travel_as_groups(table: str) -> None:
+def test_facts_about_an_app_are_sent_as_groups(table: str) -> None:
     """An older version makes an Ask of the fields that it knows, and fails on any other field."""
     sent = Ask("a", table=table, limits=[ONE_CORE], home="h1", folder="/f", engine="unix:///s")
     data = sent.to_dict()
@@ -520,13 +522,13 @@ def test_the_kills_at_changes_of_a_place_cover_every_change(table):
 
 
 def test_an_app_does_not_wait_for_leftovers_of_its_own_dead_watcher(table: str, places: list[Place]) -> None:
-    """It is submitted again, under another number."""
+    """The app is submitted again, under another number."""
     take(table, places, "a", 1, **DOCKER).release()
     assert take(table, places, "a", 2, **DOCKER).starts
     assert [each.number for each in tickets(table)] == [2]
 
 
-def test_the_first_in_line_is_stirred_where_a_dead_holder_has_left_something(table, places):
+def test_the_first_app_in_line_is_woken_when_a_dead_holder_has_left_something(table, places):
     dead = take(table, places, "a", 1, **DOCKER)
     one, two = (take(table, places, app, n) for n, app in enumerate("bc", 2))
     table_.stir(table)

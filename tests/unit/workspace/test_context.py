@@ -94,7 +94,7 @@ def test_pipes_and_sockets_do_not_count(folder: Path):
     assert digest(folder) == before
 
 
-def test_our_own_records_inside_do_not_count(folder: Path, monkeypatch: pytest.MonkeyPatch):
+def test_records_of_launcher_inside_a_workspace_do_not_count(folder: Path, monkeypatch: pytest.MonkeyPatch):
     before = digest(folder)
     monkeypatch.setenv("LAUNCHER_HOME", str(folder / ".state"))
     (folder / ".state").mkdir()

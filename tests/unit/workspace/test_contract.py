@@ -61,7 +61,7 @@ class Place:
         return self.look(role.image)
 
     def look(self, image: str) -> dict[str, File]:
-        """Files by their path."""
+        """Return the files of a built workspace by path."""
         found = {}
         for folder, dirs, names in os.walk(image):
             for name in [*names, *dirs]:
@@ -74,7 +74,7 @@ class Place:
         return found
 
     def left(self) -> list[str]:
-        """The workspaces that were made and still exist."""
+        """Return the workspaces that were made and still exist."""
         return sorted(os.listdir(self.folder))
 
     def clear(self) -> None:
@@ -133,7 +133,7 @@ class DockerPlace(Place):
         self.engine.close()
 
     def _base(self, token: str) -> str:
-        """The id of an image that only this test has."""
+        """Return the id of an image that only this test has."""
         made = self.daemon.ask("POST", "/containers/create", {"Image": SHELL_IMAGE, "Cmd": ["true"]})["Id"]
         try:
             name, _, tag = self.image.partition(":")
@@ -205,7 +205,7 @@ def project(tmp_path: Path) -> Path:
 COUNTS = [".dockerignore", "gone", "inner", "mark", "run.sh", "sub/a.py", "sub/deep/b.py", "sub/keep.log"]
 
 
-def test_the_files_that_count_arrive_as_they_are(place: Place, project: Path) -> None:
+def test_the_files_that_count_are_copied_unchanged(place: Place, project: Path) -> None:
     found = place.files(str(project))
     assert sorted(found) == COUNTS
     assert found["sub/a.py"] == File("a = 1\n")

@@ -100,7 +100,7 @@ def test_gitignore_has_no_effect_on_a_workspace(tmp_path: Path):
     assert not read_ignore(str(tmp_path)).ignores("data")
 
 
-def test_a_bad_line_is_named(tmp_path: Path):
+def test_a_bad_line_of_an_ignore_file_is_named(tmp_path: Path):
     (tmp_path / ".launcherignore").write_text("fine\n[oops\n")
     with pytest.raises(WorkspaceError, match=r"\.launcherignore:2: `\[oops`"):
         read_ignore(str(tmp_path))

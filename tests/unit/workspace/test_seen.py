@@ -45,7 +45,7 @@ def checkout(tmp_path: Path) -> Checkout:
     return Checkout(tmp_path / "repo")
 
 
-def test_words_that_name_files_are_seen(checkout: Checkout):
+def test_files_named_by_words_of_a_command_are_seen(checkout: Checkout):
     checkout.write("train.py", "conf/a.yaml", "conf/b.yaml", "bin/run")
     assert checkout.names("bin/run", "train.py", "--config=conf/a.yaml", "conf", "none.py", "3") == [
         "bin/run",
@@ -56,7 +56,7 @@ def test_words_that_name_files_are_seen(checkout: Checkout):
     assert checkout.names(str(checkout.root / "train.py"), folder="conf") == ["train.py"]
 
 
-def test_the_words_of_a_script_are_words(checkout: Checkout):
+def test_files_named_in_a_shell_script_are_seen(checkout: Checkout):
     checkout.write("train.py", "b.csv", "model.py")
     script = "set -x\npython train.py <b.csv >out.csv; python -c 'import model' && test -f 'none'\n"
     assert checkout.names("sh", "-euc", script) == ["b.csv", "train.py"]
@@ -195,11 +195,11 @@ RECORD = {"train.py": "1", "model.py": "2"}
         (Seen({**RECORD, "new.py": "3", MORE: "more"}, frozenset({"new.py"})), ()),
     ],
 )
-def test_files_differ_that_changed_that_are_gone_or_that_are_imported_now(now: Seen, want: tuple[str, ...]):
+def test_changed_removed_and_newly_imported_files_count_as_different(now: Seen, want: tuple[str, ...]):
     assert differing(RECORD, now) == want
 
 
-def test_a_record_that_was_cut_short_claims_nothing_about_the_rest():
+def test_a_truncated_record_reports_no_change_of_other_files():
     cut = {**RECORD, MORE: "more"}
     new = frozenset({"new.py"})
     assert differing(cut, Seen({**RECORD, "new.py": "3"}, new)) == ()
@@ -275,7 +275,7 @@ def test_the_sources_of_this_repository_are_read_as_ast_reads_them():
 @pytest.mark.parametrize(
     "source", [b"\xef\xbb\xbfimport a", b"# coding: latin-1\n# \xe9\nimport a", b"import a\r\n"]
 )
-def test_encodings_do_not_hide_imports(source: bytes):
+def test_imports_are_found_in_source_of_every_encoding(source: bytes):
     assert [each.module for each in imports_of(source)] == ["a"]
 
 

@@ -22,7 +22,7 @@ def folder(tmp_path: Path) -> Path:
 
 
 def changes(folder: Path, glob: str, file: str) -> bool:
-    """Whether a change of `file` changes the digest of `glob`."""
+    """Return whether a change of `file` changes the digest of `glob`."""
     before = trigger_digest(str(folder), [glob])
     (folder / file).parent.mkdir(parents=True, exist_ok=True)
     (folder / file).write_text("changed")
@@ -73,7 +73,7 @@ PARTS = st.sampled_from(["**", "*", "a*", ".*", "d", "e", "a.csv", "[ab]", ".", 
 
 
 def is_quick(pattern: str) -> bool:
-    """Whether the standard library, which walks the tree once for each `**` inside the other, ends soon.
+    """Return whether the glob of the standard library ends soon: it walks the tree for each `**`.
 
     A second `..` leads to the temporary folders of all other tests.
     """

@@ -52,7 +52,9 @@ def test_links_are_files_and_not_followed(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_folders_may_be_nested_deeper_than_calls(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_folders_may_be_nested_deeper_than_the_recursion_limit(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     depth = 1_200
     top = tmp_path / "top"
     top.mkdir()
