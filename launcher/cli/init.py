@@ -266,8 +266,7 @@ class _File(NamedTuple):
         text: the content of a new file.
         addition: what to add to an existing file of the user, which is never overwritten.
         marks: words; an existing file that contains all of them needs no addition.
-        own_mark: a word in every version of a file that only launcher writes; launcher replaces older
-            versions.
+        own_mark: a word in every version of a file of launcher's own; the newest version replaces others.
         is_optional: whether an existing file with other content is left alone without an error.
     """
 

@@ -155,8 +155,7 @@ def run_command(
     Args:
         words, options: its command line, and parameters for its `run`.
         ask: called in the thread of the screen.
-        done: called in that thread at the end, with the output since the question, and whether the command
-            failed.
+        done: called in that thread at the end, with the output since the question, and whether it failed.
     """
 
     def asked(text: str, question: str) -> bool:
