@@ -118,7 +118,7 @@ def _unusable_beside(path: str) -> OSError | None:
     """The error of the -wal or -shm file that SQLite cannot open and does not name; None where it can."""
     for beside in (path + "-wal", path + "-shm"):
         if os.path.lexists(beside):
-            code = _no_file(os.stat(beside).st_mode) if os.path.exists(beside) else errno.ENOENT
+            code = _no_file(beside) if os.path.exists(beside) else errno.ENOENT
             code = code or (0 if os.access(beside, os.R_OK | os.W_OK) else errno.EACCES)
             if code:
                 return OSError(code, os.strerror(code), beside)
@@ -163,18 +163,21 @@ def _refuse_unwritable(path: str) -> None:
     process holds on it, and other processes then delete the WAL of a connection that is still open.
     Source: sqlite.org/howtocorrupt.html, 2.2.
     """
-    inode = _inode(path)
-    code = _no_file(os.stat(path).st_mode) if inode else 0
+    inode, code = _inode(path), _no_file(path)
     asked, rights = (path, os.W_OK) if inode else (os.path.dirname(path), os.R_OK | os.W_OK | os.X_OK)
-    if not os.access(asked, rights) and _inode(path) == inode:  # another client has just moved the file
+    if not os.access(asked, rights) and _inode(path) == inode:  # else another client has just moved it
         is_fixed = os.statvfs(os.path.dirname(path)).f_flag & os.ST_RDONLY
         code = code or (errno.EROFS if is_fixed else errno.EACCES)
     if code:
         raise paths.unusable(OSError(code, os.strerror(code)), path)
 
 
-def _no_file(mode: int) -> int:
-    """The error number for the mode of anything but a file, 0 for a file. SQLite would wait for a pipe."""
+def _no_file(path: str) -> int:
+    """The error number for anything but a file; 0 for a file or nothing. SQLite would wait for a pipe."""
+    try:
+        mode = os.stat(path).st_mode
+    except OSError:
+        return 0
     if stat.S_ISREG(mode):
         return 0
     return errno.EISDIR if stat.S_ISDIR(mode) else errno.EINVAL
@@ -269,12 +272,12 @@ def lock_folder(path: str) -> int:
 
 def _for_reading(path: str, schema: str, fill: Fill | None) -> sqlite3.Connection:
     try:
-        code = _no_file(os.stat(path).st_mode)
+        os.stat(path)
     except FileNotFoundError:
         return in_memory(schema, fill)
     except OSError as error:
         raise StateError(f"cannot read {path}: {error.strerror or error}") from error
-    if code:
+    if code := _no_file(path):
         raise StateError(f"cannot use {path}: {os.strerror(code)}", hint=_ELSEWHERE)
     uri = uri_of(path) + "?mode=ro"
     try:
