@@ -301,7 +301,7 @@ def _amount(path: str, role: str, asked: int | None, of_jobs: Mapping[JobKey, Se
 
 
 def judge(name: str, asked: int | None, samples: Sequence[Sample]) -> tuple[int | None, str]:
-    """Return the amount to ask for instead, or None and why there is none although use is far from it.
+    """Return the amount to ask for instead. If None, a text says why use that is far from it gives no amount.
 
     A lower amount needs AGREEING successes, and is derived from the highest use of all attempts; a higher
     amount needs the use of AGREEING attempts.

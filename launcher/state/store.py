@@ -372,7 +372,7 @@ class Store(Reader):
     # Rows of apps, for schedulers
 
     def to_tidy(self, schedulers: Collection[str], besides: Collection[str] = ()) -> list[AppRecord]:
-        """The apps that their scheduler has yet to tidy up after, but `besides`, newest first."""
+        """The apps, except `besides`, after which their scheduler has not tidied up yet; the newest first."""
         rows = self._of_schedulers("app_id FROM apps INDEXED BY apps_live WHERE live AND", schedulers)
         return newest_first(self._app_rows([app_id for (app_id,) in rows if app_id not in besides]))
 

@@ -92,7 +92,7 @@ def read_var_files(files: Sequence[str], cwd: str) -> VarFiles:
 
 
 class _Environ(Mapping[str, str]):
-    """The process environment, each variable a noted question."""
+    """The process environment. A read of a variable is noted as something that the result depends on."""
 
     def __getitem__(self, name: str) -> str:
         value = looks.variable(name)

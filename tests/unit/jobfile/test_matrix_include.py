@@ -191,7 +191,7 @@ def test_the_limit_counts_jobs_after_exclude_and_include(
     assert "makes 257 jobs" in line
 
 
-def test_every_name_of_an_axis_can_name_a_value(tmp_path: Path) -> None:
+def test_a_value_of_include_may_have_any_name_that_an_axis_may_have(tmp_path: Path) -> None:
     role = "roles: {main: {entrypoint: x, args: [$<matrix.N_1-x>]}}\n"
     [found] = launches(tmp_path, f"{HEAD}{role}matrix: {{a: [1], include: [{{N_1-x: z}}]}}\n").values()
     assert found.app.roles[0].args == ["z"]

@@ -153,7 +153,7 @@ class TestThePlan:
         assert "### Plan: 2 to re-run; about 16 GPU-hours (13 to 20), 12 core-hours (10 to 15)\n" in comment
         assert "| 4 cores, 8 GPUs | about 2h00m (1h33m to 2h33m), 16 GPU-hours (13 to 20) |" in comment
 
-    def test_the_total_says_of_how_many_jobs_too_little_is_known(self):
+    def test_the_total_names_the_number_of_jobs_without_an_estimate(self):
         made = starting(asking(gpu=8), asking("eval"))
         steps = (replace(made.steps[0], estimate=None), made.steps[1])
         assert "without 1 job of which too little is known" in plan_text(replace(made, steps=steps))

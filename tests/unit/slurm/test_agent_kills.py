@@ -147,7 +147,7 @@ def test_a_submission_killed_at_any_act_can_be_cancelled(login, slurm):
 @pytest.mark.parametrize(
     ("before", "first", "every", "least"), [("reserved", 1, 2, 4), ("created", 2, 2, 4), ("array", 2, 3, 6)]
 )
-def test_an_abort_killed_at_any_act_is_finished_by_the_next_client(login, slurm, before, first, every, least):
+def test_the_next_client_finishes_an_abort_killed_at_any_act(login, slurm, before, first, every, least):
     ran = []
     for act in acts(first, every):
         app_ids = [f"{name}{act}-1" for name in ("ab" if before == "array" else "a")]

@@ -30,7 +30,7 @@ def test_a_digest_that_a_later_version_wrote_shows_no_change():
     assert changed_globs("tr2:whatever", A1, ["a"]) == []
 
 
-def test_new_globs_are_watched_from_now_on_and_old_ones_go_on():
+def test_globs_added_to_rerun_on_are_watched_from_now_on_and_kept_ones_as_before():
     assert adopted("", A1) == A1
     assert adopted(A1, combine({"a": "22", "b": "33"})) == BOTH1
     assert adopted(BOTH1, A2) == A1
