@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import sqlite3
 import subprocess
 from contextlib import closing
@@ -186,6 +187,20 @@ def test_an_app_whose_folder_was_moved_is_no_lost_app_while_its_processes_run(sc
     end = err.partition("or end the app: ")[2].strip()
     subprocess.run(["sh", "-c", end], check=True)
     scenario.launcher("list")
+    assert [each.state for each in scenario.attempts("job")] == ["lost"]
+
+
+def test_an_app_whose_folder_was_removed_is_lost_once_its_killed_processes_have_ended(scenario):
+    """A child that a killed replica leaves behind, as a shell its `sleep`, may outlive it by a moment."""
+    scenario.apply(scenario.job("exec sleep 1000"))
+    [attempt] = scenario.attempts("job")
+    folder = scenario.home / "local" / "apps" / attempt.app_id
+    of_app = processes.of_app(str(scenario.home), attempt.app_id)
+    shutil.rmtree(folder)
+    processes.kill(of_app)
+    scratch = {**os.environ, "LAUNCHER_SCRATCH": f"{folder}/scratch"}
+    with subprocess.Popen(["sleep", "0.3"], env=scratch):
+        assert "run on" not in scenario.launcher("list").err
     assert [each.state for each in scenario.attempts("job")] == ["lost"]
 
 

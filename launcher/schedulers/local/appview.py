@@ -45,6 +45,7 @@ LOST = "its supervisor ended without a word (killed, or the machine was restarte
 _AGAIN_S = 0.002
 _FRESH_S = 0.05  # how long a look at a process counts: one process may hold thousands of apps
 _SHORT_PATIENCE_S = 0.05
+_GONE_S = 0.5  # time for the processes of a removed folder to end
 PATIENCE_S = 5.0  # time for killed processes to exit; processes that hang in the kernel are given up then
 _patience_s = 1.0  # how long to wait for a lock; less once a lock has outlasted it
 _last_seen = (0, 0, 0.0)  # pid, start and time of the last look that found a process running
@@ -400,14 +401,17 @@ def leftovers(app_dir: str, view: AppView) -> list[Process]:
 def check_gone(app_dir: str) -> None:
     """Raise StateError for an app without a folder whose processes run on, so that it does not start again.
 
-    The folder was removed or moved. Only an app that the ledger has as live is looked for.
+    The folder was removed or moved. Only an app that the ledger has as live is looked for. Processes that
+    were killed with the folder's removal get a moment to end.
     """
     app_id = os.path.basename(app_dir)
     with open_store(readonly=True) as store:
         row = store.app(app_id)
     if row is None or not row.is_live:
         return
-    left = leftovers(app_dir, AppView())
+    deadline = time.monotonic() + _GONE_S
+    while (left := leftovers(app_dir, AppView())) and time.monotonic() < deadline:
+        pids.wait_for_exit(left[0].pid, left[0].start, deadline - time.monotonic())
     known = {each.pid for each in left}
     above = sorted({each.parent for each in left} - known)
     supervisors = [pid for pid in above if _SUPERVISOR in pids.read(f"/proc/{pid}/cmdline")]
