@@ -172,7 +172,8 @@ def test_a_list_loads_only_what_reads_records(finished):
 
 def test_a_supervisor_starts_without_modules_that_it_seldom_needs():
     load = paths.program("launcher.schedulers.local.supervisor").removesuffix("; main()")
-    loaded = modules(["-I", "-S", "-c", load])
+    look = "from launcher.schedulers.local import rundir; rundir.cancellation('/nowhere')"
+    loaded = modules(["-I", "-S", "-c", f"{load}; {look}"])
     assert "launcher.schedulers.local.held" in loaded
     assert {*loaded, *(name.partition(".")[0] for name in loaded)} & (SLOW | NOT_FOR_A_SUPERVISOR) == set()
 

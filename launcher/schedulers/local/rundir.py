@@ -39,6 +39,7 @@ LOGS_REMOVED = "logs-removed"
 ERROR_FILE = "error.json"
 """The error file of a replica, beside its logs; TORCHELASTIC_ERROR_FILE names it."""
 
+_KIND, _FILE = 0o170000, 0o100000  # S_IFMT and S_IFREG of <sys/stat.h>
 GRACE, INTERRUPT = "grace ", "interrupt "
 START, WITHDRAWN = "start", "withdrawn"
 """The decisions about an app that waits for others."""
@@ -72,15 +73,19 @@ def cancellation(app_dir: str) -> "dict[str, Any] | None":
     `by` is the first client, `grace_s` the shortest grace period of all clients, if one was given. Damaged
     text counts, too: the file is what asks. A folder or a pipe in its place does not.
     """
-    from launcher.schedulers.appfolder import AppFolder
-
     try:
-        text = AppFolder(app_dir).text("cancel")
+        fd = os.open(cancel(app_dir), os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)  # a pipe may have no writer
     except OSError:
         return None
-    if text is None:
+    try:
+        data = os.read(fd, 4096)
+        if not data and os.fstat(fd).st_mode & _KIND != _FILE:
+            return None
+    except OSError:  # a folder
         return None
-    lines = text.splitlines()
+    finally:
+        os.close(fd)
+    lines = data.decode(errors="replace").splitlines()
     by = lines[0].strip() if lines else ""
     found: dict[str, Any] = {"by": by.removeprefix(INTERRUPT)}
     if by.startswith(INTERRUPT):
