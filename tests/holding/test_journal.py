@@ -211,10 +211,14 @@ def test_a_closed_record_frees_its_descriptor(tmp_path: Path) -> None:
 
 
 def with_blocks(path: Path, size: int) -> Path:
-    """Return a new empty file with blocks for `size` bytes."""
+    """Make an empty file with blocks for `size` bytes. Skips on a file system that cannot allocate them."""
     with open(path, "xb", opener=lambda name, flags: os.open(name, flags, 0o600)) as file:
-        if size:
-            preallocate(file.fileno(), 0, size)
+        try:
+            preallocate(file.fileno(), 0, size or 1)
+        except OSError as error:
+            pytest.skip(f"no blocks can be allocated here: {error.strerror}")
+        if not size:
+            file.truncate()
     return path
 
 
