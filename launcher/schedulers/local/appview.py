@@ -78,7 +78,13 @@ class AppView(AppState):
         self._on_ended({"state": state, "message": message, "code": code}, at or 0)
         self.ended_at = at
 
-    def process(self, event: dict[str, Any]) -> tuple[int, int, str]:
+    def _on_supervisor(self, event: dict[str, Any], at: float) -> None:
+        self.supervisor = self._process(event)
+
+    def _on_holder(self, event: dict[str, Any], at: float) -> None:
+        self.holder = self._process(event)
+
+    def _process(self, event: dict[str, Any]) -> tuple[int, int, str]:
         """The process that an event names. Raises StateError for one of a newer version."""
         if event["v"] > VERSION:
             raise StateError(
@@ -87,6 +93,10 @@ class AppView(AppState):
             )
         self.handle = event["handle"]
         return event["pid"], event["start"], event["boot"]
+
+    def _on_starting(self, event: dict[str, Any], at: float) -> None:
+        super()._on_starting(event, at)
+        self.compares_inputs = bool(event.get("inputs"))
 
 
 def fold(record: bytes, *, locked: bool) -> AppView:
@@ -99,13 +109,6 @@ def fold(record: bytes, *, locked: bool) -> AppView:
     view.lock_held = locked
     for event in events:
         view.take(event)
-        kind = event.get("e")
-        if kind == "supervisor":
-            view.supervisor = view.process(event)
-        elif kind == "holder":
-            view.holder = view.process(event)
-        elif kind == "starting":
-            view.compares_inputs = bool(event.get("inputs"))
     if view.state != "running" or locked:
         return view
     from launcher.holding.hold import implied_end
