@@ -16,7 +16,6 @@ if TYPE_CHECKING:
 
     Fill = Callable[[sqlite3.Connection, int], None]
 
-_ELSEWHERE = "set LAUNCHER_HOME to a folder on a local disk that you can write"
 _BUSY_S = 30.0  # seconds that a writer waits for the writers before it
 _NETWORK = frozenset(
     {"nfs", "nfs4", "cifs", "smb3", "smbfs", "9p", "afs", "fuse.sshfs", "lustre", "gpfs", "ceph"}
@@ -111,7 +110,7 @@ def explain(error: sqlite3.Error | UnicodeError, path: str) -> StateError:
         return StateError(f"cannot use {path}: {said}", hint="is the disk full, or over its quota?")
     if any(sign in said for sign in DAMAGE):
         return DamagedError(f"{path} is damaged: {said}")
-    return StateError(f"cannot use {path}: {said}", hint=_ELSEWHERE)
+    return StateError(f"cannot use {path}: {said}", hint=paths.ELSEWHERE)
 
 
 def _unusable_beside(path: str) -> OSError | None:
@@ -278,7 +277,7 @@ def _for_reading(path: str, schema: str, fill: Fill | None) -> sqlite3.Connectio
     except OSError as error:
         raise StateError(f"cannot read {path}: {error.strerror or error}") from error
     if code := _no_file(path):
-        raise StateError(f"cannot use {path}: {os.strerror(code)}", hint=_ELSEWHERE)
+        raise StateError(f"cannot use {path}: {os.strerror(code)}", hint=paths.ELSEWHERE)
     uri = uri_of(path) + "?mode=ro"
     try:
         connection = _probed(uri)

@@ -13,7 +13,7 @@ from launcher.errors import StateError
 
 _FILES_OF_A_DATABASE = 4  # the file, -wal, -shm, and its folder while it is made
 
-_ELSEWHERE = "set LAUNCHER_HOME to a folder on a local disk that you can write"
+ELSEWHERE = "set LAUNCHER_HOME to a folder on a local disk that you can write"
 
 IMPORT_ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 """The folder that `launcher` is imported from, for child processes without the user's settings."""
@@ -170,11 +170,11 @@ def _unsafe(path: str, why: str, hint: str) -> StateError:
 
 def unusable(error: OSError, path: str) -> StateError:
     """Return the error for a state folder that cannot be written."""
-    hint = _ELSEWHERE
+    hint = ELSEWHERE
     of_slots = slots() if os.environ.get("LAUNCHER_SLOTS") else ""
     for variable, root in (("XDG_RUNTIME_DIR", runtime()), ("LAUNCHER_SLOTS", of_slots)):
         if root and f"{path}/".startswith(f"{root}/"):
-            hint = _ELSEWHERE.replace("LAUNCHER_HOME", variable)
+            hint = ELSEWHERE.replace("LAUNCHER_HOME", variable)
     return StateError(f"cannot write {path}: {error.strerror or error}", hint=remedy(error, hint))
 
 
@@ -186,7 +186,7 @@ def of_state_folder(error: OSError) -> StateError | None:
     return StateError(f"cannot use {name}: {error.strerror}", hint=remedy(error))
 
 
-def remedy(error: OSError, otherwise: str = _ELSEWHERE) -> str:
+def remedy(error: OSError, otherwise: str = ELSEWHERE) -> str:
     """Return the hint for a system error: about the limit of open files where that is the cause."""
     if error.errno == errno.EMFILE:
         return "this process may open no more files: raise its limit with `ulimit -n 4096`"
