@@ -167,11 +167,9 @@ def _believed(ledger: Attempt | None, engine: Attempt | None, asked: bool) -> At
     The end of a lost attempt was not observed, so the engine decides about it too, as about one whose row in
     the ledger is damaged.
     """
-    if ledger is not None and (ledger.state not in _SEEN_TO_END or ledger.unreadable) and engine is not None:
-        return engine
-    if engine is not None and (engine.is_live or ledger is None):
-        return engine
-    if engine is not None and ledger is not None:
+    if engine is not None:
+        if ledger is None or engine.is_live or ledger.unreadable or ledger.state not in _SEEN_TO_END:
+            return engine
         return replace(ledger, drift=engine.drift)
     if ledger is None or not ledger.is_live or not asked:
         return ledger
