@@ -1,4 +1,4 @@
-"""How the jobs that a check run names have ended, for the comments of `launcher ci report`."""
+"""Read the ends of the jobs that a check run names, for the comments of `launcher ci report`."""
 
 from __future__ import annotations
 

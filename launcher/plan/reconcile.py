@@ -284,7 +284,7 @@ def _engines(steps: Iterable[Step], fingerprints: Mapping[str, str]) -> dict[str
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Scope:
-    """Where to look for orphans: attempts of one origin and target whose path is below a directory.
+    """A place to look for orphans: the attempts of one origin and target whose path is below a directory.
 
     Attributes:
         target: None where orphans of every target count.

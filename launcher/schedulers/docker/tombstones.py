@@ -270,5 +270,5 @@ def _decisions(engine: Engine, waiting: Container) -> list[Labelled]:
 
 
 def _prefix(waiting: Container) -> str:
-    """How the names of the decisions about an attempt begin."""
+    """Return the text with which the names of all decisions about an attempt begin."""
     return f"{waiting.labels[APP_ID]}.{waiting.id[:12]}."
