@@ -53,8 +53,8 @@ def execute(
         from launcher.apply.turns import Turns  # most jobs ask for nothing and need no such import
 
         turns = Turns(steps, at.engines, limits)
-    execution = _Execution(turns, provenance(plan, steps), at)
-    ready = _make_way(steps, at)
+    ready, refused = _make_way(steps, at)
+    execution = _Execution(turns, provenance(plan, steps), at, refused)
     batches: Sequence[Batch] = ()
     matrices = [
         step.launch for step in ready if step.starts and step.launch is not None and step.launch.matrix
@@ -69,10 +69,17 @@ def execute(
 class _Execution:
     """Carries out steps, several at once, and knows the begun steps and the outcomes."""
 
-    def __init__(self, turns: Turns | None, origins: Mapping[str, Mapping[str, Any]], at: Workplace) -> None:
+    def __init__(
+        self,
+        turns: Turns | None,
+        origins: Mapping[str, Mapping[str, Any]],
+        at: Workplace,
+        refused: Mapping[JobKey, LauncherError],
+    ) -> None:
         self._turns = turns
         self._origins = origins
         self._at = at
+        self._refused = refused
         self._files = CheckoutFiles(at.engines)
         self._is_interrupted = False
         self._begun: set[JobKey] = set()
@@ -163,8 +170,8 @@ class _Execution:
         """Carry out a step behind those that it needs; its outcome may be an error of its job."""
         turn = self._turns.of(step) if self._turns is not None else None
         try:
-            if refused := _without(step, self._outcomes(needed), self._at.events):
-                return refused
+            if hindered := self._hindered(step, needed):
+                return hindered
             self._begun.add(step.key)
             try:
                 if step.starts and step.launch is not None:
@@ -176,14 +183,23 @@ class _Execution:
                 else:
                     made = self._keep(step)
             except LauncherError as error:
-                made = self._refused(step, error)
+                made = self._failed(step, error)
             self._done[step.key] = made
             return made
         finally:
             if turn is not None:
                 turn.settled.set()
 
-    def _refused(self, step: Step, error: LauncherError) -> Outcome:
+    def _hindered(self, step: Step, needed: Sequence[_Result]) -> Outcome | None:
+        """Return the outcome of a step that may not begin; None when it may.
+
+        Its waiting attempt could not be withdrawn, or its needs could not be submitted.
+        """
+        if outcome := _without(step, self._outcomes(needed), self._at.events):
+            return outcome
+        return self._failed(step, self._refused[step.key]) if step.key in self._refused else None
+
+    def _failed(self, step: Step, error: LauncherError) -> Outcome:
         overtaken = isinstance(error, ReservedError)
         if isinstance(error, ReservedError):
             self._at.events.emit("waiting", step.key, owner=error.owner or error.app_id)
@@ -194,26 +210,26 @@ class _Execution:
 
     def _carry_out_batch(self, batch: Batch, needed: Sequence[Sequence[_Result]]) -> dict[JobKey, Outcome]:
         """Submit jobs at once, behind those that each of them needs, and return their outcomes."""
-        refused: dict[JobKey, Outcome] = {}
+        hindered: dict[JobKey, Outcome] = {}
         of_key = {step.key: step for step in batch.steps}
-        for step, found in zip(batch.steps, [*map(self._outcomes, needed)], strict=True):
-            if outcome := _without(step, found, self._at.events):
-                refused[step.key] = outcome
+        for step, results in zip(batch.steps, needed, strict=True):
+            if outcome := self._hindered(step, results):
+                hindered[step.key] = outcome
                 del of_key[step.key]
         self._begun |= of_key.keys()
         submissions = [
             self._submission(step, step.launch) for step in of_key.values() if step.launch is not None
         ]
         if not submissions:
-            return refused
+            return hindered
         batches = submissions[0].scheduler.batches
         made = submit(submissions, self._at, batches, batch.at_once)
         for key, each in made.items():
             if isinstance(each, LauncherError):
-                self._done[key] = self._refused(of_key[key], each)
+                self._done[key] = self._failed(of_key[key], each)
             else:
                 self._done[key] = replace(_outcome(of_key[key], each.attempt), warnings=each.warnings)
-        return refused | {key: self._done[key] for key in of_key}
+        return hindered | {key: self._done[key] for key in of_key}
 
     def _submission(self, step: Step, launch: Launch, turn: Turn | None = None) -> Submission:
         about = {**self._origins[launch.origin], "seen": self._files.of(launch).record}
@@ -251,39 +267,45 @@ class _Execution:
                 self._at.events.emit("interrupted", step.key, message=words)
 
 
-def _make_way(steps: Sequence[Step], at: Workplace) -> list[Step]:
+def _make_way(steps: Sequence[Step], at: Workplace) -> tuple[list[Step], Mapping[JobKey, LauncherError]]:
     """Withdraw waiting attempts, and stop running ones whose needs are stopped, dependants first.
 
-    Returns the steps without the stops that are done. Raises StaleError when a waiting attempt has
-    started, and the errors of schedulers.
+    Returns the steps without the stops that are done, and why some jobs may not be carried out. Raises the
+    errors of schedulers that concern all jobs.
     """
     touched = {step.key for step in steps if step.stops or step.withdraws}
     done: dict[JobKey, Step] = {}
     ordered = in_order(steps)
-    for step in ordered:  # the stop of a need affects every step behind it
-        if any(key in touched for key in keys_after(step)):
-            touched.add(step.key)
-    _withdraw(reversed(ordered), at)
+    refused = _withdraw(reversed(ordered), at)
+    left_out = set(refused)
+    for step in ordered:  # the stop of a need, or its refusal, affects every step behind it
+        for affected in (touched, left_out):
+            if not affected.isdisjoint(keys_after(step)):
+                affected.add(step.key)
     for step in reversed(ordered):
-        if step.starts and any(key in touched for key in keys_after(step)):
+        if step.starts and step.key not in left_out and not touched.isdisjoint(keys_after(step)):
             for old in step.stops:
                 at.stop(old, step)
             done[step.key] = replace(step, stops=())
-    return [done.get(step.key, step) if step.starts else step for step in steps]
+    return [done.get(step.key, step) if step.starts else step for step in steps], refused
 
 
-def _withdraw(steps: Iterable[Step], at: Workplace) -> None:
-    """Carry out the withdrawals of the steps in this order, with one request for each scheduler."""
+def _withdraw(steps: Iterable[Step], at: Workplace) -> Mapping[JobKey, LauncherError]:
+    """Carry out the withdrawals of the steps in this order, with one request for each scheduler.
+
+    Returns the errors of jobs whose attempts could not be withdrawn, such as a StaleError for an attempt that
+    has started meanwhile.
+    """
     waiting = {old.app_id: (old, step) for step in steps for old in step.withdraws}
+    refused: dict[JobKey, LauncherError] = {}
     for name in {old.scheduler: None for old, _ in waiting.values()}:
         scheduler = at.engines.get(name)
         ids = [old.app_id for old, _ in waiting.values() if old.scheduler == name]
-        errors = []
         for app_id, withdrawn in scheduler.withdraw_all(ids):
+            old, step = waiting[app_id]
             try:
                 if isinstance(withdrawn, LauncherError):
                     raise withdrawn
-                old, step = waiting[app_id]
                 found = scheduler.attempt(app_id)
                 if found is not None:
                     at.store.record(found)
@@ -291,12 +313,10 @@ def _withdraw(steps: Iterable[Step], at: Workplace) -> None:
                     about: dict[str, Any] = {"app_id": app_id, "attempt": old.attempt}
                     at.events.emit("attempt_skipped", step.key, **about, message="withdrawn")
                 elif found is not None and found.state != "skipped":
-                    message = f"{step.key}: expected {old}, found {found.state}"
-                    raise StaleError(message, hint="plan again")
+                    raise StaleError(f"{step.key}: expected {old}, found {found.state}", hint="plan again")
             except LauncherError as error:
-                errors.append(error)
-        if errors:
-            raise errors[0]
+                refused[step.key] = error
+    return refused
 
 
 def _what_became(step: Step, engines: Engines) -> str:

@@ -22,7 +22,7 @@ from launcher.apply.execute import execute
 from launcher.apply.follow import follow
 from launcher.apply.gc import Rule, collect
 from launcher.apply.submit import Workplace
-from launcher.errors import SchedulerError, StaleError
+from launcher.errors import SchedulerError
 from launcher.inventory.listing import newest, what_starts
 from launcher.plan.step import Guard, Step, in_order
 from launcher.schedulers.registry import open_store
@@ -242,13 +242,21 @@ def test_a_running_dependent_is_stopped_before_its_need_is_replaced(world: World
         world.engines.get(app.scheduler).cancel(app.app_id)
 
 
-def test_an_attempt_that_has_started_meanwhile_makes_the_job_stale(world: World) -> None:
-    made = world.steps(train="exec sleep 1000")["train"]
-    world.carry_out(made)
-    again = world.steps(train="true")["train"]
-    with pytest.raises(StaleError, match="train: expected attempt 1 \\(waiting\\), found running"):
-        world.carry_out(replace(again, withdraws=(guard(made),), stops=()))
-    world.engines.get("local_cwd").cancel(made.app_id)
+def test_an_attempt_that_has_started_meanwhile_makes_its_job_stale_and_no_other_job(world: World) -> None:
+    """The attempts of the other jobs are withdrawn by then: without their replacements they would be lost."""
+    made = world.steps(prepare=OPEN, train="true", other="exec sleep 1000")
+    world.carry_out(made["prepare"], after(made["train"], made["prepare"]), made["other"])
+    again = world.steps(train="echo changed", other="true", user="true")
+    stale = replace(again["other"], withdraws=(guard(made["other"]),), stops=())
+    changed = replace(after(again["train"], made["prepare"]), withdraws=(guard(made["train"]),), stops=())
+    done = world.carry_out(stale, changed, after(again["user"], stale))
+    assert (done["other"].code, done["other"].hint) == ("stale", "plan again")
+    assert done["other"].error.endswith("other: expected attempt 1 (waiting), found running")
+    assert done["user"].error == "not submitted: it needs other, which could not be applied"
+    world.open()
+    assert world.wait(done["train"]) == {"train": ("succeeded", "")}
+    assert world.engines.get("local_cwd").attempt(made["other"].app_id).is_live
+    world.engines.get("local_cwd").cancel(made["other"].app_id)
 
 
 def test_a_need_on_an_engine_that_the_scheduler_cannot_wait_for_is_refused(world: World) -> None:
