@@ -140,8 +140,23 @@ _SHOWN_IN = {"github": "the summary of this run", "gitlab": "the widget, and in 
 def plan_pull_request(args: Any, run: StepRun) -> tuple[int, dict[str, Any]]:
     """Show the plan of a pull request, and leave its effects in check runs. The result is the plan document.
 
-    For a fork's pull request, the result is what `launcher plan --offline` shows.
+    For a fork's pull request, the result is what `launcher plan --offline` shows. The comments on a commit
+    that cannot be planned say so, instead of showing the plan of the commit before.
     """
+    try:
+        return _plan_pull_request(args, run)
+    except LauncherError as error:
+        if not isinstance(error, ForgeError):
+            sha, url = run.runner.head_sha[:7], run.runner.run_url
+            where = f"[The run]({url})" if url else "The run"
+            # Without the error: it may name secrets, which servers mask in logs and not in comments.
+            _replace_plans(
+                args, run, (), lambda name: f"### No plan of {name} at {sha}\n\n{where} says why.\n"
+            )
+        raise
+
+
+def _plan_pull_request(args: Any, run: StepRun) -> tuple[int, dict[str, Any]]:
     runner, tree = run.runner, work_tree()
     # The commit of the target that the checkout contains: a job of GitLab may have merged a newer one.
     merged = tree.merge_base(f"refs/remotes/origin/{runner.base_ref}") if runner.provider == "gitlab" else ""
@@ -168,24 +183,29 @@ def plan_pull_request(args: Any, run: StepRun) -> tuple[int, dict[str, Any]]:
             text = plan_markdown(part, max_bytes=_SUMMARY_BYTES)
             with run.degraded(f"the plan is in {_SHOWN_IN[runner.provider]}"):
                 publish_plan(run.forge, runner.pull_request, scope, text, is_news=not part.is_empty)
-    _clear_comments(args, run, scopes_of(plan))
+    _replace_plans(args, run, scopes_of(plan), lambda name: f"### No job of {name} is left\n")
     for each in overruns(plan.steps):
         run.warn(f"over budget: {each}; to go on, {each.remedy}", "error")
     return plan_exit_code(plan), loads(dumps(plan))
 
 
-def _clear_comments(args: Any, run: StepRun, scopes: Collection[ApprovalScope]) -> None:
-    """Take back the comments of projects that the pull request has added, and has no more.
+def _replace_plans(
+    args: Any, run: StepRun, planned: Collection[ApprovalScope], words: Callable[[str], str]
+) -> None:
+    """Replace the old plans in the comments of a target's projects that have no plan now.
 
-    Only a plan of the whole repository knows that a project is gone.
+    Only a plan of the whole repository knows these projects.
+
+    Args:
+        words: returns the Markdown for the name of a project.
     """
     number, target = run.runner.pull_request, args.target or DEFAULT_TARGET
     if number is None or args.files or not os.path.samefile(work_tree().root, os.curdir):
         return
     with suppress(ForgeError):  # comments that show plans have reported this already
-        for scope in commented(run.forge, number) - set(scopes):
+        for scope in commented(run.forge, number) - set(planned):
             if scope.target == target:
-                text = f"{mark_of(scope)}\n### No job of {scope.project} is left\n"
+                text = f"{mark_of(scope)}\n{words(scope.project)}"
                 publish_plan(run.forge, number, scope, text, is_news=False)
 
 

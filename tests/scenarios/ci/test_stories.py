@@ -64,6 +64,26 @@ def test_a_merged_pull_request_is_applied_and_its_comment_reports_the_result(
     assert f"applied at {commit[:7]}: started train" in comment
 
 
+def test_the_comment_of_a_commit_that_cannot_be_planned_shows_no_older_plan(
+    repo: Repository, github: FakeGitHub
+) -> None:
+    repo.propose(1, {"train.launcher.yaml": job("train")})
+    head = repo.pull_request(1, {"train.launcher.yaml": "version: 1\nname: train\n"})
+    repo.plan(1, code=6)
+    (comment,) = github.bodies(1)
+    assert comment.splitlines()[1:] == [
+        f"### No plan of default at {head[:7]}",
+        "",
+        "[The run](https://github.invalid/acme/vision/actions/runs/3) says why.",
+    ]
+    repo.propose(1, {"train.launcher.yaml": job("train")})
+    (comment,) = github.bodies(1)
+    assert "### Starts 1 job" in comment
+    repo.pull_request(2, {"two.launcher.yaml": "version: 1\nname: two\n"})
+    repo.plan(2, code=6)
+    assert not github.bodies(2)
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("squash", [True, False], ids=["squash", "merge commit"])
 def test_two_pull_requests_merged_at_once_are_both_applied_once(
