@@ -236,14 +236,6 @@ def test_a_missing_job_file_or_a_directory_without_job_files_gives_exit_code_6(s
         assert name in done.err + done.out
 
 
-@pytest.mark.slow
-def test_an_unknown_app_is_refused_with_the_nearest_name(scenario):
-    scenario.run_to_end(scenario.job("true", name="train"))
-    for command in ("status", "logs", "wait", "cancel", "describe"):
-        assert "train" in scenario.launcher(command, "trian", code=1).err
-        assert "nope" in scenario.launcher(command, "local_cwd://default/nope-1-aaaaa", code=1).err
-
-
 def test_output_into_a_closed_pipe_is_no_error(scenario):
     scenario.run_to_end(scenario.job("i=0; while [ $i -lt 20000 ]; do echo line $i; i=$((i+1)); done"))
     process = scenario.spawn(["sh", "-c", f"{sys.executable} -m launcher logs job | head -n 1"])

@@ -38,9 +38,9 @@ def test_a_killed_command_leaves_the_old_file_or_a_whole_new_file(scenario, ran,
     last = int((scenario.folder / "calls").read_text().split()[1])
     (scenario.folder / "calls").unlink()
     target.write_text(before)
-    for seed in seeds(3):
+    for seed in seeds(2):
         rng = random.Random(seed)
-        for share in (rng.random(), rng.uniform(0.9, 1), rng.uniform(0.97, 1)):
+        for share in (rng.uniform(0.5, 1), rng.uniform(0.97, 1)):  # the first half writes nothing
             killed(scenario, "call", str(int(share * last)), argv=argv)
             assert target.read_text() == before or is_new(target), (seed, share)
             target.write_text(before)
