@@ -136,6 +136,13 @@ def test_a_detached_run_prints_its_handle_and_goes_on(scenario):
     assert scenario.attempts() == []
 
 
+def test_run_options_are_checked_with_the_nearest_name(scenario):
+    file = scenario.job("true")
+    assert "grace_s" in scenario.launcher("run", file, "--cfg", "grase_s=3", code=64).err
+    scenario.launcher("run", file, "--cfg", "grace_s=3", "-s", "local_cwd")
+    assert "`local_cwd`" in scenario.launcher("run", file, "-s", "local_cdw", code=64).err
+
+
 def test_schedulers_and_their_options_are_listed(scenario):
     names = [item["name"] for item in json.loads(scenario.launcher("schedulers", "--json").out)]
     assert names[:2] == ["local_cwd", "local_dir"]
