@@ -28,6 +28,7 @@ def test_logs_print_the_last_lines_and_the_lines_that_match_a_regex(scenario):
     ]
     assert scenario.logs("job", "--regex", "[13]$", "--tail", "1") == "line 93\n"
     assert scenario.logs("job", "--until", "@1") == ""
+    assert scenario.logs("job", "--since", "@9999999999") == ""
     assert scenario.logs("job", "--since", "1h", "--tail", "1") == "line 100\n"
     stamped = scenario.logs("job", "--timestamps", "--tail", "3")
     assert re.fullmatch(r"(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}[+-]\d{4} line \d+\n){3}", stamped)
