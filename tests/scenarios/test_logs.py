@@ -4,8 +4,6 @@ import re
 import subprocess
 import sys
 
-import pytest
-
 from tests.scenario import until_line
 
 
@@ -44,12 +42,6 @@ def test_apply_with_logs_shows_lines_as_they_arrive_also_into_a_pipe(scenario):
     gate.open()
     until_line(client.stdout, "main/0 | late")
     assert client.wait() == 0
-
-
-@pytest.mark.parametrize("replicas", [1, 3])
-def test_the_whole_output_can_be_read_as_soon_as_a_wait_returns(scenario, replicas):
-    scenario.run_to_end(scenario.job("seq 1 5000", replicas=replicas))
-    assert len(scenario.logs("job").splitlines()) == 5000 * replicas
 
 
 def test_a_bounded_log_reports_the_dropped_bytes_and_the_job_succeeds(scenario):
