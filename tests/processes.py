@@ -142,6 +142,12 @@ def held(pid: int) -> Iterator[None]:
         libc.ptrace(_PTRACE_DETACH, pid, None, None)
 
 
+def until_it_waits(pid: int) -> None:
+    """Wait until a process sleeps in poll: its handlers are set then, and it waits for an app."""
+    while b"poll" not in _read(pid, "wchan"):
+        pass
+
+
 def describe(pid: int) -> str:
     """Return a line about a process, for the message of a failed test."""
     argv = _command(pid).replace(b"\0", b" ").decode(errors="replace").strip()

@@ -69,7 +69,8 @@ class Sink:
             return list(self.got)
 
     def __enter__(self) -> "Sink":
-        threading.Thread(target=self._server.serve_forever, daemon=True).start()
+        # `shutdown` waits until the server looks for it again, by default twice a second.
+        threading.Thread(target=self._server.serve_forever, args=(0.02,), daemon=True).start()
         return self
 
     def __exit__(

@@ -117,20 +117,17 @@ def origins(launch: Launch, trace: Trace) -> dict[str, Any]:
     """Return path of each value → its origin, as JSON."""
     return {
         dotted(path): {"layer": "target"} if path == ("target",) else trace.origin(path).to_json()
-        for path, _ in leaves(job_fields(launch), ())
+        for path in _leaves(job_fields(launch), ())
     }
 
 
-def leaves(value: Any, path: tuple[str | int, ...]) -> Iterator[tuple[tuple[str | int, ...], Any]]:
-    """Every leaf value with its path."""
-    if isinstance(value, dict) and value:
-        for key, inner in value.items():
-            yield from leaves(inner, (*path, key))
-    elif isinstance(value, list) and value:
-        for index, inner in enumerate(value):
-            yield from leaves(inner, (*path, index))
+def _leaves(value: Any, path: tuple[str | int, ...]) -> Iterator[tuple[str | int, ...]]:
+    """Return the path of every value that holds no others."""
+    if value and isinstance(value, dict | list):
+        for key, inner in value.items() if isinstance(value, dict) else enumerate(value):
+            yield from _leaves(inner, (*path, key))
     else:
-        yield path, value
+        yield path
 
 
 def role_fields(role: Role) -> dict[str, Any]:

@@ -12,7 +12,7 @@ from typing import Any, Literal, NamedTuple
 
 from launcher.cli import init_ci
 from launcher.cli.console import Console
-from launcher.cli.init_ci import ENGINES, PROVIDERS, WORKFLOW, Setup, asked_setup, workflow
+from launcher.cli.init_ci import ENGINES, PROVIDERS, WORKFLOW, Setup, asked_setup, filled_in, workflow
 from launcher.cli.schema import schema as published
 from launcher.cli.skill import skill_page
 from launcher.errors import LauncherError, UsageError
@@ -54,76 +54,6 @@ PROJECT_SCHEMA = ".launcher/project-v1.schema.json"
 SKILL = ".agents/skills/launcher/SKILL.md"
 """Where agents of several vendors look for skills. They read a skill when its description fits."""
 
-YAML_JOB = """\
-version: 1
-name: NAME  # identifies the job, with the project: a renamed job is a new job
-description: Says hello. Needs nothing but a shell.
-
-# Inputs, given with --var whom=moon; $<var.whom> is the value.
-vars:
-  whom: {type: str, default: world, help: whom to greet}
-
-# What runs: each role is one kind of process, `num_replicas` of them.
-roles:
-  main:
-    entrypoint: sh
-    args: [-c, 'echo "hello $<var.whom>, this is replica $<replica_id> of $<num_replicas>"']
-    num_replicas: 2
-    # env:
-    #   OMP_NUM_THREADS: 4
-    # max_retries: 2
-    # retry_policy: replica
-
-timeout: 10m
-"""
-
-TOML_JOB = """\
-version = 1
-name = "NAME"  # identifies the job, with the project: a renamed job is a new job
-description = "Says hello. Needs nothing but a shell."
-timeout = "10m"
-
-# Inputs, given with --var whom=moon; $<var.whom> is the value.
-[vars]
-whom = { type = "str", default = "world", help = "whom to greet" }
-
-# What runs: each role is one kind of process, `num_replicas` of them.
-[roles.main]
-entrypoint = "sh"
-args = ["-c", 'echo "hello $<var.whom>, this is replica $<replica_id> of $<num_replicas>"']
-num_replicas = 2
-# env.OMP_NUM_THREADS = 4
-# max_retries = 2
-# retry_policy = "replica"
-"""
-
-CONFIG = """\
-# Settings of the job files in this folder and below.
-project = "PROJECT"
-# Job files to skip when a command is given a directory:
-# exclude = ["tests/bad"]
-"""
-
-IGNORE = """\
-# Files to leave out of workspaces: one pattern per line, as in .dockerignore.
-# Version control, Python caches and job files are always left out; `!PATTERN` includes them.
-**/.venv
-**/venv
-**/node_modules
-**/.cache
-**/.tox
-**/.nox
-**/.ipynb_checkpoints
-**/.DS_Store
-**/.idea
-.vscode
-.github
-.launcher
-.agents
-AGENTS.md
-.pre-commit-config.yaml
-"""
-
 VSCODE_SETTINGS: dict[str, Any] = {
     "yaml.schemas": {SCHEMA: ["*.launcher.yaml", "*.launcher.yml"]},
     "evenBetterToml.schema.associations": {
@@ -132,33 +62,6 @@ VSCODE_SETTINGS: dict[str, Any] = {
     },
 }
 VSCODE_EXTENSIONS: dict[str, Any] = {"recommendations": ["redhat.vscode-yaml", "tamasfe.even-better-toml"]}
-
-AGENTS = f"""\
-## Jobs
-
-Jobs are declared in `*.launcher.yaml` and `*.launcher.toml` files. Before you write, plan, start or look at
-one, read `{SKILL}`; `launcher skill` prints it for the installed version.
-"""
-"""A section of an AGENTS.md, which agents read as a whole for each task. It links to the skill."""
-
-HOOKS = """\
-- repo: local
-  hooks:
-    - id: launcher-fmt
-      name: launcher fmt
-      entry: launcher fmt
-      language: system
-      files: \\.launcher\\.(ya?ml|toml)$
-      require_serial: true
-    - id: launcher-validate
-      name: launcher validate
-      # Runs no code of the checkout. Remove --no-components if you trust all authors of commits.
-      entry: launcher validate --no-components
-      language: system
-      files: \\.launcher\\.(ya?ml|toml)$
-      require_serial: true
-"""
-"""One item of `repos` in a .pre-commit-config.yaml."""
 
 
 def add_arguments(parser: Any) -> None:
@@ -280,17 +183,18 @@ class _File(NamedTuple):
 
 def _job_files(args: Any, folder: str, name: str, *, has_jobs: bool) -> Iterator[_File]:
     top = _top_of(folder)
-    text = (TOML_JOB if args.toml else YAML_JOB).replace("NAME", name)
-    path = os.path.join(folder, f"{name}.launcher.{'toml' if args.toml else 'yaml'}")
+    suffix = "toml" if args.toml else "yaml"
+    text = filled_in(f"job.{suffix}", {"NAME": name})
+    path = os.path.join(folder, f"{name}.launcher.{suffix}")
     config_path = os.path.join(folder, PROJECT_FILE)
-    config = CONFIG.replace("PROJECT", label(os.path.basename(top)))
+    config = filled_in("project.toml", {"PROJECT": label(os.path.basename(top))})
     if args.editor:
         text = f"{_modeline(path, top, SCHEMA)}\n{text}"
         config = f"{_modeline(config_path, top, PROJECT_SCHEMA)}\n{config}"
     yield _File(path, text)
     yield _File(config_path, config)
     if not has_jobs:  # the file would change the workspaces of those jobs, and with them their digests
-        yield _File(os.path.join(folder, _IGNORE_FILE), IGNORE, is_optional=True)
+        yield _File(os.path.join(folder, _IGNORE_FILE), filled_in("launcherignore", {}), is_optional=True)
 
 
 def _extra_files(args: Any, top: str) -> Iterator[_File]:
@@ -310,13 +214,14 @@ def _extra_files(args: Any, top: str) -> Iterator[_File]:
         recommended = tuple(VSCODE_EXTENSIONS["recommendations"])
         yield _File(os.path.join(top, ".vscode/extensions.json"), extensions, extensions, recommended)
     if args.pre_commit:
-        hooks, marks = HOOKS, ("launcher-fmt", "launcher-validate")
+        hooks, marks = filled_in("pre-commit.yaml", {}), ("launcher-fmt", "launcher-validate")
         yield _File(
             os.path.join(top, ".pre-commit-config.yaml"), "repos:\n" + indent(hooks, "  "), hooks, marks
         )
     if args.agents:
         yield _File(os.path.join(top, SKILL), skill_page(), is_optional=True)
-        yield _File(os.path.join(top, "AGENTS.md"), AGENTS, AGENTS, (SKILL,))
+        section = filled_in("agents.md", {"SKILL": SKILL})
+        yield _File(os.path.join(top, "AGENTS.md"), section, section, (SKILL,))
 
 
 def _json(value: Any) -> str:

@@ -5,8 +5,9 @@ Both plan changes before they are merged, apply merged commits, and report ends.
 from __future__ import annotations
 
 import json
+import os
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any, Final, NamedTuple
 
 from launcher.cli.console import Console
@@ -18,8 +19,6 @@ WORKFLOW = ".github/workflows/launcher.yml"
 KEY, KNOWN_HOSTS = "LAUNCHER_SSH_KEY", "LAUNCHER_KNOWN_HOSTS"
 """The names of the repository secrets, or variables of type file, with which a runner reaches an engine."""
 
-_CHECKOUT = "actions/checkout@3d3c42e5aac5ba805825da76410c181273ba90b1 # v7.0.1"
-_SETUP_PYTHON = "actions/setup-python@5fda3b95a4ea91299a34e894583c3862153e4b97 # v7.0.0"
 _HOST = re.compile(r"(?:[\w.-]+@)?\w[\w.-]*(?::\d+)?", re.ASCII)
 _SECRET = re.compile(r"[A-Za-z_]\w*", re.ASCII)
 _SECRET_OF_JOB = re.compile(r"""\bsecret["']?\s*[:=]\s*["']?env:([A-Za-z_]\w*)""", re.ASCII)
@@ -46,6 +45,11 @@ class EngineChoice(NamedTuple):
     variable: str = ""
     scheme: str = ""
     cron: str = "17 * * * *"
+
+    @property
+    def runner(self) -> str:
+        """`own` for the machine of the engine, `hosted` for one of the provider."""
+        return "hosted" if self.variable else "own"
 
 
 ENGINES = {
@@ -154,97 +158,26 @@ def _secrets_in(texts: Iterable[str], reserved: tuple[str, ...]) -> tuple[str, .
     return tuple(sorted(name for name in found if not name.upper().startswith(reserved)))
 
 
-def workflow(setup: Setup) -> str:
-    """Return the text of the workflow file."""
+def filled_in(template: str, values: Mapping[str, str]) -> str:
+    """Return the text of a file of `templates/`, with these values in place of `<NAME>`."""
+    with open(os.path.join(os.path.dirname(__file__), "templates", template), encoding="utf-8") as file:
+        return re.sub("<([A-Z]+)>", lambda found: values[found[1]], file.read())
+
+
+def _values(setup: Setup) -> dict[str, str]:
     engine = setup.engine
-    is_local = not engine.variable
-    address = "" if is_local else f'  {engine.variable}: "{engine.scheme}{setup.host}"\n'
-    values = {
+    return {
         "CRON": engine.cron,
-        "COMMAND": "${{ github.event_name == 'schedule' && 'report' || "
-        "(github.event_name == 'push' || inputs.digest) && 'apply' || 'doctor' }}",
         "BRANCH": setup.branch,
         "REQUIREMENT": json.dumps(setup.requirement),
-        "ADDRESS": address,
-        "PLAN_ON": _OWN_PLAN if is_local else "ubuntu-latest",
-        "APPLY_ON": "self-hosted" if is_local else "ubuntu-latest",
-        "PLAN_SETUP": _OWN_SETUP.format(options="path: plan") if is_local else _HOSTED_SETUP,
-        "APPLY_SETUP": _OWN_SETUP.format(options="path: main, clean: false") if is_local else _HOSTED_SETUP,
-        "PLAN_IN": _IN.format(folder="plan") if is_local else "",
-        "APPLY_IN": _IN.format(folder="main") if is_local else "",
-        "SECRETS": "".join(f"          {name}: ${{{{ secrets.{name} }}}}\n" for name in setup.secrets),
+        "ADDRESS": f'{engine.variable}: "{engine.scheme}{setup.host}"',
+        "SECRETS": "".join(f"\n          {name}: ${{{{ secrets.{name} }}}}" for name in setup.secrets),
     }
-    return re.sub("<([A-Z_]+)>", lambda found: values[found[1]], _WORKFLOW)
 
 
-_OWN_PLAN = """\
->- # a fork's pull request stays off your machine, unless it edits this line, too
-      ${{ github.event_name == 'pull_request'
-      && github.event.pull_request.head.repo.full_name != github.repository
-      && 'ubuntu-latest' || 'self-hosted' }}"""
-
-_IN = "    defaults: {{run: {{working-directory: {folder}}}}}\n"
-
-_OWN_SETUP = f"""\
-      - uses: {_CHECKOUT}
-        with: {{{{{{options}}, fetch-depth: 0, persist-credentials: false}}}}
-      - run: | # an environment for each version, since jobs that run use theirs
-          venv=$RUNNER_TOOL_CACHE/launcher/$(git hash-object --stdin <<<"${{{{LAUNCHER:?set it above}}}}")
-          test -x "$venv/bin/launcher" || python3 -m venv "$venv"
-          test -x "$venv/bin/launcher" || "$venv/bin/pip" install -q "$LAUNCHER"
-          echo "$venv/bin" >>"$GITHUB_PATH"
-"""
-
-_HOSTED_SETUP = f"""\
-      - uses: {_CHECKOUT}
-        with: {{fetch-depth: 0, persist-credentials: false}}
-      - uses: {_SETUP_PYTHON}
-        with: {{python-version: "3.13"}}
-      - run: pip install -q "${{LAUNCHER:?set it above}}"
-      - env: {{KEY: "${{{{ secrets.{KEY} }}}}", HOSTS: "${{{{ secrets.{KNOWN_HOSTS} }}}}"}}
-        run: |
-          umask 077 && mkdir -p ~/.ssh && printf '%s\\n' "$KEY" >~/.ssh/launcher
-          printf '%s\\n' "$HOSTS" >~/.ssh/known_hosts
-          printf '%s\\n' 'IdentityFile ~/.ssh/launcher' 'StrictHostKeyChecking yes' >~/.ssh/config
-"""
-
-_WORKFLOW = """\
-# Plans pull requests, applies what is merged to <BRANCH>, and reports how it ended.
-# Protect <BRANCH> with the required check `launcher plan`.
-name: launcher
-on:
-  pull_request:
-  merge_group:
-  push: {branches: [<BRANCH>]}
-  schedule: [{cron: "<CRON>"}]
-  workflow_dispatch: {inputs: {digest: {description: "digest of the plan to apply by hand; none: ci doctor"}}}
-permissions: {}
-env:
-  LAUNCHER: <REQUIREMENT>
-<ADDRESS>jobs:
-  plan:
-    name: launcher plan
-    if: github.event_name == 'pull_request' || github.event_name == 'merge_group'
-    runs-on: <PLAN_ON>
-    timeout-minutes: 15
-    concurrency: {group: "launcher-plan-${{ github.ref }}", cancel-in-progress: true}
-    permissions: {contents: read, checks: write, pull-requests: write} # checkout, approvals, comment
-<PLAN_IN>    steps:
-<PLAN_SETUP>      - run: launcher ci plan
-        env: {GITHUB_TOKEN: "${{ github.token }}"}
-  apply:
-    name: launcher <COMMAND>
-    if: github.ref == 'refs/heads/<BRANCH>'
-    runs-on: <APPLY_ON>
-    timeout-minutes: 60
-    concurrency: {group: "launcher-<COMMAND>", queue: max, cancel-in-progress: false}
-    permissions: {contents: read, checks: write, pull-requests: write}
-<APPLY_IN>    steps:
-<APPLY_SETUP>      - run: launcher ci "$COMMAND"
-        env:
-          COMMAND: <COMMAND>
-          GITHUB_TOKEN: ${{ github.token }}
-<SECRETS>"""
+def workflow(setup: Setup) -> str:
+    """Return the text of the workflow file."""
+    return filled_in(f"github-{setup.engine.runner}.yml", _values(setup))
 
 
 PIPELINE: Final = ".gitlab/launcher.yml"
@@ -275,93 +208,5 @@ def gitlab_steps(setup: Setup) -> list[str]:
 
 def pipeline_files(setup: Setup) -> dict[str, str]:
     """Path → text of the pipeline, and of a first file that includes it."""
-    engine = setup.engine
-    address = f'\n    {engine.variable}: "{engine.scheme}{setup.host}"' if engine.variable else ""
-    values = {
-        "BRANCH": setup.branch,
-        "REQUIREMENT": json.dumps(setup.requirement),
-        "ADDRESS": address,
-        "WHERE": "image: python:3.13" if engine.variable else "tags: [launcher]",
-        "SETUP": _IMAGE_SETUP if engine.variable else _RUNNER_SETUP,
-        "OWN_CHECKOUT": "" if engine.variable else _OWN_CHECKOUT,
-    }
-    text = re.sub("<([A-Z_]+)>", lambda found: values[found[1]], _PIPELINE)
+    text = filled_in(f"gitlab-{setup.engine.runner}.yml", _values(setup))
     return {PIPELINE: text, INCLUDING: f"include:\n  - local: {PIPELINE}\n"}
-
-
-_RUNNER_SETUP = """\
-    # An environment for each version, since jobs that run use theirs.
-    - venv=$HOME/launcher-ci/$(printf %s "${LAUNCHER:?set it above}" | git hash-object --stdin)
-    - test -x "$venv/bin/launcher" || python3 -m venv "$venv"
-    - test -x "$venv/bin/launcher" || "$venv/bin/pip" install -q "$LAUNCHER"
-    - PATH=$venv/bin:$PATH
-"""
-
-_OWN_CHECKOUT = """\
-    # Jobs that run read this folder: no pipeline of a merge request touches it.
-    - main=$HOME/launcher-ci/$CI_PROJECT_ID && git init -q "$main" && cd "$main"
-    - git config remote.origin.url "$CI_PROJECT_URL.git"
-    - git fetch -q "$CI_PROJECT_DIR" HEAD "+refs/remotes/*:refs/remotes/*"
-    - git checkout -q --force --detach FETCH_HEAD
-"""
-
-_IMAGE_SETUP = """\
-    - pip install -q "${LAUNCHER:?set it above}"
-    - mkdir -p ~/.ssh && chmod 700 ~/.ssh
-    - (umask 077 && cat "$LAUNCHER_SSH_KEY" >~/.ssh/launcher && echo >>~/.ssh/launcher)
-    - cat "$LAUNCHER_KNOWN_HOSTS" >~/.ssh/known_hosts
-    - printf '%s\\n' 'IdentityFile ~/.ssh/launcher' 'StrictHostKeyChecking yes' >~/.ssh/config
-"""
-
-_PIPELINE = """\
-# Plans merge requests, applies what is merged to <BRANCH>, and reports how it ended.
-# The names of the jobs plan and apply, and of the environment, are those by which an apply finds them.
-variables:
-  LAUNCHER_DIGEST:
-    value: ""
-    description: "digest of the plan to apply by hand; none: ci doctor"
-
-.launcher:
-  <WHERE>
-  timeout: 1 hour
-  variables:
-    GIT_DEPTH: "0"
-    LAUNCHER: <REQUIREMENT><ADDRESS>
-  before_script:
-<SETUP>
-launcher plan:
-  extends: .launcher
-  rules: [{if: $CI_PIPELINE_SOURCE == "merge_request_event"}]
-  interruptible: true
-  script:
-    - git config user.name launcher && git config user.email launcher@localhost
-    - git merge -q --no-edit "origin/$CI_MERGE_REQUEST_TARGET_BRANCH_NAME"
-    - launcher ci plan
-  artifacts:
-    when: always
-    paths: [launcher-ci]
-    reports: {terraform: launcher-ci/widget.json}
-    expire_in: never
-
-launcher apply:
-  extends: .launcher
-  rules:
-    - if: $CI_PIPELINE_SOURCE == "push" && $CI_COMMIT_BRANCH == $CI_DEFAULT_BRANCH
-    - if: $CI_PIPELINE_SOURCE == "web" && $CI_COMMIT_BRANCH == $CI_DEFAULT_BRANCH && $LAUNCHER_DIGEST
-  resource_group: launcher-apply
-  environment: launcher
-  script:
-<OWN_CHECKOUT>    - launcher ci apply
-  artifacts: {when: always, paths: [launcher-ci], expire_in: never}
-
-launcher report:
-  extends: .launcher
-  rules: [{if: $CI_PIPELINE_SOURCE == "schedule" && $CI_COMMIT_BRANCH == $CI_DEFAULT_BRANCH}]
-  resource_group: launcher-report
-  script: [launcher ci report]
-
-launcher doctor:
-  extends: .launcher
-  rules: [{if: $CI_PIPELINE_SOURCE == "web" && $LAUNCHER_DIGEST == ""}]
-  script: [launcher ci doctor]
-"""

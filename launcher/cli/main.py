@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     from typing import Any, NoReturn
 
 
-# (title, {command: summary}). A command is implemented by the module of its name, imported when it runs:
-# HELP, USAGE, EXAMPLES, `add_arguments(parser)` and `run(args, console) -> exit code`.
+# (title, {command: summary}). A command is the module of its name, imported when it runs, or a class of a
+# module: HELP, USAGE, EXAMPLES, `add_arguments(parser)` and `run(args, console) -> exit code`.
 COMMANDS: tuple[tuple[str, dict[str, str]], ...] = (
     (
         "Job files",
@@ -78,6 +78,13 @@ COMMANDS: tuple[tuple[str, dict[str, str]], ...] = (
 )
 
 
+_SHARED = {
+    "status": ("status", "describe"),
+    "on_apps": ("cancel", "start", "wait"),
+    "schedulers": ("schedulers", "runopts", "configure"),
+}
+"""Module → the commands of which it has classes: `Runopts` for `runopts`."""
+
 ALIASES = {"show": "describe"}
 """Other names of commands, which the help does not list."""
 
@@ -88,11 +95,13 @@ def names() -> list[str]:
 
 
 def command(name: str) -> Any:
-    """Import and return the module of a command.
+    """Import and return the module or the class of a command.
 
     `importlib`, which loads `warnings`, would take longer than the modules of `--help`.
     """
-    return __import__(f"launcher.cli.{name}", fromlist=[name])
+    shared = next((module for module, commands in _SHARED.items() if name in commands), "")
+    module = __import__(f"launcher.cli.{shared or name}", fromlist=[name])
+    return getattr(module, name.capitalize()) if shared else module
 
 
 _EXAMPLES = """\

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from launcher.cli.render.values import room, shortened, table, text_of
+from launcher.cli.render.values import fit, table
 from launcher.text import fold, memory, named, paint
 
 TYPE_CHECKING = False
@@ -215,20 +215,9 @@ def _line(line: Sequence[InLine], families: Mapping[str, Hashable], color: bool,
     ]
     headings = ["LINE", "APP", "CORES", "MEMORY", "GPUS", "WAITS FOR"]
     if columns is not None:
-        _fit(headings, rows, columns)
+        shorter = ((column, [""] * len(rows)) for column in _OPTIONAL)
+        fit(headings, rows, columns, shorter, wanted=_REASON, least=_LEAST)
     return table(headings, rows, color=color)
-
-
-def _fit(headings: Sequence[str], rows: list[list[Cell]], columns: int) -> None:
-    """Blank the columns that the reasons repeat, and cut reasons until lines fit."""
-    for column in _OPTIONAL:
-        if room(headings, rows, columns) >= _REASON:
-            break
-        for row in rows:
-            row[column] = ""
-    left = room(headings, rows, columns)
-    for row in rows:
-        row[-1] = shortened(text_of(row[-1]), left) if left >= _LEAST else ""
 
 
 def _asks(ticket: Ticket) -> list[str]:

@@ -1,8 +1,8 @@
-"""`launcher status`: show one app with its replicas, several in a table, or all running apps."""
+"""`launcher status`, `describe`: show one app with its replicas, several in a table, all details of one."""
 
 from __future__ import annotations
 
-from launcher.cli.arguments import add_target
+from launcher.cli.arguments import add_app, add_target
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -12,8 +12,12 @@ if TYPE_CHECKING:
     from launcher.inventory.listing import Warn
     from launcher.state.records import AppRecord
 
-USAGE = "status [APP] [OPTIONS]"
-HELP = """\
+
+class Status:
+    """`launcher status`: show one app with its replicas, several in a table, or all running apps."""
+
+    USAGE = "status [APP] [OPTIONS]"
+    HELP = """\
 Show an app: its state, and its replicas with their exit codes and restarts.
 Without APP, show every running app.
 
@@ -28,46 +32,45 @@ is running): those that run, those that ended in the last minute, and a line
 for each group of apps that have not started. Its exit code is that of
 `launcher wait`: 0 if all have succeeded, 5 if one has not, 1 if the scheduler
 of one cannot be reached. Ctrl-C stops watching; the apps keep running."""
-EXAMPLES = """\
+    EXAMPLES = """\
   launcher status train
   launcher status train@3
   launcher status train -t docker      of target `docker`
   launcher status 'sweep-*' --watch
   launcher status local_cwd://vision/train-3-k3fwx --json"""
 
+    @staticmethod
+    def add_arguments(parser: Any) -> None:
+        parser.add_argument(
+            "app", metavar="APP", nargs="?", help="app or apps (default: all that are running)"
+        )
+        add_target(parser)
+        parser.option("-w, --watch", "show a live table until they have ended")
+        parser.option("-a, --all", "show every app of a large matrix on a line of its own")
+        parser.option("--json", "print JSON: an object; for several apps, and with --watch, an array")
+
+    @staticmethod
+    def run(args: Any, console: Console) -> int:
+        if args.watch:
+            return _watch(args, console)
+        if args.app is None:
+            return _live(args, console)
+        from launcher.cli.render.apps import status_json, status_text
+        from launcher.inventory.find import find_apps
+        from launcher.inventory.status import inspect
+
+        found = find_apps(args.app, args.target)
+        if found.is_group:
+            return _group(args, console, found.apps)
+        app = inspect(found.apps[0])
+        if args.json:
+            console.json(status_json(app), ascii=True)
+        else:
+            console.print(status_text(app, more=_next(app), color=console.color))
+        return 0
+
 
 _NONE_RUNNING = "no apps are running; `launcher list` shows those that have ended"
-
-
-def add_arguments(parser: Any) -> None:
-    parser.add_argument("app", metavar="APP", nargs="?", help="app or apps (default: all that are running)")
-    add_target(parser)
-    parser.option("-w, --watch", "show a live table until they have ended")
-    parser.option("-a, --all", "show every app of a large matrix on a line of its own")
-    parser.option("--json", "print JSON: an object; for several apps, and with --watch, an array")
-
-
-def run(args: Any, console: Console) -> int:
-    if args.watch:
-        return _watch(args, console)
-    if args.app is None:
-        return _live(args, console)
-    from launcher.inventory.find import find_apps
-    from launcher.inventory.status import inspect
-
-    found = find_apps(args.app, args.target)
-    if found.is_group:
-        return _group(args, console, found.apps)
-    app = inspect(found.apps[0])
-    if args.json:
-        from launcher.cli.render.apps import status_json
-
-        console.json(status_json(app), ascii=True)
-        return 0
-    from launcher.cli.render.status_text import status_text
-
-    console.print(status_text(app, more=_next(app), color=console.color))
-    return 0
 
 
 def _next(app: AppRecord) -> dict[str, str]:
@@ -135,3 +138,57 @@ def _watch(args: Any, console: Console) -> int:
     if not apps and not args.json:
         return 0
     return watch(apps, lambda: _running(args, None), console, as_json=args.json)
+
+
+class Describe:
+    """`launcher describe`: show all details of an app, including its document."""
+
+    USAGE = "describe APP [-t TARGET] [--json]"
+    HELP = """\
+Show all details of an app: its state, where it came from, the attempts of other
+jobs that it stands on, and its document: what runs, in the normal form from
+which the digest is computed."""
+    EXAMPLES = """\
+  launcher describe train
+  launcher describe train@2 --json | jq .document"""
+
+    @staticmethod
+    def add_arguments(parser: Any) -> None:
+        add_app(parser)
+        parser.option("--json", "print one JSON object")
+
+    @staticmethod
+    def run(args: Any, console: Console) -> int:
+        from launcher.cli.render.apps import status_json, status_text
+        from launcher.inventory.find import find_app
+        from launcher.inventory.status import about, inspect
+
+        app = find_app(args.app, args.target)
+        found = inspect(app)
+        more = dict(about(app))
+        if args.json:
+            console.json({**status_json(found), **more})
+            return 0
+        document = more.pop("document", None)
+        facts = {name.replace("_", " "): _text(value) for name, value in more.items() if value}
+        console.print(status_text(found, more=facts, color=console.color))
+        if document:
+            from launcher.cli.render.document import flat
+            from launcher.text import paint
+
+            console.print("\n" + paint("DOCUMENT", "dim", console.color))
+            for line in flat(document):
+                console.print(line)
+        return 0
+
+
+def _text(value: Any) -> str:
+    if isinstance(value, dict):
+        return ", ".join(f"{key}={text}" for key, text in value.items())
+    if isinstance(value, list):  # a list has the states of needs
+        return ", ".join(
+            f"{each['job']}@{each['attempt']} (edition {each['edition']}"
+            f"{', rerun: never' if 'rerun' in each else ''})"
+            for each in value
+        )
+    return str(value)

@@ -8,8 +8,7 @@ from collections.abc import Callable, Sequence
 from launcher.cli.console import Console
 from launcher.cli.live_display import LiveDisplay
 from launcher.cli.main import terminate_with_exception
-from launcher.cli.render.apps import apps_table, in_short, ran_for, status_json
-from launcher.cli.render.status_text import status_text
+from launcher.cli.render.apps import apps_table, in_short, ran_for, status_json, status_text
 from launcher.cli.render.values import state_cell
 from launcher.errors import NOT_SUCCEEDED, LauncherError, SchedulerError
 from launcher.inventory import recorded

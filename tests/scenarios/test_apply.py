@@ -1,6 +1,5 @@
 """Plan and apply, from a file to finished processes: jobs that run, are kept, or are held."""
 
-import os
 import subprocess
 from pathlib import Path
 
@@ -38,16 +37,6 @@ def test_an_apply_with_wait_does_not_wait_for_a_disabled_job(scenario):
     scenario.job(FAILS, top="enabled: false")
     scenario.run_to_end(file, code=0)
     assert len(scenario.apps()) == 1
-
-
-def test_an_apply_keeps_a_running_job(scenario):
-    file, gate = scenario.running()
-    supervisors = scenario.supervisors()
-    scenario.apply(file)
-    assert scenario.supervisors() == supervisors
-    assert len(scenario.attempts()) == 1
-    gate.open()
-    scenario.wait("job")
 
 
 def test_a_failed_job_is_held_until_a_user_asks(scenario):
@@ -164,21 +153,6 @@ def git(folder: Path, *words: object) -> None:
     subprocess.run(["git", "-C", folder, *map(str, words)], check=True, capture_output=True)
 
 
-def test_a_disabled_job_is_stopped(scenario):
-    file, gate = scenario.running()
-    scenario.job(gate.script, top="enabled: false")
-    assert scenario.actions(file) == {"job": "destroy"}
-    scenario.apply(file, "--allow-destructive")
-    assert scenario.supervisors() == {}
-    assert scenario.actions(file) == {"job": "keep"}
-
-
-def test_an_apply_without_a_terminal_and_without_yes_applies_nothing(scenario):
-    done = scenario.launcher("apply", scenario.job("true"), code=3)
-    assert "--yes" in done.err
-    assert scenario.apps() == []
-
-
 def test_a_saved_plan_applied_twice_is_stale_the_second_time(scenario):
     scenario.plan(scenario.job("true"), "--out", "plan.json")
     scenario.launcher("apply", "plan.json", "--wait")
@@ -235,14 +209,6 @@ def test_a_job_of_another_origin_is_refused_unless_taken_over(scenario):
     assert "project" in refused.err
     assert len(scenario.attempts()) == 1
     scenario.run_to_end("b", "--take-over")
-
-
-def test_replicas_run_in_the_folder_of_the_job_file(scenario):
-    file = scenario.write(
-        "sub/job.launcher.yaml", "version: 1\nname: job\nroles: {main: {entrypoint: pwd}}\n"
-    )
-    scenario.run_to_end(file)
-    assert os.path.realpath(file.parent) in scenario.logs("job")
 
 
 def test_a_replica_inherits_the_environment_of_the_applying_client(scenario, monkeypatch):

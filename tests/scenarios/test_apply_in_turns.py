@@ -55,23 +55,13 @@ def sweep(scenario):
     return Sweep(scenario)
 
 
-@pytest.mark.slow
-def test_a_matrix_runs_one_job_at_a_time_in_the_order_of_the_plan(scenario, sweep):
-    scenario.write("launcher.toml", TWO_CORES)
-    sweep.write(12)
-    plan = scenario.plan("sweep.launcher.yaml")
-    message = r"^turns: 12 jobs ask for 24 cores of [12]( of project default)?: 1 at a time, in this order$"
-    assert re.search(message, plan, re.M), plan
-    assert scenario.plan_document("sweep.launcher.yaml")["turns"][0] in plan
-    scenario.run_to_end("sweep.launcher.yaml")
-    assert sweep.order() == list(range(12))
-    assert sweep.most_at_once() == 1
-    assert sweep.states(12) == ["succeeded"] * 12
-
-
-def test_an_apply_accepts_and_reports_the_jobs_in_line(scenario, sweep):
+def test_an_apply_accepts_and_reports_the_jobs_in_line_which_run_one_at_a_time_in_order(scenario, sweep):
     scenario.write("launcher.toml", TWO_CORES)
     sweep.write(3, waits=True)
+    plan = scenario.plan("sweep.launcher.yaml")
+    message = r"^turns: 3 jobs ask for 6 cores of [12]( of project default)?: 1 at a time, in this order$"
+    assert re.search(message, plan, re.M), plan
+    assert scenario.plan_document("sweep.launcher.yaml")["turns"][0] in plan
     report = [
         json.loads(line)
         for line in scenario.apply("sweep.launcher.yaml", "--format", "jsonl").out.splitlines()
@@ -82,8 +72,10 @@ def test_an_apply_accepts_and_reports_the_jobs_in_line(scenario, sweep):
     assert sweep.states(3) == ["running", "queued", "queued"]
     assert scenario.actions("sweep.launcher.yaml") == dict.fromkeys(("sweep-0", "sweep-1", "sweep-2"), "keep")
     sweep.gate.touch()
-    scenario.wait("sweep-2")
+    scenario.wait("sweep")
     assert sweep.order() == [0, 1, 2]
+    assert sweep.most_at_once() == 1
+    assert sweep.states(3) == ["succeeded"] * 3
 
 
 def test_a_matrix_may_limit_how_many_of_its_jobs_run(scenario, sweep):

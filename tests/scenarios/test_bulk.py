@@ -15,28 +15,26 @@ MEMBERS = 12
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
 
 
+def in_line(scenario, members, script="exec sleep 1000"):
+    """Apply a matrix whose first job holds all cores, so that its other jobs are in line; return its file."""
+    share = f"resource: {{cpu: {machine(with_gpus=False).cpu:g}}}"
+    top = f"matrix: {{n: {{range: [0, {members}]}}}}"
+    file = scenario.job(script, name="sweep", role=share, top=top)
+    scenario.apply(file)
+    return file
+
+
 @pytest.fixture
 def sweep(scenario):
-    """A file whose first job holds all cores, so that its other jobs are in line. Each job logs its run."""
-    share = f"resource: {{cpu: {machine(with_gpus=False).cpu:g}}}"
-    file = scenario.job(
-        f"echo $<matrix.n> >>{scenario.folder}/ran; exec sleep 1000",
-        name="sweep",
-        role=share,
-        top=f"matrix: {{n: {{range: [0, {MEMBERS}]}}}}",
-    )
-    scenario.apply(file)
-    yield file
+    """A file of a few jobs, each of which logs its run."""
+    yield in_line(scenario, MEMBERS, f"echo $<matrix.n> >>{scenario.folder}/ran; exec sleep 1000")
     scenario.cancel("sweep", "--yes", "--grace", "0")
 
 
 @pytest.fixture
 def long_line(scenario):
-    """A file as that of `sweep`, with so many jobs in line that a plan reads the line and no record."""
-    share = f"resource: {{cpu: {machine(with_gpus=False).cpu:g}}}"
-    file = scenario.job("exec sleep 1000", name="sweep", role=share, top="matrix: {n: {range: [0, 120]}}")
-    scenario.apply(file)
-    yield file
+    """A file with so many jobs in line that a plan reads the line and no record."""
+    yield in_line(scenario, 120)
     scenario.cancel("sweep", "--yes", "--grace", "0")
 
 
@@ -53,29 +51,21 @@ def test_a_cancel_of_all_apps_starts_no_app_in_line(scenario, sweep):
     assert tickets(slots_table()) == []
     states = [scenario.attempts(f"sweep-{n}")[-1].state for n in range(MEMBERS)]
     assert states == ["cancelled"] * MEMBERS
-
-
-def test_a_refused_cancel_counts_the_apps_by_state_and_stops_none(scenario, sweep):
-    done = scenario.cancel("sweep", code=3)
-    assert f"{MEMBERS} apps would be stopped: {MEMBERS - 1} queued, 1 running" in done.err
-    found = json.loads(scenario.launcher("status", "sweep", "--json").out)
-    assert [each["attempt_state"] for each in found] == ["running", *["queued"] * (MEMBERS - 1)]
-
-
-def test_a_wait_reports_the_last_state_of_each_app(scenario, sweep):
-    lines = scenario.launcher("wait", "sweep", "--timeout", "0", code=5).out.splitlines()
-    assert len(lines) == MEMBERS
-    assert sum("QUEUED: " in line and "in line for" in line for line in lines) == MEMBERS - 1
-    scenario.cancel("sweep", "--yes")
     lines = scenario.launcher("wait", "sweep", code=5).out.splitlines()
     assert [line.split()[1].rstrip(":") for line in lines] == ["CANCELLED"] * MEMBERS
 
 
-def test_status_of_many_apps_equals_the_status_of_each_app(scenario, sweep):
-    found = {each["job"]: each for each in json.loads(scenario.launcher("status", "sweep", "--json").out)}
-    assert len(found) == MEMBERS
-    assert found["sweep-5"] == scenario.status("sweep-5")
-    assert found["sweep-0"] == scenario.status("sweep-0")
+def test_commands_on_many_apps_report_the_state_of_each_and_stop_none(scenario, sweep):
+    refused = scenario.cancel("sweep", code=3)
+    assert f"{MEMBERS} apps would be stopped: {MEMBERS - 1} queued, 1 running" in refused.err
+    lines = scenario.launcher("wait", "sweep", "--timeout", "0", code=5).out.splitlines()
+    assert len(lines) == MEMBERS
+    assert sum("QUEUED: " in line and "in line for" in line for line in lines) == MEMBERS - 1
+    found = json.loads(scenario.launcher("status", "sweep", "--json").out)
+    assert [each["attempt_state"] for each in found] == ["running", *["queued"] * (MEMBERS - 1)]
+    of_job = {each["job"]: each for each in found}
+    assert of_job["sweep-5"] == scenario.status("sweep-5")
+    assert of_job["sweep-0"] == scenario.status("sweep-0")
 
 
 def test_a_rerun_withdraws_all_apps_in_line_and_keeps_their_order(scenario, sweep):
@@ -110,7 +100,8 @@ def kinds(scenario, file):
 def test_a_plan_of_a_long_line_knows_of_each_app_that_has_just_left_it(scenario, long_line):
     queued = ("keep", "attempt 1 is in line")
     jobs = [f"sweep-{n}" for n in range(1, 120)]
-    assert {job: kinds(scenario, long_line)[job] for job in jobs} == dict.fromkeys(jobs, queued)
+    found = kinds(scenario, long_line)
+    assert {job: found[job] for job in jobs} == dict.fromkeys(jobs, queued)
     for n in range(5):
         gone = f"sweep-{10 + n}"
         scenario.cancel(gone, "--yes")

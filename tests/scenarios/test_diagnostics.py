@@ -65,7 +65,8 @@ def test_six_mistakes_are_six_diagnostics_with_line_and_column(scenario, name, t
 @pytest.mark.parametrize(("name", "text"), [("train.launcher.yaml", YAML), ("train.launcher.toml", TOML)])
 def test_plan_and_apply_refuse_a_bad_file_with_the_same_diagnostics(scenario, name, text):
     scenario.write(name, text)
-    for command in (["plan", name], ["apply", name, "--yes"]):
+    good = scenario.job("true", name="good")
+    for command in (["plan", name], ["apply", good, name, "--yes"]):
         done = scenario.launcher(*command, code=6)
         assert (done.err.count("--> "), done.out) == (6, "")
         assert done.err.splitlines()[-1] == "error: 6 problems in 1 file"

@@ -63,18 +63,6 @@ def test_new_and_removed_modules_count_as_edits_and_outputs_do_not(scenario, tra
 
 
 @pytest.mark.slow
-def test_the_printed_rerun_runs_the_job_again_and_the_next_plan_is_empty(scenario, train):
-    after = scenario.job("true", name="after", top="needs: [train]")
-    scenario.run_to_end(train, after)
-    scenario.write("model.py", "x = 2\n")
-    assert scenario.actions(train, after) == {"train": "keep", "after": "keep"}
-    assert scenario.actions(train, after, "--rerun", "train") == {"train": "rerun", "after": "rerun"}
-    scenario.run_to_end(train, after, "--rerun", "train")
-    assert scenario.actions(train, after) == {"train": "keep", "after": "keep"}
-    assert edited(scenario, train) == {}
-
-
-@pytest.mark.slow
 def test_plans_of_two_checkouts_report_only_their_own_edits(scenario):
     repo, other = scenario.folder / "repo", scenario.folder / "other"
     scenario.write("repo/jobs/train.launcher.yaml", TRAIN % "")

@@ -62,17 +62,23 @@ def test_status_json_has_the_whole_error(scenario: Scenario) -> None:
     assert found["replicas"][0]["host"] == "localhost"
 
 
-def test_status_shows_no_root_cause_without_error_files(scenario: Scenario) -> None:
-    scenario.run_to_end(scenario.job("exit 3"), code=5)
+@pytest.mark.parametrize("leave", ["true", "mkfifo $TORCHELASTIC_ERROR_FILE"], ids=["no file", "a pipe"])
+def test_status_shows_no_root_cause_without_error_files(scenario: Scenario, leave: str) -> None:
+    scenario.run_to_end(scenario.job(f"{leave}; exit 3"), code=5)
     assert "ROOT CAUSE" not in status(scenario)
     assert scenario.status("job")["root_cause"] is None
 
 
-def test_an_incomplete_error_file_is_completed_from_the_replica(scenario: Scenario) -> None:
-    failing(scenario, json.dumps({"message": "plain"}))
-    found = scenario.status("job")
-    assert found["root_cause"]["exit_code"] == 3
-    assert found["root_cause"]["time"] == found["replicas"][0]["ended_at"]
+LATER = {"message": {"message": "boom", "extraInfo": {"timestamp": 10**30}}}
+
+
+@pytest.mark.parametrize("found", [{"message": "plain"}, LATER], ids=["no time", "a time of no calendar"])
+def test_an_incomplete_error_file_is_completed_from_the_replica(scenario: Scenario, found: object) -> None:
+    failing(scenario, json.dumps(found))
+    status = scenario.status("job")
+    assert status["root_cause"]["exit_code"] == 3
+    assert status["root_cause"]["time"] == status["replicas"][0]["ended_at"]
+    assert json.loads(scenario.launcher("describe", "job", "--json").out)
 
 
 @pytest.mark.parametrize(
@@ -85,11 +91,6 @@ def test_any_content_of_an_error_file_is_harmless(scenario: Scenario, text: str)
     assert all(line.isprintable() for line in shown.splitlines())
     assert len(shown) < 5000
     assert len(json.dumps(scenario.status("job"))) < 10_000_000
-
-
-def test_a_pipe_in_place_of_an_error_file_does_not_block_status(scenario: Scenario) -> None:
-    scenario.run_to_end(scenario.job("mkfifo $TORCHELASTIC_ERROR_FILE; exit 3"), code=5)
-    assert "ROOT CAUSE" not in status(scenario)
 
 
 def test_a_success_shows_no_error_of_an_earlier_run(scenario: Scenario) -> None:
@@ -118,13 +119,6 @@ def test_the_api_returns_the_earliest_error_as_the_root_cause(
     with get_runner() as runner:
         found = runner.status(scenario.status("job")["handle"])
     assert json.loads(found.structured_error_msg)["message"]["message"] == "cause"
-
-
-def test_an_error_with_an_invalid_time_gets_the_end_time_of_its_replica(scenario: Scenario) -> None:
-    failing(scenario, json.dumps({"message": {"message": "boom", "extraInfo": {"timestamp": 10**30}}}))
-    ended = scenario.status("job")["replicas"][0]["ended_at"]
-    assert scenario.status("job")["root_cause"]["time"] == ended
-    assert json.loads(scenario.launcher("describe", "job", "--json").out)
 
 
 def test_the_message_of_a_very_long_error_file_is_the_root_cause(scenario: Scenario) -> None:

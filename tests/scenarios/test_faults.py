@@ -228,30 +228,6 @@ def test_a_job_that_succeeded_does_not_run_again_when_the_ledger_is_damaged(scen
     assert [attempt.state for attempt in scenario.attempts("job")] == ["succeeded"]
 
 
-@pytest.mark.parametrize("name", ["nowhere.launcher.yaml", "empty"])
-def test_a_missing_job_file_or_a_directory_without_job_files_gives_exit_code_6(scenario, name):
-    (scenario.folder / "empty").mkdir()
-    for command in (["validate"], ["plan"], ["apply", "--yes"]):
-        done = scenario.launcher(command[0], name, *command[1:], code=6)
-        assert name in done.err + done.out
-
-
-@pytest.mark.slow
-def test_an_unknown_app_is_refused_with_the_nearest_name(scenario):
-    scenario.run_to_end(scenario.job("true", name="train"))
-    for command in ("status", "logs", "wait", "cancel", "describe"):
-        assert "train" in scenario.launcher(command, "trian", code=1).err
-        assert "nope" in scenario.launcher(command, "local_cwd://default/nope-1-aaaaa", code=1).err
-
-
-def test_output_into_a_closed_pipe_is_no_error(scenario):
-    scenario.run_to_end(scenario.job("i=0; while [ $i -lt 20000 ]; do echo line $i; i=$((i+1)); done"))
-    process = scenario.spawn(["sh", "-c", f"{sys.executable} -m launcher logs job | head -n 1"])
-    out, err = process.communicate()
-    assert "line 0" in out
-    assert err == ""
-
-
 @pytest.mark.slow
 def test_a_plan_that_cannot_be_shown_is_not_applied(scenario):
     file = scenario.job("true")

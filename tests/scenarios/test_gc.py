@@ -1,6 +1,7 @@
 """gc removes ended apps and keeps their outcomes, and no job runs again because of it."""
 
 import json
+import os
 import signal
 
 import pytest
@@ -27,40 +28,30 @@ def test_gc_removes_folders_and_keeps_outcomes(scenario, three):
     assert scenario.state("job@1") is AppState.SUCCEEDED
 
 
-def test_gc_without_options_keeps_apps_of_the_last_week(scenario, three):
-    assert "no apps to remove" in scenario.launcher("gc").err
-    assert scenario.apps() == sorted(three)
+def test_gc_removes_the_apps_that_its_options_choose_and_reports_the_others_with_the_reason(scenario, three):
+    def gc(*options):
+        return json.loads(scenario.launcher("gc", *options, "--json").out)
 
-
-@pytest.mark.slow
-def test_gc_keeps_the_newest_apps_of_a_job_when_asked(scenario, three):
-    scenario.run_to_end(scenario.job("true", name="other"))
-    [other] = scenario.attempts("other")
+    scenario.run_to_end(scenario.job("true", name="other", top="project: b"))
+    [other] = scenario.attempts("other", project="b")
+    everything = sorted([*three, other.app_id])
+    said = scenario.launcher("gc").err  # by default, apps of the last week stay
+    assert "no apps to remove" in said
+    assert "kept 4 apps: ended too recently (--older-than)" in said
+    scenario.launcher("gc", "--older-than", "0", "-s", "local_dir")
+    assert "`local_cwd`" in scenario.launcher("gc", "-s", "local_cdw", code=64).err
+    report = gc("--older-than", "0", "--project", "default", "--dry-run")
+    assert [app["handle"].rpartition("/")[2] for app in report["removed"]] == three
+    assert scenario.apps() == everything
+    report = gc("--keep", "2", "--project", "default")
+    assert report["kept"] == [{"what": "2 apps", "why": "among the newest of their job (--keep)"}]
+    assert scenario.apps() == sorted([*three[1:], other.app_id])
     scenario.launcher("gc", "--keep", "1")
     assert scenario.apps() == sorted([three[-1], other.app_id])
-
-
-@pytest.mark.slow
-def test_gc_removes_the_apps_of_one_project_when_asked(scenario, three):
-    scenario.run_to_end(scenario.job("true", name="other", top="project: b"))
-    report = json.loads(scenario.launcher("gc", "--older-than", "0", "--project", "b", "--json").out)
+    report = gc("--older-than", "0", "--project", "b")
     assert [app["handle"].partition("://")[2].partition("/")[0] for app in report["removed"]] == ["b"]
     assert report["kept"] == []
-    assert scenario.apps() == sorted(three)
-
-
-@pytest.mark.slow
-def test_a_dry_run_of_gc_shows_the_apps_to_remove_and_removes_none(scenario, three):
-    report = json.loads(scenario.launcher("gc", "--older-than", "0", "--dry-run", "--json").out)
-    assert [app["handle"].rpartition("/")[2] for app in report["removed"]] == three
-    assert scenario.apps() == sorted(three)
-
-
-@pytest.mark.slow
-def test_gc_reports_the_kept_apps_with_the_reason(scenario, three):
-    assert "kept 3 apps: ended too recently (--older-than)" in scenario.launcher("gc").err
-    report = json.loads(scenario.launcher("gc", "--keep", "2", "--json").out)
-    assert report["kept"] == [{"what": "2 apps", "why": "among the newest of their job (--keep)"}]
+    assert scenario.apps() == three[-1:]
 
 
 def test_gc_keeps_running_apps(scenario):
@@ -78,12 +69,6 @@ def test_gc_removes_apps_without_a_job_file_and_list_shows_them_no_more(scenario
     assert json.loads(scenario.launcher("list", "--json").out) == []
 
 
-def test_gc_removes_only_apps_of_the_named_scheduler(scenario, three):
-    scenario.launcher("gc", "--older-than", "0", "-s", "local_dir")
-    assert scenario.apps() == sorted(three)
-    assert "`local_cwd`" in scenario.launcher("gc", "-s", "local_cdw", code=64).err
-
-
 @pytest.mark.slow
 def test_gc_records_an_outcome_that_the_ledger_lost_before_it_removes_the_app(scenario, three):
     for path in scenario.home.glob("ledger.db*"):
@@ -94,11 +79,6 @@ def test_gc_records_an_outcome_that_the_ledger_lost_before_it_removes_the_app(sc
 
 
 def test_gc_records_the_end_of_a_lost_app_and_removes_the_app(scenario):
-    import os
-    import signal
-
-    from tests import processes
-
     file, _ = scenario.running()
     [supervisor] = scenario.supervisors().values()
     os.kill(supervisor, signal.SIGKILL)

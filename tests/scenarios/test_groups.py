@@ -1,15 +1,13 @@
 """Commands take several apps by one word: the name of a matrix, or a pattern."""
 
 import json
-import os
-import pty
-import re
 from dataclasses import replace
 
 import pytest
 
 from launcher.state.store import Store
-from tests.scenarios.test_terminal import at_a_terminal, read
+from tests.scenarios.test_terminal import at_a_terminal
+from tests.terminals import launcher
 from tests.unit.cli.worlds import attempt, launch
 
 
@@ -91,13 +89,6 @@ def test_cancelling_several_apps_by_one_name_needs_approval(scenario, family):
 
 
 @pytest.mark.slow
-def test_a_cancel_stops_several_apps_at_the_same_time(scenario, family):
-    family(ending="true")
-    done = scenario.cancel("sweep", "--yes", "--grace", "1s")
-    assert done.err.count("CANCELLED") == 3
-
-
-@pytest.mark.slow
 def test_logs_of_several_jobs_are_followed_to_their_ends(scenario, family):
     gates = family(ending="echo ended $<matrix.n>")
     reader = scenario.start("logs", "sweep-*/main", "--follow")
@@ -134,19 +125,12 @@ def test_at_a_terminal_a_watched_status_is_a_table_and_then_the_app(scenario, mo
     monkeypatch.setenv("NO_COLOR", "1")
     gate = scenario.gate()
     scenario.apply(scenario.job(f"read x <{gate.leave}"))
-    ours, theirs = pty.openpty()
-    watching = scenario.start("status", "--watch", stdout=theirs, stderr=theirs)
-    os.close(theirs)
-    shown = b""
-    while not re.search(rb"job\S*  \S*RUNNING\S*  main", shown):
-        shown += os.read(ours, 4096)
+    watching = launcher(scenario, "status", "--watch")
+    watching.until(rb"job\S*  \S*RUNNING\S*  main")
     gate.open()
-    while chunk := read(ours):
-        shown += chunk
-    os.close(ours)
-    assert watching.wait() == 0
-    assert b"job SUCCEEDED after " in shown
-    assert b"in project default, attempt 1" in shown
+    shown = watching.end()
+    assert "job SUCCEEDED after " in shown
+    assert "in project default, attempt 1" in shown
     assert "no apps are running" in scenario.launcher("status", "--watch").err
     assert json.loads(scenario.launcher("status", "--watch", "--json").out) == []
 

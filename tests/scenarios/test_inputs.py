@@ -6,7 +6,6 @@ import random
 import shutil
 import signal
 import subprocess
-import sys
 import time
 from collections.abc import Callable, Iterable
 from contextlib import suppress
@@ -68,29 +67,6 @@ def test_a_rerun_with_other_files_is_a_new_edition_of_the_same_document(scenario
     assert about["inputs"] == second.inputs
 
 
-@pytest.mark.slow
-def test_an_edit_of_inputs_under_a_running_attempt_stops_nothing_and_counts_at_its_end(scenario, code):
-    file, gate = scenario.running(top=TOP)
-    code.write_text("two")
-    scenario.apply(file)  # approval of everything
-    assert "out of date once it has ended: train.py changed" in scenario.plan(file)
-    gate.open()
-    scenario.wait("job")
-    [attempt] = scenario.attempts()
-    assert (attempt.state, attempt.inputs_changed) == ("succeeded", UNDER)
-    code.write_text("one")
-    assert reasons(scenario, file) == ("rerun", [("inputs_changed", f"{UNDER} (attempt 1)")])
-
-
-def test_an_edit_that_is_undone_before_the_end_of_a_run_is_not_seen(scenario, code):
-    file, gate = scenario.running(top=TOP)
-    code.write_text("two")
-    code.write_text("one")
-    gate.open()
-    scenario.wait("job")
-    assert is_current(scenario, file)
-
-
 def test_a_plan_explains_why_a_job_that_writes_its_own_inputs_never_comes_to_rest(scenario, code):
     file = scenario.job("date +%N >train.py", top=TOP)
     scenario.run_to_end(file)
@@ -98,19 +74,6 @@ def test_a_plan_explains_why_a_job_that_writes_its_own_inputs_never_comes_to_res
 
 
 # Who compares, and what becomes of it
-
-
-@pytest.mark.slow
-def test_a_success_whose_supervisor_was_killed_before_it_compared_is_not_current(scenario, code):
-    file = scenario.job("true", top=TOP)
-    trap = [sys.executable, "-m", "tests.kill_at", "record", "exit", "1"]
-    assert scenario.spawn([*trap, "--", "apply", str(file), "--yes"]).wait() == 0
-    scenario.wait("job", code=None)
-    assert scenario.attempts()[0].state == "succeeded"
-    detail = "its supervisor was killed before it compared the input files (attempt 1)"
-    assert reasons(scenario, file) == ("rerun", [("inputs_changed", detail)])
-    scenario.run_to_end(file)
-    assert is_current(scenario, file)
 
 
 @pytest.fixture

@@ -95,15 +95,6 @@ def test_the_digests_of_the_examples_equal_the_published_digests(scenario):
     assert found == json.loads(GOLDEN.read_text())
 
 
-def test_two_plans_of_the_same_state_are_equal(scenario):
-    file = scenario.job("true")
-    changing = {"plan_id", "created_at", "expires_at", "seal"}
-    first, second = (scenario.plan_document(file) for _ in range(2))
-    assert {k: v for k, v in first.items() if k not in changing} == {
-        k: v for k, v in second.items() if k not in changing
-    }
-
-
 def test_validate_and_plan_write_nothing_into_the_checkout(scenario):
     file = scenario.job("true")
     before = {path: path.stat().st_mtime_ns for path in scenario.folder.rglob("*")}

@@ -141,12 +141,3 @@ def test_a_wait_for_a_job_ends_when_the_supervisor_is_killed(scenario):
     [supervisor] = scenario.supervisors().values()
     os.kill(supervisor, signal.SIGKILL)
     assert waiting.wait() == 5
-
-
-def test_cancelling_a_job_whose_supervisor_is_dead_leaves_no_process(scenario):
-    scenario.running()
-    [(app, supervisor)] = scenario.supervisors().items()
-    os.kill(supervisor, signal.SIGKILL)
-    assert processes.gone([supervisor], timeout_s=60)
-    scenario.cancel("job")
-    assert scenario.processes_of(app) == []

@@ -5,8 +5,6 @@ import resource
 
 import pytest
 
-from launcher.specs import AppState
-
 SOFT = 128
 REPLICAS = 200
 
@@ -21,28 +19,11 @@ def few_files():
 
 
 @pytest.mark.slow
-def test_an_app_may_have_more_replicas_than_the_soft_limit_of_open_files(scenario, few_files):
-    file = scenario.job("echo limit $(ulimit -Sn)", replicas=REPLICAS)
-    scenario.run_to_end(file)
-    assert scenario.state("job") is AppState.SUCCEEDED
-    lines = scenario.logs("job", "--no-prefix").splitlines()
-    assert lines == [f"limit {SOFT}"] * REPLICAS  # a replica has the user's own limit
-
-
-@pytest.mark.slow
 def test_logs_of_many_replicas_are_followed_while_waiting(scenario, few_files):
     shown = scenario.launcher(
         "apply", scenario.job("echo here", replicas=REPLICAS), "--yes", "--wait", "--logs"
     )
     assert (shown.out + shown.err).count("| here") == REPLICAS
-
-
-@pytest.mark.slow
-def test_one_apply_runs_forty_jobs(scenario):
-    files = [scenario.job("true", name=f"job{number}") for number in range(40)]
-    scenario.run_to_end(*files)
-    assert len(scenario.apps()) == 40
-    assert set(scenario.actions(*files).values()) == {"keep"}
 
 
 @pytest.mark.slow

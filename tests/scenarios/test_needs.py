@@ -313,20 +313,6 @@ def test_a_wait_ends_and_names_the_apply_where_the_holder_of_its_job_dies_meanwh
     pipeline.finish()
 
 
-@pytest.mark.slow
-def test_jobs_that_wait_for_a_need_whose_supervisor_was_killed_are_skipped(scenario, pipeline):
-    scenario.apply(".")
-    [attempt] = scenario.attempts("prepare")
-    processes.kill([scenario.supervisors()[attempt.app_id]])
-    scenario.wait("evaluate", code=5)
-    scenario.launcher("list")  # records the ends
-    assert pipeline.states() == {"prepare": "lost", "train": "skipped", "evaluate": "skipped"}
-    assert scenario.attempts("train")[-1].message == "prepare was lost"
-    pipeline.open()
-    scenario.run_to_end(".", "--retry-failed")
-    assert pipeline.ran() == list(JOBS)
-
-
 def after_a_reboot(scenario):
     """Make the records of live apps those of another boot, as a power cut leaves them; reuse their pid."""
     stranger = scenario.spawn(["sleep", "1000"])
@@ -469,16 +455,6 @@ def kill_at_random(scenario, pipeline, seed):
 # The set of needs
 
 
-STORIES = {
-    "grows": ("[0, 1, 2]", "needs_changed (now also needs a-2)"),
-    "shrinks": ("[1]", "needs_changed (no longer needs a-0)"),
-    "changes": (
-        "[7, 8]",
-        "needs_changed (now also needs a-7, a-8); needs_changed (no longer needs a-0, a-1)",
-    ),
-}
-
-
 def summing(scenario, values):
     """The matrix `a`, each job of which writes its value, and `sum`, which adds up those of its needs."""
     value = f"{scenario.folder}/$<job.name>"
@@ -490,23 +466,6 @@ def summing(scenario, values):
 def stood_on(scenario):
     """Return the needs of each attempt of `sum`."""
     return [[need.job for need in attempt.needs] for attempt in scenario.attempts("sum")]
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("story", STORIES)
-def test_a_job_that_needs_a_matrix_runs_again_when_the_matrix_changes(scenario, story):
-    values, words = STORIES[story]
-    summing(scenario, "[0, 1]")
-    scenario.run_to_end(".")
-    summing(scenario, values)
-    assert words in scenario.plan(".")
-    scenario.run_to_end(".")
-    cells = [f"a-{n}" for n in json.loads(values)]
-    for _ in range(2):
-        assert (scenario.folder / "sum").read_text() == "+".join(map(str, json.loads(values))) + "\n"
-        assert stood_on(scenario) == [["a-0", "a-1"], cells]
-        assert set(scenario.actions(".").values()) == {"keep"}
-        scenario.run_to_end(".")
 
 
 @pytest.mark.slow

@@ -1,11 +1,7 @@
 """Users see and move jobs in line: list, status, queue, start --now, cancel, run --queue."""
 
 import json
-import os
-import pty
 import signal
-import sys
-import time
 
 import pytest
 
@@ -14,7 +10,7 @@ from launcher.turns.machine import machine
 from tests import processes
 from tests.lanes import sampled
 from tests.scenario import until_line
-from tests.scenarios.test_terminal import CONTROLLED, read
+from tests.terminals import launcher
 
 LIMIT_S = 150.0
 
@@ -118,17 +114,6 @@ def test_start_now_does_not_start_a_job_whose_needs_are_unmet(scenario, job):
 
 
 @pytest.mark.slow
-def test_start_now_starts_all_jobs_of_a_matrix_in_line(scenario, job, holder):
-    swept, _ = job("sweep", top="matrix: {n: [1, 2, 3]}", script="exec sleep 1000")
-    scenario.apply(swept)
-    assert places(scenario) == {"holders": ["holder"], "line": ["sweep"] * 3}
-    assert scenario.launcher("start", "sweep", "--now").out.count("RUNNING, was") == 3
-    assert places(scenario) == {"holders": ["holder", *["sweep"] * 3], "line": []}
-    assert all(scenario.processes_of(app_id(scenario, f"sweep-{n}")) for n in (1, 2, 3))
-    scenario.cancel("*", "--yes")
-
-
-@pytest.mark.slow
 def test_an_app_that_is_cancelled_in_line_has_run_nothing(scenario, line):
     name = app_id(scenario, "b")
     scenario.cancel("b")
@@ -209,22 +194,13 @@ def test_a_detached_run_waits_in_line_on_its_own(scenario, job, holder):
 def test_a_run_at_a_terminal_shows_its_place_in_a_single_line(scenario, line, job):
     """The run is third, then second; the line on the terminal is cleared when its output begins."""
     mine, _ = job("mine", script="echo mine")
-    ours, theirs = pty.openpty()
-    command = [sys.executable, "-c", CONTROLLED, "run", str(mine), "--queue"]
-    process = scenario.spawn(command, stdin=theirs, stdout=theirs, stderr=theirs)
-    os.close(theirs)
-    shown, deadline = "", time.monotonic() + LIMIT_S
-    while "3rd in line" not in shown and time.monotonic() < deadline:
-        shown += read(ours).decode()
+    session = launcher(scenario, "run", mine, "--queue", is_controlling=True)
+    session.until(b"3rd in line")
     scenario.cancel("b")
-    while "2nd in line" not in shown and time.monotonic() < deadline:
-        shown += read(ours).decode()
+    session.until(b"2nd in line")
     scenario.cancel("c")
     scenario.cancel("a")
-    while chunk := read(ours):
-        shown += chunk.decode()
-    os.close(ours)
-    assert process.wait(LIMIT_S) == 0
+    shown = session.end()
     first, _, rest = shown.partition("3rd in line")
     assert "\n" not in first + rest.partition("\r\x1b[Klocal")[0]
     assert "\r\x1b[K" in rest

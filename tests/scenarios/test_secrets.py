@@ -41,11 +41,6 @@ def got(scenario) -> list[str]:
 WANTED = [hashlib.sha256(value.encode()).hexdigest() for value in (BY_NAME, BY_FILE)]
 
 
-def test_a_replica_gets_its_secrets(secret):
-    secret.run_to_end(secret.job(PROVE, role=ENV))
-    assert got(secret) == WANTED
-
-
 def test_a_restarted_replica_gets_its_secrets_again(secret):
     file = secret.job(f"{PROVE}; exit $((1 - LAUNCHER_RESTART))", role=f"{ENV}max_retries: 1\n")
     secret.run_to_end(file)
@@ -147,19 +142,14 @@ def test_a_missing_secret_does_not_stop_a_running_attempt(secret, monkeypatch):
     secret.wait("job")
 
 
-def test_finished_work_needs_no_secret(secret, monkeypatch):
-    file = secret.job(PROVE, role=ENV)
-    secret.run_to_end(file)
-    monkeypatch.delenv("CANARY_TOKEN")
-    assert secret.actions(file) == {"job": "keep"}
-    secret.apply(file)
-
-
-def test_another_value_of_a_secret_does_not_change_the_document(secret, monkeypatch):
+def test_finished_work_is_kept_with_another_value_of_a_secret_and_with_none(secret, monkeypatch):
     file = secret.job(PROVE, role=ENV)
     secret.run_to_end(file)
     monkeypatch.setenv("CANARY_TOKEN", "canary-name-rotated")
     assert secret.actions(file) == {"job": "keep"}
+    monkeypatch.delenv("CANARY_TOKEN")
+    assert secret.actions(file) == {"job": "keep"}
+    secret.apply(file)
 
 
 def test_run_starts_nothing_when_a_secret_is_missing(scenario):

@@ -1,40 +1,22 @@
 """Apply at a terminal shows the plan, asks, and changes nothing unless the answer is yes."""
 
-import os
-import pty
 import re
-import sys
 
 import pytest
 
-CONTROLLED = (
-    "import fcntl, os, sys, termios; os.setsid(); fcntl.ioctl(0, termios.TIOCSCTTY, 0);"
-    "os.execv(sys.executable, [sys.executable, '-m', 'launcher', *sys.argv[1:]])"
-)
+from tests.terminals import launcher
 
 
 def at_a_terminal(scenario, *argv, answer, meanwhile=lambda: None):
     """Run `launcher ARGV` on a terminal of its own and type `answer` at its question. Code and output."""
-    ours, theirs = pty.openpty()
-    command = [sys.executable, "-c", CONTROLLED, *map(str, argv)]
-    process = scenario.spawn(command, stdin=theirs, stdout=theirs, stderr=theirs)
-    os.close(theirs)
-    shown = b""
-    while chunk := read(ours):
-        asked = b"[y/N]" not in shown and b"[y/N]" in shown + chunk
-        shown += chunk
-        if asked:
+    session = launcher(scenario, *argv, is_controlling=True)
+    is_asked = False
+    while session.read():
+        if not is_asked and b"[y/N]" in session.shown:
+            is_asked = True
             meanwhile()
-            os.write(ours, answer)
-    os.close(ours)
-    return process.wait(), shown.decode()
-
-
-def read(fd):
-    try:
-        return os.read(fd, 4096)
-    except OSError:  # how Linux reports that the other end of a terminal is closed
-        return b""
+            session.type(answer)
+    return session.process.wait(), session.end(code=None)
 
 
 @pytest.mark.parametrize(
@@ -51,14 +33,6 @@ def test_an_answer_other_than_yes_changes_nothing(scenario, answer, code):
     assert got == code
     assert "1 to create" in shown
     assert scenario.apps() == scenario.attempts() == []
-
-
-@pytest.mark.slow
-def test_the_answer_yes_applies_the_plan_and_shows_progress(scenario):
-    got, shown = at_a_terminal(scenario, "apply", scenario.job("true"), "--wait", answer=b"y\n")
-    assert got == 0
-    assert "SUCCEEDED" in shown
-    assert [attempt.state for attempt in scenario.attempts()] == ["succeeded"]
 
 
 @pytest.mark.slow
@@ -111,24 +85,14 @@ def test_progress_bars_of_two_replicas_are_shown_with_prefixes_before_their_line
     if command == "logs":
         scenario.apply(file)
         argv = ["logs", "job", "--follow"]
-    ours, theirs = pty.openpty()
-    process = scenario.spawn(
-        [sys.executable, "-m", "launcher", *map(str, argv)], stdout=theirs, stderr=theirs
-    )
-    os.close(theirs)
-    shown = b""
-    while not all(re.search(rb"main/%d \|[^\n]* 10%%" % k, shown) for k in range(2)):
-        chunk = read(ours)
-        assert chunk, shown
-        shown += chunk
-    assert b"100%" not in shown
+    session = launcher(scenario, *argv)
+    for k in range(2):
+        session.until(rb"main/%d \|[^\n]* 10%%" % k)
+    assert b"100%" not in session.shown
     for gate in gates:
         gate.open()
-    while chunk := read(ours):
-        shown += chunk
-    os.close(ours)
-    assert process.wait() == 0
-    _, _, shown = shown.rpartition(b"Digest:")  # the plan shows the script
+    session.end()
+    _, _, shown = session.shown.rpartition(b"Digest:")  # the plan shows the script
     for row in re.split(rb"\r?\n|\x1b\[\d+A|\x1b\[J", shown):
         assert b"0%" not in row or re.search(rb"main/[01] \|", row), row
     assert scenario.logs("job").splitlines().count("main/0 | 100%") == 1

@@ -2,9 +2,7 @@
 
 import asyncio
 import os
-import pty
 import signal
-import subprocess
 import sys
 import time
 
@@ -16,6 +14,7 @@ from launcher.cli.top.dialogs import Dialog
 from launcher.cli.top.feed import Asked, answer
 from launcher.cli.top.widgets import TextPane
 from launcher.inventory.recorded import newest
+from tests.terminals import OnTerminal, launcher
 
 LATE_S = 30.0
 
@@ -291,33 +290,15 @@ def test_top_without_a_terminal_names_the_command_that_prints_the_jobs(scenario)
 def test_top_without_its_library_runs_status_watch(scenario):
     script = "import sys; sys.modules['textual'] = None; from launcher.__main__ import main; main()"
     words = [sys.executable, "-c", script.replace("from", "sys.argv[1:] = ['top']; from", 1)]
-    status, shown = in_terminal(words, scenario.folder)
-    assert status == 0
-    assert b"pip install 'launcher-jobs[top]'" in shown
-    assert b"no apps are running" in shown
+    shown = OnTerminal(scenario, words).end()
+    assert "pip install 'launcher-jobs[top]'" in shown
+    assert "no apps are running" in shown
 
 
 @pytest.mark.slow
 def test_top_restores_the_terminal_when_it_is_terminated(scenario):
-    words = [sys.executable, "-m", "launcher", "top"]
-    status, shown = in_terminal(words, scenario.folder, until=b"no live apps", then=signal.SIGTERM)
-    assert status == 143
-    assert shown.rindex(b"\x1b[?1049l") > shown.rindex(b"\x1b[?1049h")
-
-
-def in_terminal(words, folder, *, until=b"", then=signal.SIGTERM):
-    """Run a command in a terminal; returns its exit code and what it wrote. `then`: sent after `until`."""
-    ours, theirs = pty.openpty()
-    process = subprocess.Popen(words, cwd=folder, stdin=theirs, stdout=theirs, stderr=theirs)
-    os.close(theirs)
-    shown, is_sent = b"", not until
-    while True:
-        try:
-            shown += os.read(ours, 1 << 16)
-        except OSError:  # how Linux reports that the other end is closed
-            break
-        if not is_sent and until in shown:
-            process.send_signal(then)
-            is_sent = True
-    os.close(ours)
-    return process.wait(), shown
+    session = launcher(scenario, "top")
+    session.until(b"no live apps")
+    session.process.send_signal(signal.SIGTERM)
+    shown = session.end(143)
+    assert shown.rindex("\x1b[?1049l") > shown.rindex("\x1b[?1049h")

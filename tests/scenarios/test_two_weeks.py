@@ -1,4 +1,4 @@
-"""Two weeks of a project: each kind of edit of code, data, values and needs, planned and applied.
+"""Two weeks of a project: each kind of edit of code, data, values and needs, planned, then applied or undone.
 
 An oracle knows the true inputs of every job. After each edit the plan is right about every job: it runs again
 when, and only when, something differs that its latest success stands on, and names edited code that it only
@@ -179,24 +179,28 @@ def test_every_plan_of_two_weeks_is_right_about_every_job(scenario, seed, monkey
     kinds = [*sorted(edits(world, rng)), "revert", "revert"]
     rng.shuffle(kinds)
     for number, done in enumerate(["begin", *kinds]):
+        applied = copy.deepcopy(world)
         if done == "revert":
             world = copy.deepcopy(before[-2 % len(before)])
         elif before:
             edits(world, rng)[done]()
-        before.append(copy.deepcopy(world))
         world.write(scenario.folder)
         if rng.random() < 0.2:
             os.utime(scenario.folder / rng.choice(["train.py", "data", "report.py"]))
         edited = bool(oracle.seen) and oracle.seen != world.seen_by_report
         asked = "report" if edited and rng.random() < 0.5 else ""
         rerun = ["--rerun", asked] if asked else []
-        document = scenario.plan_document(".", *rerun)
-        steps = {each["key"]["job"]: each for each in document["jobs"]}
-        due = oracle.due(world, asked)
+        steps = {each["key"]["job"]: each for each in scenario.plan_document(".", *rerun)["jobs"]}
+        is_undone = bool(before) and rng.random() < 0.5
+        due = (copy.deepcopy(oracle) if is_undone else oracle).due(world, asked)
         about = f"seed {seed}, edit {number}: {done}"
         acting = {job for job, step in steps.items() if step["action"] != "keep"}
         assert (acting, steps.keys()) == (set(due), world.jobs.keys()), about
         assert bool(steps["report"].get("edited")) == edited, about
+        if is_undone:  # the plan of the next edit is then right only if nothing of this one is left
+            world = applied
+            continue
+        before.append(copy.deepcopy(world))
         ran.write_text("")
         scenario.run_to_end(".", *rerun)
         logged = [json.loads(line) for line in ran.read_text().splitlines()]

@@ -5,24 +5,37 @@ import os
 import shutil
 import sqlite3
 import subprocess
-from contextlib import closing
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from pathlib import Path
 
 import pytest
 
 from tests import processes
 
 
+def folder_of(scenario, job="job"):
+    """Return the folder of the only attempt of a job."""
+    [attempt] = scenario.attempts(job)
+    return scenario.home / "local" / "apps" / attempt.app_id
+
+
+@contextmanager
+def unreadable(file: Path) -> Iterator[None]:
+    """Keep a file from being read, as a disk that fails does."""
+    saved = file.rename(file.with_name("saved"))
+    file.mkdir()
+    yield
+    file.rmdir()
+    saved.rename(file)
+
+
 @pytest.fixture
 def broken(scenario):
-    """The name of a running job whose record cannot be read, as on a disk that fails."""
+    """The name of a running job whose record cannot be read."""
     scenario.apply(scenario.job("exec sleep 1000", name="broken"))
-    [attempt] = scenario.attempts("broken")
-    record = scenario.home / "local" / "apps" / attempt.app_id / "events.jsonl"
-    saved = record.rename(record.with_name("saved"))
-    record.mkdir()
-    yield "broken"
-    record.rmdir()
-    saved.rename(record)
+    with unreadable(folder_of(scenario, "broken") / "events.jsonl"):
+        yield "broken"
     scenario.cancel("broken")
 
 
@@ -59,27 +72,18 @@ def test_live_apps_beside_an_unreadable_record_are_listed_in_their_present_state
 def test_a_held_job_goes_on_when_its_record_can_be_read_again(scenario):
     file = scenario.job("exec sleep 1000")
     scenario.apply(file)
-    [attempt] = scenario.attempts("job")
-    record = scenario.home / "local" / "apps" / attempt.app_id / "events.jsonl"
-    saved = record.rename(record.with_name("saved"))
-    record.mkdir()
-    assert scenario.actions(file) == {"job": "hold"}
-    record.rmdir()
-    saved.rename(record)
+    with unreadable(folder_of(scenario) / "events.jsonl"):
+        assert scenario.actions(file) == {"job": "hold"}
     assert scenario.actions(file) == {"job": "keep"}
     scenario.cancel("job")
 
 
 def test_a_file_of_the_record_that_cannot_be_read_is_named(scenario):
     scenario.apply(scenario.job("exec sleep 1000"))
-    [attempt] = scenario.attempts("job")
-    record = scenario.home / "local" / "apps" / attempt.app_id / "attempt.json"
-    saved = record.rename(record.with_name("saved"))
-    record.mkdir()
-    for command in ("status", "describe"):
-        assert f"cannot read {record}: Is a directory" in scenario.launcher(command, "job", code=1).err
-    record.rmdir()
-    saved.rename(record)
+    record = folder_of(scenario) / "attempt.json"
+    with unreadable(record):
+        for command in ("status", "describe"):
+            assert f"cannot read {record}: Is a directory" in scenario.launcher(command, "job", code=1).err
     assert scenario.launcher("status", "job").out
     scenario.cancel("job")
 
@@ -105,21 +109,15 @@ def test_gc_keeps_what_a_waiting_app_needs_whose_record_cannot_be_read(scenario)
     scenario.run_to_end(scenario.job("true", name="other"))
     scenario.apply(first, slow, after)
     gate.entered()
-    [attempt] = scenario.attempts("after")
-    record = scenario.home / "local" / "apps" / attempt.app_id / "events.jsonl"
-    saved = record.rename(record.with_name("saved"))
-    record.mkdir()
-    scenario.launcher("gc", "--older-than", "0", code=1)
-    assert {app.partition("-")[0] for app in scenario.apps()} == {"first", "slow", "after"}
-    record.rmdir()
-    saved.rename(record)
+    with unreadable(folder_of(scenario, "after") / "events.jsonl"):
+        scenario.launcher("gc", "--older-than", "0", code=1)
+        assert {app.partition("-")[0] for app in scenario.apps()} == {"first", "slow", "after"}
     gate.open()
     scenario.wait("after")
 
 
 def test_cancel_says_which_file_cannot_be_read_and_how_to_find_the_process(scenario, broken):
-    [attempt] = scenario.attempts(broken)
-    folder = scenario.home / "local" / "apps" / attempt.app_id
+    folder = folder_of(scenario, broken)
     done = scenario.launcher("cancel", broken, code=1)
     assert f"error: cannot read {folder}/events.jsonl: Is a directory" in done.err
     assert f"`fuser -v {folder}/lock`" in done.err
@@ -131,8 +129,7 @@ def test_cancel_says_which_file_cannot_be_read_and_how_to_find_the_process(scena
 def test_a_pipe_in_the_place_of_a_file_makes_no_command_wait(scenario, name):
     file = scenario.job("exec sleep 1000")
     scenario.apply(file)
-    [attempt] = scenario.attempts("job")
-    path = scenario.home / "local" / "apps" / attempt.app_id / name
+    path = folder_of(scenario) / name
     saved = path.rename(path.with_name("saved")) if path.exists() else None
     os.mkfifo(path)
     for argv in (["list"], ["plan", file], ["status", "job"], ["describe", "job"], ["queue"]):
@@ -150,9 +147,7 @@ def test_an_app_goes_on_whose_lock_file_was_removed(scenario, state):
     files = [scenario.job(gate.script), scenario.job("true", name="after", top="needs: [job]")]
     scenario.apply(*files)
     gate.entered()
-    name = "job" if state == "running" else "after"
-    [attempt] = scenario.attempts(name)
-    (scenario.home / "local" / "apps" / attempt.app_id / "lock").unlink()
+    (folder_of(scenario, "job" if state == "running" else "after") / "lock").unlink()
     for _ in range(2):
         assert set(scenario.actions(*files).values()) == {"keep"}
         shown = json.loads(scenario.launcher("list", "--json").out)
@@ -169,11 +164,10 @@ def test_an_app_goes_on_whose_lock_file_was_removed(scenario, state):
 def test_an_app_whose_folder_was_moved_is_no_lost_app_while_its_processes_run(scenario):
     file = scenario.job("exec sleep 1000", top="lifecycle: {on_lost: rerun}")
     scenario.apply(file)
-    [attempt] = scenario.attempts("job")
-    folder = scenario.home / "local" / "apps" / attempt.app_id
-    before = processes.of_app(str(scenario.home), attempt.app_id)
+    folder = folder_of(scenario)
+    before = processes.of_app(str(scenario.home), folder.name)
     away = folder.rename(scenario.folder / "away")
-    gone = f"the folder of {attempt.app_id} is gone, and its processes run on: {folder}"
+    gone = f"the folder of {folder.name} is gone, and its processes run on: {folder}"
     assert gone in scenario.launcher("list").err
     assert gone in scenario.launcher("apply", file, "--yes", code=1).err
     assert gone in scenario.launcher("gc", "--older-than", "0", code=1).err
@@ -193,9 +187,8 @@ def test_an_app_whose_folder_was_moved_is_no_lost_app_while_its_processes_run(sc
 def test_an_app_whose_folder_was_removed_is_lost_once_its_killed_processes_have_ended(scenario):
     """A child that a killed replica leaves behind, as a shell its `sleep`, may outlive it by a moment."""
     scenario.apply(scenario.job("exec sleep 1000"))
-    [attempt] = scenario.attempts("job")
-    folder = scenario.home / "local" / "apps" / attempt.app_id
-    of_app = processes.of_app(str(scenario.home), attempt.app_id)
+    folder = folder_of(scenario)
+    of_app = processes.of_app(str(scenario.home), folder.name)
     shutil.rmtree(folder)
     processes.kill(of_app)
     scratch = {**os.environ, "LAUNCHER_SCRATCH": f"{folder}/scratch"}
@@ -207,8 +200,7 @@ def test_an_app_whose_folder_was_removed_is_lost_once_its_killed_processes_have_
 def test_gc_removes_an_app_whose_record_was_lost_and_whose_end_is_in_the_ledger(scenario):
     file = scenario.job("true")
     scenario.run_to_end(file)
-    [app_id] = scenario.apps()
-    (scenario.home / "local" / "apps" / app_id / "events.jsonl").write_text("")
+    (folder_of(scenario) / "events.jsonl").write_text("")
     assert "1 app removed" in scenario.launcher("gc", "--older-than", "0").err
     assert scenario.apps() == []
     assert scenario.actions(file) == {"job": "keep"}

@@ -24,28 +24,12 @@ def test_run_starts_replicas_in_the_workspace(scenario, job):
     assert str(scenario.folder / "src") in scenario.launcher("run", job).out
 
 
-def test_an_explicit_working_folder_overrides_the_workspace(scenario):
-    scenario.write("src/train.py", "print(1)")
-    scenario.run_to_end(scenario.job("pwd", top=f"{TOP}\ncfg: {{cwd: .}}"))
-    assert scenario.logs("job").strip() == str(scenario.folder)
-
-
 def test_a_changed_workspace_is_a_changed_job(scenario, job):
     scenario.run_to_end(job)
     assert scenario.actions(job) == {"job": "keep"}
     scenario.write("src/train.py", "print(2)")
     [step] = scenario.plan_document(job)["jobs"]
     assert (step["action"], step["reasons"][0]["path"]) == ("create", "workspace.digest")
-
-
-@pytest.mark.slow
-def test_a_python_cache_in_the_workspace_does_not_change_the_job(scenario):
-    scenario.write("src/work.py", "import part")
-    scenario.write("src/part.py", "")
-    file = scenario.job("unset PYTHONDONTWRITEBYTECODE PYTHONPYCACHEPREFIX; python3 work.py", top=TOP)
-    scenario.run_to_end(file)
-    assert (scenario.folder / "src" / "__pycache__").is_dir()
-    assert scenario.actions(file) == {"job": "keep"}
 
 
 def test_a_saved_plan_is_stale_when_its_workspace_has_changed(scenario, job):

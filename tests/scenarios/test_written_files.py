@@ -38,9 +38,9 @@ def test_a_killed_command_leaves_the_old_file_or_a_whole_new_file(scenario, ran,
     last = int((scenario.folder / "calls").read_text().split()[1])
     (scenario.folder / "calls").unlink()
     target.write_text(before)
-    for seed in seeds(3):
+    for seed in seeds(2):
         rng = random.Random(seed)
-        for share in (rng.random(), rng.uniform(0.9, 1), rng.uniform(0.97, 1)):
+        for share in (rng.uniform(0.5, 1), rng.uniform(0.97, 1)):  # the first half writes nothing
             killed(scenario, "call", str(int(share * last)), argv=argv)
             assert target.read_text() == before or is_new(target), (seed, share)
             target.write_text(before)
@@ -68,8 +68,8 @@ def test_eight_clients_read_the_records_that_others_write_and_remove(scenario):
     jobs = [scenario.job("echo canary; sleep 0.3", name=f"job-{n}") for n in range(4)]
 
     def client(number):
-        for turn in range(6):
-            argv = READS[(number + turn) % len(READS)]
+        for turn in range(4):
+            argv = READS[(2 * number + turn) % len(READS)]
             if number < len(jobs):
                 argv = ["apply", jobs[number], "--yes", "--wait", "--rerun", f"job-{number}"]
             # a process of its own: those of the fork server take turns

@@ -18,10 +18,8 @@ from tests.unit.test_layers import modules
 _FAST = {
     "launcher": "__main__ database errors files looks paths text",
     "launcher.apply": "engines",
-    "launcher.cli": (
-        "arguments cancel completion console describe main list log_reader logs queue start status wait"
-    ),
-    "launcher.cli.render": "apps document log_lines status_text values",
+    "launcher.cli": ("arguments completion console main list log_reader logs on_apps queue status"),
+    "launcher.cli.render": "apps document log_lines values",
     "launcher.holding": "app events hold journal replica state use way",
     "launcher.inventory": "find listing logs lookup project recorded status turns",
     "launcher.schedulers": (
@@ -223,7 +221,6 @@ def fast(scenario) -> set[str]:
     # The last one only where a stop takes its time.
     entries = ("cli.completion", "schedulers.local.supervisor", "schedulers.local.filewatch")
     entries += ("schedulers.local.probes",)  # the supervisor of roles with a probe
-    entries += ("cli.start",)  # of an app in line
     entries += ("cli.render.log_lines",)  # of several replicas
     entries += ("turns.line", "turns.table")  # of an app that takes its turn
     entries += ("schedulers.local.line_holder", "holding.way")  # apps that wait for others, or in line

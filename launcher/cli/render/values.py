@@ -9,7 +9,7 @@ from launcher.text import core_count, cores, memory, paint, plural
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
     from typing import Any
 
     from launcher.holding.use import Use
@@ -239,6 +239,32 @@ def room(headings: Sequence[str], rows: Sequence[Sequence[Cell]], columns: int) 
         max(map(width, (heading, *each))) for heading, each in zip(headings, cells, strict=False) if any(each)
     ]
     return columns - sum(sizes) - len(GAP) * len(sizes)
+
+
+def fit(
+    headings: Sequence[str],
+    rows: list[list[Cell]],
+    columns: int,
+    shorter: Iterable[tuple[int, Sequence[Cell]]],
+    *,
+    wanted: int,
+    least: int,
+) -> None:
+    """Shorten the cells of a table in place until its lines fit.
+
+    Args:
+        shorter: number of a column, and its shorter cells, in the order in which they are taken.
+        wanted: room for the last column with which no further column is shortened.
+        least: the last column gets no less room; where there is less, it is left out.
+    """
+    for column, cells in shorter:
+        if room(headings, rows, columns) >= wanted:
+            break
+        for row, cell in zip(rows, cells, strict=True):
+            row[column] = cell
+    left = room(headings, rows, columns)
+    for row in rows:
+        row[-1] = shortened(text_of(row[-1]), left) if left >= least else ""
 
 
 def _padded(cells: Sequence[Cell], color: bool) -> list[str]:

@@ -6,9 +6,9 @@ import gc
 from importlib.util import find_spec
 from typing import Any
 
-from launcher.cli import status
 from launcher.cli.arguments import Arguments
 from launcher.cli.console import Console
+from launcher.cli.status import Status
 from launcher.errors import LauncherError
 
 USAGE = "top [WORD…]"
@@ -43,8 +43,8 @@ def run(args: Any, console: Console) -> int:
     if find_spec("textual") is None:
         console.note("top needs Textual: pip install 'launcher-jobs[top]'; this is `launcher status --watch`")
         arguments = Arguments("launcher status")
-        status.add_arguments(arguments)
-        return status.run(arguments.parse(["--watch"]), console)
+        Status.add_arguments(arguments)
+        return Status.run(arguments.parse(["--watch"]), console)
     gc.disable()  # otherwise collections take a tenth of the start
     from launcher.cli.top.app import Top
 

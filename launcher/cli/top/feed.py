@@ -16,8 +16,8 @@ from launcher import paths
 from launcher.cli import queue
 from launcher.cli.console import visible
 from launcher.cli.log_reader import LogRequest, read
+from launcher.cli.render.apps import status_text
 from launcher.cli.render.log_lines import last_frames
-from launcher.cli.render.status_text import status_text
 from launcher.cli.render.terminal_text import terminal_text
 from launcher.cli.render.values import asked_and_used, duration, table
 from launcher.cli.top.model import VIEWS, Filter, restart_limit

@@ -93,49 +93,6 @@ def test_followed_logs_of_several_replicas_with_times_end_with_the_app(scenario)
     assert sorted(line.split()[-1] for line in out.splitlines()) == ["0", "1"]
 
 
-def test_wait_prints_how_each_app_ended(failed):
-    failed.run_to_end(failed.job("true", name="good"))
-    done = failed.launcher("wait", "good", "job", code=5)
-    good, bad = done.out.splitlines()
-    assert good.endswith(" SUCCEEDED")
-    assert re.search(r" FAILED: main/[01] exited with 3: wrong$", bad)
-
-
-def test_wait_returns_at_its_timeout(scenario):
-    scenario.running()
-    assert scenario.launcher("wait", "job", "--timeout", "50ms", code=5).out.endswith(" RUNNING\n")
-    scenario.cancel("job")
-    assert scenario.launcher("wait", "job", code=5).out.endswith(" CANCELLED\n")
-
-
-def test_cancel_reports_the_outcome_of_each_app(scenario):
-    scenario.running()
-    assert scenario.cancel("job").err.endswith(" CANCELLED\n")
-    assert "had already ended" in scenario.cancel("job").err
-
-
-def test_run_shows_the_output_and_the_outcome(scenario):
-    done = scenario.launcher("run", scenario.job(FAILS), code=5)
-    assert "trying\n" in done.out
-    assert "FAILED: main/0 exited with 3" in done.err
-    assert scenario.launcher("run", scenario.job("true")).out == ""
-
-
-def test_a_dry_run_shows_the_request_and_starts_nothing(scenario):
-    text = scenario.launcher("run", scenario.job("echo hi"), "--dryrun").out
-    assert "echo hi" in text
-    assert "$<app_id>" in text
-    assert not scenario.home.exists()
-
-
-def test_a_detached_run_prints_its_handle_and_goes_on(scenario):
-    handle = scenario.launcher("run", scenario.job("echo hi"), "--detach").out.strip()
-    assert handle.startswith("local_cwd://")
-    scenario.wait(handle)
-    assert scenario.logs(handle) == "hi\n"
-    assert scenario.attempts() == []
-
-
 def test_run_options_are_checked_with_the_nearest_name(scenario):
     file = scenario.job("true")
     assert "grace_s" in scenario.launcher("run", file, "--cfg", "grase_s=3", code=64).err

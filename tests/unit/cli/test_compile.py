@@ -104,4 +104,12 @@ def test_compile_shows_every_job_of_a_matrix(scenario):
     file = scenario.job("echo $<matrix.n>", top="matrix: {n: [1, 2]}")
     found = json.loads(scenario.launcher("compile", file, "--json").out)
     assert [job["key"]["job"] for job in found["jobs"]] == ["job-1", "job-2"]
-    assert "run takes one" in scenario.launcher("run", file, code=64).err
+
+
+def test_run_takes_one_job_of_a_matrix_by_its_name(scenario):
+    file = scenario.job("echo this is $<matrix.n>", top="matrix: {n: [1, 2]}")
+    assert scenario.launcher("run", file, "--job", "job-2").out.splitlines()[-1] == "this is 2"
+    refused = scenario.launcher("run", file, code=64).err
+    assert "has 2 jobs, but run takes one" in refused
+    assert "--job: job-1, job-2" in refused
+    assert "did you mean `job-2`?" in scenario.launcher("run", file, "--job", "job-m2", code=64).err

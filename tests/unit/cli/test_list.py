@@ -1,19 +1,14 @@
 """`launcher list`: which apps, how many of them."""
 
 import dataclasses
-import fcntl
 import json
-import os
-import pty
 import re
-import struct
-import termios
 
 import pytest
 
 from launcher.specs.launch import JobKey
 from launcher.state.store import Store
-from tests.scenarios.test_terminal import read
+from tests.terminals import launcher
 from tests.unit.cli.worlds import attempt, launch
 
 
@@ -31,16 +26,7 @@ def recorded():
 
 def on_a_screen(scenario, *argv, rows, columns, code=0):
     """Return the screen that `launcher ARGV` shows on a terminal of that size."""
-    ours, theirs = pty.openpty()
-    fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
-    process = scenario.start(*argv, stdin=theirs, stdout=theirs, stderr=theirs)
-    os.close(theirs)
-    shown = b""
-    while chunk := read(ours):
-        shown += chunk
-    os.close(ours)
-    assert process.wait() == code, shown
-    return shown.decode().splitlines()
+    return launcher(scenario, *argv, size=(rows, columns)).end(code).splitlines()
 
 
 def test_the_newest_apps_stay_visible_on_a_small_screen(scenario, recorded, monkeypatch):
@@ -106,8 +92,10 @@ def test_list_and_status_say_the_same_time(scenario):
 
 def test_a_terminal_that_moves_no_cursor_gets_a_line_for_each_state_and_no_full_screen(scenario, monkeypatch):
     monkeypatch.setenv("TERM", "dumb")
-    scenario.apply(scenario.job("sleep 0.5", name="train"))
-    shown = on_a_screen(scenario, "status", "--watch", rows=24, columns=80)
-    assert shown[0] == "local_cwd://default/train-1-ypfhh RUNNING"
+    _, gate = scenario.running(name="train")
+    watching = launcher(scenario, "status", "--watch", size=(24, 80))
+    watching.until(b"RUNNING")
+    gate.open()
+    assert watching.end().splitlines()[0] == "local_cwd://default/train-1-ypfhh RUNNING"
     shown = on_a_screen(scenario, "top", rows=24, columns=80, code=1)
     assert "top needs a terminal: this one cannot move its cursor (TERM)" in shown[0]

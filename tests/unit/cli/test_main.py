@@ -1,7 +1,6 @@
 """The command as users meet it: help, errors, exit codes, signals and broken pipes."""
 
 import os
-import pty
 import shlex
 import signal
 import subprocess
@@ -11,6 +10,8 @@ import pytest
 
 from launcher.cli.completion import KINDS
 from launcher.cli.main import COMMANDS, names
+from tests import processes
+from tests.terminals import OnTerminal
 
 
 def test_every_command_has_a_readable_help_of_80_columns(scenario):
@@ -118,32 +119,13 @@ def test_interrupting_wait_or_logs_leaves_the_app_running(scenario, command, num
     if command[0] == "logs":
         assert client.stdout.readline() == "here\n"
     else:
-        _until_it_waits(client.pid)
+        processes.until_it_waits(client.pid)
     client.send_signal(number)
     _, err = client.communicate()
     assert client.returncode == code
     assert "Traceback" not in err
     gate.open()
     scenario.wait("job")
-
-
-def _until_it_waits(pid):
-    """Wait until the process sleeps in poll: then its handlers are set and it waits for the app."""
-    while True:
-        with open(f"/proc/{pid}/wchan") as file:
-            if "poll" in file.read():
-                return
-
-
-@pytest.mark.slow
-def test_an_interrupted_run_says_what_it_cancels(scenario):
-    gate = scenario.gate()
-    client = scenario.start("run", scenario.job(gate.script))
-    gate.entered()
-    client.send_signal(signal.SIGTERM)
-    _, err = client.communicate()
-    assert client.returncode == 143
-    assert "cancelling job" in err
 
 
 def completed(script, *words, cwd=None):
@@ -229,23 +211,11 @@ def test_bash_inserts_the_name_of_a_file_as_one_quoted_word(scenario, begun, nam
     scenario.write("rc", scenario.launcher("completion", "bash").out)
     with (scenario.folder / "rc").open("a") as rc:
         rc.write('launcher() { printf "%s" "$2" >got; exit; }\n')
-    ours, theirs = pty.openpty()
-    bash = scenario.spawn(["bash", "--rcfile", "rc", "-i"], stdin=theirs, stdout=theirs, stderr=theirs)
-    os.close(theirs)
-    os.write(ours, f"launcher validate {begun}\t\n".encode())
-    while read(ours):
-        pass
-    os.close(ours)
-    bash.wait()
+    session = OnTerminal(scenario, ["bash", "--rcfile", "rc", "-i"])
+    session.type(f"launcher validate {begun}\t\n".encode())
+    session.end(code=None)
     assert (scenario.folder / "got").read_text() == os.path.relpath(file, scenario.folder)
     assert not (scenario.folder / "ran").exists()
-
-
-def read(terminal):
-    try:
-        return os.read(terminal, 4096)
-    except OSError:  # how Linux reports that the other end of a terminal is closed
-        return b""
 
 
 def test_completion_prints_no_error_when_the_ledger_is_unreadable(scenario):

@@ -13,13 +13,6 @@ from launcher.plan.codec import seal
 FAILS = "exit 3"
 
 
-def test_a_plan_is_text_json_or_markdown(scenario):
-    file = scenario.job("true")
-    assert scenario.plan(file).startswith("+   job  create: ")
-    assert json.loads(scenario.plan(file, "--format", "json"))["version"] == "launcher.plan/v3"
-    assert scenario.plan(file, "--format", "markdown").startswith("<!-- launcher plan: default -->")
-
-
 def test_the_plan_document_goes_into_files_beside_the_text(scenario):
     text = scenario.plan(scenario.job("true"), "--out", "plan.json", "--json-into", "copy.json")
     assert text.startswith("+   job")
@@ -87,27 +80,6 @@ def test_fail_on_stops_before_anything_is_written(scenario):
     scenario.apply(changed, "--rerun", "job", "--fail-on", "drift")  # an edited file is no drift
     assert len(scenario.attempts()) == 3
     scenario.wait("job")
-
-
-def test_variables_reach_the_job(scenario):
-    file = scenario.job("echo $<var.word>", top="vars: {word: {type: str}}")
-    scenario.launcher("validate", file)  # stands in for what has no value
-    assert "word" in scenario.launcher("plan", file, code=6).err
-    scenario.run_to_end(file, "--var", "word=a=b c")
-    assert scenario.logs("job") == "a=b c\n"
-
-
-def test_validate_answers_in_text_and_json(scenario):
-    good = scenario.job("true")
-    bad = scenario.write("bad.launcher.yaml", "version: 1\nname: bad\nroles: {main: {imag: x}}\n")
-    done = scenario.launcher("validate", good)
-    assert (done.out, done.err) == ("", "valid: 1 job\n")
-    done = scenario.launcher("validate", good, bad, code=6)
-    assert "bad.launcher.yaml:3:" in done.out
-    assert done.err.endswith(" errors\n") or done.err.endswith(" error\n")
-    document = json.loads(scenario.launcher("validate", "--format", "json", bad, code=6).out)
-    assert document["version"] == "launcher.diagnostics/v1"
-    assert {item["severity"] for item in document["diagnostics"]} == {"error"}
 
 
 def test_a_plan_printed_as_json_is_a_saved_plan(scenario):

@@ -21,10 +21,6 @@ def lines(*args, **options):
     return plan_text(plan(*args, **options)).splitlines()
 
 
-def test_a_new_job_is_one_line_with_its_reason():
-    assert lines([launch("train")])[0] == "+   train  create: no attempt of this job is on record"
-
-
 def test_a_new_job_shows_the_command_of_each_role():
     roles = [
         Role(name="greeter", image="", entrypoint="sh", args=["-c", 'echo "hi" $HOME', "--token", "canary"]),
@@ -168,6 +164,9 @@ def test_a_change_shows_the_path_and_both_values():
         '      ~ roles.main.args[0]: "3" → "5"',
     ]
     assert "\n".join(text).count('"5"') == 1
+    page = plan_markdown(plan([new], [attempt(old, "succeeded")]))
+    assert '```diff\n- roles.main.args[0] = "3"\n+ roles.main.args[0] = "5"\n```' in page
+    assert "<details><summary>train: create</summary>" in page
 
 
 def test_a_replaced_job_names_the_attempts_that_it_stops():
@@ -187,50 +186,44 @@ def test_each_cause_that_blocks_a_step_has_a_remedy_of_its_own(cause):
     )
 
 
-def test_a_held_job_is_shown_with_a_remedy():
-    job = launch("train")
-    text = lines([job], [attempt(job, "failed", message="main/0 exited with 3")])
-    assert text[0].startswith("!   train  hold: ")
-    assert "main/0 exited with 3" in text[0]
-    assert "--rerun train" in text[1]
+HELD = {
+    "failed": ({}, "to run it again: --rerun train"),
+    "running, protected": (
+        {"protect": True},
+        "to allow stopping it, remove `protect: true` from the job file, or cancel the attempt",
+    ),
+    "running": (
+        {"on_change": "hold"},
+        "to replace it, set `on_change: replace` in the job file, or pass --rerun train",
+    ),
+    "succeeded": (
+        {"on_change": "hold"},
+        "to run it, remove `on_change: hold` from the job file, or pass --rerun train",
+    ),
+}
 
 
-def test_a_job_held_by_its_own_policy_names_that_policy():
-    old, new = launch("train", args=["3"]), launch("train", args=["5"], protect=True)
-    assert "protect" in "\n".join(lines([new], [attempt(old, "running")]))
+@pytest.mark.parametrize("case", HELD)
+def test_a_held_job_is_shown_with_its_remedy(case):
+    state, (policy, remedy) = case.partition(",")[0], HELD[case]
+    before = attempt(launch("train"), state, message="main/0 exited with 3")
+    first, *below = lines([launch("train", args=["5"] if policy else ["1"], **policy)], [before])
+    assert first.startswith("!   train  hold: ")
+    assert ("main/0 exited with 3" in first) == (state == "failed")
+    assert f"      {remedy}" in below
 
 
-@pytest.mark.parametrize(
-    ("state", "remedy"),
-    [
-        ("running", "to replace it, set `on_change: replace` in the job file, or pass --rerun train"),
-        ("succeeded", "to run it, remove `on_change: hold` from the job file, or pass --rerun train"),
-    ],
-)
-def test_a_change_that_is_held_says_what_lets_it_run(state, remedy):
-    old, new = launch("train", args=["3"]), launch("train", args=["5"], on_change="hold")
-    assert remedy in [line.strip() for line in lines([new], [attempt(old, state)])]
-
-
-def test_kept_jobs_are_counted_by_their_reason():
-    jobs = [launch("a"), launch("b"), launch("c")]
-    seen = [attempt(jobs[0], "succeeded"), attempt(jobs[1], "running"), attempt(jobs[2], "succeeded")]
-    text = lines(jobs, seen)
-    assert text[:2] == [
+def test_kept_jobs_are_counted_by_their_reason_and_those_that_have_not_started_are_not_running():
+    states = {"a": "succeeded", "b": "running", "c": "succeeded", "d": "queued", "e": "waiting"}
+    jobs = {name: launch(name) for name in states}
+    seen = [attempt(jobs[name], state, owner="pid 1 on here") for name, state in states.items()]
+    assert lines([*jobs.values()], seen) == [
         "=   2 jobs unchanged, already succeeded: a, c",
         "=   1 job unchanged, already running: b",
-    ]
-    assert text[-1] == "Plan: no changes, 3 unchanged"
-
-
-def test_jobs_that_have_not_started_are_not_counted_as_running():
-    jobs = [launch("a"), launch("b"), launch("c")]
-    states = ("running", "queued", "waiting")
-    seen = [attempt(job, state, owner="pid 1 on here") for job, state in zip(jobs, states, strict=True)]
-    assert lines(jobs, seen)[:3] == [
-        "=   1 job unchanged, already running: a",
-        "=   1 job unchanged, in line: b",
-        "=   1 job unchanged, waiting for other jobs: c",
+        "=   1 job unchanged, in line: d",
+        "=   1 job unchanged, waiting for other jobs: e",
+        "",
+        "Plan: no changes, 5 unchanged",
     ]
 
 
@@ -273,13 +266,6 @@ def test_markdown_of_a_pull_request_names_waiting_apps_that_it_withdraws():
     made = plan([], [waiting], scopes=[Scope(origin=waiting.origin, target="default")], prune=True)
     text = plan_markdown(attributed(made, [launch("gone")], "main", "this pull request"))
     assert text.splitlines()[1] == "### Withdraws 1 waiting app"
-
-
-def test_markdown_shows_a_change_as_a_diff():
-    old, new = launch("train", args=["3"]), launch("train", args=["5"])
-    text = plan_markdown(plan([new], [attempt(old, "succeeded")]))
-    assert '```diff\n- roles.main.args[0] = "3"\n+ roles.main.args[0] = "5"\n```' in text
-    assert "<details><summary>train: create</summary>" in text
 
 
 def test_markdown_names_what_changed_beside_the_job_and_the_values_below():

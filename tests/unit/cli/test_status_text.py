@@ -1,6 +1,6 @@
 """`launcher status` of one app, as text."""
 
-from launcher.cli.render.status_text import status_text
+from launcher.cli.render.apps import status_text
 from launcher.cli.render.values import used
 from launcher.holding.use import Use
 from launcher.state.records import AppRecord, ReplicaRecord

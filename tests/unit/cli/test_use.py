@@ -220,15 +220,6 @@ def test_a_component_keeps_its_arguments(scenario, ran):
     assert file.read_text() == text
 
 
-def test_write_keeps_a_job_file_that_is_a_link(scenario, ran):
-    file = ran(JOB, use(), use())
-    real = file.rename(scenario.folder / "real.yaml")
-    file.symlink_to(real)
-    written(scenario)
-    assert file.is_symlink()
-    assert "12GiB" in real.read_text()
-
-
 ELSEWHERE = {
     "a variable": (
         JOB.replace('"64GiB"', "$<var.mem>") + "vars: {mem: {type: str, default: 64GiB}}\n",
@@ -274,35 +265,29 @@ def test_an_overlay_of_the_target_is_edited(scenario, ran):
     assert "train: timeout changes for target `default`, too" in done.err
 
 
+SHARED = """\
+version: 1
+name: train
+roles:
+  main: {entrypoint: a, resource: &size {memory: 64GiB}}
+  other: {entrypoint: b, num_replicas: 2, resource: *size}
+"""
+
+
 def test_a_text_that_two_roles_read_changes_only_for_both(scenario, ran):
-    text = """\
-        version: 1
-        name: train
-        roles:
-          main: {entrypoint: a, resource: &size {memory: 64GiB}}
-          other: {entrypoint: b, resource: *size}
-        """
-    file = ran(text, use(), use())
+    file = ran(SHARED, use(), use())
     written(scenario)
     assert "&size {memory: 12GiB}" in file.read_text()
 
 
 def test_a_text_that_a_busier_role_reads_stays(scenario, ran):
-    text = """\
-        version: 1
-        name: train
-        roles:
-          main: {entrypoint: a, resource: &size {memory: 64GiB}}
-          other: {entrypoint: b, num_replicas: 2, resource: *size}
-        """
-    file = ran(text)
+    file = ran(SHARED)
     (launch,) = load_jobs(file)
     with Store.open() as store:
         for number in (1, 2):
             store.record(ended(launch, number, {"main": use(9), "other": use(60)}))
-    before = file.read_text()
     assert "together with `roles.other.resource.memory` of train" in written(scenario, code=1).err
-    assert file.read_text() == before
+    assert file.read_text() == SHARED
 
 
 SWEEP = JOB.replace("name: train", "name: sweep") + "matrix: {seed: [1, 2, 3]}\n"
