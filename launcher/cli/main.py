@@ -80,7 +80,7 @@ COMMANDS: tuple[tuple[str, dict[str, str]], ...] = (
 
 _SHARED = {
     "status": ("status", "describe"),
-    "on_apps": ("cancel", "start", "wait"),
+    "app_actions": ("cancel", "start", "wait"),
     "schedulers": ("schedulers", "runopts", "configure"),
 }
 """Module → the commands of which it has classes: `Runopts` for `runopts`."""

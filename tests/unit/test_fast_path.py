@@ -18,7 +18,7 @@ from tests.unit.test_layers import modules
 _FAST = {
     "launcher": "__main__ database errors files looks paths text",
     "launcher.apply": "engines",
-    "launcher.cli": ("arguments completion console main list log_reader logs on_apps queue status"),
+    "launcher.cli": ("arguments completion console main list log_reader logs app_actions queue status"),
     "launcher.cli.render": "apps document log_lines values",
     "launcher.holding": "app events hold journal replica state use way",
     "launcher.inventory": "find listing logs lookup project recorded status turns",
