@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import textwrap
 from collections.abc import Iterable, Iterator
@@ -51,6 +52,11 @@ class DockerScenario(Scenario):
 
     def attempts(self, job: str = "job", *, project: str = "", target: str = "default") -> list[Attempt]:
         return super().attempts(job, project=project or self.token, target=target)
+
+    def actions_elsewhere(self, *argv: str | Path) -> dict[str, str]:
+        """Return the action of a plan of another state folder for each job."""
+        plan = json.loads(self.launcher("plan", *argv, "--format", "json", env=self.elsewhere).out)
+        return {job["key"]["job"]: job["action"] for job in plan["jobs"]}
 
     # the world
 

@@ -10,8 +10,10 @@ import tempfile
 from pathlib import Path
 from types import TracebackType
 
+import pytest
+
 from tests import processes
-from tests.engines import docker
+from tests.engines import docker, required
 from tests.engines.images import RECIPES, SHELL_IMAGE
 
 _HERE = Path(__file__).resolve().parent
@@ -24,6 +26,15 @@ def reason() -> str:
     if os.geteuid() != 0:
         return "only root can start a Docker engine"
     return docker.reason() or ("" if shutil.which("dockerd") else "there is no `dockerd` command")
+
+
+def require_own() -> None:
+    """Skip the running test where no further engine can be started, or fail it: see `engines.require`."""
+    if not (why := reason()):
+        return
+    if "docker" in required():
+        pytest.fail(f"LAUNCHER_REQUIRE names docker, but {why}")
+    pytest.skip(why)
 
 
 class OwnEngine:

@@ -413,7 +413,7 @@ def test_applies_finish_the_work_after_random_kills_of_clients_and_supervisors(s
 
         LAUNCHER_KILL_SEEDS=0-124 pytest -m '' -n 2 -rP tests/scenarios/test_needs.py -k random_kills
 
-    With tests/scenarios/docker/test_needs.py it kills clients and watchers.
+    Watchers are killed by tests/scenarios/docker/test_random_kills.py.
     """
     kill_at_random(scenario, pipeline, seed)
 

@@ -2,19 +2,20 @@
 
 import os
 import shutil
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 
 import pytest
 
-from tests import engines
 from tests.contract.test_holding import Gate
 from tests.docker_scenario import DockerScenario
-from tests.engines import own, require
+from tests.engines import require
 from tests.engines.docker import Daemon
 from tests.engines.images import make_images
-from tests.engines.own import OwnEngine
+from tests.engines.own import OwnEngine, require_own
 from tests.engines.sshd import OPTIONS, Sshd
+from tests.forkserver import Done
 from tests.scenarios.docker.watched import Watched
 
 
@@ -28,15 +29,18 @@ def scenario(tmp_path: Path, launcher_home: Path, token: str) -> Iterator[Docker
 
 
 @pytest.fixture
+def another(scenario: DockerScenario) -> Callable[..., Done]:
+    """A function that runs a command as another user of the engine, with another state folder."""
+    return partial(scenario.launcher, env=scenario.elsewhere)
+
+
+@pytest.fixture
 def engine(scenario: DockerScenario, request: pytest.FixtureRequest) -> Iterator[OwnEngine]:
     """An engine of this test's own, which every command asks from now on.
 
     Its parameter, where it has one: options of `dockerd`.
     """
-    if why := own.reason():
-        if "docker" in engines.required():
-            pytest.fail(f"LAUNCHER_REQUIRE names docker, but {why}")
-        pytest.skip(why)
+    require_own()
     with OwnEngine(*getattr(request, "param", ())) as made:
         with pytest.MonkeyPatch.context() as way:
             way.setenv("DOCKER_HOST", made.host)

@@ -1,24 +1,13 @@
 """Commands on several Docker apps observe the engine once, not once for each name."""
 
 import os
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
-
-import pytest
 
 from launcher.schedulers.docker.watchers import PREFIX
 from tests.engines.proxy import Proxy, everything
 
 NAMES = [f"part-{number}" for number in range(6)]
-
-
-@pytest.fixture(autouse=True)
-def running(scenario: Any) -> Iterator[None]:
-    """An app for each of NAMES runs."""
-    scenario.apply(scenario.job("exec sleep 1000", name="part", top="matrix: {n: {range: [0, 6]}}"))
-    yield
-    scenario.cancel("part", "--yes", "--grace", "0", code=None)
 
 
 def requests(scenario: Any, tmp_path: Path, *argv: str, code: int = 0) -> list[str]:
@@ -33,15 +22,13 @@ def observations(seen: list[str]) -> int:
     return sum("/containers/json" in each and "launcher.job" in each for each in seen)
 
 
-def test_a_wait_for_six_names_sends_as_many_requests_as_a_wait_for_two(scenario: Any, tmp_path: Path):
+def test_a_wait_and_a_cancel_of_six_names_observe_the_engine_once(scenario: Any, tmp_path: Path):
     def wait(count: int) -> list[str]:
         return requests(scenario, tmp_path, "wait", *NAMES[:count], "--timeout", "0", code=5)
 
+    scenario.apply(scenario.job("exec sleep 1000", name="part", top="matrix: {n: {range: [0, 6]}}"))
     six = wait(6)
     assert len(six) == len(wait(2))
     assert observations(six) == 1
-
-
-def test_a_cancel_of_several_names_observes_the_engine_once(scenario: Any, tmp_path: Path):
     assert observations(requests(scenario, tmp_path, "cancel", *NAMES, "--grace", "0")) == 1
     assert [scenario.attempts(name)[-1].state for name in NAMES] == ["cancelled"] * 6

@@ -17,11 +17,11 @@ def running(scenario):
     return file, app
 
 
-def test_a_container_that_was_removed_by_hand_is_named_in_the_plan(scenario, running):
+def test_a_plan_names_a_container_that_was_removed_by_hand_and_fails_on_drift(scenario, running):
     file, app = running
+    scenario.plan(file, "--fail-on", "drift", code=0)
     scenario.remove_by_hand([scenario.container(app, 1)])
-    shown = scenario.plan(file)
-    assert "main/1 was removed by hand" in shown
+    assert "main/1 was removed by hand" in scenario.plan(file, "--fail-on", "drift", code=3)
     assert scenario.actions(file) == {"job": "hold"}
     scenario.cancel("job")
 
@@ -36,30 +36,17 @@ def test_a_container_that_was_stopped_by_hand_is_named_in_the_plan(scenario, run
     assert [one.state for one in scenario.containers(app)] == ["exited", "exited"]
 
 
-def test_a_job_whose_containers_were_removed_by_hand_runs_again_when_a_user_asks(scenario, running):
-    file, app = running
-    scenario.remove_by_hand(scenario.containers(app))
-    assert scenario.actions(file, "--rerun", "job") == {"job": "rerun"}
-    scenario.job("true")
-    scenario.run_to_end(file)
-    assert [attempt.state for attempt in scenario.attempts()] == ["lost", "succeeded"]
-
-
-def test_a_plan_with_fail_on_drift_exits_with_3_after_a_removal_by_hand(scenario, running):
-    file, app = running
-    scenario.plan(file, "--fail-on", "drift", code=0)
-    scenario.remove_by_hand([scenario.container(app, 1)])
-    scenario.plan(file, "--fail-on", "drift", code=3)
-    scenario.cancel("job")
-
-
-def test_drift_is_reported_after_all_containers_are_removed_and_the_end_is_recorded(scenario, running):
+def test_drift_is_reported_until_a_job_without_containers_runs_again_on_request(scenario, running):
     file, app = running
     scenario.remove_by_hand(scenario.containers(app))
     scenario.plan(file, "--fail-on", "drift", code=3)
     for _ in range(3):  # the end is recorded, then the record of the app is removed
         scenario.apply(file)
     scenario.plan(file, "--fail-on", "drift", code=3)
+    assert scenario.actions(file, "--rerun", "job") == {"job": "rerun"}
+    scenario.job("true")
+    scenario.run_to_end(file)
+    assert [attempt.state for attempt in scenario.attempts()] == ["lost", "succeeded"]
 
 
 def test_the_explained_example_of_drift_shows_drift_and_its_remedy_removes_it(scenario):

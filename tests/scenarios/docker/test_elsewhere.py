@@ -4,10 +4,8 @@ import json
 
 import pytest
 
-from tests import engines
-from tests.engines import own
 from tests.engines.docker import Daemon
-from tests.engines.own import OwnEngine
+from tests.engines.own import OwnEngine, require_own
 from tests.engines.proxy import Proxy, everything
 from tests.waiting import until
 
@@ -15,10 +13,7 @@ from tests.waiting import until
 @pytest.fixture
 def other(scenario, monkeypatch):
     """A function that switches all further commands to another engine and back."""
-    if why := own.reason():
-        if "docker" in engines.required():
-            pytest.fail(f"LAUNCHER_REQUIRE names docker, but {why}")
-        pytest.skip(why)
+    require_own()
     before = scenario.daemon
     with OwnEngine() as made, monkeypatch.context() as way:
 

@@ -8,10 +8,8 @@ from launcher.specs import AppState
 from tests import processes
 from tests.lanes import thinned
 from tests.scenarios.test_cancel import (  # noqa: F401
-    test_a_cancelled_job_is_held_at_the_next_apply,
     test_a_second_interrupt_kills_the_run,
     test_an_interrupted_run_is_followed_to_its_end,
-    test_status_shows_why_a_replica_was_stopped_for_any_exit_code,
 )
 
 
@@ -41,7 +39,7 @@ AGAIN = 'cd $LAUNCHER_SCRATCH; echo x >>runs; n=$(wc -l <runs); echo "run $n"; p
 """Counts its runs, and leaves a line unfinished."""
 
 
-@pytest.mark.parametrize("more", ["replica\nretry_delay: 1s", "role", "application"], ids=lambda it: it[:7])
+@pytest.mark.parametrize("more", ["replica\nretry_delay: 1s", "role"], ids=lambda it: it[:7])
 def test_logs_of_one_restart_are_the_output_of_that_run_alone(scenario, more):
     file = scenario.job(f"{AGAIN}[ $n = 3 ]", role=f"max_retries: 2\nretry_policy: {more}")
     scenario.run_to_end(file)

@@ -7,12 +7,12 @@ import signal
 import subprocess
 import threading
 import time
+from contextlib import nullcontext
 
 import pytest
 
 from launcher.schedulers.docker import record
 from tests import processes
-from tests.engines.images import SHELL_IMAGE
 from tests.engines.proxy import Proxy, everything
 from tests.waiting import until
 
@@ -28,22 +28,34 @@ def _ends(scenario, *jobs: str) -> dict[str, tuple[str, str]]:
 
 
 def test_a_graceful_stop_of_the_engine_gives_all_running_jobs_the_same_outcome(scenario, engine):
-    """The exit code does not matter: one job ends with 0 at SIGTERM, one with 143, one needs SIGKILL."""
+    """The exit code does not matter: one job ends with 0 at SIGTERM, one with 143, one needs SIGKILL.
+
+    Of the job `pair` one replica has ended before. The job `unwatched` has no watcher during the stop.
+    """
     kinds = {
         "zero": SLEEP,
         "plain": "exec sleep 1000",
         "stubborn": "trap '' TERM; while :; do sleep 0.1; done",
+        "pair": f"[ $<replica_id> = 0 ] || {{ {SLEEP}; }}",
+        "unwatched": SLEEP,
     }
     gates = {name: scenario.gate(name) for name in kinds}
     for name, script in kinds.items():
-        file = scenario.job(f"echo > {gates[name].enter}; {script}", name=name)
-        scenario.apply(file)
+        replicas = 2 if name == "pair" else 1
+        file = scenario.job(f"echo > {gates[name].enter}; {script}", name=name, replicas=replicas)
+        with scenario.other_watcher() if name == "unwatched" else nullcontext():
+            scenario.apply(file)
         gates[name].entered()
     done = scenario.job("true", name="done")
     scenario.run_to_end(done)
+    apps = {name: scenario.attempts(name)[-1].app_id for name in kinds}
+    scenario.kill_watcher(apps["unwatched"])
+    until(lambda: scenario.container(apps["pair"], 0).state == "exited")
     engine.stop()
     engine.up()
-    assert _ends(scenario, *kinds) == dict.fromkeys(kinds, ("lost", LOST))
+    lost = dict.fromkeys(kinds, ("lost", LOST))
+    assert _ends(scenario, *kinds) == lost | {"unwatched": ("lost", "ended while nothing watched it")}
+    assert [each.get("message", "") for each in scenario.status("pair")["replicas"]] == ["", LOST]
     assert scenario.attempts("done")[-1].state == "succeeded"
 
 
@@ -88,16 +100,10 @@ def test_an_engine_that_is_killed_as_it_starts_a_job_runs_no_attempt_twice(scena
     assert _lines(ran) == [each.app_id for each in scenario.attempts()]
 
 
-@pytest.mark.parametrize("later", ["a retry", "a role that waits"])
-def test_an_engine_that_is_killed_as_its_watcher_starts_a_replica_starts_it_once(scenario, engine, later):
+def test_an_engine_that_is_killed_as_its_watcher_restarts_a_replica_starts_it_once(scenario, engine):
     ran, once = scenario.folder / "ran", scenario.folder / "once"
-    log = _log_until_killed(scenario)
-    if later == "a retry":
-        file = scenario.job(f"test -e {once} || {{ touch {once}; exit 3; }}; {log}", role="max_retries: 1")
-    else:
-        file = scenario.job(log, role="depends_on: {first: succeeded}")
-        first = f"  first: {{image: {SHELL_IMAGE}, entrypoint: sh, args: [-c, 'true']}}\n"
-        file.write_text(file.read_text().replace("  main:\n", f"{first}  main:\n"))
+    script = f"test -e {once} || {{ touch {once}; exit 3; }}; {_log_until_killed(scenario)}"
+    file = scenario.job(script, role="max_retries: 1")
     _apply_and_kill(scenario, engine, file)
     engine.up()
     [(state, message)] = _ends(scenario, "job").values()
@@ -123,34 +129,7 @@ def _lines(path) -> list[str]:
     return path.read_text().split()
 
 
-def test_a_replica_that_ended_before_the_engine_stopped_has_succeeded(scenario, engine):
-    first, second = scenario.gate("first"), scenario.gate("second")
-    file = scenario.job(
-        f"if [ $<replica_id> = 0 ]; then {first.script}; else {second.script}; fi", replicas=2
-    )
-    scenario.apply(file)
-    first.entered(), second.entered()
-    first.open()
-    app = scenario.attempts()[-1].app_id
-    until(lambda: scenario.container(app, 0).state == "exited")
-    engine.stop()
-    engine.up()
-    assert _ends(scenario, "job") == {"job": ("lost", LOST)}
-    found = scenario.status("job")["replicas"]
-    assert [each.get("message", "") for each in found] == ["", LOST]
-
-
-def test_an_unwatched_app_that_a_stop_of_the_engine_may_have_ended_is_lost(scenario, engine):
-    gate = scenario.gate()
-    scenario.apply(scenario.job(f"echo >{gate.enter}; {SLEEP}"))
-    gate.entered()
-    scenario.kill_watcher(scenario.attempts()[-1].app_id)
-    engine.stop()
-    engine.up()
-    assert _ends(scenario, "job") == {"job": ("lost", "ended while nothing watched it")}
-
-
-def test_an_unwatched_app_whose_end_the_engine_recorded_has_the_outcome_of_its_exit_code(scenario, engine):
+def test_an_unwatched_app_whose_end_the_engine_recorded_has_the_outcome_of_its_exit_code(scenario):
     _, gate = scenario.running()
     app = scenario.attempts()[-1].app_id
     scenario.kill_watcher(app)
@@ -159,43 +138,14 @@ def test_an_unwatched_app_whose_end_the_engine_recorded_has_the_outcome_of_its_e
     assert _ends(scenario, "job") == {"job": ("succeeded", "")}
 
 
-def test_an_app_that_a_killed_engine_stops_on_its_return_is_lost(scenario, engine):
-    gate = scenario.gate()
-    scenario.apply(scenario.job(f"echo >{gate.enter}; {SLEEP}"))
-    gate.entered()
-    engine.kill()
-    engine.up()
-    assert _ends(scenario, "job") == {"job": ("lost", LOST)}
-
-
-def test_an_app_that_was_stopped_by_hand_is_cancelled(scenario, engine):
-    gate = scenario.gate()
-    scenario.apply(scenario.job(f"echo >{gate.enter}; exec sleep 1000"))
-    gate.entered()
-    scenario.daemon.stop(scenario.container(scenario.attempts()[-1].app_id).id)
-    [(state, message)] = _ends(scenario, "job").values()
-    assert (state, message) == ("cancelled", "main/0 was stopped by hand")
-
-
-def first_and_second(scenario, more: str = ""):
+def first_and_second(scenario):
     """Return the files of `first`, which waits at a gate, and of `second`, which needs it; and the gate."""
     gate = scenario.gate()
     first = scenario.job(gate.script, name="first")
-    return [first, scenario.job("true", name="second", top=f"needs: [first]\n{more}")], gate
+    return [first, scenario.job("true", name="second", top="needs: [first]")], gate
 
 
-def test_an_attempt_that_waits_survives_a_stop_of_the_engine(scenario, engine):
-    files, gate = first_and_second(scenario, "lifecycle: {on_lost: rerun}")
-    scenario.apply(*files)
-    gate.entered()
-    engine.stop()
-    engine.up()
-    assert _ends(scenario, "first") == {"first": ("lost", LOST)}
-    [(state, message)] = _ends(scenario, "second").values()
-    assert (state, message) == ("skipped", "first was lost")
-
-
-def test_a_log_follower_continues_after_a_cut_stream(scenario, engine, monkeypatch, tmp_path):
+def test_a_log_follower_continues_after_a_cut_stream(scenario, monkeypatch, tmp_path):
     """Every open connection is cut twice while a job runs: `--wait`, `wait` and `logs --follow` go on."""
     gate = scenario.gate()
     file = scenario.job(f"echo one; {gate.script}; echo two")
@@ -222,7 +172,7 @@ def test_a_log_follower_continues_after_a_cut_stream(scenario, engine, monkeypat
                 assert out.split() == ["one", "two"]
 
 
-def test_a_run_whose_stream_is_cut_is_not_cancelled(scenario, engine, monkeypatch, tmp_path):
+def test_a_run_whose_stream_is_cut_is_not_cancelled(scenario, monkeypatch, tmp_path):
     gate = scenario.gate()
     file = scenario.job(f"echo one; {gate.script}; echo two")
     with monkeypatch.context() as way, Proxy(tmp_path / "p.sock", everything) as made:
@@ -238,7 +188,7 @@ def test_a_run_whose_stream_is_cut_is_not_cancelled(scenario, engine, monkeypatc
     assert err.count("waiting for it to answer") == 1, err
 
 
-def test_an_engine_that_refuses_for_a_while_fails_no_queued_job(scenario, engine, monkeypatch, tmp_path):
+def test_an_engine_that_refuses_for_a_while_fails_no_queued_job(scenario, monkeypatch, tmp_path):
     """The engine answers each creating request with 500, as one that stops or has a full disk does."""
     files, gate = first_and_second(scenario)
     refused = itertools.count()
@@ -260,7 +210,7 @@ def test_an_engine_that_refuses_for_a_while_fails_no_queued_job(scenario, engine
 
 
 def test_a_job_whose_start_the_engine_refuses_again_and_again_can_be_cancelled(
-    scenario, engine, monkeypatch, tmp_path
+    scenario, monkeypatch, tmp_path
 ):
     files, gate = first_and_second(scenario)
     with monkeypatch.context() as way, Proxy(tmp_path / "p.sock", everything, status=500) as made:
@@ -321,17 +271,16 @@ def test_the_list_of_another_home_shows_no_end_that_a_stopped_engine_made(scenar
     assert _ends(scenario, "job") == {"job": ("lost", LOST)}
 
 
-@pytest.mark.parametrize(("replicas", "watched"), [(1, True), (2, False)])
-def test_a_renamed_replica_is_still_known(scenario, replicas, watched):
-    gates = [scenario.gate(f"gate{k}") for k in range(replicas)]
+def test_a_renamed_replica_is_still_known(scenario):
+    """Also without the watcher that knew its name before."""
+    gates = [scenario.gate(f"gate{k}") for k in range(2)]
     script = "; ".join(f"[ $<replica_id> = {k} ] && {{ {each.script}; }}" for k, each in enumerate(gates))
-    file = scenario.job(f"{script}; true", replicas=replicas)
+    file = scenario.job(f"{script}; true", replicas=2)
     scenario.apply(file)
     for each in gates:
         each.entered()
     app = scenario.attempts()[-1].app_id
-    if not watched:
-        scenario.kill_watcher(app)
+    scenario.kill_watcher(app)
     _rename(scenario, scenario.container(app))
     assert scenario.actions(file) == {"job": "keep"}
     assert "no changes" in scenario.launcher("plan", file, env=scenario.elsewhere).out
@@ -340,16 +289,7 @@ def test_a_renamed_replica_is_still_known(scenario, replicas, watched):
         each.open()
     scenario.wait("job")
     assert [(each.state, each.app_id) for each in scenario.attempts()] == [("succeeded", app)]
-    assert len(scenario.containers(app)) == replicas
-
-
-def test_a_renamed_replica_can_be_cancelled(scenario):
-    gate = scenario.gate()
-    scenario.apply(scenario.job(f"echo > {gate.enter}; exec sleep 1000"))
-    gate.entered()
-    _rename(scenario, scenario.container(scenario.attempts()[-1].app_id))
-    scenario.cancel("job", "--grace", "0")
-    assert scenario.attempts()[-1].state == "cancelled"
+    assert len(scenario.containers(app)) == 2
 
 
 @pytest.mark.parametrize("watched", [True, False])
@@ -372,15 +312,15 @@ def test_a_renamed_container_of_a_waiting_attempt_is_still_known(scenario, watch
     assert len(scenario.containers(app)) == 1
 
 
-def test_a_renamed_container_of_a_waiting_attempt_can_be_cancelled(scenario):
+def test_a_renamed_replica_and_a_renamed_container_of_a_waiting_attempt_can_be_cancelled(scenario):
     files, gate = first_and_second(scenario)
     scenario.apply(*files)
     gate.entered()
-    app = scenario.attempts("second")[-1].app_id
-    [waiting] = scenario.containers(app)
-    _rename(scenario, waiting)
-    scenario.cancel("second")
-    gate.open()
-    scenario.wait("first")
-    assert scenario.attempts("second")[-1].state == "cancelled"
-    assert not scenario.containers(app)
+    apps = {job: scenario.attempts(job)[-1].app_id for job in ("first", "second")}
+    for app in apps.values():
+        [container] = scenario.containers(app)
+        _rename(scenario, container)
+    for job in ("second", "first"):
+        scenario.cancel(job, "--grace", "0")
+        assert scenario.attempts(job)[-1].state == "cancelled"
+    assert not scenario.containers(apps["second"])

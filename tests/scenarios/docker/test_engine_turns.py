@@ -16,7 +16,7 @@ from tests.engines.images import PYTHON_IMAGE
 from tests.engines.own import OwnEngine
 from tests.engines.proxy import Proxy, everything
 from tests.scenarios.docker.watched import Watched, make_own_image
-from tests.waiting import PATIENCE_S, until
+from tests.waiting import until
 
 pytestmark = pytest.mark.timeout(600)
 CORES = machine(with_gpus=False).cpu
@@ -71,7 +71,6 @@ def test_the_next_job_starts_without_the_client_and_its_state_folder(
     gate: Gate,
     log: Path,
     one_at_a_time: None,
-    way: None,
 ) -> None:
     watched.job(f"echo begin >>{log}; {gate.script}; echo end >>{log}", name="a")
     for job in ("b", "c"):
@@ -85,33 +84,27 @@ def test_the_next_job_starts_without_the_client_and_its_state_folder(
     assert lines(log) == ["begin", "end", "b", "c"]
 
 
-def test_a_job_enters_the_line_once_the_jobs_that_it_needs_have_succeeded(
-    scenario: DockerScenario,
-    watched: Watched,
-    gate: Gate,
-    log: Path,
-    one_at_a_time: None,
-) -> None:
-    in_line(scenario, watched, gate, log, "second")
-    watched.job(f"echo third >>{log}", name="third", top="needs: [second]")
-    scenario.apply(".")
-    assert states(scenario, "second", "third") == ["queued", "waiting"]
-    watched.forget_client()
-    gate.open()
-    watched.ends(first="succeeded", second="succeeded", third="succeeded")
-    assert lines(log) == ["first", "second", "third"]
-
-
 def test_every_state_folder_shows_the_line_and_moves_the_apps_in_it(
     scenario: DockerScenario,
     engine: OwnEngine,  # whose line has no apps of other tests, which would change the places
     gate: Gate,
     log: Path,
     one_at_a_time: None,
+    tmp_path: Path,
 ) -> None:
+    """A changed job keeps its place. Each command looks once at the watcher, which all apps in line share."""
     make_own_image(PYTHON_IMAGE)
     watched = Watched(scenario)
     in_line(scenario, watched, gate, log, "second", "third", "twelfth")
+    watched.job(f"echo again >>{log}", name="third")
+    scenario.apply(".")
+    assert [each.state for each in scenario.attempts("third")] == ["skipped", "queued"]
+    for command in ("list -s local_docker", "plan .", "status second third"):
+        with Proxy(tmp_path / "p.sock", everything) as proxy:
+            env = {**os.environ, "DOCKER_HOST": proxy.host}
+            scenario.launcher(*command.split(), env=env, code=None)
+            looks = [each for each in proxy.seen if f"/containers/{next(iter(watched.names()))}/" in each]
+        assert len(looks) < 2 * 3, (command, looks)
     [first] = scenario.attempts("first")
     project = f"local_docker://{scenario.token}"
     for env in (None, scenario.elsewhere):
@@ -132,69 +125,10 @@ def test_every_state_folder_shows_the_line_and_moves_the_apps_in_it(
     assert states(scenario, "first", "second", "third") == ["running", "cancelled", "queued"]
     gate.open()
     watched.ends(first="succeeded", second="cancelled", third="succeeded", twelfth="succeeded")
-    assert lines(log) == ["first", "twelfth", "third"]
+    assert lines(log) == ["first", "twelfth", "again"]
 
 
-def test_a_command_looks_once_at_the_watcher_of_all_apps_in_line(
-    scenario: DockerScenario,
-    watched: Watched,
-    gate: Gate,
-    log: Path,
-    one_at_a_time: None,
-    tmp_path: Path,
-) -> None:
-    others = ("second", "tenth", "third", "twelfth")
-    in_line(scenario, watched, gate, log, *others)
-    for command in ("list -s local_docker", "plan .", "status second third"):
-        with Proxy(tmp_path / "p.sock", everything) as proxy:
-            env = {**os.environ, "DOCKER_HOST": proxy.host}
-            scenario.launcher(*command.split(), env=env, code=None)
-            looks = [each for each in proxy.seen if f"/containers/{next(iter(watched.names()))}/" in each]
-        assert len(looks) < 2 * len(others), (command, looks)
-    gate.open()
-    watched.ends(**dict.fromkeys(("first", *others), "succeeded"))
-
-
-def test_a_changed_job_keeps_its_place_in_line(
-    scenario: DockerScenario,
-    watched: Watched,
-    gate: Gate,
-    log: Path,
-    one_at_a_time: None,
-) -> None:
-    in_line(scenario, watched, gate, log, "second", "third")
-    watched.job(f"echo again >>{log}", name="second")
-    scenario.apply(".")
-    assert [each.state for each in scenario.attempts("second")] == ["skipped", "queued"]
-    gate.open()
-    scenario.wait("third")
-    scenario.wait("second")
-    assert lines(log) == ["first", "again", "third"]
-
-
-def test_a_killed_watcher_keeps_the_share_and_the_next_apply_resumes_the_line(
-    scenario: DockerScenario,
-    watched: Watched,
-    gate: Gate,
-    log: Path,
-    one_at_a_time: None,
-) -> None:
-    in_line(scenario, watched, gate, log, "second")
-    [second], pid = scenario.attempts("second"), watched.pid
-    watched.forget_client()
-    processes.kill([pid])
-    assert processes.gone([pid], timeout_s=PATIENCE_S)
-    until(lambda: scenario.actions(".") == {"first": "keep", "second": "resume"})
-    scenario.apply(".")
-    assert states(scenario, "first", "second") == ["running", "queued"]
-    assert scenario.attempts("second")[-1].app_id == second.app_id
-    watched.forget_client()
-    gate.open()
-    watched.ends(first="succeeded", second="succeeded")
-    assert lines(log) == ["first", "second"]
-
-
-@pytest.mark.parametrize("how", ["runs", "killed", "removed"])
+@pytest.mark.parametrize("how", ["killed", "removed"])
 def test_the_watchers_of_an_engine_share_its_line(
     scenario: DockerScenario,
     watched: Watched,
@@ -252,21 +186,25 @@ def test_jobs_share_the_cores_of_the_engine_and_their_volume_is_removed_by_gc(
     assert TURNS not in {each.name for each in scenario.daemon.volumes()}
 
 
-def test_a_restarted_engine_has_no_shares_of_apps_that_ran_before(
+def test_a_restarted_engine_loses_what_ran_and_its_share_and_the_next_apply_resumes_the_others(
     scenario: DockerScenario, engine: OwnEngine, gate: Gate, log: Path, one_at_a_time: None
 ) -> None:
     make_own_image(PYTHON_IMAGE)
-    in_line(scenario, Watched(scenario), gate, log, "second")
+    watched = Watched(scenario)
+    in_line(scenario, watched, gate, log, "second")
+    watched.job(f"echo third >>{log}", name="third", top="needs: [first]")
+    scenario.apply(".")
     scenario.forget()
     engine.stop()
     engine.up()
     until(lambda: scenario.status("first")["attempt_state"] == "lost")
     scenario.apply(".", "--rerun", "first")
     until(lambda: lines(log) == ["first", "first"])
-    assert states(scenario, "first", "second") == ["running", "queued"]
+    assert states(scenario, "first", "second", "third") == ["running", "queued", "waiting"]
+    scenario.forget()
     gate.open()
-    Watched(scenario).ends(first="succeeded", second="succeeded")
-    assert lines(log) == ["first", "first", "second"]
+    watched.ends(first="succeeded", second="succeeded", third="succeeded")
+    assert lines(log) == ["first", "first", "second", "third"]
 
 
 def test_apps_without_a_job_hold_their_shares_at_the_engine(

@@ -177,9 +177,13 @@ def test_an_image_without_python_is_refused_and_leaves_nothing(
     assert scenario.containers() == []
 
 
-def test_a_watcher_takes_the_volumes_that_user_namespaces_or_its_image_give_to_another_user(
+def test_a_watcher_takes_volumes_of_another_user_and_ends_where_it_cannot_write(
     scenario: DockerScenario, engine: OwnEngine, gate: Gate
 ) -> None:
+    """User namespaces, or the watcher's image, give volumes to another user.
+
+    One that fails before it listens is not started for ever.
+    """
     make_own_image(PYTHON_IMAGE)
     watched = Watched(scenario)
     for folder in (HOME, TURNS_FOLDER):
@@ -189,16 +193,8 @@ def test_a_watcher_takes_the_volumes_that_user_namespaces_or_its_image_give_to_a
     assert len(watched.watchers()) == 1
     gate.open()
     watched.ends(job="succeeded")
-
-
-def test_a_watcher_that_fails_before_it_listens_is_not_started_for_ever(
-    scenario: DockerScenario, engine: OwnEngine
-) -> None:
-    make_own_image(PYTHON_IMAGE)
-    watched = Watched(scenario)
     watched.give_folder(f"{HOME}/docker", uid=200000, mode=0o700)
-    watched.job("true")
-    done = scenario.launcher("apply", ".", "--yes", code=1)
+    done = scenario.launcher("apply", watched.job("true", name="other"), "--yes", code=1)
     assert f"cannot keep state in {HOME}/docker: user 200000 owns it" in done.err
     assert watched.watchers() == []
 
@@ -216,21 +212,3 @@ def test_an_engine_whose_socket_is_not_where_its_watcher_looks_for_it_is_named_b
     assert "unix://PATH" in done.err
     assert "Python 3.10" not in done.err
     assert watched.watchers() == []
-
-
-def test_apps_are_judged_after_a_restart_of_the_engine_and_waiting_attempts_are_submitted_again(
-    scenario: DockerScenario, engine: OwnEngine, gate: Gate
-) -> None:
-    make_own_image(PYTHON_IMAGE)
-    watched = Watched(scenario)
-    watched.job(gate.script, name="first")
-    watched.job("true", name="second", top="needs: [first]")
-    scenario.apply(".")
-    scenario.forget()
-    engine.stop()
-    engine.up()
-    until(lambda: scenario.status("first")["attempt_state"] == "lost")
-    gate.open()
-    scenario.apply(".", "--rerun", "first")
-    scenario.forget()
-    watched.ends(first="succeeded", second="succeeded")

@@ -3,12 +3,12 @@
 import json
 import sys
 
-from tests.scenarios.test_interrupt import (  # noqa: F401
-    test_an_interrupted_apply_leaves_a_started_attempt_running_and_reports_it,
-    test_an_interrupted_apply_takes_back_an_unstarted_attempt_and_reports_it,
-    test_an_interrupted_replacement_reports_the_old_attempt_too,
-    test_list_shows_the_present_state_of_an_attempt_whose_apply_was_interrupted,
-)
+from tests.scenarios import test_interrupt as local
+
+
+def test_an_interrupted_apply_takes_back_created_containers_and_reports_it(scenario):
+    local.test_an_interrupted_apply_takes_back_an_unstarted_attempt_and_reports_it(scenario, "created")
+
 
 INTERRUPTED_STARTING = """
 import sys

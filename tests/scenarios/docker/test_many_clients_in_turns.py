@@ -20,7 +20,7 @@ from tests.lanes import seeds
 from tests.scenarios.docker.watched import Watched, make_own_image
 from tests.waiting import until
 
-CLIENTS, JOBS, AT_ONCE = 8, 6, 2
+CLIENTS, FOLDERS, JOBS, AT_ONCE = 8, 4, 4, 2
 SHARE = f"resource: {{cpu: {machine(with_gpus=False).cpu / AT_ONCE}}}"
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
@@ -29,22 +29,21 @@ pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
 class Crowd:
     """Folders of a matrix each, whose jobs log when they begin and end, and the clients that apply them.
 
-    Args:
-        folders: of client k the folder is k modulo `folders`, and its state folder is one of two.
+    The folder of client k is k modulo FOLDERS, and its state folder is one of two.
     """
 
-    def __init__(self, scenario: DockerScenario, folders: int) -> None:
-        self._scenario, self._folders = scenario, folders
+    def __init__(self, scenario: DockerScenario) -> None:
+        self._scenario = scenario
         self._watched = [Watched(scenario, name=f"watcher{k}") for k in range(2)]
         self.log, self.gate = scenario.folder / "log", scenario.folder / "gate"
-        self.folders = [self._write(k) for k in range(folders)]
+        self.folders = [self._write(k) for k in range(FOLDERS)]
 
     def _write(self, k: int) -> Path:
         folder, job = f"folder{k}", f"job{k}"
         begun, ended = (f"$(grep -c '^{what} ' {self.log})" for what in ("begin", "end"))
         # A job ends only while another one runs: else a slow engine never runs two at once, and a job that
         # begins slowly lets many others pass.
-        beside = f"[ {begun} -ge $(({ended} + {AT_ONCE})) ] || [ {begun} -ge {self._folders * JOBS} ]"
+        beside = f"[ {begun} -ge $(({ended} + {AT_ONCE})) ] || [ {begun} -ge {FOLDERS * JOBS} ]"
         wait = f"until [ -e {self.gate} ] && {{ {beside}; }}; do sleep 0.1; done"
         script = f"echo begin $<app_id> >>{self.log}; {wait}; sleep 0.1; echo end $<app_id> >>{self.log}"
         self._scenario.write(f"{folder}/launcher.toml", f'project = "{self._scenario.token}-{k}"\n')
@@ -58,7 +57,7 @@ class Crowd:
     def client(self, k: int) -> subprocess.Popen[str]:
         home = self.homes()[k * 2 // CLIENTS]
         env = {**os.environ, "LAUNCHER_HOME": str(home)}
-        folder = self.folders[k % len(self.folders)]
+        folder = self.folders[k % FOLDERS]
         # A slow engine takes minutes to get the jobs of the client before.
         return self._scenario.start("apply", ".", "--yes", "--lock-timeout", "10m", cwd=folder, env=env)
 
@@ -92,7 +91,7 @@ class Crowd:
 
     def assert_all_ran_once(self) -> None:
         """Check that each job has run once, within the budget, and that only its record is left."""
-        jobs = sorted(f"job{k}-{n}" for k in range(len(self.folders)) for n in range(JOBS))
+        jobs = sorted(f"job{k}-{n}" for k in range(FOLDERS) for n in range(JOBS))
         for count in range(1, len(jobs) + 1):  # each one soon after another, whatever all of them take
             until(lambda count=count: [what for what, _ in self.lines()].count("end") >= count, self.lines)
         until(lambda: not any(each.watchers() for each in self._watched))
@@ -109,19 +108,18 @@ class Crowd:
         ) == [(job, "succeeded") for job in jobs]
 
 
-@pytest.mark.parametrize("folders", [CLIENTS, CLIENTS // 2], ids=["jobs_of_its_own", "jobs_of_two"])
 def test_clients_never_run_more_than_the_budget_and_keep_the_order(
-    scenario: DockerScenario, engine: OwnEngine, folders: int
+    scenario: DockerScenario, engine: OwnEngine
 ) -> None:
     make_own_image(PYTHON_IMAGE)
-    crowd = Crowd(scenario, folders)
+    crowd = Crowd(scenario)
     clients = [crowd.client(k) for k in range(CLIENTS)]
     for each in clients:
         out, err = each.communicate()
         assert each.returncode == 0, out + err
     until(lambda: len(crowd.began()) == AT_ONCE)
     line = crowd.in_line()
-    assert len(line) == folders * JOBS - AT_ONCE
+    assert len(line) == FOLDERS * JOBS - AT_ONCE
     crowd.gate.touch()
     crowd.assert_all_ran_once()
     began = crowd.began()[AT_ONCE:]
@@ -134,9 +132,9 @@ def test_kills_of_clients_lose_no_job_and_run_none_twice(
 ) -> None:
     make_own_image(PYTHON_IMAGE)
     chance = random.Random(seed)
-    crowd = Crowd(scenario, CLIENTS // 2)
+    crowd = Crowd(scenario)
     crowd.gate.touch()
-    for _ in range(3):
+    for _ in range(2):
         clients = [crowd.client(k) for k in range(CLIENTS)]
         for each in chance.sample(clients, CLIENTS):
             try:

@@ -1,31 +1,20 @@
-"""Jobs in containers that need jobs: in order, after kills, and seen from other homes."""
+"""Jobs in containers that need jobs: in order, after the death of watchers, and seen from other homes."""
 
 import json
-import os
 from pathlib import Path
 
 import pytest
 
 from tests import processes
 from tests.contract.test_holding import Gate
-from tests.lanes import seeds
 from tests.scenario import until_line
 from tests.scenarios.test_needs import (  # noqa: F401
     JOBS,
-    kill_at_random,
     pipeline,
     test_a_changed_waiting_job_is_withdrawn_and_submitted_again,
-    test_a_failed_job_skips_its_dependents_until_it_succeeds,
-    test_a_job_reads_the_output_folder_of_every_job_of_a_matrix,
     test_a_wait_ends_and_names_the_apply_where_the_holder_of_its_job_dies_meanwhile,
-    test_a_wait_for_a_job_whose_holder_has_died_ends_and_names_the_apply_that_starts_it,
-    test_an_apply_that_follows_the_output_ends_with_the_outcome_of_a_skipped_job,
-    test_an_apply_that_waits_reports_the_start_of_a_waiting_job_before_its_output,
-    test_describe_shows_the_attempts_that_a_waiting_attempt_needs,
-    test_logs_of_a_skipped_job_show_why_the_job_was_skipped,
     test_logs_of_a_waiting_job_name_its_need_and_follow_the_job_from_its_start,
     test_one_apply_starts_all_jobs_of_a_pipeline_in_order,
-    test_the_next_apply_finishes_the_work_of_a_client_killed_at_a_named_step,
 )
 
 pytestmark = pytest.mark.timeout(600)  # many applies in a row, beside other tests
@@ -93,11 +82,6 @@ def test_the_next_apply_resumes_waiting_jobs_whose_watchers_have_died(scenario, 
     assert ran(scenario) == list(JOBS)
 
 
-@pytest.mark.parametrize("seed", seeds(1))
-def test_applies_finish_the_work_after_random_kills_of_clients_and_watchers(scenario, pipeline, seed):  # noqa: F811
-    kill_at_random(scenario, pipeline, seed)
-
-
 def test_editions_that_another_home_counts_rerun_no_job(scenario, tmp_path):
     """A job of this engine needs a local job, whose editions each state folder counts for itself."""
 
@@ -105,16 +89,12 @@ def test_editions_that_another_home_counts_rerun_no_job(scenario, tmp_path):
         roles = f"roles: {{main: {{entrypoint: echo, args: [{word}]}}}}"
         return scenario.write("prepare.launcher.yaml", f"version: 1\nname: prepare\n{roles}\n")
 
-    def actions(env):
-        plan = scenario.launcher("plan", ".", "--format", "json", env=env).out
-        return {job["key"]["job"]: job["action"] for job in json.loads(plan)["jobs"]}
-
     prepare("one")
     scenario.job("true", name="train", top="needs: [prepare]")
     scenario.run_to_end(".")
     for word in ("two", "one"):
         scenario.launcher("apply", prepare(word), "--yes", "--wait", env=scenario.elsewhere)
-    assert actions(scenario.elsewhere) == {"prepare": "keep", "train": "keep"}
-    assert actions(dict(os.environ)) == {"prepare": "keep", "train": "keep"}
+    assert scenario.actions_elsewhere(".") == {"prepare": "keep", "train": "keep"}
+    assert scenario.actions(".") == {"prepare": "keep", "train": "keep"}
     prepare("two")
-    assert actions(dict(os.environ)) == {"prepare": "create", "train": "rerun"}
+    assert scenario.actions(".") == {"prepare": "create", "train": "rerun"}

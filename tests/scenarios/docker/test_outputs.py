@@ -7,7 +7,8 @@ import signal
 import pytest
 
 from tests.engines.docker import Thing
-from tests.scenarios.test_outputs import READ, WRITE, TestLoss, pipeline  # noqa: F401
+from tests.scenarios import test_outputs as local
+from tests.scenarios.test_outputs import WRITE, pipeline  # noqa: F401
 
 
 @pytest.fixture
@@ -32,18 +33,25 @@ def copiers(scenario, volume: str) -> list[Thing]:
     return [each for each in scenario.daemon.containers() if each.name.startswith(f"{volume}-")]
 
 
-def test_status_names_the_volume_and_its_files_can_be_copied(scenario):
+def test_a_reader_of_a_lost_volume_is_held_until_its_need_has_run_again(pipeline):  # noqa: F811
+    local.TestLoss().test_a_reader_of_a_lost_output_folder_is_held_until_its_need_has_run_again(pipeline)
+
+
+def test_every_state_folder_names_the_volume_and_copies_its_files(scenario):
     scenario.job(WRITE, name="prepare")
     scenario.run_to_end(".")
     volume = scenario.status("prepare")["output"]
     assert scenario.launcher("output", "prepare").out == f"{volume}\n"
     assert len(volumes(scenario, volume)) == 1
-    scenario.launcher("output", "prepare", "--copy", "got")
-    assert (scenario.folder / "got" / "lines").read_text() == "data\n"
+    for env in (None, scenario.elsewhere):
+        seen = json.loads(scenario.launcher("status", "prepare", "--json", env=env).out)
+        assert seen["output"] == volume
+        scenario.launcher("output", "prepare", "--copy", f"got{bool(env)}", env=env)
+        assert (scenario.folder / f"got{bool(env)}" / "lines").read_text() == "data\n"
     assert copiers(scenario, volume) == []
 
 
-@pytest.mark.parametrize("name", ["KILL", "INT", "TERM"])
+@pytest.mark.parametrize("name", ["KILL", "TERM"])
 def test_the_next_copy_cleans_up_after_a_stopped_copy(scenario, name):
     scenario.job(f"{WRITE}; truncate -s 50G $LAUNCHER_OUTPUT_DIR/huge", name="prepare")
     scenario.run_to_end(".")
@@ -58,16 +66,6 @@ def test_the_next_copy_cleans_up_after_a_stopped_copy(scenario, name):
     assert copiers(scenario, volume) == []
 
 
-def test_another_home_sees_an_output_volume_and_its_loss(scenario, lose, tmp_path):
-    scenario.job(WRITE, name="prepare")
-    scenario.run_to_end(".")
-    volume = scenario.status("prepare")["output"]
-    seen = json.loads(scenario.launcher("status", "prepare", "--json", env=scenario.elsewhere).out)
-    assert seen["output"] == volume
-    scenario.launcher("output", "prepare", "--copy", "got", env=scenario.elsewhere)
-    assert (scenario.folder / "got" / "lines").read_text() == "data\n"
-
-
 def test_output_volumes_of_an_engine_that_is_not_asked_do_not_count_as_lost(scenario):
     """A local job needs a job of an engine that does not answer."""
     scenario.job(WRITE, name="prepare")
@@ -80,12 +78,3 @@ def test_output_volumes_of_an_engine_that_is_not_asked_do_not_count_as_lost(scen
     found = scenario.launcher("plan", "train.launcher.yaml", env=away).out
     assert "is gone" not in found
     assert "+   train" in found
-
-
-def test_gc_keeps_the_output_volume_of_the_latest_success(scenario):
-    scenario.job(WRITE, name="prepare")
-    scenario.run_to_end(".")
-    scenario.launcher("gc", "--outputs", "--older-than", "0s", "--project", scenario.token)
-    scenario.job(READ, name="train", top="needs: [prepare]")
-    scenario.run_to_end(".")
-    assert scenario.attempts("train")[-1].state == "succeeded"

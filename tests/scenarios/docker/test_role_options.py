@@ -63,12 +63,6 @@ def test_options_of_a_role_reach_its_containers_alone(scenario, group):
         assert got == f"[{without}]" or (without is None and got != f"[{with_it}]")
 
 
-def test_options_of_the_job_are_the_defaults_of_its_roles(scenario, group):
-    options, look, shown, _ = group
-    scenario.run_to_end(job_of(scenario, look, top=options, role={}))
-    assert seen(scenario, "main") == seen(scenario, "other") == [f"[{each}]" for each in shown]
-
-
 def test_a_changed_option_of_a_role_is_a_change_of_the_job(scenario):
     scenario.run_to_end(job_of(scenario, "true", top={}, role={"shm_size": "8m"}))
     file = job_of(scenario, "true", top={}, role={"shm_size": "9m"})

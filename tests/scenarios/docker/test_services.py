@@ -2,23 +2,19 @@
 
 import pytest
 
-from tests.engines.images import PYTHON_IMAGE, REDIS_IMAGE, make_images, stand_in
+from tests.engines.images import PYTHON_IMAGE, REDIS_IMAGE, make_images
 from tests.scenarios.test_services import (  # noqa: F401
     assert_served,
     copied,
     port,
-    test_a_client_that_comes_first_in_the_file_reaches_its_line_server,
-    test_dask_computes_and_ends,
     test_redis_serves_its_benchmark,
     test_workers_reach_their_parameter_server,
 )
 
 pytestmark = pytest.mark.engine
 IMAGES = {
-    "service": lambda: stand_in("python:3.12-slim"),
     "parameters": lambda: make_images(PYTHON_IMAGE),
     "redis": lambda: make_images(REDIS_IMAGE),
-    "dask": lambda: stand_in("ghcr.io/dask/dask:2024.5.0-py3.12"),
 }
 """Job → what makes the image that it runs in."""
 

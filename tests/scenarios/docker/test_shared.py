@@ -7,18 +7,6 @@ import pytest
 
 
 @pytest.fixture
-def another(scenario, tmp_path, monkeypatch):
-    """A function that runs a command as another user of the engine, with another home."""
-
-    def run(*argv, **options):
-        with monkeypatch.context() as there:
-            there.setenv("LAUNCHER_HOME", str(tmp_path / "b"))
-            return scenario.launcher(*argv, **options)
-
-    return run
-
-
-@pytest.fixture
 def replaced(scenario, another):
     """Replace a running job from another home; return the app ids of both attempts."""
     scenario.apply(scenario.job("echo first; exec sleep 1000"))
@@ -32,24 +20,23 @@ def test_the_name_of_a_job_means_the_latest_attempt_of_any_client(scenario, anot
     assert (status["app_id"], status["attempt"], status["state"]) == (second, 2, "RUNNING")
     assert scenario.status("job@2")["app_id"] == second
     assert scenario.status("job@1")["app_id"] == first
+    assert "no attempt 3" in scenario.launcher("status", "job@3", code=1).err
     scenario.cancel("job")
     assert [one.state for one in scenario.containers(second)] == ["exited"]
     assert json.loads(another("status", "job", "--json").out)["state"] == "CANCELLED"
 
 
-def test_an_attempt_that_was_never_made_is_refused(scenario, replaced):
-    assert "no attempt 3" in scenario.launcher("status", "job@3", code=1).err
-    scenario.cancel("job")
-
-
-def test_a_running_app_is_found_by_name_after_the_home_was_removed(scenario):
+def test_a_running_app_is_kept_and_found_by_name_after_the_home_was_removed(scenario):
     gate = scenario.gate()
-    scenario.apply(scenario.job(f"echo hello; {gate.script}"))
+    file = scenario.job(f"echo hello; {gate.script}")
+    scenario.apply(file)
     gate.entered()
     [app_id] = scenario.apps()
     scenario.forget()
     assert "list -s local_docker" in scenario.launcher("list").err
+    assert scenario.actions(file) == {"job": "keep"}
     assert scenario.status("job")["state"] == "RUNNING"
+    assert "echo hello" in scenario.launcher("describe", "job").out
     assert scenario.logs("job@1") == "hello\n"
     scenario.cancel("job")
     assert [one.state for one in scenario.containers(app_id)] == ["exited"]

@@ -70,17 +70,12 @@ def elsewhere(scenario: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     reservation.lock.release()
 
 
-def test_a_job_that_is_submitted_on_another_machine_is_waited_for(scenario, elsewhere):
+def test_a_job_that_is_submitted_on_another_machine_is_waited_for_or_taken_over(scenario, elsewhere):
     file = scenario.job("true")
     done = scenario.launcher("apply", file, "--yes", "--lock-timeout", "1s", code=7)
     assert "far-away" in done.err
     [left] = scenario.containers()
     assert (left.name, left.labels["launcher.part"]) == (elsewhere, "reservation")
-    scenario.launcher("apply", file, "--yes", "--take-over", "--wait")
-
-
-def test_take_over_takes_a_job_that_is_submitted_on_another_machine(scenario, elsewhere):
-    file = scenario.job("true")
     scenario.launcher("apply", file, "--yes", "--take-over", "--wait")
     assert [one.name for one in scenario.containers()] == [f"{elsewhere}-main-0"]
     [attempt] = scenario.attempts()

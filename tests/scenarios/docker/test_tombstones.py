@@ -1,27 +1,8 @@
 """The engine keeps the outcome of a job: a removed app runs again from no state folder (invariant 13)."""
 
-import json
-
 import pytest
 
 from tests.engines import tidy
-
-
-@pytest.fixture
-def elsewhere(scenario, tmp_path, monkeypatch):
-    """A function that runs a command as another user of the engine, with another state folder."""
-
-    def run(*argv, **options):
-        with monkeypatch.context() as there:
-            there.setenv("LAUNCHER_HOME", str(tmp_path / "b"))
-            return scenario.launcher(*argv, **options)
-
-    return run
-
-
-def action(elsewhere, file):
-    [job] = json.loads(elsewhere("plan", file, "--format", "json").out)["jobs"]
-    return job["action"]
 
 
 def volumes(scenario):
@@ -36,29 +17,30 @@ def collect(scenario):
     scenario.launcher("gc", "--older-than", "0", "-s", "local_docker")
 
 
-@pytest.mark.parametrize("remove", [remove_by_hand, collect])
-@pytest.mark.parametrize(("script", "action_now"), [("true", "keep"), ("exit 3", "hold")])
+@pytest.mark.parametrize(
+    ("remove", "script", "action_now"), [(remove_by_hand, "exit 3", "hold"), (collect, "true", "keep")]
+)
 def test_a_removed_app_does_not_run_again_from_another_state_folder(
-    scenario, elsewhere, remove, script, action_now
+    scenario, another, remove, script, action_now
 ):
     file = scenario.job(script)
     scenario.run_to_end(file, code=None)
     remove(scenario)
     assert scenario.containers() == []
-    assert action(elsewhere, file) == action_now
-    elsewhere("apply", file, "--yes")
+    assert scenario.actions_elsewhere(file) == {"job": action_now}
+    another("apply", file, "--yes")
     assert scenario.containers() == []
 
 
-def test_another_state_folder_reads_that_a_job_was_cancelled(scenario, elsewhere):
+def test_another_state_folder_reads_that_a_job_was_cancelled(scenario, another):
     file = scenario.job("exec sleep 1000")
     scenario.apply(file)
     scenario.cancel("job")
     remove_by_hand(scenario)
-    assert "was cancelled" in elsewhere("plan", file).out
+    assert "was cancelled" in another("plan", file).out
 
 
-def test_the_record_of_a_later_attempt_replaces_the_earlier_record(scenario, elsewhere):
+def test_the_record_of_a_later_attempt_replaces_the_earlier_record(scenario, another):
     file = scenario.job("true")
     scenario.run_to_end(file)
     scenario.run_to_end(file, "--rerun", "job")
@@ -66,24 +48,24 @@ def test_the_record_of_a_later_attempt_replaces_the_earlier_record(scenario, els
     [record] = [one for one in scenario.things() if tidy.is_tombstone(one)]
     assert record.labels["launcher.attempt"] == "2"
     assert "launcher.app-id" not in record.labels
-    assert action(elsewhere, file) == "keep"
-    elsewhere("apply", file, "--yes", "--wait", "--rerun", "job")
+    assert scenario.actions_elsewhere(file) == {"job": "keep"}
+    another("apply", file, "--yes", "--wait", "--rerun", "job")
     assert {one.labels["launcher.attempt"] for one in scenario.containers()} == {"3"}
 
 
-def test_gc_of_another_client_keeps_the_outcome_of_a_removed_app(scenario, elsewhere):
+def test_gc_of_another_client_keeps_the_outcome_of_a_removed_app(scenario, another):
     """The app has no record, like apps that an earlier version started."""
     file = scenario.job("true")
     scenario.run_to_end(file)
     scenario.daemon.remove(one for one in scenario.things() if tidy.is_tombstone(one))
-    elsewhere("apply", file, "--yes")
-    elsewhere("gc", "--older-than", "0", "-s", "local_docker")
+    another("apply", file, "--yes")
+    another("gc", "--older-than", "0", "-s", "local_docker")
     assert scenario.containers() == []
     scenario.forget()
     assert scenario.actions(file) == {"job": "keep"}
 
 
-def test_gc_names_the_jobs_that_run_again_once_their_records_are_removed(scenario, elsewhere):
+def test_gc_names_the_jobs_that_run_again_once_their_records_are_removed(scenario, another):
     file = scenario.job("true")
     scenario.run_to_end(file)
     collect(scenario)
@@ -94,5 +76,5 @@ def test_gc_names_the_jobs_that_run_again_once_their_records_are_removed(scenari
     shown = scenario.launcher(*records)
     assert "the job runs again when it is applied from another state folder" in shown.out
     assert volumes(scenario) == []
-    assert action(elsewhere, file) == "create"
+    assert scenario.actions_elsewhere(file) == {"job": "create"}
     assert scenario.actions(file) == {"job": "keep"}

@@ -9,18 +9,12 @@ import pytest
 from launcher.turns.machine import machine, slots_table
 from launcher.turns.table import tickets
 from tests import processes
-from tests.contract.test_holding import Gate
 from tests.scenario import Scenario
 from tests.waiting import until
 
 CORES = machine(with_gpus=False).cpu
 ALL = f"resource: {{cpu: {CORES}}}"
 HALF = f"resource: {{cpu: {CORES / 2}}}"
-
-
-@pytest.fixture
-def gate(scenario):
-    return Gate(scenario.folder / "gate")
 
 
 def runs(scenario) -> list[tuple[str, str, str]]:
@@ -47,25 +41,6 @@ def test_two_jobs_of_half_the_cores_run_at_once_in_the_order_of_the_plan(scenari
         before = [each for each in jobs[:k] if ran[each][1] > begin]
         assert len(before) <= 1, (job, before)  # all but one of those before it had ended
         at_once = [other for other, (since, until) in ran.items() if since <= begin < until]
-        assert len(at_once) <= 2, (job, at_once)
-
-
-@pytest.mark.slow
-def test_racing_applies_from_two_homes_never_exceed_the_machine(scenario, tmp_path, monkeypatch):
-    monkeypatch.setenv("LAUNCHER_SLOTS", str(tmp_path / "slots"))
-    jobs = {home: [f"{home}{k}" for k in range(6)] for home in ("here", "there")}
-    for job in (*jobs["here"], *jobs["there"]):
-        scenario.job("true", name=job, role=HALF)
-    applies = [
-        scenario.start("apply", f"{job}.launcher.yaml", "--yes", "--wait", "--lock-timeout", "10m", env=env)
-        for pair in zip(jobs["here"], jobs["there"], strict=True)
-        for job, env in zip(pair, (dict(os.environ), scenario.elsewhere), strict=True)
-    ]
-    assert [each.wait(timeout=300) for each in applies] == [0] * 12
-    found = runs(scenario)
-    assert len(found) == 12
-    for begin, _, job in found:
-        at_once = [other for since, until, other in found if since <= begin < until]
         assert len(at_once) <= 2, (job, at_once)
 
 
@@ -104,55 +79,6 @@ def test_a_plan_of_another_home_keeps_jobs_in_line(scenario, gate, tmp_path):
     gate.open()
     scenario.wait("third")
     assert (scenario.folder / "log").read_text().split() == ["second", "third"]
-
-
-def test_the_next_apply_resumes_jobs_in_line_whose_watchers_have_died(scenario, gate):
-    queued_behind(scenario, gate)
-    second = scenario.attempts("second")[-1].app_id
-    scenario.kill_watchers()
-    assert scenario.actions(".") == {"first": "keep", "second": "resume", "third": "resume"}
-    scenario.apply(".")
-    assert scenario.attempts("second")[-1].app_id == second
-    assert states(scenario) == ["running", "queued", "queued"]
-    gate.open()
-    scenario.wait("second")
-    scenario.wait("third")
-
-
-def test_a_changed_job_keeps_its_place_in_line(scenario, gate):
-    queued_behind(scenario, gate)
-    log = scenario.folder / "log"
-    scenario.job(f"echo again >>{log}", name="second", role=ALL)
-    scenario.apply(".")
-    assert [each.state for each in scenario.attempts("second")] == ["skipped", "queued"]
-    gate.open()
-    scenario.wait("third")
-    assert log.read_text().split() == ["again", "third"]
-
-
-def test_a_pruned_job_in_line_is_cancelled_and_frees_its_place(scenario, gate):
-    queued_behind(scenario, gate)
-    scenario.prune(scenario.attempts("second")[-1].app_id)
-    scenario.wait("second", code=5)
-    second = scenario.attempts("second")[-1]
-    assert (second.state, second.message) == ("cancelled", "its reservation was removed")
-    gate.open()
-    scenario.wait("third")
-    assert (scenario.folder / "log").read_text().split() == ["third"]
-
-
-def test_two_homes_with_one_table_take_turns(scenario, gate, tmp_path, monkeypatch):
-    monkeypatch.setenv("LAUNCHER_SLOTS", str(tmp_path / "slots"))
-    scenario.job(gate.script, name="first", role=ALL)
-    scenario.apply("first.launcher.yaml")
-    scenario.job("true", name="second", role=ALL)
-    scenario.launcher("apply", "second.launcher.yaml", "--yes", env=scenario.elsewhere)
-    assert "in line for" in scenario.launcher("status", "second", env=scenario.elsewhere).out
-    gate.open()
-    scenario.launcher("wait", "second", env=scenario.elsewhere)
-    (begin, end, first), (after, _, second) = runs(scenario)
-    assert (first, second) == ("first", "second")
-    assert begin < end < after
 
 
 @pytest.mark.parametrize("scheduler", ["docker", "local_cwd"])

@@ -100,7 +100,7 @@ def test_other_state_folders_read_the_use_of_a_job_from_its_record(scenario, sam
     assert used(scenario) == found
 
 
-@pytest.mark.parametrize("policy", ["replica", "replica\nretry_delay: 1s", "application"])
+@pytest.mark.parametrize("policy", ["replica", "application"])
 def test_the_use_of_a_replica_includes_each_of_its_runs(scenario, samples, policy):
     """The engine or launcher starts the replica again."""
     folder = scenario.folder

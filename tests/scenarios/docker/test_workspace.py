@@ -49,10 +49,6 @@ def test_a_workspace_that_cannot_be_built_fails_with_its_output_and_leaves_no_im
     assert scenario.things() == []
 
 
-def test_run_builds_the_workspace_image(scenario, job):
-    assert scenario.token in scenario.launcher("run", job).out
-
-
 def test_an_apply_reports_the_build_of_the_workspace_image(scenario, job):
     events = scenario.launcher("apply", job, "--yes", "--wait", "--format", "jsonl")
     assert '"building"' in events.out

@@ -20,7 +20,6 @@ from launcher.schedulers.docker.image_build import (
     build_workspace,
     exclusive,
     once,
-    workspace_app,
 )
 from tests.engines.docker import DEFAULT_HOST, Daemon
 from tests.engines.images import SHELL_IMAGE
@@ -99,20 +98,6 @@ def go(started: list[subprocess.Popen[str]]) -> list[int]:
     return [one.returncode for one in started]
 
 
-def test_jobs_of_one_apply_build_an_image_once(place: Place, proxy: Proxy) -> None:
-    engine = connect(environ={"DOCKER_HOST": proxy.host})
-    workspace = place.workspace
-    with ThreadPoolExecutor(MANY) as pool:
-        made = list(
-            pool.map(lambda _: build_workspace(engine, app(), {}, workspace, place.hear), range(MANY))
-        )
-    engine.close()
-    assert {one.roles[0].image for one in made} == {workspace_app(app(), {}, workspace).roles[0].image}
-    assert builds(proxy) == 1
-    assert len(images(place)) == 1
-    assert place.kinds.count("built") == 1
-
-
 def waiting(place: Place) -> int:
     return sum(line.startswith("waiting for another build") for line in place.lines)
 
@@ -182,8 +167,10 @@ STEP_REMOVED = [
 """What the engine says, by the moment."""
 
 
-@pytest.mark.parametrize("message", STEP_REMOVED)
-@pytest.mark.parametrize(("removed", "built"), [(2, True), (3, False)])
+@pytest.mark.parametrize(
+    ("removed", "built", "message"),
+    [*((2, True, each) for each in STEP_REMOVED), (3, False, STEP_REMOVED[0])],
+)
 def test_a_build_whose_cached_step_is_removed_is_repeated(place, monkeypatch, removed, built, message):
     """A client that removes its image removes its steps, too, also those that a running build has found."""
     failures = [BuildFailed("x", message, ())] * removed

@@ -1,6 +1,5 @@
 """Streams of events and logs miss nothing, and end at once when another thread closes them."""
 
-import subprocess
 import threading
 import time
 from collections.abc import Callable
@@ -14,8 +13,6 @@ from launcher.schedulers.docker.client.engine import Engine, connect
 from launcher.schedulers.docker.client.errors import NotFound
 from launcher.schedulers.docker.client.streams import dechunked, frames, objects
 from launcher.schedulers.docker.client.wire import Patience
-from launcher.schedulers.docker.log_reader import split_timestamp
-from launcher.schedulers.logs import STDERR, STDOUT, LogPart
 from tests.engines.port import engine_port
 from tests.engines.proxy import Proxy, everything
 from tests.scenarios.docker_engine.bench import Bench
@@ -114,43 +111,9 @@ def test_an_unread_stream_leaves_the_client_usable(own: Bench):
     assert own.engine.containers(own.label) == []
 
 
-def test_log_frames_have_the_chosen_streams_alone(own: Bench):
-    made = own.sh("echo out; echo err >&2")
-    own.ended(made)
-    assert sorted(own.engine.log_frames(made)) == [("stderr", b"err\n"), ("stdout", b"out\n")]
-    assert list(own.engine.log_frames(made, LogPart(STDERR))) == [("stderr", b"err\n")]
-    assert list(own.engine.log_frames(made, LogPart(STDOUT))) == [("stdout", b"out\n")]
-
-
-def test_a_log_is_followed_to_the_end_of_the_container(own: Bench):
-    made = own.sh("for i in 1 2 3; do echo $i; sleep 0.1; done")
-    assert list(own.engine.log_frames(made, follow=True)) == [("stdout", b"%d\n" % i) for i in (1, 2, 3)]
-
-
-def test_log_frames_are_chosen_by_time_and_by_number_of_lines(own: Bench):
-    made = own.sh("for i in 1 2 3; do echo $i; sleep 0.1; done")
-    own.ended(made)
-    stamps = [split_timestamp(data)[0] for _, data in own.engine.log_frames(made, timestamps=True)]
-    assert len(stamps) == 3
-    assert list(own.engine.log_frames(made, since=stamps[1])) == [("stdout", b"2\n"), ("stdout", b"3\n")]
-    assert list(own.engine.log_frames(made, LogPart(until=stamps[1] / 1e9))) == [
-        ("stdout", b"1\n"),
-        ("stdout", b"2\n"),
-    ]
-    assert list(own.engine.log_frames(made, tail=1)) == [("stdout", b"3\n")]
-
-
 def test_reading_the_log_of_a_missing_container_is_an_error(own: Bench):
     with pytest.raises(NotFound, match="no-such-container"):
         own.engine.log_frames("no-such-container")
-
-
-def test_a_long_log_is_read_whole(own: Bench):
-    made = own.sh("i=0; while [ $i -lt 3000 ]; do echo $i; i=$((i+1)); done; yes x | head -c 100000")
-    own.ended(made)
-    data = b"".join(payload for _, payload in own.engine.log_frames(made))
-    assert data == subprocess.run(["docker", "logs", made], capture_output=True, check=True).stdout
-    assert data.startswith(b"0\n1\n2\n")
 
 
 def test_log_frames_are_whole_wherever_the_received_pieces_were_cut():

@@ -57,43 +57,7 @@ def test_the_engine_takes_each_field_of_the_body(made, token):
     assert read_labels(seen["Config"]["Labels"]) is None  # the app's own labels come with the submission
 
 
-def test_the_engine_takes_an_entrypoint_in_place_of_the_entrypoint_of_the_image(made):
-    seen = made(Role("main", SHELL_IMAGE, entrypoint="sh", args=["-c", "true"]), override_entrypoint=True)
-    assert (seen["Config"]["Entrypoint"], seen["Config"]["Cmd"]) == (["sh"], ["-c", "true"])
-
-
 def test_the_engine_takes_volumes_and_a_network_without_names(made, token):
     again = VolumeMount(f"{token}-scratch", "/again", read_only=True)
     seen = made(Role("main", SHELL_IMAGE, entrypoint="true", mounts=[again]), network="none")
     assert {m["Destination"]: m["RW"] for m in seen["Mounts"]} == {"/again": False, "/launcher/scratch": True}
-
-
-def test_the_engine_takes_an_edited_request(made):
-    edits = {
-        "cap_add": ["SYS_PTRACE"],
-        "read_only": True,
-        "network_mode": "none",
-        "tmpfs": {"/run": "size=1m"},
-        "extra_hosts": {"db": "10.0.0.2"},
-        "dns": ["10.0.0.1"],
-        "ulimits": [{"name": "nofile", "soft": 100, "hard": 200}],
-        "ipc_mode": "private",
-        "hostname": "mine",
-        "stop_signal": "SIGINT",
-        "mem_limit": "64m",
-    }
-    seen = made(Role("main", SHELL_IMAGE, entrypoint="true"), edits)
-    host = seen["HostConfig"]
-    assert host["CapAdd"][0].endswith("SYS_PTRACE")
-    assert (host["ReadonlyRootfs"], host["NetworkMode"], host["IpcMode"]) == (True, "none", "private")
-    assert (host["Tmpfs"], host["ExtraHosts"], host["Dns"]) == (
-        {"/run": "size=1m"},
-        ["db:10.0.0.2"],
-        ["10.0.0.1"],
-    )
-    assert host["Ulimits"] == [{"Name": "nofile", "Soft": 100, "Hard": 200}]
-    assert (seen["Config"]["Hostname"], seen["Config"]["StopSignal"], host["Memory"]) == (
-        "mine",
-        "SIGINT",
-        64 * 2**20,
-    )

@@ -34,13 +34,6 @@ INSPECT = re.compile(r"GET /[^/]+/containers/[^/]+/json")
 CREATE = re.compile(r"POST /[^/]+/containers/create")
 
 
-@pytest.fixture
-def engine(token: str) -> Iterator[Engine]:
-    made = connect()
-    yield made
-    made.close()
-
-
 @contextmanager
 def meanwhile(
     folder: Path, request: re.Pattern[str], change: Callable[[], None], nth: int = 1
@@ -122,44 +115,29 @@ def test_taking_back_an_app_leaves_containers_of_another_client_with_the_same_id
     engine.remove(ours.containers()[0].id, force=True)
 
 
-def test_a_client_gives_back_an_app_id_that_another_client_took_first(case, tmp_path, monkeypatch):
-    """The other client created its containers and removed its reservation after this client had looked."""
+@pytest.mark.parametrize("taken_as", ["a replica", "a renamed reservation"])
+def test_a_client_gives_back_an_app_id_that_another_client_took_first(
+    case: DockerCase, token: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, taken_as: str
+) -> None:
+    """The other client's reservation had been removed or renamed: its name was free for this client."""
     attempt = attempt_of(case, case.app())
     engine = connect()
+    name, part, shown = {
+        "a replica": (f"{attempt.app_id}-main-0", replica_labels("main", 0), ""),
+        "a renamed reservation": (f"{token}-mine", RESERVATION_LABELS, r"taken \(reserved\) "),
+    }[taken_as]
+    labels = {**attempt_labels(attempt, this_process()), **part}
 
     def change() -> None:
-        labels = {**attempt_labels(attempt, this_process()), **replica_labels("main", 0)}
-        name = f"{attempt.app_id}-main-0"
         engine.create(name, {"Image": SHELL_IMAGE, "Cmd": ["true"], "Labels": labels})
 
     with meanwhile(tmp_path, CREATE, change) as slow, monkeypatch.context() as there:
         there.setenv("DOCKER_HOST", slow.host)
         staged: Any = case.another()
-        with pytest.raises(ReservedError):
+        with pytest.raises(ReservedError, match=f"{shown}by pid {os.getpid()} "):
             staged.reserve(attempt)
     left = engine.containers(f"launcher.app-id={attempt.app_id}")
-    assert [each.name for each in left] == [f"{attempt.app_id}-main-0"]
-    engine.remove(left[0].id)
-    engine.close()
-
-
-def test_a_client_gives_back_an_app_id_whose_reservation_was_renamed_meanwhile(
-    case: DockerCase, token: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The name of the reservation was free, and the client that holds the renamed one lives."""
-    attempt = attempt_of(case, case.app())
-    engine = connect()
-    labels = {**attempt_labels(attempt, this_process()), **RESERVATION_LABELS}
-
-    def change() -> None:
-        engine.create(f"{token}-mine", {"Image": SHELL_IMAGE, "Cmd": ["true"], "Labels": labels})
-
-    with meanwhile(tmp_path, CREATE, change) as slow, monkeypatch.context() as there:
-        there.setenv("DOCKER_HOST", slow.host)
-        with pytest.raises(ReservedError, match=rf"taken \(reserved\) by pid {os.getpid()} "):
-            case.another().reserve(attempt)
-    left = engine.containers(f"launcher.app-id={attempt.app_id}")
-    assert [each.name for each in left] == [f"{token}-mine"]
+    assert [each.name for each in left] == [name]
     engine.remove(left[0].id)
     engine.close()
 

@@ -11,82 +11,65 @@ import pytest
 from launcher.errors import SchedulerError
 from launcher.schedulers import get_scheduler
 from launcher.schedulers.docker import gc, record
-from launcher.schedulers.docker.client.engine import Engine, connect
+from launcher.schedulers.docker.client.engine import connect
 from launcher.schedulers.docker.client.view import EngineView
-from launcher.specs import AppDef, Role
+from tests.contract.conftest import END_S, DockerCase
 from tests.engines.docker import Daemon
-from tests.engines.images import SHELL_IMAGE, make_images
+from tests.engines.images import SHELL_IMAGE
 from tests.engines.proxy import Proxy, everything
+from tests.scenarios.docker_engine.sweeps import traces
 from tests.scenarios.docker_engine.test_pull import commit
-
-END_S = 150.0
-
-
-@pytest.fixture
-def scheduler(token: str) -> Iterator[Any]:
-    make_images(SHELL_IMAGE)
-    made = get_scheduler("local_docker", token, detach=True)
-    yield made
-    for app in made.list():
-        if app.app_handle.startswith(f"local_docker://{token}/"):
-            made.cancel(app.app_id)
-    made.close()
+from tests.waiting import until
 
 
-def start(scheduler: Any, script: str) -> str:
-    role = Role(name="r", image=SHELL_IMAGE, entrypoint="sh", args=["-c", script], num_replicas=2)
-    return str(scheduler.submit(AppDef(name="app", roles=[role]), {"image_pull": "never"}))
+def start(case: DockerCase, script: str = "true") -> str:
+    return case.start(case.app(script, replicas=2))
 
 
-def ended(scheduler: Any, app_id: str) -> dict[str, Any]:
+def ended(case: DockerCase, app_id: str) -> dict[str, Any]:
     """Wait until `app_id` is finished; return all finished apps by app id."""
+    scheduler: Any = case.scheduler
     scheduler.wait(app_id, END_S)
-    deadline = time.monotonic() + END_S
-    while True:
+
+    def finished() -> dict[str, Any]:  # once the watcher has written down how it ended, and is gone
         found = {each.app_id: each for each in scheduler.finished()}
-        if app_id in found or time.monotonic() > deadline:
-            return found
-        time.sleep(0.02)  # the watcher writes down how it ended, and goes
+        return found if app_id in found else {}
+
+    return until(finished)
 
 
-def traces(app_id: str) -> list[str]:
-    return [str(one) for one in Daemon().everything() if one.labels.get("launcher.app-id") == app_id]
-
-
-def test_gc_removes_containers_volume_and_record_of_an_ended_app(scheduler: Any, token: str) -> None:
-    app_id = start(scheduler, "true")
-    app = ended(scheduler, app_id)[app_id]
-    assert (app.session, app.name, app.own) == (token, "app", True)
+def test_gc_removes_containers_volume_and_record_of_an_ended_app(case, staged, monkeypatch, tmp_path):
+    app_id = start(case)
+    app = ended(case, app_id)[app_id]
+    assert (app.session, app.name, app.own) == (case.session, "contract", True)
     assert abs(app.ended_at - time.time()) < 2 * END_S
+    with monkeypatch.context() as there:
+        there.setenv("LAUNCHER_HOME", str(tmp_path / "other"))
+        assert not ended(case, app_id)[app_id].own
     assert traces(app_id) != []
-    scheduler.remove(app_id)
+    staged.remove(app_id)
     assert traces(app_id) == []
     assert not record.exists(record.folder(app_id))
-    scheduler.remove(app_id)
+    staged.remove(app_id)
 
 
-def test_a_running_app_is_not_finished_and_cannot_be_removed(scheduler: Any) -> None:
-    app_id = start(scheduler, "exec sleep 1000")
-    assert app_id not in {each.app_id for each in scheduler.finished()}
+def test_a_running_app_is_not_finished_and_cannot_be_removed(case: DockerCase, staged: Any) -> None:
+    app_id = start(case, "exec sleep 1000")
+    assert app_id not in {each.app_id for each in staged.finished()}
     with pytest.raises(SchedulerError, match="has not ended: running"):
-        scheduler.remove(app_id)
+        staged.remove(app_id)
     assert len(traces(app_id)) == 3
 
 
-def test_an_app_of_another_state_folder_is_not_marked_as_own(scheduler, launcher_home, monkeypatch, tmp_path):
-    app_id = start(scheduler, "true")
-    ended(scheduler, app_id)
-    monkeypatch.setenv("LAUNCHER_HOME", str(tmp_path / "other"))
-    assert not ended(scheduler, app_id)[app_id].own
-
-
-def test_gc_removes_volume_and_record_of_an_app_whose_containers_were_pruned(scheduler: Any) -> None:
-    app_id = start(scheduler, "true")
-    ended(scheduler, app_id)
+def test_gc_removes_volume_and_record_of_an_app_whose_containers_were_pruned(
+    case: DockerCase, staged: Any
+) -> None:
+    app_id = start(case)
+    ended(case, app_id)
     daemon = Daemon()
     daemon.remove([one for one in daemon.containers() if one.labels.get("launcher.app-id") == app_id])
-    assert app_id in ended(scheduler, app_id)
-    scheduler.remove(app_id)
+    assert app_id in ended(case, app_id)
+    staged.remove(app_id)
     assert traces(app_id) == []
     assert not record.exists(record.folder(app_id))
 
@@ -127,11 +110,9 @@ def own(token: str) -> Iterator[Any]:
 LATER_S = 2 * gc.FRESH_S
 
 
-def test_gc_sends_as_many_requests_for_many_apps_as_for_one(token, tmp_path, monkeypatch):
-    make_images(SHELL_IMAGE)
+def test_gc_sends_as_many_requests_for_many_apps_as_for_one(case, token, tmp_path, monkeypatch):
     with Proxy(tmp_path / "p.sock", everything) as proxy, pytest.MonkeyPatch.context() as host:
         host.setenv("DOCKER_HOST", proxy.host)
-        scheduler: Any = get_scheduler("local_docker", token, detach=True)
         reader: Any = get_scheduler("local_docker", token, readonly=True)
         # An app of another test that has failed without an end in its record is inspected by every list.
         reader._client = Own(reader._view, token)
@@ -150,19 +131,19 @@ def test_gc_sends_as_many_requests_for_many_apps_as_for_one(token, tmp_path, mon
             return counts
 
         launcher_home = os.environ["LAUNCHER_HOME"]
-        ids = [start(scheduler, "true")]
-        ended(scheduler, ids[0])
+        ids = [start(case)]
+        ended(case, ids[0])
         one = asked()
-        ids += [start(scheduler, "true") for _ in range(3)]
+        ids += [start(case) for _ in range(3)]
         for app_id in ids:
-            ended(scheduler, app_id)
+            ended(case, app_id)
         assert asked() == one
         assert all(len(calls) <= 2 for calls in one), one
         reader.close()
-        scheduler.close()
+        case.scheduler.close()  # its next connection is to the engine itself
 
 
-def test_gc_names_the_kept_parts_with_the_reason(own: Any, token: str) -> None:
+def test_gc_names_the_kept_parts_with_the_reason_and_removes_them_later(own: Any, token: str) -> None:
     for number in range(2):
         name = f"{token}-{number}"
         own.create_volume(name, {"launcher.app-id": name, "launcher.session": token})
@@ -174,36 +155,21 @@ def test_gc_names_the_kept_parts_with_the_reason(own: Any, token: str) -> None:
         ("2 volumes", "made less than an hour ago"),
         (f"network {token}", "apps that have not ended use it"),
     ]
-    assert gc.leftovers(own, now=time.time() + LATER_S)[1][0] == f"network {token}"
+    assert gc.sweep(own) == []
+    later = time.time() + LATER_S
+    assert gc.leftovers(own, now=later)[1][0] == f"network {token}"
+    assert sorted(gc.sweep(own, now=later)) == [f"volume {token}-{number}" for number in range(2)]
     own.remove(made)
-    gc.sweep(own, now=time.time() + LATER_S)
+    assert gc.sweep(own, now=later) == [f"network {token}"]
     assert gc.leftovers(own) == []
 
 
-def test_gc_removes_an_old_volume_without_an_app(own: Any, token: str) -> None:
-    name = f"{token}-app-scratch"
-    own.create_volume(name, {"launcher.app-id": f"{token}-app", "launcher.session": token})
-    assert gc.sweep(own) == []
-    assert gc.sweep(own, now=time.time() + LATER_S) == [f"volume {name}"]
-    assert own.volumes() == []
-
-
-def test_gc_keeps_the_volume_of_an_app_with_containers(scheduler: Any, own: Any) -> None:
-    app_id = start(scheduler, "true")
-    ended(scheduler, app_id)
+def test_gc_keeps_the_volume_of_an_app_with_containers(case: DockerCase, own: Any) -> None:
+    app_id = start(case)
+    ended(case, app_id)
     shutil.rmtree(record.folder(app_id))
     assert gc.sweep(own, now=time.time() + LATER_S) == []
     assert len(own.volumes()) == 1
-
-
-def test_gc_removes_the_launcher_network_when_no_app_uses_it(own: Any, token: str) -> None:
-    own.ensure_network(token, {"launcher.network": token})
-    made = own.create(
-        f"{token}-c", {"Image": SHELL_IMAGE, "Cmd": ["true"], "Labels": {"launcher.app-id": token}}
-    )
-    assert gc.sweep(own, now=time.time() + LATER_S) == []
-    own.remove(made)
-    assert gc.sweep(own, now=time.time() + LATER_S) == [f"network {token}"]
 
 
 def test_gc_removes_nothing_while_an_app_is_submitted(own: Any, token: str) -> None:
@@ -213,13 +179,6 @@ def test_gc_removes_nothing_while_an_app_is_submitted(own: Any, token: str) -> N
     assert gc.sweep(own, now=time.time() + LATER_S) == []
     own.remove(made)
     assert gc.sweep(own, now=time.time() + LATER_S) == [f"volume {token}-v"]
-
-
-def test_a_dry_run_of_gc_gets_a_read_only_engine(token: str) -> None:
-    made = get_scheduler("local_docker", token, detach=True, readonly=True)
-    assert isinstance(made._view, EngineView)
-    assert not isinstance(made._view, Engine)
-    made.close()
 
 
 @pytest.mark.parametrize("goes", [True, False])

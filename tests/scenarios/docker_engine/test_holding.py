@@ -1,143 +1,41 @@
-"""Waiting attempts on Docker: their processes killed at every act, pruned, and seen from other homes."""
+"""Waiting attempts on Docker: taken over, pruned, and held by another home or another machine."""
 
 import json
 import subprocess
 import sys
-import time
-from collections.abc import Iterator
-from contextlib import suppress
-from itertools import count, islice
+from functools import partial
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from launcher.errors import ReservedError, SchedulerError
+from launcher.errors import ReservedError
 from launcher.schedulers import get_scheduler
-from launcher.schedulers.docker import gc, record, tombstones
+from launcher.schedulers.docker import gc, tombstones
 from launcher.schedulers.docker.client.engine import Engine, connect
 from launcher.schedulers.docker.watching import rendezvous
 from launcher.specs import AppDef
-from launcher.specs.attempt import Attempt, needs_to_json
+from launcher.specs.attempt import Attempt
 from launcher.specs.secret import Secret
 from tests import processes
 from tests.contract.conftest import Case, DockerCase
 from tests.contract.test_holding import Gate, ended, hold, needing, prepare
 from tests.contract.test_staged import attempt_of
-from tests.engines.docker import Daemon, Thing
+from tests.engines.docker import Daemon
 from tests.kill_at import WATCHER, first_run
-from tests.lanes import EVERY_ACT, thinned
+from tests.lanes import EVERY_ACT
+from tests.scenarios.docker_engine.sweeps import (
+    PARTS,
+    containers,
+    in_parts,
+    killed_client,
+    rests,
+    settle,
+    state_of,
+    swept,
+)
 from tests.waiting import until
-
-ACTS = """
-import os, sys
-from launcher.schedulers.docker import record
-from launcher.schedulers.docker.client.engine import Engine
-from launcher.schedulers.docker.watching.client import WatcherClient
-at, seen = {at}, []
-def did(act):
-    seen.append(act)
-    if len(seen) == at:
-        os.kill(os.getpid(), 9)
-def around(owner, name):
-    real = getattr(owner, name)
-    def call(*args, **how):
-        if {begun}:
-            did(name)
-        made = real(*args, **how)
-        did(name)
-        return made
-    setattr(owner, name, call)
-for name in "create remove create_volume remove_volume put_archive start".split():
-    around(Engine, name)
-around(record, "append")
-around(record, "write_attempt")
-"""
-"""Python text: this process dies at its act number `at`; each act counts when done, and when `begun`."""
-
-PARTS = 2
-"""A sweep over acts has so many parts: few enough that each meets every state. CI tries one of them."""
-
-
-def dying(at: int) -> str:
-    """Python text that a process runs first, to die at its act number `at`.
-
-    Where EVERY_ACT also before each act, though the act before it left the same."""
-    return ACTS.format(at=at, begun=EVERY_ACT)
-
-
-def swept(part: int) -> Iterator[int]:
-    """Return the numbers of the acts of a part, without end: a sweep ends with the process that lives."""
-    return count(part + 1, PARTS)
-
-
-def in_parts(first: int) -> pytest.MarkDecorator:
-    return pytest.mark.parametrize("part", thinned(range(PARTS), first=first, every=PARTS))
-
-
-CLIENT = """
-import json
-from launcher.schedulers import get_scheduler
-from launcher.specs.attempt import Attempt
-from launcher.specs.canonical import app_from_document
-from launcher.specs.attempt import needs_from_json
-around(WatcherClient, "_send")
-attempt, needs = Attempt.from_json(json.loads(sys.argv[1])), needs_from_json(json.loads(sys.argv[2]))
-staged = get_scheduler("local_docker", "x")
-reservation = staged.reserve(attempt)
-reservation.waits_for = needs
-staged.create(reservation, app_from_document(attempt.document, "train", {}), {})
-staged.start(reservation)
-print(len(seen))
-"""
-
-
-def state_of(case: DockerCase, attempt: Attempt) -> str:
-    staged: Any = case.scheduler
-    found = staged.attempt(attempt.app_id)
-    return "none" if found is None else found.state
-
-
-def killed_client(attempt: Attempt, first: Attempt, at: int) -> int:
-    """Submit a waiting attempt in a process that dies at this act; return the acts of one that survived."""
-    program = dying(at) + CLIENT
-    given = json.dumps(attempt.to_json()), json.dumps(needs_to_json(needing(first)))
-    argv = [sys.executable, "-c", program, *given]
-    ran = subprocess.run(argv, check=False, stdout=subprocess.PIPE, text=True)
-    assert ran.returncode in (0, -9)
-    return int(ran.stdout or 0)
-
-
-def settle(case: DockerCase, app: AppDef, attempt: Attempt, first: Attempt) -> None:
-    """Do as apply until the attempt is accepted: wait for live owners, resume an attempt without one."""
-    staged: Any = case.scheduler
-    deadline = time.monotonic() + 150.0
-    while time.monotonic() < deadline:
-        found = staged.attempt(attempt.app_id)
-        is_rest = found is not None and found.state == "running" and found.unstarted
-        if found is not None and not (is_rest or found.state in ("reserved", "created", "waiting")):
-            return
-        if found is not None and found.owner:
-            if found.state == "waiting":
-                return
-            time.sleep(0.05)
-            continue
-        try:
-            reservation = staged.reserve(attempt)
-        except ReservedError:
-            continue
-        need: Any = get_scheduler(first.scheduler, case.session)
-        reservation.waits_for = needing(first) if need.attempt(first.app_id).state == "running" else ()
-        staged.create(reservation, app, {})
-        staged.start(reservation)
-    raise AssertionError("it never settled")
-
-
-def rests(case: DockerCase) -> list[str]:
-    """Return volumes that only a decision or a submission leaves, and containers that never ran."""
-    own = [one for one in Daemon().everything() if case.session in json.dumps(dict(one.labels))]
-    decided = [str(one) for one in own if "launcher.turn" in one.labels]
-    return [*decided, *(str(one) for one in own if one.kind == "container" and one.state == "created")]
 
 
 def held_pair(case: DockerCase, at: int) -> tuple[Gate, Path, Attempt, AppDef, Attempt]:
@@ -154,73 +52,24 @@ def held_pair(case: DockerCase, at: int) -> tuple[Gate, Path, Attempt, AppDef, A
 
 @pytest.mark.slow
 @pytest.mark.timeout(1800)
-@in_parts(0)
-def test_a_waiting_attempt_succeeds_when_its_client_is_killed_at_any_act(
-    case: DockerCase, staged: Any, launcher_home: Path, part: int
-) -> None:
-    for at in swept(part):
-        gate, ran, first, app, attempt = held_pair(case, at)
-        acts = killed_client(attempt, first, at)
-        settle(case, app, attempt, first)
-        assert not ran.exists()
-        gate.open()
-        assert ended(case, staged, attempt)[0] == "succeeded", at
-        assert ran.read_text().split() == ["once", "once"], at
-        if acts:
-            break
-    assert acts < at <= acts + PARTS
-    assert acts >= (18 if EVERY_ACT else 9)
-    assert rests(case) == []
-
-
-@pytest.mark.slow
-@pytest.mark.timeout(1800)
 @in_parts(1)
 def test_a_waiting_attempt_succeeds_when_a_client_is_killed_taking_it_over(case, staged, launcher_home, part):
-    """The first acts remove the containers of the dead watcher and reserve the app id again."""
+    """The first acts remove the containers of the dead watcher and reserve the app id again.
+
+    Further acts are those of the clients that test_turns.py kills.
+    """
     for at in islice(swept(part), (8 if EVERY_ACT else 4) // PARTS):
         gate, ran, first, app, attempt = held_pair(case, at)
         hold(case, staged, app, first, job=f"train{at}")
         watcher = processes.supervisors(str(launcher_home))[attempt.app_id]
         processes.kill([watcher])
         assert processes.gone([watcher], timeout_s=60)
-        assert killed_client(attempt, first, at) == 0
+        assert killed_client(attempt, at, needs=needing(first)) == 0
         assert state_of(case, attempt) in ("none", "reserved", "created", "waiting"), at
-        settle(case, app, attempt, first)
+        settle(case, attempt, partial(hold, case, staged, app, first, job=f"train{at}"))
         gate.open()
         assert ended(case, staged, attempt)[0] == "succeeded", at
         assert ran.read_text().split() == ["once", "once"], at
-    assert rests(case) == []
-
-
-@pytest.mark.slow
-@pytest.mark.timeout(1800)
-@in_parts(1)
-def test_a_waiting_attempt_succeeds_when_its_watcher_is_killed_at_any_act(
-    case, staged, launcher_home, monkeypatch, part
-):
-    states = set[str]()
-    for at in swept(part):
-        gate, ran, first, app, attempt = held_pair(case, at)
-        with monkeypatch.context() as armed:
-            first_run(WATCHER, dying(at), armed.setattr)
-            with suppress(SchedulerError):  # its watcher has ended
-                hold(case, staged, app, first, job=f"train{at}")
-        gate.open()
-        if (watcher := processes.supervisors(str(launcher_home)).get(attempt.app_id)) is not None:
-            assert processes.gone([watcher], timeout_s=60)
-        states.add(state_of(case, attempt))
-        was_killed = (
-            state_of(case, attempt) != "succeeded"
-            or not (record.journal(record.folder(attempt.app_id)) or record.Journal()).outcome
-        )
-        settle(case, app, attempt, first)
-        assert ended(case, staged, attempt)[0] == "succeeded", at
-        assert ran.read_text().split() == ["once", "once"], at
-        if not was_killed:
-            break
-    assert {"none", "waiting", "created"} <= states
-    assert states & {"running", "succeeded"}  # the job is short: it may have ended when its state is read
     assert rests(case) == []
 
 
@@ -249,10 +98,6 @@ def test_an_unwatched_attempt_whose_reservation_was_pruned_is_cancelled(case, st
         staged.reserve(attempt)
 
 
-def containers(attempt: Attempt) -> list[Thing]:
-    return [one for one in Daemon().containers() if one.labels.get("launcher.app-id") == attempt.app_id]
-
-
 def kill_watcher(attempt: Attempt, home: Path) -> None:
     watcher = processes.supervisors(str(home))[attempt.app_id]
     processes.kill([watcher])
@@ -262,25 +107,6 @@ def kill_watcher(attempt: Attempt, home: Path) -> None:
 @pytest.fixture
 def second_home(tmp_path: Path) -> Path:
     return tmp_path / "second"
-
-
-def test_another_home_sees_that_an_attempt_waits_and_for_which_job(
-    case, staged, gate, second_home, monkeypatch
-):
-    first = prepare(case, staged, gate.script)
-    attempt = hold(case, staged, case.app(), first)
-    here = staged.attempt(attempt.app_id)
-    with monkeypatch.context() as there:
-        there.setenv("LAUNCHER_HOME", str(second_home))
-        other: Any = case.another()
-        assert other.attempt(attempt.app_id) == here
-        [seen] = [each for each in other.observe([case.key()]) if each.app_id == attempt.app_id]
-        assert (seen.state, seen.owner) == ("waiting", here.owner)
-        with pytest.raises(ReservedError, match="waiting"):
-            other.reserve(attempt)
-        assert other.withdraw(attempt.app_id)
-        assert other.attempt(attempt.app_id).message == "withdrawn"
-    assert ended(case, staged, attempt) == ("skipped", "withdrawn")
 
 
 def test_an_attempt_waits_for_a_need_of_another_home(case, staged, gate, second_home, monkeypatch):
@@ -329,7 +155,7 @@ def test_an_attempt_waits_for_a_waiting_need_without_a_holder(case, staged, gate
     gate.open()
     case.end(first.app_id)
     assert state_of(case, third) == "waiting"
-    settle(case, app, second, first)
+    settle(case, second, partial(hold, case, staged, app, first))
     assert ended(case, staged, third)[0] == "succeeded"
 
 

@@ -54,10 +54,6 @@ class Pulls:
         self.case.end(app_id)
         return self.case.lines(app_id)[0].strip()
 
-    @property
-    def kinds(self) -> list[str]:
-        return list(dict.fromkeys(kind for _, kind, _ in self.events))
-
 
 def commit(container: str, name: str, labels: Mapping[str, str]) -> str:
     """Make an image of a container; return its id."""
@@ -76,9 +72,15 @@ def pulls(case: DockerCase, token: str, tmp_path: Path) -> Iterator[Pulls]:
                 Daemon().remove_image(tag)
 
 
-def test_a_missing_image_is_pulled_once(pulls: Pulls) -> None:
+def test_a_missing_image_is_pulled_once_and_the_pull_is_reported_with_app_and_image(pulls: Pulls) -> None:
     pulls.there("one")
     assert pulls.run("missing") == "one"
+    [app_id] = {app_id for app_id, _, _ in pulls.events}
+    assert app_id == pulls.case.listed()[0].app_id
+    assert list(dict.fromkeys(kind for _, kind, _ in pulls.events)) == ["pulling", "pulled"]
+    assert all(facts["image"] == pulls.image for _, _, facts in pulls.events)
+    sizes = [(facts["done"], facts["total"]) for _, _, facts in pulls.events if facts.get("total")]
+    assert all(0 <= done <= total for done, total in sizes)
     pulls.events.clear()
     assert pulls.run("missing") == "one"
     assert pulls.events == []
@@ -93,33 +95,10 @@ def test_an_image_on_the_engine_is_used_unless_the_policy_is_always(pulls: Pulls
     assert pulls.run("always") == "new"
 
 
-def test_the_policy_never_refuses_a_missing_image_and_leaves_no_container(
-    pulls: Pulls, launcher_home: Path
-) -> None:
-    pulls.there("one")
-    with pytest.raises(SchedulerError, match=f"cannot create r/0: image {pulls.image}: ") as caught:
-        pulls.run("never")
-    assert "docker pull" in (caught.value.hint or "")
-    assert pulls.case.rests_of(launcher_home) == []
-    assert pulls.events == []
-
-
-@pytest.mark.parametrize("policy", ["missing", "always"])
-def test_an_image_that_no_registry_has_is_named_and_leaves_no_container(pulls, launcher_home, policy):
+def test_an_image_that_no_registry_has_is_named_and_leaves_no_container(pulls, launcher_home):
     with pytest.raises(SchedulerError, match=f"cannot create r/0: image {pulls.image}: .*not found"):
-        pulls.run(policy)
+        pulls.run("missing")
     assert pulls.case.rests_of(launcher_home) == []
-
-
-def test_pulls_are_reported_with_app_and_image(pulls: Pulls) -> None:
-    pulls.there("one")
-    pulls.run("missing")
-    [app_id] = {app_id for app_id, _, _ in pulls.events}
-    assert app_id == pulls.case.listed()[0].app_id
-    assert pulls.kinds == ["pulling", "pulled"]
-    assert all(facts["image"] == pulls.image for _, _, facts in pulls.events)
-    sizes = [(facts["done"], facts["total"]) for _, _, facts in pulls.events if facts.get("total")]
-    assert all(0 <= done <= total for done, total in sizes)
 
 
 @pytest.mark.parametrize("policy", ["missing", "always"])
@@ -153,26 +132,22 @@ def test_the_base_of_a_workspace_is_pulled_once_for_an_attempt(pulls: Pulls, tmp
     Daemon().remove_image(built.roles[0].image)
 
 
-def refuse_to_pull(pulls: Pulls, launcher_home: Path) -> None:
-    """Submit an attempt that may not pull its image, which is missing; nothing of it is left."""
+def test_an_attempt_that_may_not_pull_leaves_no_container_when_its_image_is_missing(
+    pulls: Pulls, launcher_home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The reservation uses another image of the engine, and takes one more where the first is gone."""
+    found = iter(["sha256:" + "0" * 64, SHELL_IMAGE])
+    monkeypatch.setattr(images, "any_of", lambda _: next(found))
     staged: Any = pulls.case.scheduler
     app, cfg = AppDef("pulls", [Role("r", pulls.image, entrypoint="cat")]), {"image_pull": "never"}
     attempt = attempt_of(pulls.case, app)
     reservation = staged.reserve(replace(attempt, document={**attempt.document, "cfg": cfg}))
-    with pytest.raises(SchedulerError, match="cannot create r/0"):
+    with pytest.raises(SchedulerError, match=f"cannot create r/0: image {pulls.image}: ") as caught:
         staged.create(reservation, app, cfg)
-    assert pulls.case.rests_of(launcher_home) == []
-
-
-def test_an_attempt_that_may_not_pull_leaves_no_container_when_its_image_is_missing(pulls, launcher_home):
-    refuse_to_pull(pulls, launcher_home)
-
-
-def test_a_reservation_takes_another_image_when_its_own_is_removed(pulls, launcher_home, monkeypatch):
-    found = iter(["sha256:" + "0" * 64, SHELL_IMAGE])
-    monkeypatch.setattr(images, "any_of", lambda _: next(found))
-    refuse_to_pull(pulls, launcher_home)
     assert list(found) == []
+    assert "docker pull" in (caught.value.hint or "")
+    assert pulls.case.rests_of(launcher_home) == []
+    assert pulls.events == []
 
 
 def test_the_image_of_a_workspace_is_asked_of_no_registry(pulls: Pulls, tmp_path: Path) -> None:

@@ -20,6 +20,7 @@ from tests.contract.conftest import DockerCase
 from tests.contract.test_staged import KILLED, attempt_of, seen, submit
 from tests.engines.docker import Daemon
 from tests.scenarios.docker_engine.raw_apps import SLEEP, RawApp
+from tests.scenarios.docker_engine.sweeps import traces
 
 
 def ended(case: DockerCase) -> str:
@@ -32,10 +33,6 @@ def ended(case: DockerCase) -> str:
 def recorded_ends(case: DockerCase) -> list[tuple[str, str]]:
     staged: Any = case.scheduler
     return [(each.app_id, each.state) for each in staged.reap()]
-
-
-def traces(app_id: str) -> list[str]:
-    return [str(one) for one in Daemon().everything() if one.labels.get("launcher.app-id") == app_id]
 
 
 def test_reap_does_not_return_the_end_of_an_app_of_another_home(case, tmp_path, monkeypatch):

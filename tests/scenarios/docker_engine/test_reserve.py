@@ -48,16 +48,6 @@ def taken_over(case: DockerCase) -> Any:
     return made
 
 
-def test_a_fresh_reservation_of_another_machine_is_respected(
-    case: DockerCase, staged: Any, elsewhere: Attempt
-) -> None:
-    with pytest.raises(ReservedError, match=r"taken \(reserved\) by pid \d+ on far-away"):
-        staged.reserve(elsewhere)
-    [found] = observed(staged)
-    assert (found.state, found.owner) == ("reserved", f"pid {os.getpid()} on far-away")
-    staged.abort(taken_over(case).reserve(elsewhere))
-
-
 def test_take_over_takes_a_reservation_of_another_machine(case: DockerCase, elsewhere: Attempt) -> None:
     staged = taken_over(case)
     assert [each.owner for each in observed(staged)] == [""]
@@ -191,22 +181,22 @@ def test_an_attempt_in_line_whose_containers_a_killed_client_removed_was_not_can
     case.scheduler.abort(case.scheduler.reserve(attempt))
 
 
-def test_a_half_started_app_is_not_created_again(case: DockerCase, staged: Any) -> None:
+def test_a_half_started_app_is_not_created_again_survives_an_aborted_resume_and_can_be_cancelled(
+    case: DockerCase, staged: Any, launcher_home: Path
+) -> None:
     """A replica has run: a changed document gets a new attempt, never the id of this one."""
     attempt = attempt_of(case, case.app("exec sleep 1000", replicas=2))
     half_started(attempt)
+    before = containers(attempt.app_id)
+    assert len(before) == 2
     with pytest.raises(ReservedError, match="running"):
         staged.reserve(attempt_of(case, case.app("exec sleep 2000", replicas=2)))
-    assert len(containers(attempt.app_id)) == 2
-
-
-def test_an_aborted_resume_leaves_a_half_started_app_unchanged(case: DockerCase, staged: Any) -> None:
-    attempt = attempt_of(case, case.app("exec sleep 1000", replicas=2))
-    half_started(attempt)
-    before = containers(attempt.app_id)
     staged.abort(staged.reserve(attempt))
     assert containers(attempt.app_id) == before
     assert [(each.state, each.unstarted) for each in observed(staged)] == [("running", 1)]
+    staged.cancel(attempt.app_id)
+    assert seen(staged) == [(attempt.app_id, "cancelled")]
+    assert processes.of_home(str(launcher_home)) == []
 
 
 def test_one_of_many_clients_gets_an_app_id(case: DockerCase) -> None:
@@ -227,25 +217,19 @@ def test_one_of_many_clients_gets_an_app_id(case: DockerCase) -> None:
     staged.abort(reservation)
 
 
-def test_a_half_started_app_can_be_cancelled(case: DockerCase, launcher_home: Path) -> None:
-    attempt = attempt_of(case, case.app("exec sleep 1000", replicas=2))
-    half_started(attempt)
-    case.scheduler.cancel(attempt.app_id)
-    assert seen(case.scheduler) == [(attempt.app_id, "cancelled")]
-    assert processes.of_home(str(launcher_home)) == []
-
-
-@pytest.mark.parametrize("call", ["reserve", "cancel", "reap", "remove", "sweep", "submit"])
-def test_a_read_only_scheduler_refuses_every_change(case, launcher_home, call):
+def test_a_read_only_scheduler_refuses_every_change(case: DockerCase, launcher_home: Path) -> None:
     made: Any = get_scheduler("local_docker", case.session, detach=True, readonly=True)
-    given: dict[str, Any] = {
+    calls: dict[str, tuple[Any, ...]] = {
         "reserve": (attempt_of(case, case.app()),),
         "submit": (case.app(), {}),
+        "cancel": ("some-app",),
+        "remove": ("some-app",),
         "reap": (),
         "sweep": (),
     }
-    with pytest.raises(SchedulerError, match="readonly"):
-        getattr(made, call)(*given.get(call, ("some-app",)))
+    for call, given in calls.items():
+        with pytest.raises(SchedulerError, match="readonly"):
+            getattr(made, call)(*given)
     made.close()
     assert case.rests_of(launcher_home) == []
 

@@ -15,7 +15,6 @@ from launcher.paths import program
 from launcher.schedulers.docker import record
 from launcher.schedulers.docker.watching import client, rendezvous
 from launcher.schedulers.docker.watching.client import wait_for_exit
-from launcher.schedulers.docker.watching.waiting import ensure_watched
 from launcher.specs.app import AppDef, RetryPolicy
 from launcher.specs.status import AppState
 from launcher.turns.line import HOLDS, QUEUED
@@ -85,12 +84,10 @@ def is_stopping(app_id: str) -> bool:
     return journal is not None and journal.app.stop is not None
 
 
-@pytest.mark.timeout(600)
-@pytest.mark.parametrize("count", [2, pytest.param(12, marks=pytest.mark.slow)])
-def test_many_apps_have_one_watcher_with_one_event_stream(case, launcher_home, tmp_path, monkeypatch, count):
+def test_many_apps_have_one_watcher_with_one_event_stream(case, launcher_home, tmp_path, monkeypatch):
     with Proxy(tmp_path / "p.sock", everything) as proxy, monkeypatch.context() as behind:
         behind.setenv("DOCKER_HOST", proxy.host)
-        apps = started(case, count)
+        apps = started(case, 2)
         [watcher] = processes.watchers(str(launcher_home))
         assert holders(launcher_home, apps) == {watcher}
         until(lambda: proxy.streams(watcher) == 1)
@@ -112,18 +109,6 @@ def test_a_watcher_ends_with_its_last_app_and_leaves_no_socket(case: DockerCase,
     case.scheduler.cancel(second, grace_s=0)
     assert processes.gone(watchers, timeout_s=PATIENCE_S)
     assert rendezvous.connect(name) is None
-
-
-def test_running_waiting_and_queued_apps_share_a_watcher(case, staged, table, gate, launcher_home):
-    held = table.hold()
-    need = prepare(case, staged, gate.script)
-    waiting = hold(case, staged, case.app(), need)
-    queued, _ = submit(case, table, case.app(), "queued")
-    assert len(processes.watchers(str(launcher_home))) == 1
-    gate.open()
-    held.leave()
-    assert ended(case, staged, waiting)[0] == "succeeded"
-    assert ended(case, staged, queued)[0] == "succeeded"
 
 
 def test_the_next_command_continues_each_app_of_a_killed_watcher(case, staged, table, gate, launcher_home):
@@ -169,19 +154,6 @@ def test_eight_clients_at_once_start_one_watcher(case: DockerCase, launcher_home
     assert holders(launcher_home, apps) == {watcher}
 
 
-def test_two_state_folders_have_two_watchers(case, launcher_home, tmp_path, monkeypatch):
-    other = tmp_path / "other"
-    first = started(case, 1)
-    with monkeypatch.context() as there:
-        there.setenv("LAUNCHER_HOME", str(other))
-        second = started(case, 1)
-    one, two = processes.watchers(str(launcher_home)), processes.watchers(str(other))
-    assert (holders(launcher_home, first), holders(other, second)) == ({*one}, {*two})
-    assert len({*one, *two}) == 2
-    for app_id in first + second:
-        case.scheduler.cancel(app_id, grace_s=0)
-
-
 def test_an_attached_app_has_a_watcher_of_its_own(case: DockerCase, launcher_home: Path) -> None:
     detached = started(case, 1)
     attached: Any = case.another(detach=False)
@@ -190,21 +162,6 @@ def test_an_attached_app_has_a_watcher_of_its_own(case: DockerCase, launcher_hom
     attached.close()
     assert case.end(app_id).state is AppState.CANCELLED
     assert None not in holders(launcher_home, detached)
-
-
-@pytest.mark.slow
-@pytest.mark.timeout(600)
-def test_an_app_that_arrives_while_the_last_one_ends_is_watched(
-    case: DockerCase, launcher_home: Path
-) -> None:
-    for _ in range(12):
-        first = started(case, 1, "true")
-        second = started(case, 1, "sleep 0.1; exit 3")  # the first one ends meanwhile
-        for app_id, state in ((first[0], AppState.SUCCEEDED), (second[0], AppState.FAILED)):
-            assert wait_for_exit(record.folder(app_id), PATIENCE_S)
-            assert has_ended(app_id)
-            assert case.scheduler.describe(app_id).state is state
-    assert processes.gone(processes.watchers(str(launcher_home)), timeout_s=PATIENCE_S)
 
 
 @pytest.mark.slow
@@ -231,16 +188,6 @@ def test_an_app_that_ends_slowly_delays_no_other(case, launcher_home, request):
     app_id = case.start(case.app("exit 3", max_retries=1, retry_policy=RetryPolicy.ROLE))
     assert case.end(app_id).num_restarts == 1
     assert not any(map(has_ended, slow))
-
-
-def test_an_app_is_handed_to_a_watcher_once(case: DockerCase, staged: Any, launcher_home: Path) -> None:
-    [app_id] = started(case, 1)
-    [watcher] = processes.watchers(str(launcher_home))
-    assert not ensure_watched(staged.engine, app_id)
-    kill([watcher])
-    assert ensure_watched(staged.engine, app_id)
-    assert not ensure_watched(staged.engine, app_id)
-    assert len(processes.watchers(str(launcher_home))) == 1
 
 
 def test_a_watcher_that_does_not_answer_is_replaced_and_withdraws(case, launcher_home, monkeypatch):
@@ -277,13 +224,3 @@ def test_apps_are_watched_again_when_an_engine_is_back(case, launcher_home, tmp_
         until(lambda: all(map(has_ended, apps)))
         case.scheduler.close()  # its next connection is to the engine itself
     assert [case.scheduler.describe(each).exit_code for each in apps] == [3] * 3
-
-
-def test_the_secrets_of_a_waiting_app_are_in_no_file(case, staged, gate, launcher_home, monkeypatch):
-    need = prepare(case, staged, gate.script)
-    monkeypatch.setenv("COPIED_ONE", "c0pied-canary")
-    waiting = hold(case, staged, case.app('test "$COPIED_ONE" = c0pied-canary'), need, copy_env=["COPIED_*"])
-    files = [path for path in launcher_home.rglob("*") if path.is_file()]
-    assert [path for path in files if b"c0pied" in path.read_bytes()] == []
-    gate.open()
-    assert ended(case, staged, waiting)[0] == "succeeded"

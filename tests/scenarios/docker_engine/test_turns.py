@@ -1,6 +1,5 @@
 """Apps in containers take turns: their order, their GPUs, and kills and cancels of apps in line."""
 
-import json
 import os
 import subprocess
 import sys
@@ -8,6 +7,7 @@ import time
 from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -30,11 +30,14 @@ from tests.engines.docker import Daemon, Thing
 from tests.engines.proxy import Proxy, everything
 from tests.kill_at import WATCHER, first_run
 from tests.lanes import EVERY_ACT, thinned
-from tests.scenarios.docker_engine.test_holding import (
+from tests.scenarios.docker_engine.sweeps import (
+    client,
     containers,
     dying,
     in_parts,
+    killed_client,
     rests,
+    settle,
     state_of,
     swept,
 )
@@ -111,13 +114,17 @@ def running(attempts: Iterable[Attempt]) -> list[str]:
     return [one.labels["launcher.app-id"] for one in replicas(attempts) if one.state == "running"]
 
 
-def test_a_queued_attempt_is_shown_as_queued_by_every_reader(
-    case, staged, table, launcher_home, tmp_path, monkeypatch
+def test_an_attempt_enters_the_line_after_its_needs_and_is_shown_as_queued_by_every_reader(
+    case, staged, table, gate, launcher_home, tmp_path, monkeypatch
 ):
+    first = prepare(case, staged, gate.script)
     held = table.hold()
-    app = case.app()
-    attempt, accepted = submit(case, table, app)
-    assert accepted == "queued"
+    attempt, accepted = submit(case, table, case.app(), "train", 1, first)
+    assert accepted == "waiting"
+    assert table.seen() == {"held-by-test": HOLDS}
+    gate.open()
+    until(lambda: state_of(case, attempt) == "queued")
+    assert table.seen() == {"held-by-test": HOLDS, attempt.app_id: QUEUED}
     found = staged.attempt(attempt.app_id)
     assert (found.state, found.message) == ("queued", "waits for its turn")
     assert found.owner.startswith(f"pid {processes.supervisors(str(launcher_home))[attempt.app_id]} ")
@@ -129,7 +136,7 @@ def test_a_queued_attempt_is_shown_as_queued_by_every_reader(
     with monkeypatch.context() as there:
         there.setenv("LAUNCHER_HOME", str(tmp_path / "second"))
         other: Any = case.another()
-        assert other.attempt(attempt.app_id) == found
+        until(lambda: other.attempt(attempt.app_id) == found)
         with pytest.raises(ReservedError, match="queued"):
             other.reserve(attempt)
         assert replicas([attempt]) == []
@@ -137,27 +144,8 @@ def test_a_queued_attempt_is_shown_as_queued_by_every_reader(
     assert ended(case, staged, attempt)[0] == "succeeded"
 
 
-def test_an_attempt_enters_the_line_when_its_needs_have_succeeded(
-    case, staged, table, gate, tmp_path, monkeypatch
-):
-    first = prepare(case, staged, gate.script)
-    held = table.hold()
-    attempt, accepted = submit(case, table, case.app(), "train", 1, first)
-    assert accepted == "waiting"
-    assert table.seen() == {"held-by-test": HOLDS}
-    gate.open()
-    until(lambda: state_of(case, attempt) == "queued")
-    assert table.seen() == {"held-by-test": HOLDS, attempt.app_id: QUEUED}
-    with monkeypatch.context() as there:
-        there.setenv("LAUNCHER_HOME", str(tmp_path / "second"))
-        other: Any = case.another()
-        until(lambda: other.attempt(attempt.app_id).state == "queued")
-    held.leave()
-    assert ended(case, staged, attempt)[0] == "succeeded"
-
-
-@pytest.mark.parametrize("how", ["withdraw", "cancel"])
-def test_a_withdrawn_or_cancelled_attempt_leaves_the_line(
+@pytest.mark.parametrize("how", ["withdraw", "cancel", "prune"])
+def test_a_withdrawn_cancelled_or_pruned_attempt_leaves_the_line(
     case: DockerCase, staged: Any, table: Table, how: str
 ) -> None:
     held = table.hold()
@@ -166,6 +154,9 @@ def test_a_withdrawn_or_cancelled_attempt_leaves_the_line(
     if how == "withdraw":
         assert staged.withdraw(first.app_id)
         assert ended(case, staged, first) == ("skipped", "withdrawn")
+    elif how == "prune":
+        Daemon().remove(containers(first))
+        assert ended(case, staged, first) == ("cancelled", "its reservation was removed")
     else:
         staged.cancel(first.app_id)
         assert ended(case, staged, first)[0] == "cancelled"
@@ -202,56 +193,6 @@ def test_an_attempt_that_cannot_be_created_leaves_the_line(case: DockerCase, tab
     held.leave()
 
 
-def test_an_attempt_without_a_turn_has_no_ticket(case: DockerCase, staged: Any, table: Table) -> None:
-    attempt = prepare(case, staged, "true")
-    assert not any("launcher.share" in one.labels for one in replicas([attempt]))
-    assert ended(case, staged, attempt)[0] == "succeeded"
-
-
-CLIENT = """
-import json, sys
-from launcher.schedulers import get_scheduler
-from launcher.specs.attempt import Attempt
-from launcher.specs.canonical import app_from_document
-from launcher.turns.line import Ask
-attempt, ask = Attempt.from_json(json.loads(sys.argv[1])), Ask.from_dict(json.loads(sys.argv[2]))
-staged = get_scheduler("local_docker", "x")
-reservation = staged.reserve(attempt)
-reservation.turn = ask
-staged.create(reservation, app_from_document(attempt.document, "train", {}), {})
-staged.start(reservation)
-"""
-KILLED_CLIENT = f"""
-around(WatcherClient, "_send")
-{CLIENT}
-print(len(seen))
-"""
-
-TURN_ACTS = """
-from launcher.turns.table import Place
-for name in "look leave release".split():
-    around(Place, name)
-"""
-
-
-def settle(case: DockerCase, table: Table, app: AppDef, attempt: Attempt) -> None:
-    """Do as apply until the attempt is accepted: wait for live owners, resume an attempt without one."""
-    staged: Any = case.scheduler
-
-    def is_accepted() -> bool:
-        found = staged.attempt(attempt.app_id)
-        is_rest = found is not None and found.state == "running" and found.unstarted
-        if found is not None and not (is_rest or found.state in ("reserved", "created", "waiting", "queued")):
-            return True
-        if found is not None and found.owner:
-            return bool(found.state == "queued")
-        with suppress(ReservedError):
-            resubmit(staged, table, app, attempt)
-        return False
-
-    until(is_accepted)
-
-
 @pytest.mark.slow
 @pytest.mark.timeout(1800)
 @pytest.mark.parametrize(
@@ -263,18 +204,14 @@ def test_an_attempt_succeeds_when_its_client_is_killed_at_any_act(case, staged, 
         ran = case.shared / f"ran{at}"
         app = case.app(f"echo once >>{ran}", replicas=2)
         attempt = attempt_of(case, app, key=case.key(f"job{at}"))
-        asked = table.ask(attempt.app_id)
-        program = dying(at) + TURN_ACTS + KILLED_CLIENT
-        argv = [sys.executable, "-c", program, json.dumps(attempt.to_json()), json.dumps(asked.to_dict())]
-        done = subprocess.run(argv, check=False, stdout=subprocess.PIPE, text=True)
-        assert done.returncode in (0, -9)
-        settle(case, table, app, attempt)
+        acts = killed_client(attempt, at, ask=table.ask(attempt.app_id))
+        settle(case, attempt, partial(resubmit, staged, table, app, attempt))
         assert is_free or not ran.exists()
         held.leave()
         assert ended(case, staged, attempt)[0] == "succeeded", at
         assert ran.read_text().split() == ["once", "once"], at
         assert table.seen() == {}
-        if done.stdout:
+        if acts:
             break
     assert at > (20 if EVERY_ACT else 10)
     assert rests(case) == []
@@ -292,18 +229,16 @@ def test_an_attempt_is_accepted_though_its_client_is_killed_while_the_engine_is_
     staged, held, ran = case.scheduler, table.hold(), case.shared / "ran"
     app = case.app(f"echo once >>{ran}")
     attempt = attempt_of(case, app, key=case.key("job"))
-    argv = [sys.executable, "-c", CLIENT]
-    argv += [json.dumps(attempt.to_json()), json.dumps(table.ask(attempt.app_id).to_dict())]
+    argv = client(attempt, ask=table.ask(attempt.app_id))
     with Proxy(tmp_path / "p.sock", everything) as proxy, monkeypatch.context() as behind:
         behind.setenv("DOCKER_HOST", proxy.host)
         other = case.start(case.app("exec sleep 1000"))
         proxy.delay_s = lambda _, path: 5.0 if is_queued(path) else 0.0
-        client = subprocess.Popen(argv)
-        until(lambda: any(map(is_queued, proxy.seen)))
-        client.kill()
-        client.wait()
+        with subprocess.Popen(argv) as process:
+            until(lambda: any(map(is_queued, proxy.seen)))
+            process.kill()
         time.sleep(8.0)
-        settle(case, table, app, attempt)
+        settle(case, attempt, partial(resubmit, staged, table, app, attempt))
         assert not ran.exists()
         held.leave()
         assert ended(case, staged, attempt)[0] == "succeeded"
@@ -346,7 +281,7 @@ def test_an_attempt_succeeds_when_its_watcher_is_killed_at_any_act(
         app = case.app(f"echo once >>{ran}", replicas=2)
         attempt = attempt_of(case, app, key=case.key(f"job{at}"))
         with monkeypatch.context() as armed:
-            first_run(WATCHER, dying(at) + TURN_ACTS, armed.setattr)
+            first_run(WATCHER, dying(at), armed.setattr)
             with suppress(SchedulerError):  # its watcher has ended
                 resubmit(staged, table, app, attempt, need)
         until(lambda a=attempt: state_of(case, a) != "waiting" or not staged.attempt(a.app_id).owner)
@@ -359,7 +294,7 @@ def test_an_attempt_succeeds_when_its_watcher_is_killed_at_any_act(
             state_of(case, attempt) != "succeeded"
             or not (record.journal(record.folder(attempt.app_id)) or Journal()).outcome
         )
-        settle(case, table, app, attempt)
+        settle(case, attempt, partial(resubmit, staged, table, app, attempt))
         assert ended(case, staged, attempt)[0] == "succeeded", at
         assert ran.read_text().split() == ["once", "once"], at
         if left := tickets(table.path):  # it was killed when its containers had ended
@@ -426,17 +361,6 @@ def test_a_turn_deals_gpus_to_replicas_by_id(case: DockerCase, staged: Any, tabl
         staged.abort(each)
     assert table.seen() == {}
     assert tickets(table.gpus) == []
-
-
-def test_the_engine_chooses_the_gpus_of_an_attempt_without_a_turn(case: DockerCase, staged: Any) -> None:
-    app = case.app(resource=Resource(cpu=0, gpu=2, memMB=-1))
-    attempt = attempt_of(case, app, 1, case.key("plain"))
-    reservation = staged.reserve(attempt)
-    staged.create(reservation, app, {})
-    [made] = replicas([attempt])
-    [request] = Daemon().inspect(made.id)["HostConfig"]["DeviceRequests"]
-    assert (request["Count"], request["DeviceIDs"]) == (2, None)
-    staged.abort(reservation)
 
 
 def test_an_attempt_in_line_gets_its_gpus_when_its_turn_comes(

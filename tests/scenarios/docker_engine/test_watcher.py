@@ -4,8 +4,6 @@ import itertools
 import os
 import re
 import signal
-import subprocess
-import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -35,19 +33,8 @@ UNTIL_END = "until test -e /end; do sleep 0.05; done"
 """Shell text that waits for `_let_end`."""
 
 
-def test_each_restart_that_the_engine_makes_is_an_event(app: Make) -> None:
-    made = app({"r": ["sleep 0.3; exit 5"]}, retries={"r": (2, "REPLICA")})
-    made.start()
-    assert made.end().num_restarts == 2
-    journal = record.journal(made.app_dir)
-    restarts = [event for event in journal.events if event["e"] == "restart"]
-    assert [(event["n"], event["by"], event["code"]) for event in restarts] == [
-        (1, "engine", 5),
-        (2, "engine", 5),
-    ]
-
-
 def test_a_cancelled_app_stays_cancelled_when_its_record_is_removed(app: Make) -> None:
+    """The names of its containers show it: an app without a job has no other record on the engine."""
     made = app({"r": [SLEEP]})
     made.start()
     actions.cancel(made.engine, made.app_id)
@@ -75,17 +62,6 @@ def test_a_watcher_removes_the_app_of_a_client_that_dies_before_the_start(app: M
     assert watcher.close(PATIENCE_S)
     assert made.containers() == []
     assert record.app_ids() == []
-
-
-def test_a_watcher_starts_the_rest_of_an_app_whose_client_dies_during_the_start(app: Make) -> None:
-    made = app({"r": [SLEEP, SLEEP, SLEEP]})
-    watcher = made.spawn()
-    first, *_ = made.create()
-    watcher.go()
-    made.engine.start(first)
-    made.release()
-    watcher.close()
-    until(lambda: [each.state for each in made.containers()] == ["running"] * 3)
 
 
 def test_an_app_is_known_to_run_while_its_watcher_still_loads(app: Make, launcher_home: Path) -> None:
@@ -144,19 +120,6 @@ def test_abort_removes_the_started_containers(app: Make) -> None:
     made.release()
     assert watcher.abort()
     assert (made.containers(), record.app_ids()) == ([], [])
-
-
-def test_the_next_watcher_handles_a_failure_without_a_watcher(app: Make) -> None:
-    made = app({"r": [f"{UNTIL_END}; exit 4"], "peer": [SLEEP]}, retries={"r": (1, "APPLICATION")})
-    made.start()
-    _kill_watcher(made)
-    _let_end(made)
-    until(lambda: any(each.ended for each in made.containers()))
-    seen = made.view()
-    assert seen.state == "running"
-    assert ensure_watched(made.engine, made.app_id)
-    found = made.end()
-    assert (found.state, found.num_restarts, found.exit_code) == ("failed", 1, 4)
 
 
 def test_an_app_whose_restart_the_engine_refuses_fails_with_the_message_of_the_engine(
@@ -315,23 +278,6 @@ def test_an_idle_watcher_sleeps_and_uses_little_memory(app: Make) -> None:
     status = Path(f"/proc/{pid}/status").read_text()
     assert int(status.partition("VmRSS:")[2].split()[0]) < 48 * 1024
     until(lambda: _asleep(pid, 1.0))  # the apps of other tests wake it
-
-
-def test_the_next_watcher_continues_an_app_whose_client_and_watcher_were_killed(
-    app: Make, launcher_home: Path
-) -> None:
-    made = app({"r": [SLEEP, SLEEP]})
-    program = (
-        "import os\nfrom launcher.schedulers.docker.client.engine import connect\n"
-        "from tests.scenarios.docker_engine.raw_apps import SLEEP, RawApp\n"
-        f"app = RawApp(connect(), {made.app_id.removesuffix('-app')!r}, {{'r': [SLEEP, SLEEP]}})\n"
-        "watcher = app.spawn()\nfirst, _ = app.create()\nwatcher.go()\napp.engine.start(first)\n"
-        "os.kill(app.watcher_pid(), 9)\nos.kill(os.getpid(), 9)\n"
-    )
-    subprocess.run([sys.executable, "-c", program], check=False)
-    assert wait_for_exit(made.app_dir, PATIENCE_S)
-    seen = made.view()
-    assert (seen.state, seen.unstarted, seen.needs_watcher) == ("running", 1, True)
 
 
 def _let_end(made: RawApp, role: str = "r", k: int = 0) -> None:

@@ -1,11 +1,9 @@
-"""The life of a job without the Python package `docker`, by socket, port and TLS."""
+"""The life of a job without the Python package `docker`, at an engine behind TLS."""
 
-import contextlib
 import json
 import os
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -14,17 +12,6 @@ from tests.engines.docker import Daemon
 from tests.engines.images import SHELL_IMAGE, make_images
 from tests.engines.port import engine_port
 from tests.unit.docker.fake_engine import NEEDS_OPENSSL, certificates, server_tls
-
-
-@contextlib.contextmanager
-def _reached_by(way: str, folder: Path) -> Iterator[dict[str, str]]:
-    """Yield the environment for an engine behind its socket, a port, or a port with TLS."""
-    if way == "socket":
-        yield {}
-        return
-    with engine_port(server_tls(certificates(folder)) if way == "TLS" else None) as port:
-        tls = {"DOCKER_TLS_VERIFY": "1", "DOCKER_CERT_PATH": str(folder)} if way == "TLS" else {}
-        yield {"DOCKER_HOST": f"tcp://127.0.0.1:{port}", **tls}
 
 
 def _launcher(*args: str, folder: Path, **environ: str) -> subprocess.CompletedProcess[str]:
@@ -42,12 +29,14 @@ def _launcher(*args: str, folder: Path, **environ: str) -> subprocess.CompletedP
     return done
 
 
+@NEEDS_OPENSSL
 @pytest.mark.usefixtures("launcher_home")
-@pytest.mark.parametrize("way", ["socket", "port", pytest.param("TLS", marks=NEEDS_OPENSSL)])
-def test_a_job_is_planned_applied_read_and_removed(tmp_path: Path, token: str, way: str) -> None:
+def test_a_job_is_planned_applied_read_and_removed(tmp_path: Path, token: str) -> None:
     make_images(SHELL_IMAGE)
-    with _reached_by(way, tmp_path / "certificates") as environ:
-        _live_a_life(tmp_path, token, environ)
+    folder = certificates(tmp_path / "certificates")
+    with engine_port(server_tls(folder)) as port:
+        tls = {"DOCKER_TLS_VERIFY": "1", "DOCKER_CERT_PATH": str(folder)}
+        _live_a_life(tmp_path, token, {"DOCKER_HOST": f"tcp://127.0.0.1:{port}", **tls})
 
 
 def _live_a_life(tmp_path: Path, token: str, environ: dict[str, str]) -> None:

@@ -13,9 +13,6 @@ import pytest
 
 from launcher.schedulers.docker.client.engine import Engine, connect
 
-PING = (
-    b"HTTP/1.1 200 OK\r\nServer: Docker/20.10.24 (linux)\r\nApi-Version: 1.41\r\nContent-Length: 2\r\n\r\nOK"
-)
 Answer = Callable[[str, str], bytes]
 
 

@@ -6,6 +6,7 @@ import re
 import shutil
 import ssl
 import subprocess
+from contextlib import closing
 from hashlib import sha256
 from pathlib import Path
 
@@ -15,6 +16,7 @@ from launcher.schedulers.docker import DEFAULT_HOST, has_no_socket
 from launcher.schedulers.docker.client.configuration import Endpoint, endpoint
 from launcher.schedulers.docker.client.engine import connect
 from launcher.schedulers.docker.client.errors import EngineUnreachable
+from launcher.schedulers.docker.client.objects import Container
 from tests.engines import require
 from tests.engines.docker import Daemon
 from tests.engines.port import tunnels
@@ -153,10 +155,9 @@ def test_a_context_that_the_docker_command_wrote_is_read(config: Path):
     create = ["docker", "context", "create", "mine", "--docker", f"host={Daemon().host}"]
     subprocess.run(create, env=environ, check=True, capture_output=True)
     subprocess.run(["docker", "context", "use", "mine"], env=environ, check=True, capture_output=True)
-    engine = connect(environ={"HOME": str(config.parent)})
-    assert engine.host == Daemon().host
-    assert engine.engine_id()
-    engine.close()
+    with closing(connect(environ={"HOME": str(config.parent)})) as engine:
+        assert engine.host == Daemon().host
+        assert engine.engine_id()
 
 
 def test_verified_tls_without_its_files_names_the_first_missing_one(config: Path, tmp_path: Path):
@@ -165,8 +166,19 @@ def test_verified_tls_without_its_files_names_the_first_missing_one(config: Path
     assert "DOCKER_CERT_PATH" in (caught.value.hint or "")
 
 
-def _engine(tls: ssl.SSLContext | None = None) -> FakeEngine:
-    return FakeEngine(None, lambda *_: reply(200, "[]"), tls)
+def _engine(tls: ssl.SSLContext | None = None) -> closing[FakeEngine]:
+    """Return a context with an engine at a port, on which no container is."""
+    return closing(FakeEngine(None, lambda *_: reply(200, "[]"), tls))
+
+
+def _tls(host: str, folder: Path) -> dict[str, str]:
+    return {"DOCKER_HOST": host, "DOCKER_TLS_VERIFY": "1", "DOCKER_CERT_PATH": str(folder)}
+
+
+def _listed(host: str, **environ: str) -> list[Container]:
+    """Return the containers of an engine as a client of its own lists them."""
+    with closing(connect(environ={"DOCKER_HOST": host, **environ})) as engine:
+        return engine.containers()
 
 
 @pytest.mark.slow
@@ -174,39 +186,26 @@ def _engine(tls: ssl.SSLContext | None = None) -> FakeEngine:
 def test_an_engine_behind_tls_is_reached_by_environment_and_by_context(config, tmp_path, monkeypatch):
     monkeypatch.setenv("SSL_CERT_FILE", str(certificates(tmp_path / "others") / "ca.pem"))
     ours = certificates(tmp_path / "certs")
-    fake = _engine(server_tls(ours))
-    host = f"tcp://127.0.0.1:{fake.port}"
-    shutil.copytree(ours, _context(config, "far", host))
-    by_environment = {"DOCKER_HOST": host, "DOCKER_TLS_VERIFY": "1", "DOCKER_CERT_PATH": str(ours)}
-    try:
-        for environ in (by_environment, {"HOME": str(config.parent), "DOCKER_CONTEXT": "far"}):
-            engine = connect(environ=environ)
-            assert engine.containers() == []
-            assert engine.host == host
-            stream = engine.events()
-            stream.close()
-            engine.close()
-    finally:
-        fake.close()
+    with _engine(server_tls(ours)) as fake:
+        host = f"tcp://127.0.0.1:{fake.port}"
+        shutil.copytree(ours, _context(config, "far", host))
+        for environ in (_tls(host, ours), {"HOME": str(config.parent), "DOCKER_CONTEXT": "far"}):
+            with closing(connect(environ=environ)) as engine:
+                assert engine.containers() == []
+                assert engine.host == host
+                engine.events().close()
 
 
 @pytest.mark.slow
 @NEEDS_OPENSSL
 def test_an_untrusted_engine_gets_no_request(tmp_path: Path):
-    fake = _engine(server_tls(certificates(tmp_path / "theirs")))
     ours = certificates(tmp_path / "ours")
-    environ = {
-        "DOCKER_HOST": f"tcp://127.0.0.1:{fake.port}",
-        "DOCKER_TLS_VERIFY": "1",
-        "DOCKER_CERT_PATH": str(ours),
-    }
-    engine = connect(environ=environ)
-    try:
-        with pytest.raises(EngineUnreachable, match="TLS handshake") as caught:
-            engine.containers()
-    finally:
-        engine.close()
-        fake.close()
+    with (
+        _engine(server_tls(certificates(tmp_path / "theirs"))) as fake,
+        closing(connect(environ=_tls(f"tcp://127.0.0.1:{fake.port}", ours))) as engine,
+        pytest.raises(EngineUnreachable, match="TLS handshake") as caught,
+    ):
+        engine.containers()
     assert "DOCKER_CERT_PATH" in (caught.value.hint or "")
     assert fake.asked == []
 
@@ -215,15 +214,14 @@ def test_an_untrusted_engine_gets_no_request(tmp_path: Path):
 @pytest.mark.parametrize("host", ["tcp://localhost:{}", "https://127.0.0.1:{}"])
 def test_a_certificate_for_another_host_or_of_an_unknown_authority_is_refused(tmp_path: Path, host: str):
     ours = certificates(tmp_path / "ours")
-    fake = _engine(server_tls(ours))
-    tls = {"DOCKER_TLS_VERIFY": "1", "DOCKER_CERT_PATH": str(ours)} if host.startswith("tcp") else {}
-    engine = connect(environ={"DOCKER_HOST": host.format(fake.port), **tls})
-    try:
-        with pytest.raises(EngineUnreachable, match="CERTIFICATE_VERIFY_FAILED"):
+    with _engine(server_tls(ours)) as fake:
+        address = host.format(fake.port)
+        environ = _tls(address, ours) if host.startswith("tcp") else {"DOCKER_HOST": address}
+        with (
+            closing(connect(environ=environ)) as engine,
+            pytest.raises(EngineUnreachable, match="CERTIFICATE_VERIFY_FAILED"),
+        ):
             engine.containers()
-    finally:
-        engine.close()
-        fake.close()
     assert fake.asked == []
 
 
@@ -231,9 +229,8 @@ def test_a_certificate_for_another_host_or_of_an_unknown_authority_is_refused(tm
 @NEEDS_OPENSSL
 def test_a_key_that_wants_a_password_is_refused_without_asking_for_it(tmp_path: Path):
     ours = certificates(tmp_path / "ours", "-passout", "pass:secret")
-    tls = {"DOCKER_TLS_VERIFY": "1", "DOCKER_CERT_PATH": str(ours)}
     with pytest.raises(EngineUnreachable, match="cannot use the Docker engine at tcp://h:2376"):
-        connect(environ={"DOCKER_HOST": "tcp://h:2376", **tls})
+        connect(environ=_tls("tcp://h:2376", ours))
 
 
 @NEEDS_OPENSSL
@@ -241,21 +238,14 @@ def test_a_key_that_wants_a_password_is_refused_without_asking_for_it(tmp_path: 
 def test_a_broken_certificate_is_named_with_the_settings_that_lead_to_it(tmp_path: Path, name: str):
     ours = certificates(tmp_path / "ours")
     (ours / name).write_text("no certificate")
-    tls = {"DOCKER_TLS_VERIFY": "1", "DOCKER_CERT_PATH": str(ours)}
     with pytest.raises(EngineUnreachable, match=re.escape(str(ours / name))) as caught:
-        connect(environ={"DOCKER_HOST": "tcp://h:2376", **tls})
+        connect(environ=_tls("tcp://h:2376", ours))
     assert all(word in (caught.value.hint or "") for word in ("DOCKER_CERT_PATH", "context", name))
 
 
 def test_an_address_may_have_a_path_and_requests_name_its_host():
-    fake = _engine()
-    host = f"tcp://127.0.0.1:{fake.port}"
-    engine = connect(environ={"DOCKER_HOST": f"{host}/engines/a/"})
-    try:
-        assert engine.containers() == []
-    finally:
-        engine.close()
-        fake.close()
+    with _engine() as fake:
+        assert _listed(f"tcp://127.0.0.1:{fake.port}/engines/a/") == []
     assert fake.asked == ["GET /engines/a/_ping", "GET /engines/a/v1.41/containers/json?all=1"]
     assert {each["host"] for each in fake.headers} == {f"127.0.0.1:{fake.port}"}
 
@@ -267,14 +257,9 @@ def test_an_address_of_a_port_has_a_host_a_port_and_a_path(host: str):
 
 
 def test_an_engine_elsewhere_is_asked_through_the_proxy_of_the_environment(monkeypatch: pytest.MonkeyPatch):
-    proxy = _engine()
-    monkeypatch.setenv("http_proxy", f"http://me:p%40ss@127.0.0.1:{proxy.port}")
-    engine = connect(environ={"DOCKER_HOST": "tcp://engine.test:2375"})
-    try:
-        assert engine.containers() == []
-    finally:
-        engine.close()
-        proxy.close()
+    with _engine() as proxy:
+        monkeypatch.setenv("http_proxy", f"http://me:p%40ss@127.0.0.1:{proxy.port}")
+        assert _listed("tcp://engine.test:2375") == []
     assert proxy.asked[0] == "GET http://engine.test:2375/_ping"
     assert {each["host"] for each in proxy.headers} == {"engine.test:2375"}
     assert {each["proxy-authorization"] for each in proxy.headers} == {"Basic bWU6cEBzcw=="}
@@ -283,16 +268,11 @@ def test_an_engine_elsewhere_is_asked_through_the_proxy_of_the_environment(monke
 @NEEDS_OPENSSL
 def test_tls_goes_through_a_tunnel_of_the_proxy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     ours = certificates(tmp_path / "ours")
-    fake, heads = _engine(server_tls(ours)), list[str]()
+    heads = list[str]()
     tls = {"DOCKER_TLS": "1", "DOCKER_CERT_PATH": str(ours)}  # not verified: it is not engine.test's
-    with tunnels(fake.port, heads) as port:
+    with _engine(server_tls(ours)) as fake, tunnels(fake.port, heads) as port:
         monkeypatch.setenv("HTTPS_PROXY", f"http://me:x@127.0.0.1:{port}")
-        engine = connect(environ={"DOCKER_HOST": "tcp://engine.test:2376", **tls})
-        try:
-            assert engine.containers() == []
-        finally:
-            engine.close()
-            fake.close()
+        assert _listed("tcp://engine.test:2376", **tls) == []
     assert heads[0].startswith("CONNECT engine.test:2376 HTTP/1.")
     assert "Proxy-Authorization: Basic bWU6eA==" in heads[0]
     assert fake.asked[0] == "GET /_ping"
@@ -301,15 +281,10 @@ def test_tls_goes_through_a_tunnel_of_the_proxy(tmp_path: Path, monkeypatch: pyt
 
 @pytest.mark.parametrize("exempt", ["", "127.0.0.1", "*"])
 def test_an_engine_of_this_machine_needs_no_proxy(monkeypatch: pytest.MonkeyPatch, exempt: str):
-    fake = _engine()
     monkeypatch.setenv("HTTP_PROXY", "http://127.0.0.1:1")
     monkeypatch.setenv("NO_PROXY", exempt)
-    engine = connect(environ={"DOCKER_HOST": f"tcp://127.0.0.1:{fake.port}"})
-    try:
-        assert engine.containers() == []
-    finally:
-        engine.close()
-        fake.close()
+    with _engine() as fake:
+        assert _listed(f"tcp://127.0.0.1:{fake.port}") == []
 
 
 def test_a_proxy_that_does_not_speak_http_is_an_error_and_no_proxy_avoids_it(monkeypatch):
@@ -332,37 +307,23 @@ def test_an_engine_is_reached_through_ssh(tmp_path: Path, monkeypatch: pytest.Mo
     require("docker")
     there = f"unix://{Daemon().socket_path}"
     _ssh(tmp_path / "bin", f"unset DOCKER_HOST; exec docker --host {there} system dial-stdio", monkeypatch)
-    engine = connect(environ={"DOCKER_HOST": "ssh://me@far:2222"})
-    try:
-        assert engine.engine_id() == connect_here_id()
-        stream = engine.events()
-        stream.close()
-        assert engine.containers("launcher.session=nobody") == []
-    finally:
-        engine.close()
+    with (
+        closing(connect(environ={"DOCKER_HOST": "ssh://me@far:2222"})) as engine,
+        closing(connect(readonly=True)) as here,
+    ):
+        assert engine.engine_id() == here.engine_id()
+        engine.events().close()
+        assert engine.containers("launcher.session=none") == []
     asked = (tmp_path / "bin" / "asked").read_text().splitlines()
     alive = "-o ServerAliveInterval=15 -o ServerAliveCountMax=4"
     assert set(asked) == {f"-T -o ConnectTimeout=30 {alive} -l me -p 2222 -- far docker system dial-stdio"}
 
 
-def connect_here_id() -> str:
-    engine = connect(readonly=True)
-    try:
-        return engine.engine_id()
-    finally:
-        engine.close()
-
-
 def test_the_error_has_the_message_of_ssh(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     _ssh(tmp_path / "bin", "echo 'me@far: Permission denied (publickey).' >&2; exit 255", monkeypatch)
-    engine = connect(environ={"DOCKER_HOST": "ssh://me@far"})
-    try:
-        with pytest.raises(
-            EngineUnreachable, match=r"ssh://me@far: me@far: Permission denied \(publickey\)\."
-        ) as caught:
-            engine.containers()
-    finally:
-        engine.close()
+    denied = r"ssh://me@far: me@far: Permission denied \(publickey\)\."
+    with pytest.raises(EngineUnreachable, match=denied) as caught:
+        _listed("ssh://me@far")
     assert "docker --host ssh://me@far version" in (caught.value.hint or "")
 
 

@@ -5,6 +5,7 @@ import os
 import socket
 import subprocess
 import sys
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -18,6 +19,9 @@ from launcher.schedulers.docker.client.errors import (
     EngineRefused,
     EngineUnreachable,
     cause_of,
+    is_half_started,
+    may_pass,
+    refusal,
 )
 from launcher.schedulers.docker.client.view import EngineView
 from tests.unit.docker.fake_engine import FakeEngine, fake_engine, reply
@@ -94,14 +98,13 @@ def test_a_well_formed_but_unusable_host_is_an_error(host: str):
 
 def test_an_api_version_that_is_too_new_is_reported_with_the_version_of_the_engine(tmp_path: Path):
     message = "client version 1.99 is too new. Maximum supported API version is 1.41"
-    fake = FakeEngine(tmp_path / "e.sock", lambda *_: reply(400, f'{{"message": "{message}"}}'))
-    engine = _at(f"unix://{tmp_path}/e.sock", DOCKER_API_VERSION="1.99")
-    try:
-        with pytest.raises(EngineRefused, match=r"1\.99 is too new.*1\.41") as caught:
-            engine.containers()
-    finally:
-        engine.close()
-        fake.close()
+    answer = reply(400, f'{{"message": "{message}"}}')
+    with (
+        closing(FakeEngine(tmp_path / "e.sock", lambda *_: answer)) as fake,
+        closing(_at(f"unix://{tmp_path}/e.sock", DOCKER_API_VERSION="1.99")) as engine,
+        pytest.raises(EngineRefused, match=r"1\.99 is too new.*1\.41") as caught,
+    ):
+        engine.containers()
     assert "DOCKER_API_VERSION" in (caught.value.hint or "")
     assert [path for path in fake.asked if not path.endswith("/_ping")] == [
         "GET /v1.99/containers/json?all=1"
@@ -124,16 +127,11 @@ def test_an_engine_that_closed_an_idle_connection_is_asked_on_a_new_connection(t
                 connection.join(timeout=60)
 
 
-def test_something_else_behind_the_socket_is_no_engine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    fake = FakeEngine(tmp_path / "e.sock", lambda *_: reply(200, "[]"))
-    monkeypatch.setattr("tests.unit.docker.fake_engine.PING", reply(200, "hello"))
-    engine = _at(f"unix://{tmp_path}/e.sock")
-    try:
+def test_something_else_behind_the_socket_is_no_engine(tmp_path: Path):
+    with fake_engine(tmp_path, lambda *_: reply(200, "[]")) as (fake, engine):
+        fake.ping = reply(200, "hello")
         with pytest.raises(EngineUnreachable, match="not a Docker engine"):
             engine.containers()
-    finally:
-        engine.close()
-        fake.close()
 
 
 BREAKS = {
@@ -262,18 +260,16 @@ WRITING |= {"remove_volume", "put_archive", "execute", "pull", "build", "tag", "
 
 
 def test_a_view_has_no_method_that_writes(tmp_path: Path):
-    fake = FakeEngine(tmp_path / "e.sock", lambda *_: reply(200, "[]"))
-    view = connect(readonly=True, environ={"DOCKER_HOST": f"unix://{tmp_path}/e.sock"})
-    try:
+    with (
+        closing(FakeEngine(tmp_path / "e.sock", lambda *_: reply(200, "[]"))) as fake,
+        closing(connect(readonly=True, environ={"DOCKER_HOST": f"unix://{tmp_path}/e.sock"})) as view,
+    ):
         assert type(view) is EngineView
         assert {name for name in dir(Engine) if name[0] != "_"} - set(dir(view)) == WRITING
         for holder in (view, *vars(view).values()):
             assert not {"post", "put", "delete", "patch", *WRITING} & set(dir(holder)), holder
         with pytest.raises(ValueError, match="only reads"):
             view._wire.send("POST", "/containers/create", "create")
-    finally:
-        view.close()
-        fake.close()
     assert fake.asked == []
 
 
@@ -285,9 +281,6 @@ def test_a_view_sends_only_get_and_head_requests(tmp_path: Path):
             else reply(200, '{"NCPU": 2, "MemTotal": 1048576}' if path.endswith("/info") else "{}")
         )
 
-    fake = FakeEngine(tmp_path / "e.sock", answer)
-    view = connect(readonly=True, environ={"DOCKER_HOST": f"unix://{tmp_path}/e.sock"})
-    calls = {name: call for name, call in inspect.getmembers(view, inspect.ismethod) if name[0] != "_"}
     given: dict[str, tuple[object, ...]] = {"inspect": ("x",), "inspect_all": (["x"],), "image": ("x",)}
     given |= {
         "path_stat": ("x", "/"),
@@ -298,7 +291,11 @@ def test_a_view_sends_only_get_and_head_requests(tmp_path: Path):
         "usage": ("x",),
     }
     unasked = ("close", "volumes", "inspect_within", "environment")  # which ask as `inspect` does
-    try:
+    with (
+        closing(FakeEngine(tmp_path / "e.sock", answer)) as fake,
+        closing(connect(readonly=True, environ={"DOCKER_HOST": f"unix://{tmp_path}/e.sock"})) as view,
+    ):
+        calls = {name: call for name, call in inspect.getmembers(view, inspect.ismethod) if name[0] != "_"}
         for name, call in calls.items():
             if name == "log_frames":
                 call("y").close()
@@ -308,9 +305,6 @@ def test_a_view_sends_only_get_and_head_requests(tmp_path: Path):
                 call().close()
             elif name not in unasked:
                 call(*given.get(name, ()))
-    finally:
-        view.close()
-        fake.close()
     assert len(fake.asked) >= len(calls) - len(unasked)
     assert {asked.split()[0] for asked in fake.asked} == {"GET", "HEAD"}
 
@@ -320,3 +314,10 @@ def test_an_image_that_another_client_removes_meanwhile_is_gone(tmp_path: Path):
     with fake_engine(tmp_path, lambda *_: message) as (fake, engine):
         engine.remove_image("sha256:bccdcb5184b1")
     assert any("/images/sha256:bccdcb5184b1" in each for each in fake.asked)
+
+
+@pytest.mark.parametrize("text", [f"task {'a' * 64}: already exists: unknown", "id already in use"])
+def test_a_start_that_an_engine_cut_short_as_it_ended_is_not_asked_for_again(text: str) -> None:
+    error = refusal(500, text, "start c")
+    assert is_half_started(error)
+    assert not may_pass(error)

@@ -24,7 +24,7 @@ from launcher.schedulers.docker.client.transport import SshDialer
 from launcher.schedulers.docker.client.wire import other_engine
 from launcher.schedulers.docker.log_reader import LogsGone, open_log
 from launcher.schedulers.logs import LogPart
-from tests.unit.docker.fake_engine import PODMAN_PING, FakeEngine, fake_engine, reply
+from tests.unit.docker.fake_engine import PODMAN_PING, fake_engine, reply
 
 CUT_OFF = b"HTTP/1.1 200 OK\r\nBroken: 1\r\nContent-Length: 100\r\n\r\n["
 
@@ -205,15 +205,11 @@ def test_podman_is_refused_by_name(tmp_path: Path, call: str) -> None:
 
 
 def test_podman_is_refused_with_a_given_api_version_too(tmp_path: Path) -> None:
-    fake = FakeEngine(tmp_path / "e.sock", lambda *_: reply(200, PODMAN))
-    fake.ping = PODMAN_PING
-    engine = connect(environ={"DOCKER_HOST": f"unix://{tmp_path}/e.sock", "DOCKER_API_VERSION": "1.40"})
-    try:
-        with pytest.raises(EngineUnsupported):
+    environ = {"DOCKER_HOST": f"unix://{tmp_path}/e.sock", "DOCKER_API_VERSION": "1.40"}
+    with fake_engine(tmp_path, lambda *_: reply(200, PODMAN)) as (fake, _):
+        fake.ping = PODMAN_PING
+        with contextlib.closing(connect(environ=environ)) as engine, pytest.raises(EngineUnsupported):
             engine.containers()
-    finally:
-        engine.close()
-        fake.close()
 
 
 @pytest.mark.parametrize("version", [DOCKER, "[]", "{}", "no JSON", '{"Components": null}'])

@@ -38,3 +38,7 @@ def test_a_live_container_has_no_end_and_no_exit_code(state: str) -> None:
     """The engine still reports the end and the exit code of the run before."""
     found = read_both_ways(state)[1]
     assert (found.ended_at, found.exit_code) == (None, None)
+
+
+def test_the_list_of_containers_shows_the_exit_code_as_an_inspect_does() -> None:
+    assert [found.exit_code for found in read_both_ways("exited")] == [0, 0]

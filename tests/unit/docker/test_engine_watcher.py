@@ -37,7 +37,7 @@ def at_run_time(node: ast.AST) -> Iterator[ast.ImportFrom]:
     for each in ast.iter_child_nodes(node):
         if isinstance(each, ast.ImportFrom):
             yield each
-        elif not (isinstance(each, ast.If) and ast.unparse(each.test) == "TYPE_CHECKING"):
+        elif not (isinstance(each, ast.If) and getattr(each.test, "id", "") == "TYPE_CHECKING"):
             yield from at_run_time(each)
 
 

@@ -158,6 +158,3 @@ def test_validate_shows_the_line_of_a_port_out_of_reach(scenario, monkeypatch):
     message = scenario.launcher("validate", "a.launcher.yaml", code=6).out
     assert "a.launcher.yaml:6:" in message
     assert "the engine ssh://me@gpu-server is on another machine" in message
-
-
-# -- ports of the host -------------------------------------------------------------------------------------

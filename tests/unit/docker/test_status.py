@@ -6,7 +6,6 @@ from typing import Any
 import pytest
 
 from launcher.dataclass import replace
-from launcher.holding.events import pause_s
 from launcher.schedulers.docker.client.objects import Container
 from launcher.schedulers.docker.facts import declaration
 from launcher.schedulers.docker.journal import Journal, fold
@@ -109,6 +108,9 @@ def test_a_started_app_without_containers_is_lost() -> None:
     assert (found.state, found.message, found.drift) == ("lost", *["its containers were removed"] * 2)
     found = view([], journal({"e": "go"}), expected_replicas=EXPECTED[:1])
     assert found.drift == "main/0 was removed by hand"
+    found = view([], journal({"e": "go"}), expected_replicas=EXPECTED)
+    assert found.drift == "main/0, main/1 were removed by hand"
+    assert [each.state for each in found.replicas] == ["lost", "lost"]
 
 
 def test_a_removed_replica_is_named() -> None:
@@ -144,13 +146,6 @@ def test_a_restart_goes_on_until_each_container_has_another_start_time() -> None
     done = journal({"e": "go"}, {**restart, "was": {"id0": 1.0, "id1": 2.0}})
     assert seen("exited 3", "exited 0", record_events=done, **RESTARTS).state == "failed"
     assert seen("exited 3", "exited 0", record_events=done, **RESTARTS).num_restarts == 1
-
-
-def test_an_app_with_a_replica_stopped_by_hand_is_cancelled_and_says_so() -> None:
-    found = seen(
-        "exited 143", "exited 143.stopped", record_events=journal({"e": "go"}, {"e": "hand", "id": "id0"})
-    )
-    assert (found.state, found.drift) == ("cancelled", "main/0 was stopped by hand")
 
 
 def test_replicas_that_were_never_started_are_counted() -> None:
@@ -190,11 +185,6 @@ def test_a_replica_that_the_engine_could_not_restart_is_reported_without_a_journ
     assert found.message.startswith("main/0 could not be started again: Bind for")
 
 
-def test_removed_replicas_are_lost_and_not_pending() -> None:
-    found = view([], journal({"e": "go"}), expected_replicas=EXPECTED)
-    assert [each.state for each in found.replicas] == ["lost", "lost"]
-
-
 @pytest.mark.parametrize(
     ("state", "waits"), [("paused", "paused"), ("restarting 1", "waits to be restarted")]
 )
@@ -208,7 +198,8 @@ HAND = {"e": "hand", "id": "id0", "started_at": 10.0}
 def test_a_run_after_the_run_that_was_stopped_by_hand_can_fail() -> None:
     found = seen("exited 3", "exited 0", record_events=journal({"e": "go"}, {**HAND, "started_at": 9.0}))
     assert (found.state, found.message) == ("failed", "main/0 exited with 3")
-    assert seen("exited 3", "exited 0", record_events=journal({"e": "go"}, HAND)).state == "cancelled"
+    stopped = seen("exited 3", "exited 0", record_events=journal({"e": "go"}, HAND))
+    assert (stopped.state, stopped.drift) == ("cancelled", "main/0 was stopped by hand")
 
 
 def test_a_replica_that_ended_before_the_stop_does_not_count_as_stopped() -> None:
@@ -249,11 +240,6 @@ def test_a_replica_in_its_pause_waits_and_its_app_runs(other: str) -> None:
         None,
     )
     assert (first.num_restarts, second.num_restarts) == (1, 0)
-
-
-def test_a_pause_doubles_up_to_five_minutes() -> None:
-    assert [pause_s(2, n) for n in (1, 2, 3, 8, 9, 1000)] == [2, 4, 8, 256, 300, 300]
-    assert pause_s(0, 7) == 0
 
 
 def test_without_a_record_a_failed_replica_may_be_in_its_pause() -> None:
