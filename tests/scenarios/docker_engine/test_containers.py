@@ -3,15 +3,26 @@
 import http.client
 import os
 import time
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from launcher.errors import SchedulerError, StartError
-from launcher.specs import AppState, Resource
+from launcher.specs import AppState, BindMount, DeviceMount, Resource
 from tests.contract.conftest import DockerCase
 from tests.engines.docker import Daemon
+from tests.ports import free_port
 from tests.waiting import PATIENCE_S
+
+DEVICES = ("/dev/fuse", "/dev/kvm", "/dev/net/tun", "/dev/loop-control")
+"""Devices that no container has unless it is given them."""
+
+
+def host_config(app_id: str) -> dict[str, Any]:
+    """Return the host configuration of the first container of an app."""
+    found: dict[str, Any] = Daemon().inspect(f"{app_id}-r-0")["HostConfig"]
+    return found
 
 
 def printed(case: DockerCase, script: str, **fields: Any) -> list[str]:
@@ -24,6 +35,11 @@ def printed(case: DockerCase, script: str, **fields: Any) -> list[str]:
 
 def published(app_id: str) -> dict[str, Any]:
     return dict(Daemon().inspect(f"{app_id}-r-0")["NetworkSettings"]["Ports"])
+
+
+def test_a_container_that_the_kernel_killed_for_memory_fails_with_that_reason(case: DockerCase) -> None:
+    found = case.run(case.app("x=a; while :; do x=$x$x; done", resource=Resource(cpu=1, gpu=0, memMB=16)))
+    assert (found.state, found.msg) == (AppState.FAILED, "r/0 was killed: out of memory")
 
 
 def test_the_engine_chooses_an_ephemeral_port_that_only_this_machine_reaches(case: DockerCase) -> None:
@@ -50,6 +66,11 @@ def _served(port: int) -> bytes:
             connection.close()
 
 
+def test_no_port_is_published_with_ports_none(case: DockerCase) -> None:
+    app_id = case.start(case.app("exec sleep 1000", port_map={"http": 8080}), ports="none")
+    assert not any(published(app_id).values())
+
+
 def test_a_taken_fixed_port_is_named_and_leaves_no_app(case, launcher_home):
     first = case.start(case.app("exec sleep 1000", port_map={"http": 8080}))
     [bound] = published(first)["8080/tcp"]
@@ -59,6 +80,32 @@ def test_a_taken_fixed_port_is_named_and_leaves_no_app(case, launcher_home):
     assert "sleep 1000" in str(caught.value)
     assert [each.app_id for each in case.listed()] == [first]
     assert os.listdir(launcher_home / "docker" / "apps") == [first]
+
+
+def test_a_fixed_port_has_the_same_number_on_the_host(case: DockerCase) -> None:
+    port = free_port()
+    app_id = case.start(case.app("exec sleep 1000", port_map={"http": port}), ports="fixed")
+    assert published(app_id) == {f"{port}/tcp": [{"HostIp": "127.0.0.1", "HostPort": str(port)}]}
+
+
+def test_a_read_only_mount_cannot_be_written(case: DockerCase, tmp_path: Path) -> None:
+    (tmp_path / "given").mkdir()
+    (tmp_path / "given" / "file").write_text("text\n")
+    mounts = [BindMount(str(tmp_path / "given"), "/given", read_only=True)]
+    out = printed(case, "cat /given/file; touch /given/new 2>/dev/null || echo refused", mounts=mounts)
+    assert out == ["text\n", "refused\n"]
+    assert os.listdir(tmp_path / "given") == ["file"]
+
+
+def test_a_mounted_device_has_the_given_permissions(case: DockerCase) -> None:
+    device = next((path for path in DEVICES if os.path.exists(path)), None)
+    if device is None:
+        pytest.skip(f"there is none of {', '.join(DEVICES)}")
+    script = "(exec 3</dev/given) && echo read; (exec 3<>/dev/given) && echo write; test -e /dev/given"
+    given = printed(case, script, mounts=[DeviceMount(device, "/dev/given", "rw")])
+    assert [line for line in given if line in ("read\n", "write\n")] == ["read\n", "write\n"]
+    narrow = printed(case, script, mounts=[DeviceMount(device, "/dev/given", "r")])
+    assert [line for line in narrow if line in ("read\n", "write\n")] == ["read\n"]
 
 
 def test_a_user_without_rights_shares_the_scratch_folder(case: DockerCase) -> None:
@@ -72,6 +119,25 @@ def test_a_user_without_rights_shares_the_scratch_folder(case: DockerCase) -> No
     assert out == ["1234\n", "1234\n", "hello\n"]
 
 
+def test_a_container_without_a_network_has_only_loopback(case: DockerCase) -> None:
+    assert printed(case, "ls /sys/class/net", cfg={"network": "none"}) == ["lo\n"]
+
+
+def test_replicas_on_the_network_of_the_host_reach_each_other_on_localhost(case: DockerCase) -> None:
+    script = "readlink /proc/self/ns/net; echo $LAUNCHER_RANK0_HOST"
+    first, where, second, _ = printed(case, script, replicas=2, cfg={"network": "host"})
+    assert first == second
+    assert where == "localhost\n"
+
+
+def test_replicas_on_the_launcher_network_find_each_other_by_name(case: DockerCase) -> None:
+    script = """
+        if [ $<replica_id> = 0 ]; then echo hello | busybox nc -l -p 4242
+        else until busybox nc "$LAUNCHER_RANK0_HOST" 4242 2>/dev/null; do sleep 0.05; done; fi
+    """
+    assert printed(case, script, replicas=2) == ["hello\n"]
+
+
 def test_gpus_that_the_engine_lacks_are_refused_and_leave_no_container(case, launcher_home):
     with pytest.raises(StartError, match="cannot start r/0: ") as caught:
         case.start(case.app("true", replicas=2, resource=Resource(cpu=1, gpu=999, memMB=64)))
@@ -79,9 +145,21 @@ def test_gpus_that_the_engine_lacks_are_refused_and_leave_no_container(case, lau
     assert case.rests_of(launcher_home) == []
 
 
+def test_the_log_of_a_container_is_bounded_by_its_options(case: DockerCase) -> None:
+    app_id = case.start(case.app("seq 1 20000"), log_max_size="10k", log_max_files=2)
+    case.end(app_id)
+    config = host_config(app_id)["LogConfig"]
+    assert config == {"Type": "json-file", "Config": {"max-size": "10k", "max-file": "2"}}
+    kept = case.lines(app_id)
+    assert 10 < len(kept) < 1000
+    assert kept[-1] == "20000\n"
+
+
 @pytest.mark.parametrize(
     ("entrypoint", "cfg"),
     [
+        ("no-such-command", {}),
+        ("/no/such/command", {}),
         ("./sh", {"workdir": "/etc"}),
         ("/etc/passwd", {}),
         ("/etc", {}),
@@ -126,4 +204,13 @@ def test_read_only_containers_of_a_user_without_rights_are_refused(case: DockerC
     info.request.containers[0].kwargs["read_only"] = True
     with pytest.raises(SchedulerError, match="every container is `read_only`"):
         case.scheduler.schedule(info)
+    assert case.listed() == []
+
+
+def test_an_invalid_edit_of_a_dry_run_is_refused_and_leaves_no_app(case: DockerCase) -> None:
+    info = case.scheduler.submit_dryrun(case.app("true"), {})
+    info.request.containers[0].kwargs["read_onli"] = True
+    with pytest.raises(SchedulerError, match="`read_onli`") as caught:
+        case.scheduler.schedule(info)
+    assert caught.value.hint == "did you mean `read_only`?"
     assert case.listed() == []
