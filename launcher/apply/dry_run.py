@@ -1,13 +1,16 @@
-"""Bind every launch that a plan starts to this machine, and check it with its scheduler."""
+"""Bind every launch that a plan starts to this machine, and check it with its scheduler.
+
+With `--check`, the scheduler is asked as well whether it takes the request.
+"""
 
 from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from operator import attrgetter
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from launcher import git
 from launcher.apply.engines import Engines
@@ -15,13 +18,14 @@ from launcher.dataclass import replace
 from launcher.errors import LauncherError, SchedulerError
 from launcher.plan.diff import Change, is_workspace_digest
 from launcher.plan.model import Plan
-from launcher.plan.step import Guard, Step
+from launcher.plan.step import Guard, Reason, Step
 from launcher.specs.app import ROLE_FIELDS, Role
 from launcher.specs.attempt import StoodOn
 from launcher.specs.launch import JobKey, Launch, WorkspaceRef
 from launcher.text import some_of
 
 if TYPE_CHECKING:
+    from launcher.schedulers.staged import Verdict
     from launcher.specs.binding import BoundLaunch
 
 
@@ -71,6 +75,41 @@ def dry_run_plan(plan: Plan, engines: Engines, *, requests: bool = False) -> Pla
     if notes := _kept_notes(plan, engines):
         checked = checked.with_notes(notes)
     return replace(checked, steps=tuple(_with_untracked(step, engines) for step in checked.steps))
+
+
+def ask_schedulers(
+    plan: Plan, engines: Engines
+) -> tuple[dict[JobKey, Reason], dict[JobKey, tuple[str, ...]]]:
+    """Ask about the requests of a dry-run plan, except for attempts to resume, which were submitted before.
+
+    Returns job → why its request is refused, and job → a note on a request that was not judged.
+    """
+    asked: dict[str, dict[str, Step]] = {}  # scheduler → app id → step
+    for step in plan.steps:
+        if step.starts and step.kind != "resume" and step.launch is not None:
+            asked.setdefault(step.launch.scheduler, {})[step.app_id] = step
+    refused: dict[JobKey, Reason] = {}
+    notes: dict[JobKey, tuple[str, ...]] = {}
+    for name, steps in asked.items():
+        requests = {
+            app_id: each.bound.info for app_id, each in steps.items() if each.bound and each.bound.info
+        }
+        for app_id, verdict in engines.get(name).check(requests).items():
+            key = steps[app_id].key
+            if verdict.refusal:
+                refused[key] = _refused(name, verdict, steps[app_id])
+            else:
+                notes[key] = (f"not checked whether {name} takes the request: {verdict.unchecked}",)
+    return refused, notes
+
+
+def _refused(scheduler: str, verdict: Verdict, step: Step) -> Reason:
+    value: Any = step.document if verdict.path else None
+    for part in filter(None, verdict.path.split(".")):
+        value = value.get(part) if isinstance(value, Mapping) else None
+    if value is None:
+        return Reason("refused", detail=f"{scheduler} refuses the request: {verdict.refusal}")
+    return Reason("refused", verdict.path, new=value, detail=f"is refused by {scheduler}: {verdict.refusal}")
 
 
 class Refusals:

@@ -6,7 +6,6 @@ from typing import Any
 import pytest
 
 from launcher.apply.events import Outcome
-from launcher.ci.applied import applied_check, applied_in
 from launcher.ci.approvals import (
     ApprovalScope,
     Merged,
@@ -16,6 +15,7 @@ from launcher.ci.approvals import (
     without,
 )
 from launcher.ci.forge import MOST_CHARACTERS, CheckRun, Pull
+from launcher.ci.record import applied_check, applied_in
 from launcher.errors import LauncherError
 from launcher.plan.approved import judged
 from launcher.plan.effects import Approval, Refusal, Start, start_of

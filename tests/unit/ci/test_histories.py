@@ -5,10 +5,10 @@ from random import Random
 
 import pytest
 
-from launcher.ci.applied import applied_check
 from launcher.ci.approvals import ApprovalScope, CommitHistory, effect_checks
 from launcher.ci.forge import Check, CheckRun, Pull
 from launcher.ci.github import GitHub
+from launcher.ci.record import applied_check
 from launcher.errors import StaleError
 from launcher.plan.approved import judged
 from launcher.plan.effects import Approval, Start, started_by
