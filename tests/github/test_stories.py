@@ -171,30 +171,6 @@ def test_a_pull_request_mends_a_job_that_could_not_be_started(hub, scenario):
 
 @pytest.mark.slow
 @BOTH
-def test_a_reverted_pull_request_runs_the_former_document_again(hub, scenario):
-    for number, word in enumerate(("old", "new", "old"), 1):
-        hub.propose(number, job("train", f"echo {word}"))
-        hub.land(number)
-        scenario.wait("train")
-    assert attempts(scenario, "train") == ["1", "2", "3"]
-    assert scenario.logs("train").strip() == "old"
-
-
-@pytest.mark.slow
-@BOTH
-def test_a_run_that_is_repeated_when_a_later_one_has_applied_its_merge_starts_nothing(hub, scenario):
-    merges = []
-    for number, word in enumerate(("old", "new"), 1):
-        hub.propose(number, job("train", f"echo {word}"))
-        merges.append(hub.merge(number))
-    hub.pushed()
-    scenario.wait("train")
-    assert "a later commit of main" in hub.pushed(merges[0], code=4).output
-    assert attempts(scenario, "train") == ["2"]
-
-
-@pytest.mark.slow
-@BOTH
 def test_a_file_of_the_checkout_is_read_by_the_job_that_its_pull_request_adds(hub, scenario):
     """With `workspace: .` the digest of the files is the same in the checkouts of plan and apply."""
     hub.propose(1, {"words.txt": "hello\n", **job("read", "cat words.txt", "workspace: .\n")})

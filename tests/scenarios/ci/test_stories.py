@@ -85,14 +85,13 @@ def test_the_comment_of_a_commit_that_cannot_be_planned_shows_no_older_plan(
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("squash", [True, False], ids=["squash", "merge commit"])
-def test_two_pull_requests_merged_at_once_are_both_applied_once(
-    repo: Repository, github: FakeGitHub, scenario: Scenario, squash: bool
+def test_two_pull_requests_merged_at_once_by_merge_commits_are_both_applied_once(
+    repo: Repository, github: FakeGitHub, scenario: Scenario
 ) -> None:
     for number, name in ((1, "one"), (2, "two")):
         repo.propose(number, {f"{name}.launcher.yaml": job(name)})
-    repo.merge(1, squash=squash)
-    repo.merge(2, squash=squash)
+    repo.merge(1, squash=False)
+    repo.merge(2, squash=False)
     for _ in range(2):  # the run of the second merge, too
         repo.apply()
     assert ran(scenario) == {"base": [""], "one": ["1"], "two": ["2"]}
