@@ -194,18 +194,6 @@ def test_a_pull_request_of_a_fork_is_shown_on_a_hosted_runner_and_approved_by_th
 
 
 @pytest.mark.slow
-def test_a_fork_merged_without_the_queue_is_held_until_a_manual_run_applies_it(hub, scenario):
-    hub.pull_request(1, job("train"))
-    hub.github.pulls[1]["head"]["repo"] = {"full_name": "they/vision"}
-    hub.planned(1)
-    hub.merge(1)
-    told = hub.pushed(code=4).output
-    assert scenario.attempts("train", project="vision") == []
-    hub.dispatched(digest_in(told))
-    assert len(attempts(scenario, "train")) == 1
-
-
-@pytest.mark.slow
 def test_a_merge_queue_approves_the_combined_plan_of_two_pull_requests(hub, scenario):
     hub.push({"words.txt": "old\n", **job("read", "cat words.txt", "workspace: .\n")})
     hub.dispatched(digest_in(hub.pushed(code=4).output))

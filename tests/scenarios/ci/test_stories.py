@@ -316,7 +316,9 @@ def test_a_report_is_written_once_when_all_jobs_have_ended(
     repo: Repository, github: FakeGitHub, scenario: Scenario
 ) -> None:
     gate = scenario.gate()
-    repo.propose(1, {"waits.launcher.yaml": until_opened("waits", gate), "train.launcher.yaml": job("train")})
+    script = """echo {\\"loss\\": 0.5} >$LAUNCHER_OUTPUT_DIR/metrics.json"""
+    train = f"version: 1\nname: train\nroles: {{main: {{entrypoint: sh, args: [-c, '{script}']}}}}\n"
+    repo.propose(1, {"waits.launcher.yaml": until_opened("waits", gate), "train.launcher.yaml": train})
     commit = repo.merge(1)
     repo.apply()
     gate.entered()
@@ -331,6 +333,7 @@ def test_a_report_is_written_once_when_all_jobs_have_ended(
     assert "### 2 succeeded" in told
     assert f"Started by the merge `{commit[:7]}`" in told
     assert "| train@1 | succeeded |" in told.replace("\\", "")
+    assert "| loss | - | 0.5 |  |" in told
 
 
 @pytest.mark.slow
@@ -421,20 +424,6 @@ def test_a_pull_request_that_touches_no_job_passes_and_is_reported_without_a_com
     repo.report()
     assert github.bodies(1) == []
     assert len([each for each in github.checks if each["name"].startswith("launcher report")]) == 2
-
-
-@pytest.mark.slow
-def test_a_report_shows_results_beside_the_results_of_the_success_before(
-    repo: Repository, github: FakeGitHub, scenario: Scenario
-) -> None:
-    for number, loss in enumerate((0.5, 0.25), 1):
-        script = f"""echo {{\\"loss\\": {loss}}} >$LAUNCHER_OUTPUT_DIR/metrics.json"""
-        text = f"version: 1\nname: train\nroles: {{main: {{entrypoint: sh, args: [-c, '{script}']}}}}\n"
-        repo.land(number, {"train.launcher.yaml": text})
-        scenario.wait("train")
-        repo.report()
-    assert "| loss | - | 0.5 |  |" in github.bodies(1)[-1]
-    assert "| loss | 0.5 | 0.25 | -0.25 (-50 %) |" in github.bodies(2)[-1]
 
 
 @pytest.mark.slow
