@@ -7,8 +7,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
@@ -34,16 +33,14 @@ def bind_plan(plan: Plan, engines: Engines) -> Plan:
 
     Steps that a dry run has bound stay as they are.
     """
-    refused = Refusals()
-    steps: list[Step] = []
-    for step in plan.steps:
-        with refused.of(step.key):
-            if step.starts and step.launch is not None and step.bound is None:
-                _check_needs(step, engines)
-                step = replace(step, bound=engines.bind(step.launch))
-            steps.append(step)
-    refused.check()
-    return replace(plan, steps=tuple(steps))
+
+    def bound(step: Step) -> Step:
+        if not step.starts or step.launch is None or step.bound is not None:
+            return step
+        _check_needs(step, engines)
+        return replace(step, bound=engines.bind(step.launch))
+
+    return replace(plan, steps=_each(plan.steps, bound))
 
 
 def dry_run_plan(plan: Plan, engines: Engines, *, requests: bool = False) -> Plan:
@@ -57,23 +54,18 @@ def dry_run_plan(plan: Plan, engines: Engines, *, requests: bool = False) -> Pla
 
     Raises SchedulerError with every refusal: of a request, or of a stop that a scheduler cannot reach.
     """
-    refused = Refusals()
     rehearsal = _Rehearsal(engines, is_shared=not requests)
-    steps: list[Step] = []
-    for step in plan.steps:
+
+    def rehearsed(step: Step) -> Step:
         if not (step.starts or step.stops or step.withdraws or step.leftovers):
-            steps.append(step)
-            continue
-        with refused.of(step.key):
-            # The attempts that it would stop or resume may be on an engine that was not observed.
-            goes_on = [Guard.of(step.latest)] if step.kind == "resume" and step.latest is not None else []
-            for old in (*step.stops, *step.withdraws, *step.leftovers, *goes_on):
-                engines.get(old.scheduler).check_cancel(old.app_id)
-            steps.append(rehearsal.of(step))
-    refused.check()
-    checked = replace(plan, steps=tuple(steps))
-    if notes := _kept_notes(plan, engines):
-        checked = checked.with_notes(notes)
+            return step
+        # The attempts that it would stop or resume may be on an engine that was not observed.
+        goes_on = [Guard.of(step.latest)] if step.kind == "resume" and step.latest is not None else []
+        for old in (*step.stops, *step.withdraws, *step.leftovers, *goes_on):
+            engines.get(old.scheduler).check_cancel(old.app_id)
+        return rehearsal.of(step)
+
+    checked = replace(plan, steps=_each(plan.steps, rehearsed)).with_notes(_kept_notes(plan, engines))
     return replace(checked, steps=tuple(_with_untracked(step, engines) for step in checked.steps))
 
 
@@ -112,26 +104,20 @@ def _refused(scheduler: str, verdict: Verdict, step: Step) -> Reason:
     return Reason("refused", verdict.path, new=value, detail=f"is refused by {scheduler}: {verdict.refusal}")
 
 
-class Refusals:
-    """The refusals of schedulers for several jobs, raised as one error."""
-
-    def __init__(self) -> None:
-        self._found: list[tuple[JobKey, LauncherError]] = []
-
-    @contextmanager
-    def of(self, key: JobKey) -> Iterator[None]:
-        """Record the error that the body of a `with` raises for this job."""
+def _each(steps: Iterable[Step], act: Callable[[Step], Step]) -> tuple[Step, ...]:
+    """Return the results of `act` for all steps. Raises SchedulerError with every refusal."""
+    done: list[Step] = []
+    refused: list[tuple[JobKey, LauncherError]] = []
+    for step in steps:
         try:
-            yield
+            done.append(act(step))
         except LauncherError as error:
-            self._found.append((key, error))
-
-    def check(self) -> None:
-        """Raise SchedulerError when a job was refused."""
-        if self._found:
-            lines = [f"{key.job}: {error}" for key, error in self._found]
-            hints = dict.fromkeys(error.hint for _, error in self._found if error.hint)
-            raise SchedulerError("\n".join(lines), hint="; ".join(hints) or None)
+            refused.append((step.key, error))
+    if refused:
+        lines = [f"{key.job}: {error}" for key, error in refused]
+        hints = dict.fromkeys(error.hint for _, error in refused if error.hint)
+        raise SchedulerError("\n".join(lines), hint="; ".join(hints) or None)
+    return tuple(done)
 
 
 class _Rehearsal:
