@@ -132,23 +132,6 @@ def test_each_record_that_was_changed_makes_its_link_wrong(repo: Repository) -> 
 
 
 @pytest.mark.slow
-def test_changed_files_of_the_output_folder_are_wrong(repo: Repository, scenario: Scenario) -> None:
-    (model,) = repo.home.glob("local/outputs/*/model")
-    was = model.read_bytes()
-    for change in (
-        lambda: model.write_text("9\n"),
-        lambda: model.chmod(0o755),
-        lambda: model.rename(f"{model}2"),
-    ):
-        change()
-        assert verified(repo, code=8)["outputs"]["why"] == "its files have changed"
-        for each in model.parent.iterdir():
-            each.unlink()
-        model.write_bytes(was)
-        assert verified(repo, code=0)["outputs"]["mark"] == "checked"
-
-
-@pytest.mark.slow
 def test_a_missing_approval_and_an_unmerged_pull_request_on_github_are_found(
     repo: Repository, github: FakeGitHub
 ) -> None:
