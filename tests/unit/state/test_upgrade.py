@@ -26,9 +26,8 @@ NEW = attempt(
     review="lr1:sha256:ab",
     output_digest="ou1:sha256:cd",
     images={"main": "sha256:ef"},
-    used={"main": Use((1.0, 0.5, 200, "process"), wall_s=3.0)},
 )
-"""An attempt with a value in each column that a later version has added."""
+"""An attempt with values in the columns that later versions have added, but for its use."""
 _SINCE_10 = ("review", "receivers", "output_digest", "images")
 _SINCE_9 = ("matrix", "reason", *_SINCE_10)
 
@@ -92,8 +91,14 @@ def test_an_upgrade_keeps_every_attempt_and_takes_attempts_of_this_version(ledge
         assert [entry.number for entry in store.live_attempts()] == [3, 4, 2]
         assert {entry.app_id for entry in store.live()} >= {ATTEMPTS[1].app_id, "train-4-x", "loose"}
         assert [each.number for each in store.matching("none-*", matrix="sweep")] == [4]
+        ended = end_of(ATTEMPTS[1].app_id, "succeeded", 9.0)
+        ended.used = {"main": Use((1.0, 0.5, 200, "process"), wall_s=3.0)}
+        assert store.end(ended)
+        assert not store.end(end_of(ATTEMPTS[1].app_id, "succeeded", 9.0)), "it does not take the use away"
     with Store.open() as store:
-        assert store.attempts(key())[1:] == [NEW, *ATTEMPTS[::-1]]
+        _, new, second, first = store.attempts(key())
+        assert (new, first) == (NEW, ATTEMPTS[0])
+        assert (second.used["main"].cpu_s, second.used["main"].wall_s) == (1.5, 3.0)
     assert version(ledger) == VERSION
 
 
@@ -181,15 +186,6 @@ def test_a_client_of_the_version_before_goes_on_recording_what_it_has_begun(ledg
         3: (new.state, "sweep"),
         4: ("succeeded", ""),
     }
-
-
-def test_an_end_without_use_leaves_the_recorded_use():
-    ended = end_of(ATTEMPTS[1].app_id, "succeeded", 9.0)
-    ended.used = NEW.used
-    with Store.open() as store:
-        assert store.end(ended)
-        assert not store.end(end_of(ATTEMPTS[1].app_id, "succeeded", 9.0))
-        assert store.attempts(key(), 1)[0].used == NEW.used
 
 
 def test_the_refusal_of_a_newer_ledger_names_a_way_back_that_works(launcher_home: Path):
