@@ -170,6 +170,16 @@ def test_a_pull_request_mends_a_job_that_could_not_be_started(hub, scenario):
 
 
 @pytest.mark.slow
+def test_a_reverted_pull_request_mends_a_failed_job_and_runs_the_former_document_again(hub, scenario):
+    for number, run in enumerate(("echo old", "exit 4", "echo old"), 1):
+        hub.propose(number, job("train", run))
+        hub.land(number)
+        scenario.launcher("wait", "train", code=None)
+    assert attempts(scenario, "train") == ["1", "2", "3"]
+    assert scenario.logs("train").strip() == "old"
+
+
+@pytest.mark.slow
 @BOTH
 def test_a_file_of_the_checkout_is_read_by_the_job_that_its_pull_request_adds(hub, scenario):
     """With `workspace: .` the digest of the files is the same in the checkouts of plan and apply."""

@@ -444,32 +444,6 @@ def test_a_plan_over_budget_fails_on_the_pull_request_and_is_not_applied(
 
 
 @pytest.mark.slow
-def test_the_comment_says_what_an_apply_has_stopped_and_what_it_holds(
-    repo: Repository, github: FakeGitHub, scenario: Scenario
-) -> None:
-    gate = scenario.gate()
-    repo.land(1, {"serve.launcher.yaml": until_opened("serve", gate), **PRUNES})
-    gate.entered()
-    repo.land(2, {"serve.launcher.yaml": None})
-    assert github.bodies(2)[0].endswith(": stopped serve\n")
-    repo.land(3, {"w/train.launcher.yaml": job("train", more="workspace: .\n")})
-    for number in (4, 5):
-        repo.propose(number, {f"w/{number}.txt": "a file of its workspace"})
-    for number in (4, 5):
-        repo.merge(number)
-    repo.pull_request(6, {"late.launcher.yaml": job("late")})
-    repo.merge(6)
-    repo.apply(code=4)
-    for number in (4, 5):
-        assert "held train (combined: " in github.bodies(number)[0].splitlines()[-1]
-    repo.propose(7, {"next.launcher.yaml": job("next", "v1")})
-    repo.pull_request(7, {"next.launcher.yaml": job("next", "v2")})
-    repo.merge(7)
-    repo.apply(code=4)
-    assert github.bodies(7)[0].endswith(": nothing of it, since its last commit has no plan\n")
-
-
-@pytest.mark.slow
 def test_only_a_plan_asks_schedulers_about_requests(repo: Repository) -> None:
     repo.pull_request(1, {"train.launcher.yaml": job("train")})
     assert "train  create" in repo.plan(1, "--check")
