@@ -18,9 +18,10 @@ from typing import TypeVar
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
+from launcher.apply.observe import merge
 from launcher.plan.model import Plan
 from launcher.plan.reconcile import reconcile
-from launcher.plan.snapshot import Snapshot, merge
+from launcher.plan.snapshot import Snapshot
 from launcher.specs import AppDef, Resource, Role
 from launcher.specs.attempt import Attempt
 from launcher.specs.jobkey import JobKey, attempt_id

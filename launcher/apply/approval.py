@@ -62,7 +62,7 @@ def check_approved(plan: Plan, *, allow_destructive: bool, holds_alone: bool = F
         )
     if not holds_alone:
         check_capacity({step.key: step.reasons[0] for step in plan.steps if step.blocked in LACKING})
-    destructive = unapproved_stops(plan)
+    destructive = plan.unapproved_stops
     if destructive and not allow_destructive:
         has_file = any(step.kind == "replace" and str(step.key) in destructive for step in plan.steps)
         lifecycle = ", or set `on_change: replace` in the lifecycle of the job" if has_file else ""
@@ -86,11 +86,6 @@ def check_capacity(lacks: Mapping[JobKey, Reason]) -> None:
             ),
             hint=f"{remedy}; nothing was submitted",
         )
-
-
-def unapproved_stops(plan: Plan) -> list[str]:
-    """Return the jobs whose running attempt the plan stops although their job file does not consent."""
-    return [str(step.key) for step in plan.steps if step.destructive and not step.consented]
 
 
 def check_secrets(plan: Plan, notify: Iterable[Destination] = ()) -> None:

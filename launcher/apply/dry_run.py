@@ -1,13 +1,15 @@
-"""Bind every launch that a plan starts to this machine, and check it with its scheduler."""
+"""Bind every launch that a plan starts to this machine, and check it with its scheduler.
+
+With `--check`, the scheduler is asked as well whether it takes the request.
+"""
 
 from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from operator import attrgetter
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from launcher import git
 from launcher.apply.engines import Engines
@@ -15,13 +17,14 @@ from launcher.dataclass import replace
 from launcher.errors import LauncherError, SchedulerError
 from launcher.plan.diff import Change, is_workspace_digest
 from launcher.plan.model import Plan
-from launcher.plan.step import Guard, Step
+from launcher.plan.step import Guard, Reason, Step
 from launcher.specs.app import ROLE_FIELDS, Role
 from launcher.specs.attempt import StoodOn
 from launcher.specs.launch import JobKey, Launch, WorkspaceRef
 from launcher.text import some_of
 
 if TYPE_CHECKING:
+    from launcher.schedulers.staged import Verdict
     from launcher.specs.binding import BoundLaunch
 
 
@@ -30,16 +33,14 @@ def bind_plan(plan: Plan, engines: Engines) -> Plan:
 
     Steps that a dry run has bound stay as they are.
     """
-    refused = Refusals()
-    steps: list[Step] = []
-    for step in plan.steps:
-        with refused.of(step.key):
-            if step.starts and step.launch is not None and step.bound is None:
-                _check_needs(step, engines)
-                step = replace(step, bound=engines.bind(step.launch))
-            steps.append(step)
-    refused.check()
-    return replace(plan, steps=tuple(steps))
+
+    def bound(step: Step) -> Step:
+        if not step.starts or step.launch is None or step.bound is not None:
+            return step
+        _check_needs(step, engines)
+        return replace(step, bound=engines.bind(step.launch))
+
+    return replace(plan, steps=_each(plan.steps, bound))
 
 
 def dry_run_plan(plan: Plan, engines: Engines, *, requests: bool = False) -> Plan:
@@ -53,46 +54,70 @@ def dry_run_plan(plan: Plan, engines: Engines, *, requests: bool = False) -> Pla
 
     Raises SchedulerError with every refusal: of a request, or of a stop that a scheduler cannot reach.
     """
-    refused = Refusals()
     rehearsal = _Rehearsal(engines, is_shared=not requests)
-    steps: list[Step] = []
-    for step in plan.steps:
+
+    def rehearsed(step: Step) -> Step:
         if not (step.starts or step.stops or step.withdraws or step.leftovers):
-            steps.append(step)
-            continue
-        with refused.of(step.key):
-            # The attempts that it would stop or resume may be on an engine that was not observed.
-            goes_on = [Guard.of(step.latest)] if step.kind == "resume" and step.latest is not None else []
-            for old in (*step.stops, *step.withdraws, *step.leftovers, *goes_on):
-                engines.get(old.scheduler).check_cancel(old.app_id)
-            steps.append(rehearsal.of(step))
-    refused.check()
-    checked = replace(plan, steps=tuple(steps))
-    if notes := _kept_notes(plan, engines):
-        checked = checked.with_notes(notes)
+            return step
+        # The attempts that it would stop or resume may be on an engine that was not observed.
+        goes_on = [Guard.of(step.latest)] if step.kind == "resume" and step.latest is not None else []
+        for old in (*step.stops, *step.withdraws, *step.leftovers, *goes_on):
+            engines.get(old.scheduler).check_cancel(old.app_id)
+        return rehearsal.of(step)
+
+    checked = replace(plan, steps=_each(plan.steps, rehearsed)).with_notes(_kept_notes(plan, engines))
     return replace(checked, steps=tuple(_with_untracked(step, engines) for step in checked.steps))
 
 
-class Refusals:
-    """The refusals of schedulers for several jobs, raised as one error."""
+def ask_schedulers(
+    plan: Plan, engines: Engines
+) -> tuple[dict[JobKey, Reason], dict[JobKey, tuple[str, ...]]]:
+    """Ask about the requests of a dry-run plan, except for attempts to resume, which were submitted before.
 
-    def __init__(self) -> None:
-        self._found: list[tuple[JobKey, LauncherError]] = []
+    Returns job → why its request is refused, and job → a note on a request that was not judged.
+    """
+    asked: dict[str, dict[str, Step]] = {}  # scheduler → app id → step
+    for step in plan.steps:
+        if step.starts and step.kind != "resume" and step.launch is not None:
+            asked.setdefault(step.launch.scheduler, {})[step.app_id] = step
+    refused: dict[JobKey, Reason] = {}
+    notes: dict[JobKey, tuple[str, ...]] = {}
+    for name, steps in asked.items():
+        requests = {
+            app_id: each.bound.info for app_id, each in steps.items() if each.bound and each.bound.info
+        }
+        for app_id, verdict in engines.get(name).check(requests).items():
+            key = steps[app_id].key
+            if verdict.refusal:
+                refused[key] = _refused(name, verdict, steps[app_id])
+            else:
+                notes[key] = (f"not checked whether {name} takes the request: {verdict.unchecked}",)
+    return refused, notes
 
-    @contextmanager
-    def of(self, key: JobKey) -> Iterator[None]:
-        """Record the error that the body of a `with` raises for this job."""
+
+def _refused(scheduler: str, verdict: Verdict, step: Step) -> Reason:
+    value: Any = step.document if verdict.path else None
+    for part in filter(None, verdict.path.split(".")):
+        value = value.get(part) if isinstance(value, Mapping) else None
+    if value is None:
+        return Reason("refused", detail=f"{scheduler} refuses the request: {verdict.refusal}")
+    return Reason("refused", verdict.path, new=value, detail=f"is refused by {scheduler}: {verdict.refusal}")
+
+
+def _each(steps: Iterable[Step], act: Callable[[Step], Step]) -> tuple[Step, ...]:
+    """Return the results of `act` for all steps. Raises SchedulerError with every refusal."""
+    done: list[Step] = []
+    refused: list[tuple[JobKey, LauncherError]] = []
+    for step in steps:
         try:
-            yield
+            done.append(act(step))
         except LauncherError as error:
-            self._found.append((key, error))
-
-    def check(self) -> None:
-        """Raise SchedulerError when a job was refused."""
-        if self._found:
-            lines = [f"{key.job}: {error}" for key, error in self._found]
-            hints = dict.fromkeys(error.hint for _, error in self._found if error.hint)
-            raise SchedulerError("\n".join(lines), hint="; ".join(hints) or None)
+            refused.append((step.key, error))
+    if refused:
+        lines = [f"{key.job}: {error}" for key, error in refused]
+        hints = dict.fromkeys(error.hint for _, error in refused if error.hint)
+        raise SchedulerError("\n".join(lines), hint="; ".join(hints) or None)
+    return tuple(done)
 
 
 class _Rehearsal:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from launcher import git
 from launcher.apply.approval import check_capacity, check_plan
-from launcher.apply.dry_run import dry_run_plan
+from launcher.apply.dry_run import ask_schedulers, dry_run_plan
 from launcher.apply.engines import Engines, opened
 from launcher.apply.observe import CheckoutFiles, observe
 from launcher.dataclass import replace
@@ -82,8 +82,6 @@ def plan_launches(
     decided = partial(reconcile, chosen, snapshot, choices, others=others, room=room, edited=edited)
     plan = dry_run_plan(decided(), engines, requests=requests or choices.check)
     if choices.check:
-        from launcher.apply.check import ask_schedulers
-
         refused, notes = ask_schedulers(plan, engines)
         plan = dry_run_plan(decided(refused=refused), engines, requests=requests) if refused else plan
         plan = plan.with_notes(notes)

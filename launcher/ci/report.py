@@ -12,9 +12,9 @@ from collections.abc import Callable, Mapping, Sequence
 from itertools import accumulate, chain
 from typing import Any, Final, NamedTuple
 
-from launcher.ci.applied import AppliedJobs, applied_in
 from launcher.ci.approvals import ApprovalScope, Forge, names, plain
 from launcher.ci.forge import MOST_CHARACTERS, Check, CheckRun, ForgeError
+from launcher.ci.record import AppliedJobs, applied_in
 from launcher.inventory.outputs import ResultRow, shown
 from launcher.text import fenced, fold, named, natural, plural
 

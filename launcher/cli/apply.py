@@ -8,7 +8,7 @@ from functools import partial
 from typing import Any
 
 from launcher.apply.apply import apply_launches, apply_plan
-from launcher.apply.approval import check_approved, check_secrets, unapproved_stops
+from launcher.apply.approval import check_approved, check_secrets
 from launcher.apply.events import Result
 from launcher.apply.plans import make_plan
 from launcher.cli import jobs
@@ -216,7 +216,7 @@ def _agreed(launches: Sequence[Launch], choices: Any, args: Any, console: Consol
     check_secrets(plan)
     if plan.is_empty:
         return plan
-    approval = "--yes --allow-destructive" if unapproved_stops(plan) else "--yes"
+    approval = "--yes --allow-destructive" if plan.unapproved_stops else "--yes"
     console.agree(
         "\nApply this plan?",
         doing="for approval",

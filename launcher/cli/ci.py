@@ -18,7 +18,6 @@ from launcher.apply.approval import check_plan
 from launcher.apply.events import Outcome, Result
 from launcher.apply.plans import make_plan
 from launcher.ci import doctor, report
-from launcher.ci.applied import applied_check, applied_words
 from launcher.ci.approvals import (
     MOST_COMMITS,
     ApprovalScope,
@@ -32,10 +31,17 @@ from launcher.ci.approvals import (
     withheld,
     without,
 )
-from launcher.ci.comments import commented, mark_of, publish_applied, publish_plan
 from launcher.ci.forge import ForgeError
 from launcher.ci.github import GitHub
 from launcher.ci.gitlab import GitLab
+from launcher.ci.record import (
+    applied_check,
+    applied_words,
+    commented,
+    mark_of,
+    publish_applied,
+    publish_plan,
+)
 from launcher.ci.runner import TOKENS, CiRunner, runner_of
 from launcher.cli import jobs
 from launcher.cli.arguments import choose_format

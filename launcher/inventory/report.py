@@ -18,6 +18,7 @@ from launcher.inventory.logs import secrets_of, tail_of
 from launcher.inventory.outputs import ResultRow, compare, read_results, success_before
 from launcher.inventory.recorded import scheduler_of
 from launcher.inventory.timeline import Timeline, of_events, of_record
+from launcher.plan.reconcile import reached
 from launcher.schedulers.ended_process import last_lines
 from launcher.schedulers.registry import open_store
 from launcher.specs.attempt import Attempt
@@ -234,30 +235,15 @@ def _chosen(choice: ReportChoice) -> tuple[set[Key] | None, list[AppRecord]]:
                 single.append(app)
             else:
                 keys.add(app.key)
+    with open_store(readonly=True) as store:
+        needs = {key: [(*key[:2], job) for job in jobs] for key, jobs in store.needs().items()}
     selected = find_each([word.strip("+") for word in choice.select], choice.target)
     for word, found in zip(choice.select, selected, strict=True):
         named = {app.key for app in found.apps if app.job}
         keys |= named
-        keys |= _reached(named, needs=True) if word.startswith("+") else set()
-        keys |= _reached(named, needs=False) if word.endswith("+") else set()
+        keys |= reached(needs, named, "needs") if word.startswith("+") else set()
+        keys |= reached(needs, named, "dependents") if word.endswith("+") else set()
     return keys, single
-
-
-def _reached(start: set[Key], *, needs: bool) -> set[Key]:
-    """Return the jobs that the jobs at `start` need, or that need them, over any number of steps."""
-    with open_store(readonly=True) as store:
-        stands_on = store.needs()
-    edges = [(key, (*key[:2], job)) for key, jobs in stands_on.items() for job in jobs]
-    if not needs:
-        edges = [(need, key) for key, need in edges]
-    next_of: dict[Key, list[Key]] = {}
-    for here, there in edges:
-        next_of.setdefault(here, []).append(there)
-    found, new = set(start), set(start)
-    while new:
-        new = {there for here in new for there in next_of.get(here, ())} - found
-        found |= new
-    return found
 
 
 def _window(

@@ -103,6 +103,11 @@ class Plan:
         return not any(step.has_effects for step in self.steps)
 
     @property
+    def unapproved_stops(self) -> list[str]:
+        """The jobs whose running attempt it stops although their job file does not consent."""
+        return [str(step.key) for step in self.steps if step.destructive and not step.consented]
+
+    @property
     def is_estimated(self) -> bool:
         """Whether the cost of any job is known, so that the plan may exceed a budget."""
         return any(step.estimate is not None for step in self.steps)

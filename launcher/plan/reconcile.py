@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from itertools import groupby
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Final, Literal
+from typing import TYPE_CHECKING, Any, Final, Literal, TypeVar
 
 from launcher.dataclass import dataclass, replace
 from launcher.errors import UsageError
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
 DeclaredIn = Callable[[Launch, str], str]
 """Maps a launch and the name of a job that it needs to the file that declares that job; "" for none."""
+_Key = TypeVar("_Key", bound="tuple[str, str, str]")
 NOTHING: Final[Mapping[JobKey, Any]] = MappingProxyType({})
 
 
@@ -181,7 +182,7 @@ def asked_for(desired: Sequence[Launch], rerun: Collection[str]) -> set[JobKey]:
     for word in rerun:
         name, plus = (word[:-1], True) if word.endswith("+") else (word, False)
         found = _named(desired, name)
-        asked |= reached(desired, found, "dependents") if plus else found
+        asked |= reached(needs_of(desired), found, "dependents") if plus else found
     return {launch.key for launch in desired if launch.key in asked and launch.enabled}
 
 
@@ -339,11 +340,12 @@ def select(launches: Sequence[Launch], words: Collection[str]) -> tuple[list[Lau
     Raises UsageError for a name of no job.
     """
     chosen: set[JobKey] = set()
+    needs = needs_of(launches) if words else {}
     for word in words:
         keys = {launch.key for launch in named(launches, word.strip("+"), "--select")}
         chosen |= keys
-        chosen |= reached(launches, keys, "dependents") if word.endswith("+") else set()
-        chosen |= reached(launches, keys, "needs") if word.startswith("+") else set()
+        chosen |= reached(needs, keys, "dependents") if word.endswith("+") else set()
+        chosen |= reached(needs, keys, "needs") if word.startswith("+") else set()
     return (
         [launch for launch in launches if not words or launch.key in chosen],
         [launch for launch in launches if words and launch.key not in chosen],
@@ -379,14 +381,15 @@ def _names(launch: Launch) -> tuple[str, ...]:
 
 
 def reached(
-    launches: Sequence[Launch], start: Collection[JobKey], way: Literal["needs", "dependents"]
-) -> set[JobKey]:
+    needs: Mapping[_Key, Iterable[_Key]], start: Collection[_Key], way: Literal["needs", "dependents"]
+) -> set[_Key]:
     """Return the jobs at `start` and, by `way`, all that they need or that need them, directly or not."""
-    edges = [(key, need) for key, needs in needs_of(launches).items() for need in needs]
-    if way == "dependents":
-        edges = [(need, key) for key, need in edges]
+    next_of: dict[_Key, list[_Key]] = {}
+    for key, need in ((key, need) for key, of_it in needs.items() for need in of_it):
+        here, there = (key, need) if way == "needs" else (need, key)
+        next_of.setdefault(here, []).append(there)
     found, new = set(start), set(start)
     while new:
-        new = {there for here, there in edges if here in new} - found
+        new = {there for here in new for there in next_of.get(here, ())} - found
         found |= new
-    return found & {launch.key for launch in launches}
+    return found

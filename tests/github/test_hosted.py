@@ -110,37 +110,9 @@ def test_a_merged_pull_request_starts_its_job_and_reports_the_end_once(hub, scen
     assert "started train" in planned
     assert "exited with 3" in ended
     assert "```text\nno such data\n```" in ended
-
-
-@pytest.mark.everywhere
-@EVERY_ENGINE
-def test_the_next_run_applies_the_merges_that_an_evicted_run_has_left(hub, scenario, engine):
-    for number, name in enumerate(("left", "middle", "right"), 1):
-        hub.propose(number, engine.job(name))
-        if name == "middle":
-            hub.merge(number)
-        else:
-            hub.land(number)
-    for number, name in enumerate(("left", "middle", "right"), 1):
-        assert ends(hub, scenario, name) == [(str(number), "succeeded")]
     hub.runner.renew()
     listed = json.loads(scenario.launcher("history", "--project", engine.project, "--json").out)
-    assert {(each["job"], each["pull_request"]) for each in listed} == {
-        ("first", None),
-        ("left", "1"),
-        ("middle", "2"),
-        ("right", "3"),
-    }
-
-
-@ONE_ENGINE
-def test_a_reverted_pull_request_mends_a_failed_job_and_runs_the_former_document_again(hub, scenario, engine):
-    for number, run in enumerate(("echo old", "exit 4", "echo old"), 1):
-        hub.propose(number, engine.job("train", run))
-        hub.land(number)
-        assert ends(hub, scenario, "train")[-1] == (str(number), "failed" if number == 2 else "succeeded")
-    assert len(history(hub, scenario, "train")) == 3
-    assert scenario.logs("train").strip() == "old"
+    assert {(each["job"], each["pull_request"]) for each in listed} == {("first", None), ("train", "1")}
 
 
 @ONE_ENGINE

@@ -170,27 +170,13 @@ def test_a_pull_request_mends_a_job_that_could_not_be_started(hub, scenario):
 
 
 @pytest.mark.slow
-@BOTH
-def test_a_reverted_pull_request_runs_the_former_document_again(hub, scenario):
-    for number, word in enumerate(("old", "new", "old"), 1):
-        hub.propose(number, job("train", f"echo {word}"))
+def test_a_reverted_pull_request_mends_a_failed_job_and_runs_the_former_document_again(hub, scenario):
+    for number, run in enumerate(("echo old", "exit 4", "echo old"), 1):
+        hub.propose(number, job("train", run))
         hub.land(number)
-        scenario.wait("train")
+        scenario.launcher("wait", "train", code=None)
     assert attempts(scenario, "train") == ["1", "2", "3"]
     assert scenario.logs("train").strip() == "old"
-
-
-@pytest.mark.slow
-@BOTH
-def test_a_run_that_is_repeated_when_a_later_one_has_applied_its_merge_starts_nothing(hub, scenario):
-    merges = []
-    for number, word in enumerate(("old", "new"), 1):
-        hub.propose(number, job("train", f"echo {word}"))
-        merges.append(hub.merge(number))
-    hub.pushed()
-    scenario.wait("train")
-    assert "a later commit of main" in hub.pushed(merges[0], code=4).output
-    assert attempts(scenario, "train") == ["2"]
 
 
 @pytest.mark.slow
@@ -215,18 +201,6 @@ def test_a_pull_request_of_a_fork_is_shown_on_a_hosted_runner_and_approved_by_th
     hub.github.faults.forbidden = []
     hub.queue(1)
     assert attempts(scenario, "train") == ["1"]
-
-
-@pytest.mark.slow
-def test_a_fork_merged_without_the_queue_is_held_until_a_manual_run_applies_it(hub, scenario):
-    hub.pull_request(1, job("train"))
-    hub.github.pulls[1]["head"]["repo"] = {"full_name": "they/vision"}
-    hub.planned(1)
-    hub.merge(1)
-    told = hub.pushed(code=4).output
-    assert scenario.attempts("train", project="vision") == []
-    hub.dispatched(digest_in(told))
-    assert len(attempts(scenario, "train")) == 1
 
 
 @pytest.mark.slow

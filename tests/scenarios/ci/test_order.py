@@ -32,21 +32,6 @@ def test_a_run_of_a_commit_that_a_later_one_has_overtaken_applies_nothing(
     repo.apply()
 
 
-@pytest.mark.slow
-def test_an_older_commit_is_applied_where_the_later_one_was_for_another_target(
-    repo: Repository, scenario: Scenario
-) -> None:
-    targets = "targets: {prod: {description: other}}\n"
-    repo.land(1, {"base.launcher.yaml": job("base", more=targets)})
-    repo.propose(2, {"train.launcher.yaml": job("train", more=targets)})
-    repo.plan(2, "--target", "prod")
-    commit = repo.merge(2)
-    repo.land(3, {"README": "3"})
-    repo.apply("--target", "prod", BY_HAND, at=commit)
-    assert ran(scenario)["train"] == ["2"]
-    assert [each.key.target for each in scenario.attempts("train", target="prod")] == ["prod"]
-
-
 def test_the_pull_request_that_adds_a_project_approves_its_jobs(
     repo: Repository, github: FakeGitHub, scenario: Scenario
 ) -> None:
@@ -59,26 +44,6 @@ def test_the_pull_request_that_adds_a_project_approves_its_jobs(
     assert ran(scenario) == {"base": [""], "one": ["2"], "two": ["3"]}
     assert f"applied at {commit[:7]}: started one" in github.bodies(2)[0]
     assert github.conclusions(BETA)[commit] == github.conclusions(CHECK)[commit] == "success"
-
-
-@pytest.mark.slow
-def test_a_new_project_is_applied_after_a_run_that_applied_the_others_alone(
-    repo: Repository, github: FakeGitHub, scenario: Scenario
-) -> None:
-    """The applied commit has a check run of the other project alone, which does not count here."""
-    repo.propose(1, beta("one"))
-    commit = repo.merge(1)
-    repo.apply("base.launcher.yaml")
-    assert github.conclusions(CHECK)[commit] == "success"
-    repo.land(2, {"README": "2"})
-    assert ran(scenario) == {"base": [""], "one": ["1"]}
-
-
-@pytest.mark.slow
-def test_a_new_project_that_was_pushed_is_held(repo: Repository, scenario: Scenario) -> None:
-    repo.push(beta("one"))
-    assert "start beta/one: no approval starts it" in repo.apply(code=4)
-    assert ran(scenario) == {"base": [""]}
 
 
 @pytest.mark.slow

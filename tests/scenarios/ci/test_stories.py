@@ -85,14 +85,13 @@ def test_the_comment_of_a_commit_that_cannot_be_planned_shows_no_older_plan(
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("squash", [True, False], ids=["squash", "merge commit"])
-def test_two_pull_requests_merged_at_once_are_both_applied_once(
-    repo: Repository, github: FakeGitHub, scenario: Scenario, squash: bool
+def test_two_pull_requests_merged_at_once_by_merge_commits_are_both_applied_once(
+    repo: Repository, github: FakeGitHub, scenario: Scenario
 ) -> None:
     for number, name in ((1, "one"), (2, "two")):
         repo.propose(number, {f"{name}.launcher.yaml": job(name)})
-    repo.merge(1, squash=squash)
-    repo.merge(2, squash=squash)
+    repo.merge(1, squash=False)
+    repo.merge(2, squash=False)
     for _ in range(2):  # the run of the second merge, too
         repo.apply()
     assert ran(scenario) == {"base": [""], "one": ["1"], "two": ["2"]}
@@ -317,7 +316,9 @@ def test_a_report_is_written_once_when_all_jobs_have_ended(
     repo: Repository, github: FakeGitHub, scenario: Scenario
 ) -> None:
     gate = scenario.gate()
-    repo.propose(1, {"waits.launcher.yaml": until_opened("waits", gate), "train.launcher.yaml": job("train")})
+    script = """echo {\\"loss\\": 0.5} >$LAUNCHER_OUTPUT_DIR/metrics.json"""
+    train = f"version: 1\nname: train\nroles: {{main: {{entrypoint: sh, args: [-c, '{script}']}}}}\n"
+    repo.propose(1, {"waits.launcher.yaml": until_opened("waits", gate), "train.launcher.yaml": train})
     commit = repo.merge(1)
     repo.apply()
     gate.entered()
@@ -332,6 +333,7 @@ def test_a_report_is_written_once_when_all_jobs_have_ended(
     assert "### 2 succeeded" in told
     assert f"Started by the merge `{commit[:7]}`" in told
     assert "| train@1 | succeeded |" in told.replace("\\", "")
+    assert "| loss | - | 0.5 |  |" in told
 
 
 @pytest.mark.slow
@@ -425,20 +427,6 @@ def test_a_pull_request_that_touches_no_job_passes_and_is_reported_without_a_com
 
 
 @pytest.mark.slow
-def test_a_report_shows_results_beside_the_results_of_the_success_before(
-    repo: Repository, github: FakeGitHub, scenario: Scenario
-) -> None:
-    for number, loss in enumerate((0.5, 0.25), 1):
-        script = f"""echo {{\\"loss\\": {loss}}} >$LAUNCHER_OUTPUT_DIR/metrics.json"""
-        text = f"version: 1\nname: train\nroles: {{main: {{entrypoint: sh, args: [-c, '{script}']}}}}\n"
-        repo.land(number, {"train.launcher.yaml": text})
-        scenario.wait("train")
-        repo.report()
-    assert "| loss | - | 0.5 |  |" in github.bodies(1)[-1]
-    assert "| loss | 0.5 | 0.25 | -0.25 (-50 %) |" in github.bodies(2)[-1]
-
-
-@pytest.mark.slow
 def test_a_plan_over_budget_fails_on_the_pull_request_and_is_not_applied(
     repo: Repository, github: FakeGitHub, scenario: Scenario
 ) -> None:
@@ -453,32 +441,6 @@ def test_a_plan_over_budget_fails_on_the_pull_request_and_is_not_applied(
     repo.merge(3)
     assert "the plan exceeds its budget" in repo.apply(code=3)
     assert ran(scenario)["train"] == ["1", "2"]
-
-
-@pytest.mark.slow
-def test_the_comment_says_what_an_apply_has_stopped_and_what_it_holds(
-    repo: Repository, github: FakeGitHub, scenario: Scenario
-) -> None:
-    gate = scenario.gate()
-    repo.land(1, {"serve.launcher.yaml": until_opened("serve", gate), **PRUNES})
-    gate.entered()
-    repo.land(2, {"serve.launcher.yaml": None})
-    assert github.bodies(2)[0].endswith(": stopped serve\n")
-    repo.land(3, {"w/train.launcher.yaml": job("train", more="workspace: .\n")})
-    for number in (4, 5):
-        repo.propose(number, {f"w/{number}.txt": "a file of its workspace"})
-    for number in (4, 5):
-        repo.merge(number)
-    repo.pull_request(6, {"late.launcher.yaml": job("late")})
-    repo.merge(6)
-    repo.apply(code=4)
-    for number in (4, 5):
-        assert "held train (combined: " in github.bodies(number)[0].splitlines()[-1]
-    repo.propose(7, {"next.launcher.yaml": job("next", "v1")})
-    repo.pull_request(7, {"next.launcher.yaml": job("next", "v2")})
-    repo.merge(7)
-    repo.apply(code=4)
-    assert github.bodies(7)[0].endswith(": nothing of it, since its last commit has no plan\n")
 
 
 @pytest.mark.slow

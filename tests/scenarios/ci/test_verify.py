@@ -97,7 +97,7 @@ class Records:
 
 
 @pytest.mark.slow
-def test_each_record_that_was_changed_makes_its_link_wrong(repo: Repository) -> None:
+def test_each_record_that_was_changed_makes_its_link_wrong(repo: Repository, github: FakeGitHub) -> None:
     records = Records(repo.home)
     before = repo.push({"src/data": "2\n"})
 
@@ -129,29 +129,6 @@ def test_each_record_that_was_changed_makes_its_link_wrong(repo: Repository) -> 
         assert links[link]["expected"] != links[link]["found"], what
         records.restore()
     verified(repo, code=0)
-
-
-@pytest.mark.slow
-def test_changed_files_of_the_output_folder_are_wrong(repo: Repository, scenario: Scenario) -> None:
-    (model,) = repo.home.glob("local/outputs/*/model")
-    was = model.read_bytes()
-    for change in (
-        lambda: model.write_text("9\n"),
-        lambda: model.chmod(0o755),
-        lambda: model.rename(f"{model}2"),
-    ):
-        change()
-        assert verified(repo, code=8)["outputs"]["why"] == "its files have changed"
-        for each in model.parent.iterdir():
-            each.unlink()
-        model.write_bytes(was)
-        assert verified(repo, code=0)["outputs"]["mark"] == "checked"
-
-
-@pytest.mark.slow
-def test_a_missing_approval_and_an_unmerged_pull_request_on_github_are_found(
-    repo: Repository, github: FakeGitHub
-) -> None:
     github.checks.clear()
     assert verified(repo, "--online", code=0)["approval"]["mark"] == "missing"
     github.pulls[1]["merged_at"] = None
@@ -165,7 +142,9 @@ def synced(repo: Repository, *argv: str, code: int) -> str:
 
 
 @pytest.mark.slow
-def test_synced_counts_the_merges_since_the_last_applied_commit(repo: Repository) -> None:
+def test_synced_counts_the_merges_since_the_last_applied_commit_on_record_or_on_github(
+    repo: Repository, github: FakeGitHub
+) -> None:
     commit = repo.push({"README": "no job changes"})
     assert synced(repo, code=0) == f"main is applied up to {commit[:7]}\n"
     repo.propose(2, {"base.launcher.yaml": BASE.replace("'true'", "pwd")})
@@ -179,14 +158,12 @@ def test_synced_counts_the_merges_since_the_last_applied_commit(repo: Repository
     found = json.loads(synced(repo, "--json", code=0))
     assert found.keys() == {"branch", "commit", "applied", "behind", "pending", "held"}
     assert (found["applied"], found["held"][0]["job"], found["behind"]) == (newest, "other", 0)
-
-
-@pytest.mark.slow
-def test_synced_takes_the_last_applied_commit_from_github(repo: Repository, github: FakeGitHub) -> None:
     commit = repo.push({"late.launcher.yaml": BASE.replace("base", "late")})
-    assert "1 merge behind\n  pending  default/late" in synced(repo, "--online", code=2)
+    assert ", 1 merge behind, 1 job held\n  pending  default/late" in synced(repo, "--online", code=2)
     (*_, check) = [each for each in github.checks if each["name"].startswith("launcher apply")]
     github.checks.append({**check, "head_sha": commit})  # nothing of the commit was approved
     assert "1 merge behind" in synced(repo, code=2)
     shown = synced(repo, "--online", code=0)
-    assert shown == f"main is applied up to {commit[:7]}, 1 job held\n  held     default/late, has not run\n"
+    assert shown.startswith(
+        f"main is applied up to {commit[:7]}, 2 jobs held\n  held     default/late, has not run\n"
+    )

@@ -184,21 +184,6 @@ def test_an_attempt_that_runs_in_part_is_completed_at_once(tmp_path: Path, engin
 
 
 @pytest.mark.slow
-def test_jobs_start_in_the_order_of_the_plan(tmp_path, engines, store, monkeypatch):
-    begun: list[str] = []
-    start = LocalScheduler.start
-
-    def noting(self: LocalScheduler, reservation: Reservation) -> None:
-        begun.append(reservation.app_id)
-        start(self, reservation)
-
-    monkeypatch.setattr(LocalScheduler, "start", noting)
-    steps = plan(tmp_path, engines, *(f"job-{n}" for n in range(12)))
-    outcomes = run(steps, engines, store, [])
-    assert begun == [outcome.app_id for outcome in outcomes]
-
-
-@pytest.mark.slow
 def test_a_job_that_cannot_be_submitted_holds_up_no_other(tmp_path, engines, store, monkeypatch):
     steps = plan(tmp_path, engines, *(f"job-{n}" for n in range(12)))
     broken = steps[0].app_id, steps[5].app_id

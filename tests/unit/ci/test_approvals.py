@@ -6,7 +6,6 @@ from typing import Any
 import pytest
 
 from launcher.apply.events import Outcome
-from launcher.ci.applied import applied_check, applied_in
 from launcher.ci.approvals import (
     ApprovalScope,
     Merged,
@@ -16,12 +15,13 @@ from launcher.ci.approvals import (
     without,
 )
 from launcher.ci.forge import MOST_CHARACTERS, CheckRun, Pull
+from launcher.ci.record import applied_check, applied_in, applied_words
 from launcher.errors import LauncherError
 from launcher.plan.approved import judged
 from launcher.plan.effects import Approval, Refusal, Start, start_of
 from launcher.plan.model import Plan
 from launcher.specs.attempt import Attempt
-from launcher.specs.launch import Need
+from launcher.specs.launch import Need, WorkspaceRef
 from launcher.state.records import of_attempt
 from tests.unit.plan.world import attempt, job, plan
 
@@ -128,6 +128,23 @@ def test_the_title_of_an_apply_counts_what_it_started_and_stopped() -> None:
     ]
     check = applied_check(SCOPE, plan([]), outcomes, Merged(approvals=(), pulls={}), run_url="")
     assert check.title == "1 started, 1 stopped, 1 failed to start"
+
+
+def test_the_sentence_in_a_comment_says_what_of_the_pull_request_was_stopped_held_or_had_no_plan() -> None:
+    trees = [job("train", workspace=WorkspaceRef(".", f"ws1:{each}")) for each in ("a", "b", "both")]
+    both = [
+        replace(approving(plan([tree])), id=n, pull_request=n) for tree, n in zip(trees, "45", strict=False)
+    ]
+    live = attempt(job("serve"), "running")
+    stops = Approval(id="2", stops=frozenset({live.app_id}), pull_request="2")
+    checked = judged(plan([trees[2]]), both, lambda step, number: None)
+    stopped = Outcome(key=live.key, kind="destroy", app=of_attempt(live))
+    merged = Merged(approvals=(*both, stops), pulls=dict.fromkeys("2456", PULL), unreviewed=("6",))
+    words = {number: applied_words(number, checked, [stopped], merged, "abc1234") for number in merged.pulls}
+    assert words["2"] == "applied at abc1234: stopped serve"
+    assert words["4"] == words["5"]
+    assert words["4"].startswith("applied at abc1234: held train (combined: ")
+    assert words["6"] == "applied at abc1234: nothing of it, since its last commit has no plan"
 
 
 def test_an_apply_of_ten_thousand_jobs_is_recorded_in_one_check_run() -> None:

@@ -1,14 +1,15 @@
 """Random histories of a repository: only what was approved starts, and in the end all of it has."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from random import Random
 
 import pytest
 
-from launcher.ci.applied import applied_check
 from launcher.ci.approvals import ApprovalScope, CommitHistory, effect_checks
 from launcher.ci.forge import Check, CheckRun, Pull
 from launcher.ci.github import GitHub
+from launcher.ci.record import applied_check
 from launcher.errors import StaleError
 from launcher.plan.approved import judged
 from launcher.plan.effects import Approval, Start, started_by
@@ -258,3 +259,35 @@ def test_a_history_without_an_applied_commit_is_refused() -> None:
     world.github.checks.clear()
     with pytest.raises(StaleError, match="no commit of the last 1 was applied"):
         world.apply("dev")
+
+
+# One history
+
+COMMITS = [(digit * 40, f"commit {digit}") for digit in "321"]
+DEV, BETA = ApprovalScope("default", "dev"), ApprovalScope("beta", "dev")
+
+
+def history(*applied: int, has_jobs: Sequence[int] = (3, 2, 1), since: int = 3) -> CommitHistory:
+    """Return the history of commit `since`, where these commits were applied for DEV."""
+    memory = Memory()
+    for number in applied:
+        memory.add(Check(f"launcher apply {DEV}", "success", "", "", "", ""), str(number) * 40)
+    having = {str(number) * 40 for number in has_jobs}
+    commits = COMMITS[3 - since :]
+    return CommitHistory(memory, commits, "main", lambda sha, _: sha in having, lambda _: None)  # type: ignore[arg-type]
+
+
+def test_a_later_commit_that_was_applied_for_another_target_overtakes_none() -> None:
+    older = history(3, since=2)
+    older.check_is_newest(COMMITS[:1], "prod")
+    with pytest.raises(StaleError, match="3333333 was applied, a later commit of main"):
+        older.check_is_newest(COMMITS[:1], "dev")
+
+
+def test_a_new_project_is_applied_from_the_last_applied_commit_without_its_jobs() -> None:
+    """Commit 2 has added the project, and was applied for the other one alone. All commits were pushed."""
+    merged = history(2, 1, has_jobs=(3, 2)).merged(BETA)
+    assert merged.without == ["2" * 40, "3" * 40]
+    assert history(2, 1).merged(DEV).without == ["3" * 40]
+    with pytest.raises(StaleError, match=r"applied for \(beta, dev\)"):
+        history(2, 1).merged(BETA)

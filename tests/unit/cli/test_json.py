@@ -328,7 +328,7 @@ def without_ids(text):
     """Return the lines without ids, times, the seal of a plan, ages and the width of their column."""
     own = ("plan_id", "created_at", "expires_at", "seal")
     return [
-        re.sub(r" {2,}", "  ", re.sub(r"\d+s ago", "", line))
+        re.sub(r" {2,}", "  ", re.sub(r"\d+[sm] ago", "", line))
         for line in text.splitlines()
         if not line.strip(' "').startswith(own)
     ]

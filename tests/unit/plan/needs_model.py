@@ -3,6 +3,7 @@
 from collections.abc import Collection
 from dataclasses import dataclass, field, replace
 
+from launcher.jobfile.compile.needs import resolve_needs
 from launcher.plan.grounds import in_order, needs_of
 from launcher.plan.model import Plan
 from launcher.plan.reconcile import Choices, reconcile, select
@@ -16,31 +17,38 @@ EVERY = Trigger("every_apply")
 
 
 @dataclass
-class Jobs:
-    """Jobs, their attempts, and what happens to them."""
+class Files:
+    """Job files, each of one job or of a matrix, whose needs name other files or jobs of their matrices.
+
+    Attributes:
+        records: the needs of each attempt since it has started, which never change.
+    """
 
     version: dict[str, int] = field(default_factory=dict)
     needs: dict[str, dict[str, Need]] = field(default_factory=dict)
     disabled: set[str] = field(default_factory=set)
     every: set[str] = field(default_factory=set)
     crowded: set[str] = field(default_factory=set)
+    axes: dict[str, list[int]] = field(default_factory=dict)
     attempts: dict[tuple[JobKey, int], Attempt] = field(default_factory=dict)
+    records: dict[tuple[JobKey, int], object] = field(default_factory=dict)
 
     def launches(self) -> list[Launch]:
-        return [
-            replace(
-                job(name, str(version), rerun_on=(EVERY,) if name in self.every else ()),
-                needs=tuple(sorted(self.needs.get(name, {}).values())),
-                enabled=name not in self.disabled,
-            )
-            for name, version in self.version.items()
-        ]
+        made = []
+        for name, version in self.version.items():
+            needs = tuple(sorted(self.needs.get(name, {}).values()))
+            policies = {"rerun_on": (EVERY,)} if name in self.every else {}
+            names = [f"{name}-{value}" for value in self.axes[name]] if name in self.axes else [name]
+            jobs = [job(each, str(version), **policies) for each in names]
+            about = {"needs": needs, "enabled": name not in self.disabled}
+            made += [replace(each, matrix=name if name in self.axes else "", **about) for each in jobs]
+        return resolve_needs(made)[0]
 
     def plan(
         self, words: Collection[str] = (), *, rerun: Collection[str] = (), retry_failed: bool = False
     ) -> Plan:
         chosen, others = select(self.launches(), words)
-        there = {launch.key.job for launch in chosen if launch.enabled}
+        there = {name for launch in chosen if launch.enabled for name in (launch.key.job, launch.matrix)}
         return reconcile(
             chosen,
             world(*self.attempts.values()),
@@ -105,7 +113,7 @@ class Jobs:
 
     def _accepted(self, attempt: Attempt) -> Attempt:
         """Return an attempt whose needs are met: it runs, or is in line."""
-        if attempt.key.job in self.crowded:
+        if attempt.key.job.partition("-")[0] in self.crowded:
             return replace(attempt, state="queued")
         return replace(attempt, state="running", owner="")
 
@@ -157,6 +165,9 @@ class Jobs:
 
     def _put(self, attempt: Attempt) -> None:
         self.attempts[attempt.key, attempt.number] = attempt
+        if attempt.state not in ("reserved", "waiting"):
+            record = attempt.needs, attempt.order_only
+            assert self.records.setdefault((attempt.key, attempt.number), record) == record
 
 
 def _order_only(step: Step, launch: Launch) -> tuple[str, ...]:

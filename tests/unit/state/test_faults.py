@@ -275,6 +275,7 @@ def test_a_disk_without_room_for_a_ledger_is_one_clear_error(launcher_home: Path
 def test_a_ledger_of_a_newer_version_is_refused_and_left_alone(launcher_home: Path, readonly: bool):
     with Store.open() as store:
         store._connection.execute(f"PRAGMA user_version={VERSION + 1}")
+    (launcher_home / "ledger.db.v1.bak").write_bytes(b"")  # a copy that this version cannot use
     before = (launcher_home / "ledger.db").read_bytes()
     with pytest.raises(
         StateError,

@@ -23,18 +23,6 @@ def store() -> Iterator[Store]:
         yield opened
 
 
-def statements(store: Store) -> list[str]:
-    """A list that grows with every statement that SQLite runs from now on."""
-    seen: list[str] = []
-    store._connection.set_trace_callback(seen.append)
-    return seen
-
-
-def plan_of(store: Store, sql: str) -> str:
-    """Return the query plan of SQLite for a statement that was run."""
-    return "\n".join(row[3] for row in store._connection.execute(f"EXPLAIN QUERY PLAN {sql}"))
-
-
 # Recording
 
 
@@ -184,48 +172,21 @@ def test_an_attempt_of_which_nothing_has_run_leaves_the_attempt_before_it_decisi
     assert sorted(each.number for each in store.decisive([key()])) == [1, 2]
 
 
-@pytest.mark.slow
-def test_latest_of_some_jobs_is_one_query_however_many_they_are(store: Store):
-    for job in range(300):
-        store.record(attempt(f"job{job}"))
-    seen = statements(store)
-    latest = store.latest([*(key(f"job{job}") for job in range(0, 300, 2)), key("unknown")])
-    assert latest.keys() == {key(f"job{job}") for job in range(0, 300, 2)}
-    assert len(seen) == 1
-    assert "SCAN attempts" not in plan_of(store, seen[0])
-
-
 def test_attempts_of_a_job_come_newest_first(store: Store):
     for number in (1, 3, 2):
         store.record(attempt(number=number))
     assert [found.number for found in store.attempts(key())] == [3, 2, 1]
 
 
-def test_counts_are_per_job_and_digest_in_one_query(store: Store):
+def test_counts_are_per_job_and_digest(store: Store):
     for number, word in enumerate("aabab", start=1):
         store.record(attempt(number=number, digest=digest(word)))
     store.record(attempt("eval", digest=digest("a")))
     pairs = [(key(), digest("a")), (key(), digest("b")), (key(), digest("c")), (key("eval"), digest("a"))]
-    seen = statements(store)
     assert store.counts(pairs) == {pairs[0]: 3, pairs[1]: 2, pairs[3]: 1}
-    assert len(seen) == 1
-    assert "SCAN attempts" not in plan_of(store, seen[0])
 
 
 # Reading for lists and look-ups
-
-
-def test_newest_returns_the_last_attempts_first(store: Store):
-    for number in range(1, 8):
-        store.record(attempt(number=number))
-    assert [entry.number for entry in store.newest(3)] == [7, 6, 5]
-
-
-def test_newest_reads_no_more_rows_than_it_shows(store: Store):
-    seen = statements(store)
-    store.newest(50)
-    assert "SCAN attempts USING INDEX attempts_created" in plan_of(store, seen[0])
-    assert "SCAN apps USING INDEX apps_created" in plan_of(store, seen[0])
 
 
 def test_an_entry_has_the_handle_and_the_key_of_its_attempt(store: Store):
@@ -256,18 +217,7 @@ def test_live_attempts_returns_the_attempts_without_an_end(store: Store):
     states = ["reserved", "created", "running", "succeeded", "failed", "cancelled", "lost"]
     for number, state in enumerate(states, start=1):
         store.record(attempt(number=number, state=state))
-    seen = statements(store)
     assert [entry.state for entry in store.live()] == ["running", "created", "reserved"]
-    assert "attempts_live" in plan_of(store, seen[0])
-
-
-def test_looking_up_an_app_uses_the_index(store: Store):
-    seen = statements(store)
-    assert store.app("unknown") is None
-    assert store.by_app_id("unknown") is None
-    plans = [plan_of(store, sql) for sql in seen[:]]
-    assert ["attempts_by_app" in plan for plan in plans] == [True, False, True]
-    assert "apps USING INDEX sqlite_autoindex_apps" in plans[1], "its primary key"
 
 
 def test_a_damaged_document_names_its_attempt(store: Store):
@@ -342,14 +292,6 @@ def test_successes_without_a_duration_are_left_out(store: Store):
     for number, times in enumerate([(None, 5.0), (5.0, None), (5.0, 5.0), (9.0, 5.0)], 1):
         store.record(attempt(number=number, state="succeeded", started_at=times[0], ended_at=times[1]))
     assert store.successes([key()], 10) == {}
-
-
-def test_successes_of_many_jobs_are_one_query_by_index(store: Store):
-    seen = statements(store)
-    store.successes([key(f"job-{number}") for number in range(100)], 10)
-    (sql,) = seen
-    assert "document" not in sql
-    assert "SCAN attempts" not in plan_of(store, sql)
 
 
 def test_the_text_of_a_use_is_that_of_the_module_json():

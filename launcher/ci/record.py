@@ -1,4 +1,7 @@
-"""The record of an apply: a check run on its commit, and a sentence in the comment of each pull request."""
+"""The record of plans and applies on the server: the comment of a pull request, the check run of an apply.
+
+A project and target has one comment: its plan, and below that a sentence about what was applied.
+"""
 
 from __future__ import annotations
 
@@ -7,13 +10,26 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
-from launcher.ci.approvals import ApprovalScope, Merged, applied_scope, names, packed, plain, unpacked
+from launcher.ci.approvals import (
+    ApprovalScope,
+    Forge,
+    Merged,
+    applied_scope,
+    names,
+    packed,
+    plain,
+    unpacked,
+)
 from launcher.ci.forge import MOST_CHARACTERS, Check, CheckRun
 from launcher.plan.model import Plan
+from launcher.specs.jobkey import DEFAULT_TARGET, JobKey
 
 if TYPE_CHECKING:
     from launcher.apply.events import Outcome
     from launcher.specs.attempt import Attempt
+
+_MARK: Final = re.compile(r"<!-- launcher plan: ([a-z0-9-]+)(?:\.([a-z0-9-]+))? -->")
+_APPLIED: Final = "<!-- launcher applied -->"
 
 AppliedJobs = Mapping[str, Sequence[Mapping[str, Any]]]
 """Pull request → its jobs that an apply has started: `job`, `attempt`, `app_id` and `handle` of each."""
@@ -116,6 +132,52 @@ def _started(plan: Plan, outcomes: Sequence[Outcome], merged: Merged) -> Iterato
             yield each, latest.pull_request
 
 
+def applied_in(check: CheckRun) -> tuple[ApprovalScope | None, AppliedJobs]:
+    """Return the jobs in an apply's check run, by pull request; (None, {}) for any other check run."""
+    scope = applied_scope(check)
+    data_block = re.fullmatch(r"```(json)?\n(.*)\n```", check.text, re.DOTALL)
+    if scope is None or data_block is None:
+        return None, {}
+    try:
+        data = json.loads(data_block[2]) if data_block[1] else unpacked(data_block[2])
+        found = {
+            number: [_longer(each) for each in jobs]
+            for number, jobs in data["approvals"].items()
+            if number == "" or number.isdigit()
+        }
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
+        return None, {}
+    return scope, found
+
+
+# -- the comment ---------------------------------------------------------------------------------------------
+
+
+def publish_plan(forge: Forge, number: int, scope: ApprovalScope, text: str, *, is_news: bool) -> None:
+    """Write the one comment of a project and target, or replace the plan in it.
+
+    Args:
+        text: begins with the mark of the scope.
+        is_news: whether a missing comment is written.
+    """
+    for comment in reversed(forge.comments(number)):
+        if not comment.body.startswith(mark_of(scope)):
+            continue
+        _, is_applied, words = comment.body.partition(_APPLIED)
+        body = _with_applied(text, words.strip()) if is_applied else text
+        if comment.body.strip() == body.strip() or forge.edit_comment(number, comment.id, body):
+            return
+    if is_news:
+        forge.add_comment(number, text)
+
+
+def publish_applied(forge: Forge, number: int, scope: ApprovalScope, words: str) -> None:
+    """Write below the plan of a project and target which parts of the plan were applied."""
+    for comment in forge.comments(number):
+        if comment.body.startswith(mark_of(scope)):
+            forge.edit_comment(number, comment.id, _with_applied(comment.body, words))
+
+
 def applied_words(number: str, plan: Plan, outcomes: Sequence[Outcome], merged: Merged, short: str) -> str:
     """Return the sentence for the comment of one pull request."""
     mine = {step.key for step in plan.steps if step.pull_request == number}
@@ -141,19 +203,16 @@ def applied_words(number: str, plan: Plan, outcomes: Sequence[Outcome], merged: 
     return f"applied at {short}: {', '.join(filter(None, words)) or 'nothing to do'}"
 
 
-def applied_in(check: CheckRun) -> tuple[ApprovalScope | None, AppliedJobs]:
-    """Return the jobs in an apply's check run, by pull request; (None, {}) for any other check run."""
-    scope = applied_scope(check)
-    data_block = re.fullmatch(r"```(json)?\n(.*)\n```", check.text, re.DOTALL)
-    if scope is None or data_block is None:
-        return None, {}
-    try:
-        data = json.loads(data_block[2]) if data_block[1] else unpacked(data_block[2])
-        found = {
-            number: [_longer(each) for each in jobs]
-            for number, jobs in data["approvals"].items()
-            if number == "" or number.isdigit()
-        }
-    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
-        return None, {}
-    return scope, found
+def _with_applied(body: str, words: str) -> str:
+    return f"{body.partition(_APPLIED)[0].rstrip()}\n\n{_APPLIED}\n{words}\n"
+
+
+def commented(forge: Forge, number: int) -> set[ApprovalScope]:
+    """Return the projects and targets whose plans the comments of a pull request show."""
+    found = (_MARK.match(comment.body) for comment in forge.comments(number))
+    return {ApprovalScope(mark[1], mark[2] or DEFAULT_TARGET) for mark in found if mark}
+
+
+def mark_of(scope: ApprovalScope) -> str:
+    """The hidden line that the comment of a project and target begins with."""
+    return f"<!-- launcher plan: {JobKey(scope.project, scope.target, '').session} -->"
