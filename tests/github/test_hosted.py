@@ -94,7 +94,6 @@ def ends(hub, scenario, name: str, *, wait: bool = True) -> list[tuple[str | Non
     return [(each["pull_request"], each["state"]) for each in history(hub, scenario, name, wait=wait)]
 
 
-@pytest.mark.everywhere
 @EVERY_ENGINE
 def test_a_merged_pull_request_starts_its_job_and_reports_the_end_once(hub, scenario, engine):
     timeout = "timeout: 1h\n" if engine.name == "slurm" else ""  # Slurm holds its jobs by itself
@@ -112,7 +111,6 @@ def test_a_merged_pull_request_starts_its_job_and_reports_the_end_once(hub, scen
     assert "```text\nno such data\n```" in ended
 
 
-@pytest.mark.everywhere
 @EVERY_ENGINE
 def test_the_next_run_applies_the_merges_that_an_evicted_run_has_left(hub, scenario, engine):
     for number, name in enumerate(("left", "middle", "right"), 1):
