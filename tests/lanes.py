@@ -15,13 +15,9 @@ LANES = {
     "engine": "need a Docker engine or a Slurm cluster",
     "editor": "need the language servers of editors",
     "slow": "take long",
-    "far": "repeat behind ssh, or in local_dir, what the cluster of this machine or local_cwd proves",
 }
 ENGINE_FIXTURES = frozenset({"token", "slurm", "slurm_ssh", "own_slurm"})
 ENGINE_CASES = frozenset({"local_docker", "slurm", "slurm_ssh"})
-TWINS = frozenset({"local_dir", "slurm_ssh"})
-"""Share nearly all code with local_cwd, whose contract tests are in the quick lane, and with slurm. Of
-their contract tests, those marked `everywhere` are in the slow and the engine lane."""
 EDITOR_TESTS = "tests/editors/"
 EVERY_ACT = os.environ.get("LAUNCHER_KILL_ACTS") == "all"
 """By hand, with LAUNCHER_KILL_ACTS=all: sweeps try also what `sampled`, `thinned` and `acts` pass over."""
@@ -67,9 +63,7 @@ def mark(item: pytest.Item) -> None:
     names = frozenset(getattr(item, "fixturenames", ()))
     call = getattr(item, "callspec", None)
     case = None if call is None else call.params.get("case")
-    if case in TWINS and not item.get_closest_marker("everywhere"):
-        item.add_marker("far")
-    elif names & ENGINE_FIXTURES or case in ENGINE_CASES:
+    if names & ENGINE_FIXTURES or case in ENGINE_CASES:
         item.add_marker("engine")
     if case == "local_dir":
         item.add_marker("slow")

@@ -1,9 +1,6 @@
 """The contract suite runs for every scheduler that is registered. A new one adds its cases to `CASES`."""
 
-import json
 import os
-import subprocess
-import sys
 import textwrap
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -125,19 +122,6 @@ class Case:
         """Return the bytes that the logs return for the bytes that a replica printed."""
         return data
 
-    def elsewhere(self, code: str, *values: str, killed: bool = False) -> Any:
-        """Run `code` in a new process that has `scheduler` and `values`; return the JSON that it prints."""
-        program = (
-            "import json, sys\n"
-            "from launcher.schedulers import get_scheduler\n"
-            "name, *values = sys.argv[1:]\n"
-            f"scheduler = get_scheduler(name, {self.session!r})\n" + textwrap.dedent(code)
-        )
-        argv = [sys.executable, "-c", program, self.name, *values]
-        ran = subprocess.run(argv, check=False, stdout=subprocess.PIPE, text=True)
-        assert ran.returncode == (-9 if killed else 0)
-        return json.loads(ran.stdout)
-
 
 class DockerCase(Case):
     sampled_s = 6
@@ -231,10 +215,25 @@ CASES: Mapping[str, tuple[str, str, Callable[[pytest.FixtureRequest, Path], Case
 }
 """Case → (its scheduler, engine it needs, what makes it)."""
 
+TWINS = frozenset({"local_dir", "slurm_ssh"})
+"""Cases that differ from another one in a single part: local_dir from local_cwd in the folder of replicas,
+slurm_ssh from slurm in the way to the agent. They run the tests marked `everywhere` alone, one for each kind
+of request that the part takes: a submission with odd bytes, with a secret and with a workspace, its three
+steps, a cancellation by ten clients at once, logs of any bytes and of several replicas that are followed, a
+wait and the record of the end, a withdrawal, and an output folder that is copied and removed."""
+
 _UNTRIED = DEFAULT_SCHEDULERS.keys() - {scheduler for scheduler, _, _ in CASES.values()}
 
 
-@pytest.fixture(params=[name for name, (scheduler, _, _) in CASES.items() if scheduler in DEFAULT_SCHEDULERS])
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    if "case" in metafunc.fixturenames:
+        is_everywhere = metafunc.definition.get_closest_marker("everywhere") is not None
+        metafunc.parametrize(
+            "case", [name for name in CASES if is_everywhere or name not in TWINS], indirect=True
+        )
+
+
+@pytest.fixture
 def case(request: pytest.FixtureRequest, tmp_path: Path, launcher_home: Path) -> Iterator[Case]:
     assert not _UNTRIED, f"the contract suite has no case for {', '.join(sorted(_UNTRIED))}"
     _, engine, make = CASES[request.param]

@@ -13,10 +13,6 @@ def test_a_failure_shows_the_last_line_of_stderr(case: Case) -> None:
     assert seen.message == described.msg
 
 
-def test_a_failure_without_stderr_shows_the_exit_code(case: Case) -> None:
-    assert case.run(case.app("echo out; exit 17")).msg == "r/0 exited with 17"
-
-
 @pytest.mark.everywhere
 def test_the_shown_line_has_no_secret_and_no_terminal_control(
     case: Case, monkeypatch: pytest.MonkeyPatch
@@ -25,8 +21,3 @@ def test_the_shown_line_has_no_secret_and_no_terminal_control(
     script = r"""printf 'bad \033]0;x\007%s\n' "$TOKEN" >&2; exit 3"""
     described = case.run(case.app(script, env={"TOKEN": Secret.parse("env:TEST_TOKEN")}))
     assert described.msg == r"r/0 exited with 3: bad \x1b]0;x\x07***"
-
-
-def test_the_shown_line_is_from_the_last_run(case: Case) -> None:
-    script = f"{case.count} test $LAUNCHER_RESTART = 0 && echo old >&2; exit 3"
-    assert case.run(case.app(script, max_retries=1)).msg == "r/0 exited with 3"

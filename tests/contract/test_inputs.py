@@ -4,7 +4,6 @@ A cluster does not see the checkout: its apps are compared at the submission.
 """
 
 import os
-import signal
 import time
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
@@ -149,17 +148,6 @@ def test_a_cancel_ends_a_long_comparison_of_input_files(case, staged, code, gate
     os.truncate(code, 0)
     state, changed = ended(case, staged, attempt)
     assert (state, changed.startswith("its input files were not compared")) == ("succeeded", True)
-
-
-def test_a_success_whose_holder_was_killed_does_not_count_as_current(
-    case: Case, staged: Staged, code: Path, gate: Gate, launcher_home: Path
-) -> None:
-    attempt = submit(case, staged, case.app(gate.script), code)
-    holder = processes.supervisors(str(launcher_home))[attempt.app_id]
-    code.write_text("two")
-    os.kill(holder, signal.SIGKILL)
-    gate.open()
-    assert judged(staged, attempt) in (("lost", ""), ("succeeded", UNDER))
 
 
 def test_a_success_has_its_changed_inputs_when_the_holder_is_killed_during_a_wait(

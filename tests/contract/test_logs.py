@@ -30,22 +30,24 @@ def test_logs_follow_until_the_app_has_ended(case: Case) -> None:
     assert case.lines(app_id, should_tail=True) == ["line 1\n", "line 2\n", "line 3\n", "rest"]
 
 
-def test_logs_without_follow_end_with_the_present_output(case: Case) -> None:
-    app_id = case.start(case.app("echo up; exec sleep 1000"))
-    case.wait_for_line(app_id, "up")
-    assert case.lines(app_id) == ["up\n"]
+@pytest.mark.everywhere
+def test_replicas_are_followed_at_once_while_they_run_and_otherwise_read_up_to_now(case: Case) -> None:
+    app_id = case.start(case.app("echo $<replica_id>; exec sleep 1000", replicas=5))
+    found = case.scheduler.logs(app_id).chunks([("r", k) for k in range(5)], LogPart(follow=True))
+    assert sorted(islice(found, 5)) == [("r", k, f"{k}\n".encode()) for k in range(5)]
+    assert next(records_of(case, app_id, follow=True)).data == b"0\n"
+    assert case.lines(app_id) == ["0\n"]
 
 
-def test_each_reader_starts_from_the_beginning(case: Case) -> None:
-    app_id = case.start(case.app("echo one"))
+def test_the_log_of_an_ended_app_is_read_whole_by_its_last_lines_or_by_a_regex(case: Case) -> None:
+    app_id = case.start(case.app("seq 1 1000"))
     case.end(app_id)
-    assert [case.lines(app_id) for _ in range(2)] == [["one\n"], ["one\n"]]
-
-
-def test_following_an_ended_app_reads_its_whole_log_and_ends(case: Case) -> None:
-    app_id = case.start(case.app("echo one; echo two"))
-    case.end(app_id)
-    assert case.lines(app_id, should_tail=True) == ["one\n", "two\n"]
+    whole = [f"{n}\n" for n in range(1, 1001)]
+    assert [case.lines(app_id, should_tail=follow) for follow in (False, False, True)] == [whole] * 3
+    assert chunks_of(case, app_id, tail=2) == b"999\n1000\n"
+    assert chunks_of(case, app_id, tail=0) == b""
+    assert len(chunks_of(case, app_id, tail=5000).splitlines()) == 1000
+    assert case.lines(app_id, regex="99[02468]$") == ["990\n", "992\n", "994\n", "996\n", "998\n"]
 
 
 def test_a_silent_replica_has_an_empty_log(case: Case) -> None:
@@ -56,19 +58,16 @@ def test_a_silent_replica_has_an_empty_log(case: Case) -> None:
 
 
 @pytest.mark.everywhere
-def test_logs_return_any_bytes_unchanged(case: Case) -> None:
-    app_id = case.start(case.app(r"printf 'a\000\377\r\nb\n\nc'"))
+def test_logs_return_any_bytes_unchanged_and_cut_no_long_line(case: Case) -> None:
+    long = "head -c 3000000 /dev/zero | tr '\\0' x"
+    app_id = case.start(case.app(rf"printf 'a\000\377\r\nb\n\nc\n'; {long}; printf '\nend'"))
     case.end(app_id)
-    printed = case.kept(b"a\x00\xff\r\nb\n\nc")
+    printed = case.kept(b"a\x00\xff\r\nb\n\nc\n") + b"x" * 3_000_000 + b"\nend"
     assert chunks_of(case, app_id) == printed
     assert chunks_of(case, app_id, follow=True) == printed
-    assert case.lines(app_id) == ["a\x00\ufffd\r\n", "b\n", "\n", "c"]
-
-
-def test_long_lines_are_not_cut(case: Case) -> None:
-    app_id = case.start(case.app("head -c 3000000 /dev/zero | tr '\\0' x; echo; echo end"))
-    case.end(app_id)
-    assert [len(line) for line in case.lines(app_id)] == [3000001, 4]
+    lines = case.lines(app_id)
+    assert lines[:4] == ["a\x00\ufffd\r\n", "b\n", "\n", "c\n"]
+    assert [len(line) for line in lines[4:]] == [3_000_001, 3]
 
 
 def test_stdout_and_stderr_are_read_separately(case: Case) -> None:
@@ -80,26 +79,12 @@ def test_stdout_and_stderr_are_read_separately(case: Case) -> None:
     assert sorted(case.lines(app_id)) == ["err\n", "out\n", "out2\n"]
 
 
-def test_logs_return_the_lines_that_match_a_regex(case: Case) -> None:
-    app_id = case.start(case.app("seq 1 12"))
-    case.end(app_id)
-    assert case.lines(app_id, regex="[02468]$") == [f"{n}\n" for n in range(2, 13, 2)]
-    assert case.lines(app_id, regex="1.") == ["10\n", "11\n", "12\n"]
-
-
-def test_tail_returns_the_last_lines(case: Case) -> None:
-    app_id = case.start(case.app("seq 1 1000"))
-    case.end(app_id)
-    assert chunks_of(case, app_id, tail=2) == b"999\n1000\n"
-    assert chunks_of(case, app_id, tail=0) == b""
-    assert len(chunks_of(case, app_id, tail=5000).splitlines()) == 1000
-
-
-def _three_spells(case: Case, script: str = "echo $n") -> tuple[str, list[float]]:
-    """Return an app that prints "up", and then a, b and c by `script`, each when the line before has arrived.
+def _three_spells(case: Case) -> tuple[str, list[float]]:
+    """Return an app that prints up, a, b (on stderr) and c, each when the line before has arrived.
 
     Returns the id of the app, and a time before each of a, b and c.
     """
+    script = "if test $n = b; then echo $n >&2; else echo $n; fi"
     for name in "abc":
         os.mkfifo(case.shared / name)
     app_id = case.start(
@@ -125,39 +110,9 @@ def _pass_some_milliseconds() -> None:
         pass
 
 
-def test_since_and_until_choose_lines_by_time(case: Case) -> None:
-    app_id, (before_a, before_b, before_c) = _three_spells(case)
-    assert chunks_of(case, app_id, since=before_a) == b"a\nb\nc\n"
-    assert chunks_of(case, app_id, since=before_b) == b"b\nc\n"
-    assert chunks_of(case, app_id, since=before_b, stream="stdout") == b"b\nc\n"
-    assert chunks_of(case, app_id, since=before_b, until=before_c) == b"b\n"
-    assert chunks_of(case, app_id, since=before_b, until=before_c, follow=True) == b"b\n"
-    assert chunks_of(case, app_id, until=before_a).count(b"\n") == 1
-    assert chunks_of(case, app_id, since=time.time()) == b""
-    assert chunks_of(case, app_id, since=before_a, tail=1) == b"c\n"
-
-
-def test_since_and_until_include_the_line_of_a_shown_time(case: Case) -> None:
-    """Shown times have microseconds, and the times of records have nanoseconds."""
-    app_id, _ = _three_spells(case)
-    records = list(records_of(case, app_id))
-    shown = records[2].time_ns // 1000 / 1e6
-    assert chunks_of(case, app_id, since=shown, until=shown) == b"b\n"
-    between = records_of(case, app_id, since=shown, until=shown)
-    assert [record.data for record in between] == [b"b\n"]
-
-
-def test_log_iter_takes_times_with_and_without_a_zone(case: Case) -> None:
-    app_id, (_, before_b, _) = _three_spells(case)
-    local = datetime.fromtimestamp(before_b)
-    zoned = datetime.fromtimestamp(before_b, tz=timezone(timedelta(hours=5)))
-    assert case.lines(app_id, since=local) == ["b\n", "c\n"]
-    assert case.lines(app_id, since=zoned) == ["b\n", "c\n"]
-
-
-def test_records_carry_times_and_streams(case: Case) -> None:
+def test_lines_are_chosen_by_the_times_and_streams_that_their_records_carry(case: Case) -> None:
     start = time.time_ns()
-    app_id, _ = _three_spells(case, "if test $n = b; then echo $n >&2; else echo $n; fi")
+    app_id, (before_a, before_b, before_c) = _three_spells(case)
     records = list(records_of(case, app_id))
     assert [(r.stream, r.data) for r in records] == [
         ("stdout", b"up\n"),
@@ -167,15 +122,22 @@ def test_records_carry_times_and_streams(case: Case) -> None:
     ]
     times = [start, *(record.time_ns for record in records), time.time_ns()]
     assert times == sorted(times)
-    only = records_of(case, app_id, stream="stderr")
-    assert [record.data for record in only] == [b"b\n"]
-
-
-@pytest.mark.everywhere
-def test_followed_records_arrive_while_the_app_runs(case: Case) -> None:
-    app_id = case.start(case.app("echo up; exec sleep 1000"))
-    records = records_of(case, app_id, follow=True)
-    assert next(records).data == b"up\n"
+    assert [record.data for record in records_of(case, app_id, stream="stderr")] == [b"b\n"]
+    assert chunks_of(case, app_id, since=before_a) == b"a\nb\nc\n"
+    assert chunks_of(case, app_id, since=before_b) == b"b\nc\n"
+    assert chunks_of(case, app_id, since=before_a, stream="stdout") == b"a\nc\n"
+    assert chunks_of(case, app_id, since=before_b, until=before_c) == b"b\n"
+    assert chunks_of(case, app_id, since=before_b, until=before_c, follow=True) == b"b\n"
+    assert chunks_of(case, app_id, until=before_a).count(b"\n") == 1
+    assert chunks_of(case, app_id, since=time.time()) == b""
+    assert chunks_of(case, app_id, since=before_a, tail=1) == b"c\n"
+    shown = records[2].time_ns // 1000 / 1e6  # shown times have microseconds, those of records nanoseconds
+    assert chunks_of(case, app_id, since=shown, until=shown) == b"b\n"
+    assert [each.data for each in records_of(case, app_id, since=shown, until=shown)] == [b"b\n"]
+    local = datetime.fromtimestamp(before_b)
+    zoned = datetime.fromtimestamp(before_b, tz=timezone(timedelta(hours=5)))
+    assert case.lines(app_id, since=local) == ["b\n", "c\n"]
+    assert case.lines(app_id, since=zoned) == ["b\n", "c\n"]
 
 
 def test_logs_continue_over_a_restart(case: Case) -> None:
@@ -190,22 +152,11 @@ def test_logs_continue_over_a_restart(case: Case) -> None:
     ]
 
 
-@pytest.mark.everywhere
-def test_several_replicas_are_followed_at_once(case: Case) -> None:
-    app_id = case.start(case.app("echo $<replica_id>; exec sleep 1000", replicas=5))
-    found = case.scheduler.logs(app_id).chunks([("r", k) for k in range(5)], LogPart(follow=True))
-    assert sorted(islice(found, 5)) == [("r", k, f"{k}\n".encode()) for k in range(5)]
-
-
-@pytest.mark.parametrize(("role", "k", "named"), [("q", 0, "r"), ("r", 5, "0"), ("r", -1, "0")])
-def test_an_unknown_role_or_replica_is_refused_with_the_existing_ones_named(case, role, k, named):
+def test_an_unknown_app_role_or_replica_is_refused_with_the_existing_ones_named(case: Case) -> None:
     app_id = case.start(case.app())
-    with pytest.raises(LauncherError) as error:
-        case.lines(app_id, role, k)
-    assert named in str(error.value.hint)
-
-
-@pytest.mark.everywhere
-def test_logs_of_an_unknown_app_are_refused(case: Case) -> None:
+    for role, k, named in (("q", 0, "r"), ("r", 5, "0"), ("r", -1, "0")):
+        with pytest.raises(LauncherError) as error:
+            case.lines(app_id, role, k)
+        assert named in str(error.value.hint)
     with pytest.raises(LauncherError, match="no-such-app"):
         case.lines("no-such-app")

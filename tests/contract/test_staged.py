@@ -1,5 +1,6 @@
 """Contract: reserve, create, start, abort and observe, which plan and apply call."""
 
+import json
 import os
 import signal
 import subprocess
@@ -18,6 +19,7 @@ from launcher.specs.canonical import digest, document
 from launcher.specs.launch import JobKey, Launch, attempt_id
 from tests import processes
 from tests.contract.conftest import Case
+from tests.waiting import until
 
 Staged = StagedScheduler[Any]
 
@@ -60,8 +62,11 @@ def seen(staged: Staged, *settled: str, job: str = "train") -> list[tuple[str, s
 
 
 @pytest.mark.everywhere
-def test_an_attempt_is_first_reserved_then_created_then_running(case: Case, staged: Staged) -> None:
-    app = case.app("exec sleep 1000")
+def test_an_attempt_is_reserved_created_and_then_running_and_nothing_runs_before(
+    case: Case, staged: Staged
+) -> None:
+    ran = case.shared / "ran"
+    app = case.app(f"touch {ran}; exec sleep 1000")
     attempt = attempt_of(case, app)
     states = []
     assert observed(staged) == []
@@ -69,56 +74,61 @@ def test_an_attempt_is_first_reserved_then_created_then_running(case: Case, stag
     states += seen(staged)
     staged.create(reservation, app, {})
     states += seen(staged)
+    assert not ran.exists()
     staged.start(reservation)
     case.until_running(attempt.app_id)
     states += seen(staged)
     assert [state for _, state in states] == ["reserved", "created", "running"]
+    until(ran.exists)
 
 
-def test_observe_returns_the_attempt_as_it_was_reserved(case: Case, staged: Staged) -> None:
+def test_a_live_attempt_is_observed_as_it_was_reserved_beside_any_other_job(
+    case: Case, staged: Staged
+) -> None:
+    case.start(case.app("exec sleep 1000"))  # an app without a job is not observed
     attempt = submit(case, staged, case.app("exec sleep 1000"))
     case.until_running(attempt.app_id)
     (found,) = observed(staged, job="other")
     assert replace(found, state="reserved", started_at=None, images={}) == attempt
     assert staged.attempt(attempt.app_id) == found
-
-
-def test_a_reservation_shows_its_owner(case: Case, staged: Staged) -> None:
-    reservation = staged.reserve(attempt_of(case, case.app()))
-    (found,) = observed(staged)
-    assert f"pid {os.getpid()} " in found.owner
-    staged.abort(reservation)
-
-
-def test_the_latest_attempt_of_a_job_is_observed_after_its_end(case: Case, staged: Staged) -> None:
-    first = submit(case, staged, case.app("true"), 1)
-    case.end(first.app_id)
-    second = submit(case, staged, case.app("exit 3"), 2)
-    case.end(second.app_id)
-    staged.reap()
-    (found,) = observed(staged)
-    assert (found.app_id, found.state, found.exit_code) == (second.app_id, "failed", 3)
-    assert found.ended_at is not None
-
-
-def test_observe_returns_other_jobs_while_they_run(case: Case, staged: Staged) -> None:
-    attempt = submit(case, staged, case.app("exec sleep 1000"))
-    case.until_running(attempt.app_id)
-    assert seen(staged, job="other") == [(attempt.app_id, "running")]
+    about = staged.about(attempt.app_id)
+    assert (about["digest"], about["document"]) == (attempt.digest, attempt.document)
+    assert staged.about(attempt_id(attempt.key, 9)) == {}
+    assert staged.has_apps_here()
+    assert staged.is_in_use()
     staged.cancel(attempt.app_id)
     staged.reap()
     assert seen(staged, job="other") == []
 
 
-def test_observe_leaves_out_attempts_with_a_known_outcome(case: Case, staged: Staged) -> None:
-    attempt = submit(case, staged, case.app("true"))
-    case.end(attempt.app_id)
-    assert seen(staged, attempt.app_id) == []
+def test_a_reservation_is_live_and_shows_its_owner_also_to_a_client_that_wants_its_id(case, staged):
+    owner = f"pid {os.getpid()} "
+    reservation = staged.reserve(attempt_of(case, case.app()))
+    (found,) = observed(staged)
+    assert owner in found.owner
+    (record,) = staged.refresh([reservation.app_id])
+    assert not record.has_ended
+    with pytest.raises(ReservedError) as error:
+        case.another().reserve(attempt_of(case, case.app()))
+    assert owner in error.value.owner
+    staged.abort(reservation)
+    assert list(staged.refresh([reservation.app_id])) == []
 
 
-def test_apps_without_a_job_are_not_observed(case: Case, staged: Staged) -> None:
-    case.start(case.app("exec sleep 1000"))
-    assert observed(staged) == []
+def test_the_latest_ended_attempt_of_a_job_is_observed_until_its_outcome_is_known(
+    case: Case, staged: Staged
+) -> None:
+    first = submit(case, staged, case.app("true"), 1)
+    case.end(first.app_id)
+    second = submit(case, staged, case.app("exit 3"), 2)
+    case.end(second.app_id)
+    assert seen(staged, first.app_id, second.app_id) == []
+    staged.reap()
+    (found,) = observed(staged)
+    assert (found.app_id, found.state, found.exit_code) == (second.app_id, "failed", 3)
+    assert found.ended_at is not None
+    with pytest.raises(ReservedError, match="succeeded"):
+        staged.reserve(first)
 
 
 def test_observing_writes_nothing(case: Case, staged: Staged, launcher_home: Path) -> None:
@@ -127,23 +137,6 @@ def test_observing_writes_nothing(case: Case, staged: Staged, launcher_home: Pat
     assert not launcher_home.exists()
 
 
-def test_a_taken_id_is_refused_with_its_owner(case: Case, staged: Staged) -> None:
-    attempt = attempt_of(case, case.app())
-    reservation = staged.reserve(attempt)
-    with pytest.raises(ReservedError) as error:
-        case.another().reserve(attempt)
-    assert f"pid {os.getpid()} " in error.value.owner
-    staged.abort(reservation)
-
-
-def test_an_attempt_that_was_started_is_never_reserved_again(case: Case, staged: Staged) -> None:
-    attempt = submit(case, staged, case.app("true"))
-    case.end(attempt.app_id)
-    with pytest.raises(ReservedError, match="succeeded"):
-        staged.reserve(attempt)
-
-
-@pytest.mark.everywhere
 def test_an_aborted_reservation_leaves_nothing(case: Case, staged: Staged, launcher_home: Path) -> None:
     app = case.app()
     for create in (False, True):
@@ -169,23 +162,11 @@ def test_a_missing_executable_is_found_before_anything_starts(case, staged, laun
     assert case.rests_of(launcher_home) == []
 
 
-@pytest.mark.everywhere
 def test_a_started_attempt_does_not_need_its_client(case: Case, staged: Staged) -> None:
     attempt = submit(case, staged, case.app("exec sleep 1000"))
     staged.close()
     case.until_running(attempt.app_id)
     assert seen(case.another()) == [(attempt.app_id, "running")]
-
-
-@pytest.mark.everywhere
-def test_nothing_runs_before_the_start(case: Case, staged: Staged) -> None:
-    app = case.app(f"touch {case.shared}/ran")
-    reservation = staged.reserve(attempt_of(case, app))
-    staged.create(reservation, app, {})
-    assert not (case.shared / "ran").exists()
-    staged.start(reservation)
-    case.end(reservation.app_id)
-    assert (case.shared / "ran").exists()
 
 
 KILLED = """
@@ -204,22 +185,13 @@ sys.stdin.read()
 """
 
 
-def killed_at(case: Case, step: str, attempt: Attempt) -> None:
-    """Submit an attempt in a client that is killed at `step`."""
-    import json
-
+@pytest.mark.parametrize(("step", "same"), [("created", True), ("created", False), ("reserved", False)])
+def test_a_client_takes_over_the_attempt_of_a_killed_client(case, staged, launcher_home, step, same):
+    attempt = attempt_of(case, case.app("echo one"))
     argv = [sys.executable, "-c", KILLED, case.name, step, json.dumps(attempt.to_json())]
     with subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as client:
         assert client.stdout.readline() == "there\n"
         client.send_signal(signal.SIGKILL)
-
-
-@pytest.mark.everywhere
-@pytest.mark.parametrize("step", ["reserved", "created"])
-@pytest.mark.parametrize("same", [True, False])
-def test_a_client_takes_over_the_attempt_of_a_killed_client(case, staged, launcher_home, step, same):
-    attempt = attempt_of(case, case.app("echo one"))
-    killed_at(case, step, attempt)
     assert processes.gone(processes.of_home(str(launcher_home)), timeout_s=60)
     for found in observed(staged):
         assert (found.state, found.owner) == ("reserved", "")
@@ -227,15 +199,6 @@ def test_a_client_takes_over_the_attempt_of_a_killed_client(case, staged, launch
     submit(case, staged, app)
     assert case.end(attempt.app_id).state is AppState.SUCCEEDED
     assert case.lines(attempt.app_id) == ["one\n" if same else "two\n"]
-
-
-@pytest.mark.everywhere
-def test_reap_returns_each_end_once(case: Case, staged: Staged) -> None:
-    attempt = submit(case, staged, case.app("exit 3"))
-    case.end(attempt.app_id)
-    found = [(each.app_id, each.state, each.exit_code) for each in staged.reap()]
-    assert found == [(attempt.app_id, "failed", 3)]
-    assert staged.reap() == []
 
 
 def test_the_handle_of_an_attempt_names_its_target(case: Case, staged: Staged) -> None:

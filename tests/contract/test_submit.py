@@ -10,21 +10,16 @@ from launcher.specs import AppState, InvalidRunConfigException, Role, macros
 from tests.contract.conftest import Case, states
 
 
-def test_dry_runs_are_equal_and_leave_the_app_unchanged(case: Case) -> None:
+def test_dry_runs_are_equal_and_change_neither_the_app_nor_the_disk(case: Case, launcher_home: Path) -> None:
     app = case.app("echo $<replica_id>", replicas=3, env={"A": "b"})
     before = deepcopy(app)
     first, second = (case.scheduler.submit_dryrun(app, {}) for _ in range(2))
     assert first.request == second.request
     assert repr(first) == repr(second)
     assert app == before
-
-
-def test_a_dry_run_leaves_nothing_on_disk(case: Case, launcher_home: Path) -> None:
-    case.scheduler.submit_dryrun(case.app(), {})
     assert not launcher_home.exists()
 
 
-@pytest.mark.everywhere
 def test_one_dry_run_is_scheduled_twice_under_fresh_ids(case: Case) -> None:
     info = case.scheduler.submit_dryrun(case.app(f"echo {macros.app_id}"), {})
     ids = [case.scheduler.schedule(info) for _ in range(2)]
@@ -62,31 +57,37 @@ def test_an_option_of_the_wrong_type_is_refused(case: Case) -> None:
     assert error.value.cfg_key == name
 
 
-def test_a_scheduler_that_builds_no_workspaces_refuses_one(case: Case) -> None:
-    if case.scheduler.builds_workspaces:
-        pytest.skip(f"{case.name} builds workspaces")
-    if case.scheduler.workspace_option:
-        pytest.skip(f"{case.name} runs in the workspace itself")
-    with pytest.raises(LauncherError, match="workspace"):
-        case.scheduler.submit(case.app(), {}, workspace="/somewhere")
-
-
-def test_replicas_see_their_own_replica_id(case: Case) -> None:
-    app_id = case.start(case.app(f"echo {macros.replica_id} $<role> $<num_replicas>", replicas=3))
+@pytest.mark.everywhere
+def test_replicas_run_in_the_workspace_or_it_is_refused(case: Case, tmp_path: Path) -> None:
+    if case.name == "local_docker":
+        pytest.skip("tests/scenarios/docker build images")
+    folder = tmp_path / "code"
+    folder.mkdir()
+    (folder / "data.txt").write_text("of the workspace\n")
+    if not (case.scheduler.builds_workspaces or case.scheduler.workspace_option):
+        with pytest.raises(LauncherError, match="workspace"):
+            case.scheduler.submit(case.app(), {}, workspace=str(folder))
+        return
+    app_id = case.scheduler.submit(case.app("cat data.txt"), {}, workspace=str(folder))
     case.end(app_id)
-    assert [case.lines(app_id, k=k) for k in range(3)] == [[f"{k} r 3\n"] for k in range(3)]
+    assert case.lines(app_id) == ["of the workspace\n"]
 
 
-def test_replicas_know_their_job_and_where_rank_0_is(case: Case) -> None:
-    app_id = case.start(case.app(f'echo "$LAUNCHER_JOB_ID"; test -n "$${{{macros.rank0_env}}}" && echo yes'))
-    case.end(app_id)
-    assert case.lines(app_id) == [f"{case.name}://{case.session}/{app_id}\n", "yes\n"]
-
-
-def test_escaped_macros_reach_the_replica_as_text(case: Case) -> None:
-    app_id = case.start(case.app("echo '$$<app_id>' '$${app_id}' '$HOME' '$$'"))
-    case.end(app_id)
-    assert case.lines(app_id) == ["$<app_id> ${app_id} $HOME $$\n"]
+def test_replicas_know_themselves_their_job_and_where_rank_0_is(case: Case) -> None:
+    says = (
+        f"echo {macros.replica_id} $<role> $<num_replicas> $LAUNCHER_JOB_ID"
+        f"; test -n \"$${{{macros.rank0_env}}}\" && echo yes; echo '$$<app_id>' '$${{app_id}}' '$HOME' '$$'"
+    )
+    found = case.run(case.app(says, replicas=3))
+    assert found.state is AppState.SUCCEEDED
+    assert states(found) == ["r/0 SUCCEEDED 0", "r/1 SUCCEEDED 0", "r/2 SUCCEEDED 0"]
+    handle = f"{case.name}://{case.session}/{found.app_id}"
+    for k in range(3):
+        assert case.lines(found.app_id, k=k) == [
+            f"{k} r 3 {handle}\n",
+            "yes\n",
+            "$<app_id> ${app_id} $HOME $$\n",
+        ]
 
 
 @pytest.mark.everywhere
@@ -100,32 +101,17 @@ def test_arguments_and_environment_arrive_unchanged(case: Case) -> None:
     assert "".join(case.lines(app_id)) == f"{odd}\n"
 
 
-def test_an_app_whose_replicas_all_succeed_has_succeeded(case: Case) -> None:
-    found = case.run(case.app("true", replicas=3))
-    assert found.state is AppState.SUCCEEDED
-    assert states(found) == ["r/0 SUCCEEDED 0", "r/1 SUCCEEDED 0", "r/2 SUCCEEDED 0"]
-
-
-@pytest.mark.everywhere
-def test_an_app_with_a_failing_replica_has_failed_with_its_exit_code(case: Case) -> None:
-    app = case.app("true")
-    app.roles.append(case.role("bad", "exit 7"))
-    found = case.run(app)
-    assert found.state is AppState.FAILED
-    assert found.exit_code == 7
-    assert "bad/0" in found.msg
-    assert "bad/0 FAILED 7" in states(found)
-
-
 def test_a_replica_killed_by_a_signal_has_failed_with_the_exit_code_of_a_shell(case: Case) -> None:
     assert case.run(case.app("kill -9 $$")).exit_code == 137
 
 
-def test_a_failed_replica_stops_its_peers_at_once(case: Case, launcher_home: Path) -> None:
+def test_a_failed_replica_fails_the_app_and_stops_its_peers_at_once(case: Case, launcher_home: Path) -> None:
     app = case.app("exec sleep 1000", replicas=2)
     app.roles.append(case.role("bad", "exit 7"))
     found = case.run(app)
-    assert found.exit_code == 7
+    assert (found.state, found.exit_code) == (AppState.FAILED, 7)
+    assert "bad/0" in found.msg
+    assert "bad/0 FAILED 7" in states(found)
     assert case.left_of(found.app_id, launcher_home) == []
 
 
@@ -150,7 +136,6 @@ def test_a_missing_executable_removes_the_whole_app(case: Case, launcher_home: P
     assert case.listed() == []
 
 
-@pytest.mark.everywhere
 def test_an_executable_that_is_missing_on_a_node_fails_the_app(case: Case, launcher_home: Path) -> None:
     if case.looks_ahead:
         pytest.skip(f"{case.name} sees before which commands there are")

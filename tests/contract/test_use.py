@@ -18,12 +18,3 @@ def test_an_ended_app_has_the_cpu_time_that_it_used(case: Case) -> None:
     (replica,) = seen.replicas
     assert replica.use is not None
     assert replica.use.to_json() == use.to_json()
-
-
-def test_an_app_that_runs_has_no_use_yet(case: Case) -> None:
-    app_id = case.start(case.app("exec sleep 1000"))
-    case.until_running(app_id)
-    seen = case.another().record(app_id)
-    assert seen is not None
-    assert seen.used == {}
-    case.scheduler.cancel(app_id)

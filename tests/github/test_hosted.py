@@ -94,7 +94,6 @@ def ends(hub, scenario, name: str, *, wait: bool = True) -> list[tuple[str | Non
     return [(each["pull_request"], each["state"]) for each in history(hub, scenario, name, wait=wait)]
 
 
-@pytest.mark.everywhere
 @EVERY_ENGINE
 def test_a_merged_pull_request_starts_its_job_and_reports_the_end_once(hub, scenario, engine):
     timeout = "timeout: 1h\n" if engine.name == "slurm" else ""  # Slurm holds its jobs by itself

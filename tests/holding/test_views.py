@@ -274,6 +274,8 @@ def test_a_deadline_is_the_next_pause_or_the_time_limit():
     assert app.deadline() == START_S + 5
     app.take(fact("a/0"))
     assert app.deadline() == START_S + 60
+    app, _ = play("a~1+90 %60", "go; a/0; a/0=3")  # its limit comes before the end of its pause
+    assert app.deadline() == START_S + 60
 
 
 def test_an_app_that_stops_or_has_ended_has_no_deadline():

@@ -127,14 +127,6 @@ def test_gc_finishes_the_removal_of_a_killed_client(scenario: Scenario, job: Any
     assert not left.exists()
 
 
-@pytest.mark.slow
-def test_a_changed_job_replaces_its_running_attempt(scenario: Scenario, job: Any) -> None:
-    scenario.apply(job("exec sleep 1000"))
-    scenario.apply(job("exec sleep 1001"), "--allow-destructive")
-    assert [attempt.state for attempt in scenario.attempts()] == ["cancelled", "running"]
-    scenario.cancel("job")
-
-
 def test_run_shows_the_output_and_the_end_of_its_app(scenario: Scenario, job: Any) -> None:
     done = scenario.launcher("run", job("echo hello; exit 2"), code=5)
     assert done.out == "hello\n"
@@ -160,10 +152,3 @@ def test_an_app_that_cannot_be_started_is_taken_back(scenario: Scenario) -> None
     assert "main/0 cannot be started" in scenario.apply(file, code=None).err
     assert apps(scenario) == []
     assert not any((scenario.home / "procs").iterdir())
-
-
-@pytest.mark.slow
-def test_describe_shows_the_document(scenario: Scenario, job: Any) -> None:
-    scenario.run_to_end(job("echo hello"))
-    events = json.loads(scenario.launcher("describe", "job", "--json").out)
-    assert events["document"]["roles"][0]["args"] == ["-c", "echo hello"]

@@ -14,8 +14,8 @@ pytestmark = pytest.mark.slow
 BEYOND_THE_EXAMPLE = {
     "test_a_lost_app_leaves_no_process",  # it has no supervisor
     "test_an_attached_app_is_cancelled_when_its_parent_is_killed",
-    "test_reap_returns_each_end_once",  # nothing is to be tidied up after an end
-    "test_a_failed_replica_stops_its_peers_at_once",
+    "test_the_end_of_an_attempt_is_waited_for_and_reaped_once",  # nothing is to be tidied up after an end
+    "test_a_failed_replica_fails_the_app_and_stops_its_peers_at_once",
     "test_an_app_over_its_time_limit_has_failed_and_leaves_no_process",
     "test_cancel_leaves_no_process_of_a_replica_that_ignores_the_signal",  # it has no option `grace_s`
     "test_a_replica_may_clean_up_within_the_grace_period",

@@ -20,7 +20,7 @@ from launcher.state.records import PENDING, WAITING
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
 
     from launcher.errors import LauncherError
     from launcher.schedulers.api import OnWait
@@ -99,7 +99,7 @@ class _Stop:
             # reverse order, so that the two cannot miss each other.
             if _write_intent(self._app_dir, grace_s, interrupt):
                 yield Pause(0.0)
-                yield from self._until_let_go()
+                yield from self._until(lambda seen: seen.has_ended)
             view = self._view()
             if view is not None and not view.abandoned and (view.started_at or not view.has_ended):
                 yield from left.kill(self._app_dir, view)
@@ -121,28 +121,21 @@ class _Stop:
             except FileNotFoundError:
                 return False
             yield Pause(0.0)
-            self._wake(view)
+            yield from self._until(lambda seen: seen.state not in WAITING)
         view = self._view()
-        since = time.monotonic()
-        while view is not None and view.state in WAITING and view.lock_held:
-            if view.holder is not None and view.supervisor is None:
-                yield from self._until_it_answers(view.holder, since)
-            else:
-                yield from self._until_exit(view)
-            view = self._view()
         if view is None or view.state != "skipped":
             return False
         appview.record_end(self._app_id, view, durable=True)
         return True
 
-    def _until_let_go(self) -> Course[None]:
-        """Wake the process that holds the app, and wait until the end is recorded, or the app is released.
+    def _until(self, is_over: Callable[[AppView], bool]) -> Course[None]:
+        """Wake the process that holds the app, and wait until the app is over or released.
 
         Raises SchedulerError.
         """
         since = time.monotonic()
         is_asked = False
-        while (seen := self._view()) is not None and not seen.has_ended and seen.lock_held:
+        while (seen := self._view()) is not None and not is_over(seen) and seen.lock_held:
             if not is_asked:
                 self._wake(seen)
                 is_asked = True

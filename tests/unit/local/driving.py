@@ -9,8 +9,9 @@ import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
+from launcher.holding.replica import Replica
 from launcher.schedulers import loop, pids
 from launcher.schedulers.appfolder import AppFolder
 from launcher.schedulers.local import appview, rundir, stop
@@ -54,40 +55,9 @@ def stay_asleep(*pids_: int) -> bool:
     return switches() == before
 
 
-class ReplicaView(NamedTuple):
-    """A replica as its readers see it. Times in seconds."""
-
-    role: str
-    k: int
-    state: str
-    message: str
-    pid: int | None
-    start: int | None
-    exit_code: int | None
-    signal: int
-    oom: bool
-    num_restarts: int
-    started_at: float | None
-    ended_at: float | None
-
-
-def replicas(view: AppView) -> list[ReplicaView]:
-    """Return the replicas of an app, in its order."""
-    return [
-        ReplicaView(
-            each.role.name,
-            each.k,
-            *view.shown(each),
-            *each.run,
-            each.code,
-            each.signal,
-            each.oom,
-            each.restarts,
-            each.started_at,
-            each.ended_at,
-        )
-        for each in view.replicas
-    ]
+def states(view: AppView) -> list[str]:
+    """Return the state of each replica of an app, in its order."""
+    return [view.shown(each)[0] for each in view.replicas]
 
 
 class Driven:
@@ -290,8 +260,8 @@ class Driven:
         with LogView(str(self.logs / role / str(k)), stream) as view:
             return b"".join(view.chunks()).decode()
 
-    def replica(self, role: str = "main", k: int = 0) -> ReplicaView:
-        return next(each for each in replicas(self.view) if (each.role, each.k) == (role, k))
+    def replica(self, role: str = "main", k: int = 0) -> Replica:
+        return self.view.roles[role].replicas[k]
 
     def left(self) -> list[str]:
         """Return the command lines of the processes that the app has left behind."""

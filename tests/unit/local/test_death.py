@@ -1,27 +1,18 @@
 """The supervisor is killed: the state that the record then gives, and the removal of all that it leaves."""
 
 import os
-import random
 import signal
 import subprocess
-import time
 from pathlib import Path
 
 import pytest
 
-from launcher.schedulers import loop, pids
-from launcher.schedulers.appfolder import sweep
+from launcher.schedulers import pids
 from launcher.schedulers.local import appview
 from launcher.schedulers.local.appview import AppView
-from tests.unit.local.conftest import Supervise
 from tests.unit.local.driving import Driven, sh
 
 SLEEP = ["sleep", "1000"]
-
-
-def test_a_supervisor_killed_before_create_leaves_a_reservation_without_owner(app: Driven) -> None:
-    app.kill()
-    assert (app.view.state, app.view.lock_held, app.view.owner) == ("reserved", False, "")
 
 
 def test_processes_that_left_the_session_or_dropped_the_environment_are_killed(app: Driven) -> None:
@@ -44,7 +35,7 @@ def test_processes_that_left_the_session_or_dropped_the_environment_are_killed(a
 
 def test_a_replica_that_writes_after_its_supervisor_ends_by_itself(app: Driven) -> None:
     app.start(app.role("main", ["yes"]))
-    pid, start = app.replica().pid or 0, app.replica().start or 0
+    pid, start = app.replica().run
     app.kill()
     assert pids.wait_for_exit(pid, start, 10)
 
@@ -73,28 +64,6 @@ def test_an_app_whose_folder_name_begins_like_ours_is_left_alone(tmp_path: Path)
     other.wait()
 
 
-@pytest.mark.slow
-def test_a_kill_of_the_supervisor_at_any_moment_leaves_no_process_of_the_app(supervise: Supervise) -> None:
-    chance = random.Random(7)
-    for number in range(25):
-        app = supervise(f"app-{number}")
-        roles = [app.role("main", *[sh("echo hello; sleep 0.02")] * 8, retries=1), app.role("b", SLEEP)]
-        pause = chance.choice([0.0, 0.004, 0.01, 0.03, 0.08]) * chance.random()
-        deadline = time.monotonic() + pause
-        if app.create(*roles) and chance.random() > 0.1:
-            loop.send(app.socket.fileno(), {"op": "go"})
-        while time.monotonic() < deadline:
-            pass
-        app.kill()
-        view = app.view
-        if '"starting"' in app.record:
-            assert view.state in ("lost", "failed"), app.record
-        else:
-            assert view.state == "created", app.record
-        appview.kill_leftovers(app.app_dir, view)
-        assert app.left() == []
-
-
 KEEPS_THE_LOCK = """
 import os, time
 parent = os.getpid()
@@ -114,16 +83,6 @@ def test_a_child_that_is_slow_to_become_its_program_does_not_make_the_app_look_a
     app.kill()
     assert (app.view.state, app.view.lock_held) == ("lost", False)
     appview.kill_leftovers(app.app_dir, app.view)
-
-
-def test_a_removal_that_was_interrupted_can_be_finished(tmp_path: Path) -> None:
-    apps = tmp_path / "apps"
-    (apps / ".gone-x-1" / "scratch" / "deep").mkdir(parents=True)
-    (apps / "y").mkdir()
-    (apps / ".gone-x-1" / "scratch" / "deep").chmod(0o500)
-    sweep(str(apps))
-    assert os.listdir(apps) == ["y"]
-    sweep(str(tmp_path / "nowhere"))
 
 
 def test_an_error_of_the_supervisor_itself_leaves_no_process(app: Driven) -> None:

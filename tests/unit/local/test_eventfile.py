@@ -58,18 +58,6 @@ def test_the_states_of_an_app_follow_from_its_events_and_its_lock() -> None:
     assert folded(*started, ended, locked=False).state == "failed"
 
 
-def test_a_torn_last_line_does_not_count_yet() -> None:
-    text = lines(START, spawn())
-    for cut in range(len(text)):
-        view = fold(text[:cut], locked=True)
-        assert view.state == ("running" if cut == len(text) else "reserved")
-
-
-def test_a_torn_line_in_the_middle_costs_only_itself() -> None:
-    text = lines(START) + b'{"e":"exi\0\0\0\n' + lines(spawn())
-    assert fold(text, locked=True).state == "running"
-
-
 def test_a_record_of_a_newer_version_is_refused() -> None:
     with pytest.raises(StateError, match="newer version"):
         folded({**START, "v": 2})

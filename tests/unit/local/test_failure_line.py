@@ -35,13 +35,6 @@ def test_the_line_is_found_in_a_log_with_a_bound(app: Driven) -> None:
     assert ended(app) == "main/0 exited with 3: last"
 
 
-def test_no_event_holds_a_secret(app: Driven) -> None:
-    script = 'echo "bad $TOKEN" >&2; exit 3'
-    app.run(app.role("main", sh(script), env={"TOKEN": "hunter2"}, retries=1), secrets=["hunter2"])
-    assert ended(app) == "main/0 exited with 3: bad ***"
-    assert "hunter2" not in events(app)
-
-
 @pytest.mark.slow
 def test_a_stopped_program_is_not_blamed_with_its_last_line(app: Driven) -> None:
     app.run(

@@ -17,9 +17,9 @@ from launcher import paths
 from launcher.schedulers import loop
 from launcher.schedulers.appfolder import AppFolder
 from launcher.schedulers.local import observe
-from launcher.schedulers.local.stop import cancel, withdraw
+from launcher.schedulers.local.stop import cancel
 from launcher.schedulers.local.supervisor_client import LineClient
-from launcher.turns.table import summon, tickets
+from launcher.turns.table import tickets
 from tests import processes
 from tests.unit.local.driving import Driven, go, sh, turn
 from tests.waiting import PATIENCE_S, until
@@ -140,24 +140,6 @@ def test_a_cancelled_app_leaves_the_others_and_the_holder(in_line, running, tabl
     cancel_all("running")
     assert [app.ended().state for app in (apps[0], apps[2])] == ["succeeded", "succeeded"]
     assert "spawn" not in apps[1].record
-
-
-def test_a_withdrawn_app_is_skipped(in_line, running, table):
-    app = in_line()
-    go(app, table, 2)
-    assert list(withdraw(["app-1"])) == [("app-1", True)]
-    assert app.view.state == "skipped"
-    observe.wait_for_end(app.app_dir)  # its holder lets it go
-    assert queued(table) == []
-
-
-def test_an_app_is_started_at_once_when_a_user_asks_for_it(in_line, running, table):
-    apps = [in_line() for _ in range(3)]
-    for number, app in enumerate(apps, 2):
-        go(app, table, number)
-    assert summon(table, ["app-2"])
-    assert apps[1].ended().state == "succeeded"
-    assert queued(table) == ["app-1", "app-3"]
 
 
 def test_the_holder_ends_with_its_last_app_and_leaves_nothing(in_line, line, running, table):

@@ -13,7 +13,7 @@ from launcher.schedulers.local.logfiles import RecordReader
 from launcher.schedulers.local.logs import LocalLogs
 from launcher.schedulers.restarts import Restart, RestartNotes, RestartReader
 from tests.unit.local.conftest import Supervise
-from tests.unit.local.driving import Driven, replicas
+from tests.unit.local.driving import Driven, states
 
 pytestmark = pytest.mark.slow
 
@@ -69,8 +69,7 @@ def test_work_grows_with_the_number_of_replicas_and_no_faster(supervise: Supervi
         path = tmp_path / str(count)
         app = supervise(first=COUNTED.format(path=str(path)))
         view = app.run(*_roles(app, count, ["true"]))
-        states = [each.state for each in replicas(view)]
-        assert (view.state, states) == ("succeeded", ["cancelled"] + ["succeeded"] * (count - 1))
+        assert (view.state, states(view)) == ("succeeded", ["cancelled"] + ["succeeded"] * (count - 1))
         assert app.left() == []
         executed[count] = int(path.read_text())
         record = app.record.encode()
@@ -84,7 +83,7 @@ def test_restarts_are_put_between_the_output_in_time_that_grows_with_their_numbe
     executed = {}
     for count in (FEW, MANY):
         app = supervise()
-        app.run(app.role("r", *[["false"]] * count, retries=3, policy="REPLICA"))
+        app.run(app.role("r", *[["false"]] * count, retries=2, policy="REPLICA"))
         names = [("r", k) for k in range(count)]
         found: list[Restart] = []
         notes = RestartNotes(RestartReader(LocalLogs(app.app_dir).events()), found.append, names)
@@ -110,7 +109,7 @@ def test_the_order_of_many_roles_takes_no_memory_beyond_their_rules(supervise: S
         app = supervise()
         roles = [*_roles(app, MANY, ["sleep", "1000"])]
         app.start(*(each if ordered else {**each, "rules": {}} for each in roles), grace_s=5)
-        app.until(lambda view: all(each.state == "running" for each in replicas(view)))
+        app.until(lambda view: {*states(view)} == {"running"})
         status = Path(f"/proc/{app.pid}/status").read_text()
         resident[ordered] = int(status.split("VmRSS:")[1].split()[0])
         app.cancel()

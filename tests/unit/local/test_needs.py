@@ -1,7 +1,6 @@
 """An app that waits for others: what its supervisor does at their ends, and who decides that it starts."""
 
 import os
-import signal
 from pathlib import Path
 from typing import Any
 
@@ -29,20 +28,6 @@ def skipped(app: Driven) -> str:
     assert (app.view.state, app.errors) == ("skipped", "")
     assert "spawn" not in app.record
     return app.view.message
-
-
-@pytest.mark.parametrize(
-    ("last", "message"),
-    [("exit 3", "job-0 failed"), ("kill -9 $PPID; sleep 100", "job-0 was lost")],
-)
-def test_an_app_whose_need_does_not_succeed_is_skipped(
-    supervise: Supervise, tmp_path: Path, last: str, message: str
-) -> None:
-    first, second, gate = supervise(), supervise(), tmp_path / "gate"
-    first.start(first.role("main", sh(f"until [ -e {gate} ]; do sleep 0.02; done; {last}")))
-    hold(second, first)
-    gate.touch()
-    assert skipped(second) == message
 
 
 def test_the_outcome_of_a_need_with_a_dead_supervisor_follows_from_its_record(supervise: Supervise) -> None:
@@ -105,15 +90,6 @@ def test_the_recorded_state_is_read_whatever_the_message_says(tmp_path: Path, me
     assert outcome(str(tmp_path)) == ""
     record.append(ended("cancelled", message))
     assert outcome(str(tmp_path)) in ("cancelled", "" if len(message) > 1000 else "cancelled")
-
-
-def test_an_app_with_a_suspended_supervisor_is_withdrawn_all_the_same(supervise: Supervise) -> None:
-    first, second = supervise(), supervise()
-    first.start(first.role("main", ["sleep", "1000"]))
-    hold(second, first)
-    os.kill(second.pid, signal.SIGSTOP)
-    assert withdraw(os.path.basename(second.app_dir))
-    assert skipped(second) == "withdrawn"
 
 
 @pytest.mark.parametrize("asked", ["withdrawn", "cancelled"])

@@ -9,7 +9,6 @@ from pathlib import Path
 import pytest
 
 from launcher.schedulers.local.appview import fold
-from tests.unit.local.driving import replicas
 
 APPS = json.loads(Path(__file__).with_name("records_of_e8c8003.json").read_text())
 
@@ -19,9 +18,7 @@ def test_an_older_record_shows_the_same_app_at_each_of_its_events(name):
     events, expected = APPS[name]["events"], APPS[name]["shown"]
     for number, line in enumerate(expected, 1):
         view = fold("".join(f"{each}\n" for each in events[:number]).encode(), locked=True)
-        shown = [
-            [f"{each.role}/{each.k}", each.state, each.message, each.exit_code] for each in replicas(view)
-        ]
+        shown = [[each.name, *view.shown(each), each.code] for each in view.replicas]
         assert [view.state, view.message, view.code, view.num_restarts, *shown] == line, events[number - 1]
 
 

@@ -3,24 +3,14 @@
 import os
 import shutil
 import sys
-import time
-from itertools import pairwise
 from pathlib import Path
 
 from launcher.schedulers.local import rundir
 from launcher.schedulers.local.logwriter import RECORD_BYTES
 from tests.unit.local.conftest import Supervise
-from tests.unit.local.driving import Driven, replicas, sh
+from tests.unit.local.driving import Driven, sh, states
 
 SLEEP = ["sleep", "1000"]
-
-
-def index_of(app: Driven, role: str = "main", k: int = 0) -> list[tuple[int, int, int]]:
-    """Return (offset, time in ns, kind) of every record."""
-    data = (app.logs / role / str(k) / rundir.INDEX).read_bytes()
-    assert len(data) % RECORD_BYTES == 0
-    numbers = [int.from_bytes(data[at : at + 8], "little") for at in range(0, len(data), 8)]
-    return [(o, t >> 2, t & 3) for o, t in zip(numbers[::2], numbers[1::2], strict=True)]
 
 
 def test_separate_files_are_written_where_they_are_asked_for(app: Driven) -> None:
@@ -46,37 +36,10 @@ def test_a_bounded_log_takes_no_more_room_and_the_app_succeeds(app: Driven) -> N
     assert later == [str(n) for n in range(100_001 - len(later), 100_001)]
 
 
-def test_a_replica_that_says_nothing_has_no_files(app: Driven) -> None:
-    app.run(app.role("main", ["true"]))
-    assert os.listdir(app.logs / "main" / "0") == []
-
-
-def test_the_index_holds_stream_and_time_of_every_byte(app: Driven) -> None:
-    before = time.time_ns()
-    for gate in ("after-one", "after-two"):  # of a single one, a slow writer would end the second read
-        os.mkfifo(os.path.join(app.cwd, gate))
-    app.start(
-        app.role("main", sh("echo one; read x <after-one; echo two >&2; read x <after-two; echo three"))
-    )
-    for line in ("one", "two"):
-        app.until_log(line)
-        until = time.monotonic() + 0.05
-        while time.monotonic() < until:
-            pass
-        Path(app.cwd, f"after-{line}").write_text("go\n")
-    app.ended()
-    records = index_of(app)
-    assert [(offset, kind) for offset, _, kind in records] == [(0, 0), (4, 1), (8, 0)]
-    times = [stamp for _, stamp, _ in records]
-    assert before <= times[0]
-    assert times[-1] <= time.time_ns()
-    assert all(later - earlier >= 40_000_000 for earlier, later in pairwise(times))
-
-
 def test_a_burst_has_few_index_records(app: Driven) -> None:
     app.run(app.role("main", sh("seq 200000")))
     assert len(app.log().splitlines()) == 200_000
-    assert len(index_of(app)) < 2_000
+    assert (app.logs / "main" / "0" / rundir.INDEX).stat().st_size < 2_000 * RECORD_BYTES
 
 
 def test_megabytes_of_output_arrive_whole(app: Driven) -> None:
@@ -101,7 +64,7 @@ def test_a_replica_that_writes_without_end_does_not_starve_the_others(app: Drive
 
 def test_memory_does_not_grow_with_output(app: Driven) -> None:
     app.start(app.role("main", sh("head -c 100000000 /dev/zero; echo > done"), SLEEP))
-    app.until(lambda view: replicas(view)[0].state == "succeeded")
+    app.until(lambda view: states(view)[0] == "succeeded")
     status = Path(f"/proc/{app.pid}/status").read_text()
     peak_kib = int(status.split("VmHWM:")[1].split()[0])
     assert peak_kib < 20_000

@@ -28,18 +28,6 @@ def test_a_replica_that_cannot_be_started_again_fails_the_app(app: Driven, tmp_p
     assert app.left() == []
 
 
-def test_a_cancel_during_a_restart_cancels_the_app(app: Driven) -> None:
-    app.start(
-        app.role("main", sh("echo ready; trap '' TERM; sleep 1000; sleep 1000"), sh("exit 1"), retries=5),
-        grace_s=0.3,
-    )
-    app.until(lambda view: view.stop_why == "restart")
-    app.cancel("dave")
-    view = app.ended()
-    assert (view.state, view.message) == ("cancelled", "cancelled by dave")
-    assert app.left() == []
-
-
 def test_an_endless_series_of_failures_is_cancelled_like_anything_else(app: Driven) -> None:
     app.start(app.role("main", ["false"], retries=1_000_000, policy="REPLICA"))
     app.until(lambda view: view.num_restarts > 20)
@@ -57,16 +45,10 @@ def test_replicas_of_a_role_keep_their_own_environments(app: Driven) -> None:
     assert [app.log("main", k).splitlines()[-1] for k in range(3)] == ["1 a b", "1 other", "1 b"]
 
 
-@pytest.mark.parametrize(("retries", "end"), [(0, "timed out after 1 s"), (1, "main/0 exited with 1")])
-def test_a_clock_that_is_set_back_loses_neither_a_time_limit_nor_a_restart(
-    supervise: Supervise, tmp_path: Path, retries: int, end: str
-) -> None:
+def test_a_clock_that_is_set_back_loses_no_time_limit(supervise: Supervise, tmp_path: Path) -> None:
     is_set = tmp_path / "is_set"
     clock = f"lambda now=time.time: now() - 0.5 * os.path.exists({str(is_set)!r})"
     app = supervise(first=f"import os, time; time.time = {clock}\n")
-    role = app.role("main", sh("exit 1") if retries else SLEEP, retries=retries, rules={"retry_delay": 1})
-    app.start(role, timeout_s=None if retries else 1.0)
-    app.until(lambda view: view.num_restarts == retries)
+    app.start(app.role("main", SLEEP), timeout_s=1.0)
     is_set.touch()
-    view = app.ended()
-    assert (view.state, view.message, view.num_restarts) == ("failed", end, retries)
+    assert app.ended().message == "timed out after 1 s"

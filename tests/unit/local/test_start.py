@@ -10,35 +10,25 @@ from tests.unit.local.conftest import Supervise
 from tests.unit.local.driving import Driven, sh
 
 
-def test_the_folders_of_replicas_and_scratch_exist_from_create_on(app: Driven) -> None:
-    app.create(app.role("main", ["true"], ["true"]))
-    assert (app.logs / "main" / "1").is_dir()
-    assert Path(rundir.scratch(app.app_dir)).is_dir()
+@pytest.mark.parametrize("message", [b"", b"\xff\xff\0\0half"], ids=["before", "within"])
+def test_a_client_that_hangs_up_before_or_within_its_create_ends_the_supervisor(
+    app: Driven, message: bytes
+) -> None:
+    app.socket.sendall(message)
+    app.hang_up()
+    assert app.exited() == 0
+    assert (app.view.state, app.view.lock_held, app.errors) == ("reserved", False, "")
 
 
-@pytest.mark.parametrize("attached", [True, False])
-def test_a_client_that_hangs_up_before_go_leaves_nothing(app: Driven, tmp_path: Path, attached: bool) -> None:
+def test_a_client_that_hangs_up_before_go_leaves_nothing(app: Driven, tmp_path: Path) -> None:
     logs = tmp_path / "mine" / "logs"
-    app.create(app.role("main", ["true"], log_dir=str(logs)), attached=attached)
+    app.create(app.role("main", ["true"], log_dir=str(logs)), attached=True)
     assert logs.exists()
     app.hang_up()
     assert app.exited() == 0
     assert appview.read_state(app.app_dir) is None
     assert os.listdir(os.path.dirname(app.app_dir)) == []
     assert not (tmp_path / "mine").exists()
-
-
-def test_a_client_that_hangs_up_before_create_ends_the_supervisor(app: Driven) -> None:
-    app.hang_up()
-    assert app.exited() == 0
-    assert (app.view.state, app.view.lock_held) == ("reserved", False)
-
-
-def test_a_client_that_hangs_up_within_a_message_ends_the_supervisor(app: Driven) -> None:
-    app.socket.sendall(b"\xff\xff\0\0half")
-    app.hang_up()
-    assert app.exited() == 0
-    assert app.errors == ""
 
 
 def test_a_wrong_executable_or_directory_is_reported(supervise: Supervise, tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ import pytest
 
 from launcher.schedulers import loop, pids
 from launcher.schedulers.local import appview, rundir
-from tests.unit.local.driving import Driven, replicas, sh
+from tests.unit.local.driving import Driven, sh, states
 
 SLEEP = ["sleep", "1000"]
 
@@ -42,9 +42,9 @@ def test_the_group_is_killed_also_where_the_leader_has_gone(app: Driven) -> None
 
 def test_a_suspended_replica_gets_the_signal_of_the_cancel(app: Driven) -> None:
     app.start(app.role("main", SLEEP))
-    os.kill(app.replica().pid or 0, signal.SIGSTOP)
+    os.kill(app.replica().run[0], signal.SIGSTOP)
     app.cancel()
-    assert replicas(app.ended())[0].signal == signal.SIGTERM
+    assert app.ended().replicas[0].signal == signal.SIGTERM
 
 
 def test_processes_in_another_session_are_killed_with_the_app(app: Driven) -> None:
@@ -106,12 +106,12 @@ def test_an_intent_without_a_signal_is_seen_at_the_next_step(app: Driven, when: 
 def test_a_cancel_while_many_replicas_start_cancels_all_of_them(app: Driven) -> None:
     app.create(app.role("main", *[SLEEP] * 400))
     loop.send(app.socket.fileno(), {"op": "go"})
-    app.until(lambda view: any(each.state == "running" for each in replicas(view)))
+    app.until(lambda view: "running" in states(view))
     app.cancel()
     assert app.reply() == {"ok": "started"}
     view = app.ended()
     assert view.state == "cancelled"
-    assert {each.state for each in replicas(view)} == {"cancelled"}
+    assert {*states(view)} == {"cancelled"}
     assert app.left() == []
 
 
@@ -126,10 +126,9 @@ def test_an_attached_app_is_cancelled_when_its_parent_goes_during_the_start(app:
 def test_a_replica_that_ended_before_the_stop_is_not_reported_as_stopped(app: Driven) -> None:
     """The leader of the replica has ended, and the stop waits for the rest of its group."""
     app.start(app.role("main", sh("trap '' TERM; sleep 1000 & exit 0"), SLEEP), grace_s=0.2)
-    leader = app.replica()
-    assert pids.wait_for_exit(leader.pid or 0, leader.start or 0, 10)
+    assert pids.wait_for_exit(*app.replica().run, 10)
     app.cancel()
-    assert [each.state for each in replicas(app.ended())] == ["succeeded", "cancelled"]
+    assert states(app.ended()) == ["succeeded", "cancelled"]
 
 
 def test_the_end_of_a_short_app_does_not_wait_for_its_timeout(app: Driven) -> None:
@@ -150,8 +149,8 @@ def test_processes_that_a_replica_leaves_in_its_group_are_killed_soon_after_it(a
 @pytest.mark.slow
 def test_processes_that_a_replica_leaves_in_another_session_do_not_delay_its_end(app: Driven) -> None:
     app.start(app.role("main", sh("setsid -f sh -c 'echo here; sleep 1000'; exit 0"), SLEEP))
-    view = app.until(lambda view: replicas(view)[0].state != "running")
-    assert replicas(view)[0].state == "succeeded"
+    view = app.until(lambda view: states(view)[0] != "running")
+    assert states(view)[0] == "succeeded"
     assert view.state == "running"
     app.cancel()
     app.ended()
@@ -162,8 +161,34 @@ def test_processes_that_a_replica_leaves_in_another_session_do_not_delay_its_end
 def test_output_of_processes_that_a_replica_leaves_is_kept_as_long_as_the_app_runs(app: Driven) -> None:
     os.mkfifo(os.path.join(app.cwd, "fifo"))
     app.start(app.role("main", sh("setsid -f sh -c 'read line < fifo; echo $line'; exit 0"), SLEEP))
-    app.until(lambda view: replicas(view)[0].state == "succeeded")
+    app.until(lambda view: states(view)[0] == "succeeded")
     Path(app.cwd, "fifo").write_text("late\n")
     app.until_log("late")
     app.cancel()
     app.ended()
+
+
+def cancel(app: Driven, *lines: str) -> None:
+    with Path(rundir.cancel(app.app_dir)).open("a") as file:  # as clients do: the supervisor may read it now
+        file.write("".join(f"{line}\n" for line in lines))
+    os.kill(app.pid, signal.SIGTERM)
+
+
+def test_a_longer_grace_period_of_a_cancel_gives_time_to_clean_up(app: Driven) -> None:
+    late = sh("trap 'sleep 0.3; echo saved; exit' TERM; echo ready; while :; do sleep 0.01; done")
+    app.start(app.role("main", late), grace_s=0.0)
+    app.until_log("ready")
+    cancel(app, "me@here", "grace 1000")
+    assert app.ended().state == "cancelled"
+    assert app.log(stream="stdout") == "ready\nsaved\n"
+
+
+def test_a_second_cancel_with_a_shorter_grace_period_ends_the_wait(app: Driven) -> None:
+    deaf = sh("trap '' TERM; echo ready; while :; do sleep 1000 & wait; done")
+    app.start(app.role("main", deaf), grace_s=1000.0)
+    app.until_log("ready")
+    began = time.monotonic()
+    cancel(app, "me@here")
+    cancel(app, "you@there", "grace 0.1")
+    assert app.ended().message == "cancelled by me@here"
+    assert time.monotonic() - began < 30

@@ -1,8 +1,5 @@
 """Stopping several apps: all of them are asked to end before one of them is waited for."""
 
-import os
-import signal
-
 import pytest
 
 from launcher.errors import SchedulerError
@@ -10,8 +7,7 @@ from launcher.schedulers import pids
 from launcher.schedulers.local import filewatch, rundir, stop
 from launcher.schedulers.many import in_threads
 from tests.unit.local.conftest import Supervise
-from tests.unit.local.driving import Driven, sh, withdraw
-from tests.unit.local.test_needs import hold
+from tests.unit.local.driving import Driven, sh
 
 
 def running(supervise: Supervise, *names: str) -> list[Driven]:
@@ -60,28 +56,6 @@ def test_an_app_that_cannot_be_stopped_keeps_no_other_from_its_end(
     assert "belongs to another user" in str(found["strange"])
     assert (found["own"], own.view.state, own.left()) == (None, "cancelled", [])
     assert strange.view.state == "running"
-
-
-def test_replicas_of_apps_whose_supervisors_were_killed_are_killed(supervise: Supervise) -> None:
-    """The supervisor was killed: its replicas run on until the app is cancelled."""
-    first, second = running(supervise, "first", "second")
-    for app in (first, second):
-        os.kill(app.pid, signal.SIGKILL)
-        app.exited()
-    assert first.left()
-    assert dict(stop.cancel(["first", "second"])) == {"first": None, "second": None}
-    assert first.left() == second.left() == []
-
-
-def test_waiting_apps_are_withdrawn_together_and_running_apps_are_not(supervise: Supervise) -> None:
-    [runs] = running(supervise, "runs")
-    waiting = [supervise("one"), supervise("two")]
-    for each in waiting:
-        hold(each, runs)
-    found = dict(stop.withdraw(["one", "two", "runs", "unknown"]))
-    assert found == {"one": True, "two": True, "runs": False, "unknown": False}
-    assert [app.view.state for app in (*waiting, runs)] == ["skipped", "skipped", "running"]
-    assert not withdraw("runs")
 
 
 def test_threads_report_each_app_with_its_error_and_raise_bugs() -> None:

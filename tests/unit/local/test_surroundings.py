@@ -5,8 +5,6 @@ import signal
 import sys
 from pathlib import Path
 
-import pytest
-
 from tests.unit.local.conftest import Supervise
 from tests.unit.local.driving import Driven, sh
 
@@ -73,11 +71,3 @@ def test_a_replica_has_the_limit_of_open_files_that_the_user_has(supervise: Supe
     app = supervise(files=256)
     app.run(app.role("main", sh("ulimit -Sn")))
     assert app.log() == "256\n"
-
-
-@pytest.mark.slow
-def test_hundreds_of_replicas_run_where_the_user_may_open_few_files(supervise: Supervise) -> None:
-    app = supervise(files=64)
-    view = app.run(app.role("main", *[sh("echo out; echo err >&2")] * 200))
-    assert view.state == "succeeded"
-    assert all(app.log("main", k) in ("out\nerr\n", "err\nout\n") for k in range(200))

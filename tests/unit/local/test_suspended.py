@@ -15,7 +15,6 @@ from launcher.schedulers.appfolder import AppFolder
 from launcher.schedulers.local import appview, rundir, stop
 from launcher.schedulers.many import the_one
 from launcher.schedulers.record import write_json
-from tests import processes
 from tests.unit.local.conftest import Supervise
 from tests.unit.local.driving import Driven
 from tests.unit.local.test_eventfile import START, event, lines, spawn
@@ -44,19 +43,6 @@ def test_a_suspended_supervisor_is_continued_and_cancels_the_app_itself(app: Dri
     assert cancel(app.app_dir) == []
     assert (app.ended().state, app.view.abandoned) == ("cancelled", False)
     assert app.left() == []
-
-
-@pytest.mark.slow
-def test_a_supervisor_that_stays_suspended_is_killed_with_its_replicas(app: Driven) -> None:
-    with processes.held(app.pid):
-        output = cancel(app.app_dir)
-    assert f"its supervisor (pid {app.pid}) is suspended" in output[0]
-    assert "is killed" in output[1]
-    assert app.exited() == -signal.SIGKILL
-    assert app.view.state == "cancelled"
-    assert app.view.message.startswith("cancelled by ")
-    assert app.left() == []
-    assert cancel(app.app_dir) == []
 
 
 @pytest.mark.slow

@@ -12,12 +12,12 @@ from typing import Any
 import pytest
 
 from launcher.inventory.turns import left_by
-from launcher.schedulers import pids
+from launcher.schedulers import loop, pids
 from launcher.turns.line import MACHINE, Limit
 from launcher.turns.table import summon, tickets
 from tests import processes
 from tests.unit.local.conftest import Supervise
-from tests.unit.local.driving import Driven, go, replicas, sh, stay_asleep, turn, withdraw
+from tests.unit.local.driving import Driven, go, sh, stay_asleep, turn, withdraw
 from tests.waiting import PATIENCE_S
 
 REPORT_MODULES = """
@@ -50,13 +50,6 @@ def ended(app: Driven) -> tuple[str, str]:
 
 def never_ran(app: Driven) -> bool:
     return "spawn" not in app.record
-
-
-def test_an_app_whose_share_is_free_starts_at_once(supervise: Supervise, table: str) -> None:
-    app = supervise()
-    assert go(app, table, 1, script="echo ran") == {"ok": "started"}
-    assert (app.ended().state, app.log(), "queued" in app.record) == ("succeeded", "ran\n", False)
-    assert os.listdir(table) == ["lock"]
 
 
 def test_the_next_app_is_queued_and_runs_later(supervise: Supervise, holder: Driven, table: str) -> None:
@@ -97,16 +90,16 @@ STUBBORN = {
 
 @pytest.mark.parametrize("left", STUBBORN)
 def test_the_next_app_in_line_ends_processes_that_a_killed_supervisor_left_and_starts_after_them(
-    supervise: Supervise, table: str, tmp_path: Path, wanted: dict[str, Any], left: str
+    supervise: Supervise, table: str, tmp_path: Path, left: str
 ) -> None:
     alive = tmp_path / "alive"  # locked by each process of the first one
     first, second, third = supervise(), supervise(), supervise()
     script = f"exec 9>>{alive}; flock 9; {STUBBORN[left]}"
-    assert go(first, table, 1, script=script, **wanted) == {"ok": "started"}
+    assert go(first, table, 1, script=script) == {"ok": "started"}
     first.until_log("ready")
     alone = f"flock -n {alive} echo alone || echo beside"
-    assert go(second, table, 2, script=alone, **wanted) == {"ok": "queued"}
-    assert go(third, table, 3, script=alone, **wanted) == {"ok": "queued"}
+    assert go(second, table, 2, script=alone) == {"ok": "queued"}
+    assert go(third, table, 3, script=alone) == {"ok": "queued"}
     first.kill()
     for app in (second, third):
         assert app.ended().state == "succeeded"
@@ -129,9 +122,9 @@ def outliving(
     first.until_log("ready")
     pid = int((tmp_path / "pid").read_text())
     assert go(second, table, 2, **wanted) == {"ok": "queued"}
-    leaders = [each.pid for each in replicas(first.view)]
+    leaders = [each.run[0] for each in first.view.replicas]
     first.kill()
-    assert processes.gone([each for each in leaders if each], timeout_s=PATIENCE_S)
+    assert processes.gone(leaders, timeout_s=PATIENCE_S)
     yield second, pid
     processes.kill([pid])
 
@@ -147,6 +140,7 @@ def test_a_process_that_outlives_its_app_keeps_the_share(outliving, table, wante
     assert app.ended().state == "succeeded"
 
 
+@pytest.mark.parametrize("wanted", ["a core"], indirect=True)
 def test_an_app_is_summoned_beside_processes_that_outlive_another_app(
     outliving: tuple[Driven, int], table: str
 ) -> None:
@@ -195,14 +189,6 @@ def test_an_app_enters_the_line_when_its_needs_have_succeeded(supervise, holder,
     assert app.ended().state == "succeeded"
 
 
-def test_a_summoned_app_leaves_the_line(supervise: Supervise, holder: Driven, table: str) -> None:
-    app = supervise()
-    assert go(app, table, 2) == {"ok": "queued"}
-    assert summon(table, ["app-1"])
-    assert app.ended().state == "succeeded"
-    assert in_line(table) == [("holder", "holds")]
-
-
 def test_the_time_limit_of_an_app_begins_with_its_start(
     supervise: Supervise, holder: Driven, table: str
 ) -> None:
@@ -214,15 +200,13 @@ def test_the_time_limit_of_an_app_begins_with_its_start(
     assert ended(app) == ("failed", "timed out after 0.001 s")
 
 
-@pytest.mark.parametrize("suspended", [False, True])
-def test_a_withdrawn_app_gives_up_its_place(
-    supervise: Supervise, holder: Driven, table: str, *, suspended: bool
+def test_a_withdrawn_app_gives_up_its_place_also_where_its_supervisor_is_suspended(
+    supervise: Supervise, holder: Driven, table: str
 ) -> None:
     app, behind = supervise(), supervise()
     assert go(app, table, 2) == {"ok": "queued"}
     assert go(behind, table, 3) == {"ok": "queued"}
-    if suspended:
-        os.kill(app.pid, signal.SIGSTOP)
+    os.kill(app.pid, signal.SIGSTOP)
     assert withdraw("app-1")
     assert (*ended(app), never_ran(app)) == ("skipped", "withdrawn", True)
     assert in_line(table) == [("holder", "holds"), ("app-2", "queued")]
@@ -230,50 +214,25 @@ def test_a_withdrawn_app_gives_up_its_place(
     assert behind.ended().state == "succeeded"
 
 
+def close(app: Driven) -> None:
+    assert loop.send(app.socket.fileno(), {"op": "close"})
+    app.hang_up()
+
+
 @pytest.mark.parametrize(
     ("end", "message"),
     [
-        (Driven.cancel, "cancelled by somebody"),
         (lambda app: os.kill(app.pid, signal.SIGTERM), "stopped by signal 15"),
+        (close, "its Runner was closed"),
     ],
+    ids=["a signal", "a closed client"],
 )
-def test_a_cancelled_app_gives_up_its_place(supervise, holder, table, end, message):
+def test_an_attached_app_that_is_ended_gives_up_its_place(supervise, holder, table, end, message):
     app = supervise()
-    assert go(app, table, 2) == {"ok": "queued"}
+    assert go(app, table, 2, attached=True) == {"ok": "queued"}
     end(app)
     assert (*ended(app), never_ran(app)) == ("cancelled", message, True)
     assert in_line(table) == [("holder", "holds")]
-
-
-@pytest.mark.parametrize("closed", [False, True])
-def test_an_attached_app_ends_with_its_client(
-    supervise: Supervise, holder: Driven, table: str, *, closed: bool
-) -> None:
-    from launcher.schedulers import loop
-
-    app = supervise()
-    assert go(app, table, 2, attached=True) == {"ok": "queued"}
-    if closed:
-        assert loop.send(app.socket.fileno(), {"op": "close"})
-    app.hang_up()
-    why = "its Runner was closed" if closed else "its parent process ended"
-    assert (*ended(app), never_ran(app)) == ("cancelled", why, True)
-    assert in_line(table) == [("holder", "holds")]
-
-
-def test_an_app_with_a_dead_supervisor_leaves_the_line(
-    supervise: Supervise, holder: Driven, table: str
-) -> None:
-    app, behind = supervise(), supervise()
-    assert go(app, table, 2) == {"ok": "queued"}
-    assert go(behind, table, 3) == {"ok": "queued"}
-    app.kill()
-    assert (app.view.state, app.view.owner, app.view.lock_held) == ("queued", "", False)
-    assert in_line(table) == [("holder", "holds"), ("app-2", "queued")]
-    holder.cancel()
-    assert behind.ended().state == "succeeded"
-    assert withdraw("app-1")
-    assert (app.view.state, app.view.message) == ("skipped", "withdrawn")
 
 
 def test_an_app_whose_program_is_gone_when_its_turn_comes_has_failed(supervise, holder, table, tmp_path):
@@ -288,17 +247,6 @@ def test_an_app_whose_program_is_gone_when_its_turn_comes_has_failed(supervise, 
     state, message = ended(app)
     assert (state, message.startswith("main/0 could not be started: ")) == ("failed", True)
     assert in_line(table) == []
-
-
-def test_an_app_that_cannot_start_at_once_gives_up_its_place(supervise, table, tmp_path):
-    app = supervise()
-    program = tmp_path / "program"
-    program.write_text("#!/bin/none\n")
-    program.chmod(0o700)
-    assert app.create(app.role("main", [str(program)])) == {"ok": "created"}
-    assert "error" in app.ask({"op": "go", "turn": turn(app, table, 1)})
-    app.exited()
-    assert os.listdir(table) == ["lock"]
 
 
 @pytest.mark.slow

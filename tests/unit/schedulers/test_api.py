@@ -74,10 +74,7 @@ def test_cancel_reaches_only_apps_that_exist() -> None:
     gone.cancel("a")
     there.cancel("a")
     assert (gone.cancelled, there.cancelled) == ([], ["a"])
-
-
-def test_an_app_exists_when_describe_finds_it() -> None:
-    assert [Minimal().exists("a"), Minimal(AppState.RUNNING).exists("a")] == [False, True]
+    assert [gone.exists("a"), there.exists("a")] == [False, True]
 
 
 def test_wait_polls_until_the_app_has_ended() -> None:
@@ -97,22 +94,6 @@ def test_a_resource_is_required_unless_a_scheduler_says_otherwise() -> None:
     with pytest.raises(ValueError, match="`r`"):
         validate(Minimal(), APP, {})
     validate(Minimal(), AppDef("app", [Role("r", "i", resource=Resource(1, 0, 1))]), {})
-
-
-def test_validate_hooks_of_both_generations_are_called() -> None:
-    seen = []
-
-    class Older(Minimal):
-        def _validate(self, app, scheduler):
-            seen.append(scheduler)
-
-    class Newer(Minimal):
-        def _validate(self, app, scheduler, cfg):
-            seen.append(cfg)
-
-    validate(Older(), APP, {"a": 1})
-    validate(Newer(), APP, {"a": 1})
-    assert seen == ["minimal", {"a": 1}]
 
 
 def test_the_api_module_exports_the_types_that_schedulers_are_written_with() -> None:
@@ -145,12 +126,6 @@ def test_chunks_come_from_records_where_a_scheduler_has_nothing_faster() -> None
         ("r", 0, b"b0\n"),
         ("r", 1, b"b1\n"),
     ]
-
-
-def test_a_scheduler_may_be_closed_twice() -> None:
-    scheduler = Minimal()
-    scheduler.close()
-    scheduler.close()
 
 
 def test_generic_parameters_of_either_generation_are_taken() -> None:

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from launcher.errors import SchedulerError, UsageError
-from launcher.schedulers import DEFAULT_SCHEDULER_MODULES, ListAppResponse
+from launcher.errors import SchedulerError
+from launcher.schedulers import DEFAULT_SCHEDULER_MODULES
 from launcher.schedulers.docker_scheduler import (
     DockerScheduler,
     create_scheduler as create_docker,
@@ -20,7 +20,7 @@ from launcher.schedulers.local_scheduler import (
     LocalScheduler,
     create_scheduler,
 )
-from launcher.specs import AppDef, AppDryRunInfo, AppState, Role
+from launcher.specs import AppDef, AppDryRunInfo, Role
 
 
 def app(script: str = "true", image: str = "") -> AppDef:
@@ -84,21 +84,6 @@ def test_a_missing_image_folder_is_a_value_error(tmp_path: Path) -> None:
 def test_torchelastic_logs_follow_the_log_folder(tmp_path: Path) -> None:
     param = first(LocalScheduler("s"), app(), log_dir=str(tmp_path))
     assert param.env["PET_LOG_DIR"] == f"{tmp_path}/s/$<app_id>/torchelastic/main"
-
-
-def test_an_app_is_in_the_list_and_its_streams_can_be_named() -> None:
-    scheduler = LocalScheduler("s", CWDImageProvider)
-    try:
-        app_id = scheduler.submit(app("echo out; echo err >&2"), {})
-        scheduler.wait(app_id, 30)
-        assert ListAppResponse(app_id, AppState.SUCCEEDED) in scheduler.list()
-        assert ListAppResponse(app_id, AppState.FAILED) not in scheduler.list()
-        assert list(scheduler.log_iter(app_id, "main", streams="stdout")) == ["out\n"]
-        with pytest.raises(UsageError, match="`stdot`") as caught:
-            list(scheduler.log_iter(app_id, "main", streams="stdot"))
-        assert caught.value.hint == "did you mean `stdout`?"
-    finally:
-        scheduler.close()
 
 
 def test_an_edited_request_runs_as_it_was_edited_or_not_at_all(tmp_path: Path) -> None:

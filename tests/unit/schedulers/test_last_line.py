@@ -1,14 +1,9 @@
 """The last line of stderr: which line is taken, and what must not be in it."""
 
 import random
-import subprocess
-import sys
-from pathlib import Path
 
 import pytest
 
-from launcher.paths import IMPORT_ROOT
-from launcher.schedulers import ended_process as module
 from launcher.schedulers.ended_process import last_line
 
 SECRET = "hunter2-0123456789"
@@ -71,18 +66,3 @@ def test_no_bytes_make_more_than_one_short_printable_line() -> None:
         line = last_line(tail, (SECRET,), whole=rng.random() < 0.5)
         assert len(line) <= 160
         assert line.isprintable()
-
-
-def test_its_module_runs_on_the_old_python_of_a_cluster_and_loads_next_to_nothing() -> None:
-    """The module is part of programs for Python 3.6, without newer syntax. Supervisors import it."""
-    text = Path(module.__file__).read_text(encoding="utf-8")
-    assert "\nfrom __future__" not in text
-    compile(text, "ended_process", "exec", dont_inherit=True)
-    program = f"import sys; sys.path.insert(0, {IMPORT_ROOT!r}); import {module.__name__}"
-    loaded = subprocess.run(
-        [sys.executable, "-I", "-S", "-c", f"{program}; print('typing' in sys.modules)"],
-        capture_output=True,
-        check=True,
-        text=True,
-    )
-    assert loaded.stdout == "False\n"

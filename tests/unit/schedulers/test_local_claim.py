@@ -12,7 +12,7 @@ from launcher.errors import ReservedError, StateError
 from launcher.schedulers import get_scheduler
 from launcher.schedulers.appfolder import AppFolder
 from launcher.schedulers.local import appview
-from launcher.schedulers.local.claim import Claim, claim, discard, discard_ownerless
+from launcher.schedulers.local.claim import Claim, claim, discard_ownerless
 from launcher.schedulers.registry import open_store
 from launcher.state.records import AppRecord
 
@@ -51,14 +51,6 @@ def test_a_claim_is_a_row_a_folder_a_record_and_a_lock() -> None:
     assert not AppFolder(app_dir()).is_locked()
 
 
-def test_a_second_client_learns_the_owner_of_the_claim() -> None:
-    made = take()
-    with pytest.raises(ReservedError) as error:
-        take()
-    assert f"pid {os.getpid()} " in error.value.owner
-    made.release()
-
-
 def test_one_of_twenty_racing_claims_wins() -> None:
     barrier = threading.Barrier(20)
     won, lost = [], []
@@ -77,13 +69,6 @@ def test_one_of_twenty_racing_claims_wins() -> None:
         thread.join()
     assert (len(won), len(lost)) == (1, 19)
     won[0].release()
-
-
-def test_the_claim_of_a_dead_owner_is_resumed() -> None:
-    take().release()
-    made = take()
-    assert made.resumed
-    made.release()
 
 
 @pytest.mark.parametrize("left", ["events.jsonl", "scratch/file", "request.json"])
@@ -157,13 +142,6 @@ def test_a_reader_that_probes_the_lock_does_not_refuse_the_owner() -> None:
         take().release()
     stop.set()
     reader.join()
-
-
-def test_a_discarded_claim_leaves_nothing() -> None:
-    made = take()
-    discard(made)
-    assert indexed() == []
-    assert os.listdir(paths.local_apps()) == []
 
 
 def test_only_an_app_without_an_owner_is_discarded_as_ownerless() -> None:

@@ -130,22 +130,6 @@ def test_a_reader_goes_on_where_it_ended(tmp_path: Path, keep_open: bool) -> Non
     assert [part for part in seen[4] if part[1]] == [("stderr", b"ef"), ("stdout", b"ghi")]
 
 
-def test_an_index_record_that_is_half_written_is_ignored(tmp_path: Path) -> None:
-    folder = write(tmp_path / "r", (1, "stdout", b"a\n"))
-    with (tmp_path / "r" / "index").open("ab") as index:
-        index.write(b"\x02\0\0\0\0")
-    assert [record.data for record in RecordReader(folder).read()] == [b"a\n"]
-    assert between(folder, "stdout") == b"a\n"
-
-
-def test_an_index_record_beyond_the_end_of_the_data_is_harmless(tmp_path: Path) -> None:
-    folder = write(tmp_path / "r", (1, "stdout", b"a\n"), (2, "stdout", b"lost\n"))
-    (tmp_path / "r" / "combined.log").write_bytes(b"a\n")
-    assert [record.data for record in RecordReader(folder).read()] == [b"a\n"]
-    assert between(folder, "combined", 2) == b""
-    assert between(folder, "stdout") == b"a\n"
-
-
 def test_a_log_whose_index_was_removed_can_still_be_read(tmp_path: Path) -> None:
     folder = write(tmp_path / "r", (1, "stdout", b"a\n"))
     os.unlink(tmp_path / "r" / "index")

@@ -23,7 +23,6 @@ from launcher.specs import (
     BindMount,
     InvalidRunConfigException,
     Resource,
-    RetryPolicy,
     Role,
     Secret,
     macros,
@@ -144,13 +143,6 @@ def test_folders_that_look_like_macros_are_only_folders() -> None:
     assert request.role_params["r"][0].cwd == "/w$<app_id>"
 
 
-def test_building_edits_nothing_and_answers_the_same_twice() -> None:
-    app = [role(num_replicas=2, env={"PATH": "/bin"}, args=["$<replica_id>"])]
-    before = deepcopy(app)
-    assert request_of(*app) == request_of(*app)
-    assert app == before
-
-
 def test_the_log_dir_option_keeps_logs_by_session_and_app() -> None:
     request = request_of(role(), log_dir="/logs")
     assert request.role_log_dirs == {"r": ["/logs/s/a-1/r/0"]}
@@ -167,12 +159,6 @@ def test_roles_with_odd_names_have_folders_of_their_own() -> None:
         "a b": ["/state/apps/a-1/logs/a-b/0"],
         "a-b": ["/state/apps/a-1/logs/a-b-2/0"],
     }
-
-
-def test_a_request_holds_retries_timeout_and_grace_period() -> None:
-    request = request_of(role(max_retries=2, retry_policy=RetryPolicy.ROLE), timeout_s=60, grace_s=1.5)
-    assert request.role_retries == {"r": (2, "ROLE")}
-    assert (request.timeout_s, request.grace_s) == (60, 1.5)
 
 
 @pytest.mark.parametrize("cfg", [{"timeout_s": 0}, {"timeout_s": -1}, {"grace_s": -0.5}])
@@ -287,17 +273,14 @@ def test_local_dir_runs_in_the_image(tmp_path: Path) -> None:
     assert (found.cwd, found.args) == (str(tmp_path), ["./run", "x"])
 
 
-@pytest.mark.parametrize("image", ["", "relative"])
-def test_local_dir_requires_an_absolute_image(image: str) -> None:
-    with pytest.raises(ImageError, match="absolute"):
-        _dir_scheduler().submit_dryrun(AppDef("app", [role(image=image)]), {})
-
-
-def test_local_dir_requires_a_folder_that_exists(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("image", "why"),
+    [("", "absolute"), ("relative", "absolute"), ("{}/none", "does not exist"), ("{}/file", "not a folder")],
+)
+def test_local_dir_requires_the_absolute_path_of_a_folder(tmp_path: Path, image: str, why: str) -> None:
     (tmp_path / "file").touch()
-    for name, reason in (("none", "does not exist"), ("file", "not a folder")):
-        with pytest.raises(ImageError, match=reason):
-            _dir_scheduler().submit_dryrun(AppDef("app", [role(image=str(tmp_path / name))]), {})
+    with pytest.raises(ImageError, match=why):
+        _dir_scheduler().submit_dryrun(AppDef("app", [role(image=image.format(tmp_path))]), {})
 
 
 def test_local_dir_has_no_cwd_option(tmp_path: Path) -> None:
@@ -315,13 +298,6 @@ def test_the_current_folder_is_looked_up_when_it_is_needed(tmp_path, monkeypatch
     monkeypatch.chdir(tmp_path)
     info = scheduler.submit_dryrun(AppDef("app", [role()]), {})
     assert info.request.role_params["r"][0].cwd == os.fspath(tmp_path)
-
-
-def test_a_retry_policy_may_be_written_as_text() -> None:
-    plain, proper = (
-        request_of(role(max_retries=1, retry_policy=policy)) for policy in ("ROLE", RetryPolicy.ROLE)
-    )
-    assert plain == proper
 
 
 def test_a_bound_of_the_log_is_refused_with_a_folder_of_complete_logs() -> None:
