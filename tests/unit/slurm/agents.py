@@ -19,7 +19,7 @@ from typing import Any
 
 import pytest
 
-from launcher.schedulers.slurm.site.agent import observe, read as read_, site, slurm, wait
+from launcher.schedulers.slurm.site.agent import ends, observe, read as read_, site, slurm
 from launcher.schedulers.slurm.site.agent.site import answer
 from tests.engines.slurm import END_S
 from tests.waiting import until
@@ -113,7 +113,7 @@ class Login:
 
     def creation(self, app_id: str, nonce: str, work: str = "", **fields: Any) -> dict[str, Any]:
         script = SCRIPT.format(folder=self.folder(app_id), app_id=app_id, runs=self.runs, work=work)
-        made = {"op": "create", "app_id": app_id, "nonce": nonce, "argv": ["sbatch"], "needs": []}
+        made = {"op": "create", "app_id": app_id, "nonce": nonce, "needs": []}
         files = {"script": script, "app": "{}", "program": "p.zip"}
         return {**made, **files, "secret": {"main": {"KEY": "hidden"}}, **fields}
 
@@ -132,7 +132,7 @@ class Login:
             {"app_id": each, "nonce": nonce, "app": "{}", "secret": {}, "needs": need_of(each, needs)}
             for each in app_ids
         ]
-        op = {"op": "create_array", "array": name, "argv": ["sbatch"], "script": script}
+        op = {"op": "create_array", "array": name, "script": script}
         return {**op, "program": "p.zip", "apps": apps}
 
     def each(self, op: str, nonce: str, *app_ids: str) -> list[dict[str, Any]]:
@@ -206,7 +206,7 @@ def record(app_id: str, digest: str = "one") -> dict[str, Any]:
 def replace_sleep(monkeypatch: pytest.MonkeyPatch, sleep: Callable[[float], object]) -> None:
     """Replace `sleep` in the agent alone: subprocess sleeps, too."""
     clock = SimpleNamespace(**{**vars(time), "sleep": sleep})
-    for module in (observe, read_, site, slurm, wait):
+    for module in (ends, observe, read_, site, slurm):
         monkeypatch.setattr(module, "time", clock)
 
 
@@ -264,6 +264,7 @@ def count_acts(fatal: int) -> list[int]:
 
 
 if __name__ == "__main__":
+    site.SECOND_LOOK_S = observe.SECOND_LOOK_S = 0.1
     acts = count_acts(int(sys.argv[1]))
     answer(json.load(sys.stdin))
     print(acts[0])
