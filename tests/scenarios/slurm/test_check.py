@@ -45,7 +45,7 @@ REFUSED = {
     "node": ({"top": "cfg: {sbatch: {nodelist: n99}}"}, "cfg.sbatch.nodelist", "Invalid node name specified"),
     "plugin": ({"top": "cfg: {sbatch: {of-a-plugin: x}}"}, "cfg.sbatch.of-a-plugin", "unrecognized option"),
     "gres": ({"top": "cfg: {gres: 'gpu:nope:1'}"}, "", NO_NODES),
-    "memory": ({"role": "resource: {memory: 900GiB}"}, "", "emory"),
+    "memory": ({"role": "resource: {memory: 900GiB}"}, "", NO_NODES),
     "cores": ({"role": "resource: {cpu: 17}"}, "", NO_NODES),
     "replicas": ({"replicas": 100}, "", ""),
 }

@@ -145,7 +145,7 @@ def test_no_array_is_left_when_slurm_refuses_one_of_several(login, slurm, monkey
 def test_all_tasks_of_an_array_end_with_two_calls_of_slurm_and_few_open_files(
     login, slurm, tmp_path, monkeypatch, op
 ):
-    app_ids = [f"a-{k}" for k in range(1, 302)]
+    app_ids = [f"a-{k}" for k in range(1, 132)]
     login.ask(*(login.reservation(each, "n1") for each in app_ids))
     job = login.do(**login.array("x", "n1", *app_ids))["jobs"][0]
     real = {name: shutil.which(name) for name in ("scancel", "squeue")}
@@ -156,12 +156,12 @@ def test_all_tasks_of_an_array_end_with_two_calls_of_slurm_and_few_open_files(
     limits = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (100, limits[1]))
     try:
-        found = login.ask(*login.each(op, "n1", *app_ids[:300]))
+        found = login.ask(*login.each(op, "n1", *app_ids[:130]))
     finally:
         resource.setrlimit(resource.RLIMIT_NOFILE, limits)
-    assert found == [{"cancel": {"is": "pending"}, "abort": {"removed": True}}[op]] * 300
+    assert found == [{"cancel": {"is": "pending"}, "abort": {"removed": True}}[op]] * 130
     called = [line.split(" ") for line in (tmp_path / "calls").read_text().rstrip("\n").split("\n")]
     assert [words[0] for words in called] == ["squeue", "scancel"]
-    assert called[1][1:] == [f"{job}_[0-299]"]
-    until(lambda: queue(login, slurm) == [f"{job}_300"])
-    assert login.abort("n1", app_ids[300]) == [app_ids[300]]
+    assert called[1][1:] == [f"{job}_[0-129]"]
+    until(lambda: queue(login, slurm) == [f"{job}_130"])
+    assert login.abort("n1", app_ids[130]) == [app_ids[130]]

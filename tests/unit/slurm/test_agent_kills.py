@@ -214,9 +214,9 @@ def test_eight_clients_race_for_apps_while_half_of_them_are_killed(login, slurm)
     code = f"""
 import os, sys, time
 from pathlib import Path
-from tests.unit.slurm import agents
+from tests.unit.slurm import acts, agents
 login = agents.Login(Path({str(login.job_dir.parent)!r}))
-agents.count_acts(int(sys.argv[2]))
+acts.count_acts(int(sys.argv[2]))
 nonce, left = sys.argv[1] + "." + str(os.getpid()), {app_ids!r}
 def alive(nonce):
     try:

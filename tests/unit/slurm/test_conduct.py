@@ -15,6 +15,7 @@ import pytest
 
 from launcher.schedulers.slurm.site.job import in_words
 from launcher.schedulers.slurm.site.shared import NO_ROOM
+from launcher.schedulers.slurm.site.steps import UNMADE
 from tests.engines.slurm import END_S
 from tests.lanes import sampled
 from tests.processes import describe, parent
@@ -497,9 +498,13 @@ def refusing(site: Site, refusal: str, times: int) -> None:
     site.program("srun", f"#!/bin/sh\n{test}\necho no >>{count}\n{error}\nexit 1\n")
 
 
-@pytest.mark.parametrize("refusal", REFUSALS)
-def test_a_step_that_the_controller_cannot_make_now_is_started_again(site: Site, refusal: str) -> None:
-    refusing(site, refusal, 2)
+def test_each_error_of_a_controller_that_cannot_make_a_step_now_is_known() -> None:
+    assert all(UNMADE.match(f"srun: error: {refusal}") for refusal in REFUSALS)
+    assert not UNMADE.match("srun: error: Unable to create step for job 12: Invalid account")
+
+
+def test_a_step_that_the_controller_cannot_make_now_is_started_again(site: Site) -> None:
+    refusing(site, REFUSALS[2], 2)
     site.app(role("main", "echo ran >>../ran$K", replicas=2))
     found = site.run()
     assert (found["state"], found["restarts"]) == ("succeeded", 0)

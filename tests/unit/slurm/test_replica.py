@@ -33,10 +33,10 @@ def output(site: Site, stream: str = "stdout") -> bytes:
 
 @pytest.mark.slow
 def test_much_output_arrives_whole(site: Site) -> None:
-    program = "import os\nfor n in range(20): os.write(1 + n % 2, bytes([65 + n]) * 5_000_000)"
+    program = "import os\nfor n in range(20): os.write(1 + n % 2, bytes([65 + n]) * 1_500_000)"
     one(site, "", argv=[sys.executable, "-c", program])
     for stream, first in (("stdout", 0), ("stderr", 1)):
-        assert output(site, stream) == b"".join(bytes([65 + n]) * 5_000_000 for n in range(first, 20, 2))
+        assert output(site, stream) == b"".join(bytes([65 + n]) * 1_500_000 for n in range(first, 20, 2))
 
 
 @pytest.mark.slow
