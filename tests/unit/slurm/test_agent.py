@@ -41,6 +41,7 @@ def test_an_app_is_held_until_its_start_and_runs_once(login, slurm):
     assert found["apps"]["a-1"]["outcome"]["state"] == "succeeded"
     assert login.started() == ["a-1"]
     assert login.do("start", app_id="a-1", nonce="n1") == {"state": "succeeded"}
+    assert login.do("withdraw", app_id="a-1") == {"withdrawn": False}
     assert "owner" not in login.names("a-1")
 
 

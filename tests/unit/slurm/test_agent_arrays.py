@@ -129,12 +129,13 @@ def test_no_array_is_left_when_slurm_refuses_one_of_several(login, slurm, monkey
     def refuses_the_second(self: Slurm, argv: list[str], cwd: str) -> str:
         calls.append(argv)
         if len(calls) == 2:
-            raise OpError("refused", "Job violates accounting/QOS policy")
+            raise OpError("refused", "Requested node configuration is not available")
         return submit(self, argv, cwd)
 
     monkeypatch.setattr(Slurm, "submit", refuses_the_second)
     found = login.do(**login.array("x", "n1", *APPS, b="d-1"))
     assert (found["error"], len(calls)) == ("refused", 2)
+    assert found["message"] == "Requested node configuration is not available"
     assert os.listdir(login.job_dir / "arrays") == []
     login.abort("n1", *APPS, "d-1")
     until(lambda: queue(login, slurm) == [])

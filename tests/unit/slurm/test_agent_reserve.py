@@ -69,6 +69,7 @@ def test_an_app_whose_need_has_not_succeeded_is_skipped_instead_of_created(login
     assert found == {"skipped": "a-1", "message": message}
     assert (login.outcome("b-1")["state"], login.outcome("b-1")["message"]) == ("skipped", message)
     assert "secrets" not in login.names("b-1")
+    assert login.do("withdraw", app_id="b-1") == {"withdrawn": False}
 
 
 def test_an_app_that_starts_while_a_client_looks_at_it_is_refused(login, monkeypatch):
@@ -99,6 +100,7 @@ def test_a_complete_submission_with_the_same_digest_is_resumed_by_one_client_onl
     assert login.reserve("a-1", "n3", "n1", "n2") == {"resumed": True}
     assert login.do("abort", app_id="a-1", nonce="n2") == {"removed": False}
     assert login.do("abort", app_id="a-1", nonce="n3") == {"removed": True}
+    assert login.do("abort", app_id="a-1", nonce="n3") == {"removed": False}
     assert os.listdir(login.job_dir / "apps") == []
 
 

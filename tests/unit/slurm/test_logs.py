@@ -110,6 +110,12 @@ def test_the_tail_of_several_replicas_is_one_request_and_long_lines_are_read_in_
     assert set(agent.done[1:]) == {"read"}
 
 
+@pytest.mark.parametrize(("tail", "found"), [(0, b""), (2, b"b\nc\n"), (9, b"a\nb\nc\n")])
+def test_output_that_is_followed_from_its_last_lines_on_begins_with_them(tmp_path, tail, found):
+    agent = Asked(tmp_path, log((1, "stdout", b"a\n"), (2, "stderr", b"b\n"), (3, "stdout", b"c\n")))
+    assert b"".join(data for _, _, data in agent.chunks([("a b", 0)], tail=tail, follow=True)) == found
+
+
 def event(kind, t, k=0, **fields):
     return {"e": kind, "role": "a", "k": k, "t": t * SECOND, **fields}
 
