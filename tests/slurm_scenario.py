@@ -5,9 +5,11 @@ import textwrap
 import time
 from pathlib import Path
 
+from launcher.schedulers.slurm.cluster import program, program_name
 from tests import processes
 from tests.engines.slurm import Job, SlurmCluster
 from tests.scenario import Scenario
+from tests.unit.slurm.site import patch
 
 CLEARED_S = 60.0
 
@@ -26,6 +28,13 @@ class SlurmScenario(Scenario):
     ) -> Path:
         top = f"scheduler: slurm\n{textwrap.dedent(top).strip()}"
         return super().job(script, name=name, replicas=replicas, role=role, top=top)
+
+    def patch_program(self, module: str, old: str, new: str) -> None:
+        """Change a module of the program that nodes run, before the first app is submitted."""
+        file = self.job_dir / "programs" / program_name()
+        file.parent.mkdir(mode=0o700, parents=True)
+        file.write_bytes(program())
+        patch(file, module, old, new)
 
     # the world
 

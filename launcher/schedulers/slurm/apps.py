@@ -12,17 +12,21 @@ from typing import TYPE_CHECKING, Any
 
 from launcher.dataclass import replace
 from launcher.errors import LauncherError, SchedulerError
+from launcher.holding.events import cancelled
 from launcher.holding.state import AppState
+from launcher.paths import actor
 from launcher.schedulers.backend import EngineApps
 from launcher.schedulers.registry import open_store
 from launcher.schedulers.slurm import known
 from launcher.schedulers.slurm.cluster import Cluster, checked, error_of
 from launcher.schedulers.slurm.clusters import Answers, Clusters, forget, seen, settled, with_undecided
 from launcher.schedulers.slurm.known import SLURM
+from launcher.schedulers.slurm.options import DEFAULT_GRACE_S
 from launcher.schedulers.slurm.state import (
     Facts,
     is_behind_ended,
     is_held,
+    is_left_behind,
     is_new_end,
     is_removed,
     new_ends,
@@ -30,16 +34,18 @@ from launcher.schedulers.slurm.state import (
     state_of,
     whole_app,
     why_pending,
+    with_ends,
 )
-from launcher.schedulers.slurm.stops import Stops, is_left_behind, take_back
 from launcher.schedulers.staged import current
 from launcher.specs.attempt import Attempt, Recorded
 from launcher.specs.jobkey import JobKey
-from launcher.state.records import LIVE, WAITING, AppRecord
+from launcher.state.records import LIVE, PENDING, WAITING, AppRecord
 
 if TYPE_CHECKING:
     from launcher.schedulers.api import Known, OnWait
     from launcher.schedulers.record import SeenApp
+
+    Ended = Iterator[tuple[str, LauncherError | None]]
 
 _MANY = 64
 """The number of apps from which on a request names the ledger's creation times of queued apps."""
@@ -53,7 +59,7 @@ class SlurmApps(EngineApps):
     def __init__(self, clusters: Clusters, *, take_over: bool = False, on_wait: OnWait | None = None) -> None:
         self._clusters = clusters
         self._take_over = take_over
-        self._on_wait = on_wait
+        self._on_wait = on_wait or (lambda app_id, why: None)
 
     def _app(self, facts: Facts) -> SeenApp:
         return seen_app(facts, take_over=self._take_over)
@@ -133,32 +139,26 @@ class SlurmApps(EngineApps):
         Raises SchedulerError when a target cluster of the launches cannot be asked; any other is left out.
         """
         wanted, done = set(keys), set(settled)
-        fields: dict[str, Any] = {"app_ids": None, "settled": sorted(done), "look": look}
-        fields["latest_of"] = [list(key) for key in wanted]
+        op: dict[str, Any] = {"op": "observe", "app_ids": None, "settled": sorted(done), "look": look}
+        op["latest_of"] = [list(key) for key in wanted]
         queued = {each.app_id: each for each in (known or {}).values() if _is_queued(each)}
         if look and queued:
-            fields["queued"] = {app_id: each.created_at for app_id, each in queued.items()}
+            op["queued"] = {app_id: each.created_at for app_id, each in queued.items()}
         out: list[Attempt] = []
         for cluster in self._clusters.everywhere():
             try:
-                answer = self._observed(cluster, fields)
+                answer, *others = cluster.answers(op, *([{"op": "outputs"}] if look else []))
+                checked(answer)
             except LauncherError:
                 if self._clusters.is_expected(cluster):
                     raise
                 continue
-            found = [self._app(facts).attempt() for facts in _with_ends(answer["apps"])]
+            if others and "outputs" in others[0]:  # for `SlurmOutputs.lost`
+                self._clusters.outputs[cluster.place] = set(others[0]["outputs"])
+            found = [self._app(facts).attempt() for facts in with_ends(answer["apps"])]
             found += [queued[app_id] for group in answer["queued"] for app_id in group["jobs"]]
             out += current((each for each in found if each is not None), wanted, done)
         return out
-
-    def _observed(self, cluster: Cluster, fields: Mapping[str, Any]) -> Mapping[str, Any]:
-        """The answer of a cluster. A look notes its output folders, too, for `SlurmOutputs.lost`."""
-        ops: list[dict[str, Any]] = [{"op": "observe", **fields}]
-        ops += [{"op": "outputs"}] if fields["look"] else []
-        answer, *others = cluster.call(*cluster.greeting, *ops)[-len(ops) :]
-        if others and "outputs" in others[0]:
-            self._clusters.outputs[cluster.place] = set(others[0]["outputs"])
-        return checked(answer)
 
     def records(self) -> list[AppRecord]:
         """Every app of every cluster, the newest first, without removed ones. Raises SchedulerError."""
@@ -170,7 +170,7 @@ class SlurmApps(EngineApps):
 
     def _everything(self) -> list[Facts]:
         found = self._clusters.of_each(lambda cluster: seen(cluster, app_ids=None, ended=True))
-        return [facts for apps in found for facts in _with_ends(apps)]
+        return [facts for apps in found for facts in with_ends(apps)]
 
     def refresh(self, app_ids: Iterable[str]) -> Iterator[AppRecord]:
         """See `Scheduler.refresh`. Apps that Slurm has ended without an outcome are left out until `reap`."""
@@ -186,9 +186,8 @@ class SlurmApps(EngineApps):
                 if not is_new_end(facts):
                     yield self._app(facts).record
             for group in queued:
-                reason = why_pending(group["row"])
                 for app_id in group["jobs"]:
-                    known[app_id].message = reason
+                    known[app_id].message = why_pending(group["row"])
                     yield known[app_id]
         if answers.error is not None:
             raise answers.error
@@ -273,9 +272,7 @@ class SlurmApps(EngineApps):
             for app_id, answer in zip(waiting, done, strict=True):
                 yield app_id, error_of(answer) or bool(answer["withdrawn"])
 
-    def stop_all(
-        self, app_ids: Iterable[str], grace_s: float | None, *, interrupt: bool = False
-    ) -> Iterator[tuple[str, LauncherError | None]]:
+    def stop_all(self, app_ids: Iterable[str], grace_s: float | None, *, interrupt: bool = False) -> Ended:
         ids = list(app_ids)
         found, missing = self._by_cluster(ids)
         yield from missing.items()
@@ -299,12 +296,6 @@ class SlurmApps(EngineApps):
 
 def _is_queued(recorded: Attempt | AppRecord) -> bool:
     return recorded.scheduler == SLURM and recorded.state == "queued"
-
-
-def _with_ends(apps: Mapping[str, Facts]) -> list[Facts]:
-    """The facts, with outcomes for apps that Slurm has ended without one. Records nothing."""
-    ends = new_ends(apps)
-    return [{**facts, "outcome": ends[app_id]} if app_id in ends else facts for app_id, facts in apps.items()]
 
 
 def _reaped(cluster: Cluster, row: AppRecord, facts: Facts | None) -> list[Attempt]:
@@ -335,3 +326,125 @@ def _remove(cluster: Cluster, app_id: str, what: str = "remove") -> None:
         state = state_of(apps[app_id])
         raise SchedulerError(f"{app_id} has not ended: {state}", hint=f"launcher cancel {app_id}")
     checked(answer)
+
+
+# -- stopping ----------------------------------------------------------------------------------------------
+
+_NOTE_S = 2.0
+_OWNER_S = 30.0  # how long to wait for a client that is just submitting the app
+_PATIENCE_S = 30.0
+_FIRST_S, _LAST_S = 0.1, 1.0
+
+
+class Stops:
+    """The stops of apps of one cluster."""
+
+    def __init__(self, cluster: Cluster, grace_s: float | None, interrupt: bool, on_wait: OnWait) -> None:
+        self._cluster = cluster
+        self._grace_s = grace_s
+        cause = {"interrupt": interrupt, "by": actor()}
+        self._asked = {"op": "cancel", "grace_s": grace_s, "message": cancelled(cause), **cause}
+        self._on_wait = on_wait
+        self._is_running = False  # whether an app has replicas to stop, which takes a moment
+
+    def all(self, apps: Mapping[str, Facts]) -> Ended:
+        """Yield each app when Slurm has no job of it, or with the error of its stop."""
+        left: dict[str, Facts] = {}
+        for app_id, facts in apps.items():
+            try:
+                found = _once_submitted(self._cluster, app_id, facts)
+            except LauncherError as error:
+                yield app_id, error
+                continue
+            if found is None:
+                yield app_id, None
+            else:
+                left[app_id] = found
+        try:
+            yield from self._ask(left)
+            yield from self._until_over(left)
+        except LauncherError as error:
+            yield from ((app_id, error) for app_id in left)
+
+    def _patience_s(self, facts: Facts) -> float:
+        """Seconds that the app may take to end by itself."""
+        cfg = (facts["attempt"].get("document") or {}).get("cfg") or {}
+        given = float(cfg.get("grace_s", DEFAULT_GRACE_S)) if self._grace_s is None else self._grace_s
+        return given + _PATIENCE_S  # Slurm notices an end a little later
+
+    def _ask(self, left: dict[str, Facts], **more: Any) -> Ended:
+        """Ask for the ends of all remaining apps; yields and drops the apps for which that fails."""
+        ids = list(left)
+        answers = self._cluster.call(*({**self._asked, "app_id": app_id, **more} for app_id in ids))
+        for app_id, answer in zip(ids, answers, strict=True):
+            self._is_running = self._is_running or answer.get("is") == "running"
+            if (error := error_of(answer)) is not None:
+                del left[app_id]
+                yield app_id, error
+
+    def _until_over(self, left: dict[str, Facts]) -> Ended:
+        """Wait until no job is in the queue, and outcomes are recorded; Slurm is to kill late apps."""
+        began, pause, noted = time.monotonic(), _FIRST_S, False
+        until = {app_id: began + self._patience_s(facts) for app_id, facts in left.items()}
+        forced: set[str] = set()
+        while left:
+            for app_id in self._over(left, waits=self._is_running and pause == _FIRST_S):
+                del left[app_id]
+                yield app_id, None
+            now = time.monotonic()
+            late = {app_id: facts for app_id, facts in left.items() if now > until[app_id]}
+            for app_id in forced & late.keys():
+                del left[app_id], late[app_id]
+                hint = "a node may be down: `squeue` shows where it is; cancel again when the node is back"
+                yield app_id, SchedulerError(f"cannot stop {app_id}: Slurm has not ended its job", hint=hint)
+            if late:
+                for app_id in late:
+                    self._on_wait(app_id, "it does not end by itself, and Slurm kills it")
+                for app_id, error in self._ask(late, force=True):
+                    del left[app_id]
+                    yield app_id, error
+                forced |= late.keys()
+                until.update(dict.fromkeys(late, now + _PATIENCE_S * 2))
+            if now - began > _NOTE_S and not noted:
+                noted = True
+                for app_id in left:
+                    self._on_wait(app_id, "Slurm ends its job")
+            if left:
+                time.sleep(pause)
+            pause = min(pause * 1.5, _LAST_S)
+
+    def _over(self, left: Mapping[str, Facts], *, waits: bool) -> list[str]:
+        """Look at the apps; returns those that are over. `waits`: first wait for an outcome in any of their
+        folders."""
+        ids = sorted(left)
+        look = {"op": "observe", "app_ids": ids, "queue": True}
+        wait = {"op": "wait", "app_ids": ids, "seconds": _NOTE_S, "queue": (60.0, 60.0)}
+        *_, answer = self._cluster.call(*([wait] if waits else []), look)
+        apps = settled(self._cluster, checked(answer)["apps"])
+        going = {each for each, facts in apps.items() if facts.get("queue") or not facts.get("outcome")}
+        return [each for each in ids if each not in going]
+
+
+def take_back(cluster: Cluster, app_id: str, facts: Facts) -> None:
+    """Remove an app whose client died during the submission, with its held job."""
+    cluster.ask("abort", app_id=app_id, nonce=(facts.get("owner") or {}).get("nonce"))
+    forget(app_id)
+
+
+def _once_submitted(cluster: Cluster, app_id: str, facts: Facts) -> Facts | None:
+    """Wait until a client has submitted the app; None when nothing is left to stop."""
+    deadline, pause = time.monotonic() + _OWNER_S, _FIRST_S
+    while True:
+        app = seen_app(facts)
+        if is_left_behind(app):
+            take_back(cluster, app_id, facts)
+            return None
+        if app.record.state not in PENDING or time.monotonic() > deadline:
+            return facts
+        time.sleep(pause)
+        pause = min(pause * 1.5, _LAST_S)
+        again = seen(cluster, app_ids=[app_id]).get(app_id)
+        if again is None:
+            forget(app_id)
+            return None
+        facts = again

@@ -65,6 +65,11 @@ class Cluster:
                 self._about["programs"] = []  # another client has removed the program
         return found
 
+    def answers(self, *ops: Mapping[str, Any]) -> list[Answer]:
+        """As `call`; the first such request also asks for `about`."""
+        greeting = [] if self._about is not None else [{"op": "hello"}]
+        return self.call(*greeting, *ops)[len(greeting) :]
+
     def ask(self, op: str, **fields: Any) -> Answer:
         """The answer to one operation. Raises SchedulerError when it is an error."""
         (answer,) = self.call({"op": op, **fields})
@@ -76,11 +81,6 @@ class Cluster:
         if self._about is None:
             self._about = self.ask("hello")
         return self._about
-
-    @property
-    def greeting(self) -> list[Answer]:
-        """The operation that asks for `about`, to go along with a request; none once `about` is known."""
-        return [] if self._about is not None else [{"op": "hello"}]
 
     @property
     def programs(self) -> list[Answer]:

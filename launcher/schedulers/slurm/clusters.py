@@ -158,7 +158,7 @@ class Answers:
     def observe(self, cluster: Cluster, **fields: Any) -> tuple[dict[str, Facts], Sequence[Group]]:
         """The facts of apps of one cluster, {} where it cannot be asked; and the apps answered in short."""
         try:
-            *_, answer = cluster.call(*cluster.greeting, {"op": "observe", **fields})
+            (answer,) = cluster.answers({"op": "observe", **fields})
         except LauncherError as error:
             self.error = self.error or error
             return {}, ()
@@ -168,7 +168,7 @@ class Answers:
 
 def seen(cluster: Cluster, **fields: Any) -> dict[str, Facts]:
     """The facts of apps, by id; `fields` are those of the agent's `observe`. Raises SchedulerError."""
-    *_, answer = cluster.call(*cluster.greeting, {"op": "observe", **fields})
+    (answer,) = cluster.answers({"op": "observe", **fields})
     found: dict[str, Facts] = checked(answer)["apps"]
     return found
 

@@ -54,7 +54,6 @@ class SlurmRequest:
 
     Attributes:
         app_id: `$<app_id>` until the request is bound to a real one.
-        argv: sbatch with the options that are not in #SBATCH lines; it runs in the app's directory.
         app: the instructions for the programs on the cluster, as plain data (`app.json`).
         notes: requests of the app that this scheduler fulfils differently or not at all.
         host, job_dir: login node, "" for this machine; folder on the cluster, as written.
@@ -63,7 +62,6 @@ class SlurmRequest:
     """
 
     app_id: str
-    argv: list[str]
     script: str
     app: dict[str, Any]
     notes: list[str] = field(default_factory=list)
@@ -112,7 +110,6 @@ def build_request(app: AppDef, cfg: Mapping[str, CfgVal], *, session: str) -> Sl
     }
     return SlurmRequest(
         app_id=SYMBOLIC_APP_ID,
-        argv=["sbatch", "--parsable", "--hold"],
         script=batch_script(options, job_dir.rstrip("/"), setup, commands),
         app={
             "app_id": SYMBOLIC_APP_ID,
@@ -295,14 +292,13 @@ def batch_script(
     return _script(options, job_dir, [app_dir], setup, comments)
 
 
-def array_script(request: SlurmRequest, name: str, size: int, at_once: int | None, program: str) -> str:
-    """A script for sbatch that runs an app in each of `size` tasks of an array, `at_once` at the same time.
+def array_script(request: SlurmRequest, name: str, program: str) -> str:
+    """A script for sbatch that runs an app in each task of an array, whose numbers sbatch gets as an option.
 
     name: the name of the array's folder. program: see `bind_request`.
     """
-    job_dir, tasks = request.job_dir, f"0-{size - 1}"
-    tasks += f"%{at_once}" if at_once is not None and at_once < size else ""
-    options = {**request.options, "job-name": f"launcher-{name}", "output": "%a/slurm.out", "array": tasks}
+    job_dir = request.job_dir
+    options = {**request.options, "job-name": f"launcher-{name}", "output": "%a/slurm.out"}
     find = [
         "# Task k runs the app on line k + 1 of the file `tasks`: its id, and the generation of its folder.",
         f"export LAUNCHER_ARRAY_DIR={in_double_quotes(f'{job_dir}/arrays/{name}')}",

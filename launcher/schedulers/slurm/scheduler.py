@@ -21,10 +21,9 @@ if TYPE_CHECKING:
     from launcher.schedulers.backend import BackendReservation
     from launcher.schedulers.readback import AppLogs
     from launcher.schedulers.slurm.apps import SlurmApps
-    from launcher.schedulers.slurm.check import Alike
     from launcher.schedulers.slurm.clusters import Clusters, SlurmOutputs
     from launcher.schedulers.slurm.request import SlurmRequest
-    from launcher.schedulers.slurm.submit import SlurmBatches, SlurmReservation
+    from launcher.schedulers.slurm.submit import Alike, SlurmBatches, SlurmReservation
     from launcher.schedulers.staged import Verdict
     from launcher.schedulers.workspaces import BoundWorkspace
     from launcher.specs.app import AppDef, AppDryRunInfo, CfgVal
@@ -109,7 +108,7 @@ class SlurmScheduler(EngineScheduler["SlurmRequest"]):
     # Staged submission
 
     def check(self, requests: Mapping[str, AppDryRunInfo[SlurmRequest]]) -> Mapping[str, Verdict]:
-        from launcher.schedulers.slurm.check import verdicts
+        from launcher.schedulers.slurm.submit import verdicts
 
         return verdicts(requests, self._clusters, self._verdicts)
 

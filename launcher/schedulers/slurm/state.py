@@ -20,7 +20,7 @@ from launcher.schedulers import owner as owners
 from launcher.schedulers.record import SeenApp, row_of
 from launcher.schedulers.slurm.known import SLURM
 from launcher.schedulers.slurm.site.shared import NO_ROOM, RUN_AGAIN, recorded_exit, row
-from launcher.state.records import AppRecord, ReplicaRecord
+from launcher.state.records import PENDING, AppRecord, ReplicaRecord
 from launcher.text import path_names
 
 Facts = Mapping[str, Any]
@@ -73,6 +73,11 @@ def state_of(facts: Facts) -> str:
     return seen_app(facts).record.state
 
 
+def is_left_behind(app: SeenApp) -> bool:
+    """Whether the client that submitted the app died before it had finished the submission."""
+    return app.record.state in PENDING and not app.owner
+
+
 def is_new_end(facts: Facts) -> bool:
     """Whether the app has ended, and no file on the cluster records that yet: see `new_ends`."""
     was_submitted = facts.get("submitted") or facts.get("started")
@@ -96,6 +101,12 @@ def new_ends(apps: Mapping[str, Facts]) -> dict[str, Outcome]:
             ends = {need: found[need]["state"] if need in found else state for need, state in needs.items()}
             found[app_id] = _derived({**facts, "needs": ends})
     return found
+
+
+def with_ends(apps: Mapping[str, Facts]) -> list[Facts]:
+    """The facts, with outcomes for apps that Slurm has ended without one. Records nothing."""
+    ends = new_ends(apps)
+    return [{**facts, "outcome": ends[app_id]} if app_id in ends else facts for app_id, facts in apps.items()]
 
 
 def undecided_needs(apps: Mapping[str, Facts]) -> list[str]:

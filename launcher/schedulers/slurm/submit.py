@@ -1,8 +1,12 @@
-"""Submit apps, one or an array of them: reserve, create, start and take back, each in one request."""
+"""Submit apps, one or an array of them: reserve, create, start and take back, each in one request.
+
+Before that, ask clusters whether they would take the apps: equal requests once, each cluster in one request.
+"""
 
 from __future__ import annotations
 
 import json
+import re
 import time
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -19,13 +23,13 @@ from launcher.schedulers.registry import open_store
 from launcher.schedulers.slurm import known
 from launcher.schedulers.slurm.cluster import Cluster, checked, error_of, program_name
 from launcher.schedulers.slurm.clusters import Clusters, forget, outputs_of, seen
-from launcher.schedulers.slurm.known import SLURM
+from launcher.schedulers.slurm.known import SLURM, Place
 from launcher.schedulers.slurm.request import SlurmRequest, array_script, bind_request, build_request
 from launcher.schedulers.slurm.state import alive_owner, seen_app
-from launcher.schedulers.staged import Batches, Member, Reservation
+from launcher.schedulers.staged import Batches, Member, Reservation, Verdict
 from launcher.schedulers.workspaces import BoundWorkspace
 from launcher.secrets import resolve
-from launcher.specs.app import AppDef, CfgVal
+from launcher.specs.app import AppDef, AppDryRunInfo, CfgVal
 from launcher.specs.attempt import Attempt
 from launcher.specs.outputs import has_output, own_output, read_outputs
 from launcher.workspace.archive import archive
@@ -63,7 +67,7 @@ class SlurmReservation(BackendReservation):
         needs = self.needs()
         try:
             bound = self.bound(app, cfg)
-            op = {"op": "create", **self.files(bound), "script": bound.script, "argv": bound.argv}
+            op = {"op": "create", **self.files(bound), "script": bound.script}
             op |= {"needs": needs, "program": program_name()}
             for answer in self.cluster.call(*self.cluster.programs, *self.make_output(app), op):
                 checked(answer)
@@ -243,8 +247,7 @@ class SlurmBatches(Batches):
         made: dict[str, SlurmReservation | LauncherError] = {}
         while left := [each for each in attempts if each.app_id not in made]:
             asked = [ops[each.app_id] for each in left]
-            answers = cluster.call(*cluster.greeting, *asked)
-            for attempt, op, answer in zip(left, asked, answers[-len(left) :], strict=True):
+            for attempt, op, answer in zip(left, asked, cluster.answers(*asked), strict=True):
                 app_id = attempt.app_id
                 if answer.get("error") != "reserved":
                     mine = SlurmReservation(cluster, attempt, nonce, resumed=bool(answer.get("resumed")))
@@ -307,8 +310,8 @@ def _create_array(
         apps.append({**reservation.files(bound), "needs": needs})
     if not apps:
         return errors
-    script = array_script(bound, name, len(apps), at_once, program_name())
-    op = {"op": "create_array", "array": name, "argv": ["sbatch"], "script": script, "at_once": at_once}
+    script = array_script(bound, name, program_name())
+    op = {"op": "create_array", "array": name, "script": script, "at_once": at_once}
     more = {"aftercorr": cluster.about.get("aftercorr"), "program": program_name(), "apps": apps}
     *made, answer = cluster.call(*before, {**op, **more})
     for done in made:
@@ -328,3 +331,84 @@ def _put_workspaces(cluster: Cluster, members: Iterable[Member]) -> None:
         cluster.put(first, archive(folder, digest=digest))
         if others:
             cluster.ask("copy_workspace", app_id=first, to=others)
+
+
+# -- whether clusters would take apps ------------------------------------------------------------------------
+
+
+MOST = 100
+"""The most different requests that a plan asks a cluster about: each takes its controller milliseconds."""
+
+_FIELDS = (
+    (r"account", "account"),
+    (r"partition", "partition"),
+    (r"\bqos spec", "qos"),
+    (r"feature spec", "constraint"),
+    (r"time limit is", "time"),
+    (r"generic resource", "gres"),
+    (r"license", "licenses"),
+    (r"reservation", "reservation"),
+    (r"node name", "nodelist"),
+    (r"wckey", "wckey"),
+)
+"""Pattern in a refusal → the option of sbatch that it may be about. Source: slurm_errno.c."""
+
+Alike = tuple[Place, str]
+"""The cluster and the options of a request, the only parts that sbatch judges."""
+
+
+def verdicts(
+    requests: Mapping[str, AppDryRunInfo[SlurmRequest]],
+    clusters: Clusters,
+    judged: dict[Alike, Verdict | None],
+) -> dict[str, Verdict]:
+    """The verdicts of `StagedScheduler.check`. Raises SchedulerError when a cluster cannot be asked.
+
+    Args:
+        judged: the verdicts so far, None for a request that is taken; new ones are added.
+    """
+    keys = {
+        app_id: (known.place_of(info.cfg), str(info.request.options)) for app_id, info in requests.items()
+    }
+    first: dict[Alike, str] = {}
+    for app_id, key in keys.items():
+        if key not in judged:
+            first.setdefault(key, app_id)
+    for place in dict.fromkeys(place for place, _ in first):
+        asked = {key: app_id for key, app_id in first.items() if key[0] == place}
+        jobs = [_job(app_id, requests[app_id].request) for app_id in [*asked.values()][:MOST]]
+        answers = clusters.at(place).ask("check", jobs=jobs)["answers"]
+        left = {"unchecked": f"there are {len(asked)} different requests, and a plan asks about {MOST}"}
+        for k, (key, app_id) in enumerate(asked.items()):
+            judged[key] = _verdict(answers[k] if k < MOST else left, requests[app_id].cfg)
+    return {app_id: verdict for app_id, key in keys.items() if (verdict := judged[key]) is not None}
+
+
+def _job(app_id: str, request: SlurmRequest) -> dict[str, Any]:
+    """The fields by which the agent asks about a request."""
+    options = request.options
+    return {
+        "script": bind_request(request, app_id, program=program_name()).script,
+        "partition": options.get("partition", ""),
+        "one_node": "1" in (options.get("ntasks"), options.get("nodes")),
+    }
+
+
+def _verdict(answer: Mapping[str, str], cfg: Mapping[str, Any]) -> Verdict | None:
+    refusal = answer.get("refused", "")
+    return Verdict(refusal, _path(refusal, cfg), answer.get("unchecked", "")) if answer else None
+
+
+def _path(refusal: str, cfg: Mapping[str, Any]) -> str:
+    """The field of the job that a refusal is about; "" where that is unknown, and "" without a refusal."""
+    unknown = re.findall(r"unrecognized option '--([\w-]+)", refusal)
+    for pattern, option in (*_FIELDS, *(("", name) for name in unknown)):
+        if not re.search(pattern, refusal, re.IGNORECASE):
+            continue
+        if cfg.get(option):
+            return f"cfg.{option}"
+        if option in (cfg.get("sbatch") or {}):
+            return f"cfg.sbatch.{option}"
+        if option == "time" and cfg.get("timeout_s"):
+            return "timeout_s"
+    return ""

@@ -33,30 +33,34 @@ def test_check_changes_nothing_about_a_job_that_slurm_accepts(scenario, sbatch_c
     assert (scenario.queue(), scenario.apps()) == ([], [])
 
 
-@pytest.mark.parametrize(
-    ("top", "path", "words"),
-    [
-        ("cfg: {partition: nope}", "cfg.partition", "Invalid partition name specified"),
-        ("cfg: {constraint: nope}", "cfg.constraint", "Invalid feature specification"),
-        ("cfg: {sbatch: {licenses: nope}}", "cfg.sbatch.licenses", "Invalid license specification"),
-        ("cfg: {sbatch: {nodelist: n99}}", "cfg.sbatch.nodelist", "Invalid node name specified"),
-        ("cfg: {sbatch: {of-a-plugin: x}}", "cfg.sbatch.of-a-plugin", "unrecognized option"),
-        ("cfg: {gres: 'gpu:nope:1'}", "", "Requested node configuration is not available"),
-    ],
-)
-def test_a_refused_job_is_held_with_the_message_of_slurm_and_the_field(scenario, top, path, words):
-    step = step_of(scenario, scenario.job("true", top=top))
-    assert (step["action"], step["blocked"]) == ("hold", "refused")
-    first, *others = step["reasons"]
-    assert (first["code"], first.get("path", ""), words in first["detail"]) == ("refused", path, True)
-    assert [each["code"] for each in others] == ["no_attempt"]
+NO_NODES = "Requested node configuration is not available"
+REFUSED = {
+    "partition": ({"top": "cfg: {partition: nope}"}, "cfg.partition", "Invalid partition name specified"),
+    "constraint": ({"top": "cfg: {constraint: nope}"}, "cfg.constraint", "Invalid feature specification"),
+    "license": (
+        {"top": "cfg: {sbatch: {licenses: nope}}"},
+        "cfg.sbatch.licenses",
+        "Invalid license specification",
+    ),
+    "node": ({"top": "cfg: {sbatch: {nodelist: n99}}"}, "cfg.sbatch.nodelist", "Invalid node name specified"),
+    "plugin": ({"top": "cfg: {sbatch: {of-a-plugin: x}}"}, "cfg.sbatch.of-a-plugin", "unrecognized option"),
+    "gres": ({"top": "cfg: {gres: 'gpu:nope:1'}"}, "", NO_NODES),
+    "memory": ({"role": "resource: {memory: 900GiB}"}, "", NO_NODES),
+    "cores": ({"role": "resource: {cpu: 17}"}, "", NO_NODES),
+    "replicas": ({"replicas": 100}, "", ""),
+}
+"""Job → its fields, the field that Slurm refuses, if known, and words of the refusal."""
 
 
-@pytest.mark.parametrize("role", ["resource: {memory: 900GiB}", "resource: {cpu: 17}", "num_replicas: 100"])
-def test_a_request_beyond_the_size_of_the_nodes_is_refused(scenario, role):
-    replicas = 100 if "num" in role else 1
-    step = step_of(scenario, scenario.job("true", replicas=replicas, role="" if "num" in role else role))
-    assert (step["action"], step["blocked"]) == ("hold", "refused")
+def test_a_refused_job_is_held_with_the_message_of_slurm_and_the_field(scenario):
+    files = [scenario.job("true", name=name, **fields) for name, (fields, _, _) in REFUSED.items()]
+    for step in scenario.plan_document(*files, "--check")["jobs"]:
+        _, path, words = REFUSED[step["key"]["job"]]
+        assert (step["action"], step["blocked"]) == ("hold", "refused")
+        first, *others = step["reasons"]
+        assert (first["code"], first.get("path", "")) == ("refused", path)
+        assert words in first["detail"]
+        assert [each["code"] for each in others] == ["no_attempt"]
 
 
 def test_a_job_that_needs_a_refused_job_is_held_too(scenario):

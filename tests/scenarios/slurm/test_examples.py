@@ -10,14 +10,17 @@ from ruamel.yaml import YAML
 from tests.ports import free_port
 from tests.scenarios.test_examples import EXAMPLES, assert_runs, job_of, why_not
 
+OF_THEIR_OWN = ("anywhere", "pipeline", "allreduce")
+"""Examples with a test of their own: here, or in test_pipeline.py."""
+
 
 def on_slurm() -> list[str]:
-    """Return the examples with a target `slurm`; test_pipeline.py has those that need each other."""
+    """Return the other examples with a target `slurm`."""
     found = []
     for file in sorted(EXAMPLES.rglob("*.launcher.yaml")):
         read = YAML(typ="safe", pure=True).load(file)
         if (
-            file.parent.name != "pipeline"
+            file.parent.name not in OF_THEIR_OWN
             and read.get("targets", {}).get("slurm", {}).get("scheduler") == "slurm"
         ):
             found.append(str(file.relative_to(EXAMPLES)))
@@ -47,8 +50,9 @@ def test_an_example_succeeds_and_plans_as_unchanged_afterwards(scenario, name):
 
 def test_the_anywhere_example_prints_the_same_on_this_machine_and_on_slurm(scenario):
     folder = copied(scenario, "anywhere")
+    scenario.run_to_end(folder)
+    assert_runs(scenario, folder / "anywhere.launcher.yaml", "--target", "slurm")
     for target in ("default", "slurm"):
-        scenario.run_to_end(folder, *(["--target", target] if target != "default" else []))
         [attempt] = scenario.attempts("anywhere", target=target)
         message = scenario.launcher("logs", f"{attempt.app_id}/reader", "--no-prefix").out
         assert message == "replica 0 was here\n"
@@ -56,7 +60,7 @@ def test_the_anywhere_example_prints_the_same_on_this_machine_and_on_slurm(scena
 
 def test_the_replicas_of_allreduce_run_on_a_node_each_and_find_rank_0(scenario):
     folder = copied(scenario, "allreduce")
-    scenario.run_to_end(folder, "--target", "slurm")
+    assert_runs(scenario, folder / "allreduce.launcher.yaml", "--target", "slurm")
     [attempt] = scenario.attempts("allreduce", target="slurm")
     message = scenario.launcher("logs", attempt.app_id, "--no-prefix").out.splitlines()
     assert sorted(line.partition(" brought ")[2] for line in message) == [

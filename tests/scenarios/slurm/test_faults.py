@@ -1,7 +1,6 @@
 """The controller or a node fails, or forgets a job, below an app. Each test has its own cluster."""
 
 import json
-import signal
 
 import pytest
 
@@ -73,7 +72,7 @@ def test_an_app_that_starts_while_the_controller_is_away_runs_when_it_is_back(br
     scenario.cluster.stop_controller()
     gate.open()
     output = scenario.job_dir / "apps" / app_of(scenario) / "slurm.out"
-    until(lambda: output.read_text().count("Unable to confirm allocation") > 1)
+    until(lambda: "Unable to confirm allocation" in output.read_text())
     scenario.cluster.start("slurmctld")
     scenario.wait("job")
     [attempt] = scenario.attempts()
@@ -83,6 +82,7 @@ def test_an_app_that_starts_while_the_controller_is_away_runs_when_it_is_back(br
 def test_no_replica_runs_twice_when_the_controller_is_killed_right_after_a_start(broken):
     """The controller returns without knowing that the job runs, ends it, and queues it again, held or not."""
     scenario = broken("--nodes", "1")
+    scenario.patch_program("conduct", "LOOK_S = 30.0", "LOOK_S = 2.0")
     runs, gate = scenario.folder / "runs", scenario.gate()
     file = scenario.job(f"echo $<replica_id> >>{runs}; {gate.script}; sleep 1000")
     scenario.apply(file)
@@ -174,6 +174,7 @@ def test_an_app_fails_with_its_node_and_names_the_node(broken):
 def test_an_app_whose_slurmstepd_is_killed_has_failed(broken):
     """The srun of the app waits for ever."""
     scenario = broken("--nodes", "1")
+    scenario.patch_program("steps", "LOOK_AT_RECORDS_S = 30.0", "LOOK_AT_RECORDS_S = 2.0")
     scenario.running("sleep 1000")
     app_id = app_of(scenario)
     replicas = scenario.processes_of(app_id)
@@ -209,28 +210,6 @@ def test_an_app_waits_with_the_reason_while_its_only_node_is_drained(broken):
     scenario.cluster.run("scontrol", "update", "NodeName=n1", "State=RESUME")
     scenario.wait("job")
     assert "done" in scenario.logs("job")
-
-
-@pytest.mark.parametrize("accounting", [False, True])
-def test_a_forgotten_app_without_an_outcome_is_lost_unless_accounting_has_its_end(broken, accounting):
-    """The conductor of the app was killed, and the controller forgets jobs after two seconds."""
-    scenario = broken("--nodes", "1", "--set", "MinJobAge=2", *(["--accounting"] if accounting else []))
-    file, _ = scenario.running("sleep 1000")
-    app_id = app_of(scenario)
-    job = scenario.job_of(app_id)
-    replicas = scenario.processes_of(app_id)
-    processes.kill([conductor_of(scenario.cluster, job)])
-    assert processes.gone(replicas, timeout_s=60)
-    scenario.cluster.clear()
-    until_forgotten(scenario.cluster, job)
-    scenario.wait("job", code=None)
-    (attempt,) = scenario.attempts()
-    if accounting:
-        assert attempt.state == "failed"
-        assert f"signal {signal.SIGKILL}" in attempt.message
-    else:
-        assert attempt.state == "lost"
-    assert scenario.actions(file) == {"job": "hold"}
 
 
 def test_the_outcome_of_an_app_is_known_after_slurm_forgot_its_job(broken):

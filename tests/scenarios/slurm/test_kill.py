@@ -47,7 +47,7 @@ class Runs:
         self._scenario.wait("job")
         assert self._scenario.state("job") is AppState.SUCCEEDED
         assert self._scenario.logs("job").count("done") == 2
-        assert self._scenario.cluster.clear() == []
+        assert self._scenario.left_in_queue() == []
 
 
 @pytest.mark.slow
@@ -82,4 +82,4 @@ def test_the_end_that_a_killed_conductor_had_decided_counts(scenario):
     processes.kill([conductor_of(scenario.cluster, scenario.job_of(app_id))])
     scenario.wait("job", code=5)
     assert scenario.status("job")["message"] == "main/0 exited with 3"
-    assert scenario.cluster.clear() == []
+    assert scenario.left_in_queue() == []

@@ -34,7 +34,9 @@ def test_a_replica_with_16_mb_of_memory_runs_beside_the_processes_of_launcher(sc
 
 @pytest.mark.slow
 def test_an_app_that_reaches_the_time_limit_of_slurm_has_failed(scenario):
-    file = scenario.job("trap 'echo bye; exit 0' TERM; while :; do sleep 0.1; done", top="cfg: {time: 1m}")
+    file = scenario.job(
+        "trap 'echo bye; exit 0' TERM; while :; do sleep 0.1; done", top="cfg: {time: 1m, grace_s: 40}"
+    )
     scenario.run_to_end(file, code=None)
     assert scenario.state("job") is AppState.FAILED
     assert "timed out after 1 min" in scenario.status("job")["message"]

@@ -95,11 +95,3 @@ def test_an_ordinary_user_cancels_a_waiting_app_and_a_running_app(ordinary):
         assert ordinary.state(name) is AppState.CANCELLED
     assert replicas
     assert processes.gone(replicas, timeout_s=60)
-
-
-def test_a_bashrc_that_prints_and_sets_a_trap_does_no_harm(there):
-    (there.cluster.home / ".bashrc").write_text("printf 'no newline'; trap 'printf bye; exit 3' EXIT\n")
-    file = there.job("echo it ran")
-    there.run_to_end(file)
-    assert there.logs("job") == "it ran\n"
-    assert there.actions(file) == {"job": "keep"}

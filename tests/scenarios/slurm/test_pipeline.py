@@ -4,7 +4,6 @@ import pytest
 
 from tests.scenarios.test_pipeline import (  # noqa: F401
     Pipeline,
-    test_a_changed_input_reruns_all_jobs_and_a_changed_job_reruns_its_dependents,
     test_a_crashed_training_continues_from_its_checkpoint,
     test_gc_removes_the_output_folders_that_no_job_needs,
     test_the_jobs_of_the_pipeline_run_in_order_and_only_once,

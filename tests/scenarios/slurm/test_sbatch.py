@@ -15,9 +15,8 @@ def job_of(slurm, tmp_path):
 
     def submit(request) -> str:
         (tmp_path / "script.sh").write_text(request.script)
-        ran = subprocess.run(
-            [*request.argv, "script.sh"], cwd=tmp_path, capture_output=True, text=True, check=False
-        )
+        argv = ["sbatch", "--parsable", "--hold", "script.sh"]
+        ran = subprocess.run(argv, cwd=tmp_path, capture_output=True, text=True, check=False)
         assert ran.returncode == 0, ran.stderr
         job = ran.stdout.strip()
         try:

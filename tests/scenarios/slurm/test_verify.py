@@ -20,15 +20,18 @@ def test_the_folder_on_the_cluster_confirms_the_links_and_shows_what_was_changed
     folder = scenario.job_dir / "apps" / app_id
     changes = [
         (folder / "attempt.json", '"entrypoint": "sh"', '"entrypoint": "ash"', "document"),
-        (folder / "attempt.json", '"effect": "le1:', '"effect": "le1:0', "approval"),
-        (folder / "outcome", '"state": "succeeded"', '"state": "failed"', "exit"),
-        (folder / "outcome", "ou1:sha256:", "ou1:sha256:0", "outputs"),
         (scenario.job_dir / "outputs" / app_id / "model", "1", "2", "outputs"),
+        (folder / "outcome", '"state": "succeeded"', '"state": "failed"', "exit"),
+        (folder / "attempt.json", '"effect": "le1:', '"effect": "le1:0', "approval"),
+        (folder / "outcome", "ou1:sha256:", "ou1:sha256:0", "outputs"),
     ]
-    for path, old, new, link in changes:
-        edit(path, old, new)
-        assert marks(8)[link] == "wrong", (path, old)
-        edit(path, new, old)
+    for at_once in (changes[:2], changes[2:3], changes[3:]):
+        for path, old, new, _ in at_once:
+            edit(path, old, new)
+        found = marks(8)
+        assert {found[link] for *_, link in at_once} == {"wrong"}, found
+        for path, old, new, _ in at_once:
+            edit(path, new, old)
     assert marks(0) == whole
 
 

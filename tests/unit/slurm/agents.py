@@ -1,10 +1,4 @@
-"""Requests to the agent of a login node: in this process, or in one that dies at a chosen act.
-
-python -m tests.unit.slurm.agents N    answers the request on stdin, but is killed before its N-th act; it
-                                       prints the number of acts when there were fewer
-
-An act is a change of the file system, or the start or the end of a command of Slurm.
-"""
+"""Requests to the agent of a login node: in this process, or in one that dies at a chosen act (`acts.py`)."""
 
 import json
 import os
@@ -12,14 +6,14 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
-from launcher.schedulers.slurm.site.agent import observe, read as read_, site, slurm, wait
+from launcher.schedulers.slurm.site.agent import ends, observe, read as read_, site, slurm
 from launcher.schedulers.slurm.site.agent.site import answer
 from tests.engines.slurm import END_S
 from tests.waiting import until
@@ -83,7 +77,7 @@ class Login:
         """Have a process answer a request and die before an act; 0 when it died, else how many there were."""
         request = json.dumps({"job_dir": str(self.job_dir), "ops": ops})
         ran = subprocess.run(
-            [sys.executable, "-m", "tests.unit.slurm.agents", str(act)],
+            [sys.executable, "-m", "tests.unit.slurm.acts", str(act)],
             cwd=ROOT, input=request, capture_output=True, text=True, timeout=END_S, check=False,
         )  # fmt: skip
         assert ran.returncode in (0, -signal.SIGKILL), ran.stderr
@@ -113,7 +107,7 @@ class Login:
 
     def creation(self, app_id: str, nonce: str, work: str = "", **fields: Any) -> dict[str, Any]:
         script = SCRIPT.format(folder=self.folder(app_id), app_id=app_id, runs=self.runs, work=work)
-        made = {"op": "create", "app_id": app_id, "nonce": nonce, "argv": ["sbatch"], "needs": []}
+        made = {"op": "create", "app_id": app_id, "nonce": nonce, "needs": []}
         files = {"script": script, "app": "{}", "program": "p.zip"}
         return {**made, **files, "secret": {"main": {"KEY": "hidden"}}, **fields}
 
@@ -132,7 +126,7 @@ class Login:
             {"app_id": each, "nonce": nonce, "app": "{}", "secret": {}, "needs": need_of(each, needs)}
             for each in app_ids
         ]
-        op = {"op": "create_array", "array": name, "argv": ["sbatch"], "script": script}
+        op = {"op": "create_array", "array": name, "script": script}
         return {**op, "program": "p.zip", "apps": apps}
 
     def each(self, op: str, nonce: str, *app_ids: str) -> list[dict[str, Any]]:
@@ -206,7 +200,7 @@ def record(app_id: str, digest: str = "one") -> dict[str, Any]:
 def replace_sleep(monkeypatch: pytest.MonkeyPatch, sleep: Callable[[float], object]) -> None:
     """Replace `sleep` in the agent alone: subprocess sleeps, too."""
     clock = SimpleNamespace(**{**vars(time), "sleep": sleep})
-    for module in (observe, read_, site, slurm, wait):
+    for module in (ends, observe, read_, site, slurm):
         monkeypatch.setattr(module, "time", clock)
 
 
@@ -218,52 +212,3 @@ def commands(folder: Path, **texts: str) -> Path:
         path.write_text(f"#!/bin/sh\n{text}\n")
         path.chmod(0o755)
     return folder
-
-
-def count_acts(fatal: int) -> list[int]:
-    """Kill this process before its act of that number; the list that is returned holds the count."""
-    count = [0]
-
-    def act() -> None:
-        count[0] += 1
-        if count[0] == fatal:
-            os.kill(os.getpid(), signal.SIGKILL)
-
-    def before(module: Any, name: str) -> None:
-        real = getattr(module, name)
-
-        def call(*args: Any, **fields: Any) -> Any:
-            act()
-            return real(*args, **fields)
-
-        setattr(module, name, call)
-
-    for name in ("link", "rename", "unlink", "mkdir", "rmdir"):
-        before(os, name)
-    real_open, real_call, real_popen = os.open, slurm.call, subprocess.Popen
-
-    def opened(path: Any, flags: int, *args: Any, **fields: Any) -> int:
-        if flags & os.O_CREAT:
-            act()
-        return real_open(path, flags, *args, **fields)
-
-    def spawn(*args: Any, **fields: Any) -> Any:
-        act()
-        process = real_popen(*args, **fields)
-        act()  # it runs on without us
-        return process
-
-    def called(argv: Sequence[str], limit_s: float, cwd: str, text: str = "") -> Any:
-        found = real_call(argv, limit_s, cwd, text)
-        act()
-        return found
-
-    os.open, slurm.call = opened, called
-    slurm.subprocess.Popen = spawn
-    return count
-
-
-if __name__ == "__main__":
-    acts = count_acts(int(sys.argv[1]))
-    answer(json.load(sys.stdin))
-    print(acts[0])

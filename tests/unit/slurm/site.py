@@ -57,6 +57,18 @@ def role(name: str, script: str, *, replicas: int = 1, **fields: Any) -> dict[st
     }
 
 
+def patch(program: Path, module: str, old: str, new: str) -> None:
+    """Change the text of a module in the zip that runs on the nodes."""
+    with zipfile.ZipFile(program) as file:
+        texts = {name: file.read(name).decode() for name in file.namelist()}
+    (name,) = [each for each in texts if each.endswith(f"/{module}.py")]
+    assert old in texts[name]
+    texts[name] = texts[name].replace(old, new)
+    with zipfile.ZipFile(program, "w") as file:
+        for path, text in texts.items():
+            file.writestr(path, text)
+
+
 class Site:
     """One app directory below `folder`, and its conductor."""
 
@@ -81,14 +93,7 @@ class Site:
 
     def patch(self, module: str, old: str, new: str) -> None:
         """Change the text of a module of the program on the nodes."""
-        with zipfile.ZipFile(self.zip) as file:
-            texts = {name: file.read(name).decode() for name in file.namelist()}
-        (name,) = [each for each in texts if each.endswith(f"/{module}.py")]
-        assert old in texts[name]
-        texts[name] = texts[name].replace(old, new)
-        with zipfile.ZipFile(self.zip, "w") as file:
-            for path, text in texts.items():
-                file.writestr(path, text)
+        patch(self.zip, module, old, new)
 
     def scontrol(self, text: str) -> None:
         """Make `scontrol` print this text."""

@@ -12,10 +12,9 @@ from types import SimpleNamespace
 
 import pytest
 
-from launcher.schedulers.slurm.site.agent import slurm, wait
+from launcher.schedulers.slurm.site.agent import ends, slurm
 from launcher.schedulers.slurm.site.agent.observe import SECOND_LOOK_S
 from tests.unit.slurm.agents import ROOT, Login, commands, replace_sleep
-from tests.waiting import until
 
 ROW = "\\036%s\\037%s\\0370\\037N/A\\037N/A\\037N/A\\037(null)\\037None\\037n3\\037/j/a-1/script-n1.sh"
 
@@ -97,18 +96,22 @@ def test_a_job_that_sbatch_had_submitted_before_it_lost_the_controller_is_adopte
     rows = ROW % ("41", "PENDING") + ROW % ("40", "PENDING") + ROW % ("39", "CANCELLED")
     made = use(monkeypatch, tmp_path, sbatch=lost, squeue=f"printf '{rows}'", scancel="")
     login = Login(tmp_path)
-    login.reserve("a-1", "n1")
-    (login.folder("a-1") / "id").write_text("n1")
+    reserved(login)
     assert login.do(**login.creation("a-1", "n1"))["error"] == "unreachable"
     assert login.do(**login.creation("a-1", "n1")) == {"job": "40"}
     assert (made / "scancel.log").read_text() == "41\n"
     assert calls(made, "sbatch") == 1
 
 
+def reserved(login: Login, app_id: str = "a-1", **files: str) -> None:
+    """Reserve an app, whose folder then has these files and the generation that ROW names."""
+    login.reserve(app_id, "n1")
+    for name, text in {"id": "n1", **files}.items():
+        (login.folder(app_id) / name).write_text(text)
+
+
 def submitted(login: Login) -> None:
-    login.reserve("a-1", "n1")
-    for name, text in {"id": "n1", "job": "40", "created": '{"at":1}', "submitted": '{"at":1}'}.items():
-        (login.folder("a-1") / name).write_text(text)
+    reserved(login, job="40", created='{"at":1}', submitted='{"at":1}')
 
 
 def test_one_empty_answer_of_squeue_does_not_end_a_job(tmp_path, monkeypatch, pauses):
@@ -152,12 +155,9 @@ def test_apps_are_cancelled_although_slurm_refuses_the_job_of_another_one(tmp_pa
     scancel = f'case "$*" in *41*) {denied};; *42*) {over};; esac'
     use(monkeypatch, tmp_path, squeue=f"printf '{rows}'", scancel=scancel)
     login = Login(tmp_path)
-    for app_id in ("a-1", "b-1", "c-1"):
-        login.reserve(app_id, "n1")
-        about = {"id": "n1", "submitting": "{}"}
-        about.update({"started": '{"job":"42"}'} if app_id == "c-1" else {})
-        for name, text in about.items():
-            (login.folder(app_id) / name).write_text(text)
+    reserved(login, "a-1", submitting="{}")
+    reserved(login, "b-1", submitting="{}")
+    reserved(login, "c-1", submitting="{}", started='{"job":"42"}')
     found = login.ask(*({"op": "cancel", "app_id": app_id} for app_id in ("a-1", "b-1", "c-1")))
     assert [each.get("is") for each in found] == ["pending", None, "ended"]
     assert found[1]["error"] == "refused"
@@ -185,7 +185,7 @@ def test_a_long_wait_reads_the_queue_less_and_less_often(tmp_path, monkeypatch):
         looks.append((clock[0], calls(made, "squeue")))
         clock[0] += max(seconds, 0.001)
 
-    monkeypatch.setattr(wait, "time", SimpleNamespace(monotonic=lambda: clock[0], sleep=sleep))
+    monkeypatch.setattr(ends, "time", SimpleNamespace(monotonic=lambda: clock[0], sleep=sleep))
     for seconds in (2.0, 4.0, 8.0, 16.0):
         queue = login.do("wait", app_ids=["a-1"], seconds=seconds, queue=queue)["queue"]
     times = [min(at for at, count in looks if count == number) for number in range(1, looks[-1][1] + 1)]
@@ -298,9 +298,7 @@ def test_a_hold_of_slurm_for_a_reservation_that_is_gone_is_no_lost_release(
     boot = "echo 'BOOT_TIME = 2026-11-23T00:55:42'"
     use(monkeypatch, tmp_path, squeue=listed, scontrol=boot)
     login = Login(tmp_path)
-    login.reserve("a-1", "n1")
-    for name, text in {"id": "n1", "job": "40", "created": '{"at":1}', "submitted": '{"at":1}'}.items():
-        (login.folder("a-1") / name).write_text(text)
+    submitted(login)
     assert login.do("release", app_ids=["a-1"]) == {"released": released}
 
 
@@ -323,15 +321,10 @@ def test_only_a_dependency_on_needs_that_have_succeeded_a_while_ago_is_removed(
     row = (ROW % ("40", "PENDING")).replace("(null)", dependency)
     made = use(monkeypatch, tmp_path, squeue=f"printf '{row}'", scontrol="")
     login = Login(tmp_path)
-    created = {"at": 1, "needs": ["b-1"], "waits": {"b-1": "39"}}
-    for name, job, files in (
-        ("a-1", "40", {"created": created, "submitted": {"at": 1}}),
-        ("b-1", "39", {"created": {"at": 1}, "started": {"job": "39"}, "outcome": {"state": state}}),
-    ):
-        login.reserve(name, "n1")
-        for file, content in {**files, "id": "n1", "job": job}.items():
-            text = content if isinstance(content, str) else json.dumps(content)
-            (login.folder(name) / file).write_text(text)
+    created = '{"at": 1, "needs": ["b-1"], "waits": {"b-1": "39"}}'
+    reserved(login, job="40", created=created, submitted='{"at": 1}')
+    outcome = json.dumps({"state": state})
+    reserved(login, "b-1", job="39", created='{"at": 1}', started='{"job": "39"}', outcome=outcome)
     os.utime(login.folder("b-1") / "outcome", (0, time.time() - age_s))
     assert login.do("release", app_ids=["a-1"]) == {"released": freed}
     updates = [line for line in (made / "scontrol.log").read_text().splitlines() if "update" in line]
@@ -353,27 +346,6 @@ print(login.do("cancel", app_id="a-1"))
     )
     assert output == ["{'is': 'running'}"]
     assert (made / "scancel.log").read_text() == "40\n"
-
-
-@pytest.mark.slow
-def test_a_restarted_controller_loses_no_app(tmp_path, own_slurm):
-    cluster = own_slurm()
-    login = Login(tmp_path)
-    gate = tmp_path / "gate"
-    login.submit("a-1", "n1", work=f'until [ -e "{gate}" ]; do sleep 0.1; done')
-    until(lambda: "started" in login.names("a-1"))
-    cluster.stop_controller()
-    found = login.do("observe")
-    assert found["error"] == "unreachable"
-    assert found["detail"]["apps"]["a-1"]["started"]["job"]
-    assert login.do("cancel", app_id="a-1")["error"] == "unreachable"
-    cluster.start("slurmctld")
-    for _ in range(20):
-        facts = login.facts("a-1")["a-1"]
-        assert not facts["vanished"], json.dumps(facts)
-    gate.touch()
-    login.wait_for("a-1")
-    assert login.started() == ["a-1"]
 
 
 def test_a_check_answers_only_what_sbatch_says(tmp_path, monkeypatch):

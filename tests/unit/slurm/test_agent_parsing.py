@@ -14,6 +14,7 @@ from launcher.schedulers.slurm.site.agent.slurm import (
     code_and_signal,
     is_cut,
     jobs_of,
+    listed,
     parse_accounts,
     parse_column,
     parse_rows,
@@ -88,7 +89,7 @@ def test_the_tasks_of_an_array_name_its_apps(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("listed", "jobs"),
+    ("line", "jobs"),
     [
         ("7", ["7"]),
         ("7_3", ["7_3"]),
@@ -99,9 +100,19 @@ def test_the_tasks_of_an_array_name_its_apps(tmp_path):
         ("7+1", ["7+1"]),
     ],
 )
-def test_a_line_of_squeue_stands_for_one_job_or_for_many_tasks(listed, jobs):
-    assert jobs_of(listed) == jobs
-    assert is_cut(row(job=listed)) == ("..." in listed)
+def test_a_line_of_squeue_stands_for_one_job_or_for_many_tasks(line, jobs):
+    assert jobs_of(line) == jobs
+    assert is_cut(row(job=line)) == ("..." in line)
+
+
+def test_the_words_for_jobs_name_each_job_once():
+    jobs = ["7_3", "40", "7_0", "9_5", "7_1", "41+1", "7_10"]
+    words = listed(jobs)
+    assert words == ["40", "41+1", "7_[0-1,3,10]", "9_5"]
+    assert sorted(job for word in words for job in jobs_of(word)) == sorted(jobs)
+    many = [f"7_{k}" for k in range(0, 40_000, 2)]
+    assert [job for word in listed(many) for job in jobs_of(word)] == many
+    assert max(map(len, listed(many))) < 128 * 1024
 
 
 def test_an_array_whose_folder_is_gone_has_no_apps():
@@ -109,17 +120,16 @@ def test_an_array_whose_folder_is_gone_has_no_apps():
 
 
 @pytest.mark.parametrize(
-    "state", ["RUNNING", "COMPLETING", "CONFIGURING", "SUSPENDED", "REQUEUED", "STAGE_OUT"]
+    ("states", "is_over"),
+    [
+        ("RUNNING COMPLETING CONFIGURING SUSPENDED REQUEUED STAGE_OUT", False),
+        ("TIMEOUT NODE_FAIL OUT_OF_MEMORY CANCELLED COMPLETED FAILED", True),
+    ],
+    ids=["live", "final"],
 )
-def test_a_job_in_a_live_state_is_not_over(state):
-    assert not parse_rows(row(state=state), Owners())[0].is_over
-
-
-@pytest.mark.parametrize(
-    "state", ["TIMEOUT", "NODE_FAIL", "OUT_OF_MEMORY", "CANCELLED", "COMPLETED", "FAILED"]
-)
-def test_a_job_in_a_final_state_is_over(state):
-    assert parse_rows(row(state=state), Owners())[0].is_over
+def test_a_job_is_over_in_a_final_state_alone(states, is_over):
+    found = parse_rows("".join(row(state=state) for state in states.split()), Owners())
+    assert [each.is_over for each in found] == [is_over] * len(states.split())
 
 
 def test_a_further_column_of_squeue_is_read_by_job():
@@ -227,23 +237,21 @@ def test_hostile_names_are_refused_before_any_file_is_made(name, tmp_path):
     assert not (tmp_path / "s").exists()
 
 
-@pytest.mark.parametrize("message", ["sbatch: error: Unable to contact slurm controller (connect failure)",
-    "slurm_load_jobs error: Unable to contact slurm controller (connect failure)",
-    "squeue: error: slurm_receive_msg: Socket timed out on send/recv operation",
-    "squeue: error: s_p_parse_file: cannot stat file /x: No such file, retrying in 1sec up to 60sec",
-    "sinfo: fatal: Could not establish a configuration source",
-    "slurm_load_jobs error: Zero Bytes were transmitted or received",
-    "sbatch: error: If munged is up, restart with --num-threads=10",
-])  # fmt: skip
-def test_messages_of_a_controller_that_does_not_answer_are_recognised(message):
-    assert UNREACHABLE.search(message)
-    assert not BUSY.search(message)
-
-
-@pytest.mark.parametrize("message", [
-    "sbatch: error: Slurm temporarily unable to accept job, sleeping and retrying",
-    "sbatch: error: Batch job submission failed: Resource temporarily unavailable",
-    "sbatch: error: RPC rate limit exceeded too many times",
-])  # fmt: skip
-def test_messages_of_a_busy_controller_are_recognised(message):
-    assert BUSY.search(message)
+@pytest.mark.parametrize(
+    ("message", "is_away"),
+    [
+        ("sbatch: error: Unable to contact slurm controller (connect failure)", True),
+        ("slurm_load_jobs error: Unable to contact slurm controller (connect failure)", True),
+        ("squeue: error: slurm_receive_msg: Socket timed out on send/recv operation", True),
+        ("squeue: error: s_p_parse_file: cannot stat file /x, retrying in 1sec up to 60sec", True),
+        ("sinfo: fatal: Could not establish a configuration source", True),
+        ("slurm_load_jobs error: Zero Bytes were transmitted or received", True),
+        ("sbatch: error: If munged is up, restart with --num-threads=10", True),
+        ("sbatch: error: Slurm temporarily unable to accept job, sleeping and retrying", False),
+        ("sbatch: error: Batch job submission failed: Resource temporarily unavailable", False),
+        ("sbatch: error: RPC rate limit exceeded too many times", False),
+    ],
+)
+def test_the_message_of_a_controller_says_whether_it_is_away_or_busy(message, is_away):
+    assert bool(BUSY.search(message)) is not is_away
+    assert UNREACHABLE.search(message) or not is_away

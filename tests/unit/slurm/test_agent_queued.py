@@ -102,33 +102,33 @@ def test_a_submission_succeeds_where_the_time_of_a_folder_cannot_be_set(queue, m
     assert queue.observe(app_ids=["b-1"], queued={"b-1": CREATED_AT})["apps"].keys() == {"b-1"}
 
 
-def test_an_app_of_an_older_version_is_answered_in_full(queue):
-    os.utime(queue.login.folder("a-1"))
-    assert not queue.is_answered_in_short()
-
-
 @pytest.mark.parametrize(
-    "fields",
+    "change",
     [
-        {"state": "RUNNING"},
-        {"state": "COMPLETED"},
-        {"priority": "0"},
-        {"dependency": "afterok:8(unfulfilled)"},
-        {"script": "/j/apps/a-1/script-n1.sh"},
-        {"script": "/j/apps/b-1/script-n1.sh"},
+        pytest.param(lambda queue: os.utime(queue.login.folder("a-1")), id="submitted by an older version"),
+        pytest.param(lambda queue: queue.lists(state="RUNNING"), id="runs"),
+        pytest.param(lambda queue: queue.lists(state="COMPLETED"), id="has ended"),
+        pytest.param(lambda queue: queue.lists(priority="0"), id="is held"),
+        pytest.param(lambda queue: queue.lists(dependency="afterok:8(unfulfilled)"), id="waits for a job"),
+        pytest.param(lambda queue: queue.lists(script="/j/apps/a-1/script-n1.sh"), id="of another folder"),
+        pytest.param(lambda queue: queue.lists(script="/j/apps/b-1/script-n1.sh"), id="of another app"),
+        pytest.param(lambda queue: queue.rows.write_text(queue.rows.read_text() * 2), id="two jobs"),
+        pytest.param(lambda queue: queue.write("started", '{"job": "7", "at": 1.0}'), id="started"),
+        pytest.param(lambda queue: queue.write("started", '{"cancelled": true, "at": 1.0}'), id="given up"),
+        pytest.param(lambda queue: queue.write("cancel"), id="to be cancelled"),
     ],
-    ids=lambda fields: next(iter(fields.items()))[0],
 )
-def test_an_app_whose_job_does_not_merely_wait_is_answered_in_full(queue, fields, monkeypatch):
+def test_an_app_whose_job_does_not_merely_wait_is_answered_in_full(queue, change, monkeypatch):
     monkeypatch.setattr("launcher.schedulers.slurm.site.agent.observe.SECOND_LOOK_S", 0.0)
     assert queue.is_answered_in_short()
-    queue.lists(**fields)
+    change(queue)
     assert not queue.is_answered_in_short()
 
 
-def test_an_app_with_two_jobs_is_answered_in_full(queue):
-    queue.rows.write_text(queue.rows.read_text() * 2)
-    assert not queue.is_answered_in_short()
+def test_an_app_with_an_outcome_is_answered_in_full(queue):
+    queue.write("outcome", '{"state": "failed"}')
+    found = queue.observe(ended=True)
+    assert (found["queued"], found["apps"].keys()) == ([], {"a-1"})
 
 
 def test_ended_jobs_of_former_apps_with_the_id_do_not_count(queue):
@@ -137,22 +137,6 @@ def test_ended_jobs_of_former_apps_with_the_id_do_not_count(queue):
     queue.rows.write_text(queue.rows.read_text() + own)
     (group,) = queue.observe()["queued"]
     assert group["jobs"] == {"a-1": "7"}
-
-
-@pytest.mark.parametrize(
-    ("name", "text"),
-    [
-        ("started", '{"job": "7", "at": 1.0}'),
-        ("started", '{"cancelled": true, "at": 1.0}'),
-        ("cancel", "{}"),
-        ("outcome", '{"state": "failed"}'),
-    ],
-)
-def test_an_app_with_a_decision_is_answered_in_full(queue, name, text, monkeypatch):
-    monkeypatch.setattr("launcher.schedulers.slurm.site.agent.observe.SECOND_LOOK_S", 0.0)
-    queue.write(name, text)
-    found = queue.observe(ended=True)
-    assert (found["queued"], found["apps"].keys()) == ([], {"a-1"})
 
 
 def test_another_attempt_with_the_id_is_answered_in_full(queue):
@@ -190,31 +174,6 @@ def test_a_cut_list_of_tasks_is_asked_for_line_by_line(queue, tmp_path):
     commands(tmp_path / "bin", squeue=f"""case "$*" in *-r*) printf '{whole}';; *) printf '{cut}';; esac""")
     (group,) = queue.observe()["queued"]
     assert group["jobs"] == {"a-1": "7_0"}
-
-
-def test_the_tasks_of_a_real_array_are_one_group(slurm: SlurmCluster, tmp_path):
-    login = Login(tmp_path)
-    ids = ["queued-1", "waiting-1", "other-1"]  # no other test has them
-    for app_id in ids:
-        reservation = login.reservation(app_id, "n1")
-        reservation["record"].update(created_at=CREATED_AT)
-        login.do(**reservation)
-    op = login.array("x", "n1", *ids)
-    later = op["script"].replace("\n#SBATCH --array", "\n#SBATCH --begin=now+1hour\n#SBATCH --array")
-    assert "error" not in login.do(**{**op, "script": later})
-    login.start("n1", *ids)
-    known = dict.fromkeys(ids, CREATED_AT)
-    found = login.do("observe", queued=known)
-    assert found["apps"] == {}
-    (group,) = found["queued"]
-    job = group["jobs"][ids[0]].partition("_")[0]
-    assert group["jobs"] == {each: f"{job}_{k}" for k, each in enumerate(ids)}
-    login.do("cancel", app_id=ids[1])
-    found = login.do("observe", queued=known, ended=True)
-    assert [sorted(group["jobs"]) for group in found["queued"]] == [["other-1", "queued-1"]]
-    assert found["apps"][ids[1]]["outcome"]["state"] == "cancelled"
-    for each in ids:
-        login.do("cancel", app_id=each)
 
 
 def test_every_other_task_of_an_array_is_seen(slurm: SlurmCluster, tmp_path):

@@ -3,9 +3,8 @@
 import base64
 import json
 import os
-import subprocess
-import sys
 import time
+from itertools import product
 from pathlib import Path
 
 import pytest
@@ -13,7 +12,7 @@ import pytest
 from launcher.schedulers.slurm.site.agent import read, submit
 from launcher.schedulers.slurm.site.agent.observe import add_replicas
 from launcher.schedulers.slurm.site.agent.site import SECOND_LOOK_S, Folder
-from tests.unit.slurm.agents import ROOT, Login, commands, replace_sleep
+from tests.unit.slurm.agents import Login, commands, replace_sleep
 
 
 @pytest.fixture
@@ -42,15 +41,6 @@ def test_an_app_directory_is_private_and_appears_with_all_it_needs(login):
     assert os.listdir(login.job_dir / "apps") == ["a-1"]
 
 
-def test_the_second_client_is_refused_with_the_owner(login):
-    login.reserve("a-1", "n1")
-    found = login.reserve("a-1", "n2")
-    assert found["error"] == "reserved"
-    assert (found["detail"]["owner"]["nonce"], found["detail"]["state"]) == ("n1", "reserved")
-    age_s = time.time() - found["detail"]["quiet_s"] - (login.folder("a-1") / "owner").stat().st_mtime
-    assert abs(age_s) < 1
-
-
 def test_a_submission_shows_for_how_long_its_client_has_been_idle(login):
     login.reserve("a-1", "n1")
     assert 0 <= login.facts("a-1", look=False)["a-1"]["owner"]["quiet_s"] < 60
@@ -66,13 +56,20 @@ def test_the_same_client_may_ask_twice(login):
     assert login.reserve("a-1", "n1") == {"resumed": False}
 
 
-def test_an_app_that_a_dead_client_has_only_reserved_is_removed(login):
-    login.reserve("a-1", "n1")
-    (login.folder("a-1") / "workspace").mkdir()
-    assert login.reserve("a-1", "n2", "n1") == {"resumed": False}
-    assert login.names("a-1") == {"id", "owner", "attempt.json"}
-    assert (login.folder("a-1") / "id").read_text().startswith("n2.")
-    assert os.listdir(login.job_dir / "apps") == ["a-1"]
+@pytest.mark.parametrize(
+    ("outcome", "message"),
+    [("failed", "a failed"), ("cancelled", "a was cancelled"), ("lost", "a was lost"), ("", "a was removed")],
+)
+def test_an_app_whose_need_has_not_succeeded_is_skipped_instead_of_created(login, outcome, message):
+    if outcome:
+        login.reserve("a-1", "n1")
+        login.do("end", app_id="a-1", outcome={"state": outcome})
+    login.reserve("b-1", "n1")
+    found = login.do(**login.creation("b-1", "n1", needs=[{"app_id": "a-1", "job": "a"}]))
+    assert found == {"skipped": "a-1", "message": message}
+    assert (login.outcome("b-1")["state"], login.outcome("b-1")["message"]) == ("skipped", message)
+    assert "secrets" not in login.names("b-1")
+    assert login.do("withdraw", app_id="b-1") == {"withdrawn": False}
 
 
 def test_an_app_that_starts_while_a_client_looks_at_it_is_refused(login, monkeypatch):
@@ -103,14 +100,8 @@ def test_a_complete_submission_with_the_same_digest_is_resumed_by_one_client_onl
     assert login.reserve("a-1", "n3", "n1", "n2") == {"resumed": True}
     assert login.do("abort", app_id="a-1", nonce="n2") == {"removed": False}
     assert login.do("abort", app_id="a-1", nonce="n3") == {"removed": True}
+    assert login.do("abort", app_id="a-1", nonce="n3") == {"removed": False}
     assert os.listdir(login.job_dir / "apps") == []
-
-
-def test_a_complete_submission_with_another_digest_is_removed(login):
-    created(login)
-    assert login.reserve("a-1", "n2", "n1", digest="two") == {"resumed": False}
-    assert "created" not in login.names("a-1")
-    assert json.loads((login.folder("a-1") / "attempt.json").read_text())["digest"] == "two"
 
 
 @pytest.mark.parametrize(
@@ -161,13 +152,6 @@ def test_an_app_without_a_job_is_not_resumed(login):
     assert "created" not in login.names("a-1")
 
 
-def test_abort_leaves_nothing_and_may_be_called_twice(login):
-    login.reserve("a-1", "n1")
-    assert login.do("abort", app_id="a-1", nonce="n1") == {"removed": True}
-    assert login.do("abort", app_id="a-1", nonce="n1") == {"removed": False}
-    assert os.listdir(login.job_dir / "apps") == []
-
-
 def test_an_owner_whose_app_was_removed_writes_nothing_into_the_new_app(login):
     login.reserve("a-1", "n1")
     with Folder(str(login.folder("a-1"))) as old:
@@ -186,44 +170,6 @@ def test_a_file_that_another_client_links_meanwhile_is_not_damaged(login, monkey
         monkeypatch.setattr(Folder, "read", lambda _folder, _name: found.pop(0))
         assert folder.json("owner.n1") is None
         assert folder.json("owner.n1") == {"nonce": "n2"}
-
-
-@pytest.mark.slow
-def test_eight_clients_take_an_app_id_once(login, has_jobs):
-    """Each round begins with what a dead client left; the clients start at one moment."""
-    for app_id in (f"a-{k}" for k in range(1, 9)):
-        created(login, app_id, "dead") if app_id < "a-5" else login.reserve(app_id, "dead")
-    code = f"""
-import sys
-from pathlib import Path
-from tests.unit.slurm.agents import Login
-login = Login(Path({str(login.job_dir.parent)!r}))
-print("ready", flush=True)
-sys.stdin.readline()
-for app_id in [f"a-{{k}}" for k in range(1, 9)] + [f"new-{{k}}" for k in range(1, 9)]:
-    found = login.reserve(app_id, sys.argv[1], "dead", digest=sys.argv[2])
-    print(app_id, found.get("error") or "won")
-"""
-    clients = [
-        subprocess.Popen(
-            [sys.executable, "-c", code, f"n{k}", "one" if k % 2 else "two"],
-            cwd=ROOT,
-            text=True,
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-        )
-        for k in range(8)
-    ]
-    for client in clients:
-        assert client.stdout.readline() == "ready\n"
-    for client in clients:
-        client.stdin.write("go\n")
-        client.stdin.flush()
-    output = [client.communicate(timeout=60)[0] for client in clients]
-    won = [line.split()[0] for text in output for line in text.splitlines() if line.endswith("won")]
-    assert sorted(won) == sorted([f"a-{k}" for k in range(1, 9)] + [f"new-{k}" for k in range(1, 9)])
-    assert {line.split()[1] for text in output for line in text.splitlines()} == {"won", "reserved"}
-    assert not [name for name in os.listdir(login.job_dir / "apps") if name.startswith(".")]
 
 
 def test_damage_in_one_app_is_named_and_hides_no_other(login):
@@ -348,12 +294,18 @@ def test_an_output_folder_is_removed_unless_a_live_app_uses_it(login):
     assert os.listdir(login.job_dir / "outputs") == []
 
 
-def test_logs_are_read_as_far_as_their_index_reaches(login, monkeypatch):
+def log(login, data, index=""):
+    """Reserve an app, and write the log of its replica main/0."""
     login.reserve("a-1", "n1")
     logs = login.folder("a-1") / "logs" / "main"
     logs.mkdir(parents=True)
-    (logs / "0.log").write_bytes(b"one\ntwo\nthree\n")
-    (logs / "0.index").write_text("0 10 stdout\n4 11 stderr\n8 12 st")
+    (logs / "0.log").write_bytes(data)
+    if index:
+        (logs / "0.index").write_text(index)
+
+
+def test_logs_are_read_as_far_as_their_index_reaches(login, monkeypatch):
+    log(login, b"one\ntwo\nthree\n", "0 10 stdout\n4 11 stderr\n8 12 st")
     ask = {"app_id": "a-1", "parts": [["main", 0, 4, 0], ["main", 1, 0, 0]]}
     found = login.do("read", **ask)
     parts = [["dHdvCnRocmVlCg==", "0 10 stdout\n4 11 stderr\n"], ["", ""]]
@@ -367,51 +319,36 @@ def test_logs_are_read_as_far_as_their_index_reaches(login, monkeypatch):
 
 
 def test_an_answer_says_whether_it_has_all_that_an_ended_app_has_printed(login):
-    login.reserve("a-1", "n1")
-    logs = login.folder("a-1") / "logs" / "main"
-    logs.mkdir(parents=True)
-    (logs / "0.log").write_bytes(b"one\ntwo\n")
+    log(login, b"one\ntwo\n")
     login.do("end", app_id="a-1", outcome={"state": "failed"})
     ask = {"app_id": "a-1", "parts": [["main", 0, 0, 0], ["main", 1, 0, 0]]}
     assert [login.do("read", **ask, limit=limit)["whole"] for limit in (4, 8, 20)] == [False, False, True]
 
 
 def test_the_logs_of_an_ended_app_are_removed_and_its_outcome_says_so(login):
-    login.reserve("a-1", "n1")
-    logs = login.folder("a-1") / "logs" / "main"
-    logs.mkdir(parents=True)
-    (logs / "0.log").write_bytes(b"one\n")
+    log(login, b"one\n")
     assert login.do("remove_logs", app_id="a-1")["error"] == "live"
     login.do("end", app_id="a-1", outcome={"state": "failed", "message": "why"})
     for _ in range(2):
         assert login.do("remove_logs", app_id="a-1") == {"removed": True}
-        assert not logs.parent.exists()
-        outcome = json.loads((login.folder("a-1") / "outcome").read_text())
-        assert (outcome["message"], "logs_removed" in outcome) == ("why", True)
+        assert "logs" not in login.names("a-1")
+        assert (login.outcome("a-1")["message"], "logs_removed" in login.outcome("a-1")) == ("why", True)
     assert login.do("remove_logs", app_id="a-2") == {"removed": False}
 
 
 @pytest.mark.parametrize("text", [b"", b"\n", b"a", b"a\n", b"one\ntwo\nthree", b"one\n\n\r\nfour is long\n"])
-@pytest.mark.parametrize("count", [0, 1, 2, 3, 9])
-def test_the_last_lines_of_a_log_are_read_from_its_end(login, monkeypatch, text, count):
-    login.reserve("a-1", "n1")
-    logs = login.folder("a-1") / "logs" / "main"
-    logs.mkdir(parents=True)
-    (logs / "0.log").write_bytes(text)
-    lines = [line + b"\n" for line in text.split(b"\n")]
-    lines[-1] = lines[-1][:-1]
-    wanted = b"".join([line for line in lines if line][-count:] if count else [])
-    for block in (1, 4, 100):
+def test_the_last_lines_of_a_log_are_read_from_its_end(login, monkeypatch, text):
+    log(login, text)
+    lines = text.splitlines(keepends=True)
+    for count, block in product([0, 1, 2, 3, 9], [1, 4, 100]):
         monkeypatch.setattr(read, "BLOCK", block)
         found = login.do("tail", app_id="a-1", parts=[["main", 0], ["main", 1]], lines=count, limit=1000)
+        wanted = b"".join(lines[-count:] if count else [])
         assert [base64.b64decode(part) for part in found["parts"]] == [wanted, b""]
 
 
 def test_last_lines_that_are_too_long_for_an_answer_are_not_sent(login, monkeypatch):
-    login.reserve("a-1", "n1")
-    logs = login.folder("a-1") / "logs" / "main"
-    logs.mkdir(parents=True)
-    (logs / "0.log").write_bytes(b"x" * 100)
+    log(login, b"x" * 100)
     monkeypatch.setattr(read, "BLOCK", 4)
     ask = {"app_id": "a-1", "parts": [["main", 0]], "lines": 1}
     assert login.do("tail", **ask, limit=16) == {"parts": [None]}

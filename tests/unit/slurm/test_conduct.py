@@ -4,18 +4,18 @@ import json
 import os
 import re
 import signal
-import socket
 import subprocess
 import sys
 import textwrap
 import time
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from launcher.schedulers.slurm.site.job import in_words
 from launcher.schedulers.slurm.site.shared import NO_ROOM
+from launcher.schedulers.slurm.site.steps import UNMADE
 from tests.engines.slurm import END_S
 from tests.lanes import sampled
 from tests.processes import describe, parent
@@ -25,36 +25,7 @@ from tests.waiting import until
 ROOT = Path(__file__).resolve().parents[3]
 
 
-@pytest.fixture
-def site(tmp_path: Path) -> Iterator[Site]:
-    made = Site(tmp_path)
-    yield made
-    made.close()
-
-
-@pytest.mark.slow
-def test_an_app_whose_replicas_succeed_has_succeeded(site: Site) -> None:
-    site.app(role("main", "echo $K; echo oops >&2", replicas=2))
-    (site.dir / "secrets").write_text("{}")
-    found = site.run()
-    assert (found["state"], found["message"], found["code"]) == ("succeeded", "", 0)
-    assert states(found) == ["main/0 succeeded 0", "main/1 succeeded 0"]
-    assert sorted(site.parts("main", 1)) == [("stderr", b"oops\n"), ("stdout", b"1\n")]
-    assert not (site.dir / "secrets").exists()
-    assert json.loads((site.dir / "started").read_text())["job"] == "12"
-    assert site.processes() == []
-
-
-@pytest.mark.slow
-def test_a_second_job_of_the_app_ends_at_once(site: Site) -> None:
-    site.app(role("main", "echo once"))
-    site.run()
-    before = (site.dir / "outcome").read_text()
-    (site.dir / "outcome").unlink()
-    assert site.start(job="13").wait(END_S) == 0
-    assert not (site.dir / "outcome").exists()
-    assert site.log("main") == b"once\n"
-    assert json.loads(before)["state"] == "succeeded"
+SUCCEEDED = {"started": {"job": "11"}, "outcome": {"state": "succeeded"}}
 
 
 @pytest.mark.parametrize(
@@ -63,68 +34,45 @@ def test_a_second_job_of_the_app_ends_at_once(site: Site) -> None:
         ({"started": {"job": "11"}, "outcome": {"state": "failed"}}, "train failed"),
         ({"outcome": {"state": "cancelled"}}, "train was cancelled"),
         ({}, "train did not run"),
+        pytest.param(SUCCEEDED, "", marks=pytest.mark.slow, id="it has succeeded"),
+        pytest.param(
+            {"started": {"job": "11"}},
+            "",
+            marks=pytest.mark.slow,
+            id="NFS hides its outcome, and Slurm knows that it succeeded",
+        ),
+        pytest.param(None, "", marks=pytest.mark.slow, id="it was removed"),
     ],
 )
-def test_an_app_that_slurm_starts_although_its_need_has_not_succeeded_is_skipped(site, files, message):
+def test_an_app_runs_only_where_its_need_has_succeeded_as_far_as_the_node_sees(site, files, message):
     site.patch("conduct", "READ_AGAIN_S = 5, 1.0", "READ_AGAIN_S = 2, 0.01")
     site.app(role("main", "echo ran"))
-    needed(site, files)
+    (site.dir / "created").write_text(json.dumps({"waits": {"train-1": "train"}}))
+    if files is not None:
+        (site.dir.parent / "train-1").mkdir()
+        for name, text in files.items():
+            (site.dir.parent / "train-1" / name).write_text(json.dumps(text))
     found = site.run()
-    assert (found["state"], found["message"], found["code"]) == ("skipped", message, 1)
-    assert not (site.dir / "logs").exists()
+    state = "skipped" if message else "succeeded"
+    assert (found["state"], found["message"], found["code"]) == (state, message, int(bool(message)))
+    assert (site.dir / "logs").exists() is not bool(message)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    "files",
+    ("job", "code", "state"),
     [
-        {"started": {"job": "11"}, "outcome": {"state": "succeeded"}},
-        {"started": {"job": "11"}},  # NFS still hides its outcome, and Slurm knows that it succeeded
-        None,  # it was removed
+        pytest.param("13", 0, "", id="another job of the app"),
+        pytest.param("12", 1, "lost", id="a controller that was killed has forgotten that the job ran"),
     ],
 )
-def test_an_app_whose_need_has_succeeded_as_far_as_the_node_sees_runs(site, files):
-    site.app(role("main", "echo ran"))
-    needed(site, files)
-    assert site.run()["state"] == "succeeded"
-
-
-def needed(site: Site, files: dict[str, Any] | None) -> None:
-    """Have the app wait for another one, whose folder has these files."""
-    (site.dir / "created").write_text(json.dumps({"waits": {"train-1": "train"}}))
-    if files is not None:
-        (site.dir.parent / "train-1").mkdir()
-        for name, found in files.items():
-            (site.dir.parent / "train-1" / name).write_text(json.dumps(found))
-
-
-# -- order and services ------------------------------------------------------------------------------------
-
-SERVER = {"service": True, "ready": {"file": "up"}}
-
-
-def test_roles_start_in_their_order_and_services_end_with_the_app(site: Site) -> None:
-    server = role("server", "sleep 0.2; touch up; exec sleep 1000")
-    client = role("client", "cat up && echo late >&2; sleep 0.1", replicas=2)
-    last = role("last", "echo last")
-    order = {
-        "server": SERVER,
-        "client": {"depends_on": {"server": "ready"}},
-        "last": {"depends_on": {"client": "succeeded", "server": "started"}},
-    }
-    site.app(client, last, server, order=order)
-    found = site.run()
-    assert (found["state"], found["exit_code"]) == ("succeeded", 0)
-    assert states(found) == [
-        "client/0 succeeded 0",
-        "client/1 succeeded 0",
-        "last/0 succeeded 0",
-        "server/0 cancelled 143 stopped at the end of the app",
-    ]
-    at = {(each["e"], each["role"], each["k"]): each["t"] for each in site.events() if "role" in each}
-    assert at["ready", "server", 0] < at["spawn", "client", 0]
-    assert max(at["exit", "client", k] for k in (0, 1)) < at["spawn", "last", 0]
-    assert site.processes() == []
+def test_a_second_run_of_an_app_runs_nothing_twice(site: Site, job: str, code: int, state: str) -> None:
+    site.app(role("main", "echo once"))
+    site.run()
+    (site.dir / "outcome").unlink()
+    assert site.start(job=job).wait(END_S) == code
+    assert (site.outcome()["state"] if (site.dir / "outcome").exists() else "") == state
+    assert site.log("main") == b"once\n"
 
 
 @pytest.mark.slow
@@ -142,49 +90,19 @@ def test_a_replica_that_waits_for_the_host_of_a_role_can_be_cancelled(site: Site
     assert "Error" not in site.output()
 
 
-# -- restarts ----------------------------------------------------------------------------------------------
-
-TRIES = 'echo "try $LAUNCHER_RESTART"; test "$LAUNCHER_RESTART" -ge 2 || exit 5'
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("policy", sampled(["REPLICA", "ROLE", "APPLICATION"], "REPLICA"))
-def test_a_replica_that_fails_twice_succeeds_with_two_retries(site: Site, policy: str) -> None:
-    site.app(role("main", TRIES, retries=2, policy=policy))
-    found = site.run()
-    assert (found["state"], found["restarts"]) == ("succeeded", 2)
-    assert site.parts("main") == [
-        ("stdout", b"try 0\n"),
-        ("restart", b""),
-        ("stdout", b"try 1\n"),
-        ("restart", b""),
-        ("stdout", b"try 2\n"),
-    ]
-    scope = {"REPLICA": "replica", "ROLE": "role", "APPLICATION": "app"}[policy]
-    assert [(each["scope"], each["n"]) for each in site.events("restart")] == [(scope, 1), (scope, 2)]
-    assert "main/0 exited with 5; restart 2 of 2\n" in site.output()
-
-
 # -- the end from outside ----------------------------------------------------------------------------------
 
 
 OURS = "JobId=12 JobName=renamed Command=/apps/app/script-n1.sh"
 """The first fields that Slurm reports of the job of an app, to which a user gave another name."""
-LIMITS = {"02:00:00": "2 h", "1-00:00:00": "1 d", "01:30:00": "90 min", "00:01:00": "1 min"}
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("limit", sampled(LIMITS, "02:00:00"))
-def test_the_time_limit_of_the_job_ends_the_app(site: Site, limit: str) -> None:
-    site.scontrol(f"{OURS} JobState=RUNNING TimeLimit={limit} EndTime=Unknown")
-    site.app(role("main", "echo up; exec sleep 1000"))
-    process = site.started()
-    process.send_signal(signal.SIGUSR1)
-    assert process.wait(END_S) == 1
-    assert (site.outcome()["state"], site.outcome()["message"]) == (
-        "failed",
-        f"timed out after {LIMITS[limit]}",
-    )
+@pytest.mark.parametrize(
+    ("limit", "words"),
+    [("02:00:00", "2 h"), ("1-00:00:00", "1 d"), ("01:30:00", "90 min"), ("00:01:00", "1 min"), ("", "")],
+)
+def test_a_time_limit_of_slurm_is_put_into_words(limit: str, words: str) -> None:
+    assert in_words(limit) == words
 
 
 def array_of(site: Site, *tasks: str) -> dict[str, str]:
@@ -292,16 +210,6 @@ def test_a_replica_that_slurm_ended_first_is_cancelled_with_its_job(site: Site) 
 
 
 @pytest.mark.slow
-def test_a_job_that_slurm_starts_twice_runs_nothing_twice(site: Site) -> None:
-    """A controller that was killed may have forgotten that the job runs."""
-    site.app(role("main", "echo once"))
-    site.run()
-    (site.dir / "outcome").unlink()
-    assert site.start().wait(END_S) == 1
-    assert (site.outcome()["state"], site.log("main")) == ("lost", b"once\n")
-
-
-@pytest.mark.slow
 def test_a_job_that_is_requeued_has_no_outcome_and_goes_on(site: Site) -> None:
     site.scontrol(f"{OURS} JobState=COMPLETING Reason=None Restarts=1")
     (site.dir / "secrets").write_text(json.dumps({"main": {"TOKEN": "hidden"}}))
@@ -370,23 +278,6 @@ def test_a_job_that_is_preempted_with_time_to_stop_is_requeued(site: Site) -> No
     process.kill()
     until(lambda: site.processes() == [])
     assert not (site.dir / "outcome").exists()
-
-
-@pytest.mark.slow
-def test_a_job_whose_node_fails_has_failed(site: Site) -> None:
-    site.scontrol(f"{OURS} JobState=COMPLETING Reason=NodeDown Restarts=0")
-    srun = (site.bin / "srun").read_text()
-    output = "srun: error: Node failure on n2"
-    site.program(
-        "srun", srun.replace("tasks = [", f"print({output!r}, file=sys.stderr, flush=True)\ntasks = [")
-    )
-    site.app(role("main", "echo up; exec sleep 1000", replicas=2))
-    process = site.started()
-    until(lambda: output in site.output())
-    process.terminate()
-    assert process.wait(END_S) == 1
-    assert (site.outcome()["state"], site.outcome()["message"]) == ("failed", "node n2 failed")
-    assert states(site.outcome())[0] == "main/0 cancelled 143 node n2 failed"
 
 
 ABORTED = "srun: Job step aborted: Waiting up to 7 seconds for job step to finish."
@@ -469,23 +360,23 @@ def test_a_cancellation_may_give_more_time_than_the_app_has(site: Site) -> None:
 
 
 @pytest.mark.slow
-def test_an_app_whose_end_a_client_has_recorded_runs_no_longer(site: Site) -> None:
+@pytest.mark.parametrize(
+    ("name", "fields", "state"),
+    [
+        pytest.param("cancel", {"grace_s": None, "interrupt": False}, "cancelled", id="a cancellation"),
+        pytest.param("outcome", {"state": "lost"}, "lost", id="an end that a client has recorded"),
+    ],
+)
+def test_a_running_app_finds_without_a_signal(site: Site, name: str, fields: Any, state: str) -> None:
     """A controller that was killed may have forgotten the job: nothing else ends what runs."""
-    site.app(role("main", "echo up; exec sleep 1000"))
-    process = site.started()
-    site.link("outcome", state="lost")
-    assert process.wait(END_S) == 1
-    assert site.outcome() == {"state": "lost"}
-    assert site.processes() == []
-
-
-@pytest.mark.slow
-def test_a_cancellation_is_found_without_its_signal(site: Site) -> None:
     site.patch("conduct", "LOOK_S = 30.0", "LOOK_S = 1.0")
     site.app(role("main", "echo up; exec sleep 1000"))
     process = site.started()
-    site.link("cancel", grace_s=None, interrupt=False)
+    site.link(name, **fields)
     assert process.wait(END_S) == 1
+    assert site.outcome()["state"] == state
+    assert name != "outcome" or site.outcome() == fields
+    assert site.processes() == []
 
 
 # -- killed processes --------------------------------------------------------------------------------------
@@ -494,11 +385,15 @@ TREE = "sh -c 'trap \"\" TERM; setsid sleep 1000 & sleep 1000' & echo up; exec s
 
 
 @pytest.mark.slow
-def test_nothing_is_left_of_an_app_whose_conductor_is_killed(site: Site) -> None:
+@pytest.mark.parametrize("program", ["conductor", "srun"])
+def test_nothing_is_left_of_an_app_whose_conductor_or_step_is_killed(site: Site, program: str) -> None:
     site.app(role("main", TREE, replicas=2), grace_s=0.1)
-    site.started().kill()
+    process = site.started()
+    pids = [process.pid] if program == "conductor" else site.pids_of_srun()
+    os.kill(pids[0], signal.SIGKILL)
+    assert process.wait(END_S) != 0
     until(lambda: site.processes() == [])
-    assert not (site.dir / "outcome").exists()
+    assert (site.dir / "outcome").exists() == (program == "srun")
 
 
 @pytest.mark.slow
@@ -512,25 +407,6 @@ def test_a_replica_whose_wrapper_is_killed_has_failed(site: Site, at: int) -> No
     assert site.outcome()["state"] == "failed"
     assert re.fullmatch(message, site.outcome()["message"])
     assert site.processes() == []
-
-
-@pytest.mark.slow
-def test_a_replica_whose_worker_is_killed_is_started_again_in_a_step_of_its_own(site: Site) -> None:
-    again = "test $LAUNCHER_RESTART$K != 11 || touch go"
-    script = f"echo up $K; {again}; until test -e go; do sleep 0.1; done"
-    site.app(role("main", script, replicas=2, retries=1))
-    process = site.started(k=1, line=b"up 1")
-    second = [
-        pid
-        for pid in site.pids("replica")
-        if b"SLURM_PROCID=1\0" in Path(f"/proc/{pid}/environ").read_bytes()
-    ]
-    (worker,) = [pid for pid in second if parent(pid) in second]
-    os.kill(worker, signal.SIGKILL)
-    assert process.wait(END_S) == 0
-    assert states(site.outcome()) == ["main/0 succeeded 0", "main/1 succeeded 0"]
-    assert [each["k"] for each in site.events("spawn")][2:] == [1]
-    assert site.parts("main", 1)[1:] == [("restart", b""), ("stdout", b"up 1\n")]
 
 
 @pytest.mark.slow
@@ -580,17 +456,6 @@ def test_a_wrapper_that_waits_for_another_start_leaves_with_its_conductor(site: 
 
 
 @pytest.mark.slow
-def test_a_step_that_is_killed_has_failed(site: Site) -> None:
-    site.app(role("main", TREE), grace_s=0.1)
-    process = site.started()
-    (srun,) = site.pids_of_srun()
-    os.kill(srun, signal.SIGKILL)
-    assert process.wait(END_S) != 0
-    assert site.outcome()["state"] == "failed"
-    until(lambda: site.processes() == [])
-
-
-@pytest.mark.slow
 def test_a_replica_whose_step_is_killed_before_it_has_reported_the_start_is_started_again(site: Site) -> None:
     srun, used = (site.bin / "srun").read_text(), site.shared / "used"
     site.program("real", srun)
@@ -633,9 +498,13 @@ def refusing(site: Site, refusal: str, times: int) -> None:
     site.program("srun", f"#!/bin/sh\n{test}\necho no >>{count}\n{error}\nexit 1\n")
 
 
-@pytest.mark.parametrize("refusal", REFUSALS)
-def test_a_step_that_the_controller_cannot_make_now_is_started_again(site: Site, refusal: str) -> None:
-    refusing(site, refusal, 2)
+def test_each_error_of_a_controller_that_cannot_make_a_step_now_is_known() -> None:
+    assert all(UNMADE.match(f"srun: error: {refusal}") for refusal in REFUSALS)
+    assert not UNMADE.match("srun: error: Unable to create step for job 12: Invalid account")
+
+
+def test_a_step_that_the_controller_cannot_make_now_is_started_again(site: Site) -> None:
+    refusing(site, REFUSALS[2], 2)
     site.app(role("main", "echo ran >>../ran$K", replicas=2))
     found = site.run()
     assert (found["state"], found["restarts"]) == ("succeeded", 0)
@@ -650,30 +519,6 @@ def test_an_app_whose_step_cannot_be_made_ends_at_its_timeout(site: Site) -> Non
     found = site.run()
     assert (found["state"], found["message"]) == ("failed", "timed out after 3 s")
     assert site.events("spawn") == []
-
-
-@pytest.mark.slow
-def test_an_executable_that_is_missing_is_named(site: Site) -> None:
-    site.app(role("main", "", argv=["no-such-program"], env={"PATH": "/nowhere"}, retries=3))
-    found = site.run()
-    where = f"main/0 could not be started on {socket.gethostname()}"
-    start = f"{where}: no such executable: no-such-program in PATH (/nowhere:"
-    assert found["message"].startswith(start)
-    assert (found["state"], found["code"], found["restarts"]) == ("failed", 127, 0)
-
-
-def test_a_setup_that_fails_is_the_end_of_the_app(site: Site) -> None:
-    site.app(role("main", "touch ran; exit 1"))
-    argv = [sys.executable, str(site.zip), "conduct", str(site.dir), "127", "module load 'x y'"]
-    env = {**os.environ, "SLURM_JOB_ID": "12"}
-    ran = subprocess.run(argv, check=False, capture_output=True, text=True, timeout=END_S, env=env)
-    assert ran.returncode == 127
-    assert "setup failed with 127: module load 'x y'" in ran.stdout + ran.stderr
-    outcome = site.outcome()
-    assert (outcome["state"], outcome["exit_code"]) == ("failed", 127)
-    assert outcome["message"] == "setup failed with 127: module load 'x y'"
-    assert states(outcome) == [f"main/0 cancelled None {outcome['message']}"]
-    assert not list(site.dir.rglob("ran"))
 
 
 # -- full disks --------------------------------------------------------------------------------------------

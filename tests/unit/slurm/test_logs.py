@@ -1,17 +1,14 @@
 """Blocks of logs and of their index as records, and the output of several replicas as it is read."""
 
-from base64 import b64encode
-
 import pytest
 
-from launcher.errors import SchedulerError
-from launcher.schedulers.logs import LogPart, LogRecord
+from launcher.schedulers.logs import LogPart
 from launcher.schedulers.restarts import RestartReader, run_starts
 from launcher.schedulers.slurm.logs import Parser, SlurmLogs
+from tests.unit.slurm.agents import Login
 
 SECOND = 1_000_000_000
-ATTEMPT = {"app_id": "train-1-x", "document": {"roles": [{"name": "a b", "num_replicas": 2}, {"name": "c"}]}}
-FACTS = {"attempt": ATTEMPT}
+FACTS = {"attempt": {"app_id": "train-1", "document": {"roles": [{"name": "a b", "num_replicas": 2}]}}}
 
 
 def fed(*blocks: tuple[bytes, str]) -> list[tuple[int, str, bytes]]:
@@ -23,12 +20,33 @@ def fed(*blocks: tuple[bytes, str]) -> list[tuple[int, str, bytes]]:
 INDEX = "0 10 stdout\n4 20 stderr\n6 30 stdout\n"
 
 
-def test_the_index_holds_time_and_stream_of_every_byte():
-    assert fed((b"out\nx\nend", INDEX)) == [
-        (10, "stdout", b"out\n"),
-        (20, "stderr", b"x\n"),
-        (30, "stdout", b"end"),
-    ]
+@pytest.mark.parametrize(
+    ("blocks", "records"),
+    [
+        pytest.param(
+            [(b"out\nx\nend", INDEX)],
+            [(10, "stdout", b"out\n"), (20, "stderr", b"x\n"), (30, "stdout", b"end")],
+            id="one block",
+        ),
+        pytest.param(
+            [(b"out\n", "0 10 stdout\n4 20 stderr\n"), (b"x\n", "")],
+            [(10, "stdout", b"out\n"), (20, "stderr", b"x\n")],
+            id="an index that is ahead of the log",
+        ),
+        pytest.param(
+            [(b"1\n2\n", "0 10 stdout\n2 20 restart\n2 30 stdout\n")],
+            [(10, "stdout", b"1\n"), (20, "restart", b""), (30, "stdout", b"2\n")],
+            id="a restart between the runs",
+        ),
+        pytest.param(
+            [(b"", "0 20 restart\n"), (b"x", "0 30 stdout\n")],
+            [(20, "restart", b""), (30, "stdout", b"x")],
+            id="a restart after a silent run",
+        ),
+    ],
+)
+def test_the_index_holds_time_and_stream_of_every_byte(blocks, records):
+    assert fed(*blocks) == records
 
 
 @pytest.mark.parametrize("at", range(10))
@@ -42,56 +60,27 @@ def test_a_block_of_a_log_may_end_anywhere(at):
     }
 
 
-def test_the_index_may_be_ahead_of_the_log():
-    assert fed((b"out\n", "0 10 stdout\n4 20 stderr\n"), (b"x\n", "")) == [
-        (10, "stdout", b"out\n"),
-        (20, "stderr", b"x\n"),
-    ]
+class Asked:
+    """The agent of an ended app with these logs of its role `a b`, and the operations that it did."""
 
+    def __init__(self, folder, *logs):
+        self.login = Login(folder)
+        self.done = []
+        self.login.reserve("train-1", "n1")
+        path = self.login.folder("train-1") / "logs" / "a-b"
+        path.mkdir(parents=True)
+        for k, (data, index) in enumerate(logs):
+            (path / f"{k}.log").write_bytes(data)
+            (path / f"{k}.index").write_text(index)
+        self.login.do("end", app_id="train-1", outcome={"state": "succeeded"})
 
-def test_a_restart_is_a_record_without_data_between_the_runs():
-    assert fed((b"1\n2\n", "0 10 stdout\n2 20 restart\n2 30 stdout\n")) == [
-        (10, "stdout", b"1\n"),
-        (20, "restart", b""),
-        (30, "stdout", b"2\n"),
-    ]
+    def ask(self, op, **fields):
+        self.done.append(op)
+        return self.login.do(op, **fields)
 
-
-def test_a_replica_that_prints_nothing_before_its_restart_has_a_restart_first():
-    assert fed((b"", "0 20 restart\n"), (b"x", "0 30 stdout\n")) == [
-        (20, "restart", b""),
-        (30, "stdout", b"x"),
-    ]
-
-
-class FakeCluster:
-    """Logs in memory: folder and number of the replica → log and index; cut into blocks of `size` bytes."""
-
-    def __init__(self, logs, size=4):
-        self.logs = logs
-        self.size = size
-        self.asked = []
-
-    def ask(self, op, *, app_id, parts, limit, seconds=0, lines=0):
-        assert app_id == "train-1-x"
-        self.asked.append(op)
-        if op == "tail":
-            logs = [self.logs.get((folder, k), (b"", ""))[0] for folder, k in parts]
-            tails = [b"".join(data.splitlines(keepends=True)[-lines:] if lines else ()) for data in logs]
-            return {"parts": [b64encode(data).decode() if len(data) < limit else None for data in tails]}
-        found = []
-        for folder, k, at, index_at in parts:
-            data, index = self.logs.get((folder, k), (b"", ""))
-            found.append([b64encode(data[at : at + self.size]).decode(), index[index_at:]])
-        return {"parts": found, "live": False}
-
-
-def logs_of(cluster):
-    return SlurmLogs(cluster, FACTS, lambda app_id, within_s: True)
-
-
-def chunks(written, *replicas, **how):
-    return list(logs_of(FakeCluster(written)).chunks(replicas, LogPart(**how)))
+    def chunks(self, replicas, **how):
+        logs = SlurmLogs(self, FACTS, lambda app_id, within_s: True)
+        return list(logs.chunks(replicas, LogPart(**how)))
 
 
 def log(*lines):
@@ -103,73 +92,28 @@ def log(*lines):
     return data, index
 
 
-THREE = log((1, "stdout", b"a\n"), (2, "stderr", b"b\n"), (3, "stdout", b"c\n"))
-LOGS = {("a-b", 0): THREE, ("a-b", 1): log((1, "stdout", b"other\n"))}
-
-
-def read(stream="combined", **how):
-    return b"".join(data for _, _, data in chunks(LOGS, ("a b", 0), stream=stream, **how))
-
-
 @pytest.mark.parametrize("follow", [False, True])
-def test_the_output_comes_whole_or_by_stream(follow):
-    assert read(follow=follow) == b"a\nb\nc\n"
-    assert read("stderr", follow=follow) == b"b\n"
-
-
-@pytest.mark.parametrize("follow", [False, True])
-def test_a_window_of_time_selects_the_lines_that_began_in_it(follow):
-    assert read(since=2, follow=follow) == b"b\nc\n"
-    assert read(until=2, follow=follow) == b"a\nb\n"
-    assert read(since=2, until=2, follow=follow) == b"b\n"
-    assert read(since=4, follow=follow) == b""
-
-
-@pytest.mark.parametrize("follow", [False, True])
-def test_a_line_that_began_before_is_left_out_whole(follow):
-    long = {("a-b", 0): log((1, "stdout", b"be"), (2, "stdout", b"gan"), (3, "stdout", b"\nnew\n"))}
-    found = chunks(long, ("a b", 0), since=2, follow=follow)
+def test_a_line_that_began_before_is_left_out_whole(tmp_path, follow):
+    long = log((1, "stdout", b"be"), (2, "stdout", b"gan"), (3, "stdout", b"\nnew\n"))
+    found = Asked(tmp_path, long).chunks([("a b", 0)], since=2, follow=follow)
     assert b"".join(data for _, _, data in found) == b"new\n"
 
 
-@pytest.mark.parametrize("follow", [False, True])
-@pytest.mark.parametrize(("tail", "found"), [(0, b""), (2, b"b\nc\n"), (9, b"a\nb\nc\n")])
-def test_the_tail_is_the_last_lines(follow, tail, found):
-    assert read(tail=tail, follow=follow) == found
-
-
-def test_the_tail_of_several_replicas_is_one_request_and_long_lines_are_read_in_blocks(monkeypatch):
-    cluster = FakeCluster({("a-b", 0): THREE, ("a-b", 1): log((1, "stdout", b"a\n" + b"x" * 90 + b"\n"))})
+def test_the_tail_of_several_replicas_is_one_request_and_long_lines_are_read_in_blocks(tmp_path, monkeypatch):
     monkeypatch.setattr("launcher.schedulers.slurm.logs._BLOCK", 50)
-
-    found = list(logs_of(cluster).chunks([("a b", 0), ("a b", 1)], LogPart(tail=1)))
-    assert found == [("a b", 0, b"c\n"), ("a b", 1, b"x" * 90 + b"\n")]
-    assert cluster.asked[0] == "tail"
-    assert set(cluster.asked[1:]) == {"read"}
-
-
-def test_several_replicas_come_in_order_or_as_they_write():
-    names = [("a b", 0), ("a b", 1), ("c", 0)]
-    for follow in (False, True):
-        found = chunks(LOGS, *names, follow=follow)
-        assert b"".join(data for _, k, data in found if k == 1) == b"other\n"
-        assert b"".join(data for role, k, data in found if (role, k) == ("a b", 0)) == b"a\nb\nc\n"
-    assert [k for _, k, _ in found] != sorted(k for _, k, _ in found)
+    monkeypatch.setattr("launcher.schedulers.slurm.site.agent.read.BLOCK", 10)
+    short, long = log((1, "stdout", b"b\nc\n")), log((1, "stdout", b"a\n" + b"x" * 900 + b"\n"))
+    agent = Asked(tmp_path, short, long)
+    found = agent.chunks([("a b", 0), ("a b", 1)], tail=1)
+    assert found == [("a b", 0, b"c\n"), ("a b", 1, b"x" * 900 + b"\n")]
+    assert agent.done[0] == "tail"
+    assert set(agent.done[1:]) == {"read"}
 
 
-def test_records_carry_times_and_streams_and_marks():
-    logs = {("c", 0): log((1, "stdout", b"1\n"), (2, "restart", b""), (2, "stderr", b"2\n"))}
-    found = [LogRecord(2 * SECOND, "restart", b""), LogRecord(2 * SECOND, "stderr", b"2\n")]
-    for follow in (False, True):
-        part = LogPart("stderr", follow=follow)
-        assert list(logs_of(FakeCluster(logs)).records(("c", 0), part)) == found
-
-
-@pytest.mark.parametrize(("role", "k", "named"), [("b", 0, "a b"), ("c", 1, "0"), ("a b", -1, "0 to 1")])
-def test_an_unknown_role_or_replica_is_refused_with_the_known_ones(role, k, named):
-    with pytest.raises(SchedulerError) as error:
-        chunks(LOGS, (role, k))
-    assert named in str(error.value.hint)
+@pytest.mark.parametrize(("tail", "found"), [(0, b""), (2, b"b\nc\n"), (9, b"a\nb\nc\n")])
+def test_output_that_is_followed_from_its_last_lines_on_begins_with_them(tmp_path, tail, found):
+    agent = Asked(tmp_path, log((1, "stdout", b"a\n"), (2, "stderr", b"b\n"), (3, "stdout", b"c\n")))
+    assert b"".join(data for _, _, data in agent.chunks([("a b", 0)], tail=tail, follow=True)) == found
 
 
 def event(kind, t, k=0, **fields):

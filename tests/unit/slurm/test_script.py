@@ -76,7 +76,7 @@ def test_the_directory_may_have_any_name(tmp_path, job_dir):
 def test_the_task_of_an_array_finds_its_app(tmp_path):
     where = array_in(tmp_path, "/x y", "a-1-x g1", "b-1-x g2", "c-1-x g3")
     request = request_of(role(), job_dir=f"{tmp_path}/x y", setup=["pwd >seen"])
-    code, argv, env, errors = run(task_of(request, 3), tmp_path, SLURM_ARRAY_TASK_ID="1")
+    code, argv, env, errors = run(task_of(request), tmp_path, SLURM_ARRAY_TASK_ID="1")
     assert (code, errors) == (0, "")
     assert argv[2:] == [f"{tmp_path}/x y/programs/p.zip", "conduct", f"{where}/apps/b-1-x"]
     assert env["LAUNCHER_ARRAY_DIR"] == f"{where}/arrays/q7"
@@ -88,13 +88,12 @@ def test_the_task_of_an_app_that_was_removed_runs_nothing(tmp_path, change):
     where = array_in(tmp_path, "/j", "a-1-x g1", "b-1-x g2")
     (where / "apps/b-1-x/id").write_text("g3") if change == "anew" else shutil.rmtree(where / "apps/b-1-x")
     request = request_of(role(), job_dir=f"{tmp_path}/j", setup=["touch made"])
-    assert run(task_of(request, 2), tmp_path, SLURM_ARRAY_TASK_ID="1")[:2] == (0, [])
+    assert run(task_of(request), tmp_path, SLURM_ARRAY_TASK_ID="1")[:2] == (0, [])
 
 
-def task_of(request: SlurmRequest, count: int) -> SlurmRequest:
-    """Return the request with the script of an array of so many apps that are like it."""
-    script = array_script(request, "q7", count, None, "p.zip")
-    return replace(request, script=script)
+def task_of(request: SlurmRequest) -> SlurmRequest:
+    """Return the request with the script of an array of apps that are like it."""
+    return replace(request, script=array_script(request, "q7", "p.zip"))
 
 
 def array_in(folder: Path, job_dir: str, *tasks: str) -> Path:

@@ -93,53 +93,71 @@ def test_a_client_on_another_machine_counts_as_dead_after_ten_silent_minutes_or_
     assert seen_app(found, now=1500.0, take_over=True).owner == ""
 
 
-def test_a_pending_job_is_queued_with_slurms_reason_and_the_start_that_it_expects():
-    assert seen(submitted(queue=[row()])) == ("queued", "waits in Slurm's queue: Priority")
-    assert seen(submitted(queue=[row(reason="None")])) == ("queued", "waits in Slurm's queue")
-    state, message = seen(submitted(queue=[row(reason="Resources", start_at=0.0 + 86400 * 400)]))
-    assert (state, message[:52]) == ("queued", "waits in Slurm's queue: Resources; starts about 1971")
-    assert seen_app(submitted(queue=[row()])).owner == "Slurm job 12"
+HAS_NODES = ("RUNNING", "COMPLETING", "CONFIGURING")
+WAITS = "waits in Slurm's queue"
+HELD = "`scontrol release 12` lets it start"
+RAN = {"job": "12", "at": 3.0}
+TWO_NEEDS = {"prepare-1-x": "", "other-1-x": "succeeded"}
+NAMED = [["Data_set.v2", 3, 3, "vision-3-odx2y", "slurm"]]
 
 
-def test_a_job_behind_others_waits_for_the_jobs_that_have_not_ended():
-    needs = {"prepare-1-x": "", "other-1-x": "succeeded"}
-    found = submitted(queue=[row(reason="Dependency")], needs=needs)
-    assert seen(found) == ("waiting", "waits for prepare")
-    assert seen_app(found).owner == "Slurm job 12"
-    assert seen({**found, "needs": dict.fromkeys(needs, "succeeded")})[0] == "queued"
-
-
-@pytest.mark.parametrize("state", ["RUNNING", "COMPLETING", "CONFIGURING", "SUSPENDED"])
-def test_a_job_that_has_its_nodes_runs(state):
-    found = submitted(queue=[row(state)], started={"job": "12", "at": 3.0})
+@pytest.mark.parametrize(
+    ("found", "state", "message"),
+    [
+        (submitted(queue=[row()]), "queued", f"{WAITS}: Priority"),
+        (submitted(queue=[row(reason="None")]), "queued", WAITS),
+        *(
+            (
+                submitted(queue=[row(reason=each, held=True, start_at=1e9)]),
+                "queued",
+                f"{WAITS}{why}; {HELD}",
+            )
+            for each, why in [
+                ("JobHeldUser", ": JobHeldUser"),
+                ("JobHeldAdmin", ": JobHeldAdmin"),
+                ("Reservation brief was deleted", ": Reservation brief was deleted"),
+                ("None", ""),
+            ]
+        ),
+        (submitted(queue=[row(reason="Dependency")], needs=TWO_NEEDS), "waiting", "waits for prepare"),
+        (
+            submitted(
+                attempt={**ATTEMPT.to_json(), "needs": NAMED},
+                needs={"vision-3-odx2y": "", "prepare-1-x": ""},
+            ),
+            "waiting",
+            "waits for Data_set.v2, prepare",
+        ),
+        (
+            submitted(queue=[row(reason="BeginTime")], started=RAN),
+            "queued",
+            f"Slurm runs it again: {WAITS}: BeginTime",
+        ),
+        # a controller that was killed comes back with its state of some seconds before
+        (submitted(queue=[row(reason="JobHeldUser")], started=RAN, vanished=True), "lost", RUN_AGAIN),
+        # one empty answer of squeue ends nothing
+        (submitted(), "queued", WAITS),
+        (submitted(started=RAN), "running", ""),
+        (submitted(needs={"prepare-1-x": ""}), "waiting", "waits for prepare"),
+        *((submitted(queue=[row(state)], started=RAN), "running", "") for state in HAS_NODES),
+        (submitted(queue=[row("SUSPENDED")]), "running", "suspended in Slurm"),
+        (
+            submitted(started=RAN, queue=[row("SUSPENDED", held=True)]),
+            "running",
+            "suspended in Slurm; `scontrol resume 12` lets it go on",
+        ),
+        (
+            submitted(vanished=True, ended={"state": "FAILED", "exit": "28:0"}),
+            "failed",
+            "there was no room in /j/apps/train-2-x: a full disk, or a quota",
+        ),
+    ],
+)
+def test_the_state_of_an_app_and_its_message_follow_from_its_files_and_its_rows(found, state, message):
+    assert seen(found) == (state, message)
     app = seen_app(found)
-    assert (app.record.state, app.record.started_at, app.owner) == ("running", 3.0, "")
-
-
-def test_a_job_that_waits_again_after_it_ran_is_queued():
-    found = submitted(queue=[row(reason="BeginTime")], started={"job": "12", "at": 3.0})
-    assert seen(found) == ("queued", "Slurm runs it again: waits in Slurm's queue: BeginTime")
-    assert seen_app(found).record.started_at is None
-
-
-def test_a_job_that_may_not_run_twice_is_lost_when_slurm_queues_it_again():
-    """A controller that was killed comes back with its state of some seconds before."""
-    queue = [row(reason="JobHeldUser")]
-    found = submitted(queue=queue, started={"job": "12", "at": 3.0}, vanished=True)
-    assert seen(found) == ("lost", RUN_AGAIN)
-    assert is_new_end(found)
-
-
-def test_one_empty_answer_of_squeue_does_not_end_an_app():
-    assert seen(submitted())[0] == "queued"
-    assert seen(submitted(started={"job": "12", "at": 3.0}))[0] == "running"
-    assert seen(submitted(needs={"prepare-1-x": ""})) == ("waiting", "waits for prepare")
-
-
-def test_a_need_is_called_by_the_name_of_its_job():
-    attempt = {**ATTEMPT.to_json(), "needs": [["Data_set.v2", 3, 3, "vision-3-odx2y", "slurm"]]}
-    found = submitted(attempt=attempt, needs={"vision-3-odx2y": "", "prepare-1-x": ""})
-    assert seen(found) == ("waiting", "waits for Data_set.v2, prepare")
+    assert app.owner == ("Slurm job 12" if state in ("queued", "waiting") else "")
+    assert app.record.started_at == (3.0 if state in ("running", "lost") and found["started"] else None)
 
 
 def test_the_outcome_on_record_counts_whatever_slurm_says():
@@ -150,13 +168,6 @@ def test_the_outcome_on_record_counts_whatever_slurm_says():
     assert (record.state, record.message, record.exit_code) == ("failed", "a/0 exited with 3", 3)
     assert (record.started_at, record.ended_at, record.num_restarts) == (3.0, 4.0, 2)
     assert not is_new_end(found)
-
-
-def test_an_app_that_was_given_up_before_its_start_has_ended():
-    assert seen(submitted(started={"withdrawn": True, "at": 5.0})) == ("skipped", "withdrawn")
-    cancelled = {"cancelled": True, "at": 5.0, "message": "cancelled by ada@laptop"}
-    record = seen_app(submitted(started=cancelled)).record
-    assert (record.state, record.message, record.ended_at) == ("cancelled", "cancelled by ada@laptop", 5.0)
 
 
 def ended(state, **fields):
@@ -217,27 +228,6 @@ def ended(state, **fields):
 )
 def test_the_end_of_an_app_without_an_outcome_follows_from_the_state_of_its_job(state, fields, found):
     assert ended(state, **fields) == found
-
-
-def test_an_app_whose_folder_had_no_room_for_its_start_says_so():
-    left = submitted(vanished=True, ended={"state": "FAILED", "exit": "28:0"})
-    why = "there was no room in /j/apps/train-2-x: a full disk, or a quota"
-    assert seen(left) == ("failed", why)
-
-
-def test_a_suspended_app_says_who_lets_it_go_on():
-    held = submitted(started={"job": "12"}, queue=[row("SUSPENDED", held=True)])
-    assert seen(held) == ("running", "suspended in Slurm; `scontrol resume 12` lets it go on")
-    assert seen(submitted(queue=[row("SUSPENDED")])) == ("running", "suspended in Slurm")
-
-
-def test_an_app_that_was_asked_to_end_and_that_slurm_killed_is_cancelled():
-    asked = {"at": 3.0, "message": "cancelled by ada@laptop"}
-    found = submitted(
-        started={"job": "12", "at": 3.0}, cancel=asked, vanished=True, ended={"state": "FAILED"}
-    )
-    (outcome,) = new_ends({"x": found}).values()
-    assert (outcome["state"], outcome["message"]) == ("cancelled", "cancelled by ada@laptop")
 
 
 def behind(need, *, state="", app_id="train-2-x"):
@@ -317,25 +307,8 @@ def test_an_app_without_a_job_is_no_attempt():
     assert (record.handle, record.name, record.job) == ("slurm://s/sim-1", "sim", None)
 
 
-@pytest.mark.parametrize(
-    ("reason", "why"),
-    [
-        ("JobHeldUser", "waits in Slurm's queue: JobHeldUser; `scontrol release 12` lets it start"),
-        ("JobHeldAdmin", "waits in Slurm's queue: JobHeldAdmin; `scontrol release 12` lets it start"),
-        (
-            "Reservation brief was deleted",
-            "waits in Slurm's queue: Reservation brief was deleted; `scontrol release 12` lets it start",
-        ),
-        ("None", "waits in Slurm's queue; `scontrol release 12` lets it start"),
-    ],
-)
-def test_a_job_on_hold_says_how_it_is_released(reason, why):
-    held = submitted(queue=[row(reason=reason, held=True, start_at=1e9)])
-    assert seen(held) == ("queued", why)
-    assert is_held(held)
-
-
 def test_only_a_submitted_job_that_slurm_has_is_on_hold():
+    assert is_held(submitted(queue=[row(held=True)]))
     assert not is_held(submitted())
     assert not is_held(submitted(queue=[row(held=False)]))
     assert not is_held(facts(created=1.0, queue=[row(held=True)]))
@@ -345,15 +318,21 @@ def test_only_a_submitted_job_that_slurm_has_is_on_hold():
     ("fields", "state", "message"),
     [
         ({}, "lost", LEFT_UNSTARTED),
-        ({"started": {"job": "12", "at": 3.0}}, "lost", LEFT),
+        ({"started": RAN}, "lost", LEFT),
         ({"cancel": {"message": "cancelled by ada@laptop"}}, "cancelled", "cancelled by ada@laptop"),
+        # Slurm killed it, as it was asked to end
+        (
+            {"started": RAN, "cancel": {"message": "cancelled by ada"}, "ended": {"state": "FAILED"}},
+            "cancelled",
+            "cancelled by ada",
+        ),
         ({"started": {"cancelled": True, "message": "cancelled by ada"}}, "cancelled", "cancelled by ada"),
         ({"started": {"cancelled": True}}, "cancelled", "cancelled"),
         ({"started": {"withdrawn": True}}, "skipped", "withdrawn"),
         ({"ended": {"state": "CANCELLED"}}, "cancelled", "cancelled in Slurm"),
         ({"needs": {"prepare-1-x": "failed"}}, "skipped", "prepare failed"),
         # It ran, so that it was not for its need that it ended.
-        ({"needs": {"prepare-1-x": "failed"}, "started": {"job": "12", "at": 3.0}}, "lost", LEFT),
+        ({"needs": {"prepare-1-x": "failed"}, "started": RAN}, "lost", LEFT),
         ({"needs": {"prepare-1-x": "succeeded", "x-1-y": ""}}, "lost", LEFT_UNSTARTED),
         (
             {"needs": {"prepare-1-x": "failed", "data-1-y": "lost"}},
@@ -403,14 +382,6 @@ def test_the_view_of_an_app_has_its_start_end_restarts_and_exit_code(
     assert (record.num_restarts, record.exit_code) == (restarts, exit_code)
     attempt = seen_app(found).attempt()
     assert (attempt.started_at, attempt.ended_at, attempt.exit_code) == (started_at, ended_at, exit_code)
-
-
-def test_a_record_has_all_that_the_attempt_was_reserved_with():
-    found = submitted(queue=[row()])
-    record = seen_app(found).record
-    assert (record.key, record.session, record.app_id) == (ATTEMPT.key, "p", "train-2-x")
-    assert (record.digest, record.plan_id, record.created_at) == ("d", "", 1.5)
-    assert (record.state, record.message) == ("queued", "waits in Slurm's queue: Priority")
 
 
 @pytest.mark.parametrize(("days", "form"), [(0, "%H:%M"), (2, "%Y-%m-%d %H:%M")])

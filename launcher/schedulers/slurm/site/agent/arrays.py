@@ -15,7 +15,6 @@ from launcher.schedulers.slurm.site.agent.slurm import AFTERCORR, OpError, spans
 from launcher.schedulers.slurm.site.agent.submit import (
     Ask,
     after,
-    held,
     known,
     note_task,
     own,
@@ -35,7 +34,7 @@ def create_array(site: Site, op: Json) -> Json:
     All files are there before Slurm knows of an array: after a kill each task is adopted with its app or
     cancelled. Raises OpError refused: then nothing was submitted.
     """
-    argv, apps = sbatch(op["argv"]), op["apps"]
+    apps = op["apps"]
     about = {"array": checked(op["array"]), "program": site.program(op["program"])}
     path = os.path.join(site.arrays, op["array"])
     lost: Dict[str, str] = {}
@@ -54,9 +53,8 @@ def create_array(site: Site, op: Json) -> Json:
     try:
         for options, tasks in arrays:
             numbers = "--array=" + _numbers(tasks, op.get("at_once"))
-            more = held(array_name(op["array"]), os.path.join(path, "%a"))
-            script = os.path.join(path, ARRAY_SCRIPT)
-            jobs.append(site.slurm.submit([*argv, *options, numbers, *more, script], path))
+            argv = sbatch(array_name(op["array"]), os.path.join(path, "%a"))
+            jobs.append(site.slurm.submit([*argv, *options, numbers, os.path.join(path, ARRAY_SCRIPT)], path))
     except OpError as error:
         if error.kind != "refused":
             raise
@@ -158,7 +156,7 @@ def _write(site: Site, app: Json, about: Json, ask: Ask, lost: Dict[str, str]) -
             if skip is not None:
                 return None
             folder.write("submitting", json.dumps(dict(about, **waits_of(needs, waits))))
-            return ReadyApp((folder.app_id, folder.text("id") or ""), waits)
+            return ReadyApp(folder.identity, waits)
     except OpError as error:
         lost[app["app_id"]] = str(error)
         return None

@@ -100,11 +100,18 @@ def look(
     The queue is read first: an app that is not in it then has written its outcome, unless it died.
     """
     apps: Dict[str, Json] = {}
-    _look(site, app_ids, replicas, apps, errors, rows_by_app(site) if rows is None else rows)
+
+    def read(ids: Sequence[str], rows: Rows) -> None:
+        for app_id in ids:
+            apps.pop(app_id, None)
+            add_facts(apps, errors, app_id, read_app, site, app_id, replicas, rows.get(app_id, []))
+        _explain(site, [facts for facts in apps.values() if _has_left(facts)])
+
+    read(app_ids, rows_by_app(site) if rows is None else rows)
     unexplained = [app_id for app_id, facts in apps.items() if _is_unexplained(facts)]
     if unexplained:
         time.sleep(SECOND_LOOK_S)
-        _look(site, unexplained, replicas, apps, errors, rows_by_app(site))
+        read(unexplained, rows_by_app(site))
         for app_id in unexplained:
             if app_id in apps and _is_unexplained(apps[app_id]):
                 apps[app_id]["vanished"] = True
@@ -115,20 +122,6 @@ def look(
             with suppress(OpError), site.open(app_id) as folder:  # it may be being removed
                 facts["events"] = folder.events()
     return apps
-
-
-def _look(
-    site: Site,
-    app_ids: Sequence[str],
-    replicas: bool,
-    apps: Dict[str, Json],
-    errors: Dict[str, str],
-    rows: Rows,
-) -> None:
-    for app_id in app_ids:
-        apps.pop(app_id, None)
-        add_facts(apps, errors, app_id, read_app, site, app_id, replicas, rows.get(app_id, []))
-    _explain(site, [facts for facts in apps.values() if _has_left(facts)])
 
 
 def _has_left(facts: Json) -> bool:
@@ -258,8 +251,8 @@ def read_app(
         if attempt is None:
             raise OpError("state", f"{folder.path} has no attempt.json")
         job = (started or {}).get("job") or folder.job() or None
-        owner = (folder.app_id, folder.text("id") or "")
-        mine = [row for row in rows or () if row.owner == owner]
+        identity = folder.identity
+        mine = [row for row in rows or () if row.owner == identity]
         live = [row for row in mine if not row.is_over and (job is None or row.job == job)]
         over = [row for row in mine if row.is_over and row.job == job]
         created = found["created"] or {}

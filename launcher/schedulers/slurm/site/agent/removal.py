@@ -81,7 +81,7 @@ def _condemn(folder: Folder) -> None:
 def cancel_jobs(site: Site, folder: Folder) -> None:
     """Cancel all jobs of an app; without a call of Slurm when none was ever submitted."""
     if "submitting" in folder.names():
-        site.slurm.cancel([row.job for row in site.rows_of(folder) if not row.is_over])
+        site.slurm.cancel([row.job for row in site.rows(folder.identity) if not row.is_over])
 
 
 def put_away(folder: Folder) -> None:
@@ -298,7 +298,7 @@ def _is_superfluous(site: Site, row: Row) -> bool:
         return True
     with folder:
         names = folder.names()
-        if row.owner != (folder.app_id, folder.text("id") or "") or "outcome" in names:
+        if row.owner != folder.identity or "outcome" in names:
             return True
         started = folder.json("started")
         if started is not None:

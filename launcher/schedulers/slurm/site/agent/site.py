@@ -210,9 +210,6 @@ class Site:
         found = [os.path.join(folder, name) for folder in folders for name in os.listdir(folder)]
         return sorted(path for path in found if os.path.basename(path).startswith("."))
 
-    def rows_of(self, folder: Folder) -> List[Row]:
-        return self.rows(folder.identity)
-
     def rows(self, owner: Owner) -> List[Row]:
         """The jobs of an app, without jobs of another app with its name, or with the reused id of its job."""
         if self._look is None:
@@ -249,7 +246,7 @@ class Site:
                 time.sleep(SECOND_LOOK_S)
             if is_again and self._look is not None and self._looks < 2:  # all apps share the second look, too
                 self._look_again()
-            for row in self.rows_of(folder):
+            for row in self.rows(folder.identity):
                 if row.job == job and not row.is_over:
                     return row
         return None
@@ -321,14 +318,12 @@ MODULES: Dict[str, str] = {
     op: module
     for module, ops in (
         ("site", "hello put_program"),
-        ("submit", "reserve create start"),
+        ("submit", "reserve create start check"),
         ("arrays", "copy_workspace create_array"),
-        ("check", "check"),
         ("observe", "observe"),
-        ("wait", "wait release"),
         ("read", "read tail events"),
         ("removal", "abort remove remove_logs sweep outputs make_output hash_output remove_output"),
-        ("ends", "cancel withdraw end"),
+        ("ends", "cancel withdraw end wait release"),
     )
     for op in ops.split()
 }

@@ -1,4 +1,4 @@
-"""Submit an app: take its id, write its files, submit its held job, release the job."""
+"""Submit an app: take its id, write its files, submit its held job, release it. Ask Slurm before that."""
 
 import errno
 import json
@@ -18,7 +18,15 @@ from launcher.schedulers.slurm.site.agent.site import (
     is_removed,
     need_of,
 )
-from launcher.schedulers.slurm.site.agent.slurm import FORGOTTEN, TRIES, OpError, refusal
+from launcher.schedulers.slurm.site.agent.slurm import (
+    BUSY,
+    FORGOTTEN,
+    SUBMIT_S,
+    TRIES,
+    OpError,
+    one_line,
+    refusal,
+)
 from launcher.schedulers.slurm.site.shared import Json, script_of
 
 Live = Callable[[], Set[Tuple[str, str]]]
@@ -106,7 +114,7 @@ def _take_over(site: Site, folder: Folder, owner: Json, record: Json, dead: Sequ
     before = folder.json("attempt.json") or {}
     about = folder.json("submitting") or {}
     if "array" in about and "created" not in folder.names():  # its files were all written before the array
-        for job in [row.job for row in site.rows_of(folder) if row.held][:1]:
+        for job in [row.job for row in site.rows(folder.identity) if row.held][:1]:
             note_task(folder, about, job)
     if "created" in folder.names() and before.get("digest") and before.get("digest") == record.get("digest"):
         return True
@@ -188,17 +196,17 @@ def _skip(folder: Folder, need: Json, state: str) -> Json:
 
 def _submit(site: Site, folder: Folder, op: Json, waits: Dict[str, str], again: bool) -> str:
     """The app's held job, new or of an interrupted call. Raises OpError state when an old job is gone."""
-    argv, script = sbatch(op["argv"]), script_of(folder.text("id") or "")
+    script = script_of(folder.text("id") or "")
     folder.write("submitting", json.dumps({"at": time.time()}))
     job = _adopt(site, folder) if again else None
     if job is None:
         if folder.text("job") is not None:
             raise folder.gone()
         folder.write(script, op["script"], 0o700)
-        options = held(folder.app_id, folder.path)
         there = known(site) if waits else set()
-        options += after([job for app_id, job in waits.items() if (app_id, job) in there])
-        job = site.slurm.submit(argv + options + [os.path.join(folder.path, script)], folder.path)
+        options = after([job for app_id, job in waits.items() if (app_id, job) in there])
+        argv = [*sbatch(folder.app_id, folder.path), *options, os.path.join(folder.path, script)]
+        job = site.slurm.submit(argv, folder.path)
     try:
         if folder.link("job", job):
             return job
@@ -211,17 +219,10 @@ def _submit(site: Site, folder: Folder, op: Json, waits: Dict[str, str], again: 
     return winner
 
 
-def sbatch(argv: Sequence[str]) -> List[str]:
-    """The sbatch command of a request. Raises OpError state for any other command."""
-    if not argv or os.path.basename(argv[0]) != "sbatch" or not all(each[:1] == "-" for each in argv[1:]):
-        raise OpError("state", f"want options of sbatch, got {list(argv)}")
-    return list(argv)
-
-
-def held(name: str, folder: str) -> List[str]:
-    """The options of sbatch for a held job, whose output is a file in a folder."""
-    output = os.path.join(folder, "slurm.out")
-    return ["--hold", "--parsable", "--job-name=" + name, "--output=" + output, "--open-mode=append"]
+def sbatch(name: str, folder: str) -> List[str]:
+    """The command for a held job, whose output is a file in a folder."""
+    own = ["--job-name=" + name, "--output=" + os.path.join(folder, "slurm.out"), "--open-mode=append"]
+    return ["sbatch", "--hold", "--parsable", *own]
 
 
 def known(site: Site, over: bool = True) -> Set[Tuple[str, str]]:
@@ -242,7 +243,7 @@ def after(jobs: Sequence[str], array: str = "") -> List[str]:
 
 def _adopt(site: Site, folder: Folder) -> Optional[str]:
     """The job that an interrupted call submitted; further jobs are cancelled."""
-    jobs = sorted((row.job for row in site.rows_of(folder) if not row.is_over), key=int)
+    jobs = sorted((row.job for row in site.rows(folder.identity) if not row.is_over), key=int)
     known = folder.text("job")
     keep = known if known in jobs else jobs[0] if jobs else None
     site.slurm.cancel([job for job in jobs if job != keep])
@@ -258,7 +259,7 @@ def is_decided(folder: Folder) -> bool:
 
 def start(site: Site, ops: Sequence[Json]) -> List[Json]:
     """Release the jobs of apps, all at once. A second call changes nothing."""
-    at = time.time()  # before the release: see `_held_by_mistake` in wait.py
+    at = time.time()  # before the release: see `_held_by_mistake` in ends.py
     jobs: Dict[str, str] = {}  # app id → its held job
     live = lru_cache(maxsize=None)(partial(known, site, over=False))
     with site.one_look(len(ops)):
@@ -352,3 +353,62 @@ def _skip_now(site: Site, folder: Folder, live: Live) -> Optional[Json]:
             cancel_jobs(site, folder)
             return dict(_skip(folder, {"app_id": app_id, "job": name}, state), state="skipped")
     return None
+
+
+# -- whether Slurm would take jobs ---------------------------------------------------------------------------
+
+# `sbatch --test-only` is a rehearsal of the scheduler on the nodes that are available now. So it refuses for
+# lack of nodes also what sbatch would take and let wait for a node that is down or drained; every other
+# refusal is sbatch's own.
+
+
+NO_NODES = "Requested node configuration is not available"
+UP = frozenset({"alloc", "comp", "idle", "mix", "plnd", "resv"})
+"""The states of the nodes that `--test-only` counts as available."""
+AT_REST = "~#-"
+"""Flags after the state of an available node: it is powered down, coming up, or planned for a job."""
+
+
+def check(site: Site, op: Json) -> Json:
+    """Ask about each of `jobs`: a script, the partitions that it names ("" for the default), and whether one
+    node has to hold all of it. Answers are {} for a job that Slurm takes, `refused`, or `unchecked`: why."""
+    return {"answers": [_answer(site, job) for job in op["jobs"]]}
+
+
+def _answer(site: Site, job: Json) -> Dict[str, str]:
+    try:
+        code, out, err = site.slurm.run(["sbatch", "--test-only"], SUBMIT_S, text=job["script"])
+        if code == 0:
+            return {} if "to start at" in err else {"unchecked": one_line(err or out)}
+        why = refusal(err or out)
+        doubt = _doubt(site, job) if NO_NODES in err else None
+    except OpError as error:
+        return {"unchecked": str(error)}
+    if BUSY.search(err):
+        return {"unchecked": why}
+    return {"refused": why} if doubt is None else {"unchecked": f"{why}, and {doubt}"}
+
+
+def _doubt(site: Site, job: Json) -> Optional[str]:
+    """Return why Slurm may take the job later: nodes that are unavailable now; None where these would not do.
+
+    For a job of one node, an unavailable node is no better than an available one of the same kind.
+    """
+    of_partition = ["-p", job["partition"]] if job["partition"] else []
+    argv = ["sinfo", "-h", "-a", "-N", *of_partition, "-o", "%P\x1f%n\x1f%t\x1f%a\x1f%c\x1f%m\x1f%G\x1f%f"]
+    nodes = [line.split("\x1f") for line in site.slurm.read(argv).splitlines()]
+    wanted = [node for node in nodes if job["partition"] or node[0].endswith("*")]
+    away = [node for node in wanted if not _is_available(node)]
+    if not wanted:
+        return "its partition has no nodes"
+    if job["one_node"]:
+        kinds = {tuple(node[4:]) for node in wanted if _is_available(node)}
+        away = [node for node in away if tuple(node[4:]) not in kinds]
+    count = len({node[1] for node in away})
+    return (
+        f"{count} of its partition's nodes {'is' if count == 1 else 'are'} down or drained" if away else None
+    )
+
+
+def _is_available(node: Sequence[str]) -> bool:
+    return node[3] == "up" and node[2].rstrip(AT_REST) in UP
