@@ -93,10 +93,15 @@ def test_a_component_of_an_installed_package_is_listed_without_its_import_and_fo
     assert get_component("utils.echo").fn().name == "echo"
 
 
-def test_an_underscore_means_no_prefix_and_a_package_wins_over_ours(installed):
-    installed("_", package="acme_components.vision")
-    assert get_component("train").fn().name == "train"
-    assert get_component("utils.echo").path.endswith("acme_components/vision/utils.py")
+@pytest.mark.parametrize(
+    ("alias", "value", "prefix"),
+    [("_", "acme_components.vision", ""), ("acme", "acme_components.vision:train", "acme.")],
+    ids=["an underscore is no prefix", "an attribute is left out"],
+)
+def test_components_of_a_package_have_its_alias_as_prefix_and_win_over_ours(installed, alias, value, prefix):
+    installed(alias, package=value)
+    assert get_component(f"{prefix}train").fn().name == "train"
+    assert get_component(f"{prefix}utils.echo").path.endswith("acme_components/vision/utils.py")
 
 
 def test_a_module_that_cannot_be_imported_is_named(installed):
@@ -136,21 +141,11 @@ def test_a_file_that_is_no_python_hides_no_other(installed, tmp_path):
     assert ["a.py:1: invalid syntax" in found.broken[0], "b.py:1: not UTF-8" in found.broken[1]] == [True] * 2
 
 
-def test_a_survey_says_what_keeps_functions_from_being_components(installed):
-    installed("acme")
-    assert any("__init__.py:13: Missing type annotation" in line for line in survey().mistaken)
-
-
 @pytest.mark.parametrize("value", ["nowhere", "no module!", "", ".relative", "acme_components.nowhere"])
 def test_an_entry_point_of_a_missing_module_is_reported(installed, value):
     installed("acme", package=value)
     (line,) = survey().broken
     assert "module" in line
-
-
-def test_an_attribute_in_an_entry_point_is_left_out(installed):
-    installed("acme", package="acme_components.vision:train")
-    assert get_component("acme.train").fn().name == "train"
 
 
 def test_a_package_without_init_is_searched_and_its_subfolders_without_init_are_not(tmp_path, monkeypatch):
@@ -268,12 +263,13 @@ def test_functions_below_if_and_try_are_components(tmp_path, monkeypatch):
             materialize_appdef(absent.fn, [])
 
 
-def test_a_finder_lists_components_with_mistakes_too(installed):
+def test_a_finder_lists_components_with_mistakes_too_and_a_survey_says_what_they_are(installed):
     installed("acme")
     found = {one.name: one for one in ModuleComponentsFinder("acme_components.vision", "a").find(None)}
     assert sorted(found) == ["a.train", "a.utils.echo", "a.utils.wrong", "a.wrong"]
     assert found["a.wrong"].validation_errors
     assert not found["a.train"].validation_errors
+    assert any("__init__.py:13: Missing type annotation" in line for line in survey().mistaken)
 
 
 @pytest.mark.parametrize(

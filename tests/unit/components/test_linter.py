@@ -116,7 +116,6 @@ def test_a_visitor_looks_at_one_function_of_a_tree():
     assert texts(visitor.linter_errors) == ["Missing type annotation for argument 'a' in function 'f'"]
 
 
-@pytest.mark.parametrize("size", [60, 90, 150, 300, 600, 900, 2_000, 30_000])
 @pytest.mark.parametrize(
     "source",
     [
@@ -130,10 +129,11 @@ def test_a_visitor_looks_at_one_function_of_a_tree():
         "def f(a: {union}int) -> AppDef: ...",
     ],
 )
-def test_deep_expressions_end_in_a_message_at_most(lint, source, size):
+def test_deep_expressions_end_in_a_message_at_most(lint, source):
     parts = {"minus": "-", "plus": "+x", "dots": ".x", "open": "[", "close": "]", "union": "None | "}
-    found = lint(source.format(**{name: part * size for name, part in parts.items()}))
-    assert all(isinstance(message, LinterMessage) and message.description for message in found)
+    for size in (60, 90, 150, 300, 600, 900, 2_000, 30_000):
+        found = lint(source.format(**{name: part * size for name, part in parts.items()}))
+        assert all(isinstance(message, LinterMessage) and message.description for message in found)
 
 
 def test_a_file_that_fills_the_stack_of_the_parser_says_so(lint):

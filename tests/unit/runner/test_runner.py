@@ -79,15 +79,6 @@ def test_an_unknown_scheduler_is_an_error_with_the_nearest_name(runner: Runner):
         runner.status("memroy://session/demo-0")
 
 
-def test_closing_goes_on_where_one_scheduler_fails(runner: Runner, engines: list[MemoryScheduler]):
-    runner.run(app(), "memory")
-    runner.run(app(), "other")
-    engines[1].close = lambda: 1 / 0
-    with pytest.raises(ZeroDivisionError):
-        runner.close()
-    assert engines[0].closed == 1
-
-
 def test_leaving_the_context_closes_every_scheduler_once_and_lets_errors_through(
     runner: Runner, engines: list[MemoryScheduler]
 ):
@@ -97,6 +88,15 @@ def test_leaving_the_context_closes_every_scheduler_once_and_lets_errors_through
         _ = 1 / 0
     runner.close()
     assert [engine.closed for engine in engines] == [1, 1]
+
+
+def test_closing_goes_on_where_one_scheduler_fails(runner: Runner, engines: list[MemoryScheduler]):
+    for name in ("memory", "other"):
+        runner.run(app(), name)
+    engines[1].close = lambda: 1 / 0
+    with pytest.raises(ZeroDivisionError):
+        runner.close()
+    assert engines[0].closed == 1
 
 
 def test_get_runner_has_the_schedulers_that_are_installed():
