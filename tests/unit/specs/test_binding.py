@@ -60,10 +60,14 @@ def test_run_macros_and_their_escapes_stay_for_the_run():
     assert macros.Values("", "ID", "0", "").apply(role).args == ["ID $<x> ${y}", "/repo/job 0 $<x> ${app_id}"]
 
 
-def test_a_directory_with_the_text_of_a_macro_is_a_directory():
-    role = bound(Role("r", "$<job.dir>", args=["$<job.dir>/$<app_id>"]), "/w/$<app_id>")
-    assert macros.Values("", "ID", "0", "").apply(role).args == ["/w/$<app_id>/ID"]
-    assert role.image == "/w/$<app_id>"
+def test_a_directory_and_a_home_with_the_text_of_a_macro_are_folders():
+    mounts = [BindMount("~/x", "/d"), VolumeMount("cache", "/c"), DeviceMount("fuse", "/dev/fuse")]
+    role = bound(
+        Role("r", "$<job.dir>", args=["$<job.dir>/$<app_id>"], mounts=mounts), "/w/$<app_id>", "/h/$<role>"
+    )
+    made = macros.Values("", "ID", "0", "").apply(role)
+    assert (made.args, made.image) == (["/w/$<app_id>/ID"], "/w/$<app_id>")
+    assert made.mounts == [BindMount("/h/$<role>/x", "/d"), *mounts[1:]]  # no paths that could be relative
 
 
 def test_escapes_in_text_without_run_macros_are_resolved():
@@ -94,16 +98,6 @@ def test_sources_of_bind_mounts_become_absolute(source, absolute):
     assert bound(Role("r", "", mounts=[BindMount(source, "/d", True)])).mounts == [
         BindMount(absolute, "/d", True)
     ]
-
-
-def test_a_home_with_the_text_of_a_macro_is_a_home():
-    role = bound(Role("r", "", mounts=[BindMount("~/x", "/d")]), home="/h/$<app_id>")
-    assert macros.Values("", "ID", "0", "").apply(role).mounts == [BindMount("/h/$<app_id>/x", "/d")]
-
-
-def test_volumes_and_devices_are_no_relative_paths():
-    mounts = [VolumeMount("cache", "/c"), DeviceMount("fuse", "/dev/fuse")]
-    assert bound(Role("r", "", mounts=mounts)).mounts == mounts
 
 
 def test_metadata_of_the_app_is_filled_in():
