@@ -47,6 +47,7 @@ from launcher.specs.notify import (
 from launcher.state import outbox
 from launcher.state.records import PENDING, AppRecord
 from launcher.text import with_cause
+from launcher.turns import bells
 
 VERSION: Final = "launcher.notification/v1"
 _FIELDS: Final = ("project", "target", "job", "attempt", "app_id", "handle", "scheduler", "state", "message")
@@ -379,7 +380,8 @@ def main() -> None:
         if time.monotonic() >= deadline:
             os._exit(0)
         if replaces == "1":
-            _ring(f"{group}.bell")
+            with suppress(OSError):  # its holder has just ended
+                bells.write_to(f"{group}.bell", b"!")
         time.sleep(_POLL_S)
     try:
         with suppress(FileExistsError):
@@ -399,12 +401,3 @@ def _lock(path: str) -> bool:
         return True
     os.close(fd)
     return False
-
-
-def _ring(bell: str) -> None:
-    with suppress(OSError):  # nothing holds it, or has not made it yet
-        fd = os.open(bell, os.O_WRONLY | os.O_NONBLOCK | os.O_CLOEXEC)
-        try:
-            os.write(fd, b"!")
-        finally:
-            os.close(fd)

@@ -14,6 +14,7 @@ from launcher.cli.jobs import add_cfg, words_of
 from launcher.cli.run_component import called
 from launcher.components.call import ComponentArgs
 from launcher.components.component import Component
+from launcher.components.evaluate import first_difference, plain
 from launcher.convert.convert import KINDS, Converted, convert, is_file
 from launcher.dataclass import replace
 from launcher.errors import JobFileError, LauncherError, UsageError
@@ -26,7 +27,6 @@ from launcher.jobfile.text.parse import parse
 from launcher.runner import get_runner
 from launcher.schedulers.registry import SchedulerRules, get_default_scheduler_name
 from launcher.specs.app import AppDef
-from launcher.specs.appdata import first_difference, plain
 from launcher.specs.text import to_yaml
 
 USAGE = "convert [OPTIONS] (FILE | COMPONENT [ARGUMENTS])"

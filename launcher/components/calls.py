@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from launcher.errors import UsageError
+from launcher.files import is_below
 from launcher.text import DURATION_EXAMPLES, is_number, seconds_in
 
 # Imported with the first component, since job files without components do not need it.
@@ -126,7 +127,6 @@ def _outside(name: str, folder: str, root: str) -> str:
         real = os.path.realpath(locate(path, folder))
     except (FileNotFoundError, ValueError):
         return ""  # the finder reports the problem
-    for top in (os.path.realpath(root), os.path.realpath(PACKAGE)):
-        if real.startswith(top.rstrip(os.sep) + os.sep):
-            return ""
+    if any(is_below(real, os.path.realpath(top)) for top in (root, PACKAGE)):
+        return ""
     return f"the component file {path} lies outside of the repository"

@@ -104,9 +104,7 @@ def component_defaults(dirs: Iterable[str] | None = None) -> dict[str, dict[str,
     return {name: {key: _text(value) for key, value in table.items()} for name, table in tables.items()}
 
 
-def dump(
-    f: TextIO, schedulers: Sequence[str] | None = None, required_only: bool = False, *, session: str = ""
-) -> None:
+def dump(f: TextIO, schedulers: Sequence[str] | None = None, required_only: bool = False) -> None:
     """Write a table of run options per scheduler: defaults as comments, required options with placeholders.
 
     The file has no effect until a user edits it. When all schedulers are written, one whose package is broken
@@ -119,7 +117,7 @@ def dump(
     parts = []
     for name in chosen:
         try:
-            opts = get_scheduler(name, session or "launcher").run_opts()
+            opts = get_scheduler(name, "launcher").run_opts()
         except SchedulerError as error:
             if schedulers is not None:
                 raise

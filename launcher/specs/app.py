@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from enum import Enum
-from typing import TYPE_CHECKING, Any, Final, Generic, Literal, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Generic, Literal, NamedTuple, TypeVar
 
 from launcher.dataclass import MISSING as NO_DEFAULT, dataclass, field, fields
 
@@ -307,7 +307,7 @@ OPTIONS = "dict[str, CfgVal]"
 MOUNTS = "list[BindMount | VolumeMount | DeviceMount]"
 
 
-class RoleField:
+class RoleField(NamedTuple):
     """One field of a role.
 
     Attributes:
@@ -318,16 +318,13 @@ class RoleField:
         takes_macros: whether the run fills in macros such as `$<app_id>`.
     """
 
-    __slots__ = ("by_capability", "default", "kind", "least", "most", "name", "takes_macros")
-
-    def __init__(self, name: str, kind: str, default: Any, metadata: Mapping[str, Any]) -> None:
-        self.name = name
-        self.kind = kind
-        self.default = default
-        self.least: int | None = metadata.get("least")
-        self.most: int | None = metadata.get("most")
-        self.by_capability: bool = metadata.get("by_capability", False)
-        self.takes_macros: bool = metadata.get("takes_macros", False)
+    name: str
+    kind: str
+    default: Any
+    least: int | None = None
+    most: int | None = None
+    by_capability: bool = False
+    takes_macros: bool = False
 
     @property
     def is_mutable(self) -> bool:
@@ -338,12 +335,10 @@ def _read_off() -> dict[str, RoleField]:
     table = {}
     for each in fields(Role):
         default = each.default if each.default_factory is NO_DEFAULT else each.default_factory()
-        table[each.name] = RoleField(
-            each.name,
-            str(each.type).removesuffix(" | None"),
-            {"image": ""}.get(each.name) if default is NO_DEFAULT else default,
-            each.metadata,
-        )
+        if default is NO_DEFAULT:
+            default = {"image": ""}.get(each.name)
+        kind = str(each.type).removesuffix(" | None")
+        table[each.name] = RoleField(each.name, kind, default, **each.metadata)
     return table
 
 

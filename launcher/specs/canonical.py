@@ -250,7 +250,7 @@ def json_value(value: Any, path: str) -> Any:
 
 
 # Kind of a role's field → how a document stores and restores a value; other kinds need no conversion.
-_WRITERS: Mapping[str, Callable[[Any, str], Any]] = {
+WRITERS: Mapping[str, Callable[[Any, str], Any]] = {
     # A reference to a secret is encoded differently from the same text as a literal.
     VARIABLES: lambda value, _: {
         key: {"secret": str(text)} if isinstance(text, Secret) else text for key, text in value.items()
@@ -265,7 +265,7 @@ _WRITERS: Mapping[str, Callable[[Any, str], Any]] = {
     PROBE: lambda value, _: value and value.to_json(),
     "RetryPolicy": lambda value, _: str(value),
 }
-_READERS: Mapping[str, Callable[[Any], Any]] = {
+READERS: Mapping[str, Callable[[Any], Any]] = {
     VARIABLES: lambda value: {key: reference_in(text) or text for key, text in value.items()},
     JSON: lambda value: json_value(value, "metadata"),
     OPTIONS: lambda value: json_value(value, "cfg"),
@@ -277,7 +277,7 @@ _READERS: Mapping[str, Callable[[Any], Any]] = {
     PROBE: Probe.from_json,
     "RetryPolicy": RetryPolicy,
 }
-_READ = [(each.name, _READERS.get(each.kind)) for each in DOCUMENT_FIELDS]
+_READ = [(each.name, READERS.get(each.kind)) for each in DOCUMENT_FIELDS]
 _WRITTEN = [
-    (each.name, each.default, _WRITERS.get(each.kind)) for each in DOCUMENT_FIELDS if each.name not in ALWAYS
+    (each.name, each.default, WRITERS.get(each.kind)) for each in DOCUMENT_FIELDS if each.name not in ALWAYS
 ]

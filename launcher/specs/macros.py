@@ -241,10 +241,7 @@ class macros:
         base_img_root: str = "DEPRECATED"
 
         def substitute(self, arg: str) -> str:
-            """Fill in the five macros and resolve escapes. Raises TypeError for anything but text.
-
-            Raises TypeError for anything but text.
-            """
+            """Fill in the five macros and resolve escapes. Raises TypeError for anything but text."""
             if not isinstance(arg, str):
                 raise TypeError(f"want text to substitute macros in, got {type(arg).__name__}")
             return substitute(arg, self.to_dict())

@@ -144,6 +144,17 @@ def merged(workspace: Workspace, digests: Mapping[str, str] = MappingProxyType({
         shutil.rmtree(folder, ignore_errors=True)
 
 
+@contextmanager
+def one_folder(workspace: Workspace | str) -> Iterator[str]:
+    """The path of a single project as it is given, else of a temporary folder with all projects."""
+    given = Workspace.from_str(workspace) if isinstance(workspace, str) else workspace
+    if given.is_unmapped_single_project():
+        yield str(given)
+        return
+    with merged(given) as folder:
+        yield folder
+
+
 def target_path(target: str) -> str:
     """A project's place in the workspace: relative, with forward slashes, "" for the root.
 
@@ -202,23 +213,14 @@ class WorkspaceMixin(Generic[T]):
         self, role: Role, workspace: Workspace | str, cfg: Mapping[str, CfgVal]
     ) -> None:
         """Build any workspace into the role's image; several projects are first copied into one folder."""
-        given = Workspace.from_str(workspace) if isinstance(workspace, str) else workspace
-        if given.is_unmapped_single_project():
-            self.build_workspace_and_update_role(role, str(given), cfg)
-            return
-        with merged(given) as folder:
+        with one_folder(workspace) as folder:
             self.build_workspace_and_update_role(role, folder, cfg)
 
     def build_workspace_and_update_roles(
         self, roles: Sequence[Role], workspace: Workspace | str, cfg: Mapping[str, CfgVal]
     ) -> None:
         """Build the workspace into the images of all roles of an app; several projects are combined once."""
-        given = Workspace.from_str(workspace) if isinstance(workspace, str) else workspace
-        if given.is_unmapped_single_project():
-            for role in roles:
-                self.build_workspace_and_update_role2(role, given, cfg)
-            return
-        with merged(given) as folder:
+        with one_folder(workspace) as folder:
             for role in roles:
                 self.build_workspace_and_update_role2(role, Workspace({folder: ""}), cfg)
 

@@ -19,10 +19,9 @@ class _OneFolder(WorkspaceMixin[None]):
     def build_workspace_and_update_roles(
         self, roles: Sequence[Role], workspace: Workspace | str, cfg: Mapping[str, CfgVal]
     ) -> None:
-        given = Workspace.from_str(workspace) if isinstance(workspace, str) else workspace
         for first in roles[:1]:
             before = first.image
-            self.build_workspace_and_update_role2(first, given, cfg)
+            self.build_workspace_and_update_role2(first, workspace, cfg)
             for other in roles[1:]:
                 other.image = first.image if first.image != before else other.image
 

@@ -16,6 +16,7 @@ from typing import Any, Literal, NamedTuple
 from launcher import paths
 from launcher.errors import StateError
 from launcher.files import read_regular, write_whole
+from launcher.text import plural
 
 MOST_FILES = 50_000
 """The most files of a stored manifest: a larger one takes megabytes."""
@@ -108,7 +109,7 @@ def changed_files(old: Manifest, new: Manifest) -> list[tuple[Literal["+", "-", 
 
 def amount(files: Manifest) -> str:
     """ "45 files, 1.2 MB"."""
-    return f"{len(files):,} {'file' if len(files) == 1 else 'files'}, {_bytes(_size(files))}"
+    return f"{plural(len(files), 'file')}, {_bytes(_size(files))}"
 
 
 def is_large(files: Manifest) -> bool:

@@ -19,7 +19,6 @@ BENCHMARKS = {
     "ledger": "P7  a durable record; list with many recorded apps",
     "memory": "P8  memory of a supervisor",
     "many": "P10  commands from many processes at once",
-    "races": "     clients with several state folders race one job on one engine",
     "turns": "P11, P12  many jobs in line for the cores of this machine",
     "bulk": "P13  commands on many queued apps, and a matrix of many jobs",
     "slurm": "P9, P14  apps on a Slurm cluster",

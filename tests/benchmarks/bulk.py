@@ -2,10 +2,9 @@
 
 import os
 from collections.abc import Iterator
-from pathlib import Path
 
 from tests.benchmarks.measure import Row, Settings, compare, once
-from tests.benchmarks.world import launcher, took, world
+from tests.benchmarks.world import launcher, matrix, took, world
 
 APPS = 1000
 JOBS = 10_000
@@ -17,10 +16,10 @@ def rows(settings: Settings) -> Iterator[Row]:
     """Measure whole processes. The apps are in line behind an app that holds all cores."""
     yield from _queued(settings)
     count = settings.size(JOBS)
-    with world() as folder:
-        one, many = _matrix(folder, "one", 1), _matrix(folder, "many", count)
+    with world():
+        one, many = _sleepers("one", 1), _sleepers("many", count)
         yield _against_one(settings, f"plan of {count:,} jobs that never ran", ("plan", one), ("plan", many))
-        _apply(_matrix(folder, "holder", 1, cpu=os.cpu_count() or 1))
+        _apply(_sleepers("holder", 1, cpu=os.cpu_count() or 1))
         _apply(one)
         what = f"{count:,} jobs in line"
         floor = {name: took(launcher(name)) for name in ("list", "queue")}
@@ -47,11 +46,11 @@ def _against_one(settings: Settings, what: str, one: tuple[str, ...], many: tupl
 def _queued(settings: Settings) -> Iterator[Row]:
     count = settings.size(APPS)
     what = f"of {count:,} queued apps; floor: of one"
-    with world() as folder:
-        _apply(_matrix(folder, "holder", 1, cpu=os.cpu_count() or 1))
-        _apply(_matrix(folder, "one", 1))
+    with world():
+        _apply(_sleepers("holder", 1, cpu=os.cpu_count() or 1))
+        _apply(_sleepers("one", 1))
         floor = {name: took(launcher(name)) for name in ("gc", "queue")}
-        _apply(_matrix(folder, "many", count))
+        _apply(_sleepers("many", count))
         for name, given in {"status": (), "wait": ("--timeout", "0")}.items():
             codes = (5,) if name == "wait" else (0,)
             yield compare(
@@ -73,14 +72,9 @@ def _queued(settings: Settings) -> Iterator[Row]:
         took(launcher("cancel", "holder-0"))
 
 
-def _matrix(folder: Path, name: str, count: int, *, cpu: int = 1) -> str:
+def _sleepers(name: str, count: int, *, cpu: int = 1) -> str:
     """A job file of `count` jobs that ask for cores and do not end."""
-    file = folder / f"{name}.launcher.yaml"
-    role = f"{{entrypoint: sleep, args: [1000], resource: {{cpu: {cpu}}}}}"
-    file.write_text(
-        f"version: 1\nname: {name}\nmatrix: {{n: {{range: [0, {count}]}}}}\nroles: {{main: {role}}}\n"
-    )
-    return str(file)
+    return matrix(name, count, f"entrypoint: sleep, args: [1000], resource: {{cpu: {cpu}}}")
 
 
 def _apply(file: str) -> None:

@@ -5,10 +5,9 @@ from __future__ import annotations
 import json
 import secrets
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
-from typing import Any
 
 from tests.benchmarks.containers import THREADS, Containers, Ends, app_of, seconds
 from tests.benchmarks.docker_commands import Commands
@@ -58,7 +57,6 @@ class Starts(Containers):
             ours=lambda: self.ours(count, ["sleep", "300"], wait=False),
             peers={"ours by reserve, create, start": lambda: self.staged(count, ["sleep", "300"])}
             | self._loop(settings, count)
-            | self._sdk(settings, count)
             | self._compose(settings, count),
             target="<= 1.15",
             rounds=settings.rounds,
@@ -118,11 +116,16 @@ class Starts(Containers):
     def staged(self, count: int, command: list[str]) -> float:
         """Measure the same app as an apply submits it."""
         from launcher.schedulers import StagedScheduler, get_scheduler
+        from launcher.specs.canonical import digest, document_of
+        from launcher.specs.jobkey import JobKey
+        from tests.unit.state.attempts import attempt as made
 
         app, cfg = app_of(command, count), {"grace_s": 0.0}
         scheduler = get_scheduler("local_docker", self.token, detach=True)
         assert isinstance(scheduler, StagedScheduler)
-        attempt = attempt_of(app, scheduler.run_opts().resolve(cfg), self.token)
+        document = document_of(app, scheduler.run_opts().resolve(cfg), scheduler.backend)
+        of_app = {"digest": digest(document), "document": document, "scheduler": scheduler.backend}
+        attempt = made(JobKey(self.token, "default", f"bench-{secrets.token_hex(4)}"), **of_app)
         started = time.perf_counter()
         reservation = scheduler.reserve(attempt)
         scheduler.create(reservation, app, cfg)
@@ -136,15 +139,8 @@ class Starts(Containers):
     def _loop(self, settings: Settings, count: int) -> dict[str, Callable[[], float]]:
         if not settings.peers:
             return {}
-        words = [
-            "--pull",
-            "never",
-            "--init",
-            "--network",
-            self.network,
-            "--label",
-            f"launcher.session={self.token}",
-        ]
+        words = ["--pull", "never", "--init", "--network", self.network]
+        words += ["--label", f"launcher.session={self.token}"]
 
         def run() -> float:
             elapsed = sum(
@@ -154,31 +150,6 @@ class Starts(Containers):
             return elapsed
 
         return {"docker run -d": run}
-
-    def _sdk(self, settings: Settings, count: int) -> dict[str, Callable[[], float]]:
-        if not settings.peers:
-            return {}
-        import docker
-
-        client = docker.from_env()
-        make = partial(
-            client.containers.create,
-            SHELL_IMAGE,
-            ["sleep", "300"],
-            init=True,
-            network=self.network,
-            labels={"launcher.session": self.token},
-        )
-
-        def run(threads: int) -> float:
-            started = time.perf_counter()
-            with ThreadPoolExecutor(threads) as pool:
-                list(pool.map(lambda _: make().start(), range(count)))
-            elapsed = time.perf_counter() - started
-            self.clear()
-            return elapsed
-
-        return {f"SDK, {n} threads": partial(run, n) for n in (THREADS, 1)}
 
     def _compose(self, settings: Settings, count: int) -> dict[str, Callable[[], float]]:
         file = self.folder / "docker-compose.yml"
@@ -212,20 +183,3 @@ class Starts(Containers):
         scheduler.close()
         self.clear()
         return row
-
-
-def attempt_of(app: Any, cfg: Mapping[str, Any], project: str) -> Any:
-    from launcher.specs.attempt import Attempt
-    from launcher.specs.canonical import digest, document_of
-    from launcher.specs.jobkey import JobKey
-
-    document = document_of(app, cfg, "local_docker")
-    return Attempt(
-        key=JobKey(project, "default", "bench"),
-        number=1,
-        app_id=f"bench-{secrets.token_hex(4)}",
-        scheduler="local_docker",
-        digest=digest(document),
-        document=document,
-        created_at=time.time(),
-    )

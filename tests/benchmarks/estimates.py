@@ -9,12 +9,13 @@ from typing import NamedTuple
 
 from launcher.plan.estimate import LEAST, MOST, Past, estimate
 from launcher.specs.attempt import Attempt
-from launcher.specs.launch import Launch, attempt_id
+from launcher.specs.launch import Launch
 from launcher.state.store import Store
 from tests.benchmarks.measure import Row, Settings, once
 from tests.benchmarks.start import PASS
 from tests.benchmarks.world import took, world
 from tests.unit.plan.world import job
+from tests.unit.state.attempts import attempt
 
 GOAL = 0.8
 _SUCCESSES = 0.85
@@ -137,15 +138,6 @@ def _reading(count: int) -> Row:
 
 
 def _attempt(launch: Launch, number: int) -> Attempt:
-    return Attempt(
-        key=launch.key,
-        number=number,
-        app_id=attempt_id(launch.key, number),
-        scheduler=launch.scheduler,
-        digest="d",
-        document={"roles": [{"args": launch.app.roles[0].args}]},
-        created_at=float(number),
-        state="succeeded",
-        started_at=100.0 * number,
-        ended_at=100.0 * number + 10 + number,
-    )
+    document = {"roles": [{"args": launch.app.roles[0].args}]}
+    times = {"started_at": 100.0 * number, "ended_at": 100.0 * number + 10 + number}
+    return attempt(launch.key, number, digest="d", document=document, state="succeeded", **times)

@@ -5,6 +5,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 
 from tests.benchmarks.measure import Row, Settings, compare
@@ -45,38 +46,35 @@ def rows(settings: Settings) -> Iterator[Row]:
             rounds=1,
             unit="MB",
         )
-        log = folder / "direct"
-        yield compare(
-            f"logs of {blocks} MB to a file, plain",
-            floor=lambda: took(["cat", str(log)], stdout="read"),
-            ours=lambda: took(launcher("logs", "writer", "--no-prefix"), stdout="read"),
-            target="<= 2 + start-up",
-            rounds=rounds,
-        )
-        yield compare(
-            "the same with a prefix on each line",
-            floor=lambda: took([sys.executable, "-c", PREFIX, str(log)], stdout="read"),
-            ours=lambda: took(launcher("logs", "writer"), stdout="read"),
-            peers={"sed": lambda: took(["sed", "s,^,main/0 ,", str(log)], stdout="read")},
-            target="<= 1.25",
-            rounds=rounds,
-        )
-        yield compare(
-            "the same with --regex '7$'",
-            floor=lambda: took([sys.executable, "-c", SEARCH, str(log)], stdout="read"),
-            ours=lambda: took(launcher("logs", "writer", "--no-prefix", "--regex", "7$"), stdout="read"),
-            peers={"grep": lambda: took(["grep", "7$", str(log)], stdout="read")},
-            target="<= 1.25",
-            rounds=rounds,
-        )
-        yield compare(
-            "launcher grep '7$' over that log, with names and times",
-            floor=lambda: took(launcher("logs", "writer", "--timestamps", "--regex", "7$"), stdout="read"),
-            ours=lambda: took(launcher("grep", "7$", "writer"), stdout="read"),
-            peers={"grep": lambda: took(["grep", "-H", "7$", str(log)], stdout="read")},
-            target="<= 1.25",
-            rounds=rounds,
-        )
+        log, ours = str(folder / "direct"), ["logs", "writer", "--no-prefix"]
+        searched = ["logs", "writer", "--timestamps", "--regex", "7$"]
+        for what, floor, words, peers, target in (
+            (f"logs of {blocks} MB to a file, plain", ["cat", log], ours, {}, "<= 2 + start-up"),
+            (
+                *("the same with a prefix on each line", [sys.executable, "-c", PREFIX, log], ours[:2]),
+                *({"sed": ["sed", "s,^,main/0 ,", log]}, "<= 1.25"),
+            ),
+            (
+                *(
+                    "the same with --regex '7$'",
+                    [sys.executable, "-c", SEARCH, log],
+                    [*ours, "--regex", "7$"],
+                ),
+                *({"grep": ["grep", "7$", log]}, "<= 1.25"),
+            ),
+            (
+                *("launcher grep '7$' over that log, with names and times", launcher(*searched)),
+                *(["grep", "7$", "writer"], {"grep": ["grep", "-H", "7$", log]}, "<= 1.25"),
+            ),
+        ):
+            yield compare(
+                what,
+                floor=partial(took, floor, stdout="read"),
+                ours=partial(took, launcher(*words), stdout="read"),
+                peers={name: partial(took, argv, stdout="read") for name, argv in peers.items()},
+                target=target,
+                rounds=rounds,
+            )
         yield _follow_latency(folder, settings)
 
 

@@ -3,7 +3,7 @@
 import os
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from tests import processes
@@ -17,7 +17,7 @@ def rows(settings: Settings) -> Iterator[Row]:
         with world() as folder:
             row = compare(
                 f"resident memory of a supervisor of {replicas} running replicas; floor: python -I -S",
-                floor=_bare_interpreter,
+                floor=lambda: _bare_interpreter()[0],
                 ours=lambda folder=folder, replicas=replicas: _supervisor(folder, replicas)[0],
                 target="ours <= 10 MB" if replicas == 1 else "<= 2 kB a replica more",
                 rounds=min(3, settings.rounds),
@@ -28,7 +28,7 @@ def rows(settings: Settings) -> Iterator[Row]:
     with world() as folder:
         yield compare(
             "memory of its own (private pages) of a supervisor of 1 replica",
-            floor=lambda: _bare_interpreter("own"),
+            floor=lambda: _bare_interpreter()[1],
             ours=lambda: _supervisor(folder, 1)[1],
             target="ours <= 4 MB",
             rounds=min(3, settings.rounds),
@@ -42,17 +42,18 @@ def _per_replica(figures: dict[int, float]) -> str:
     return f"{(most - few) * 1024 / max(1, many - 1):.2f} kB a replica"
 
 
-def _bare_interpreter(which: str = "rss") -> float:
-    process = subprocess.Popen(
-        [sys.executable, "-I", "-S", "-c", "import os; os.write(1, b'x'); os.read(0, 1)"],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-    )
+def _bare_interpreter() -> tuple[float, float]:
+    return memory_of([sys.executable, "-I", "-S", "-c", "import os; os.write(1, b'x'); os.read(0, 1)"])
+
+
+def memory_of(argv: Sequence[str]) -> tuple[float, float]:
+    """(resident, private) MB of a program that writes a byte when it is ready, and then reads one."""
+    process = subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
     assert process.stdout
     process.stdout.read(1)
-    rss, own = memory_mb(process.pid)
+    found = memory_mb(process.pid)
     process.communicate(b"x")
-    return own if which == "own" else rss
+    return found
 
 
 _made = 0

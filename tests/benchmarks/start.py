@@ -1,7 +1,11 @@
 """P1: what it costs to start a command, as a whole process, against a bare `python -c pass`."""
 
+import json
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from ruamel.yaml import YAML
 
 from tests.benchmarks.measure import Row, Settings, compare
 from tests.benchmarks.peers import peer
@@ -36,7 +40,9 @@ def rows(settings: Settings) -> Iterator[Row]:
             rounds=settings.rounds,
         )
         (folder / "long.launcher.yaml").write_text(long_job("long"))
-        (folder / "long.launcher.toml").write_text(LONG_TOML)
+        (folder / "long.launcher.toml").write_text(
+            "\n".join(_toml(YAML(typ="safe").load(long_job("long-toml"))))
+        )
         yield _whole_process(["validate", "long.launcher.yaml", "--no-cache"], "<= 18", settings)
         yield _whole_process(["validate", "long.launcher.toml", "--no-cache"], "<= 16", settings)
         yield _saved_plan(settings)
@@ -70,66 +76,11 @@ def _saved_plan(settings: Settings) -> Row:
     )
 
 
-LONG_TOML = """\
-version = 1
-name = "long-toml"
-description = "Train and evaluate on two replicas each."
-scheduler = "local_cwd"
-timeout = "2h"
-enabled = true
-
-[vars]
-dataset = { type = "str", default = "mnist" }
-
-[vars.epochs]
-type = "int"
-default = 3
-min = 1
-help = "passes over the data"
-
-[vars.precision]
-type = "str"
-default = "fp32"
-choices = ["fp32", "bf16"]
-
-[cfg]
-grace_s = 5
-
-[roles.trainer]
-entrypoint = "python"
-args = [
-  "-m", "train",
-  "--epochs", "$<var.epochs>",
-  "--dataset", "$<var.dataset>",
-  "--precision", "$<var.precision>",
-  "--run", "$<app_id>",
-  "--rank", "$<replica_id>",
-]
-num_replicas = 2
-max_retries = 2
-retry_policy = "replica"
-resource = { cpu = 2, gpu = 0, memory = "4GiB" }
-port_map = { tcp_store = 29500 }
-
-[roles.trainer.env]
-RUN_ID = "$<app_id>"
-OMP_NUM_THREADS = 4
-DATA_DIR = "$<job.dir>/data"
-
-[roles.evaluator]
-entrypoint = "python"
-args = ["-m", "evaluate", "--run", "$<app_id>"]
-num_replicas = 2
-resource = { cpu = 1, memory = "2GiB" }
-
-[roles.evaluator.env]
-RUN_ID = "$<app_id>"
-OMP_NUM_THREADS = 2
-
-[metadata]
-team = "vision"
-
-[lifecycle]
-on_failed = "rerun"
-max_attempts = 3
-"""
+def _toml(table: Mapping[str, Any], path: Sequence[str] = ()) -> Iterator[str]:
+    """Yield the lines of a table in TOML, whose plain values are those of JSON."""
+    inner = {key: value for key, value in table.items() if isinstance(value, Mapping)}
+    if path and table.keys() - inner:
+        yield f"[{'.'.join(path)}]"
+    yield from (f"{key} = {json.dumps(value)}" for key, value in table.items() if key not in inner)
+    for key, value in inner.items():
+        yield from _toml(value, (*path, key))

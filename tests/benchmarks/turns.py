@@ -10,7 +10,7 @@ from tests import processes
 from tests.benchmarks.measure import Row, Settings, compare, once
 from tests.benchmarks.memory import memory_mb
 from tests.benchmarks.peers import peer
-from tests.benchmarks.world import launcher, took, world
+from tests.benchmarks.world import launcher, matrix, switches, took, world
 
 JOBS = 1_000
 HELD = 10_000
@@ -82,21 +82,8 @@ def _held(count: int, idle_s: int) -> Iterator[Row]:
         subprocess.run(launcher("cancel", "--yes", "many", "first"), capture_output=True, check=False)
 
 
-def matrix(name: str, count: int, role: str) -> str:
-    """Write a job file with `count` jobs."""
-    numbers = ", ".join(map(str, range(count)))
-    text = f"version: 1\nname: {name}\nmatrix: {{n: [{numbers}]}}\nroles:\n  main: {{{role}}}\n"
-    Path(f"{name}.launcher.yaml").write_text(text)
-    return f"{name}.launcher.yaml"
-
-
 def settle(pids: list[int]) -> None:
     """Wait until none of the processes runs any more."""
     seen = -1
     while seen != (seen := switches(pids)):
         time.sleep(0.3)
-
-
-def switches(pids: list[int]) -> int:
-    lines = [line for pid in pids for line in Path(f"/proc/{pid}/status").read_text().splitlines()]
-    return sum(int(line.split()[1]) for line in lines if "ctxt_switches" in line)

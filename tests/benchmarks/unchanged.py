@@ -7,10 +7,10 @@ from pathlib import Path
 from launcher import load_jobs, make_plan
 from launcher.paths import make_token
 from launcher.schedulers.registry import open_store
-from launcher.specs.attempt import Attempt
 from tests.benchmarks.measure import Row, Settings, compare
 from tests.benchmarks.start import PASS
-from tests.benchmarks.world import job, launcher, long_job, took, world
+from tests.benchmarks.world import job, launcher, long_job, matrix, took, world
+from tests.unit.state.attempts import attempt
 
 
 def rows(settings: Settings) -> Iterator[Row]:
@@ -36,15 +36,13 @@ def rows(settings: Settings) -> Iterator[Row]:
         _succeed(str(jobs))
         yield _per_file(["plan", "jobs"], count, "<= 0.3 ms", settings)
         yield _miss(f"{count} files, one changed", ["validate", "jobs"], folder, settings.fewer(5))
-        yield from _matrix(folder, settings)
+        yield from _matrix(settings)
 
 
-def _matrix(folder: Path, settings: Settings) -> Iterator[Row]:
+def _matrix(settings: Settings) -> Iterator[Row]:
     """Plans and statuses of the jobs of one file, which have all succeeded."""
     count = settings.size(10_000)
-    jobs = f"matrix: {{n: {{range: [0, {count}]}}}}\nroles: {{main: {{entrypoint: 'true'}}}}\n"
-    (folder / "sweep.launcher.yaml").write_text(f"version: 1\nname: sweep\n{jobs}")
-    _succeed("sweep.launcher.yaml")
+    _succeed(matrix("sweep", count, "entrypoint: 'true'"))
     for argv in (["plan", "sweep.launcher.yaml"], ["status", "sweep"]):
         for form in ([], ["--json"]):
             yield compare(
@@ -58,28 +56,18 @@ def _matrix(folder: Path, settings: Settings) -> Iterator[Row]:
 
 def _succeed(files: str) -> None:
     """Record a success of each job, as if it had run."""
-    home = make_token()
-    made = [
-        Attempt(
-            key=step.key,
-            number=1,
-            app_id=step.app_id,
-            scheduler=step.launch.scheduler,
-            digest=step.digest,
-            document=dict(step.document),
-            origin=step.launch.origin,
-            path=step.launch.file,
-            matrix=step.launch.matrix,
-            home=home,
-            created_at=1.0,
-            started_at=2.0,
-            ended_at=3.0,
-            exit_code=0,
-            state="succeeded",
-        )
-        for step in make_plan(load_jobs(files)).steps
-        if step.launch is not None
-    ]
+    ended = {"state": "succeeded", "exit_code": 0, "home": make_token()}
+    ended |= {"created_at": 1.0, "started_at": 2.0, "ended_at": 3.0}
+    made = []
+    for step in make_plan(load_jobs(files)).steps:
+        if step.launch is not None:
+            of_job = {
+                "scheduler": step.launch.scheduler,
+                "origin": step.launch.origin,
+                "path": step.launch.file,
+            }
+            of_job |= {"digest": step.digest, "document": dict(step.document), "matrix": step.launch.matrix}
+            made.append(attempt(step.key, **of_job, **ended))
     with open_store() as store:
         store.record_all(made)
 

@@ -3,12 +3,14 @@
 import os
 import select
 import subprocess
+import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
 
+from tests import processes
 from tests.benchmarks.measure import Row, Settings, compare
-from tests.benchmarks.world import job, launcher, took, world
+from tests.benchmarks.world import job, launcher, switches, took, world
 
 IDLE_S = 5
 
@@ -86,8 +88,6 @@ def _scheduler_wait(folder: Path) -> float:
 
 def _opener(fifo: Path, pause_s: float = 0.05) -> subprocess.Popen[str]:
     """Start a process that holds the gate, waits a moment after a signal, notes the time and opens it."""
-    import sys
-
     script = (
         "import sys, time\n"
         f"gate = open({str(fifo)!r}, 'w')\n"
@@ -119,10 +119,10 @@ def _idle_wakeups(folder: Path, idle_s: int) -> float:
     _apply(folder, f"read x <{fifo}")
     with open(fifo, "w") as gate:
         waiting = _waiting()
-        pids = [waiting, *_supervisors()]
-        before = sum(map(_switches, pids))
+        pids = [waiting, *processes.supervisors(os.environ["LAUNCHER_HOME"]).values()]
+        before = switches(pids)
         time.sleep(idle_s)
-        after = sum(map(_switches, pids))
+        after = switches(pids)
         gate.write("go\n")
         gate.flush()
         os.waitpid(waiting, 0)
@@ -147,22 +147,11 @@ def _waiting() -> int:
         argv[0], argv, os.environ, file_actions=[(os.POSIX_SPAWN_OPEN, 1, os.devnull, os.O_WRONLY, 0)]
     )
     seen = -1
-    while seen != (seen := _switches(pid)) or _state(pid) != "S":
+    while seen != (seen := switches([pid])) or _state(pid) != "S":
         time.sleep(0.1)
     return pid
-
-
-def _switches(pid: int) -> int:
-    with open(f"/proc/{pid}/status") as file:
-        return sum(int(line.split()[1]) for line in file if "ctxt_switches" in line)
 
 
 def _state(pid: int) -> str:
     with open(f"/proc/{pid}/stat") as file:
         return file.read().rpartition(")")[2].split()[0]
-
-
-def _supervisors() -> list[int]:
-    from tests import processes
-
-    return list(processes.supervisors(os.environ["LAUNCHER_HOME"]).values())

@@ -1,7 +1,6 @@
 """P12b: the memory of the watchers of many Docker apps, and the number of event streams that they read."""
 
 import os
-import subprocess
 import sys
 from collections.abc import Iterator
 from typing import Any
@@ -10,7 +9,7 @@ from launcher.schedulers import get_scheduler
 from launcher.specs.app import AppDef, Role
 from tests import processes
 from tests.benchmarks.measure import Row, Settings, once
-from tests.benchmarks.memory import memory_mb
+from tests.benchmarks.memory import memory_mb, memory_of
 from tests.benchmarks.world import world
 from tests.engines import tidy
 from tests.engines.docker import Daemon
@@ -31,7 +30,9 @@ def rows(settings: Settings) -> Iterator[Row]:
     count = settings.size(200)
     with world() as folder, Proxy(folder / "p.sock", everything) as proxy:
         os.environ["DOCKER_HOST"] = proxy.host
-        follower = _follower()
+        follower, _ = memory_of(
+            [sys.executable, "-c", _FOLLOWER]
+        )  # it reads the event stream, and that is all
         scheduler: Any = get_scheduler("local_docker", tidy.new_token(), detach=True)
         role = Role("r", SHELL_IMAGE, entrypoint="sleep", args=["10000"])
         apps = [scheduler.submit(AppDef("app", [role]), {}) for _ in range(count)]
@@ -48,14 +49,3 @@ def rows(settings: Settings) -> Iterator[Row]:
             scheduler.cancel(each, grace_s=0)
         scheduler.close()
     Daemon().remove(tidy.of_token(scheduler.session_name, Daemon().everything()))
-
-
-def _follower() -> float:
-    """Resident MB of a process that reads the event stream, and does nothing else."""
-    argv = [sys.executable, "-c", _FOLLOWER]
-    process = subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
-    assert process.stdout
-    process.stdout.read(1)
-    found, _ = memory_mb(process.pid)
-    process.communicate(b"x")
-    return found

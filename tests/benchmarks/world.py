@@ -6,7 +6,7 @@ import shutil
 import sys
 import tempfile
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 from tests import processes
@@ -66,6 +66,20 @@ def job(name: str, script: str, *, replicas: int = 1) -> str:
         f"version: 1\nname: {name}\nroles:\n  main:\n    entrypoint: sh\n"
         f"    args: [-c, {json.dumps(script)}]\n    num_replicas: {replicas}\n"
     )
+
+
+def matrix(name: str, count: int, role: str) -> str:
+    """Write a job file with `count` jobs of one role, here; returns its name."""
+    file = Path(f"{name}.launcher.yaml")
+    axis = f"{{n: {{range: [0, {count}]}}}}"
+    file.write_text(f"version: 1\nname: {name}\nmatrix: {axis}\nroles: {{main: {{{role}}}}}\n")
+    return str(file)
+
+
+def switches(pids: Iterable[int]) -> int:
+    """Return how often the processes have given up a processor so far."""
+    lines = [line for pid in pids for line in Path(f"/proc/{pid}/status").read_text().splitlines()]
+    return sum(int(line.split()[1]) for line in lines if "ctxt_switches" in line)
 
 
 def long_job(name: str) -> str:

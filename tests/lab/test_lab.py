@@ -118,7 +118,6 @@ def files_of_several(tree: Path) -> Iterator[Path]:
 
 
 @pytest.mark.slow
-@pytest.mark.slow
 @pytest.mark.parametrize("target", thinned([*TARGETS], first=1, every=2))
 def test_jobs_of_one_file_compile_to_the_same_in_separate_files(
     trees: Path, tmp_path: Path, target: str | None
@@ -137,7 +136,6 @@ def test_jobs_of_one_file_compile_to_the_same_in_separate_files(
     assert all_facts(tmp_path / "apart", target) == all_facts(trees / "shared", target)
 
 
-@pytest.mark.slow
 @pytest.mark.slow
 @pytest.mark.parametrize("target", thinned([*TARGETS], every=2))
 def test_jobs_of_one_folder_compile_to_the_same_in_one_file(

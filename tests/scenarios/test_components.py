@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.plugin.package import distribution
+
 FILES = Path(__file__).parent / "components"
 TRAINER = ["--image", "none", "--epochs", "3", "--resume", "yes", "--seed=6", "--env", "MODE=fast"]
 
@@ -70,10 +72,7 @@ def test_a_wrong_command_line_is_one_clear_error(scenario, words, code, message)
 def plugins(files):
     """Two installed packages: one whose components have no prefix, and one that cannot be imported."""
     for name, module in (("good", "trainer"), ("broken", "broken_package.jobs")):
-        info = files.folder / f"{name}-1.dist-info"
-        info.mkdir()
-        (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: 1\n")
-        (info / "entry_points.txt").write_text(f"[launcher.components]\n_{name} = {module}\n")
+        distribution(files.folder, name, "launcher.components", {f"_{name}": module})
     (files.folder / "broken_package").mkdir()
     (files.folder / "broken_package" / "__init__.py").write_text("raise RuntimeError('no driver')\n")
     env = {**os.environ, "PYTHONPATH": f"{files.folder}:{os.environ.get('PYTHONPATH', '')}"}

@@ -105,11 +105,8 @@ class Pair:
     right: str = "r"
 
 
-def test_an_instance_survives_pickling() -> None:
+def test_instances_survive_pickling_and_hash_by_their_fields() -> None:
     assert pickle.loads(pickle.dumps(Pair(1))) == Pair(1)
-
-
-def test_instances_with_equal_fields_hash_alike() -> None:
     assert len({Pair(1), Pair(1), Pair(2)}) == 2
 
 

@@ -73,14 +73,20 @@ def test_every_condition_of_fail_on_is_in_the_table():
     assert f"--fail-on {','.join(FAIL_ON)}" in text
 
 
-def test_every_state_of_an_attempt_is_in_the_table():
-    states = keyed("plan-and-apply", "States of an attempt")
-    assert states.keys() == LIVE_STATES | ENDED_STATES, row_in("plan-and-apply", "States of an attempt")
+ROWS = [
+    ("plan-and-apply", "States of an attempt", LIVE_STATES | ENDED_STATES),
+    ("plan-and-apply", "Lifecycle", set(Lifecycle.__dataclass_fields__)),
+    (
+        "environment",
+        "Macros",
+        {f"$<{name}>" for name in (*RUN_MACROS, "role.NAME.host", "needs.NAME.output_dir")},
+    ),
+]
 
 
-def test_every_field_of_a_lifecycle_is_in_the_table():
-    listed = keyed("plan-and-apply", "Lifecycle").keys()
-    assert listed == set(Lifecycle.__dataclass_fields__), row_in("plan-and-apply", "Lifecycle")
+@pytest.mark.parametrize(("page", "heading", "known"), ROWS, ids=[heading for _, heading, _ in ROWS])
+def test_a_table_has_a_row_for_each_state_field_and_macro(page, heading, known):
+    assert keyed(page, heading).keys() == known, row_in(page, heading)
 
 
 def test_every_field_that_a_scheduler_may_reject_is_named_for_its_author():
@@ -121,14 +127,6 @@ def exceptions() -> list[type[LauncherError]]:
         for each in vars(launcher.errors).values()
         if isinstance(each, type) and issubclass(each, LauncherError)
     ]
-
-
-def test_every_macro_is_in_the_table():
-    assert {name.strip("$<>") for name in keyed("environment", "Macros")} == {
-        *RUN_MACROS,
-        "role.NAME.host",
-        "needs.NAME.output_dir",
-    }
 
 
 @pytest.mark.slow

@@ -11,10 +11,17 @@ import pytest
 from launcher.files import project_file, read_regular, remove_leftovers, write_whole
 
 
-def test_a_file_is_read_up_to_the_limit(tmp_path: Path):
+def test_a_file_and_a_pipe_that_the_shell_hands_over_are_read_up_to_a_limit(tmp_path: Path):
     (tmp_path / "file").write_text("text")
     assert read_regular(str(tmp_path / "file")) == b"text"
     assert read_regular(str(tmp_path / "file"), 2) == b"te"
+    reader, writer = os.pipe()
+    os.write(writer, b"text")
+    os.close(writer)
+    try:
+        assert read_regular(f"/dev/fd/{reader}") == b"text"
+    finally:
+        os.close(reader)
 
 
 def test_a_path_that_is_no_regular_file_is_refused_without_being_opened(
@@ -33,16 +40,6 @@ def test_a_path_that_is_no_regular_file_is_refused_without_being_opened(
                 read_regular(path)
 
 
-def test_a_pipe_that_the_shell_hands_over_is_read():
-    reader, writer = os.pipe()
-    os.write(writer, b"text")
-    os.close(writer)
-    try:
-        assert read_regular(f"/dev/fd/{reader}") == b"text"
-    finally:
-        os.close(reader)
-
-
 def test_the_project_file_is_the_nearest_one_in_the_work_tree(tmp_path: Path):
     inner = tmp_path / "tree" / "a" / "b"
     inner.mkdir(parents=True)
@@ -56,22 +53,21 @@ def test_the_project_file_is_the_nearest_one_in_the_work_tree(tmp_path: Path):
     assert project_file(str(inner)) == str(tmp_path / "tree" / "launcher.toml")
 
 
-def test_a_write_that_fails_leaves_the_file_as_it_was(tmp_path: Path):
-    path = tmp_path / "folder" / "file"
-    path.parent.mkdir()
-    write_whole(str(path), "old\n", mode=0o600)
-    with pytest.raises(UnicodeEncodeError):
-        write_whole(str(path), "new\ud800")
-    assert path.read_bytes() == b"old\n"
-    assert path.stat().st_mode & 0o777 == 0o600
-    assert os.listdir(path.parent) == ["file"]
-
-
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
     made = tmp_path / "f"
     made.mkdir()
     return made
+
+
+def test_a_write_that_fails_leaves_the_file_as_it_was(folder: Path):
+    path = folder / "file"
+    write_whole(str(path), "old\n", mode=0o600)
+    with pytest.raises(UnicodeEncodeError):
+        write_whole(str(path), "new\ud800")
+    assert path.read_bytes() == b"old\n"
+    assert path.stat().st_mode & 0o777 == 0o600
+    assert os.listdir(folder) == ["file"]
 
 
 @pytest.mark.slow

@@ -9,17 +9,8 @@ import pytest
 from launcher import paths
 
 HEAVY = {
-    "docker",
-    "jsonschema",
-    "pydantic",
-    "pydantic_core",
-    "requests",
-    "rich",
-    "ruamel",
-    "shtab",
-    "textual",
-    "tomli",
-    "yaml",
+    *{"docker", "jsonschema", "pydantic", "pydantic_core", "requests", "rich", "ruamel", "shtab", "textual"},
+    *{"tomli", "yaml"},
 }
 SLOW = {
     *{"asyncio", "concurrent", "contextlib", "dataclasses", "enum", "importlib", "inspect", "json"},
@@ -44,10 +35,7 @@ NOT_FOR_VALIDATE = {
 NOT_FOR_A_SAVED_PLAN = {
     *{"_hashlib", "argparse", "dataclasses", "gettext", "inspect", "multiprocessing", "shlex", "tempfile"},
     *{"textwrap", "threading", "traceback"},
-    *{
-        "launcher.inventory.find",
-        "launcher.schedulers.workspaces",
-    },
+    *{"launcher.inventory.find", "launcher.schedulers.workspaces"},
     *{f"launcher.schedulers.local.{name}" for name in ("filewatch", "logfiles", "logs")},
 }
 """What only a failure, an interrupt, a workspace or a reader of logs needs."""
@@ -74,24 +62,10 @@ NOT_FOR_A_SUPERVISOR = {
 }
 """What only an undone submission, a failure, a restart or a client needs."""
 
+FREQUENT = ["list", "status", "status job", "logs job", "wait job", "--help"]
 EVERYDAY = [
-    ["list"],
-    ["status"],
-    ["status", "job"],
-    ["logs", "job"],
-    ["wait", "job"],
-    ["cancel", "job"],
-    ["describe", "job"],
-]
-EVERYDAY += [
-    ["queue"],
-    ["queue", "--json"],
-    ["--help"],
-    ["--version"],
-    ["version"],
-    ["top", "--help"],
-    ["list", "--json"],
-    ["status", "job", "--json"],
+    *("cancel job", "describe job", "queue", "queue --json", "--version", "version", "top --help"),
+    *("list --json", "status job --json"),
 ]
 
 
@@ -126,17 +100,12 @@ def finished(scenario):
     return scenario
 
 
-@pytest.mark.parametrize("argv", EVERYDAY, ids=" ".join)
-def test_everyday_commands_load_nothing_heavy(finished, argv):
-    assert loaded_by(argv) & HEAVY == set()
-
-
-FREQUENT = [["list"], ["status"], ["status", "job"], ["logs", "job"], ["wait", "job"], ["--help"]]
-
-
-@pytest.mark.parametrize("argv", FREQUENT, ids=" ".join)
-def test_the_most_frequent_commands_leave_the_slow_parts_of_the_standard_library_alone(finished, argv):
-    assert loaded_by(argv) & SLOW == set()
+def test_everyday_commands_load_nothing_heavy_and_the_most_frequent_ones_nothing_slow(finished):
+    loaded = {command: loaded_by(command.split()) for command in (*FREQUENT, *EVERYDAY)}
+    heavy = {command: found & HEAVY for command, found in loaded.items()}
+    assert {command: found for command, found in heavy.items() if found} == {}
+    slow = {command: loaded[command] & SLOW for command in FREQUENT}
+    assert {command: found for command, found in slow.items() if found} == {}
 
 
 def test_a_wait_records_the_end_of_its_job_without_the_slow_parts_of_the_standard_library(scenario):

@@ -10,40 +10,20 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[2]
 FILES = sorted((ROOT / "launcher").rglob("*.py"))
 
-RANK = {
-    "dataclass": 0,
-    "errors": 0,
-    "paths": 0,
-    "command": 0,
-    "cachefolder": 0,
-    "ci_environment": 0,
-    "files": 0,
-    "git": 0,
-    "hashes": 0,
-    "database": 0,
-    "indented": 0,
-    "looks": 0,
-    "outages": 0,
-    "secrets": 0,
-    "filelock": 0,
-    "text": 0,
-    "unpacking": 0,
-    "holding": 0,
-    "specs": 1,
-    "apps": 1,  # programs of their own, of the standard library alone
-}
-RANK |= {"turns": 2, "state": 2, "components": 3, "schedulers": 3, "plan": 3, "workspace": 3}
-RANK |= {
-    "jobfile": 4,
-    "runner": 4,
-    "convert": 5,
-    "apply": 5,
-    "inventory": 6,
-    "ci": 7,
-    "notify": 7,
-    "cli": 8,
-    "__main__": 9,
-}
+LAYERS = (
+    "dataclass errors paths command cachefolder ci_environment files git hashes database indented looks"
+    " outages secrets filelock text unpacking holding",
+    "specs apps",  # apps are programs of their own, of the standard library alone
+    "turns state",
+    "components schedulers plan workspace",
+    "jobfile runner",
+    "convert apply",
+    "inventory",
+    "ci notify",
+    "cli",
+    "__main__",
+)
+RANK = {name: rank for rank, names in enumerate(LAYERS) for name in names.split()}
 JOBFILE_ROOMS = {"diagnostic": 0, "text": 1, "model": 2, "messages": 3}
 JOBFILE_ROOMS |= {"compile": 4, "schema": 4, "format": 4}
 FACES = {

@@ -3,7 +3,6 @@
 Each test runs a copy of the package in which roles have one more field, `novelty`.
 """
 
-import json
 import os
 import re
 import shutil
@@ -12,6 +11,8 @@ import sys
 from pathlib import Path
 
 import pytest
+
+from launcher.specs import AppDef, JobKey, Launch, Role, digest, document
 
 ROOT = Path(__file__).resolve().parents[2]
 MODEL = """\
@@ -59,6 +60,16 @@ def package(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+def _digest_today() -> str:
+    app = AppDef("train", [Role("main", "", entrypoint="python", num_replicas=2)])
+    key = JobKey("default", "default", "train")
+    return digest(document(Launch(key=key, app=app, scheduler="local_cwd", root="/", file="f", origin="o")))
+
+
+TODAY = _digest_today()
+"""The digest of the same job without the field."""
+
+
 def _add(path: Path, line: str, *, before: str) -> None:
     text = path.read_text()
     assert text.count(before) == 1
@@ -67,26 +78,31 @@ def _add(path: Path, line: str, *, before: str) -> None:
 
 def _run(folder: Path, script: str) -> None:
     env = {**os.environ, "PYTHONPATH": str(folder)}
-    command = [sys.executable, "-P" if sys.version_info >= (3, 11) else "-s", "-c", HEAD + script]
+    alone = "-P" if sys.version_info >= (3, 11) else "-s"
+    command = [sys.executable, alone, "-c", f"{HEAD}TODAY = {TODAY!r}\n{script}"]
     got = subprocess.run(command, cwd=folder, env=env, capture_output=True, text=True, check=False)
     assert got.returncode == 0, got.stderr
 
 
-def test_a_job_file_takes_the_new_field(package: Path) -> None:
-    _run(
-        package,
-        """
+QUICK = ("a job file takes the new field", "a plan shows a change of the new field")
+PROGRAMS = {
+    "a job file takes the new field": """
 assert launch("    novelty: 5").app.roles[0].novelty == 5
 assert launch("").app.roles[0].novelty == 0
 """,
-    )
-
-
-@pytest.mark.slow
-def test_a_wrong_value_of_the_new_field_is_reported(package: Path) -> None:
-    _run(
-        package,
-        """
+    "a plan shows a change of the new field": """
+from launcher.plan.diff import diff
+from launcher.plan.schema import PLAN
+from launcher.plan.shapes import faults_in
+from launcher.specs import document
+old, new = (document(launch(f"    novelty: {n}")) for n in (5, 7))
+assert [str(change) for change in diff(old, new)] == ["~ roles.main.novelty: 5 → 7"]
+of_job = PLAN["properties"]["jobs"]["items"]["properties"]
+shape = of_job["launch"]["properties"]["document"]
+assert [*faults_in(shape, new, "")] == []
+assert [*faults_in(shape, {**new, "roles": [{**new["roles"][0], "novelty": "x"}]}, "")] != []
+""",
+    "a wrong value of the new field is reported": """
 from launcher.specs import AppDef, Role, check_app
 message = "`novelty` of role `main` must be a whole number, not `true`"
 assert said("    novelty: true") == [f"wrong-type {message}"]
@@ -100,14 +116,7 @@ assert [one.message for one in check_app(AppDef("a", [role]))] == [
     "novelty is an integer of 0 or more, got -1"
 ]
 """,
-    )
-
-
-@pytest.mark.slow
-def test_formatting_and_schema_know_the_new_field(package: Path) -> None:
-    _run(
-        package,
-        """
+    "formatting and schema know the new field": """
 from launcher.jobfile.format import format_text
 from launcher.jobfile.format.style import fields
 from launcher.jobfile.schema.job import job_schema
@@ -117,73 +126,21 @@ made = job_schema()["$defs"]
 assert made["RoleSpec"]["properties"]["novelty"]["default"] == 0
 assert "Example: `10`" in made["RoleSpecOverlay"]["properties"]["novelty"]["description"]
 """,
-    )
-
-
-@pytest.mark.slow
-def test_the_digest_covers_the_new_field_only_where_it_is_set(package: Path) -> None:
-    known = json.loads((ROOT / "tests/golden/example-digests.json").read_text())
-    assert known
-    _run(
-        package,
-        f"""
+    "the digest covers the new field only where it is set, and it crosses to another process": """
+from launcher.components.evaluate import app_from_json, app_to_json
 from launcher.specs import app_from_document, digest, document, renormalise
-plain, set_ = document(launch("")), document(launch("    novelty: 5"))
-assert digest(plain) == digest(document(launch("    novelty: 0"))) != digest(set_)
-assert plain["roles"] == [{{"name": "main", "entrypoint": "python", "num_replicas": 2}}]
-assert set_["roles"] == [{{**plain["roles"][0], "novelty": 5}}]
-assert app_from_document(set_, "train", {{}}) == launch("    novelty: 5").app
-assert renormalise(set_) == set_
-assert digest(plain) == {_digest_today()!r}
-""",
-    )
-
-
-def _digest_today() -> str:
-    from launcher.specs import AppDef, JobKey, Launch, Role, digest, document
-
-    app = AppDef("train", [Role("main", "", entrypoint="python", num_replicas=2)])
-    key = JobKey("default", "default", "train")
-    return digest(document(Launch(key=key, app=app, scheduler="local_cwd", root="/", file="f", origin="o")))
-
-
-@pytest.mark.slow
-def test_an_app_with_the_new_field_crosses_to_another_process(package: Path) -> None:
-    _run(
-        package,
-        """
-from launcher.specs.appdata import from_json, to_json
 from launcher.specs.macros import macros
+plain, set_ = document(launch("")), document(launch("    novelty: 5"))
+assert digest(plain) == digest(document(launch("    novelty: 0"))) == TODAY != digest(set_)
+assert plain["roles"] == [{"name": "main", "entrypoint": "python", "num_replicas": 2}]
+assert set_["roles"] == [{**plain["roles"][0], "novelty": 5}]
 app = launch("    novelty: 5").app
-assert from_json(json.loads(json.dumps(to_json(app)))) == app
+assert app_from_document(set_, "train", {}) == app
+assert renormalise(set_) == set_
+assert app_from_json(json.loads(json.dumps(app_to_json(app)))) == app
 assert macros.Values("", "a", "0", "R").apply(app.roles[0]).novelty == 5
 """,
-    )
-
-
-def test_a_plan_shows_a_change_of_the_new_field(package: Path) -> None:
-    _run(
-        package,
-        """
-from launcher.plan.diff import diff
-from launcher.plan.schema import PLAN
-from launcher.plan.shapes import faults_in
-from launcher.specs import document
-old, new = (document(launch(f"    novelty: {n}")) for n in (5, 7))
-assert [str(change) for change in diff(old, new)] == ["~ roles.main.novelty: 5 → 7"]
-of_job = PLAN["properties"]["jobs"]["items"]["properties"]
-shape = of_job["launch"]["properties"]["document"]
-assert [*faults_in(shape, new, "")] == []
-assert [*faults_in(shape, {**new, "roles": [{**new["roles"][0], "novelty": "x"}]}, "")] != []
-""",
-    )
-
-
-@pytest.mark.slow
-def test_compile_and_convert_write_the_new_field(package: Path) -> None:
-    _run(
-        package,
-        """
+    "compile and convert write the new field": """
 import pathlib
 from launcher.cli.convert import _roles
 from launcher.cli.compile import job_text
@@ -195,7 +152,17 @@ assert any(" ".join(line.split()) == "novelty: 5 # train.launcher.yaml:7" for li
 assert _roles(made.launches[0].app)["roles"]["main"]["novelty"] == 5
 assert "novelty" not in _roles(launch("").app)["roles"]["main"]
 """,
-    )
+}
+
+
+def lane(title: str) -> object:
+    marks = () if title in QUICK else pytest.mark.slow
+    return pytest.param(PROGRAMS[title], id=title, marks=marks)
+
+
+@pytest.mark.parametrize("program", [lane(title) for title in PROGRAMS])
+def test_all_parts_of_the_package_know_the_new_field(package: Path, program: str) -> None:
+    _run(package, program)
 
 
 ALLOWED = {

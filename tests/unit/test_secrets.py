@@ -11,9 +11,11 @@ from launcher.secrets import missing, resolve
 CANARY = "canary-3f81c2"
 
 
-def test_a_secret_is_read_from_an_environment_variable(monkeypatch: pytest.MonkeyPatch):
+def test_a_secret_is_read_from_a_variable_and_from_a_file_below_home(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setenv("API_KEY", f" {CANARY}\n")
     assert resolve("env:API_KEY") == f" {CANARY}\n"
+    Path(os.environ["HOME"], ".key").write_text(CANARY)
+    assert resolve("file:~/.key") == CANARY
 
 
 @pytest.mark.parametrize(
@@ -25,11 +27,6 @@ def test_a_secret_is_read_from_a_file_without_its_last_line_end(tmp_path: Path, 
     assert resolve(f"file:{file}") == value
 
 
-def test_a_secret_is_read_from_a_file_below_home(tmp_path: Path):
-    Path(os.environ["HOME"], ".key").write_text(CANARY)
-    assert resolve("file:~/.key") == CANARY
-
-
 def failure(reference: str) -> str:
     with pytest.raises(SecretError) as failed:
         resolve(reference)
@@ -38,24 +35,21 @@ def failure(reference: str) -> str:
     return str(failed.value)
 
 
-def test_a_missing_variable_or_file_is_an_error(tmp_path: Path):
-    assert failure("env:NOT_THERE") == "the environment variable NOT_THERE is not set"
-    assert failure(f"file:{tmp_path}/no") == f"cannot read {tmp_path}/no: No such file or directory"
-
-
-def test_an_empty_secret_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+def test_a_missing_an_empty_and_an_irregular_secret_are_errors(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
     monkeypatch.setenv("EMPTY", "")
     (tmp_path / "key").write_text("\n")
-    assert (failure("env:EMPTY"), failure(f"file:{tmp_path}/key")) == (
-        "EMPTY is empty",
-        f"{tmp_path}/key is empty",
-    )
-
-
-def test_a_secret_is_read_from_regular_files_alone(tmp_path: Path):
     os.mkfifo(tmp_path / "pipe")
-    assert failure(f"file:{tmp_path}/pipe") == f"{tmp_path}/pipe is not a file"
-    assert failure(f"file:{tmp_path}") == f"{tmp_path} is not a file"
+    for reference, why in {
+        "env:NOT_THERE": "the environment variable NOT_THERE is not set",
+        f"file:{tmp_path}/no": f"cannot read {tmp_path}/no: No such file or directory",
+        "env:EMPTY": "EMPTY is empty",
+        f"file:{tmp_path}/key": f"{tmp_path}/key is empty",
+        f"file:{tmp_path}/pipe": f"{tmp_path}/pipe is not a file",
+        f"file:{tmp_path}": f"{tmp_path} is not a file",
+    }.items():
+        assert failure(reference) == why
 
 
 @pytest.mark.parametrize(

@@ -26,17 +26,6 @@ def test_it(slurm_ssh):
     command = "sbatch --wrap 'sleep 600'; setsid sleep 599 >/dev/null 2>&1 &"
     subprocess.run(["ssh", "login1", command], check=True)
 """
-WRITES_TO_THE_TEST = """
-import subprocess
-def test_it(slurm_ssh):
-    import os
-    folder = slurm_ssh.shared
-    os.umask(0o077)
-    os.mkfifo(folder / "pipe")
-    here = subprocess.Popen(["cat", folder / "pipe"], stdout=subprocess.PIPE, text=True)
-    subprocess.run(["ssh", "login1", f"srun sh -c 'id -un; hostname; pwd' >{folder}/pipe"], check=True)
-    assert here.communicate()[0].split() == [slurm_ssh.user, "login1", f"/home/{slurm_ssh.user}"]
-"""
 
 
 @pytest.mark.slow
@@ -61,11 +50,6 @@ def test_a_job_that_a_test_leaves_behind_ssh_fails_it_and_all_of_its_user_goes(t
     assert not (slurm_ssh.folder / "home" / name).exists()
 
 
-def test_a_cluster_behind_ssh_has_its_own_host_and_user_and_shares_a_folder(tmp_path, slurm_ssh):
-    code, out = run_tests(tmp_path, WRITES_TO_THE_TEST, **{engine.THERE: str(slurm_ssh.folder)})
-    assert code == 0, out
-
-
 def test_nothing_is_left_of_a_cluster_whose_daemons_were_killed(own_slurm):
     cluster = own_slurm()
     script = 'trap "" TERM; echo $$ >"$0"; while :; do sleep 9; done'
@@ -81,14 +65,3 @@ def test_nothing_is_left_of_a_cluster_whose_daemons_were_killed(own_slurm):
     assert not cluster.folder.exists()
     assert str(cluster.folder) not in Path("/proc/self/mounts").read_text()
     assert processes.gone([replica, *daemons], timeout_s=60)
-
-
-def test_two_clusters_run_side_by_side_and_a_killed_daemon_comes_back(own_slurm):
-    one, other = own_slurm("--nodes", "1"), own_slurm("--nodes", "2", "--set", "MinJobAge=2")
-    one.run("sbatch", "--output=/dev/null", "--hold", "--wrap", "true")
-    assert (len(one.jobs()), len(other.jobs())) == (1, 0)
-    one.kill("slurmctld")
-    assert not one.answers()
-    one.start("slurmctld")
-    assert [job.state for job in one.jobs()] == ["PENDING"]
-    assert "MinJobAge               = 2 sec" in other.run("scontrol", "show", "config")

@@ -61,17 +61,10 @@ def test_two_swapped_letters_count_as_one_slip(one, other, slips):
     assert distance(one, other) == distance(other, one) == slips
 
 
-@pytest.mark.parametrize(
-    ("name", "known", "hint"),
-    [
-        ("log_dri", ["log_dir", "cwd"], "did you mean `log_dir`?"),
-        ("LOG", ["log"], "did you mean `log`?"),
-        ("zzz", ["b", "a"], "there are: a, b"),
-        ("zzz", [], None),
-    ],
-)
-def test_a_hint_is_the_nearest_name_or_all_of_them(name, known, hint):
-    assert name_hint(name, known) == hint
+def test_a_hint_is_the_nearest_name_or_all_of_them():
+    assert name_hint("log_dri", ["log_dir", "cwd"]) == "did you mean `log_dir`?"
+    assert name_hint("zzz", ["b", "a"]) == "there are: a, b"
+    assert name_hint("zzz", []) is None
 
 
 def test_paint_leaves_text_alone_without_colours():
@@ -133,17 +126,11 @@ def test_names_of_any_characters_have_one_order(names):
     [
         ("main/0 exited with 1", "", "main/0 exited with 1"),
         ("main/0 exited with 1", "main/1: boom", "main/0 exited with 1; main/1: boom"),
-        (
-            "main/0 exited with 1: KeyError: 'x'",
-            "main/0: KeyError: 'x'",
-            "main/0 exited with 1: KeyError: 'x'",
-        ),
+        ("main/0: exited: KeyError: 'x'", "main/0: KeyError: 'x'", "main/0: exited: KeyError: 'x'"),
         ("", "main/0: boom", "main/0: boom"),
     ],
 )
-def test_an_error_that_the_message_contains_already_is_not_repeated(
-    message: str, cause: str, text: str
-) -> None:
+def test_an_error_that_the_message_has_already_is_not_repeated(message: str, cause: str, text: str) -> None:
     assert with_cause(message, cause) == text
 
 

@@ -15,18 +15,12 @@ def run(module, *words):
     )
 
 
-def test_copy_takes_a_file_to_a_folder_that_is_not_there_yet(tmp_path):
+def test_copy_takes_a_file_to_a_new_folder_or_into_a_folder_under_its_name(tmp_path):
     (tmp_path / "a").write_text("x")
-    done = run("utils.copy_main", "--src", str(tmp_path / "a"), "--dst", f"file://{tmp_path}/b/c")
-    assert done.returncode == 0, done.stderr
-    assert (tmp_path / "b" / "c").read_text() == "x"
-
-
-def test_copy_to_a_folder_keeps_the_name(tmp_path):
-    (tmp_path / "a").write_text("x")
-    (tmp_path / "b").mkdir()
-    assert run("utils.copy_main", "--src", str(tmp_path / "a"), "--dst", str(tmp_path / "b")).returncode == 0
-    assert (tmp_path / "b" / "a").read_text() == "x"
+    for dst in (f"file://{tmp_path}/b/c", str(tmp_path / "b")):
+        done = run("utils.copy_main", "--src", str(tmp_path / "a"), "--dst", dst)
+        assert done.returncode == 0, done.stderr
+    assert [(tmp_path / "b" / name).read_text() for name in ("a", "c")] == ["x", "x"]
 
 
 @pytest.mark.parametrize("src", ["nowhere", "s3://bucket/key"])
@@ -43,11 +37,8 @@ def test_booth_prints_and_records_its_value(tmp_path):
     assert json.loads((tmp_path / "t" / "4").read_text()) == {"booth_eval": 0.0}
 
 
-def test_a_monitored_program_ends_with_its_own_code():
+def test_a_monitored_program_ends_with_its_own_code_or_is_stopped_when_its_time_is_up():
     assert run("utils.process_monitor", "--timeout=60", "--", "sh", "-c", "exit 3").returncode == 3
-
-
-def test_a_monitored_program_is_stopped_when_its_time_is_up():
     assert run("utils.process_monitor", "--timeout=0.1", "--", "sleep", "1000").returncode == 0
 
 

@@ -15,17 +15,16 @@ from launcher.errors import CommandError
 from tests import processes
 
 
-def test_standard_output_is_returned():
+def test_a_command_gets_its_input_and_runs_in_the_folder_asked_for(tmp_path: Path):
     assert run(["printf", "a\\nb"]) == "a\nb"
-
-
-def test_input_reaches_the_command_and_its_end_too():
     assert run(["cat"], input="hällo") == "hällo"
     assert run(["cat"]) == ""
-
-
-def test_the_command_runs_in_the_folder_asked_for(tmp_path: Path):
-    assert run(["pwd", "-P"], cwd=str(tmp_path)).strip() == os.path.realpath(tmp_path)
+    assert run(["sh", "-c", "echo none; exit 1"], ok=(0, 1)) == "none\n"
+    folder = tmp_path / "folder"
+    folder.mkdir()
+    name = os.fsdecode(b"caf\xe9")
+    (folder / name).touch()
+    assert run(["sh", "-c", "pwd -P; ls"], cwd=str(folder)) == f"{os.path.realpath(folder)}\n{name}\n"
 
 
 def test_variables_are_added_and_taken_away(monkeypatch: pytest.MonkeyPatch):
@@ -34,14 +33,6 @@ def test_variables_are_added_and_taken_away(monkeypatch: pytest.MonkeyPatch):
     assert "ADDED=2" in shown
     assert not [line for line in shown if line.startswith("GONE=")]
     assert [line for line in shown if line.startswith("PATH=")], "the rest of the environment stays"
-
-
-def test_bytes_that_are_no_text_come_through_unharmed(tmp_path: Path):
-    name = os.fsdecode(b"caf\xe9")
-    folder = tmp_path / "folder"
-    folder.mkdir()
-    (folder / name).touch()
-    assert run(["ls"], cwd=str(folder)) == name + "\n"
 
 
 def test_a_failure_shows_argv_code_stdout_and_stderr():
@@ -64,31 +55,19 @@ def test_a_long_output_is_cut_at_its_beginning_in_the_error():
     assert len(str(failed.value)) < 7_000
 
 
-def test_an_exit_code_that_is_expected_is_no_failure():
-    assert run(["sh", "-c", "echo none; exit 1"], ok=(0, 1)) == "none\n"
-
-
-def test_the_error_of_a_killed_command_names_the_signal():
-    with pytest.raises(CommandError, match="was killed by SIGUSR1"):
-        run(["sh", "-c", "kill -USR1 $$"])
-
-
-def test_a_missing_command_is_an_error_with_a_remedy():
+def test_a_command_that_cannot_be_started_or_is_killed_is_an_error_with_the_reason(tmp_path: Path):
+    script = tmp_path / "script"
+    script.write_text("echo hi\n")
+    for argv, cwd, why in (
+        (["sh", "-c", "kill -USR1 $$"], None, "was killed by SIGUSR1"),
+        (["true"], str(tmp_path / "nowhere"), r"cannot run true in .*/nowhere: No such file"),
+        ([str(script)], None, "Permission denied"),
+    ):
+        with pytest.raises(CommandError, match=why):
+            run(argv, cwd=cwd)
     with pytest.raises(CommandError, match="no command `no-such-command-here`") as failed:
         run(["no-such-command-here", "--version"])
     assert failed.value.hint == "install `no-such-command-here`, or put its folder on PATH"
-
-
-def test_a_missing_folder_is_not_mistaken_for_a_missing_command(tmp_path: Path):
-    with pytest.raises(CommandError, match=r"cannot run true in .*/nowhere: No such file"):
-        run(["true"], cwd=str(tmp_path / "nowhere"))
-
-
-def test_a_file_that_cannot_be_executed_is_reported(tmp_path: Path):
-    script = tmp_path / "script"
-    script.write_text("echo hi\n")
-    with pytest.raises(CommandError, match="Permission denied"):
-        run([str(script)])
 
 
 @pytest.mark.slow

@@ -3,7 +3,13 @@
 import pytest
 
 import launcher
-from launcher.components import get_component, get_components, materialize_appdef
+from launcher.components import (
+    DocstringValidator,
+    get_component,
+    get_components,
+    materialize_appdef,
+    validate,
+)
 from launcher.components.structured_arg import (
     StructuredJArgument,
     StructuredNameArgument,
@@ -36,14 +42,8 @@ def role(name, *words):
 
 
 @pytest.mark.parametrize("name", sorted(get_components()))
-def test_each_component_makes_an_app_that_can_run(name):
+def test_each_component_describes_itself_and_makes_an_app_that_can_run(name):
     assert check_app(made(name, *NEEDED.get(name, []))) == []
-
-
-@pytest.mark.parametrize("name", sorted(get_components()))
-def test_each_component_describes_itself_and_its_arguments(name):
-    from launcher.components import DocstringValidator, validate
-
     found = get_component(name)
     assert validate(found.path, found.fn_name, [DocstringValidator()]) == []
 
@@ -54,15 +54,11 @@ def test_echo_runs_echo_with_its_message_in_each_replica():
     assert found.resource == Resource(1, 0, 1024)
 
 
-def test_sh_hands_each_word_over_as_it_is():
-    found = role(
-        "utils.sh", "--env", "A=1,B=2", "--mounts", "type=bind,src=/a,dst=/b,readonly", "echo", "$HOME", "x y"
-    )
+def test_sh_hands_each_word_over_as_it_is_to_sh_or_to_the_given_program():
+    options = ["--env", "A=1,B=2", "--mounts", "type=bind,src=/a,dst=/b,readonly"]
+    found = role("utils.sh", *options, "echo", "$HOME", "x y")
     assert (found.entrypoint, found.args) == ("sh", ["-c", "echo '$HOME' 'x y'"])
     assert (found.env, found.mounts) == ({"A": "1", "B": "2"}, [BindMount("/a", "/b", True)])
-
-
-def test_sh_runs_the_given_program_instead_of_sh():
     found = role("utils.sh", "--entrypoint", "/bin/tool", "x y", "--flag")
     assert (found.entrypoint, found.args) == ("/bin/tool", ["x y", "--flag"])
 
@@ -74,12 +70,9 @@ def test_small_components_ask_for_one_core_and_one_gibibyte(name):
     assert role(name, *NEEDED.get(name, [])).resource == Resource(1, 0, 1024)
 
 
-def test_torchserve_names_its_app_launcher_torchserve():
-    assert made("serve.torchserve", *NEEDED["serve.torchserve"]).name == "launcher-torchserve"
-
-
-def test_the_default_image_has_a_public_name():
+def test_the_default_image_and_the_app_of_torchserve_have_public_names():
     assert role("utils.echo").image == launcher.IMAGE
+    assert made("serve.torchserve", *NEEDED["serve.torchserve"]).name == "launcher-torchserve"
 
 
 def test_a_named_resource_stands_for_its_parts():
@@ -87,22 +80,13 @@ def test_a_named_resource_stands_for_its_parts():
     assert role("utils.sh", "--gpu", "0", "--cpu", "0", "true").resource == Resource(0, 0, 1024)
 
 
-@pytest.mark.parametrize(
-    ("words", "args"),
-    [
-        (["-m", "pkg.main", "--", "--lr", "1"], ["-m", "pkg.main", "--lr", "1"]),
-        (["-c", "pass", "x"], ["-c", "pass", "x"]),
-        (["--script", "a.py"], ["a.py"]),
-    ],
-)
-def test_python_runs_a_module_a_text_or_a_script(words, args):
-    assert role("utils.python", *words).args == args
-
-
-@pytest.mark.parametrize("words", [[], ["-m", "a", "-c", "b"]])
-def test_python_refuses_anything_but_exactly_one_of_module_text_and_script(words):
-    with pytest.raises(ValueError, match="exactly one of"):
-        made("utils.python", *words)
+def test_python_runs_exactly_one_of_a_module_a_text_and_a_script():
+    assert role("utils.python", "-m", "pkg", "--", "--lr", "1").args == ["-m", "pkg", "--lr", "1"]
+    assert role("utils.python", "-c", "pass", "x").args == ["-c", "pass", "x"]
+    assert role("utils.python", "--script", "a.py").args == ["a.py"]
+    for words in ([], ["-m", "a", "-c", "b"]):
+        with pytest.raises(ValueError, match="exactly one of"):
+            made("utils.python", *words)
 
 
 def test_ddp_on_one_node_runs_torchrun_with_a_local_rendezvous():
@@ -156,33 +140,22 @@ def test_text_that_is_no_number_of_nodes_is_refused(text):
 
 
 @pytest.mark.parametrize(
-    ("text", "shown"),
+    ("text", "experiment", "run"),
     [
-        ("e/r", "e/r"),
-        ("e/", "e/main"),
-        ("/r", "default-experiment/r"),
-        ("r", "default-experiment/r"),
-        ("/", "default-experiment/main"),
-        ("", "default-experiment/main"),
-        ("a/b/c", "a/b/c"),
+        *(("e/r", "e", "r"), ("e/", "e", "main"), ("/r", "default-experiment", "r"), ("a/b/c", "a", "b/c")),
+        *(("r", "default-experiment", "r"), *((text, "default-experiment", "main") for text in ("/", ""))),
     ],
 )
-def test_a_structured_name_has_an_experiment_and_a_run(text, shown):
+def test_a_structured_name_has_an_experiment_and_a_run(text, experiment, run):
     found = StructuredNameArgument.parse_from(text, m="pkg.main")
-    assert str(found) == shown
-    assert found.experiment_name == shown.split("/")[0]
+    assert (found.experiment_name, found.run_name, str(found)) == (experiment, run, f"{experiment}/{run}")
 
 
-@pytest.mark.parametrize(
-    ("given", "output"),
-    [
-        ({}, "No main module or script specified"),
-        ({"m": "a", "script": "b"}, "Both main module and script set"),
-    ],
-)
-def test_a_structured_name_needs_exactly_one_program(given, output):
-    with pytest.raises(ValueError, match=output):
-        StructuredNameArgument.parse_from("x", **given)
+def test_a_structured_name_needs_exactly_one_program():
+    with pytest.raises(ValueError, match="No main module or script specified"):
+        StructuredNameArgument.parse_from("x")
+    with pytest.raises(ValueError, match="Both main module and script set"):
+        StructuredNameArgument.parse_from("x", m="a", script="b")
 
 
 def test_the_number_of_processes_follows_the_gpus_of_the_resource():

@@ -9,7 +9,6 @@ import pytest
 from launcher.components import (
     ComponentNotFoundException,
     ComponentValidationException,
-    CustomComponentsFinder,
     ModuleComponentsFinder,
     get_builtin_source,
     get_component,
@@ -19,6 +18,7 @@ from launcher.components import (
     read_conf_file,
 )
 from launcher.components.finder import survey
+from tests.plugin.package import distribution
 
 TRAIN = """\
 from __future__ import annotations
@@ -46,10 +46,7 @@ def installed(tmp_path, monkeypatch):
     """A distribution that offers the components of a package of its own as `ALIAS = PACKAGE`."""
 
     def install(alias, package="acme_components"):
-        info = tmp_path / "acme-1.dist-info"
-        info.mkdir()
-        (info / "METADATA").write_text("Metadata-Version: 2.1\nName: acme\nVersion: 1\n")
-        (info / "entry_points.txt").write_text(f"[launcher.components]\n{alias} = {package}\n")
+        distribution(tmp_path, "acme", "launcher.components", {alias: package})
         folder = tmp_path / "acme_components" / "vision"
         folder.mkdir(parents=True)
         (tmp_path / "acme_components" / "__init__.py").write_text("")
@@ -71,20 +68,14 @@ def train(tmp_path):
     return path
 
 
+BUILT_IN = """
+    dist.ddp dist.spmd metrics.tensorboard serve.torchserve utils.binary utils.booth utils.copy utils.echo
+    utils.python utils.sh utils.touch
+"""
+
+
 def test_get_components_lists_the_built_in_components():
-    assert sorted(get_components()) == [
-        "dist.ddp",
-        "dist.spmd",
-        "metrics.tensorboard",
-        "serve.torchserve",
-        "utils.binary",
-        "utils.booth",
-        "utils.copy",
-        "utils.echo",
-        "utils.python",
-        "utils.sh",
-        "utils.touch",
-    ]
+    assert sorted(get_components()) == BUILT_IN.split()
 
 
 @pytest.mark.parametrize("name", ["utils.echo", "launcher.components.utils.echo"])
@@ -94,27 +85,23 @@ def test_a_built_in_component_is_found_by_its_short_and_its_full_name(name):
     assert found.description == "Echoes a message to stdout."
 
 
-def test_a_component_of_an_installed_package_is_listed_and_found(installed):
+def test_a_component_of_an_installed_package_is_listed_without_its_import_and_found_beside_ours(installed):
     installed("acme")
-    assert "acme.vision.train" in get_components()
-    assert get_component("acme.vision.train").fn().name == "train"
-
-
-def test_listing_components_does_not_import_their_modules(installed):
-    installed("acme")
-    assert "acme.vision.utils.echo" in get_components()
+    assert {"acme.vision.train", "acme.vision.utils.echo", "utils.echo"} <= get_components().keys()
     assert "acme_components.vision.utils" not in sys.modules
-
-
-def test_built_in_components_stay_available_beside_the_components_of_a_package(installed):
-    installed("acme")
+    assert get_component("acme.vision.train").fn().name == "train"
     assert get_component("utils.echo").fn().name == "echo"
 
 
-def test_an_underscore_means_no_prefix_and_a_package_wins_over_ours(installed):
-    installed("_", package="acme_components.vision")
-    assert get_component("train").fn().name == "train"
-    assert get_component("utils.echo").path.endswith("acme_components/vision/utils.py")
+@pytest.mark.parametrize(
+    ("alias", "value", "prefix"),
+    [("_", "acme_components.vision", ""), ("acme", "acme_components.vision:train", "acme.")],
+    ids=["an underscore is no prefix", "an attribute is left out"],
+)
+def test_components_of_a_package_have_its_alias_as_prefix_and_win_over_ours(installed, alias, value, prefix):
+    installed(alias, package=value)
+    assert get_component(f"{prefix}train").fn().name == "train"
+    assert get_component(f"{prefix}utils.echo").path.endswith("acme_components/vision/utils.py")
 
 
 def test_a_module_that_cannot_be_imported_is_named(installed):
@@ -126,10 +113,7 @@ def test_a_module_that_cannot_be_imported_is_named(installed):
 def broken_package(folder, monkeypatch):
     (folder / "acme_broken").mkdir()
     (folder / "acme_broken" / "__init__.py").write_text("raise RuntimeError('no driver')\n")
-    info = folder / "acme_broken-1.dist-info"
-    info.mkdir()
-    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: acme-broken\nVersion: 1\n")
-    (info / "entry_points.txt").write_text("[launcher.components]\n_ = acme_broken.parts\n")
+    distribution(folder, "acme-broken", "launcher.components", {"_": "acme_broken.parts"})
     monkeypatch.syspath_prepend(str(folder))
 
 
@@ -157,21 +141,11 @@ def test_a_file_that_is_no_python_hides_no_other(installed, tmp_path):
     assert ["a.py:1: invalid syntax" in found.broken[0], "b.py:1: not UTF-8" in found.broken[1]] == [True] * 2
 
 
-def test_a_survey_says_what_keeps_functions_from_being_components(installed):
-    installed("acme")
-    assert any("__init__.py:13: Missing type annotation" in line for line in survey().mistaken)
-
-
 @pytest.mark.parametrize("value", ["nowhere", "no module!", "", ".relative", "acme_components.nowhere"])
 def test_an_entry_point_of_a_missing_module_is_reported(installed, value):
     installed("acme", package=value)
     (line,) = survey().broken
     assert "module" in line
-
-
-def test_an_attribute_in_an_entry_point_is_left_out(installed):
-    installed("acme", package="acme_components.vision:train")
-    assert get_component("acme.train").fn().name == "train"
 
 
 def test_a_package_without_init_is_searched_and_its_subfolders_without_init_are_not(tmp_path, monkeypatch):
@@ -193,17 +167,13 @@ def test_a_file_on_disk_is_read_before_a_file_of_the_package(tmp_path, monkeypat
         read_conf_file("components/nowhere.py")
 
 
-def test_a_component_of_a_file_is_found_with_its_description(train):
-    found = get_component(f"{train}:train")
-    assert found.fn().roles[0].args == ["0.1", str(train)]
-    assert found.description == "Trains."
-
-
-def test_a_path_may_hold_a_colon(tmp_path):
-    folder = tmp_path / "a:b"
-    folder.mkdir()
-    (folder / "c.py").write_text(TRAIN)
-    assert get_component(f"{folder}/c.py:train").fn().name == "train"
+def test_a_component_of_a_file_is_found_with_its_description_where_a_path_holds_a_colon_too(train):
+    (train.parent / "a:b").mkdir()
+    for path in (train, train.rename(train.parent / "a:b" / "train.py")):
+        path.write_text(TRAIN)
+        found = get_component(f"{path}:train")
+        assert found.fn().roles[0].args == ["0.1", str(path)]
+        assert (found.name, found.description) == (f"{path}:train", "Trains.")
 
 
 def test_a_path_is_relative_to_the_folder_given(train, monkeypatch):
@@ -293,17 +263,13 @@ def test_functions_below_if_and_try_are_components(tmp_path, monkeypatch):
             materialize_appdef(absent.fn, [])
 
 
-def test_a_finder_lists_components_with_mistakes_too(installed):
+def test_a_finder_lists_components_with_mistakes_too_and_a_survey_says_what_they_are(installed):
     installed("acme")
     found = {one.name: one for one in ModuleComponentsFinder("acme_components.vision", "a").find(None)}
     assert sorted(found) == ["a.train", "a.utils.echo", "a.utils.wrong", "a.wrong"]
     assert found["a.wrong"].validation_errors
     assert not found["a.train"].validation_errors
-
-
-def test_a_finder_for_a_file_finds_the_named_component(train):
-    (found,) = CustomComponentsFinder(str(train), "train").find()
-    assert found.name == f"{train}:train"
+    assert any("__init__.py:13: Missing type annotation" in line for line in survey().mistaken)
 
 
 @pytest.mark.parametrize(

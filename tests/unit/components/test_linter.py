@@ -27,24 +27,14 @@ def texts(messages):
     return [message.description for message in messages]
 
 
-@pytest.mark.parametrize(
-    "argument",
-    [
-        "a: int",
-        "a: Anything",
-        "a: module.Anything",
-        "a: Optional[str]",
-        "a: typing.Optional[List[int]]",
-        "a: int | None",
-        "a: None | dict[str, str]",
-        "a: Dict[str, int]",
-        "a: tuple[int, ...]",
-        "a: 'Optional[int]'",
-        "*a: str",
-        "*, a: str",
-        "a, /",
-    ],
-)
+ACCEPTED = [
+    *("a: int", "a: Anything", "a: module.Anything", "a: Optional[str]", "a: typing.Optional[List[int]]"),
+    *("a: int | None", "a: None | dict[str, str]", "a: Dict[str, int]", "a: tuple[int, ...]"),
+    *("a: 'Optional[int]'", "*a: str", "*, a: str", "a, /"),
+]
+
+
+@pytest.mark.parametrize("argument", ACCEPTED)
 def test_argument_types_that_can_be_read_from_text_are_accepted(lint, argument):
     assert lint(f"def f({argument}) -> AppDef: ...") == []
 
@@ -52,21 +42,13 @@ def test_argument_types_that_can_be_read_from_text_are_accepted(lint, argument):
 @pytest.mark.parametrize(
     ("argument", "output"),
     [
-        ("a", "Missing type annotation"),
-        ("*a", "Missing type annotation"),
-        ("*, a", "Missing type annotation"),
+        *((argument, "Missing type annotation") for argument in ("a", "*a", "*, a")),
         ("a: Dict[List[int], str]", "Non-primitive key type 'List[int]'"),
         ("a: dict[str, list[int]]", "Non-primitive value type 'list[int]'"),
         ("a: List[List[int]]", "Non-primitive element type 'List[int]'"),
-        (
-            "a: tuple[int, list[int]]",
-            "Non-primitive element type 'list[int]'",
-        ),
+        ("a: tuple[int, list[int]]", "Non-primitive element type 'list[int]'"),
         ("a: Set[int]", "Unsupported container type 'Set'"),
-        (
-            "a: Optional[Optional[int]]",
-            "Unsupported container type 'Optional'",
-        ),
+        ("a: Optional[Optional[int]]", "Unsupported container type 'Optional'"),
         ("a: int | str", "Unsupported argument type 'int | str'"),
         ("a: 3", "Unsupported argument type '3'"),
     ],
@@ -134,7 +116,6 @@ def test_a_visitor_looks_at_one_function_of_a_tree():
     assert texts(visitor.linter_errors) == ["Missing type annotation for argument 'a' in function 'f'"]
 
 
-@pytest.mark.parametrize("size", [60, 90, 150, 300, 600, 900, 2_000, 30_000])
 @pytest.mark.parametrize(
     "source",
     [
@@ -148,10 +129,11 @@ def test_a_visitor_looks_at_one_function_of_a_tree():
         "def f(a: {union}int) -> AppDef: ...",
     ],
 )
-def test_deep_expressions_end_in_a_message_at_most(lint, source, size):
+def test_deep_expressions_end_in_a_message_at_most(lint, source):
     parts = {"minus": "-", "plus": "+x", "dots": ".x", "open": "[", "close": "]", "union": "None | "}
-    found = lint(source.format(**{name: part * size for name, part in parts.items()}))
-    assert all(isinstance(message, LinterMessage) and message.description for message in found)
+    for size in (60, 90, 150, 300, 600, 900, 2_000, 30_000):
+        found = lint(source.format(**{name: part * size for name, part in parts.items()}))
+        assert all(isinstance(message, LinterMessage) and message.description for message in found)
 
 
 def test_a_file_that_fills_the_stack_of_the_parser_says_so(lint):

@@ -44,15 +44,7 @@ def test_a_component_file_imports_modules_beside_it_while_loaded_and_while_calle
     assert [app(each).name for each in found * 2] == ["a-later-a", "b-later-b"] * 2
     assert sys.path == path
     assert not {"common", "later"} & sys.modules.keys()
-
-
-def test_nothing_is_written_into_the_folder_of_a_file(tmp_path: Path) -> None:
-    folder = tmp_path / "jobs"
-    folder.mkdir()
-    (folder / "common.py").write_text("NAME = ''\n")
-    (folder / "later.py").write_text("NAME = 'x'\n")
-    app(component(folder, LATE))
-    assert sorted(path.name for path in folder.iterdir()) == ["c.py", "common.py", "later.py"]
+    assert sorted(path.name for path in (tmp_path / "a").iterdir()) == ["c.py", "common.py", "later.py"]
 
 
 def test_modules_of_others_below_the_folder_stay_loaded(tmp_path: Path, monkeypatch) -> None:
@@ -64,41 +56,47 @@ def test_modules_of_others_below_the_folder_stay_loaded(tmp_path: Path, monkeypa
     assert sys.modules.pop("installed_there")
 
 
-def test_a_relative_import_is_refused_with_how_to_write_it(tmp_path: Path) -> None:
-    with pytest.raises(ComponentNotFoundException, match=r"relative import.*, line 2 of .*c\.py") as caught:
-        _ = component(tmp_path, "from . import x\ndef f() -> AppDef: ...\n").fn
-    assert "by its name alone" in str(caught.value.hint)
-
-
-def test_an_import_of_torchx_is_answered_with_the_name_to_write(tmp_path: Path) -> None:
-    remedy = "write `launcher` in place of `torchx` in its imports"
-    with pytest.raises(ComponentNotFoundException, match="No module named 'torchx'") as caught:
-        _ = component(tmp_path, "import torchx.specs as specs\ndef f() -> AppDef: ...\n").fn
-    assert caught.value.hint == remedy
-    late = component(tmp_path, "def f() -> AppDef:\n    from torchx import specs\n", "c.py:f")
-    with pytest.raises(ComponentFailedException, match="No module named 'torchx'") as failed:
-        app(late)
-    assert failed.value.hint == remedy
-
-
-def test_a_file_that_cannot_be_loaded_is_reported_with_its_line(tmp_path: Path) -> None:
-    class_ = "class Stop(BaseException): pass\n"
-    with pytest.raises(ComponentNotFoundException, match=r"Stop: now, line 3 of .*c\.py"):
-        _ = component(tmp_path, f"{class_}raise Stop('now')\ndef f() -> AppDef: ...\n").fn
+TO_WRITE = "write `launcher` in place of `torchx` in its imports"
+STOP = "class Stop(BaseException): pass\nraise Stop('now')\n"
 
 
 @pytest.mark.parametrize(
-    ("body", "output"),
+    ("text", "why", "hint"),
     [
-        ("class Stop(BaseException): pass\n    raise Stop('now')", r"failed: Stop: now, line 4 of .*c\.py"),
-        ("raise ValueError('no such data')", r"failed: no such data, line 3 of .*c\.py"),
-        ("raise ValueError", r"failed: ValueError: , line 3 of .*c\.py"),
-        ("return int('x')", r"failed: invalid literal .*'x', line 3 of .*c\.py"),
+        ("from . import x\n", r"relative import.*, line 2 of .*c\.py", "by its name alone"),
+        ("import torchx.specs as specs\n", "No module named 'torchx'", TO_WRITE),
+        (STOP, r"Stop: now, line 3 of .*c\.py", "None"),
+    ],
+    ids=["a relative import", "an import of torchx", "an exception"],
+)
+def test_a_file_that_cannot_be_loaded_is_reported_with_its_line(
+    tmp_path: Path, text: str, why: str, hint: str
+) -> None:
+    with pytest.raises(ComponentNotFoundException, match=why) as caught:
+        _ = component(tmp_path, f"{text}def f() -> AppDef: ...\n").fn
+    assert hint in str(caught.value.hint)
+
+
+@pytest.mark.parametrize(
+    ("body", "output", "hint"),
+    [
+        (
+            "class Stop(BaseException): pass\n    raise Stop('now')",
+            r"failed: Stop: now, line 4 of .*c\.py",
+            None,
+        ),
+        ("raise ValueError('no such data')", r"failed: no such data, line 3 of .*c\.py", None),
+        ("raise ValueError", r"failed: ValueError: , line 3 of .*c\.py", None),
+        ("return int('x')", r"failed: invalid literal .*'x', line 3 of .*c\.py", None),
+        ("from torchx import specs", "No module named 'torchx'", TO_WRITE),
     ],
 )
-def test_a_component_that_fails_is_reported_with_its_line(tmp_path: Path, body: str, output: str) -> None:
-    with pytest.raises(ComponentFailedException, match=output):
+def test_a_component_that_fails_is_reported_with_its_line(
+    tmp_path: Path, body: str, output: str, hint: str | None
+) -> None:
+    with pytest.raises(ComponentFailedException, match=output) as failed:
         app(component(tmp_path, f"def f() -> AppDef:\n    {body}\n"))
+    assert failed.value.hint == hint
 
 
 def test_ctrl_c_is_no_mistake_of_a_component(tmp_path: Path) -> None:

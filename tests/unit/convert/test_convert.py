@@ -22,7 +22,7 @@ from launcher.schedulers.slurm.options import KNOWN, OWN_OPTION, REFUSED
 from launcher.specs import Launch
 from launcher.specs.macros import substitute
 from tests.lanes import sampled
-from tests.unit.convert.cases import Case, cases, write
+from tests.unit.convert.cases import cases, write
 
 CASES = [case for kind in ("sbatch", "compose", "procfile") for case in cases(kind)]
 SECRETS = ("hunter2", "abc123", "hf_", "0123456789abcdef", "k3y", "pw ", "=one", "=two", "TOKEN: one")
@@ -53,17 +53,15 @@ def test_the_table_has_enough_cases_of_each_kind():
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: f"{case.kind}-{case.name}")
-def test_a_file_becomes_this_job_file_and_strict_fails_where_something_has_no_place(case, folder, capsys):
+def test_a_file_becomes_a_canonical_valid_job_file_and_strict_fails_where_something_has_no_place(
+    case, folder, capsys
+):
     write(case, folder)
     assert main(["convert", case.file]) == 0
     got = capsys.readouterr()
     assert (got.out, got.err) == (case.job, case.report)
     is_whole = not any(line.startswith("!") for line in case.report.splitlines())
     assert main(["convert", "--strict", case.file]) == (0 if is_whole else 6)
-
-
-@pytest.mark.parametrize("case", CASES, ids=lambda case: f"{case.kind}-{case.name}")
-def test_the_job_file_is_canonical_and_valid(case: Case, folder, capsys):
     source = Source("x.launcher.yaml", "yaml", case.job)
     assert format_text(source, parse_values(source)) == case.job
     (folder / "x.launcher.yaml").write_text(case.job)
@@ -95,20 +93,15 @@ def test_every_option_of_sbatch_has_a_place_or_a_reason(option, folder):
         assert f"# no place: {row.option}" in made.text
 
 
+COMMON = """
+    array begin cpus-per-task dependency error exclusive export gpus gpus-per-task gpus-per-node hold licenses
+    mail-type mail-user mem mem-per-cpu mem-per-gpu nodelist ntasks output reservation signal wait
+"""
+
+
 def test_the_table_has_every_letter_of_sbatch_or_its_long_name():
     seen = {name for case in cases("sbatch") for name in read(Source("x", "yaml", case.given)).options}
-    common = set(OWN_OPTION) | {
-        "array",
-        "begin",
-        "cpus-per-task",
-        "dependency",
-        "error",
-        "exclusive",
-        "export",
-    }
-    common |= {"gpus", "gpus-per-task", "gpus-per-node", "hold", "licenses", "mail-type", "mail-user", "mem"}
-    common |= {"mem-per-cpu", "mem-per-gpu", "nodelist", "ntasks", "output", "reservation", "signal", "wait"}
-    assert common - seen == set()
+    assert {*OWN_OPTION, *COMMON.split()} - seen == set()
 
 
 KEYS = sorted({*FIELDS, "command", "depends_on", "image", "labels"} - {"healthcheck"})
@@ -195,11 +188,8 @@ def test_a_file_that_cannot_be_converted_is_a_clear_error(name, data, code, mess
 def test_a_path_that_is_no_regular_file_is_a_clear_error(folder, capsys):
     (folder / "d.yaml").mkdir()
     os.mkfifo(folder / "p.yaml")
-    for name, message in (
-        ("d.yaml", "Is a directory"),
-        ("p.yaml", "a named pipe"),
-        ("no.yaml", "there is no such file"),
-    ):
+    whys = {"d.yaml": "Is a directory", "p.yaml": "a named pipe", "no.yaml": "there is no such file"}
+    for name, message in whys.items():
         assert main(["convert", name]) == 6
         assert message in capsys.readouterr().err
 
@@ -226,22 +216,20 @@ def test_no_environment_and_no_env_file_is_read(folder, monkeypatch, capsys):
     assert "TAG: {type: str, from_env: TAG, default:" in got.out
 
 
-@pytest.mark.parametrize(
-    "field",
-    [
+WITH_DEFAULT = [
+    *(
         "user: '${WHO:-1000}'",
         "mem_limit: '${WHO:-2g}'",
         "cpus: '${WHO:-1.5}'",
         "ports: ['${WHO:-8000}:8000']",
-        "working_dir: '${WHO:-/w}'",
-        "stop_grace_period: '${WHO:-5s}'",
-        "tmpfs: '${WHO:-/tmp}'",
-        "volumes: ['/data:${WHO:-/data}']",
-        "devices: ['${WHO:-/dev/fuse}']",
-        "healthcheck: {test: 'true', interval: '${WHO:-5s}'}",
-        "restart: '${WHO:-no}'",
-    ],
-)
+    ),
+    *("working_dir: '${WHO:-/w}'", "stop_grace_period: '${WHO:-5s}'", "tmpfs: '${WHO:-/tmp}'"),
+    *("volumes: ['/data:${WHO:-/data}']", "devices: ['${WHO:-/dev/fuse}']", "restart: '${WHO:-no}'"),
+    "healthcheck: {test: 'true', interval: '${WHO:-5s}'}",
+]
+
+
+@pytest.mark.parametrize("field", WITH_DEFAULT)
 def test_a_variable_whose_default_alone_is_kept_is_named_as_lost(field, folder, capsys):
     (folder / "compose.yaml").write_text(f"services: {{a: {{image: 'i:1', command: x, {field}}}}}\n")
     assert main(["convert", "--strict", "compose.yaml"]) == 6

@@ -13,19 +13,14 @@ from launcher.git import Repository, normalise_remote, repository
 pytestmark = pytest.mark.skipif(shutil.which("git") is None, reason="git is not installed")
 
 
+WHO = {
+    f"GIT_{role}_{part}": "x@example.org" for role in ("AUTHOR", "COMMITTER") for part in ("NAME", "EMAIL")
+}
+
+
 def git(folder: Path, *args: str) -> str:
-    who = {
-        f"GIT_{role}_{part}": "x@example.org"
-        for role in ("AUTHOR", "COMMITTER")
-        for part in ("NAME", "EMAIL")
-    }
-    done = subprocess.run(
-        ["git", "-C", str(folder), *args],
-        env={**os.environ, **who},
-        check=True,
-        capture_output=True,
-        text=True,
-    )
+    command = ["git", "-C", str(folder), *args]
+    done = subprocess.run(command, env={**os.environ, **WHO}, check=True, capture_output=True, text=True)
     return done.stdout.strip()
 
 
@@ -50,24 +45,19 @@ def found(path: Path) -> Repository:
 # Finding it
 
 
-def test_a_file_a_folder_and_the_root_find_the_same_repository(work_tree: Path):
+def test_every_path_in_a_work_tree_finds_the_same_repository(
+    work_tree: Path, monkeypatch: pytest.MonkeyPatch
+):
     repo = found(work_tree / "jobs" / "train.launcher.yaml")
     assert repo.root == str(work_tree)
-    assert found(work_tree / "jobs") is repo
-    assert found(work_tree) is repo
-
-
-def test_a_path_that_does_not_exist_belongs_to_the_tree_around_it(work_tree: Path):
-    assert found(work_tree / "jobs" / "not-yet.yaml").root == str(work_tree)
-
-
-def test_a_path_outside_of_any_work_tree_has_no_repository(tmp_path: Path):
-    assert repository(str(tmp_path / "file.yaml")) is None
-
-
-def test_a_relative_path_starts_at_the_current_folder(work_tree: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.chdir(work_tree / "jobs")
-    assert found(Path("train.launcher.yaml")).root == str(work_tree)
+    for path in (
+        work_tree,
+        work_tree / "jobs",
+        work_tree / "jobs" / "not-yet.yaml",
+        Path("train.launcher.yaml"),
+    ):
+        assert found(path) is repo
 
 
 def test_the_inner_of_two_repositories_wins(work_tree: Path):
@@ -86,39 +76,29 @@ def test_an_added_work_tree_is_a_root_of_its_own_with_the_same_origin(work_tree:
     assert second.origin == "host/team/jobs"
 
 
-def test_an_added_work_tree_of_a_repository_without_remotes_belongs_to_this_repository(
+def test_work_trees_of_a_repository_without_remotes_belong_to_this_repository(
     work_tree: Path, tmp_path: Path
 ):
     assert found(work_tree).origin is None
-    git(work_tree, "worktree", "add", "-q", str(tmp_path / "second"))
-    assert found(tmp_path / "second").origin == str(work_tree)
-
-
-def test_work_trees_of_a_bare_repository_without_remotes_belong_to_one_repository(
-    work_tree: Path, tmp_path: Path
-):
     git(tmp_path, "clone", "-q", "--bare", str(work_tree), "all.git")
-    bare = tmp_path / "all.git"
-    git(bare, "remote", "remove", "origin")
-    git(bare, "worktree", "add", "-q", "-b", "one", str(tmp_path / "one"))
-    git(bare, "worktree", "add", "-q", "-b", "two", str(tmp_path / "two"))
-    assert found(tmp_path / "one").origin == found(tmp_path / "two").origin == str(bare)
+    git(tmp_path / "all.git", "remote", "remove", "origin")
+    for main in (work_tree, tmp_path / "all.git"):
+        name = f"added-{main.name}"
+        git(main, "worktree", "add", "-q", "-b", name, str(tmp_path / name))
+        assert found(tmp_path / name).origin == str(main)
 
 
-def test_a_repository_made_later_is_noticed(tmp_path: Path):
+def test_a_repository_made_later_is_noticed_and_without_git_installed_there_is_none(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    (tmp_path / ".git").mkdir()
     assert repository(str(tmp_path)) is None
     git(tmp_path, "init", "-q")
     assert found(tmp_path).root == str(tmp_path)
-
-
-def test_an_empty_git_folder_is_no_repository(tmp_path: Path):
-    (tmp_path / ".git").mkdir()
-    assert repository(str(tmp_path)) is None
-
-
-def test_without_git_installed_there_are_no_repositories(work_tree: Path, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setenv("PATH", str(work_tree))
-    assert repository(str(work_tree)) is None
+    assert found(tmp_path).commit() == ""
+    git(tmp_path, "init", "-q", "later")
+    monkeypatch.setenv("PATH", str(tmp_path))
+    assert repository(str(tmp_path / "later")) is None
 
 
 def test_a_thousand_files_start_no_process(work_tree: Path, monkeypatch: pytest.MonkeyPatch):
@@ -130,25 +110,12 @@ def test_a_thousand_files_start_no_process(work_tree: Path, monkeypatch: pytest.
 # Origin
 
 
-def test_the_origin_is_the_normalised_remote(work_tree: Path):
+def test_the_origin_is_the_remote_of_that_name_else_the_first_one_as_it_is_now(work_tree: Path):
+    git(work_tree, "remote", "add", "upstream", "https://host/team/jobs")
     git(work_tree, "remote", "add", "fork", "https://host/me/jobs.git")
+    assert found(work_tree).origin == "host/me/jobs"
     git(work_tree, "remote", "add", "origin", "git@host:team/jobs.git")
     assert found(work_tree).origin == "host/team/jobs"
-
-
-def test_without_a_remote_named_origin_the_first_by_name_counts(work_tree: Path):
-    git(work_tree, "remote", "add", "upstream", "https://host/team/jobs")
-    git(work_tree, "remote", "add", "fork", "https://host/me/jobs")
-    assert found(work_tree).origin == "host/me/jobs"
-
-
-def test_without_any_remote_there_is_no_origin(work_tree: Path):
-    assert found(work_tree).origin is None
-
-
-def test_a_changed_remote_is_noticed(work_tree: Path):
-    git(work_tree, "remote", "add", "origin", "https://host/one")
-    assert found(work_tree).origin == "host/one"
     git(work_tree, "remote", "set-url", "origin", "https://host/other")
     assert found(work_tree).origin == "host/other"
 
@@ -212,10 +179,6 @@ def test_every_way_to_write_a_remote_has_one_normal_form(url: str, want: str):
 # Commit
 
 
-def test_the_commit_is_the_full_id_of_head(work_tree: Path):
-    assert found(work_tree).commit() == git(work_tree, "rev-parse", "HEAD")
-
-
 def test_a_changed_file_makes_the_commit_dirty_and_an_untracked_file_does_not(work_tree: Path):
     head = git(work_tree, "rev-parse", "HEAD")
     (work_tree / "note.txt").write_text("x")
@@ -224,11 +187,6 @@ def test_a_changed_file_makes_the_commit_dirty_and_an_untracked_file_does_not(wo
     assert found(work_tree).commit() == f"{head}-dirty"
     git(work_tree, "add", ".")
     assert found(work_tree).commit() == f"{head}-dirty"
-
-
-def test_a_repository_before_its_first_commit_has_no_commit_id(tmp_path: Path):
-    git(tmp_path, "init", "-q")
-    assert found(tmp_path).commit() == ""
 
 
 @pytest.mark.parametrize("hashes", ["sha1", "sha256"])
@@ -254,19 +212,12 @@ def test_asking_for_the_commit_writes_nothing(work_tree: Path):
 
 
 def test_ignored_paths_are_distinguished_from_the_others(work_tree: Path):
-    (work_tree / ".gitignore").write_text("build/\n*.tmp.yaml\n")
+    (work_tree / ".gitignore").write_text("build/\n*.tmp.yaml\njobs/train*\n")
     (work_tree / "build").mkdir()
-    names = ["a.yaml", "b.tmp.yaml", "build", "build/c.yaml", "jobs/line\nbreak.tmp.yaml"]
-    paths = [str(work_tree / name) for name in names]
-    assert found(work_tree).ignored(paths) == {paths[1], paths[2], paths[3], paths[4]}
-
-
-def test_tracked_files_are_never_ignored(work_tree: Path):
-    (work_tree / ".gitignore").write_text("jobs/\n")
-    assert found(work_tree).ignored([str(work_tree / "jobs" / "train.launcher.yaml")]) == frozenset()
-
-
-def test_an_empty_list_of_paths_has_no_ignored_path(work_tree: Path):
+    kept = ["a.yaml", "jobs/train.launcher.yaml"]  # git never ignores what it tracks
+    names = ["b.tmp.yaml", "build", "build/c.yaml", "jobs/line\nbreak.tmp.yaml"]
+    ignored = {str(work_tree / name) for name in names}
+    assert found(work_tree).ignored([*ignored, *(str(work_tree / name) for name in kept)]) == ignored
     assert found(work_tree).ignored([]) == frozenset()
 
 

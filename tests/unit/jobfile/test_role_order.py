@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+from launcher.components.evaluate import app_from_json, app_to_json
 from launcher.jobfile.compile.files import compile_text
 from launcher.specs import (
     AppDef,
@@ -16,7 +17,6 @@ from launcher.specs import (
     document,
     renormalise,
 )
-from launcher.specs.appdata import from_json, to_json
 
 HEAD = "version: 1\nname: job\nroles:\n"
 SERVER = "  server: {entrypoint: s, service: true, ready: {port: 80}}\n"
@@ -67,7 +67,7 @@ def test_the_order_of_roles_survives_documents_and_processes() -> None:
     made = document(launch)
     assert renormalise(made) == made
     assert app_from_document(made, "job", {}) == launch.app
-    assert from_json(to_json(launch.app)) == launch.app
+    assert app_from_json(app_to_json(launch.app)) == launch.app
     assert made["roles"][0]["ready"] == {"command": ["a", "1"], "every": 0.5}
     assert made["roles"][1]["args"] == ["$<role.server.host>"]
 

@@ -9,7 +9,12 @@ from typing import Any
 
 DOCS = Path(__file__).resolve().parents[3] / "docs" / "coming-from-torchx.md"
 LISTS = ("torchx-0.7.0.txt", "torchx-later.txt")
-"""What `list_names` makes of TorchX as pip installs it; what its main branch and the seeds add, by hand."""
+"""The public names of TorchX as pip installs it, and what its main branch adds.
+
+A line has a name and its parameters in order: `a` must be given, `a=` has a default, `*a` takes the rest;
+nothing follows what is not called. Public are the names in `__all__`; elsewhere what a module defines, and
+what a package imports from itself, without a leading underscore; and the same of its classes.
+"""
 
 
 def listed() -> list[tuple[str, str]]:

@@ -1,6 +1,7 @@
 """Defaults from files: which file wins, what is refused and where, and that a dump can be read back."""
 
 import io
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -94,55 +95,42 @@ def test_component_defaults_are_texts_as_on_the_command_line(project: Path) -> N
     assert config.component_defaults() == {"dist.ddp": texts}
 
 
-@pytest.mark.parametrize(
-    ("text", "where", "what", "hint"),
-    [
-        ('[components."utils.echo"]\nmesg = "x"\n', ":2:1:", "`utils.echo` has no argument `mesg`", "`msg`"),
+LOCAL, ECHO = "[schedulers.local_cwd]", "utils.echo"
+WRONG = {
+    config.component_defaults: [
+        (f'[components."{ECHO}"]\nmesg = "x"\n', ":2:1:", f"`{ECHO}` has no argument `mesg`", "`msg`"),
         (
-            'components = {"utils.echo" = {mesg = "x"}}\n',
+            f'components = {{"{ECHO}" = {{mesg = "x"}}}}\n',
             ":1:1:",
-            "`utils.echo` has no argument `mesg`",
+            f"`{ECHO}` has no argument `mesg`",
             "`msg`",
         ),
-        (
-            '\n[components."utils.ecko"]\nmsg = "x"\n',
-            ":2:1:",
-            "there is no component `utils.ecko`",
-            "`utils.echo`",
-        ),
-        ('\n[component."utils.echo"]\nmsg = "x"\n', ":2:1:", "`component` is not a field", "`components`"),
+        ('\n[components."utils.ecko"]\nmsg = "x"\n', ":2:1:", "no component `utils.ecko`", f"`{ECHO}`"),
+        (f'\n[component."{ECHO}"]\nmsg = "x"\n', ":2:1:", "`component` is not a field", "`components`"),
         ("[components]\nn = 1\n", ":2:1:", "`components.n` must be a table", "[components.n]"),
         ("[schedulers.local_dokcer]\n", ":1:1:", "no scheduler `local_dokcer`", "`local_docker`"),
     ],
-)
-def test_defaults_without_a_reader_are_refused(project, text, where, what, hint):
-    path = write(project, text)
-    with pytest.raises(config.ConfigError) as error:
-        config.component_defaults()
-    assert f"{path}{where} " in str(error.value)
-    assert what in str(error.value)
-    assert hint in (error.value.hint or "")
-
-
-@pytest.mark.parametrize(
-    ("text", "where", "what", "hint"),
-    [
-        ("[schedulers.local_cwd]\n\ngrace = 1.0\n", ":3:1:", "has no option `grace`", "`grace_s`"),
+    partial(config.apply, "local_cwd", {}): [
+        (f"{LOCAL}\n\ngrace = 1.0\n", ":3:1:", "has no option `grace`", "`grace_s`"),
         ('x-a = 1\n[schedulers."local_cwd"]\n  grace_s = "1"\n', ":3:3:", "`grace_s` must be float", ""),
         ("[schedulers]\nlocal_cwd = 1\n", ":2:1:", "must be a table", ""),
         ("schedulers = 1\n", ":1:1:", "must hold tables", ""),
         ("[schedulers.local_cwd\n", "line 1", "Expected", ""),
-        ('[cli.rum]\nscheduler = "local_dir"\n', ":1:1:", ":1:1: `cli.rum` is no table", "`run`"),
-        ('[cli.run]\nsheduler = "local_dir"\n', ":2:1:", ":2:1: `cli.run` has no `sheduler`", "`scheduler`"),
     ],
-)
-def test_problems_are_reported_with_their_place(project, text, where, what, hint):
+    partial(config.get_config, "cli", "run", "scheduler"): [
+        ('[cli.rum]\nscheduler = "local_dir"\n', ":1:1:", "`cli.rum` is no table", "`run`"),
+        ('[cli.run]\nsheduler = "local_dir"\n', ":2:1:", "`cli.run` has no `sheduler`", "`scheduler`"),
+    ],
+}
+
+
+@pytest.mark.parametrize(("read", "row"), [(read, row) for read, rows in WRONG.items() for row in rows])
+def test_problems_of_a_file_are_reported_with_their_place(project, read, row):
+    text, where, what, hint = row
     path = write(project, text)
     with pytest.raises(config.ConfigError) as error:
-        config.get_config("cli", "run", "scheduler") if "cli" in text else config.apply("local_cwd", {})
-    assert str(path) in str(error.value)
-    assert where in str(error.value)
-    assert what in str(error.value)
+        read()
+    assert all(part in str(error.value) for part in (str(path), where, what))
     assert hint in (error.value.hint or "")
 
 

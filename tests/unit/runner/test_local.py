@@ -73,23 +73,6 @@ def test_a_subclass_of_str_is_used_as_text():
         assert list(runner.log_lines(handle, "main")) == ["echo\n"]
 
 
-def test_a_failure_is_reported_with_its_exit_code():
-    with get_runner() as runner:
-        status = runner.wait(runner.run(app("exit 3"), "local_cwd"), timeout_s=30)
-        assert status.roles[0].replicas[0].exit_code == 3
-
-
-def test_leaving_the_runner_cancels_attached_apps(tmp_path: Path):
-    fifo = tmp_path / "fifo"
-    os.mkfifo(fifo)
-    with get_runner() as runner:
-        handle = runner.run(app(f"echo > {fifo}; exec sleep 1000"), "local_cwd")
-        started(fifo)
-    with get_runner() as later:
-        status = later.wait(handle, timeout_s=30)
-        assert status.state == AppState.CANCELLED
-
-
 def test_a_detached_app_outlives_the_runner(tmp_path: Path):
     fifo = tmp_path / "fifo"
     os.mkfifo(fifo)

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 import pytest
 
 from launcher.components import ComponentArgumentException
-from launcher.errors import LauncherError, SchedulerError, UsageError
+from launcher.errors import LauncherError, UsageError
 from launcher.runner import InvalidAppException, Runner, get_runner
 from launcher.schedulers.responses import ListAppResponse, Stream
 from launcher.specs import (
@@ -55,18 +55,16 @@ def test_schedulers_are_made_on_first_use_and_once(runner: Runner, engines: list
     assert [engine.session_name for engine in engines] == ["session"]
 
 
-def test_factories_get_the_parameters_and_whether_to_detach(engines: list[MemoryScheduler]):
-    def factory(session_name: str, **params: object) -> MemoryScheduler:
-        return MemoryScheduler(session_name, **params)
-
+def test_factories_get_the_parameters_and_whether_to_detach():
     for detach in (False, True):
-        with Runner("s", {"memory": factory}, scheduler_params={"cache_size": 5}, detach=detach) as runner:
-            engine = runner._scheduler("memory")
-            assert isinstance(engine, MemoryScheduler)
-            assert engine.params == {"cache_size": 5, "detach": detach}
+        params = {"cache_size": 5, "detach": detach}
+        with Runner(
+            "s", {"memory": MemoryScheduler}, scheduler_params={"cache_size": 5}, detach=detach
+        ) as runner:
+            assert runner._scheduler("memory").params == params
 
 
-def test_schedulers_are_made_with_the_setting_whether_apps_wait_in_line(engines: list[MemoryScheduler]):
+def test_schedulers_are_made_with_the_setting_whether_apps_wait_in_line():
     for queue in (False, True):
         with Runner("s", {"memory": MemoryScheduler}, queue=queue) as runner:
             assert runner._scheduler("memory").in_turn is queue
@@ -81,30 +79,24 @@ def test_an_unknown_scheduler_is_an_error_with_the_nearest_name(runner: Runner):
         runner.status("memroy://session/demo-0")
 
 
-def test_closing_closes_every_scheduler_once(runner: Runner, engines: list[MemoryScheduler]):
+def test_leaving_the_context_closes_every_scheduler_once_and_lets_errors_through(
+    runner: Runner, engines: list[MemoryScheduler]
+):
     runner.run(app(), "memory")
     runner.run(app(), "other")
-    runner.close()
+    with pytest.raises(ZeroDivisionError), runner:
+        _ = 1 / 0
     runner.close()
     assert [engine.closed for engine in engines] == [1, 1]
 
 
 def test_closing_goes_on_where_one_scheduler_fails(runner: Runner, engines: list[MemoryScheduler]):
-    runner.run(app(), "memory")
-    runner.run(app(), "other")
+    for name in ("memory", "other"):
+        runner.run(app(), name)
     engines[1].close = lambda: 1 / 0
     with pytest.raises(ZeroDivisionError):
         runner.close()
     assert engines[0].closed == 1
-
-
-def test_leaving_the_context_closes_and_lets_errors_through():
-    runner = Runner("s", {"memory": MemoryScheduler})
-    engine = runner._scheduler("memory")
-    with pytest.raises(ZeroDivisionError), runner:
-        _ = 1 / 0
-    assert isinstance(engine, MemoryScheduler)
-    assert engine.closed == 1
 
 
 def test_get_runner_has_the_schedulers_that_are_installed():
@@ -129,10 +121,6 @@ def test_a_misspelt_keyword_is_refused_and_a_keyword_of_a_plug_in_passes(wrong: 
     get_runner(readonly=True, cache_size=5, region="eu").close()
 
 
-def test_run_returns_the_handle(runner: Runner):
-    assert runner.run(app(), "memory") == "memory://session/demo-0"
-
-
 def test_a_dry_run_prints_the_request_and_can_be_scheduled_more_than_once(runner: Runner):
     info = runner.dryrun(app(), "memory", {"queue": "long"})
     assert repr(info) == "demo on long"
@@ -153,7 +141,7 @@ def test_the_scheduler_validates_the_app_against_resolved_options(runner, engine
     assert engines[0].validated == [{"queue": "short", "depth": 3}]
 
 
-def test_a_scheduler_with_the_older_validate_signature_gets_no_options(engines: list[MemoryScheduler]):
+def test_a_scheduler_with_the_older_validate_signature_gets_no_options():
     class Older(MemoryScheduler):
         def _validate(self, app: AppDef, scheduler: str) -> None:
             self.validated.append({"scheduler": scheduler})
@@ -188,20 +176,10 @@ def test_values_that_are_no_app_or_no_options_are_refused(runner: Runner):
         runner.dryrun(app(), "memory", "queue=long")
 
 
-def test_an_app_without_roles_is_refused(runner: Runner):
-    with pytest.raises(InvalidAppException, match="at least one role"):
-        runner.run(AppDef(name="empty"), "memory")
-
-
 def test_every_problem_of_an_app_is_named_at_once(runner: Runner):
     with pytest.raises(InvalidAppException) as invalid:
         runner.run(app(entrypoint="", num_replicas=0, max_retries=-1), "memory")
     assert len(str(invalid.value).splitlines()) == 4
-
-
-def test_a_workspace_is_refused_and_not_ignored(runner: Runner):
-    with pytest.raises(SchedulerError, match="memory cannot build workspaces"):
-        runner.run(app(), "memory", workspace="/tmp")
 
 
 def test_the_environment_of_replicas_names_the_parent_run(runner, engines, monkeypatch):
@@ -212,14 +190,11 @@ def test_the_environment_of_replicas_names_the_parent_run(runner, engines, monke
     assert envs == [{"A": "1", "LAUNCHER_PARENT_RUN_ID": word} for word in ("given", "inherited")]
 
 
-def test_a_dry_run_that_names_no_scheduler_cannot_be_scheduled(runner: Runner):
-    with pytest.raises(Exception, match="names no scheduler"):
-        runner.schedule(AppDryRunInfo(app(), repr))
-
-
 def test_arguments_of_another_type_are_refused_in_words(runner: Runner):
     with pytest.raises(LauncherError, match="want a dry run, got 'train'"):
         runner.schedule("train")  # type: ignore[arg-type]
+    with pytest.raises(LauncherError, match="names no scheduler"):
+        runner.schedule(AppDryRunInfo(app(), repr))
     with pytest.raises(UsageError, match="there is no scheduler `None`"):
         runner.dryrun(app(), None)  # type: ignore[arg-type]
 
@@ -247,22 +222,13 @@ def test_a_handle_may_have_another_session_than_the_runner(runner: Runner):
     assert runner.status("memory://vision.prod/demo-0") is not None
 
 
-def test_a_malformed_handle_is_refused(runner: Runner):
-    with pytest.raises(MalformedAppHandleException):
-        runner.status("demo-0")
-
-
-@pytest.mark.parametrize("handle", [None, 7, "", "memory://session", "memory:///", "://session/demo"])
+@pytest.mark.parametrize(
+    "handle", [None, 7, "", "demo-0", "memory://session", "memory:///", "://session/demo"]
+)
 def test_a_value_that_is_no_handle_is_refused_with_the_right_form(runner: Runner, handle: object):
     with pytest.raises(MalformedAppHandleException) as error:
         runner.status(handle)
     assert "SCHEDULER://" in (error.value.hint or "")
-
-
-def test_a_wrong_regular_expression_is_refused_at_the_call(runner: Runner):
-    handle = runner.run(app(), "memory")
-    with pytest.raises(LauncherError, match="regular expression"):
-        runner.log_lines(handle, "main", regex="(")
 
 
 def test_progress_of_images_is_passed_on(runner: Runner, engines: list[MemoryScheduler]):
@@ -275,30 +241,22 @@ def test_progress_of_images_is_passed_on(runner: Runner, engines: list[MemorySch
     assert events == [("id", "pulling", {})]
 
 
-def test_wait_returns_the_final_status(runner: Runner, engines: list[MemoryScheduler]):
+def test_wait_returns_the_final_status_or_the_present_one_at_its_timeout(
+    runner: Runner, engines: list[MemoryScheduler]
+):
     handle = runner.run(app(), "memory")
+    assert not runner.wait(handle, timeout_s=0.05).is_terminal()
     engines[0].apps["demo-0"].state = AppState.SUCCEEDED
-    status = runner.wait(handle, 10)
-    assert status.state == AppState.SUCCEEDED
+    assert runner.wait(handle, 10).state == AppState.SUCCEEDED
 
 
-def test_wait_returns_at_its_timeout(runner: Runner):
-    status = runner.wait(runner.run(app(), "memory"), timeout_s=0.05)
-    assert not status.is_terminal()
-
-
-def test_cancel_stops_a_running_app_and_leaves_an_ended_app(runner: Runner, engines: list[MemoryScheduler]):
-    handle = runner.run(app(), "memory")
-    runner.cancel(handle)
-    runner.cancel(handle)
-    assert engines[0].cancelled == ["demo-0"]
-
-
-def test_stop_is_the_old_name_of_cancel(runner: Runner, engines: list[MemoryScheduler]):
-    handle = runner.run(app(), "memory")
+def test_cancel_once_called_stop_ends_a_running_app_alone(runner: Runner, engines: list[MemoryScheduler]):
+    handles = [runner.run(app(), "memory") for _ in range(2)]
+    for _ in range(2):
+        runner.cancel(handles[0])
     with pytest.warns(PendingDeprecationWarning, match=r"Runner\.cancel"):
-        runner.stop(handle)
-    assert engines[0].cancelled == ["demo-0"]
+        runner.stop(handles[1])
+    assert engines[0].cancelled == ["demo-0", "demo-1"]
 
 
 def test_describe_returns_the_app(runner: Runner, engines: list[MemoryScheduler]):
@@ -310,45 +268,40 @@ def test_describe_returns_the_app(runner: Runner, engines: list[MemoryScheduler]
 
 def test_log_lines_passes_every_argument_to_the_scheduler(runner: Runner, engines: list[MemoryScheduler]):
     handle = runner.run(app(), "memory")
-    lines = runner.log_lines(handle, "main", 2, "regex", should_tail=True, streams=Stream.STDERR)
-    assert list(lines) == ["one\n", "two\n"]
-    assert engines[0].log_calls == [
-        (("demo-0", "main", 2, "regex", None, None, True), {"streams": Stream.STDERR})
-    ]
+    for streams in (Stream.STDERR, "stderr"):
+        lines = runner.log_lines(handle, "main", 2, "regex", should_tail=True, streams=streams)
+        assert list(lines) == ["one\n", "two\n"]
+    given = ("demo-0", "main", 2, "regex", None, None, True), {"streams": Stream.STDERR}
+    assert engines[0].log_calls == [given] * 2
 
 
-def test_log_lines_takes_the_name_of_a_stream(runner: Runner, engines: list[MemoryScheduler]):
+def test_wrong_arguments_of_log_lines_are_refused_at_the_call(runner: Runner):
     handle = runner.run(app(), "memory")
-    list(runner.log_lines(handle, "main", streams="stderr"))
-    assert [given["streams"] for _, given in engines[0].log_calls] == [Stream.STDERR]
     with pytest.raises(UsageError, match="`stder`"):
         runner.log_lines(handle, "main", streams="stder")
+    with pytest.raises(LauncherError, match="regular expression"):
+        runner.log_lines(handle, "main", regex="(")
 
 
 # Lists and options
 
 
-def test_list_returns_the_handle_of_each_app(runner: Runner):
+def test_list_returns_the_handle_of_each_app_as_the_scheduler_knows_it(
+    runner: Runner, engines: list[MemoryScheduler]
+):
     handle = runner.run(app(), "memory")
     assert [listed.app_handle for listed in runner.list("memory")] == [handle]
-
-
-def test_list_keeps_the_handle_that_a_scheduler_knows(runner: Runner, engines: list[MemoryScheduler]):
     known = ListAppResponse("train-1-x", AppState.RUNNING, "memory://vision/train-1-x")
-    runner.run(app(), "memory")
     engines[0].list = lambda: [known]
     assert runner.list("memory") == [known]
 
 
 def test_options_come_from_text_and_later_ones_win(runner: Runner):
+    assert set(dict(runner.scheduler_run_opts("memory"))) == {"queue", "depth"}
     assert runner.cfg_from_str("memory", "queue=long,depth=2", "depth=3") == {"queue": "long", "depth": 3}
     assert runner.cfg_from_str("memory") == {}
     with pytest.raises(InvalidRunConfigException):
         runner.cfg_from_str("memory", "queu=long")
-
-
-def test_scheduler_run_opts_returns_the_options_of_the_scheduler(runner: Runner):
-    assert set(dict(runner.scheduler_run_opts("memory"))) == {"queue", "depth"}
 
 
 def test_a_component_is_run_with_words_or_values(runner: Runner, engines: list[MemoryScheduler]) -> None:
@@ -371,9 +324,3 @@ def test_defaults_of_components_fill_in_what_the_call_leaves_out(engines: list[M
     with Runner("test", factories, component_defaults=defaults) as runner:
         (role,) = runner.dryrun_component("utils.echo", ["--num_replicas=1"], "memory").request.roles
     assert (role.args, role.num_replicas) == (["from the file"], 1)
-
-
-def test_a_missing_component_is_refused_with_the_nearest_name(runner: Runner) -> None:
-    with pytest.raises(LauncherError) as error:
-        runner.run_component("utils.eco", [], "memory")
-    assert "`utils.echo`" in (error.value.hint or "")

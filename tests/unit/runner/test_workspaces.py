@@ -193,25 +193,21 @@ def test_local_cwd_runs_in_the_folder_itself(project: Path, form: Any) -> None:
         assert list(runner.log_lines(handle, "main")) == [f"{project}\n", "print(1)"]
 
 
-def test_local_cwd_refuses_a_workspace_of_several_projects(project: Path, tmp_path: Path) -> None:
+def test_local_schedulers_refuse_the_workspaces_in_which_an_app_cannot_run(
+    project: Path, tmp_path: Path
+) -> None:
     several = Workspace({str(project): "", str(tmp_path / "lib"): "lib"})
-    with get_runner() as runner, pytest.raises(LauncherError, match="one folder") as refused:
-        runner.run(local("true"), "local_cwd", workspace=several)
-    assert "local_docker" in (refused.value.hint or "")
-
-
-def test_local_cwd_refuses_a_cwd_that_differs_from_the_workspace(project: Path, tmp_path: Path) -> None:
+    in_folder = AppDef("demo", [Role("main", str(project), entrypoint="true")])
     with get_runner() as runner:
         runner.dryrun(local("true"), "local_cwd", {"cwd": str(project)}, str(project))
-        with pytest.raises(LauncherError, match="`cwd`"):
-            runner.dryrun(local("true"), "local_cwd", {"cwd": str(tmp_path)}, str(project))
-
-
-def test_local_dir_refuses_a_workspace_and_names_the_image_instead(project: Path) -> None:
-    given = AppDef("demo", [Role("main", str(project), entrypoint="true")])
-    with get_runner() as runner, pytest.raises(SchedulerError) as refused:
-        runner.run(given, "local_dir", workspace=str(project))
-    assert "image" in (refused.value.hint or "")
+        for given, scheduler, cfg, workspace, why, hint in (
+            (local("true"), "local_cwd", {}, several, "one folder", "local_docker"),
+            (local("true"), "local_cwd", {"cwd": str(tmp_path)}, str(project), "`cwd`", ""),
+            (in_folder, "local_dir", {}, str(project), "workspace", "image"),
+        ):
+            with pytest.raises(LauncherError, match=why) as refused:
+                runner.run(given, scheduler, cfg, workspace)
+            assert hint in (refused.value.hint or "")
 
 
 # docker

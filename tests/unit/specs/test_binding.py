@@ -10,7 +10,6 @@ from launcher.specs import (
     BindMount,
     DeviceMount,
     InvalidRunConfigException,
-    JobKey,
     Launch,
     ProjectRef,
     Role,
@@ -23,7 +22,7 @@ from launcher.specs import (
     macros,
     runopts,
 )
-from tests.unit.specs.strategies import APP
+from tests.unit.specs.strategies import APP, launch_of
 
 
 def bound(role: Role, directory: str = "/repo/job", home: str = "/home/ada") -> Role:
@@ -61,10 +60,14 @@ def test_run_macros_and_their_escapes_stay_for_the_run():
     assert macros.Values("", "ID", "0", "").apply(role).args == ["ID $<x> ${y}", "/repo/job 0 $<x> ${app_id}"]
 
 
-def test_a_directory_with_the_text_of_a_macro_is_a_directory():
-    role = bound(Role("r", "$<job.dir>", args=["$<job.dir>/$<app_id>"]), "/w/$<app_id>")
-    assert macros.Values("", "ID", "0", "").apply(role).args == ["/w/$<app_id>/ID"]
-    assert role.image == "/w/$<app_id>"
+def test_a_directory_and_a_home_with_the_text_of_a_macro_are_folders():
+    mounts = [BindMount("~/x", "/d"), VolumeMount("cache", "/c"), DeviceMount("fuse", "/dev/fuse")]
+    role = bound(
+        Role("r", "$<job.dir>", args=["$<job.dir>/$<app_id>"], mounts=mounts), "/w/$<app_id>", "/h/$<role>"
+    )
+    made = macros.Values("", "ID", "0", "").apply(role)
+    assert (made.args, made.image) == (["/w/$<app_id>/ID"], "/w/$<app_id>")
+    assert made.mounts == [BindMount("/h/$<role>/x", "/d"), *mounts[1:]]  # no paths that could be relative
 
 
 def test_escapes_in_text_without_run_macros_are_resolved():
@@ -95,16 +98,6 @@ def test_sources_of_bind_mounts_become_absolute(source, absolute):
     assert bound(Role("r", "", mounts=[BindMount(source, "/d", True)])).mounts == [
         BindMount(absolute, "/d", True)
     ]
-
-
-def test_a_home_with_the_text_of_a_macro_is_a_home():
-    role = bound(Role("r", "", mounts=[BindMount("~/x", "/d")]), home="/h/$<app_id>")
-    assert macros.Values("", "ID", "0", "").apply(role).mounts == [BindMount("/h/$<app_id>/x", "/d")]
-
-
-def test_volumes_and_devices_are_no_relative_paths():
-    mounts = [VolumeMount("cache", "/c"), DeviceMount("fuse", "/dev/fuse")]
-    assert bound(Role("r", "", mounts=mounts)).mounts == mounts
 
 
 def test_metadata_of_the_app_is_filled_in():
@@ -148,78 +141,61 @@ def options(*names: str) -> runopts:
 LOCAL = options("cwd", "log_dir", "timeout_s", "tags")
 
 
-def test_replicas_run_in_the_directory_of_the_job_file():
-    assert bind_cfg({}, opts=LOCAL, timeout_s=None, directory="/w") == {"cwd": "/w"}
-    assert bind_cfg({"cwd": None}, opts=LOCAL, timeout_s=None, directory="/w") == {"cwd": "/w"}
+def bound_options(cfg: dict[str, object], opts: runopts = LOCAL, **more: object) -> dict[str, object]:
+    return bind_cfg(cfg, **{"opts": opts, "timeout_s": None, "directory": "/w", "home": "/h", **more})
+
+
+@pytest.mark.parametrize(
+    ("given", "more", "bound"),
+    [
+        ({}, {}, {"cwd": "/w"}),
+        ({"cwd": None}, {}, {"cwd": "/w"}),
+        ({"cwd": "run"}, {"workspace": "src"}, {"cwd": "/w/run"}),
+        ({}, {"opts": options("x"), "workspace": "src"}, {}),
+        ({}, {"timeout_s": 60}, {"cwd": "/w", "timeout_s": 60}),
+        ({"timeout_s": 5}, {}, {"cwd": "/w", "timeout_s": 5}),
+        ({"timeout_s": 60}, {"timeout_s": 60}, {"cwd": "/w", "timeout_s": 60}),
+        ({"tags": ["$<job.dir>/a", "$$<x>"]}, {"opts": options("tags")}, {"tags": ["/w/a", "$<x>"]}),
+    ],
+)
+def test_options_are_bound_to_the_folder_the_workspace_and_the_timeout_of_a_job(given, more, bound):
+    before = deepcopy(given)
+    assert bound_options(given, **more) == bound
+    assert given == before
 
 
 @pytest.mark.parametrize(
     ("given", "absolute"),
-    [("sub", "/w/sub"), ("../x", "/x"), ("/abs", "/abs"), ("$<job.dir>/y", "/w/y"), ("~/z", "/h/z")],
+    [
+        ("sub", "/w/sub"),
+        (".", "/w"),
+        ("../x", "/x"),
+        ("/abs", "/abs"),
+        ("$<job.dir>/y", "/w/y"),
+        ("~/z", "/h/z"),
+    ],
 )
-@pytest.mark.parametrize("option", ["cwd", "log_dir"])
-def test_folders_are_relative_to_the_job_file(option, given, absolute):
-    made = bind_cfg({option: given}, opts=LOCAL, timeout_s=None, directory="/w", home="/h")
-    assert made == {"cwd": "/w", option: absolute}
-
-
-def test_the_timeout_becomes_an_option():
-    assert bind_cfg({}, opts=LOCAL, timeout_s=60, directory="/w") == {"cwd": "/w", "timeout_s": 60}
-
-
-def test_an_option_of_the_scheduler_stays_where_the_job_has_no_timeout():
-    assert bind_cfg({"timeout_s": 5}, opts=LOCAL, timeout_s=None, directory="/w")["timeout_s"] == 5
-
-
-def test_a_timeout_that_the_scheduler_cannot_keep_is_refused():
-    with pytest.raises(InvalidRunConfigException, match="has no timeout") as caught:
-        bind_cfg({}, opts=options("cwd"), timeout_s=60, directory="/w")
-    assert caught.value.cfg_key == "timeout_s"
-
-
-def test_two_timeouts_are_refused_unless_they_agree():
-    assert bind_cfg({"timeout_s": 60}, opts=LOCAL, timeout_s=60, directory="/w")["timeout_s"] == 60
-    with pytest.raises(InvalidRunConfigException, match="given twice: 60 s and 5 s"):
-        bind_cfg({"timeout_s": 5}, opts=LOCAL, timeout_s=60, directory="/w")
-
-
-def test_a_scheduler_without_folder_and_timeout_options_gets_the_options_as_given():
-    cfg = {"tags": ["$<job.dir>/a", "$$<x>"]}
-    made = bind_cfg(cfg, opts=options("tags"), timeout_s=None, directory="/w")
-    assert made == {"tags": ["/w/a", "$<x>"]}
-    assert cfg == {"tags": ["$<job.dir>/a", "$$<x>"]}
+def test_folders_and_workspaces_are_relative_to_the_job_file(given, absolute):
+    for option in ("cwd", "log_dir"):
+        assert bound_options({option: given}) == {"cwd": "/w", option: absolute}
+    assert bound_options({}, workspace=given) == {"cwd": absolute}
+    assert bind_workspace(given, directory="/w", home="/h") == absolute
 
 
 @pytest.mark.parametrize(
-    ("workspace", "cwd"),
-    [("src", "/w/src"), (".", "/w"), ("../x", "/x"), ("~/x", "/h/x"), ("$<job.dir>/s", "/w/s"), ("/a", "/a")],
+    ("given", "opts", "why"),
+    [({}, options("cwd"), "has no timeout"), ({"timeout_s": 5}, LOCAL, "given twice: 60 s and 5 s")],
 )
-def test_replicas_run_in_the_workspace(workspace: str, cwd: str) -> None:
-    made = bind_cfg({}, opts=LOCAL, timeout_s=None, directory="/w", home="/h", workspace=workspace)
-    assert made == {"cwd": cwd}
-    assert bind_workspace(workspace, directory="/w", home="/h") == cwd
-
-
-def test_a_folder_given_as_an_option_wins_over_the_workspace() -> None:
-    made = bind_cfg({"cwd": "run"}, opts=LOCAL, timeout_s=None, directory="/w", workspace="src")
-    assert made == {"cwd": "/w/run"}
-
-
-def test_a_scheduler_without_a_folder_to_run_in_gets_no_workspace() -> None:
-    assert bind_cfg({}, opts=options("x"), timeout_s=None, directory="/w", workspace="src") == {}
+def test_a_timeout_that_a_scheduler_cannot_keep_or_that_is_given_twice_is_refused(given, opts, why):
+    with pytest.raises(InvalidRunConfigException, match=why) as caught:
+        bound_options(given, opts, timeout_s=60)
+    assert caught.value.cfg_key == "timeout_s"
 
 
 def a_launch(workspace: WorkspaceRef) -> Launch:
-    return Launch(
-        key=JobKey("p", "default", "j"),
-        app=AppDef("j", [Role("r", "", entrypoint="run", env={"D": "$<job.dir>"})]),
-        scheduler="local_cwd",
-        timeout_s=60,
-        workspace=workspace,
-        root="/repo",
-        file="jobs/j.launcher.yaml",
-        origin="/repo",
-    )
+    app = AppDef("j", [Role("r", "", entrypoint="run", env={"D": "$<job.dir>"})])
+    where = {"root": "/repo", "file": "jobs/j.launcher.yaml", "origin": "/repo"}
+    return launch_of(app, timeout_s=60, workspace=workspace, **where)
 
 
 def test_a_bound_launch_has_absolute_paths_and_leaves_the_launch_as_written() -> None:

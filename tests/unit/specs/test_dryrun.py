@@ -5,22 +5,10 @@ from launcher.specs import AppDryRunInfo
 
 def test_an_info_prints_the_request_with_the_given_function():
     seen: list[object] = []
-
-    def fmt(request: object) -> str:
-        seen.append(request)
-        return "a request"
-
-    request = {"a": 1}
-    info = AppDryRunInfo(request, fmt)
-    assert info.request is request
+    info = AppDryRunInfo({"a": 1}, lambda request: seen.append(request) or "a request")
     assert repr(info) == "a request"
-    assert seen == [request]
-
-
-def test_app_options_and_scheduler_of_an_info_are_empty_until_a_scheduler_sets_them():
-    info = AppDryRunInfo(1, str)
+    assert seen == [info.request] == [{"a": 1}]
     assert (info._app, info._cfg, info._scheduler) == (None, {}, None)
-    assert str(info) == "1"
 
 
 def test_completing_an_info_leaves_it_as_it_was_and_keeps_its_class():
@@ -37,14 +25,12 @@ def test_completing_an_info_leaves_it_as_it_was_and_keeps_its_class():
     assert (info.app, info.cfg, info.scheduler) == (None, {}, None)
 
 
-def test_an_info_without_a_workspace_is_scheduled_as_it_is():
+def test_a_build_sees_the_info_as_it_was_edited_and_an_info_without_a_workspace_is_scheduled_as_it_is():
     info = AppDryRunInfo(1, str)
-    other = AppDryRunInfo(2, str)
     assert info.built() is info
-    assert info.completed(build=lambda asked: other).built() is other
-
-
-def test_a_build_sees_the_info_as_it_was_edited():
-    info = AppDryRunInfo(1, str).completed(build=lambda asked: asked)
-    info.request = 2
-    assert info.built().request == 2
+    asked: list[object] = []
+    other = AppDryRunInfo(2, str)
+    building = info.completed(build=lambda given: asked.append(given.request) or other)
+    building.request = 3
+    assert building.built() is other
+    assert asked == [3]

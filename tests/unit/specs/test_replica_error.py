@@ -34,11 +34,7 @@ def test_the_error_of_an_elastic_worker_is_read_whole() -> None:
 )
 def test_text_that_is_no_structured_error_is_the_message(text: str, message: str) -> None:
     assert read_error(text) == ReplicaError(message)
-
-
-@pytest.mark.parametrize("text", ["", "  \n", NONE])
-def test_an_empty_text_is_no_error(text: str) -> None:
-    assert read_error(text) is None
+    assert [read_error(empty) for empty in ("", "  \n", NONE)] == [None] * 3
 
 
 @given(st.text() | st.recursive(st.none() | st.integers() | st.text(), st.lists).map(json.dumps))
@@ -56,21 +52,14 @@ def of(*replicas: ReplicaRecord) -> AppRecord:
     return app
 
 
-def test_the_first_error_is_the_cause() -> None:
+def test_the_first_error_is_the_cause_and_without_a_time_it_counts_from_the_end_of_its_replica() -> None:
     late, first = replica(0, written("late", time=20)), replica(1, written("first", time="10"))
     app = of(late, replica(2, NONE), first)
     assert app.root_cause is first
     assert app.cause == "r/1: first"
-
-
-def test_an_error_without_a_time_counts_from_the_end_of_its_replica() -> None:
-    late, first = replica(0, written("late", time=20)), replica(1, "broken", ended_at=15.0)
-    assert of(late, first, replica(2, "no time at all")).root_cause is first
-
-
-def test_without_errors_there_is_no_cause() -> None:
-    app = of(replica(0, NONE))
-    assert (app.root_cause, app.cause) == (None, "")
+    ended = replica(1, "broken", ended_at=15.0)
+    assert of(late, ended, replica(2, "no time at all")).root_cause is ended
+    assert (of(replica(0, NONE)).root_cause, of(replica(0, NONE)).cause) == (None, "")
 
 
 @pytest.mark.parametrize("time", [10**30, 10**400, -1, "1e99", "Infinity", "soon", True])

@@ -1,5 +1,7 @@
 """Named resources and the parts of a resource."""
 
+import re
+
 import pytest
 
 from launcher.errors import LauncherError
@@ -14,8 +16,7 @@ from launcher.specs import (
     resource,
 )
 from launcher.specs.resources import _factories
-
-EFA, NEURON = "vpc.amazonaws.com/efa", "aws.amazon.com/neurondevice"
+from tests.plugin.package import distribution
 
 
 @pytest.fixture
@@ -26,90 +27,73 @@ def plugins(tmp_path, monkeypatch):
         "def big():\n    return Resource(128, 16, 4096)\n"
         "def mine():\n    return Resource(3, 0, 5)\n"
     )
-    info = tmp_path / "shelf-1.dist-info"
-    info.mkdir()
-    (info / "METADATA").write_text("Name: shelf\nVersion: 1\n")
-    (info / "entry_points.txt").write_text(
-        "[launcher.named_resources]\nbig = shelf:big\ngpu.small = shelf:mine\n"
-        "gone = shelf:gone\nnowhere = no_such_shelf:x\n"
-    )
+    points = {
+        "big": "shelf:big",
+        "gpu.small": "shelf:mine",
+        "gone": "shelf:gone",
+        "nowhere": "no_such_shelf:x",
+    }
+    distribution(tmp_path, "shelf", "launcher.named_resources", points)
     monkeypatch.syspath_prepend(str(tmp_path))
     _factories.cache_clear()
     yield
     _factories.cache_clear()
 
 
-@pytest.mark.parametrize(
-    ("name", "cpu", "gpu", "mem_mb"),
-    [
-        ("gpu.small", 8, 1, 32 * GiB),
-        ("gpu.medium", 16, 2, 64 * GiB),
-        ("gpu.large", 32, 4, 128 * GiB),
-        ("gpu.xlarge", 64, 8, 256 * GiB),
-        ("cpu.nano", 1, 0, 512),
-        ("cpu.micro", 1, 0, 1 * GiB),
-        ("cpu.small", 1, 0, 2 * GiB),
-        ("cpu.medium", 2, 0, 4 * GiB),
-        ("cpu.large", 2, 0, 8 * GiB),
-        ("cpu.xlarge", 8, 0, 32 * GiB),
-    ],
-)
-def test_generic_resources_have_their_cores_gpus_and_memory(name, cpu, gpu, mem_mb):
-    assert named_resources[name] == Resource(cpu, gpu, mem_mb) == get_named_resources(name)
+GENERIC = {
+    "gpu.small": (8, 1, 32),
+    "gpu.medium": (16, 2, 64),
+    "gpu.large": (32, 4, 128),
+    "gpu.xlarge": (64, 8, 256),
+    "cpu.nano": (1, 0, 0.5),
+    "cpu.micro": (1, 0, 1),
+    "cpu.small": (1, 0, 2),
+    "cpu.medium": (2, 0, 4),
+    "cpu.large": (2, 0, 8),
+    "cpu.xlarge": (8, 0, 32),
+}
 
 
-@pytest.mark.parametrize(
-    ("name", "cpu", "gpu", "gib", "devices"),
-    [
-        ("t3.medium", 2, 0, 4, {}),
-        ("m5.2xlarge", 8, 0, 32, {}),
-        ("c5.18xlarge", 72, 0, 142, {}),
-        ("p3.2xlarge", 8, 1, 61, {}),
-        ("p3.8xlarge", 32, 4, 244, {}),
-        ("p3.16xlarge", 64, 8, 488, {}),
-        ("p3dn.24xlarge", 96, 8, 768, {EFA: 1}),
-        ("p4d.24xlarge", 96, 8, 1152, {EFA: 4}),
-        ("p4de.24xlarge", 96, 8, 1152, {EFA: 4}),
-        ("p5.48xlarge", 192, 8, 2048, {EFA: 32}),
-        ("p5en.48xlarge", 192, 8, 2048, {EFA: 16}),
-        ("g4dn.xlarge", 4, 1, 16, {}),
-        ("g4dn.metal", 96, 8, 384, {EFA: 1}),
-        ("g5.8xlarge", 32, 1, 128, {EFA: 1}),
-        ("g5.48xlarge", 192, 8, 768, {EFA: 1}),
-        ("g6e.24xlarge", 96, 4, 768, {EFA: 2}),
-        ("g6e.48xlarge", 192, 8, 1536, {EFA: 4}),
-        ("trn1.2xlarge", 8, 0, 32, {NEURON: 1}),
-        ("trn1.32xlarge", 128, 0, 512, {EFA: 8, NEURON: 16}),
-        ("inf2.xlarge", 4, 0, 16, {NEURON: 1}),
-        ("inf2.48xlarge", 192, 0, 768, {NEURON: 12}),
-    ],
-)
-def test_instance_types_pay_the_memory_tax(name, cpu, gpu, gib, devices):
+@pytest.mark.parametrize(("name", "amounts"), GENERIC.items(), ids=GENERIC)
+def test_generic_resources_have_their_cores_gpus_and_memory(name, amounts):
+    cpu, gpu, gib = amounts
+    assert named_resources[name] == Resource(cpu, gpu, gib * GiB) == get_named_resources(name)
+
+
+INSTANCES = """
+    t3.medium 2 0 4; m5.2xlarge 8 0 32; c5.18xlarge 72 0 142; p3.2xlarge 8 1 61; p3.8xlarge 32 4 244
+    p3.16xlarge 64 8 488; p3dn.24xlarge 96 8 768 efa=1; p4d.24xlarge 96 8 1152 efa=4
+    p4de.24xlarge 96 8 1152 efa=4; p5.48xlarge 192 8 2048 efa=32; p5en.48xlarge 192 8 2048 efa=16
+    g4dn.xlarge 4 1 16; g4dn.metal 96 8 384 efa=1; g5.8xlarge 32 1 128 efa=1; g5.48xlarge 192 8 768 efa=1
+    g6e.24xlarge 96 4 768 efa=2; g6e.48xlarge 192 8 1536 efa=4; trn1.2xlarge 8 0 32 neuron=1
+    trn1.32xlarge 128 0 512 efa=8 neuron=16; inf2.xlarge 4 0 16 neuron=1; inf2.48xlarge 192 0 768 neuron=12
+"""
+"""Name, cores, GPUs, GiB, devices."""
+DEVICES = {"efa": "vpc.amazonaws.com/efa", "neuron": "aws.amazon.com/neurondevice"}
+
+
+@pytest.mark.parametrize("line", [part.strip() for part in re.split("[;\n]", INSTANCES) if part.strip()])
+def test_instance_types_pay_the_memory_tax(line):
+    name, cpu, gpu, gib, *devices = line.split()
     made = named_resources[f"aws_{name}"]
-    assert made == Resource(cpu, gpu, gib * 983, {aws.K8S_ITYPE: name}, devices)
+    counts = {DEVICES[kind]: int(count) for kind, _, count in (each.partition("=") for each in devices)}
+    assert made == Resource(int(cpu), int(gpu), int(gib) * 983, {aws.K8S_ITYPE: name}, counts)
     assert getattr(aws, "aws_" + name.replace(".", "_"))() == made
     assert instance_type_from_resource(made) == name
 
 
+SIZES = """
+    t3 medium; m5 2xlarge; c5 18xlarge; p3 2xlarge 8xlarge 16xlarge; p3dn 24xlarge; p4d 24xlarge
+    p4de 24xlarge; p5 48xlarge; p5en 48xlarge; g4dn xlarge 2xlarge 4xlarge 8xlarge 12xlarge 16xlarge metal
+    g5 xlarge 2xlarge 4xlarge 8xlarge 12xlarge 16xlarge 24xlarge 48xlarge
+    g6e xlarge 2xlarge 4xlarge 8xlarge 12xlarge 16xlarge 24xlarge 48xlarge
+    trn1 2xlarge 32xlarge; inf2 xlarge 8xlarge 24xlarge 48xlarge
+"""
+
+
 def test_every_instance_type_of_the_table_is_there():
-    sizes = {
-        "t3": "medium",
-        "m5": "2xlarge",
-        "c5": "18xlarge",
-        "p3": "2xlarge 8xlarge 16xlarge",
-        "p3dn": "24xlarge",
-        "p4d": "24xlarge",
-        "p4de": "24xlarge",
-        "p5": "48xlarge",
-        "p5en": "48xlarge",
-        "g4dn": "xlarge 2xlarge 4xlarge 8xlarge 12xlarge 16xlarge metal",
-        "g5": "xlarge 2xlarge 4xlarge 8xlarge 12xlarge 16xlarge 24xlarge 48xlarge",
-        "g6e": "xlarge 2xlarge 4xlarge 8xlarge 12xlarge 16xlarge 24xlarge 48xlarge",
-        "trn1": "2xlarge 32xlarge",
-        "inf2": "xlarge 8xlarge 24xlarge 48xlarge",
-    }
-    expected = {f"aws_{family}.{size}" for family, names in sizes.items() for size in names.split()}
-    assert set(aws.NAMED_RESOURCES) == expected
+    rows = [row.split() for row in re.split("[;\n]", SIZES) if row.strip()]
+    assert set(aws.NAMED_RESOURCES) == {f"aws_{family}.{size}" for family, *sizes in rows for size in sizes}
 
 
 def test_the_instance_type_of_a_resource_without_one_is_none_with_a_warning():
@@ -158,14 +142,8 @@ def test_a_broken_plugin_is_reported_when_it_is_used(name):
         named_resources[name]
 
 
-def test_omitted_parts_of_a_resource_have_defaults():
+def test_the_parts_of_a_resource_have_defaults_may_be_zero_and_give_way_to_a_named_resource():
     assert resource() == Resource(2, 0, 1024)
     assert resource(cpu=1, gpu=2, memMB=3) == Resource(1, 2, 3)
-
-
-def test_a_resource_keeps_amounts_of_zero():
     assert resource(cpu=0, gpu=0, memMB=0) == Resource(0, 0, 0)
-
-
-def test_a_named_resource_wins_over_the_parts():
     assert resource(cpu=1, gpu=1, memMB=1, h="cpu.nano") == named_resources["cpu.nano"]

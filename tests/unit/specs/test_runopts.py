@@ -26,32 +26,24 @@ GENERICS = [(list[str], dict[str, str]), (List[str], Dict[str, str])]  # noqa: U
 # -- declaring ---------------------------------------------------------------------------------------------
 
 
-def test_an_option_is_declared_by_key_type_and_help(opts):
-    opt = opts.get("priority")
-    assert opt == runopt(10, int, False, "higher is earlier")
-    assert (opt.default, opt.opt_type, opt.is_required, opt.help) == (10, int, False, "higher is earlier")
-
-
-def test_key_type_and_help_are_positional():
+def test_options_are_declared_by_key_type_and_help_and_keep_their_order(opts):
+    assert opts.get("priority") == runopt(10, int, False, "higher is earlier")
+    assert [name for name, _ in opts] == ["image", "priority", "preemptible", "grace_s", "tags", "env"]
+    assert (len(opts), opts.get("imag")) == (6, None)
     made = runopts()
     made.add("key", str, "help", "default")
     assert made.get("key") == runopt("default", str, False, "help")
 
 
-def test_options_keep_their_order_and_have_a_length(opts):
-    names = ["image", "priority", "preemptible", "grace_s", "tags", "env"]
-    assert [name for name, _ in opts] == names
-    assert len(opts) == 6
-
-
-def test_getting_an_unknown_option_returns_none(opts):
-    assert opts.get("imag") is None
-
-
-def test_adding_a_key_again_replaces_it(opts):
+def test_adding_and_updating_replace_options_of_the_same_key(opts):
     opts.add("priority", type_=str, help="now text")
     assert opts.get("priority") == runopt(None, str, False, "now text")
-    assert len(opts) == 6
+    other = runopts()
+    other.add("priority", type_=str, help="other")
+    other.add("queue", type_=str, help="queue")
+    opts.update(other)
+    assert opts.get("priority") == runopt(None, str, False, "other")
+    assert (len(opts), len(other)) == (7, 2)
 
 
 def test_a_required_option_has_no_default():
@@ -68,49 +60,24 @@ def test_a_default_must_be_of_the_type(type_, default):
         runopts().add("key", type_=type_, help="", default=default)
 
 
-def test_updating_adds_in_place_and_the_later_wins(opts):
-    other = runopts()
-    other.add("priority", type_=str, help="other")
-    other.add("queue", type_=str, help="queue")
-    opts.update(other)
-    assert opts.get("priority") == runopt(None, str, False, "other")
-    assert opts.get("queue") is not None
-    assert len(other) == 2
-
-
 # -- types -------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("obj", "tp", "fits"),
-    [
-        ("x", str, True),
-        (1, str, False),
-        (1, int, True),
-        (True, int, False),
-        (1.0, int, False),
-        (1.5, float, True),
-        (1, float, True),
-        (True, float, False),
-        (True, bool, True),
-        (1, bool, False),
-        (["a"], list[str], True),
-        ([], list[str], True),
-        ([1], list[str], False),
-        ({}, list[str], False),
-        ({"a": "b"}, list[str], False),
-        ("abc", list[str], False),
-        ({"a": "b"}, dict[str, str], True),
-        ({"a": 1}, dict[str, str], False),
-        ({1: "a"}, dict[str, str], False),
-        ([], dict[str, str], False),
-        (None, str, False),
-        (None, list[str], False),
-        (None, float, False),
-    ],
-)
-def test_is_type_says_whether_a_value_fits_a_type(obj, tp, fits):
-    assert runopts.is_type(obj, tp) is fits
+FITTING = {
+    str: (["x"], [1, None]),
+    int: ([1], [True, 1.0]),
+    float: ([1.5, 1], [True, None]),
+    bool: ([True], [1]),
+    list[str]: ([["a"], []], [[1], {}, {"a": "b"}, "abc", None]),
+    dict[str, str]: ([{"a": "b"}], [{"a": 1}, {1: "a"}, []]),
+}
+
+
+@pytest.mark.parametrize("tp", FITTING, ids=str)
+def test_is_type_says_whether_a_value_fits_a_type(tp):
+    fitting, others = FITTING[tp]
+    assert [runopts.is_type(value, tp) for value in fitting] == [True] * len(fitting)
+    assert [runopts.is_type(value, tp) for value in others] == [False] * len(others)
 
 
 @pytest.mark.parametrize(("list_type", "dict_type"), GENERICS)
@@ -193,28 +160,22 @@ def test_a_value_of_a_wrong_type_is_named(opts, key, value):
     assert repr(value) in str(caught.value)
 
 
-def test_an_unknown_option_is_refused_with_the_nearest_name(opts):
-    with pytest.raises(InvalidRunConfigException, match="there is no option `priorty`") as caught:
-        opts.resolve({"image": "x", "priorty": 1})
-    assert caught.value.hint == "did you mean `priority`?"
-
-
-def test_an_unknown_option_far_from_any_shows_them_all(opts):
+@pytest.mark.parametrize(
+    ("key", "hint"),
+    [
+        ("priorty", "did you mean `priority`?"),
+        ("zzz", "there are: env, grace_s, image, preemptible, priority, tags"),
+    ],
+)
+def test_an_unknown_option_is_refused_with_the_nearest_name_or_all_of_them(opts, key, hint):
+    with pytest.raises(InvalidRunConfigException, match=f"there is no option `{key}`") as caught:
+        opts.resolve({"image": "x", key: 1})
+    assert caught.value.hint == hint
     with pytest.raises(InvalidRunConfigException) as caught:
-        opts.resolve({"zzz": 1})
-    assert caught.value.hint == "there are: env, grace_s, image, preemptible, priority, tags"
-
-
-def test_an_unknown_option_is_refused_with_the_hint_that_the_scheduler_takes_none():
-    with pytest.raises(InvalidRunConfigException) as caught:
-        runopts().resolve({"zzz": 1})
+        runopts().resolve({key: 1})
     assert caught.value.hint == "this scheduler takes no options"
-
-
-@pytest.mark.parametrize("kind", [LauncherError, ValueError])
-def test_the_exception_is_a_launcher_error_and_a_value_error(opts, kind):
-    with pytest.raises(kind):
-        opts.resolve({})
+    assert issubclass(InvalidRunConfigException, LauncherError)
+    assert issubclass(InvalidRunConfigException, ValueError)
 
 
 # -- printing ----------------------------------------------------------------------------------------------

@@ -10,7 +10,6 @@ import pytest
 
 from launcher.specs import (
     AppDef,
-    JobKey,
     Launch,
     MalformedSecretException,
     Role,
@@ -24,6 +23,7 @@ from launcher.specs import (
     renormalise,
 )
 from launcher.specs.secret import HIDDEN, hide, is_sensitive, reference_in
+from tests.unit.specs.strategies import launch_of
 
 VALUES = macros.Values(img_root="/i", app_id="a", replica_id="0", rank0_env="R")
 
@@ -33,14 +33,7 @@ def app(**env: str) -> AppDef:
 
 
 def launch(**env: str) -> Launch:
-    return Launch(
-        key=JobKey("p", "default", "train"),
-        app=app(**env),
-        scheduler="local_cwd",
-        root="/r",
-        file="f",
-        origin="o",
-    )
+    return launch_of(app(**env))
 
 
 def env_of(given: AppDef) -> dict[str, Any]:
@@ -90,19 +83,13 @@ def test_binding_makes_files_absolute_and_leaves_variables_alone():
     assert env_of(given)["A"] == "file:keys/a"
 
 
-def test_the_normal_form_holds_the_reference():
-    assert document(launch(K=Secret("env:K")))["roles"][0]["env"] == {"K": {"secret": "env:K"}}
-
-
-def test_a_document_gives_the_reference_back():
+def test_a_document_holds_the_reference_and_gives_it_back():
     made = document(launch(K=Secret("env:K"), L="env:L"))
+    assert made["roles"][0]["env"] == {"K": {"secret": "env:K"}, "L": "env:L"}
     env = env_of(app_from_document(json.loads(json.dumps(made)), "train", {}))
     assert (type(env["K"]), type(env["L"])) == (Secret, str)
     assert renormalise(made) == made
-
-
-def test_a_secret_and_a_literal_of_the_same_text_are_two_documents():
-    assert digest(document(launch(K=Secret("env:K")))) != digest(document(launch(K="env:K")))
+    assert digest(made) != digest(document(launch(K="env:K", L="env:L")))
 
 
 @pytest.mark.parametrize(
@@ -118,15 +105,15 @@ def test_a_reference_is_shown_where_a_literal_would_be_hidden():
     assert hide({"secret": "hunter2"}) == {"secret": HIDDEN}
 
 
-def test_a_good_reference_is_no_problem():
-    assert check_app(app(K=Secret("env:K"), F=Secret("file:$<job.dir>/k"))) == []
-
-
 @pytest.mark.parametrize(
-    ("secret", "code"), [("nonsense", "unusable-text"), ("file:/k/$<app_id>", "reference-phase")]
+    ("secret", "codes"),
+    [
+        *(("env:K", []), ("file:$<job.dir>/k", [])),
+        *(("nonsense", ["unusable-text"]), ("file:/k/$<app_id>", ["reference-phase"])),
+    ],
 )
-def test_a_reference_that_cannot_be_read_is_found(secret: str, code: str):
-    assert [problem.code for problem in check_app(app(K=Secret(secret)))] == [code]
+def test_a_reference_that_cannot_be_read_is_found(secret: str, codes: list[str]):
+    assert [problem.code for problem in check_app(app(K=Secret(secret)))] == codes
 
 
 def test_a_secret_anywhere_but_in_env_is_found():
@@ -136,9 +123,9 @@ def test_a_secret_anywhere_but_in_env_is_found():
     assert (problem.path, problem.code) == (("roles", "main", "args", 0), "unusable-text")
 
 
-def test_the_folders_of_a_shell_are_no_passwords() -> None:
+@pytest.mark.parametrize(
+    ("name", "is_so"), [("PWD", False), ("OLDPWD", False), ("DB_PWD", True), ("pwd", True)]
+)
+def test_the_folders_of_a_shell_are_no_passwords(name: str, is_so: bool) -> None:
     """Otherwise PWD would mask the path of a missing file in messages about jobs of that folder."""
-    assert not is_sensitive("PWD")
-    assert not is_sensitive("OLDPWD")
-    assert is_sensitive("DB_PWD")
-    assert is_sensitive("pwd")
+    assert is_sensitive(name) is is_so

@@ -22,40 +22,25 @@ from launcher.specs import (
 # -- states ------------------------------------------------------------------------------------------------
 
 
+STATES = ["UNSUBMITTED", "SUBMITTED", "PENDING", "RUNNING", "SUCCEEDED", "FAILED", "CANCELLED", "UNKNOWN"]
+
+
 def test_there_are_eight_states_with_the_established_numbers():
-    assert [(state.name, state.value) for state in AppState] == [
-        ("UNSUBMITTED", 0),
-        ("SUBMITTED", 1),
-        ("PENDING", 2),
-        ("RUNNING", 3),
-        ("SUCCEEDED", 4),
-        ("FAILED", 5),
-        ("CANCELLED", 6),
-        ("UNKNOWN", 7),
-    ]
+    assert [(state.name, state.value) for state in AppState] == [(name, n) for n, name in enumerate(STATES)]
     assert ReplicaState is AppState
 
 
 def test_a_state_prints_as_its_name_and_dumps_as_its_number():
-    assert (str(AppState.FAILED), f"{AppState.FAILED}", repr(AppState.FAILED)) == (
-        "FAILED",
-        "FAILED",
-        "FAILED (5)",
-    )
-    assert json.dumps({"state": AppState.FAILED}) == '{"state": 5}'
+    state = AppState.FAILED
+    assert (str(state), f"{state}", repr(state)) == ("FAILED", "FAILED", "FAILED (5)")
+    assert json.dumps({"state": state}) == '{"state": 5}'
 
 
-def test_three_app_states_are_terminal():
-    assert {state for state in AppState if is_terminal(state)} == {
-        AppState.SUCCEEDED,
-        AppState.FAILED,
-        AppState.CANCELLED,
-    }
-
-
-def test_terminal_and_running_states_are_started():
-    started = {state for state in AppState if is_started(state)}
-    assert started == {AppState.RUNNING, AppState.SUCCEEDED, AppState.FAILED, AppState.CANCELLED}
+def test_states_that_have_ended_are_terminal_and_with_the_running_one_started():
+    ended = {AppState.SUCCEEDED, AppState.FAILED, AppState.CANCELLED}
+    assert {state for state in AppState if is_terminal(state)} == ended
+    assert {state for state in AppState if is_started(state)} == ended | {AppState.RUNNING}
+    assert {state for state in AppState if AppStatus(state).is_terminal()} == ended
 
 
 # -- roll-up -----------------------------------------------------------------------------------------------
@@ -95,7 +80,7 @@ def test_an_app_succeeded_only_when_every_replica_did(states):
 # -- data --------------------------------------------------------------------------------------------------
 
 
-def test_a_replica_status_has_the_established_fields_first():
+def test_statuses_have_the_established_fields_first():
     replica = ReplicaStatus(1, AppState.FAILED, "trainer", "host", "{}")
     assert (replica.id, replica.role, replica.hostname, replica.structured_error_msg) == (
         1,
@@ -103,18 +88,11 @@ def test_a_replica_status_has_the_established_fields_first():
         "host",
         "{}",
     )
-    assert (replica.exit_code, replica.num_restarts, replica.message) == (None, 0, "")
-    assert (replica.started_at, replica.ended_at) == (None, None)
     assert ReplicaStatus(0, AppState.RUNNING, "r", "").structured_error_msg == NONE
-
-
-def test_an_app_status_has_the_established_fields():
     status = AppStatus(AppState.RUNNING, 2, "msg", "{}", "http://x", [RoleStatus("r", [])])
     assert (status.num_restarts, status.msg, status.structured_error_msg) == (2, "msg", "{}")
     assert (status.ui_url, status.roles) == ("http://x", [RoleStatus("r", [])])
     assert AppStatus(AppState.RUNNING) == AppStatus(AppState.RUNNING, 0, "", NONE, None, [])
-    assert not status.is_terminal()
-    assert AppStatus(AppState.CANCELLED).is_terminal()
 
 
 @pytest.mark.parametrize("state", [AppState.FAILED, AppState.CANCELLED, AppState.RUNNING, AppState.UNKNOWN])
@@ -127,9 +105,6 @@ def test_raise_for_status_raises_for_a_status_that_is_no_success(state):
     assert repr(state) in str(caught.value)
     assert isinstance(caught.value, LauncherError)
     assert caught.value.exit_code == 5
-
-
-def test_a_success_raises_nothing():
     AppStatus(AppState.SUCCEEDED).raise_for_status()
 
 
@@ -141,33 +116,17 @@ def two_roles() -> AppStatus:
 
 
 def test_the_json_of_a_status_has_its_roles_and_replicas():
+    replica = {"id": 0, "state": AppState.RUNNING, "role": "a", "hostname": "host"}
+    replica |= {"structured_error_msg": NONE, "exit_code": None, "num_restarts": 0}
+    replica |= {"started_at": None, "ended_at": None, "message": ""}
     data = two_roles().to_json()
     assert data == {
         "state": "RUNNING",
         "num_restarts": 1,
-        "roles": [
-            {
-                "role": "a",
-                "replicas": [
-                    {
-                        "id": 0,
-                        "state": AppState.RUNNING,
-                        "role": "a",
-                        "hostname": "host",
-                        "structured_error_msg": NONE,
-                        "exit_code": None,
-                        "num_restarts": 0,
-                        "started_at": None,
-                        "ended_at": None,
-                        "message": "",
-                    }
-                ],
-            },
-            {"role": "b", "replicas": []},
-        ],
         "msg": "m",
         "structured_error_msg": NONE,
         "url": "http://x",
+        "roles": [{"role": "a", "replicas": [replica]}, {"role": "b", "replicas": []}],
     }
     assert json.loads(json.dumps(data))["roles"][0]["replicas"][0]["state"] == 3
 
@@ -180,42 +139,29 @@ def test_the_json_of_a_status_has_only_the_chosen_roles(chosen, roles):
 # -- repr --------------------------------------------------------------------------------------------------
 
 
-def test_a_status_prints_as_yaml():
-    assert (
-        repr(AppStatus(AppState.FAILED))
-        == """\
+PRINTED = """\
 AppStatus:
   msg: ''
   num_restarts: 0
   roles: []
   state: FAILED (5)
-  structured_error_msg: <NONE>
+  structured_error_msg:{}
   ui_url: null
 """
-    )
 
 
-def test_an_error_in_json_prints_as_yaml_within():
-    status = AppStatus(AppState.FAILED, structured_error_msg='{"message": "test error"}')
-    assert (
-        repr(status)
-        == """\
-AppStatus:
-  msg: ''
-  num_restarts: 0
-  roles: []
-  state: FAILED (5)
-  structured_error_msg:
-    message: test error
-  ui_url: null
-"""
-    )
-
-
-def test_a_half_written_error_prints_as_it_is():
-    assert "structured_error_msg: '{\"message\": '" in repr(
-        AppStatus(AppState.FAILED, structured_error_msg='{"message": ')
-    )
+@pytest.mark.parametrize(
+    ("error", "shown"),
+    [
+        (NONE, " <NONE>"),
+        ('{"message": "test error"}', "\n    message: test error"),
+        ('{"message": ', " '{\"message\": '"),
+    ],
+    ids=["none", "JSON", "half-written"],
+)
+def test_a_status_prints_as_yaml_with_its_error(error, shown):
+    status = AppStatus(AppState.FAILED, structured_error_msg=error)
+    assert repr(status) == PRINTED.format(shown)
 
 
 def test_replicas_print_without_python_tags():

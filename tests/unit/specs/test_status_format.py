@@ -30,37 +30,35 @@ def test_a_status_is_formatted_in_lines():
     )
 
 
-def test_replicas_are_formatted_by_id_and_the_first_is_marked():
-    lines = replica_lines(
-        ReplicaStatus(1, AppState.RUNNING, "trainer", ""), ReplicaStatus(0, AppState.SUCCEEDED, "trainer", "")
-    )
-    assert lines == " *trainer[0]:SUCCEEDED\n  trainer[1]:RUNNING"
+def replica(k: int, state: str, role: str = "r", **more: object) -> ReplicaStatus:
+    return ReplicaStatus(k, AppState[state], role, "", **more)
+
+
+@pytest.mark.parametrize(
+    ("replicas", "lines"),
+    [
+        ([replica(1, "RUNNING"), replica(0, "SUCCEEDED")], " *r[0]:SUCCEEDED\n  r[1]:RUNNING"),
+        ([replica(0, "FAILED")], " *r[0]:FAILED (no reply file)"),
+        ([replica(0, "CANCELLED")], " *r[0]:CANCELLED (no reply file)"),
+        ([replica(0, "FAILED", exit_code=3)], " *r[0]:FAILED (exitcode: 3)"),
+    ],
+    ids=["by id, the first is marked", "an unexplained failure", "an unexplained end", "a known exit code"],
+)
+def test_each_replica_has_a_line(replicas, lines):
+    assert replica_lines(*replicas) == lines
 
 
 def test_formatting_chosen_roles_leaves_the_others_out():
-    roles = [RoleStatus(name, [ReplicaStatus(0, AppState.RUNNING, name, "")]) for name in "ab"]
+    roles = [RoleStatus(name, [replica(0, "RUNNING", name)]) for name in "ab"]
     status = AppStatus(AppState.RUNNING, roles=roles)
-    assert "a[0]" in status.format(filter_roles=["a"])
-    assert "a[0]" not in status.format(filter_roles=["b"])
-
-
-@pytest.mark.parametrize("state", [AppState.FAILED, AppState.CANCELLED])
-def test_an_end_that_nothing_explains_says_so(state):
-    assert replica_lines(ReplicaStatus(0, state, "r", "")) == f" *r[0]:{state} (no reply file)"
-
-
-def test_a_known_exit_code_is_shown():
-    lines = replica_lines(ReplicaStatus(0, AppState.FAILED, "r", "", exit_code=3))
-    assert lines == " *r[0]:FAILED (exitcode: 3)"
+    for chosen, other in ("ab", "ba"):
+        assert f"{chosen}[0]" in status.format(filter_roles=[chosen])
+        assert f"{other}[0]" not in status.format(filter_roles=[chosen])
 
 
 def error(message: object, code: object = None, timestamp: object = None) -> str:
-    reply: dict[str, object] = {"message": message}
-    if code is not None:
-        reply["errorCode"] = code
-    if timestamp is not None:
-        reply["extraInfo"] = {"timestamp": timestamp}
-    return json.dumps({"message": reply})
+    reply = {"message": message, "errorCode": code, "extraInfo": {"timestamp": timestamp}}
+    return json.dumps({"message": {name: value for name, value in reply.items() if value is not None}})
 
 
 @pytest.mark.usefixtures("london")
@@ -76,8 +74,8 @@ def test_an_error_reply_is_formatted_with_time_host_and_message():
     ("code", "exit_code", "shown"), [(0, None, "<N/A>"), (None, None, "<N/A>"), (None, 9, "9")]
 )
 def test_an_error_reply_without_a_code_takes_the_exit_code(code, exit_code, shown):
-    replica = ReplicaStatus(0, AppState.FAILED, "r", "", error("x", code=code), exit_code=exit_code)
-    assert f"(exitcode: {shown})" in replica_lines(replica)
+    failed = replica(0, "FAILED", structured_error_msg=error("x", code=code), exit_code=exit_code)
+    assert f"(exitcode: {shown})" in replica_lines(failed)
 
 
 def test_a_long_message_is_wrapped_and_indented():
@@ -110,20 +108,15 @@ def test_a_broken_error_reply_keeps_role_id_and_state(text, shown):
     assert "timestamp" not in lines.replace(text, "")
 
 
-@given(
-    st.one_of(
-        st.text(),
-        st.recursive(
-            st.none() | st.integers() | st.text(),
-            lambda s: (
-                st.lists(s)
-                | st.dictionaries(st.sampled_from(["message", "errorCode", "extraInfo", "timestamp"]), s)
-            ),
-        ).map(json.dumps),
-    )
+KEYS = st.sampled_from(["message", "errorCode", "extraInfo", "timestamp"])
+REPLY = st.recursive(
+    st.none() | st.integers() | st.text(), lambda inner: st.lists(inner) | st.dictionaries(KEYS, inner)
 )
+
+
+@given(st.text() | REPLY.map(json.dumps))
 def test_a_status_with_any_error_text_is_formatted_and_printed(text):
-    replica = ReplicaStatus(0, AppState.FAILED, "r", "h", text)
-    status = AppStatus(AppState.FAILED, structured_error_msg=text, roles=[RoleStatus("r", [replica])])
+    failed = replica(0, "FAILED", structured_error_msg=text)
+    status = AppStatus(AppState.FAILED, structured_error_msg=text, roles=[RoleStatus("r", [failed])])
     assert "r[0]:FAILED" in status.format()
     assert repr(status)

@@ -48,13 +48,8 @@ def test_text_of_key_value_pairs_is_read(text, pairs):
     ],
 )
 def test_text_that_is_no_list_of_pairs_is_a_value_error(text):
-    with pytest.raises(ValueError, match=r"`"):
+    with pytest.raises(ValueError, match="needs quotes: `s='a=b'`" if text == "s=a=b" else "`"):
         to_dict(text)
-
-
-def test_an_unquoted_equals_sign_is_refused_with_how_to_quote_it():
-    with pytest.raises(ValueError, match="needs quotes: `s='a=b'`"):
-        to_dict("s=a=b")
 
 
 @given(st.text(max_size=30))
@@ -109,80 +104,13 @@ def test_yaml_is_written_in_the_expected_layout(data, text):
     assert to_yaml(data) == text
 
 
-TRICKY = [
-    *(
-        "._",
-        "._1",
-        ".__",
-        ".5",
-        "+.5",
-        "-.5",
-        "5.",
-        "1_0",
-        "0o7",
-        "0x_f",
-        "0b1",
-        "1:30",
-        "190:20:30",
-        "+12",
-        "1e3",
-    ),
-    *(
-        ".inf",
-        "-.Inf",
-        "+.INF",
-        ".nan",
-        ".NaN",
-        "~",
-        "Null",
-        "NULL",
-        "=",
-        "<<",
-        "<",
-        "-",
-        "--",
-        "---",
-        "...",
-        ".",
-    ),
-    *(
-        "2026-01-02",
-        "2026-1-2T3:4:5Z",
-        "on",
-        "OFF",
-        "yes",
-        "No",
-        "TRUE",
-        "y",
-        "N",
-        "",
-        " ",
-        "a ",
-        " a",
-        "a: b",
-    ),
-    *(
-        "a #b",
-        "#a",
-        "a:",
-        ":a",
-        "?",
-        "? a",
-        "- a",
-        "[a",
-        "{a",
-        "a]",
-        "a, b",
-        "!a",
-        "&a",
-        "*a",
-        "|",
-        ">",
-        "%a",
-        "@a",
-    ),
-    *("`a", "'", '"', "a\nb", "a\tb", "\x85", "\u2028", "\ufeff", "é", "漢", "😀", "\x7f", "\x9b"),
-]
+_TRICKY = """
+    ._ ._1 .__ .5 +.5 -.5 5. 1_0 0o7 0x_f 0b1 1:30 190:20:30 +12 1e3 .inf -.Inf +.INF .nan .NaN ~ Null NULL =
+    << < - -- --- ... . 2026-01-02 2026-1-2T3:4:5Z on OFF yes No TRUE y N a: :a ? #a [a {a a] !a &a *a | > %a
+    @a `a ' " \x7f \x9b \ufeff é 漢 😀
+"""
+TRICKY = [*_TRICKY.split(), "", " ", "a ", " a", "a: b", "a #b", "? a", "- a", "a, b", "a\nb", "a\tb"]
+TRICKY += ["\x85", "\u2028"]
 
 
 @pytest.mark.parametrize("version", [(1, 1), (1, 2)])

@@ -69,10 +69,8 @@ def test_an_ignored_folder_is_entered_only_where_a_pattern_may_take_a_file_back(
     ignore = Ignore(["a", "!a/b/c", "!**/keep", "z"])
     assert [ignore.ignores_all_below(folder) for folder in ("a", "z", "q")] == [False, False, False]
     ignore = Ignore(["a", "!a/b/c", "!x*", "z"])
-    assert [folder for folder in ("a", "a/b", "a/d", "z", "q") if ignore.ignores_all_below(folder)] == [
-        "a/d",
-        "z",
-    ]
+    folders = ("a", "a/b", "a/d", "z", "q")
+    assert [folder for folder in folders if ignore.ignores_all_below(folder)] == ["a/d", "z"]
 
 
 def test_version_control_caches_and_job_files_are_always_left_out():
@@ -84,20 +82,13 @@ def test_version_control_caches_and_job_files_are_always_left_out():
     assert not any(map(ignore.ignores, [".github/x", ".gitignore", "a.git", ".dockerignore"]))
 
 
-def test_launcherignore_has_the_last_word(tmp_path: Path):
+def test_launcherignore_has_the_last_word_and_gitignore_none(tmp_path: Path):
+    (tmp_path / ".gitignore").write_text("data\n")
     (tmp_path / ".dockerignore").write_text("*.csv\nlogs\n")
     (tmp_path / ".launcherignore").write_text("\ufeff!keep.csv\r\n# more\r\ntmp\r\n")
     ignore = read_ignore(str(tmp_path))
-    assert [p for p in ("a.csv", "keep.csv", "logs/x", "tmp/x", "more") if ignore.ignores(p)] == [
-        "a.csv",
-        "logs/x",
-        "tmp/x",
-    ]
-
-
-def test_gitignore_has_no_effect_on_a_workspace(tmp_path: Path):
-    (tmp_path / ".gitignore").write_text("data\n")
-    assert not read_ignore(str(tmp_path)).ignores("data")
+    paths = ("a.csv", "keep.csv", "logs/x", "tmp/x", "more", "data")
+    assert [path for path in paths if ignore.ignores(path)] == ["a.csv", "logs/x", "tmp/x"]
 
 
 def test_a_bad_line_of_an_ignore_file_is_named(tmp_path: Path):

@@ -36,8 +36,8 @@ class Checkout:
         found = tuple(str(self.root / each) for each in search)
         return SeenFiles(str(self.root)).of([Command(words, str(self.root / folder), found)])
 
-    def names(self, *words: str, **where: object) -> list[str]:
-        return sorted(recorded_paths(self.seen(*words, **where).record))
+    def names(self, *words: str, **where: object) -> str:
+        return " ".join(sorted(recorded_paths(self.seen(*words, **where).record)))
 
 
 @pytest.fixture
@@ -47,64 +47,47 @@ def checkout(tmp_path: Path) -> Checkout:
 
 def test_files_named_by_words_of_a_command_are_seen(checkout: Checkout):
     checkout.write("train.py", "conf/a.yaml", "conf/b.yaml", "bin/run")
-    assert checkout.names("bin/run", "train.py", "--config=conf/a.yaml", "conf", "none.py", "3") == [
-        "bin/run",
-        "conf/a.yaml",
-        "train.py",
-    ]
-    assert checkout.names("a.yaml", "../train.py", folder="conf") == ["conf/a.yaml", "train.py"]
-    assert checkout.names(str(checkout.root / "train.py"), folder="conf") == ["train.py"]
+    words = ("bin/run", "train.py", "--config=conf/a.yaml", "conf", "none.py", "3")
+    assert checkout.names(*words) == "bin/run conf/a.yaml train.py"
+    assert checkout.names("a.yaml", "../train.py", folder="conf") == "conf/a.yaml train.py"
+    assert checkout.names(str(checkout.root / "train.py"), folder="conf") == "train.py"
 
 
 def test_files_named_in_a_shell_script_are_seen(checkout: Checkout):
     checkout.write("train.py", "b.csv", "model.py")
     script = "set -x\npython train.py <b.csv >out.csv; python -c 'import model' && test -f 'none'\n"
-    assert checkout.names("sh", "-euc", script) == ["b.csv", "train.py"]
+    assert checkout.names("sh", "-euc", script) == "b.csv train.py"
 
 
 def test_imports_of_a_seen_file_are_followed(checkout: Checkout):
+    checkout.write("bin/tool", text="#!/usr/bin/env python3\nimport helper")
+    checkout.write("bin/helper.py")
+    assert checkout.names("./bin/tool") == "bin/helper.py bin/tool"
     checkout.write("src/train.py", text="import model, numpy\nfrom data import load\n")
     checkout.write("src/model.py", text="def f():\n    import layers.dense as d\n")
     checkout.write("src/data.py", text="import train")  # a circle
     checkout.write("src/layers/__init__.py", text="from . import sparse, nothing\nfrom .. import up\n")
     checkout.write("src/layers/dense.py", "src/layers/sparse.py", "src/up.py", "src/unused.py", "model.py")
-    assert checkout.names("python", "src/train.py") == [
-        "src/data.py",
-        "src/layers/__init__.py",
-        "src/layers/dense.py",
-        "src/layers/sparse.py",
-        "src/model.py",
-        "src/train.py",
-        "src/up.py",
-    ]
+    modules = "data layers/__init__ layers/dense layers/sparse model train up"
+    expected = " ".join(f"src/{each}.py" for each in modules.split())
+    assert checkout.names("python", "src/train.py") == expected
 
 
 def test_a_module_is_run_with_its_packages(checkout: Checkout):
     checkout.write("pkg/__init__.py", "pkg/sub/__init__.py", "pkg/sub/__main__.py", "top.py", "pkg/other.py")
     checkout.write("pkg/mod.py", text="import top\nfrom pkg import other, missing\nfrom .sub import x")
-    assert checkout.names("python", "-m", "pkg.mod", "--x") == [
-        "pkg/__init__.py",
-        "pkg/mod.py",
-        "pkg/other.py",
-        "pkg/sub/__init__.py",
-        "top.py",
-    ]
+    modules = "pkg/__init__.py pkg/mod.py pkg/other.py pkg/sub/__init__.py top.py"
+    assert checkout.names("python", "-m", "pkg.mod", "--x") == modules
     assert "pkg/sub/__main__.py" in checkout.names("python", "-m", "pkg.sub")
-    assert checkout.names("python", "-mtop") == ["top.py"]
-    assert checkout.names("python", "-m", "http.server") == []
+    assert checkout.names("python", "-mtop") == "top.py"
+    assert checkout.names("python", "-m", "http.server") == ""
 
 
 def test_folders_without_init_and_of_pythonpath_are_searched(checkout: Checkout):
     checkout.write("app/run.py", text="import lib.deep.a, time")
     checkout.write("libs/lib/deep/a.py", "app/time.py")
-    assert checkout.names("python", "app/run.py") == ["app/run.py"]
-    assert checkout.names("python", "app/run.py", search=("libs",)) == ["app/run.py", "libs/lib/deep/a.py"]
-
-
-def test_a_program_whose_first_line_names_python_is_followed(checkout: Checkout):
-    checkout.write("bin/tool", text="#!/usr/bin/env python3\nimport helper")
-    checkout.write("bin/helper.py")
-    assert checkout.names("./bin/tool") == ["bin/helper.py", "bin/tool"]
+    assert checkout.names("python", "app/run.py") == "app/run.py"
+    assert checkout.names("python", "app/run.py", search=("libs",)) == "app/run.py libs/lib/deep/a.py"
 
 
 def test_nothing_outside_of_the_repository_is_read(checkout: Checkout, tmp_path: Path):
@@ -128,7 +111,7 @@ def test_nothing_outside_of_the_repository_is_read(checkout: Checkout, tmp_path:
         "",
         "\udcff",
     )
-    assert checkout.names(*words) == ["inside.py", "train.py"]
+    assert checkout.names(*words) == "inside.py train.py"
 
 
 def test_a_checkout_behind_a_link_has_the_same_paths(checkout: Checkout, tmp_path: Path):
@@ -157,7 +140,7 @@ def test_the_limits_of_seen_files_are_kept_and_reported(checkout: Checkout, monk
 def test_a_large_file_is_not_seen(checkout: Checkout):
     checkout.write("train.py", text="import big")
     checkout.write("big.py", text="#" * (seen_.MOST_BYTES + 1))
-    assert checkout.names("train.py", "big.py") == ["train.py"]
+    assert checkout.names("train.py", "big.py") == "train.py"
 
 
 def test_each_file_is_read_once_for_any_number_of_jobs(checkout: Checkout, monkeypatch: pytest.MonkeyPatch):
@@ -199,14 +182,11 @@ def test_changed_removed_and_newly_imported_files_count_as_different(now: Seen, 
     assert differing(RECORD, now) == want
 
 
-def test_a_truncated_record_reports_no_change_of_other_files():
+def test_a_truncated_record_reports_no_change_of_other_files_and_no_record_none():
     cut = {**RECORD, MORE: "more"}
     new = frozenset({"new.py"})
     assert differing(cut, Seen({**RECORD, "new.py": "3"}, new)) == ()
     assert differing(cut, Seen({**RECORD, "model.py": "3", "new.py": "3"}, new)) == ("model.py",)
-
-
-def test_an_attempt_without_a_record_differs_in_nothing():
     assert differing({}, Seen(RECORD, frozenset(RECORD))) == ()
     assert NOTHING_SEEN.record == {}
 

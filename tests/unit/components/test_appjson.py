@@ -5,20 +5,20 @@ import json
 import pytest
 from hypothesis import given
 
+from launcher.components.evaluate import app_from_json, app_to_json
 from launcher.specs import AppDef, Role
-from launcher.specs.appdata import from_json, to_json
 from tests.unit.specs import strategies
 
 
 @given(strategies.APP)
 def test_every_app_comes_back_as_it_was(app: AppDef):
-    assert from_json(json.loads(json.dumps(to_json(app)))) == app
+    assert app_from_json(json.loads(json.dumps(app_to_json(app)))) == app
 
 
 @pytest.mark.parametrize("value", [None, [], {}, "x", {"name": "a", "roles": 1, "metadata": {}}])
 def test_a_value_that_is_no_app_is_refused(value: object):
     with pytest.raises((ValueError, TypeError, KeyError)):
-        from_json(value)
+        app_from_json(value)
 
 
 def test_a_role_that_changes_its_request_is_no_data():
@@ -27,4 +27,4 @@ def test_a_role_that_changes_its_request_is_no_data():
             return dryrun_info
 
     with pytest.raises(TypeError, match=r"`Mine\.pre_proc` changes the request"):
-        to_json(AppDef("a", [Mine("r", "")]))
+        app_to_json(AppDef("a", [Mine("r", "")]))
