@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.unit.jobfile.words import HEAD, compile_text, labels, lines, places
+from tests.unit.jobfile.words import HEAD, compile_text
 
 TOP = "vars:\n  name: {type: str, default: prepare}\nmatrix: {day: [1, B F, 0.1]}\n"
 HASHED = "bf-k6keb"
@@ -50,49 +50,3 @@ def test_the_host_of_a_role_may_be_named_by_a_variable(tmp_path: Path) -> None:
 def test_an_escaped_reference_is_text(tmp_path: Path, outer: str) -> None:
     meant = [outer.replace("$<matrix.day>", day) for day in ("1", HASHED, "0p1")]
     assert args(tmp_path, text(f"$$<{outer}>")) == [f"$$<{each}>" for each in meant]
-
-
-@pytest.mark.parametrize(
-    ("arg", "code", "part"),
-    [
-        ("$<var.$<matrix.day>>", "unknown-reference", "is no reference: other references"),
-        ("$<$<matrix.day>.host>", "unknown-reference", "is no reference: other references"),
-        ("$<needs.$<matrix.day>.output>", "unknown-reference", "is no reference: other references"),
-        ("$<needs.p-$<replica_id>.output_dir>", "reference-phase", "known only when the job runs"),
-        ("$<needs.p-$<job.dir>.output_dir>", "reference-phase", "known only when the job runs"),
-        ("$<needs.p-$<var.nam>.output_dir>", "unknown-reference", "there is no variable `nam`"),
-        ("$<needs.p-$<matrix.day>.output_dir>", "unknown-reference", "is not among this job"),
-        ("$<role.w$<matrix.day>.host>", "unknown-reference", "names no role of this app"),
-        (
-            "$<needs.a-$<needs.b-$<matrix.day>.output_dir>.output_dir>",
-            "unknown-reference",
-            "is a reference within a reference within a reference",
-        ),
-    ],
-)
-def test_a_reference_that_cannot_stand_in_a_name_is_an_error(
-    tmp_path: Path, arg: str, code: str, part: str
-) -> None:
-    compiled = compile_text(tmp_path, text(arg))
-    found = [each for each in compiled.diagnostics if each.severity == "error"]
-    assert {each.code for each in found} == {code}
-    assert all(part in each.message for each in found)
-    assert compiled.launches == ()
-
-
-def test_a_variable_without_a_value_is_reported_once(tmp_path: Path) -> None:
-    compiled = compile_text(
-        tmp_path, text("$<needs.p-$<var.none>.output_dir>", top="vars: {none: {type: str}}\n")
-    )
-    assert [each.code for each in compiled.diagnostics if each.severity == "error"] == ["unset-variable"]
-
-
-def test_a_reference_that_is_not_closed_is_shown(tmp_path: Path) -> None:
-    compiled = compile_text(tmp_path, text("$<needs.p-$<matrix.day>", top="matrix: {day: [1]}\n"))
-    assert places(compiled) == ["4:41 lookalike-reference"], lines(compiled)
-    assert labels(compiled) == ["close it with `>`"]
-
-
-def test_a_nested_reference_is_refused_in_a_field_that_the_run_does_not_fill_in(tmp_path: Path) -> None:
-    source = text("x", needs="project: p-$<role.$<matrix.day>.host>\n")
-    assert any(each.code == "reference-phase" for each in compile_text(tmp_path, source).diagnostics)

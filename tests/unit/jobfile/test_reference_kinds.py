@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from launcher.specs import Launch, bind
-from tests.unit.jobfile.words import HEAD, compile_text, git, labels, launches, lines, places
+from tests.unit.jobfile.words import HEAD, compile_text, git, launches, lines, places
 
 TOP = (
     "version: 1\nname: job\nproject: vision\n"
@@ -73,36 +73,6 @@ def test_doubled_dollars_write_the_reference_itself(tmp_path: Path, name: str) -
     assert bind(made.app, directory="/d", home="/h").roles[0].args == [f"$$<{name}>"]  # the run takes one off
 
 
-@pytest.mark.parametrize(
-    ("written", "message", "label"),
-    [
-        ("var.m", "there is no variable `m`", ""),
-        ("var.nn", "there is no variable `nn`", "did you mean `$<var.n>`?"),
-        ("matrix.tt", "the matrix has no axis `tt`", "did you mean `$<matrix.t>`?"),
-        ("n", "`$<n>` names nothing", "did you mean `$<var.n>`?"),
-        ("app-id", "`$<app-id>` names nothing", "did you mean `$<app_id>`?"),
-        ("replica", "`$<replica>` names nothing", "did you mean `$<replica_id>`?"),
-        ("num_replica", "`$<num_replica>` names nothing", "did you mean `$<num_replicas>`?"),
-        ("job.nam", "`$<job.nam>` names nothing", "did you mean `$<job.name>`?"),
-        ("target.nme", "`$<target.nme>` names nothing", "did you mean `$<target.name>`?"),
-        ("git.branhc", "`$<git.branhc>` names nothing", "did you mean `$<git.branch>`?"),
-        ("git.SHA", "`$<git.SHA>` names nothing", "did you mean `$<git.sha>`?"),
-        ("role.main.port", "`$<role.main.port>` names nothing", "write `$<role.main.host>`"),
-    ],
-)
-def test_a_reference_that_names_nothing_is_an_error_with_the_nearest_name(tmp_path, written, message, label):
-    text = TOP + f"roles: {{main: {{entrypoint: x, args: ['a $<{written}>']}}}}\n"
-    compiled = compile_text(tmp_path, text)
-    assert lines(compiled) == [f"8:41 unknown-reference {message}"]
-    assert label in labels(compiled)[0]
-
-
-def test_a_matrix_reference_without_a_matrix_is_refused_with_the_reason(tmp_path: Path) -> None:
-    compiled = compile_text(tmp_path, HEAD + "roles: {main: {entrypoint: $<matrix.a>}}\n")
-    assert lines(compiled) == ["3:28 unknown-reference the matrix has no axis `a`"]
-    assert compiled.diagnostics[0].hint.startswith("there is no matrix")
-
-
 # git
 
 
@@ -160,37 +130,3 @@ def test_a_new_commit_changes_the_digest_of_a_job_that_names_the_commit(reposito
 
 
 # Where they may stand
-
-
-@pytest.mark.parametrize(
-    "text",
-    [
-        "description: $<matrix.t>\n",
-        "project: $<matrix.t>\n",
-        "enabled: $<matrix.o>\n",
-        "timeout: $<matrix.i>\n",
-        "cfg: {grace_s: $<matrix.i>}\n",
-        "metadata: {a: $<matrix.t>}\n",
-        "lifecycle: {max_attempts: $<matrix.i>, rerun_on: [{files: ['$<matrix.t>/*']}]}\n",
-        "x-a: 1\n",
-    ],
-)
-def test_compile_references_may_stand_in_every_value(tmp_path: Path, text: str) -> None:
-    compiled = compile_text(
-        tmp_path, TOP.replace("project: vision\n", "") + text + "roles: {a: {entrypoint: $<matrix.t>}}\n"
-    )
-    assert compiled.errors == ()
-
-
-@pytest.mark.parametrize(
-    ("text", "place"),
-    [
-        ("workspace: $<app_id>\n", "3:12"),
-        ("matrix: {a: [$<app_id>]}\n", "3:14"),
-        ("lifecycle: {rerun_on: [{files: [$<app_id>]}]}\n", "3:33"),
-        ("vars: {v: {type: str, default: $<git.sha>}}\n", "3:32"),
-    ],
-)
-def test_run_macros_and_definitions_keep_to_their_places(tmp_path: Path, text: str, place: str) -> None:
-    compiled = compile_text(tmp_path, HEAD + text + "roles: {a: {entrypoint: x}}\n")
-    assert places(compiled) == [f"{place} reference-phase"]

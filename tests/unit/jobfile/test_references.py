@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from launcher.specs import AppDef, bind
-from tests.unit.jobfile.words import HEAD, compile_text, launch, lines
+from tests.unit.jobfile.words import HEAD, launch
 
 VARS = "vars: {v: {type: str, default: x}, n: {type: int, default: 2}}\n"
 
@@ -59,14 +59,6 @@ def test_the_folder_of_the_job_is_filled_in_when_bound(tmp_path: Path) -> None:
     bound = bind(made, directory="/repo/jobs", home="/home/me")
     assert bound.roles[0].image == "/repo/jobs/root"
     assert bound.roles[0].args[0] == "/repo/jobs"
-
-
-def test_every_wrong_reference_of_one_text_is_reported(tmp_path: Path) -> None:
-    compiled = compile_text(tmp_path, HEAD + "roles: {main: {entrypoint: '$<a.b> $<c.d>'}}\n")
-    assert lines(compiled) == [
-        "3:29 unknown-reference `$<a.b>` names nothing",
-        "3:36 unknown-reference `$<c.d>` names nothing",
-    ]
 
 
 def test_x_keys_are_free_at_every_mapping_of_fields(tmp_path: Path) -> None:

@@ -20,16 +20,6 @@ def test_the_line_ends_of_a_job_file_do_not_matter(tmp_path: Path, end: str) -> 
     assert places(compile_text(tmp_path, text + f"rolls: 1{end}")) == ["4:1 unknown-field"]
 
 
-def test_a_byte_that_is_no_utf8_has_a_place(tmp_path: Path) -> None:
-    compiled = compile_text(tmp_path, b"version: 1\nname: \xe9\xff\n")
-    assert lines(compiled) == ["2:7 encoding byte 0xe9 is no UTF-8 text"]
-
-
-def test_utf16_is_named_as_such(tmp_path: Path) -> None:
-    compiled = compile_text(tmp_path, (HEAD + ROLES).encode("utf-16"))
-    assert lines(compiled) == ["the file is UTF-16 text"]
-
-
 def test_a_file_over_one_mebibyte_is_refused(tmp_path: Path) -> None:
     text = HEAD + ROLES
     full = text + "#" * (2**20 - len(text))
@@ -53,9 +43,3 @@ def test_an_unreadable_file_says_why(tmp_path: Path) -> None:
     from launcher.jobfile import compile_files
 
     assert places(compile_files([str(tmp_path / "x.yaml")])) == ["unreadable"]
-
-
-@pytest.mark.parametrize("data", [b"\x00", b"\xff", b"a: \x07", b"\xef\xbb\xbf", b"[", b"{{", b"- a", b"3"])
-@pytest.mark.parametrize("name", ["j.launcher.yaml", "j.launcher.toml"])
-def test_bytes_of_any_kind_give_a_diagnostic(tmp_path: Path, data: bytes, name: str) -> None:
-    assert compile_text(tmp_path, data, name=name).errors
