@@ -103,3 +103,18 @@ def test_a_variable_that_names_the_project_counts_as_used(tmp_path: Path) -> Non
     compiled = compile_text(tmp_path, text)
     assert compiled.diagnostics == ()
     assert compiled.launches[0].key.project == "vision"
+
+
+def test_a_misspelt_variable_on_the_command_line_gets_the_nearest_variable(tmp_path: Path) -> None:
+    text = HEAD + "vars: {v: {type: int, default: 1}, epochs: {type: int, default: 1}}\n" + USE
+    text = text.replace("$<var.v>", "$<var.v>, $<var.epochs>")
+    [found] = compile_text(tmp_path, text, variables={"epoch": "1"}).errors
+    assert (found.code, found.label) == ("unknown-variable", "did you mean `epochs`?")
+    [found] = compile_text(tmp_path, text, variables={"zzz": "1"}).errors
+    assert found.hint == "declared: epochs, v"
+
+
+def test_a_misspelt_choice_on_the_command_line_gets_the_nearest_choice(tmp_path: Path) -> None:
+    text = HEAD + "vars: {v: {type: str, default: fp32, choices: [fp32, bf16]}}\n" + USE
+    [found] = compile_text(tmp_path, text, variables={"v": "bf61"}).errors
+    assert (found.label, found.hint) == ("did you mean `bf16`?", "choices: bf16, fp32")
